@@ -27,7 +27,7 @@ test: .venv/stamp   ## the tests, on up to four cores; then those that want the 
 	$(BIN)/pytest -m alone
 
 lint: .venv/stamp   ## ruff: style and faults
-	$(BIN)/ruff check . && $(BIN)/ruff format --check .
+	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports
 
 types: .venv/stamp   ## mypy, strict for fingerprint/
 	$(BIN)/mypy

@@ -36,9 +36,9 @@ from joserfc import jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import KeySet
 
-from fingerprint.adapters.triton.client import CircuitBreaker
 from fingerprint.core.account import ROLES, AuthenticationFailed, ExternalIdentity, Role
 from fingerprint.core.alert import FingerprintError, ServerUnavailable
+from fingerprint.core.circuit_breaker import CircuitBreaker
 from fingerprint.core.ports import Clock
 from fingerprint.core.settings import Oidc, read_secret
 

@@ -31,16 +31,16 @@ class TritonPythonModel:
         """Raises, and this version is not served, where the bank is damaged, not signed by whom the environment says
         (FINGERPRINT_BANK__VERIFY_KEY_FILES), or another's than the version says."""
         folder = Path(args["model_repository"]) / args["model_version"] / "bank"
-        bank = triton_model.opened(folder, int(args["model_version"]), settings.load().bank)
+        bank = triton_model.open_numbered_bank(folder, int(args["model_version"]), settings.load().bank)
         self.there = _device(args)
         with self.there:
-            self.served = triton_model.Served(_placed(bank, args))
+            self.served = triton_model.TritonBankModel(_placed(bank, args))
         triton.Logger.log_info(f"fingerprint serves bank {bank.version} on {self.served.device}")
 
     def execute(self, requests: list[Any]) -> list[Any]:
         asked = [(_array(request, "fingerprint")[:, 0], _array(request, "codes")) for request in requests]
         with self.there:
-            return [_response(answer) for answer in self.served.answer(asked)]
+            return [_response(answer) for answer in self.served.infer_batch(asked)]
 
 
 def _array(request: Any, name: str) -> np.ndarray:
@@ -48,7 +48,7 @@ def _array(request: Any, name: str) -> np.ndarray:
     return np.from_dlpack(triton.get_input_tensor_by_name(request, name))
 
 
-def _response(answer: triton_model.Answer | FingerprintError) -> Any:
+def _response(answer: triton_model.InferenceResult | FingerprintError) -> Any:
     if isinstance(answer, FingerprintError):
         return triton.InferenceResponse(error=triton.TritonError(str(answer), triton.TritonError.INVALID_ARG))
     columns = {
@@ -87,7 +87,7 @@ def _placed(bank: Bank, args: dict[str, str]) -> Bank:
         return bank.on(cupy.asarray)
     if _library("torch"):
         there = f"cuda:{args['model_instance_device_id']}"
-        return triton_model.nets_only(bank, lambda array: arrays.as_torch(array).to(there))
+        return triton_model.place_networks(bank, lambda array: arrays.to_torch(array).to(there))
     triton.Logger.log_warn(
         f"neither CuPy nor torch is in this environment: the GPU is not used ({how_to_install('gpu')})"
     )

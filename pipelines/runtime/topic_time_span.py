@@ -65,5 +65,5 @@ def _event_times(messages: Sequence[Message], settings: Settings) -> Collection[
     found: dict[Partition, list[datetime]] = defaultdict(list)
     for piece in messages_.decode_messages(messages, settings):
         for number, at in zip(piece.source.tolist(), piece.events["event_time"], strict=True):
-            found[messages[number].home].append(at.to_pydatetime())
+            found[messages[number].source_partition].append(at.to_pydatetime())
     return found.values()

@@ -84,7 +84,7 @@ def tries_everything(client: TestClient, csrf: str = "") -> list[tuple[str, str]
 
 def kept(site: Site, tables: tuple[str, ...]) -> dict[str, str]:
     """What those tables hold, but for moments: when a token was last used is written down."""
-    dump = site.deps.store.dump()
+    dump = site.deps.store.dump_tables()
     return {name: MOMENT.sub("null", dump[name]) for name in tables}
 
 
@@ -121,7 +121,7 @@ def test_a_viewers_stolen_session_becomes_no_token_after_ten_minutes(site):
     )
     assert (answer.status_code, "/confirm" in answer.text) == (403, True)
     browser.delete("/api/v1/sessions", headers=csrf)
-    site.people.end_all("viewer", by="admin")
+    site.people.end_all_sessions("viewer", by="admin")
     assert browser.get("/account").status_code == 303
 
 
@@ -146,7 +146,7 @@ def test_a_leaked_token_becomes_nothing_permanent_whatever_its_scope(site, scope
     assert kept(site, PEOPLE) == before
     assert site.people.sessions(role)[0].proof == "provider"
     check_that_detection_goes_on(site) if scope == "read" else None
-    site.people.end_all(role, by="admin")
+    site.people.end_all_sessions(role, by="admin")
     assert site.client(role).get("/api/v1/me").status_code == 401
 
 
@@ -160,17 +160,17 @@ def test_a_leaked_token_of_scope_read_revokes_no_integration(site):
 def test_a_thiefs_token_ends_with_the_reset_that_throws_the_thief_out(site):
     """The account was taken over: its password changed, a token made, a browser remembered."""
     people = site.people
-    people.accept(people.invite("bob", "admin", by="admin"), "", GOOD)
-    session = people.enter("bob", GOOD, HERE)
+    people.accept_invitation(people.invite("bob", "admin", by="admin"), "", GOOD)
+    session = people.log_in("bob", GOOD, HERE)
     thief = people.change_password(session, GOOD, OTHER, HERE, end_tokens=False)
-    device = people.remember(thief, "")
+    device = people.remember_browser(thief, "")
     ends = site.doors.clock.at + timedelta(days=300)
-    _, secret = people.make_token("bob", "x", ["admin"], ends, by="bob")
-    again = people.accept(people.invite("bob", None, by="admin"), "", GOOD)
-    assert people.who(again).name == "bob"
-    assert (people.who(thief), people.bearer(secret)) == (None, None)
+    _, secret = people.create_token("bob", "x", ["admin"], ends, by="bob")
+    again = people.accept_invitation(people.invite("bob", None, by="admin"), "", GOOD)
+    assert people.authenticate_session(again).name == "bob"
+    assert (people.authenticate_session(thief), people.authenticate_token(secret)) == (None, None)
     with pytest.raises(AuthenticationFailed):
-        people.enter("bob", OTHER, ClientInfo(HERE.address, device=device))
+        people.log_in("bob", OTHER, ClientInfo(HERE.address, device=device))
 
 
 def test_what_a_leaked_triage_token_does_stands_in_the_audit_in_its_owners_name(site):
@@ -182,7 +182,7 @@ def test_what_a_leaked_triage_token_does_stands_in_the_audit_in_its_owners_name(
         headers={"If-Match": row.headers["etag"]},
     )
     assert answer.status_code == 200
-    assert [line.by for line in site.doors.desk.history(alert)] == ["analyst"]
+    assert [line.by for line in site.doors.desk.audit_log(alert)] == ["analyst"]
 
 
 # guesses
@@ -190,20 +190,23 @@ def test_what_a_leaked_triage_token_does_stands_in_the_audit_in_its_owners_name(
 
 def test_who_guesses_from_everywhere_keeps_nobody_out_who_was_in_before(site):
     people = site.people
-    people.accept(people.invite("bob", "viewer", by="admin"), "", GOOD)
-    device = people.remember(people.enter("bob", GOOD, HERE), "")
+    people.accept_invitation(people.invite("bob", "viewer", by="admin"), "", GOOD)
+    device = people.remember_browser(people.log_in("bob", GOOD, HERE), "")
     outcomes = []
     for number in range(120):
         with pytest.raises(AuthenticationFailed) as refused:
-            people.enter("bob", f"guess {number}", ClientInfo(f"203.0.113.{number}"))
+            people.log_in("bob", f"guess {number}", ClientInfo(f"203.0.113.{number}"))
         outcomes.append(isinstance(refused.value, TooManyAttempts))
     assert outcomes == [False] * 50 + [True] * 70
-    assert people.who(people.enter("bob", GOOD, ClientInfo(HERE.address, device=device))).name == "bob"
+    assert (
+        people.authenticate_session(people.log_in("bob", GOOD, ClientInfo(HERE.address, device=device))).name
+        == "bob"
+    )
 
 
 def test_who_knows_the_password_still_has_no_session_without_the_second_factor(site):
     people, clock = site.people, site.doors.clock
-    people.accept(people.invite("bob", "admin", by="admin"), "", GOOD)
+    people.accept_invitation(people.invite("bob", "admin", by="admin"), "", GOOD)
     app, _ = with_app(people, "bob", clock)
     browser = TestClient(site.app, base_url="http://localhost", follow_redirects=False)
     there = browser.post("/login", data={"name": "bob", "password": GOOD}).headers["location"]

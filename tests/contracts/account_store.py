@@ -112,7 +112,7 @@ class PeopleContract:
     @pytest.fixture
     def add(self, people):
         def add(name: str, role: str = "analyst", password: str = GOOD) -> str:
-            return people.accept(people.invite(name, role, by="maria"), "", password)
+            return people.accept_invitation(people.invite(name, role, by="maria"), "", password)
 
         return add
 
@@ -141,14 +141,14 @@ class PeopleContract:
         def accept(number: int) -> str:
             together.wait()
             try:
-                return people.accept(secret, "", f"{GOOD} {number}")
+                return people.accept_invitation(secret, "", f"{GOOD} {number}")
             except AuthenticationFailed:
                 return ""
 
         with ThreadPoolExecutor(4) as pool:
             sessions = [each for each in pool.map(accept, range(4)) if each]
         assert len(sessions) == 1
-        assert people.who(sessions[0]).name == "bob"
+        assert people.authenticate_session(sessions[0]).name == "bob"
 
     def test_a_link_is_good_for_a_day(self, people, clock):
         secret = people.invite("bob", "analyst", by="maria")
@@ -157,20 +157,20 @@ class PeopleContract:
         clock.pass_by(minutes=1)
         assert people.invitation(secret) is None
         with pytest.raises(AuthenticationFailed):
-            people.accept(secret, "", GOOD)
+            people.accept_invitation(secret, "", GOOD)
 
     def test_looking_at_a_link_and_a_weak_password_do_not_use_it_up(self, people):
         secret = people.invite("bob", "analyst", by="maria")
         for weak in ("", "short", "a" * 30, "x" * 1025):
             people.invitation(secret)
             with pytest.raises(FingerprintError):
-                people.accept(secret, "", weak)
-        assert people.who(people.accept(secret, "", GOOD)).name == "bob"
+                people.accept_invitation(secret, "", weak)
+        assert people.authenticate_session(people.accept_invitation(secret, "", GOOD)).name == "bob"
 
     def test_a_password_is_not_the_name(self, people):
         secret = people.invite("maria.sanz.lopez", "analyst", by="maria")
         with pytest.raises(FingerprintError, match="not the name"):
-            people.accept(secret, "", "Maria.Sanz.Lopez")
+            people.accept_invitation(secret, "", "Maria.Sanz.Lopez")
 
     def test_a_new_link_for_the_first_admin_ends_the_one_before(self, desk, clock):
         people = open_account_store(desk, clock, Web())
@@ -188,11 +188,11 @@ class PeopleContract:
 
     def test_a_link_for_a_new_password_ends_sessions_and_the_old_password(self, people, add):
         session = add("bob")
-        people.accept(people.invite("bob", None, by="maria"), "", OTHER)
-        assert people.who(session) is None
+        people.accept_invitation(people.invite("bob", None, by="maria"), "", OTHER)
+        assert people.authenticate_session(session) is None
         with pytest.raises(AuthenticationFailed):
-            people.enter("bob", GOOD, HERE)
-        assert people.who(people.enter("bob", OTHER, HERE)).name == "bob"
+            people.log_in("bob", GOOD, HERE)
+        assert people.authenticate_session(people.log_in("bob", OTHER, HERE)).name == "bob"
 
     def test_a_name_is_given_once(self, people, add):
         add("bob")
@@ -210,7 +210,7 @@ class PeopleContract:
     # logging in
 
     def test_the_right_password_opens_a_session(self, people):
-        assert people.who(people.enter(" MARIA", GOOD, HERE)).name == "maria"
+        assert people.authenticate_session(people.log_in(" MARIA", GOOD, HERE)).name == "maria"
 
     @pytest.mark.parametrize(
         ("name", "password"),
@@ -226,7 +226,7 @@ class PeopleContract:
     )
     def test_whatever_is_wrong_the_sentence_is_the_same(self, people, name, password):
         with pytest.raises(AuthenticationFailed, match=r"^the name or the password is wrong$"):
-            people.enter(name, password, HERE)
+            people.log_in(name, password, HERE)
 
     def test_whoever_has_only_a_link_or_is_disabled_hears_the_same_sentence(self, people, add):
         people.invite("carl", "analyst", by="maria")
@@ -234,11 +234,16 @@ class PeopleContract:
         people.disable("bob", by="maria")
         for name in ("carl", "bob"):
             with pytest.raises(AuthenticationFailed, match=r"^the name or the password is wrong$"):
-                people.enter(name, GOOD, HERE)
+                people.log_in(name, GOOD, HERE)
 
     def test_a_password_typed_on_another_keyboard_is_the_same(self, people, add):
         add("bob", password="schöne grüne Wörter")  # noqa: S106
-        assert people.who(people.enter("bob", "scho\u0308ne gru\u0308ne Wo\u0308rter", HERE)).name == "bob"
+        assert (
+            people.authenticate_session(
+                people.log_in("bob", "scho\u0308ne gru\u0308ne Wo\u0308rter", HERE)
+            ).name
+            == "bob"
+        )
 
     # guessing: who guesses is slowed down, and nobody else
 
@@ -247,7 +252,7 @@ class PeopleContract:
         waited = []
         for _ in range(12):
             with pytest.raises(TooManyAttempts) as refused:
-                people.enter("maria", GOOD, HERE)
+                people.log_in("maria", GOOD, HERE)
             waited.append(refused.value.seconds)
             clock.wait(refused.value.seconds)
             fail(people, "maria", 1)
@@ -256,83 +261,83 @@ class PeopleContract:
     def test_the_sentence_says_how_long_to_wait(self, people, clock):
         fail(people, "maria", 4)
         with pytest.raises(TooManyAttempts, match=r"try again in 2 seconds$"):
-            people.enter("maria", GOOD, HERE)
+            people.log_in("maria", GOOD, HERE)
 
     def test_the_right_password_from_elsewhere_gets_in_at_once(self, people):
         fail(people, "maria", 4)
-        assert people.who(people.enter("maria", GOOD, THERE)).name == "maria"
+        assert people.authenticate_session(people.log_in("maria", GOOD, THERE)).name == "maria"
 
     def test_whoever_sits_behind_the_same_address_is_not_slowed_down(self, people, add):
         add("bob")
         for number in range(60):
             fail(people, f"name{number}", 4)
         fail(people, "maria", 4)
-        assert people.who(people.enter("bob", GOOD, HERE)).name == "bob"
+        assert people.authenticate_session(people.log_in("bob", GOOD, HERE)).name == "bob"
 
     def test_who_is_refused_for_now_makes_the_wait_no_longer(self, people, clock):
         fail(people, "maria", 4)
         clock.wait(1)
         with pytest.raises(TooManyAttempts, match=r"in 1 second$"):
-            people.enter("maria", OTHER, HERE)
+            people.log_in("maria", OTHER, HERE)
         clock.wait(1)
-        people.enter("maria", GOOD, HERE)
+        people.log_in("maria", GOOD, HERE)
 
     def test_the_right_password_forgives_what_was_typed_before(self, people):
         for _ in range(3):
             fail(people, "maria", 4)
             with pytest.raises(TooManyAttempts):
-                people.enter("maria", GOOD, HERE)
+                people.log_in("maria", GOOD, HERE)
             people._clock.wait(2)
-            people.enter("maria", GOOD, HERE)
+            people.log_in("maria", GOOD, HERE)
 
     def test_many_places_together_guess_a_name_once_in_two_minutes(self, people, clock):
         for number in range(50):
             fail(people, "maria", 1, ClientInfo(f"203.0.113.{number}"))
         for number in range(3):
             with pytest.raises(TooManyAttempts, match="2 minutes"):
-                people.enter("maria", OTHER, ClientInfo(f"198.51.100.{number}"))
+                people.log_in("maria", OTHER, ClientInfo(f"198.51.100.{number}"))
             clock.wait(120)
             fail(people, "maria", 1, ClientInfo(f"198.51.100.{number}"))
 
     def test_a_browser_that_logged_in_before_is_not_slowed_down_by_strangers(self, people):
-        device = people.remember(people.enter("maria", GOOD, HERE), "")
+        device = people.remember_browser(people.log_in("maria", GOOD, HERE), "")
         for number in range(50):
             fail(people, "maria", 1, ClientInfo(f"203.0.113.{number}"))
         with pytest.raises(TooManyAttempts):
-            people.enter("maria", GOOD, HERE)
+            people.log_in("maria", GOOD, HERE)
         mine = ClientInfo(HERE.address, device=device)
         fail(people, "maria", 4, mine)  # but by its own failures
         with pytest.raises(TooManyAttempts):
-            people.enter("maria", GOOD, mine)
+            people.log_in("maria", GOOD, mine)
         people._clock.wait(2)
-        assert people.who(people.enter("maria", GOOD, mine)).name == "maria"
+        assert people.authenticate_session(people.log_in("maria", GOOD, mine)).name == "maria"
 
     def test_a_browser_is_known_for_whom_logged_in_and_for_90_days(self, people, add, clock):
         add("bob")
-        device = people.remember(people.enter("maria", GOOD, HERE), "")
+        device = people.remember_browser(people.log_in("maria", GOOD, HERE), "")
         for number in range(50):
             fail(people, "bob", 1, ClientInfo(f"203.0.113.{number}"))
         with pytest.raises(TooManyAttempts):
-            people.enter("bob", GOOD, ClientInfo(HERE.address, device=device))
+            people.log_in("bob", GOOD, ClientInfo(HERE.address, device=device))
         clock.pass_by(days=90)
         for number in range(50):
             fail(people, "maria", 1, ClientInfo(f"203.0.113.{number}"))
         with pytest.raises(TooManyAttempts):
-            people.enter("maria", GOOD, ClientInfo(HERE.address, device=device))
+            people.log_in("maria", GOOD, ClientInfo(HERE.address, device=device))
 
     def test_all_addresses_of_a_network_that_one_may_own_are_one(self, people):
         for number in range(4):
             fail(people, "maria", 1, ClientInfo(f"2001:db8:1:2::{number:x}"))
         with pytest.raises(TooManyAttempts):
-            people.enter("maria", GOOD, ClientInfo("2001:db8:1:2:ffff::1"))
-        assert people.who(people.enter("maria", GOOD, ClientInfo("2001:db8:1:3::1")))
+            people.log_in("maria", GOOD, ClientInfo("2001:db8:1:2:ffff::1"))
+        assert people.authenticate_session(people.log_in("maria", GOOD, ClientInfo("2001:db8:1:3::1")))
 
     def test_several_servers_count_together(self, desk, clock, people):
         beside = open_account_store(desk, clock, Web())
         fail(people, "maria", 2)
         fail(beside, "maria", 2)
         with pytest.raises(TooManyAttempts):
-            people.enter("maria", GOOD, HERE)
+            people.log_in("maria", GOOD, HERE)
 
     def test_many_at_once_are_not_more_than_one_after_the_other(self, people):
         together = Barrier(8)
@@ -342,7 +347,7 @@ class PeopleContract:
             outcomes = []
             for each in range(3):
                 with pytest.raises(AuthenticationFailed) as refused:
-                    people.enter("maria", f"guess {number} {each}", HERE)
+                    people.log_in("maria", f"guess {number} {each}", HERE)
                 outcomes.append(type(refused.value).__name__)
             return outcomes
 
@@ -351,7 +356,7 @@ class PeopleContract:
         assert said == {"Refused": 4, "TooMany": 20}
 
     def test_a_change_of_password_is_slowed_down_by_its_own_sessions_failures_alone(self, people):
-        mine, thief = people.enter("maria", GOOD, HERE), people.enter("maria", GOOD, THERE)
+        mine, thief = people.log_in("maria", GOOD, HERE), people.log_in("maria", GOOD, THERE)
         fail(people, "maria", 4)
         for _ in range(4):
             with pytest.raises(AuthenticationFailed, match="wrong"):
@@ -363,47 +368,47 @@ class PeopleContract:
     # sessions
 
     def test_a_session_that_is_used_lives_on_until_its_day_is_over(self, people, clock):
-        session = people.enter("maria", GOOD, HERE)
+        session = people.log_in("maria", GOOD, HERE)
         for _ in range(5):
             clock.pass_by(hours=4)
-            assert people.who(session)
+            assert people.authenticate_session(session)
         clock.pass_by(hours=3, minutes=59)
-        assert people.who(session)
+        assert people.authenticate_session(session)
         clock.pass_by(minutes=1)
-        assert people.who(session) is None
+        assert people.authenticate_session(session) is None
 
     def test_a_session_that_nobody_uses_ends(self, people, clock):
-        session = people.enter("maria", GOOD, HERE)
+        session = people.log_in("maria", GOOD, HERE)
         clock.pass_by(hours=8)
-        assert people.who(session) is None
+        assert people.authenticate_session(session) is None
 
     def test_a_page_that_asks_by_itself_keeps_no_session_alive(self, people, clock):
-        session = people.enter("maria", GOOD, HERE)
+        session = people.log_in("maria", GOOD, HERE)
         clock.pass_by(hours=7)
-        assert people.who(session, awake=False)
+        assert people.authenticate_session(session, awake=False)
         clock.pass_by(hours=1)
-        assert people.who(session, awake=False) is None
+        assert people.authenticate_session(session, awake=False) is None
 
     def test_logging_out_ends_this_session_and_no_other(self, people):
-        one, other = people.enter("maria", GOOD, HERE), people.enter("maria", GOOD, HERE)
-        people.leave(one)
-        people.leave(one)
-        assert people.who(one) is None
-        assert people.who(other)
+        one, other = people.log_in("maria", GOOD, HERE), people.log_in("maria", GOOD, HERE)
+        people.log_out(one)
+        people.log_out(one)
+        assert people.authenticate_session(one) is None
+        assert people.authenticate_session(other)
 
     def test_a_browser_left_somewhere_is_logged_out_from_here(self, people):
-        one, other = people.enter("maria", GOOD, HERE), people.enter("maria", GOOD, HERE)
-        people.leave_others("maria", one)
-        assert people.who(one)
-        assert people.who(other) is None
+        one, other = people.log_in("maria", GOOD, HERE), people.log_in("maria", GOOD, HERE)
+        people.end_other_sessions("maria", one)
+        assert people.authenticate_session(one)
+        assert people.authenticate_session(other) is None
 
     def test_a_new_password_ends_every_session_but_the_new_one(self, people):
-        before = people.enter("maria", GOOD, HERE)
+        before = people.log_in("maria", GOOD, HERE)
         now = people.change_password(before, GOOD, OTHER, HERE)
-        assert people.who(before) is None
-        assert people.who(now).name == "maria"
+        assert people.authenticate_session(before) is None
+        assert people.authenticate_session(now).name == "maria"
         with pytest.raises(AuthenticationFailed):
-            people.enter("maria", GOOD, HERE)
+            people.log_in("maria", GOOD, HERE)
 
     @pytest.mark.parametrize("meanwhile", ["reset", "disable"])
     def test_a_password_that_was_reset_while_it_was_looked_at_is_not_changed_back(
@@ -415,55 +420,57 @@ class PeopleContract:
 
         def slowly(password):
             monkeypatch.setattr(secret_hashes, "hash_password", hashed)
-            people.accept(link, "", OTHER) if meanwhile == "reset" else people.disable("bob", by="maria")
+            people.accept_invitation(link, "", OTHER) if meanwhile == "reset" else people.disable(
+                "bob", by="maria"
+            )
             return hashed(password)
 
         monkeypatch.setattr(secret_hashes, "hash_password", slowly)
         with pytest.raises(AuthenticationFailed):
             people.change_password(stolen, GOOD, "what the thief would like", HERE)
         people.enable("bob", by="maria")
-        assert people.enter("bob", OTHER if meanwhile == "reset" else GOOD, HERE)
+        assert people.log_in("bob", OTHER if meanwhile == "reset" else GOOD, HERE)
 
     def test_another_role_ends_sessions(self, people, add):
         session = add("bob")
         people.set_role("bob", "engineer", by="maria")
-        assert people.who(session) is None
-        assert people.who(people.enter("bob", GOOD, HERE)).role == "engineer"
+        assert people.authenticate_session(session) is None
+        assert people.authenticate_session(people.log_in("bob", GOOD, HERE)).role == "engineer"
 
     def test_a_token_is_worth_less_at_once_when_its_owner_s_role_is_lowered(self, people, add, clock):
         add("bob", role="admin")
-        _, token = people.make_token("bob", "a script", ["admin"], clock.at + timedelta(days=1), by="bob")
+        _, token = people.create_token("bob", "a script", ["admin"], clock.at + timedelta(days=1), by="bob")
         people.set_role("bob", "viewer", by="maria")
-        owner, shown = people.bearer(token)
+        owner, shown = people.authenticate_token(token)
         assert token_role(owner.role, shown.scopes) == "viewer"
 
     def test_whoever_is_disabled_is_out_at_once_and_stays_out_of_old_sessions(self, people, add, clock):
         session = add("bob")
-        _, token = people.make_token("bob", "a script", ["read"], clock.at + timedelta(days=1), by="bob")
+        _, token = people.create_token("bob", "a script", ["read"], clock.at + timedelta(days=1), by="bob")
         link = people.invite("bob", None, by="maria")
         people.disable("bob", by="maria")
-        assert people.who(session) is None
-        assert people.bearer(token) is None
+        assert people.authenticate_session(session) is None
+        assert people.authenticate_token(token) is None
         assert people.invitation(link) is None
         people.enable("bob", by="maria")
-        assert people.who(session) is None
-        assert people.bearer(token) is None
-        assert people.who(people.enter("bob", GOOD, HERE))
+        assert people.authenticate_session(session) is None
+        assert people.authenticate_token(token) is None
+        assert people.authenticate_session(people.log_in("bob", GOOD, HERE))
 
     @pytest.mark.parametrize("secret", ["", "x", "a" * 43, "\0", "\ud800", "a" * 100_000])
     def test_what_is_no_secret_opens_nothing(self, people, secret):
-        assert people.who(secret) is None
-        assert people.bearer(secret) is None
+        assert people.authenticate_session(secret) is None
+        assert people.authenticate_token(secret) is None
         assert people.invitation(secret) is None
-        people.leave(secret)
+        people.log_out(secret)
 
     def test_sessions_are_listed_with_where_they_came_from_and_ended_one_by_one(self, people, add, clock):
         here = ClientInfo(HERE.address, "Mozilla/5.0 \0 of maria")
         clock.wait(1)
-        first, second = people.enter("maria", GOOD, here), people.enter("maria", GOOD, THERE)
+        first, second = people.log_in("maria", GOOD, here), people.log_in("maria", GOOD, THERE)
         add("bob")
         clock.pass_by(minutes=30)
-        people.who(first)
+        people.authenticate_session(first)
         found = people.sessions("maria")
         assert [(each.address, each.agent, each.proof) for each in found[:2]] == [
             (HERE.address, "Mozilla/5.0 \ufffd of maria", "password"),
@@ -473,7 +480,10 @@ class PeopleContract:
         with pytest.raises(FingerprintError, match="no such session"):
             people.end_session(found[0].session_id, by="bob", owner="bob")
         people.end_session(found[0].session_id, by="maria", owner="maria")
-        assert (people.who(first), people.who(second).name) == (None, "maria")
+        assert (people.authenticate_session(first), people.authenticate_session(second).name) == (
+            None,
+            "maria",
+        )
         people.end_session(people.sessions("bob")[0].session_id, by="maria")
         assert people.sessions("bob") == []
         clock.pass_by(hours=8)
@@ -481,20 +491,20 @@ class PeopleContract:
 
     def test_an_admin_ends_sessions_and_tokens_of_somebody_who_may_log_in_again(self, people, add, clock):
         session, secret = add("bob"), token(people, "bob")
-        people.end_all("bob", by="maria")
-        assert (people.who(session), people.bearer(secret)) == (None, None)
-        assert people.enter("bob", GOOD, HERE)
+        people.end_all_sessions("bob", by="maria")
+        assert (people.authenticate_session(session), people.authenticate_token(secret)) == (None, None)
+        assert people.log_in("bob", GOOD, HERE)
 
     def test_a_proof_counts_for_ten_minutes_and_may_be_given_again(self, people, clock):
-        session = people.enter("maria", GOOD, HERE)
+        session = people.log_in("maria", GOOD, HERE)
         clock.pass_by(minutes=9, seconds=59)
         assert people.session(session).is_proven(clock.at)
         clock.pass_by(seconds=1)
         assert not people.session(session).is_proven(clock.at)
         with pytest.raises(AuthenticationFailed, match="wrong"):
-            people.confirm(session, OTHER)
+            people.reauthenticate(session, OTHER)
         assert not people.session(session).is_proven(clock.at)
-        people.confirm(session, GOOD)
+        people.reauthenticate(session, GOOD)
         assert people.session(session).is_proven(clock.at)
 
     def test_a_change_of_password_proves_no_second_factor(self, people, clock):
@@ -504,29 +514,29 @@ class PeopleContract:
         )
         clock.pass_by(hours=1)
         changed = people.change_password(stolen, GOOD, OTHER, HERE)
-        assert people.who(changed).name == "maria"
+        assert people.authenticate_session(changed).name == "maria"
         assert not people.session(changed).is_proven(clock.at)
 
     def test_a_stolen_session_guesses_no_password_by_confirming(self, people, clock):
-        session = people.enter("maria", GOOD, HERE)
+        session = people.log_in("maria", GOOD, HERE)
         for _ in range(4):
             with pytest.raises(AuthenticationFailed, match="wrong"):
-                people.confirm(session, OTHER)
+                people.reauthenticate(session, OTHER)
         with pytest.raises(TooManyAttempts):
-            people.confirm(session, GOOD)
-        assert people.enter("maria", GOOD, HERE)
+            people.reauthenticate(session, GOOD)
+        assert people.log_in("maria", GOOD, HERE)
 
     # second factors
 
     def test_with_an_authenticator_app_the_password_alone_opens_nothing(self, people, clock):
         app, _ = with_app(people, "maria", clock)
         login = begun(people, "maria")
-        assert people.who(login) is None
-        assert people.login(login).kinds == ("code",)
+        assert people.authenticate_session(login) is None
+        assert people.pending_login(login).kinds == ("code",)
         with pytest.raises(AuthenticationFailed, match="wrong"):
             people.finish_login(login, SecondFactorResponse(code="000000"), HERE)
         session = people.finish_login(login, SecondFactorResponse(code=app.at(clock.at)), HERE)
-        assert (people.who(session).name, people.session(session).proof) == ("maria", "code")
+        assert (people.authenticate_session(session).name, people.session(session).proof) == ("maria", "code")
         with pytest.raises(AuthenticationFailed, match="too long"):
             people.finish_login(login, SecondFactorResponse(code=app.at(clock.at)), HERE)
 
@@ -560,7 +570,7 @@ class PeopleContract:
 
     def test_codes_are_guessed_four_times_and_then_ever_more_slowly(self, people, clock):
         app, _ = with_app(people, "maria", clock)
-        device = people.remember(
+        device = people.remember_browser(
             people.finish_login(begun(people, "maria"), SecondFactorResponse(app.at(clock.at)), HERE), ""
         )
         clock.pass_by(minutes=5)
@@ -584,7 +594,7 @@ class PeopleContract:
         app, _ = with_app(people, "maria", clock)
         login = begun(people, "maria")
         clock.pass_by(minutes=10)
-        assert people.login(login) is None
+        assert people.pending_login(login) is None
         with pytest.raises(AuthenticationFailed, match="too long"):
             people.finish_login(login, SecondFactorResponse(app.at(clock.at)), HERE)
 
@@ -595,9 +605,9 @@ class PeopleContract:
         login = begun(people, "bob")
         if meanwhile == "reset":
             with pytest.raises(SecondFactorNeeded):
-                people.accept(people.invite("bob", None, by="maria"), "", OTHER)
+                people.accept_invitation(people.invite("bob", None, by="maria"), "", OTHER)
         else:
-            (people.disable if meanwhile == "disable" else people.end_all)("bob", by="maria")
+            (people.disable if meanwhile == "disable" else people.end_all_sessions)("bob", by="maria")
         with pytest.raises(AuthenticationFailed, match="too long"):
             people.finish_login(login, SecondFactorResponse(app.at(clock.at)), HERE)
 
@@ -618,13 +628,13 @@ class PeopleContract:
         session = people.finish_login(begun(people, "maria"), SecondFactorResponse(app.at(clock.at)), HERE)
         clock.pass_by(minutes=11)
         with pytest.raises(AuthenticationFailed, match="code or passkey"):
-            people.confirm(session, GOOD)
-        people.confirm(session, shown=SecondFactorResponse(app.at(clock.at)))
+            people.reauthenticate(session, GOOD)
+        people.reauthenticate(session, shown=SecondFactorResponse(app.at(clock.at)))
         assert people.session(session).is_proven(clock.at)
 
     def test_a_code_that_is_not_the_apps_adds_none(self, people, clock):
-        session = people.enter("maria", GOOD, HERE)
-        secret, address = people.new_app("maria")
+        session = people.log_in("maria", GOOD, HERE)
+        secret, address = people.new_authenticator_app("maria")
         assert address.startswith("otpauth://totp/Fingerprint:maria?secret=" + secret)
         for wrong, code in (
             (secret, "000000"),
@@ -633,7 +643,7 @@ class PeopleContract:
             ("\ud800", "1"),
         ):
             with pytest.raises(FingerprintError):
-                people.add_app(session, "x", wrong, code)
+                people.add_authenticator_app(session, "x", wrong, code)
         assert people.factors("maria") == []
 
     @pytest.mark.parametrize(
@@ -641,24 +651,24 @@ class PeopleContract:
         ["", "{}", "[]", "null", '{"id": 1}', '{"id": "x"}', "[" * 20_000, "x" * 30_000, "\ud800", "\0"],
     )
     def test_what_is_no_passkeys_answer_proves_nothing(self, people, clock, answer):
-        session = people.enter("maria", GOOD, HERE)
-        people.ask_new_passkey(session, PARTY)
+        session = people.log_in("maria", GOOD, HERE)
+        people.begin_passkey_registration(session, PARTY)
         with pytest.raises(FingerprintError, match="could not be added"):
             people.add_passkey(session, "x", answer, PARTY)
         with_app(people, "maria", clock)
         login = begun(people, "maria")
-        people.ask_passkey(login, PARTY)
+        people.begin_passkey_login(login, PARTY)
         with pytest.raises(AuthenticationFailed):
             people.finish_login(login, SecondFactorResponse(passkey=answer, party=PARTY), HERE)
 
     def test_an_admin_resets_a_second_factor_that_was_lost(self, people, add, clock):
         add("bob")
         with_app(people, "bob", clock)
-        assert people.with_second_factor() == {"bob"}
+        assert people.accounts_with_second_factor() == {"bob"}
         login = begun(people, "bob")
         people.reset_factors("bob", by="maria")
-        assert (people.with_second_factor(), people.login(login)) == (frozenset(), None)
-        assert people.who(people.enter("bob", GOOD, HERE)).name == "bob"
+        assert (people.accounts_with_second_factor(), people.pending_login(login)) == (frozenset(), None)
+        assert people.authenticate_session(people.log_in("bob", GOOD, HERE)).name == "bob"
 
     def test_nobody_removes_somebody_elses_second_factor(self, people, add, clock):
         bob = add("bob")
@@ -671,12 +681,12 @@ class PeopleContract:
         session = people.finish_login(begun(people, "maria"), SecondFactorResponse(app.at(clock.at)), HERE)
         people.remove_factor(session, people.factors("maria")[0].factor_id)
         assert people.recovery_codes_left("maria") == 0
-        assert people.who(people.enter("maria", GOOD, HERE))
+        assert people.authenticate_session(people.log_in("maria", GOOD, HERE))
 
     def test_where_a_second_factor_is_required_it_is_set_up_before_anything_else(self, desk, people, clock):
         strict, before = (
             open_account_store(desk, clock, Web(second_factor="required")),
-            people.enter("maria", GOOD, HERE),
+            people.log_in("maria", GOOD, HERE),
         )
         assert strict.authenticate_session(before) is None  # a session that a password alone opened
         login = begun(strict, "maria")
@@ -722,7 +732,7 @@ class PeopleContract:
         ):
             with pytest.raises(FingerprintError, match="last admin"):
                 change()
-        assert people.person("maria").role == "admin"
+        assert people.account("maria").role == "admin"
 
     def test_two_admins_who_demote_each_other_at_once_leave_one(self, people, add):
         add("bob", "admin")
@@ -739,44 +749,44 @@ class PeopleContract:
         with ThreadPoolExecutor(2) as pool:
             done = list(pool.map(demote, [("maria", "bob"), ("bob", "maria")]))
         assert sorted(done) == [False, True]
-        assert [each.role for each in people.persons()].count("admin") == 1
+        assert [each.role for each in people.accounts()].count("admin") == 1
 
     # tokens
 
     def test_a_token_is_its_owner_within_its_scopes_until_it_expires(self, people, clock):
-        token, secret = people.make_token(
+        token, secret = people.create_token(
             "maria", " our SIEM ", ["triage", "read"], clock.at + timedelta(days=30), by="maria"
         )
         assert secret.startswith("fpt_")
-        person, found = people.bearer(secret)
+        person, found = people.authenticate_token(secret)
         assert (person.name, found.label, found.scopes) == ("maria", "our SIEM", ("read", "triage"))
         clock.pass_by(days=30)
-        assert people.bearer(secret) is None
+        assert people.authenticate_token(secret) is None
         assert people.tokens("maria")[0].token_id == token.token_id
 
     def test_a_revoked_token_is_good_for_nothing(self, people, clock):
-        token, secret = people.make_token("maria", "x", ["read"], clock.at + timedelta(days=1), by="maria")
-        people.revoke(token.token_id, by="maria")
-        people.revoke(token.token_id, by="maria")
-        assert people.bearer(secret) is None
+        token, secret = people.create_token("maria", "x", ["read"], clock.at + timedelta(days=1), by="maria")
+        people.revoke_token(token.token_id, by="maria")
+        people.revoke_token(token.token_id, by="maria")
+        assert people.authenticate_token(secret) is None
         assert people.tokens()[0].revoked_at == clock.at
 
     def test_nobody_revokes_somebody_elses_token_as_their_own(self, people, add, clock):
         add("bob")
-        token, secret = people.make_token("maria", "x", ["read"], clock.at + timedelta(days=1), by="maria")
+        token, secret = people.create_token("maria", "x", ["read"], clock.at + timedelta(days=1), by="maria")
         with pytest.raises(FingerprintError, match="no such token"):
-            people.revoke(token.token_id, by="bob", owner="bob")
-        assert people.bearer(secret)
+            people.revoke_token(token.token_id, by="bob", owner="bob")
+        assert people.authenticate_token(secret)
 
     def test_when_a_token_was_last_used_is_known_to_ten_minutes(self, people, clock):
-        _, secret = people.make_token("maria", "x", ["read"], clock.at + timedelta(days=1), by="maria")
-        people.bearer(secret)
+        _, secret = people.create_token("maria", "x", ["read"], clock.at + timedelta(days=1), by="maria")
+        people.authenticate_token(secret)
         first = clock.at
         clock.pass_by(minutes=5)
-        people.bearer(secret)
+        people.authenticate_token(secret)
         assert people.tokens()[0].last_used == first
         clock.pass_by(minutes=6)
-        people.bearer(secret)
+        people.authenticate_token(secret)
         assert people.tokens()[0].last_used == clock.at
 
     @pytest.mark.parametrize(
@@ -794,119 +804,119 @@ class PeopleContract:
     def test_a_token_that_is_too_much_is_not_made(self, people, add, clock, label, scopes, days, sentence):
         add("bob")
         with pytest.raises(FingerprintError, match=sentence):
-            people.make_token("bob", label, scopes, clock.at + timedelta(days=days), by="bob")
+            people.create_token("bob", label, scopes, clock.at + timedelta(days=days), by="bob")
 
     def test_nobody_has_tokens_without_end(self, people, clock):
         ends = clock.at + timedelta(days=1)
         made = [
-            people.make_token("maria", str(number), ["read"], ends, by="maria")[0] for number in range(50)
+            people.create_token("maria", str(number), ["read"], ends, by="maria")[0] for number in range(50)
         ]
         with pytest.raises(FingerprintError, match="50 tokens"):
-            people.make_token("maria", "one more", ["read"], ends, by="maria")
-        people.revoke(made[0].token_id, by="maria")
-        people.make_token("maria", "one more", ["read"], ends, by="maria")
+            people.create_token("maria", "one more", ["read"], ends, by="maria")
+        people.revoke_token(made[0].token_id, by="maria")
+        people.create_token("maria", "one more", ["read"], ends, by="maria")
 
     def test_a_reset_by_link_ends_tokens_and_a_change_of_password_on_request(self, people, add):
         session, first = add("bob"), token(people, "bob")
         session = people.change_password(session, GOOD, OTHER, HERE, end_tokens=False)
-        assert people.bearer(first)
+        assert people.authenticate_token(first)
         people.change_password(session, OTHER, GOOD, HERE)
-        assert people.bearer(first) is None
+        assert people.authenticate_token(first) is None
         second = token(people, "bob")
-        people.accept(people.invite("bob", None, by="maria"), "", OTHER)
-        assert people.bearer(second) is None
+        people.accept_invitation(people.invite("bob", None, by="maria"), "", OTHER)
+        assert people.authenticate_token(second) is None
 
     # from a provider
 
     def test_a_providers_subject_is_the_person(self, people):
-        session = people.enter_as(CARLA)
-        assert people.who(session).name == "carla"
-        people.enter_as(ExternalIdentity(CARLA.issuer, CARLA.subject, "somebody else", "analyst"))
-        assert [each.name for each in people.persons()] == ["carla", "maria"]
+        session = people.log_in_as(CARLA)
+        assert people.authenticate_session(session).name == "carla"
+        people.log_in_as(ExternalIdentity(CARLA.issuer, CARLA.subject, "somebody else", "analyst"))
+        assert [each.name for each in people.accounts()] == ["carla", "maria"]
 
     def test_the_same_subject_of_another_provider_is_somebody_else(self, people):
-        people.enter_as(CARLA)
-        people.enter_as(ExternalIdentity("https://other.example.com", CARLA.subject, "carla", "viewer"))
-        assert [(each.name, each.role) for each in people.persons()][:2] == [
+        people.log_in_as(CARLA)
+        people.log_in_as(ExternalIdentity("https://other.example.com", CARLA.subject, "carla", "viewer"))
+        assert [(each.name, each.role) for each in people.accounts()][:2] == [
             ("carla", "analyst"),
             ("carla-2", "viewer"),
         ]
 
     def test_whoever_comes_from_a_provider_gets_no_password_here(self, people):
-        people.enter_as(CARLA)
+        people.log_in_as(CARLA)
         with pytest.raises(FingerprintError, match="no password here"):
             people.invite("carla", None, by="maria")
         with pytest.raises(AuthenticationFailed):
-            people.enter("carla", "", HERE)
+            people.log_in("carla", "", HERE)
 
     def test_a_provider_that_gives_no_role_leaves_the_one_that_an_admin_gave(self, people):
-        people.enter_as(ExternalIdentity("https://id.example.com", "7", "dora"), default="viewer")
+        people.log_in_as(ExternalIdentity("https://id.example.com", "7", "dora"), default="viewer")
         people.set_role("dora", "engineer", by="maria")
         assert (
-            people.who(
-                people.enter_as(ExternalIdentity("https://id.example.com", "7", "dora"), default="viewer")
+            people.authenticate_session(
+                people.log_in_as(ExternalIdentity("https://id.example.com", "7", "dora"), default="viewer")
             ).role
             == "engineer"
         )
 
     def test_tokens_of_whom_a_provider_vouches_for_work_while_they_log_in_there(self, people, clock):
-        people.enter_as(CARLA)
+        people.log_in_as(CARLA)
         secret = token(people, "carla", days=365)
         clock.pass_by(days=29)
-        assert people.bearer(secret)
+        assert people.authenticate_token(secret)
         clock.pass_by(days=1)
-        assert people.bearer(secret) is None
-        people.enter_as(CARLA)
-        assert people.bearer(secret)
+        assert people.authenticate_token(secret) is None
+        people.log_in_as(CARLA)
+        assert people.authenticate_token(secret)
 
     def test_a_providers_session_is_as_proven_as_the_provider_says(self, people, clock):
         old, fresh = (replace(CARLA, authenticated_at=clock.at - timedelta(minutes=ago)) for ago in (11, 9))
-        assert not people.session(people.enter_as(CARLA)).is_proven(clock.at)
-        assert not people.session(people.enter_as(old)).is_proven(clock.at)
-        session = people.enter_as(fresh)
+        assert not people.session(people.log_in_as(CARLA)).is_proven(clock.at)
+        assert not people.session(people.log_in_as(old)).is_proven(clock.at)
+        session = people.log_in_as(fresh)
         assert people.session(session).is_proven(clock.at)
         with pytest.raises(AuthenticationFailed):
-            people.confirm(session, "")
+            people.reauthenticate(session, "")
         with pytest.raises(FingerprintError, match="set up there"):
-            people.add_app(session, "x", *people.new_app("carla"))
+            people.add_authenticator_app(session, "x", *people.new_authenticator_app("carla"))
 
     # what is kept
 
     def test_no_secret_and_no_password_is_kept_anywhere(self, desk, people, add, clock):
         link = people.invite("bob", "analyst", by="maria")
-        _, token = people.make_token("maria", "x", ["read"], clock.at + timedelta(days=1), by="maria")
+        _, token = people.create_token("maria", "x", ["read"], clock.at + timedelta(days=1), by="maria")
         secrets = [
             link,
             token,
             token.removeprefix("fpt_"),
-            people.enter("maria", GOOD, HERE),
+            people.log_in("maria", GOOD, HERE),
             add("carl"),
             GOOD,
             OTHER,
         ]
         fail(people, "a password typed for a name", 1)
-        secrets += [people.remember(people.enter("maria", GOOD, HERE), "")]
+        secrets += [people.remember_browser(people.log_in("maria", GOOD, HERE), "")]
         secrets += [
             code for each in with_app(people, "carl", clock)[1] for code in (each, each.replace("-", ""))
         ]
         secrets += [begun(people, "carl")]
-        kept = "\n".join(desk.dump().values())
+        kept = "\n".join(desk.dump_tables().values())
         assert "maria" in kept
         assert [each for each in [*secrets, "a password typed for a name"] if each in kept] == []
 
     def test_every_change_has_its_line_in_the_audit(self, desk, people, add, clock):
         before = newest(desk)
         add("bob")
-        token, _ = people.make_token("bob", "x", ["read"], clock.at + timedelta(days=1), by="bob")
-        people.revoke(token.token_id, by="maria", owner="bob")
+        token, _ = people.create_token("bob", "x", ["read"], clock.at + timedelta(days=1), by="bob")
+        people.revoke_token(token.token_id, by="maria", owner="bob")
         people.set_role("bob", "engineer", by="maria")
-        session = people.enter("bob", GOOD, HERE)
-        people.leave_others("bob", session)
+        session = people.log_in("bob", GOOD, HERE)
+        people.end_other_sessions("bob", session)
         people.change_password(session, GOOD, OTHER, HERE)
         fail(people, "bob", 1)
         people.disable("bob", by="maria")
         people.enable("bob", by="maria")
-        people.leave(people.enter_as(CARLA))
+        people.log_out(people.log_in_as(CARLA))
         said = [(line.action, line.by, line.target) for line in lines(desk) if line.number > before]
         assert [line for line in said if line[0].startswith("token")] == [
             ("token.create", "bob", token.token_id),
@@ -935,9 +945,9 @@ class PeopleContract:
         people.invite("bob", "analyst", by="maria")
         fail(people, "maria", 3)
         clock.pass_by(days=2)
-        people.enter("maria", GOOD, HERE)
-        people.forget()
-        kept = desk.dump()
+        people.log_in("maria", GOOD, HERE)
+        people.delete_expired()
+        kept = desk.dump_tables()
         assert [len(kept[name].splitlines()) for name in ("sessions", "invitations", "attempts")] == [1, 0, 0]
 
 

@@ -45,7 +45,7 @@ def judged(alert: Alert, decision: Decision, minute: int = 0, **fields: object) 
 def words_of(desk, since: datetime = datetime.min, until: datetime = datetime.max) -> dict[str, set[str]]:
     """Words of flagged events by the id of the event."""
     span = (each.replace(tzinfo=UTC) for each in (since, until))
-    frames = [frame for frame in desk.flagged(*span) if len(frame)]
+    frames = [frame for frame in desk.flagged_events(*span) if len(frame)]
     if not frames:
         return {}
     assert set(frames[0].columns) == {"event_id", "event_time", "entity", "word"}
@@ -65,10 +65,10 @@ class DeskContract:
         desk, alerts = make_desk(), [stolen_session(), new_pipeline(), nasty(NASTY[0])]
         seen = [vote for alert in alerts[:2] for vote in votes(alert)]
         desk.save(alerts, seen)
-        once = desk.dump()
+        once = desk.dump_tables()
         desk.save(alerts, seen)
         desk.save(alerts[::-1], seen[::-1])
-        assert desk.dump() == once
+        assert desk.dump_tables() == once
         assert all(once[name] for name in ("alerts", "alert_events", "votes"))
 
     def test_a_fresh_desk_is_empty(self, make_desk):
@@ -208,7 +208,7 @@ class DeskContract:
         one, other, seen = make_desk(), make_desk(), votes(stolen_session())
         one.save([], seen)
         other.save(votes=pd.DataFrame(seen))
-        assert one.dump() == other.dump()
+        assert one.dump() == other.dump_tables()
         assert one.votes().to_dict("records") == other.votes().to_dict("records")
 
     def test_votes_are_read_oldest_first_by_principal_and_time(self, make_desk):
@@ -230,11 +230,11 @@ class DeskContract:
 
     def test_a_save_that_fails_leaves_nothing_behind(self, make_desk):
         desk = make_desk()
-        before = desk.dump()
+        before = desk.dump_tables()
         broken = pd.DataFrame(votes(stolen_session())).assign(level=None, z=1.0, threshold=None)
         with pytest.raises(FingerprintError):
             desk.save([stolen_session()], broken)
-        assert desk.dump() == before
+        assert desk.dump_tables() == before
 
     def test_an_alert_may_have_more_events_than_one_statement_takes(self, make_desk):
         desk = make_desk()
@@ -249,8 +249,8 @@ class DeskContract:
 
     def test_what_partitions_heard_of_a_feed_is_added_up(self, make_desk):
         desk = make_desk()
-        desk.count_feeds(Partition("events", 0), 7200, heard(("a", 0, 3), ("b", 0, 1), ("a", 3600, 2)))
-        desk.count_feeds(Partition("events", 1), 3600, heard(("a", 0, 4)))
+        desk.save_feed_counts(Partition("events", 0), 7200, heard(("a", 0, 3), ("b", 0, 1), ("a", 3600, 2)))
+        desk.save_feed_counts(Partition("events", 1), 3600, heard(("a", 0, 4)))
         found = desk.feed_counts()
         assert found.values.tolist() == [
             ["account", "a", 0, 7],
@@ -258,57 +258,57 @@ class DeskContract:
             ["account", "b", 0, 1],
         ]
         assert desk.feed_counts(since=3600)["at"].tolist() == [3600]
-        assert desk.feeds_closed() == {Partition("events", 0): 7200, Partition("events", 1): 3600}
+        assert desk.feeds_complete_until() == {Partition("events", 0): 7200, Partition("events", 1): 3600}
 
     def test_what_is_counted_again_after_a_crash_overwrites_itself_and_never_falls(self, make_desk):
         desk, place = make_desk(), Partition("events", 0)
         for closed, events in ((7200, 5), (7200, 5), (3600, 2), (7200, 6)):
-            desk.count_feeds(place, closed, heard(("a", 0, events)))
+            desk.save_feed_counts(place, closed, heard(("a", 0, events)))
         assert desk.feed_counts()["events"].tolist() == [6]
-        assert desk.feeds_closed() == {place: 7200}
+        assert desk.feeds_complete_until() == {place: 7200}
 
     def test_a_partition_that_heard_nothing_has_still_come_so_far(self, make_desk):
         desk = make_desk()
-        desk.count_feeds(Partition("events", 3), 3600, heard())
-        assert desk.feeds_closed() == {Partition("events", 3): 3600}
+        desk.save_feed_counts(Partition("events", 3), 3600, heard())
+        assert desk.feeds_complete_until() == {Partition("events", 3): 3600}
         assert desk.feed_counts().empty
 
     @pytest.mark.parametrize("text", NASTY, ids=range(len(NASTY)))
     def test_a_feed_of_any_name_is_kept_as_text(self, make_desk, text):
         desk = make_desk()
-        desk.count_feeds(Partition("events", 0), 3600, heard((text, 0, 1)))
-        desk.save_notices([notice(feed=text, title=text)], 3600)
+        desk.save_feed_counts(Partition("events", 0), 3600, heard((text, 0, 1)))
+        desk.save_feed_gaps([notice(feed=text, title=text)], 3600)
         assert desk.feed_counts()["feed"].tolist() == [storable(text)]
-        assert (desk.notices()[0].feed, desk.notices()[0].title) == (storable(text), storable(text))
+        assert (desk.feed_gaps()[0].feed, desk.feed_gaps()[0].title) == (storable(text), storable(text))
 
     def test_notices_come_back_as_they_were_open_ones_first_then_by_urgency(self, make_desk):
         desk, moment = make_desk(), datetime(2026, 3, 5, tzinfo=UTC)
         ended = notice("e", urgency=99, ended_at=moment, ending="heard again")
         queue = [notice("a", urgency=80), notice("b"), notice("c", since=moment), ended]
-        desk.save_notices(queue[::-1], 3600)
-        assert desk.notices() == queue
-        assert desk.notices(ended=False) == queue[:3]
+        desk.save_feed_gaps(queue[::-1], 3600)
+        assert desk.feed_gaps() == queue
+        assert desk.feed_gaps(ended=False) == queue[:3]
 
     def test_a_notice_grows_and_ends_and_never_opens_again(self, make_desk):
         desk = make_desk()
         ended = notice(urgency=60, ended_at=datetime(2026, 3, 5, tzinfo=UTC), ending="heard again")
         for upto, said in ((1, notice()), (2, notice(urgency=60)), (3, ended), (3, notice(urgency=70))):
-            desk.save_notices([said], upto)
-        assert desk.notices() == [ended]
+            desk.save_feed_gaps([said], upto)
+        assert desk.feed_gaps() == [ended]
 
     def test_whoever_looked_less_far_changes_nothing(self, make_desk):
         desk = make_desk()
-        assert desk.notices_upto() == 0
-        desk.save_notices([notice(urgency=60)], 7200)
-        once = desk.dump()
-        desk.save_notices([notice(urgency=20), notice("b")], 3600, forget=9000)
-        assert desk.dump() == once
-        assert desk.notices_upto() == 7200
+        assert desk.feeds_checked_until() == 0
+        desk.save_feed_gaps([notice(urgency=60)], 7200)
+        once = desk.dump_tables()
+        desk.save_feed_gaps([notice(urgency=20), notice("b")], 3600, forget=9000)
+        assert desk.dump_tables() == once
+        assert desk.feeds_checked_until() == 7200
 
     def test_counts_that_are_no_longer_needed_are_forgotten(self, make_desk):
         desk = make_desk()
-        desk.count_feeds(Partition("events", 0), 7200, heard(("a", 0, 3), ("a", 3600, 2)))
-        desk.save_notices([], 7200, forget=3600)
+        desk.save_feed_counts(Partition("events", 0), 7200, heard(("a", 0, 3), ("a", 3600, 2)))
+        desk.save_feed_gaps([], 7200, forget=3600)
         assert desk.feed_counts()["at"].tolist() == [3600]
 
     # --- dispositions, and what a training asks ---------------------------------------------------------------------------
@@ -318,23 +318,23 @@ class DeskContract:
         desk.save([alert, new_pipeline()])
         said = [judged(alert, "benign", 1), judged(alert, "true_positive", 2, why="not hers ' \" \u202e")]
         for each in said[::-1]:
-            desk.triage(each)
-            desk.triage(each)
+            desk.add_disposition(each)
+            desk.add_disposition(each)
         assert desk.dispositions(alert.alert_id) == desk.dispositions() == said
-        assert desk.standing() == {alert.alert_id: "true_positive"}
+        assert desk.current_decisions() == {alert.alert_id: "true_positive"}
         assert desk.dispositions(new_pipeline().alert_id) == []
 
     def test_scoring_again_does_not_touch_what_people_decided(self, make_desk):
         desk, alert = make_desk(), stolen_session()
         desk.save([only_events(alert, 0, 4)])
-        desk.triage(judged(alert, "benign", events=4))
+        desk.add_disposition(judged(alert, "benign", events=4))
         before = desk.dispositions()
         desk.save([only_events(alert, 0, 4)])
         assert desk.dispositions() == before
-        assert desk.standing() == {alert.alert_id: "benign"}
+        assert desk.current_decisions() == {alert.alert_id: "benign"}
         desk.save([alert])  # it has grown: open again
         assert desk.dispositions() == before
-        assert desk.standing() == {}
+        assert desk.current_decisions() == {}
 
     def test_only_an_alert_that_is_there_is_judged(self, make_desk):
         desk, alert = make_desk(), stolen_session()
@@ -346,16 +346,16 @@ class DeskContract:
             judged(alert, "duplicate", duplicate_of=alert.alert_id),
         ):
             with pytest.raises(FingerprintError):
-                desk.triage(said)
+                desk.add_disposition(said)
         assert desk.dispositions() == []
 
     def test_the_beginning_of_an_id_is_enough_to_judge_an_alert(self, make_desk):
         desk, one, other = make_desk(), stolen_session(alert_id="aaaa1"), new_pipeline(alert_id="bbbb2")
         desk.save([one, other])
-        desk.triage(judged(one, "duplicate", alert_id="aa", duplicate_of="bb"))
+        desk.add_disposition(judged(one, "duplicate", alert_id="aa", duplicate_of="bb"))
         assert desk.dispositions() == [judged(one, "duplicate", duplicate_of="bbbb2")]
-        desk.triage(judged(other, "benign"))
-        assert desk.standing() == {"aaaa1": "benign", "bbbb2": "benign"}
+        desk.add_disposition(judged(other, "benign"))
+        assert desk.current_decisions() == {"aaaa1": "benign", "bbbb2": "benign"}
 
     def test_what_moves_thresholds_is_said_of_alerts_by_entity_and_a_duplicate_names_its_original(
         self, make_desk
@@ -363,10 +363,10 @@ class DeskContract:
         desk, alert, pipeline = make_desk(), stolen_session(), new_pipeline()
         desk.save([alert, pipeline])
         everything = alert.last_event_time + timedelta(days=999)
-        assert len(desk.judged(everything)) == 0
-        desk.triage(judged(alert, "benign"))
-        desk.triage(judged(pipeline, "duplicate", duplicate_of=alert.alert_id))
-        found = desk.judged(everything)
+        assert len(desk.decided_entities(everything)) == 0
+        desk.add_disposition(judged(alert, "benign"))
+        desk.add_disposition(judged(pipeline, "duplicate", duplicate_of=alert.alert_id))
+        found = desk.decided_entities(everything)
         assert set(found["alert"]) == {alert.alert_id}
         assert set(found["decision"]) == {"benign"}
         newest = {
@@ -381,26 +381,26 @@ class DeskContract:
     def test_what_happened_after_a_history_ended_moves_no_threshold_of_it(self, make_desk):
         desk, alert = make_desk(), stolen_session()
         desk.save([alert])
-        desk.triage(judged(alert, "benign"))
+        desk.add_disposition(judged(alert, "benign"))
         first = alert.events[0]
-        found = desk.judged(first.event_time + timedelta(microseconds=1))
+        found = desk.decided_entities(first.event_time + timedelta(microseconds=1))
         assert found["event_time"].tolist() == [pd.Timestamp(first.event_time)]
-        assert len(desk.judged(first.event_time)) == 0
+        assert len(desk.decided_entities(first.event_time)) == 0
 
     def test_an_alert_that_has_grown_moves_no_threshold_until_it_is_judged_again(self, make_desk):
         desk, alert = make_desk(), stolen_session()
         desk.save([only_events(alert, 0, 4)])
-        desk.triage(judged(alert, "benign", events=4))
+        desk.add_disposition(judged(alert, "benign", events=4))
         everything = alert.last_event_time + timedelta(days=1)
-        assert len(desk.judged(everything)) > 0
+        assert len(desk.decided_entities(everything)) > 0
         desk.save([alert])
-        assert len(desk.judged(everything)) == 0
+        assert len(desk.decided_entities(everything)) == 0
 
     def test_events_of_alerts_have_the_word_that_was_said_of_them(self, make_desk):
         desk, alert, pipeline = make_desk(), stolen_session(), new_pipeline()
         desk.save([alert, pipeline])
         assert words_of(desk) == {name: {"open"} for each in (alert, pipeline) for name in each.event_ids}
-        desk.triage(judged(alert, "true_positive"))
+        desk.add_disposition(judged(alert, "true_positive"))
         found = words_of(desk)
         assert all(found[name] == {"true_positive"} for name in alert.event_ids)
         assert found[pipeline.event_ids[0]] == {"open"}
@@ -415,7 +415,7 @@ class DeskContract:
         ]
         desk.save(votes=seen)
         assert words_of(desk) == {"voted": {"vote"}}
-        assert desk.oldest_vote() == vote.event_time
+        assert desk.oldest_vote_time() == vote.event_time
         assert make_desk().oldest_vote() is None
 
     def test_only_what_was_flagged_within_a_span_is_told(self, make_desk):

@@ -66,7 +66,7 @@ def seen(row: QueueRow) -> AlertRevision:
 
 def touch(desk, alert: Alert, change, by: str = "maria") -> ActionOutcome:
     """One change of an alert as it is now."""
-    (outcome,) = desk.change([seen(desk.row(alert.alert_id))], change, by)
+    (outcome,) = desk.change_cases([seen(desk.row(alert.alert_id))], change, by)
     assert outcome.done, outcome.reason
     return outcome
 
@@ -167,7 +167,7 @@ class QueueContract:
         )  # fmt: skip
         touch(desk, alert, AssignCase("kim"))
         touch(desk, alert, SetDisposition("benign", "asked her"))
-        desk.note(alert.alert_id, "a new laptop", "maria")
+        desk.add_note(alert.alert_id, "a new laptop", "maria")
         changed = replace(row, version=2, assignee="kim", decision="benign", open=False, notes=1)
         assert desk.row(alert.alert_id) == changed
         with pytest.raises(NotFound):
@@ -299,15 +299,15 @@ class QueueContract:
         desk, alert = make_desk(), stolen_session()
         desk.save([alert])
         chosen = [seen(desk.row(alert.alert_id))]
-        assert desk.change(chosen, SetDisposition("benign", "a test"), "maria") == [
+        assert desk.change_cases(chosen, SetDisposition("benign", "a test"), "maria") == [
             ActionOutcome(alert.alert_id, True, 1)
         ]
         late = ActionOutcome(alert.alert_id, False, 1, "maria changed it since")
-        assert desk.change(chosen, SetDisposition("true_positive"), "kim") == [late]
-        assert desk.change(chosen, AssignCase("kim"), "kim") == [late]
-        assert desk.standing() == {alert.alert_id: "benign"}
+        assert desk.change_cases(chosen, SetDisposition("true_positive"), "kim") == [late]
+        assert desk.change_cases(chosen, AssignCase("kim"), "kim") == [late]
+        assert desk.current_decisions() == {alert.alert_id: "benign"}
         assert [said.by for said in desk.dispositions()] == ["maria"]
-        assert [entry.by for entry in desk.history(alert.alert_id)] == ["maria"]
+        assert [entry.by for entry in desk.audit_log(alert.alert_id)] == ["maria"]
 
     def test_a_change_of_many_is_done_to_each_that_is_still_as_it_was_seen(self, make_desk):
         desk = make_desk()
@@ -316,7 +316,7 @@ class QueueContract:
         taken = desk.alert(rows[2].alert_id)
         touch(desk, taken, AssignCase("kim"), "kim")
         chosen = [*map(seen, rows), AlertRevision("nothing", 0), seen(rows[0])]
-        outcomes = desk.change(chosen, SetDisposition("false_positive", "the scanner"), "maria")
+        outcomes = desk.change_cases(chosen, SetDisposition("false_positive", "the scanner"), "maria")
         assert [each.alert_id for each in outcomes] == [each.alert_id for each in chosen]
         refused = {(each.alert_id, each.version, each.reason) for each in outcomes if not each.done}
         assert refused == {
@@ -325,7 +325,7 @@ class QueueContract:
             (rows[0].alert_id, 1, "maria changed it since"),  # it was chosen twice
         }
         done = {each.alert_id for each in outcomes if each.done}
-        assert desk.standing() == dict.fromkeys(done, "false_positive")
+        assert desk.current_decisions() == dict.fromkeys(done, "false_positive")
         assert {said.alert_id: said.why for said in desk.dispositions()} == dict.fromkeys(done, "the scanner")
         assert desk.page(AlertFilter("closed"), size=10).total == 5
 
@@ -339,13 +339,13 @@ class QueueContract:
         desk.save([only_events(whole, 0, 4)])
         chosen = [seen(desk.row(whole.alert_id))]
         desk.save([whole])
-        assert desk.change(chosen, SetDisposition("benign"), "maria")[0].done
+        assert desk.change_cases(chosen, SetDisposition("benign"), "maria")[0].done
         row = desk.row(whole.alert_id)
         assert (row.open, row.grown, row.decision) == (True, 5, "benign")
-        assert desk.standing() == {}
+        assert desk.current_decisions() == {}
         touch(desk, whole, SetDisposition("true_positive"))
         assert (desk.row(whole.alert_id).open, desk.row(whole.alert_id).grown) == (False, 0)
-        assert desk.standing() == {whole.alert_id: "true_positive"}
+        assert desk.current_decisions() == {whole.alert_id: "true_positive"}
 
     def test_scoring_again_touches_no_ones_work(self, make_desk):
         desk, alert = make_desk(), stolen_session()
@@ -364,17 +364,17 @@ class QueueContract:
         touch(desk, alert, ReopenCase("it was not her after all"))
         row = desk.row(alert.alert_id)
         assert (row.open, row.decision, row.grown, row.version) == (True, None, 0, 2)
-        assert desk.standing() == {}
-        assert len(desk.judged(datetime.max.replace(tzinfo=UTC))) == 0
+        assert desk.current_decisions() == {}
+        assert len(desk.decided_entities(datetime.max.replace(tzinfo=UTC))) == 0
         assert [said.decision for said in desk.dispositions()] == ["benign"]  # it stays in the history
         touch(desk, alert, SetDisposition("true_positive"))
-        assert desk.standing() == {alert.alert_id: "true_positive"}
+        assert desk.current_decisions() == {alert.alert_id: "true_positive"}
 
     def test_what_nobody_decided_cannot_be_opened_again(self, make_desk):
         desk, alert = make_desk(), stolen_session()
         desk.save([alert])
         refused = ActionOutcome(alert.alert_id, False, 0, "nobody has decided on it")
-        assert desk.change([AlertRevision(alert.alert_id, 0)], ReopenCase(), "maria") == [refused]
+        assert desk.change_cases([AlertRevision(alert.alert_id, 0)], ReopenCase(), "maria") == [refused]
 
     def test_a_duplicate_is_closed_and_names_its_original(self, make_desk):
         desk, one, other = make_desk(), stolen_session(), new_pipeline()
@@ -382,9 +382,9 @@ class QueueContract:
         touch(desk, other, SetDisposition("duplicate", duplicate_of=one.alert_id[:4]))
         assert [row.alert_id for row in desk.page(AlertFilter()).rows] == [one.alert_id]
         assert desk.dispositions()[0].duplicate_of == one.alert_id
-        assert desk.standing() == {}  # for learning it stands as its original, and that is open
+        assert desk.current_decisions() == {}  # for learning it stands as its original, and that is open
         touch(desk, one, SetDisposition("true_positive"))
-        assert desk.standing() == dict.fromkeys([one.alert_id, other.alert_id], "true_positive")
+        assert desk.current_decisions() == dict.fromkeys([one.alert_id, other.alert_id], "true_positive")
 
     def test_nothing_is_its_own_duplicate_nor_goes_round(self, make_desk):
         desk, one, other = make_desk(), stolen_session(), new_pipeline()
@@ -392,7 +392,7 @@ class QueueContract:
         touch(desk, other, SetDisposition("duplicate", duplicate_of=one.alert_id))
         chosen = [seen(desk.row(each.alert_id)) for each in (one, other)]
         for original in (one, other):
-            outcomes = desk.change(
+            outcomes = desk.change_cases(
                 [chosen[0]], SetDisposition("duplicate", duplicate_of=original.alert_id), "kim"
             )
             assert [each.done for each in outcomes] == [False]
@@ -410,23 +410,23 @@ class QueueContract:
     def test_a_change_that_could_be_done_to_none_is_refused_and_changes_nothing(self, make_desk, change):
         desk = make_desk()
         desk.save([stolen_session()])
-        before = desk.dump()
+        before = desk.dump_tables()
         with pytest.raises(FingerprintError):
-            desk.change([AlertRevision(stolen_session().alert_id, 0)], change, "maria")
-        assert desk.dump() == before
+            desk.change_cases([AlertRevision(stolen_session().alert_id, 0)], change, "maria")
+        assert desk.dump_tables() == before
 
     def test_what_came_in_by_the_command_line_is_seen_in_the_queue(self, make_desk):
         desk, alert = make_desk(), stolen_session()
         desk.save([alert])
         newer, older = judged(alert, "true_positive", 5), judged(alert, "benign", 1)
-        desk.triage(newer)
-        desk.triage(newer)
+        desk.add_disposition(newer)
+        desk.add_disposition(newer)
         row = desk.row(alert.alert_id)
         assert (row.version, row.decision, row.open) == (1, "true_positive", False)
-        desk.triage(older)  # it came late, and is history
+        desk.add_disposition(older)  # it came late, and is history
         assert desk.row(alert.alert_id) == row
-        assert desk.standing() == {alert.alert_id: "true_positive"}
-        assert [entry.action for entry in desk.history(alert.alert_id)] == ["alert.decide"] * 2
+        assert desk.current_decisions() == {alert.alert_id: "true_positive"}
+        assert [entry.action for entry in desk.audit_log(alert.alert_id)] == ["alert.decide"] * 2
         touch(desk, alert, ReopenCase())
         assert desk.row(alert.alert_id).open
 
@@ -438,7 +438,7 @@ class QueueContract:
         desk.clock -= timedelta(minutes=5)
         touch(desk, alert, SetDisposition("true_positive"), "kim")
         assert [said.by for said in desk.dispositions(alert.alert_id)] == ["maria", "kim"]
-        assert desk.standing() == {alert.alert_id: "true_positive"}
+        assert desk.current_decisions() == {alert.alert_id: "true_positive"}
 
     # --- the audit ------------------------------------------------------------------------------------------------------
 
@@ -448,10 +448,10 @@ class QueueContract:
         touch(desk, alert, AssignCase("kim"), "maria")
         touch(desk, alert, SetDisposition("duplicate", "the same", other.alert_id), "kim")
         touch(desk, alert, ReopenCase("no, it differs"), "kim")
-        desk.note(alert.alert_id, "ask her", "maria")
+        desk.add_note(alert.alert_id, "ask her", "maria")
         desk.save_view(SavedView("maria", "mine", "?assignee=maria"))
-        desk.forget_view("maria", "mine")
-        lines = desk.history()
+        desk.delete_view("maria", "mine")
+        lines = desk.audit_log()
         assert [(line.by, line.action, line.target) for line in lines] == [
             ("maria", "view.forget", "mine"),
             ("maria", "view.save", "mine"),
@@ -463,25 +463,25 @@ class QueueContract:
         decided = {"decision": "duplicate", "why": "the same", "duplicate_of": other.alert_id, "events": 9}
         assert [line.detail for line in lines[3:]] == [{"why": "no, it differs"}, decided, {"to": "kim"}]
         assert lines[3].at > lines[4].at  # though the clock stood still: a decision follows the one before
-        assert desk.history(alert.alert_id) == lines[2:]
-        assert desk.history(limit=2) == lines[:2]
-        assert desk.history(limit=2, before=lines[1].number) == lines[2:4]
-        assert desk.history("nothing") == []
+        assert desk.audit_log(alert.alert_id) == lines[2:]
+        assert desk.audit_log(limit=2) == lines[:2]
+        assert desk.audit_log(limit=2, before=lines[1].number) == lines[2:4]
+        assert desk.audit_log("nothing") == []
 
     def test_a_refused_change_leaves_no_line(self, make_desk):
         desk = make_desk()
         desk.save([stolen_session()])
-        desk.change([AlertRevision(stolen_session().alert_id, 3)], AssignCase("kim"), "kim")
-        assert desk.history() == []
+        desk.change_cases([AlertRevision(stolen_session().alert_id, 3)], AssignCase("kim"), "kim")
+        assert desk.audit_log() == []
 
     # --- notes, views, alerts alike -----------------------------------------------------------------------------------
 
     def test_notes_are_read_in_the_order_in_which_they_were_written(self, make_desk):
         desk, alert = make_desk(), stolen_session()
         desk.save([alert])
-        first = desk.note(alert.alert_id, "  asked her \u202e\n", "maria")
+        first = desk.add_note(alert.alert_id, "  asked her \u202e\n", "maria")
         desk.clock += timedelta(seconds=1)
-        second = desk.note(alert.alert_id, "she is at home", "kim")
+        second = desk.add_note(alert.alert_id, "she is at home", "kim")
         assert desk.notes(alert.alert_id) == [first, second]
         assert (first.text, first.by, second.at - first.at) == (
             "asked her \u202e",
@@ -500,8 +500,8 @@ class QueueContract:
         desk = make_desk()
         desk.save([stolen_session()])
         with pytest.raises(FingerprintError):
-            desk.note(alert_id, text, "maria")
-        assert desk.history() == []
+            desk.add_note(alert_id, text, "maria")
+        assert desk.audit_log() == []
 
     def test_filters_are_kept_by_person_and_name(self, make_desk):
         desk = make_desk()
@@ -514,8 +514,8 @@ class QueueContract:
             desk.save_view(SavedView(owner, name, query))
         mine = SavedView("maria", "mine", "?assignee=maria&status=open")
         assert desk.views("maria") == [SavedView("maria", "iam", "?service=iam"), mine]
-        desk.forget_view("maria", "iam")
-        desk.forget_view("maria", "iam")
+        desk.delete_view("maria", "iam")
+        desk.delete_view("maria", "iam")
         assert desk.views("maria") == [mine]
         assert desk.views("kim") == [SavedView("kim", "mine", "?assignee=kim")]
 
@@ -535,14 +535,14 @@ class QueueContract:
         weak = new_pipeline(alert_id="b2", drivers=DRIVERS[3:])  # shares only what hardly surprises
         other = new_pipeline(alert_id="c3", drivers=(replace(DRIVERS[0], seen="10.0.0.0/24"),))
         desk.save([alert, hers, pipeline, weak, other])
-        alike = desk.similar(alert.alert_id)
+        alike = desk.similar_alerts(alert.alert_id)
         assert [row.alert_id for row in alike] == ["a1", pipeline.alert_id]
         assert alike[0] == desk.row("a1")
-        assert [row.alert_id for row in desk.similar(alert.alert_id, limit=1)] == ["a1"]
+        assert [row.alert_id for row in desk.similar_alerts(alert.alert_id, limit=1)] == ["a1"]
         desk.save([replace(pipeline, drivers=DRIVERS[3:])])  # what surprised is not what surprises now
-        assert [row.alert_id for row in desk.similar(alert.alert_id)] == ["a1"]
+        assert [row.alert_id for row in desk.similar_alerts(alert.alert_id)] == ["a1"]
         with pytest.raises(NotFound):
-            desk.similar("nothing")
+            desk.similar_alerts("nothing")
 
     def test_services_and_accounts_are_those_of_all_evidence_and_only_the_records_own(self, make_desk):
         desk, whole = make_desk(), stolen_session()
@@ -560,7 +560,7 @@ class QueueContract:
     def test_whoever_looks_on_hears_of_what_is_new_and_what_changed(self, make_desk):
         desk, alert, other = make_desk(), stolen_session(), new_pipeline()
         desk.save([only_events(alert, 0, 3), other])
-        begun = desk.newest_change()
+        begun = desk.newest_change_number()
         assert {each.alert_id for each in desk.changes(0)} == {alert.alert_id, other.alert_id}
         desk.save([only_events(alert, 0, 3), other])  # nothing is new
         assert desk.changes(begun) == []
@@ -569,9 +569,9 @@ class QueueContract:
             lambda: touch(desk, alert, AssignCase("kim")),
             lambda: touch(desk, alert, SetDisposition("benign")),
             lambda: touch(desk, alert, ReopenCase()),
-            lambda: desk.note(alert.alert_id, "a note", "kim"),
-            lambda: desk.triage(judged(alert, "benign")),
+            lambda: desk.add_note(alert.alert_id, "a note", "kim"),
+            lambda: desk.add_disposition(judged(alert, "benign")),
         ):
-            before = desk.newest_change()
+            before = desk.newest_change_number()
             change()
             assert [each.alert_id for each in desk.changes(before)] == [alert.alert_id]

@@ -199,9 +199,9 @@ class TopicContract:
 
     def test_a_topic_has_as_many_partitions_as_it_was_made_with(self, stream):
         consumer = stream.consumer("g")
-        assert consumer.partitions(stream.topic(3)) == 3
+        assert consumer.partition_count(stream.topic(3)) == 3
         with pytest.raises(FingerprintError, match="no topic nobody-made-this"):
-            consumer.partitions("nobody-made-this")
+            consumer.partition_count("nobody-made-this")
         consumer.close()
 
     @staticmethod
@@ -230,15 +230,15 @@ class TopicContract:
         with stream.consumer("text") as consumer:
             consumer.subscribe([topic])
             take(consumer, 3)
-            assert consumer.metadata([home, other]) == {}
+            assert consumer.committed_metadata([home, other]) == {}
             consumer.commit({home: 1}, {home: "2 tries"})
-            assert consumer.metadata([home, other]) == {home: (1, "2 tries")}
+            assert consumer.committed_metadata([home, other]) == {home: (1, "2 tries")}
         with stream.consumer("text") as consumer:
             consumer.subscribe([topic])
             take(consumer, 2)
-            assert consumer.metadata([home]) == {home: (1, "2 tries")}
+            assert consumer.committed_metadata([home]) == {home: (1, "2 tries")}
             consumer.commit({home: 3})
-            assert consumer.metadata([home]) == {home: (3, "")}
+            assert consumer.committed_metadata([home]) == {home: (3, "")}
 
     def test_what_was_not_committed_comes_again(self, stream):
         topic = stream.topic()
@@ -266,7 +266,7 @@ class TopicContract:
 
             def restore(partitions: Collection[Partition]) -> dict[Partition, int]:
                 given.extend(partitions)
-                ends = consumer.end(partitions)
+                ends = consumer.end_offsets(partitions)
                 return {each: ends[each] - 2 for each in partitions if each.number == 1}
 
             consumer.subscribe([topic], assigned=restore)
@@ -319,7 +319,9 @@ class TopicContract:
             consumer.pause([homes[1]])
             consumer.resume([homes[0]])
             got += take(consumer, 40 - len(got))
-        assert [numbers(m for m in got if m.home == home) for home in homes] == [list(range(20))] * 2
+        assert [numbers(m for m in got if m.source_partition == home) for home in homes] == [
+            list(range(20))
+        ] * 2
 
     def test_a_paused_member_keeps_its_partitions_while_it_polls(self, stream):
         topic = stream.topic()
@@ -367,7 +369,10 @@ class TopicContract:
             consumer.subscribe([topic])
             got = consumer.poll(PATIENCE, most=4)
             assert consumer.lag() == {home: 10 - len(got)}
-            assert (consumer.beginning([home]), consumer.end([home])) == ({home: 0}, {home: 10})
+            assert (consumer.beginning_offsets([home]), consumer.end_offsets([home])) == (
+                {home: 0},
+                {home: 10},
+            )
             take(consumer, 10 - len(got))
             assert consumer.lag() == {home: 0}
 
@@ -387,7 +392,7 @@ class TopicContract:
         with stream.consumer("lost", lost="skip") as consumer:
             consumer.subscribe([topic])
             got = consumer.poll(PATIENCE)
-            assert got[0].offset == consumer.beginning([home])[home] >= 4
+            assert got[0].offset == consumer.beginning_offsets([home])[home] >= 4
 
     def test_two_members_share_and_one_leaves(self, stream):
         topic = stream.topic(4)
@@ -539,7 +544,7 @@ class AwayContract:
             consumer.subscribe([topic])
             take(consumer, 1)
             wait_until(lambda: consumer.poll(0.1) or consumer.lag() == {Partition(topic, 0): 0}, "no lag")
-            assert consumer.end([Partition(topic, 0)]) == {Partition(topic, 0): 2}
+            assert consumer.end_offsets([Partition(topic, 0)]) == {Partition(topic, 0): 2}
 
     def test_a_consumer_goes_on_when_the_broker_is_back(self, stream, broker):
         topic = stream.topic()

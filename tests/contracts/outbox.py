@@ -64,7 +64,7 @@ class OutboxContract:
         planned(outbox)
         desk.save([stolen_session()])
         planned(outbox)
-        (delivery,) = outbox.deliveries()
+        (delivery,) = outbox.list_deliveries()
         assert (delivery.happened, delivery.state, delivery.tries) == ("new", "waiting", 0)
         assert delivery.alert_id == stolen_session().alert_id
 
@@ -72,7 +72,7 @@ class OutboxContract:
         desk.save(many(300))
         with ThreadPoolExecutor(4) as pool:
             list(pool.map(lambda _: planned(outbox), range(4)))
-        assert len(outbox.deliveries(limit=1_000)) == 300
+        assert len(outbox.list_deliveries(limit=1_000)) == 300
 
     def test_what_lay_there_before_is_told_only_if_that_is_asked_for(self, desk):
         desk.save([stolen_session(), new_pipeline()])
@@ -86,7 +86,7 @@ class OutboxContract:
 
     def test_a_receiver_that_was_never_enrolled_is_told_nothing(self, desk, outbox):
         desk.save([stolen_session()])
-        assert outbox.plan("nobody", ALL, NOW) == 0
+        assert outbox.schedule("nobody", ALL, NOW) == 0
 
     def test_growth_is_a_delivery_of_its_own(self, desk, outbox):
         alert = stolen_session()
@@ -100,7 +100,7 @@ class OutboxContract:
         desk.save([alert])
         planned(outbox)
         for when in (NOW, NOW, at(60)):
-            desk.triage(Disposition(alert.alert_id, "benign", "maria", "", when, len(alert.events)))
+            desk.add_disposition(Disposition(alert.alert_id, "benign", "maria", "", when, len(alert.events)))
             planned(outbox)
         assert [each for _, each in happened(outbox)] == ["decided", "decided", "new"]
 
@@ -109,30 +109,30 @@ class OutboxContract:
         planned(outbox)
         alert_id = stolen_session().alert_id
         version = desk.row(alert_id).version
-        (outcome,) = desk.change(
+        (outcome,) = desk.change_cases(
             [AlertRevision(alert_id, version)], SetDisposition("true_positive", "seen"), by="maria"
         )
         planned(outbox)
         assert [each for _, each in happened(outbox)] == ["decided", "new"]
-        delivery = outbox.deliveries()[0]
-        assert outbox.alert(delivery)[1].decision == "true_positive"
-        desk.change([AlertRevision(alert_id, outcome.version)], ReopenCase("too soon"), by="maria")
+        delivery = outbox.list_deliveries()[0]
+        assert outbox.current_alert(delivery)[1].decision == "true_positive"
+        desk.change_cases([AlertRevision(alert_id, outcome.version)], ReopenCase("too soon"), by="maria")
         planned(outbox)
-        assert outbox.alert(delivery)[1] is None
+        assert outbox.current_alert(delivery)[1] is None
         assert [each for _, each in happened(outbox)] == ["decided", "new"]
 
     def test_what_is_not_urgent_enough_is_told_when_it_has_become_so(self, desk, outbox):
         urgent = ALL.model_copy(update={"least_urgency": 80})
         desk.save([replace(stolen_session(), urgency=40, events=stolen_session().events[:3])])
         planned(outbox, urgent)
-        assert outbox.deliveries() == []
+        assert outbox.list_deliveries() == []
         desk.save([stolen_session()])
         planned(outbox, urgent)
         assert happened(outbox) == [("3fa9", "new")]
 
     def test_what_is_suppressed_is_not_told(self, desk, outbox):
         alert = stolen_session()
-        desk.suppress(
+        desk.create_suppression(
             SuppressionMatch(principal=alert.principal),
             "a drill",
             datetime.now(UTC) + timedelta(days=1),
@@ -145,7 +145,7 @@ class OutboxContract:
 
     def test_a_critical_alert_is_told_though_a_suppression_fits_it(self, desk, outbox):
         alert, tomorrow = stolen_session(), datetime.now(UTC) + timedelta(days=1)
-        desk.suppress(SuppressionMatch(principal=alert.principal), "a drill", tomorrow, "maria")
+        desk.create_suppression(SuppressionMatch(principal=alert.principal), "a drill", tomorrow, "maria")
         desk.save([alert])
         planned(outbox, now=datetime.now(UTC))
         assert happened(outbox) == [("3fa9", "new")]
@@ -153,7 +153,7 @@ class OutboxContract:
     def test_what_was_suppressed_is_new_when_its_suppression_has_expired(self, desk, outbox):
         """Nobody does anything then, and nothing on the desk changes."""
         now, alert = datetime.now(UTC), stolen_session()
-        desk.suppress(
+        desk.create_suppression(
             SuppressionMatch(principal=alert.principal),
             "a drill",
             now + timedelta(hours=1),
@@ -163,14 +163,14 @@ class OutboxContract:
         desk.save([alert])
         planned(outbox, now=now)
         planned(outbox, now=now + timedelta(minutes=59))
-        assert outbox.deliveries() == []
+        assert outbox.list_deliveries() == []
         for _ in range(2):
             planned(outbox, now=now + timedelta(minutes=61))
         assert happened(outbox) == [("3fa9", "new")]
 
     def test_what_was_held_back_and_is_not_urgent_enough_any_more_is_not_told(self, desk, outbox):
         now, alert = datetime.now(UTC), stolen_session()
-        desk.suppress(
+        desk.create_suppression(
             SuppressionMatch(principal=alert.principal),
             "a drill",
             now + timedelta(hours=1),
@@ -180,14 +180,14 @@ class OutboxContract:
         desk.save([alert])
         planned(outbox, now=now)
         planned(outbox, ALL.model_copy(update={"least_urgency": 100}), now=now + timedelta(minutes=61))
-        assert outbox.deliveries() == []
+        assert outbox.list_deliveries() == []
 
     def test_each_receiver_has_its_own(self, desk, outbox):
-        outbox.enrol("ops", backlog=False)
+        outbox.register_receiver("ops", backlog=False)
         desk.save([stolen_session()])
         planned(outbox)
         planned(outbox, receiver="ops")
-        assert len({each.key for each in outbox.deliveries()}) == 2
+        assert len({each.key for each in outbox.list_deliveries()}) == 2
         assert [each.receiver for each in taken(outbox, receiver="ops")] == ["ops"]
 
     # --- from deliveries to receivers --------------------------------------------------------------------------------
@@ -227,18 +227,18 @@ class OutboxContract:
         desk.save([stolen_session()])
         planned(outbox)
         (delivery,) = taken(outbox)
-        outbox.sent(delivery, SOON)
-        outbox.sent(delivery, at(90))
-        (done,) = outbox.deliveries()
+        outbox.mark_sent(delivery, SOON)
+        outbox.mark_sent(delivery, at(90))
+        (done,) = outbox.list_deliveries()
         assert (done.state, done.tries, done.done_at) == ("sent", 1, SOON)
         assert taken(outbox, now=at(10_000)) == []
-        assert outbox.counts()["soc"] == (0, 1, 0, None)
+        assert outbox.counts_by_receiver()["soc"] == (0, 1, 0, None)
 
     def test_what_failed_waits_until_it_is_due(self, desk, outbox):
         desk.save([stolen_session()])
         planned(outbox)
         (delivery,) = taken(outbox)
-        outbox.again(delivery, at(20), "answered 500", by="me")
+        outbox.reschedule(delivery, at(20), "answered 500", by="me")
         assert taken(outbox, now=at(19)) == []
         (again,) = taken(outbox, now=at(20))
         assert (again.key, again.tries, again.reason) == (delivery.key, 1, "answered 500")
@@ -248,31 +248,33 @@ class OutboxContract:
         planned(outbox)
         (slow,) = taken(outbox)
         taken(outbox, now=at(60), by="you")
-        outbox.again(slow, at(9_999), "answered 500", by="me")
-        outbox.let_go([slow], by="me")
-        assert outbox.deliveries()[0].due_at == NOW
+        outbox.reschedule(slow, at(9_999), "answered 500", by="me")
+        outbox.release([slow], by="me")
+        assert outbox.list_deliveries()[0].due_at == NOW
         assert taken(outbox, now=at(61)) == []
 
     def test_what_is_let_go_untried_may_be_taken_at_once(self, desk, outbox):
         desk.save([stolen_session()])
         planned(outbox)
-        outbox.let_go(taken(outbox), by="me")
-        outbox.let_go([], by="me")
+        outbox.release(taken(outbox), by="me")
+        outbox.release([], by="me")
         assert taken(outbox)[0].tries == 0
 
     def test_what_was_given_up_says_why_and_can_be_tried_anew(self, desk, outbox):
         desk.save(many(3))
         planned(outbox)
         for delivery in taken(outbox):
-            outbox.failed(delivery, SOON, "nobody there\0 \ud800")
-        assert {each.reason for each in outbox.deliveries(state="failed")} == {"nobody there\ufffd \ufffd"}
+            outbox.mark_failed(delivery, SOON, "nobody there\0 \ud800")
+        assert {each.reason for each in outbox.list_deliveries(state="failed")} == {
+            "nobody there\ufffd \ufffd"
+        }
         assert taken(outbox, now=at(100_000)) == []
-        one = outbox.deliveries()[0]
-        assert outbox.revive(at(100), key=one.key) == 1
+        one = outbox.list_deliveries()[0]
+        assert outbox.retry_failed(at(100), key=one.key) == 1
         assert [each.key for each in taken(outbox, now=at(100))] == [one.key]
-        assert outbox.revive(at(100), receiver="ops") == 0
-        assert outbox.revive(at(100), receiver="soc") == 2
-        assert outbox.counts()["soc"][:3] == (3, 0, 0)
+        assert outbox.retry_failed(at(100), receiver="ops") == 0
+        assert outbox.retry_failed(at(100), receiver="soc") == 2
+        assert outbox.counts_by_receiver()["soc"][:3] == (3, 0, 0)
 
     def test_the_longest_due_is_taken_first(self, desk, outbox):
         alerts = many(3)
@@ -281,18 +283,18 @@ class OutboxContract:
             planned(outbox, now=at(number))
         first = taken(outbox, now=at(9), most=1)[0]
         assert first.alert_id == alerts[0].alert_id
-        outbox.again(first, at(2.5), "busy", by="me")
+        outbox.reschedule(first, at(2.5), "busy", by="me")
         assert [each.alert_id for each in taken(outbox, now=at(9))] == ["alert-001", "alert-002", "alert-000"]
 
     def test_what_was_sent_long_ago_is_forgotten_and_not_told_again(self, desk, outbox):
         desk.save(many(2))
         planned(outbox)
-        outbox.sent(taken(outbox, most=1)[0], NOW)
-        assert outbox.forget(NOW) == 0
-        assert outbox.forget(SOON) == 1
+        outbox.mark_sent(taken(outbox, most=1)[0], NOW)
+        assert outbox.delete_sent(NOW) == 0
+        assert outbox.delete_sent(SOON) == 1
         desk.save(many(2))
         planned(outbox)
-        assert [each.state for each in outbox.deliveries()] == ["waiting"]
+        assert [each.state for each in outbox.list_deliveries()] == ["waiting"]
 
     # --- what it tells of --------------------------------------------------------------------------------------------
 
@@ -300,7 +302,7 @@ class OutboxContract:
         desk.save([replace(stolen_session(), events=stolen_session().events[:2])])
         planned(outbox)
         desk.save([stolen_session()])
-        alert, said = outbox.alert(outbox.deliveries()[0])
+        alert, said = outbox.current_alert(outbox.list_deliveries()[0])
         assert alert == replace(
             stolen_session(), events=tuple(replace(each, raw="") for each in stolen_session().events)
         )
@@ -309,22 +311,22 @@ class OutboxContract:
     def test_a_decision_stands_until_the_alert_grows(self, desk, outbox):
         alert = stolen_session()
         desk.save([replace(alert, events=alert.events[:2])])
-        desk.triage(Disposition(alert.alert_id, "benign", "maria", "", NOW, 2))
+        desk.add_disposition(Disposition(alert.alert_id, "benign", "maria", "", NOW, 2))
         planned(outbox)
-        assert outbox.alert(outbox.deliveries()[0])[1].decision == "benign"
+        assert outbox.current_alert(outbox.list_deliveries()[0])[1].decision == "benign"
         desk.save([alert])
-        assert outbox.alert(outbox.deliveries()[0])[1] is None
+        assert outbox.current_alert(outbox.list_deliveries()[0])[1] is None
 
     def test_whatever_a_record_says_is_told(self, desk, outbox):
         desk.save([replace(nasty(text), alert_id=f"nasty-{number}") for number, text in enumerate(NASTY)])
         planned(outbox)
-        told = {each.alert_id: outbox.alert(each)[0].title for each in outbox.deliveries()}
+        told = {each.alert_id: outbox.current_alert(each)[0].title for each in outbox.list_deliveries()}
         assert told == {f"nasty-{number}": storable(text) for number, text in enumerate(NASTY)}
 
     def test_of_an_alert_that_was_removed_there_is_nothing_left_to_tell(self, desk, outbox):
         desk.save([stolen_session()])
         planned(outbox)
-        delivery = outbox.deliveries()[0]
-        desk.purge(stolen_session().principal, by="maria")
-        assert outbox.alert(delivery) is None
-        assert outbox.deliveries() == []  # it named the alert, and went with it
+        delivery = outbox.list_deliveries()[0]
+        desk.purge_principal(stolen_session().principal, by="maria")
+        assert outbox.current_alert(delivery) is None
+        assert outbox.list_deliveries() == []  # it named the alert, and went with it

@@ -96,7 +96,7 @@ def urgencies(desk) -> dict[str, tuple[int, int, int]]:
 
 def close(desk, alerts: Sequence[Alert], change: SetDisposition) -> None:
     chosen = [AlertRevision(each.alert_id, desk.row(each.alert_id).version) for each in alerts]
-    assert all(outcome.done for outcome in desk.change(chosen, change, by="maria"))
+    assert all(outcome.done for outcome in desk.change_cases(chosen, change, by="maria"))
 
 
 class GuardContract:
@@ -107,7 +107,7 @@ class GuardContract:
     def test_a_suppression_hides_what_lies_on_the_desk_and_what_comes(self, make_guarded):
         desk, first, later = make_guarded(), new_pipeline(), new_pipeline(alert_id="later")
         desk.save([first, stolen_session()])
-        made = desk.suppress(ECS, "the move to ECS", NOW + DAY, by="maria")
+        made = desk.create_suppression(ECS, "the move to ECS", NOW + DAY, by="maria")
         assert (seen(desk), seen(desk, suppressed=True)) == ([stolen_session().alert_id], [first.alert_id])
         desk.save([later])
         assert seen(desk, suppressed=True) == [first.alert_id, "later"]
@@ -120,10 +120,10 @@ class GuardContract:
     def test_what_is_hidden_stays_on_the_desk_and_its_votes_are_untouched(self, make_guarded):
         desk, alert = make_guarded(), new_pipeline()
         desk.save([alert], votes(alert))
-        before = desk.dump()
-        desk.suppress(ECS, "the move to ECS", NOW + DAY, by="maria")
+        before = desk.dump_tables()
+        desk.create_suppression(ECS, "the move to ECS", NOW + DAY, by="maria")
         desk.save([alert], votes(alert))
-        after = desk.dump()
+        after = desk.dump_tables()
         assert {name for name in after if after[name] != before[name]} == {
             *("suppressions", "suppression_hits", "audit", "changed", "change_counter")
         }
@@ -134,7 +134,7 @@ class GuardContract:
     def test_an_alert_that_outgrew_its_suppression_is_seen_again(self, make_guarded):
         desk, alert = make_guarded(), new_pipeline()
         desk.save([alert])
-        made = desk.suppress(ECS, "the move to ECS", NOW + DAY, by="maria")
+        made = desk.create_suppression(ECS, "the move to ECS", NOW + DAY, by="maria")
         assert seen(desk) == []
         desk.save([grown(alert)])
         assert seen(desk) == [alert.alert_id]
@@ -146,7 +146,7 @@ class GuardContract:
         clock = Moving()
         desk = make_guarded(now=clock)
         desk.save([new_pipeline()])
-        desk.suppress(ECS, "the move to ECS", NOW + DAY, by="maria")
+        desk.create_suppression(ECS, "the move to ECS", NOW + DAY, by="maria")
         clock.at = NOW + DAY - timedelta(seconds=1)
         assert seen(desk) == []
         clock.at = NOW + DAY
@@ -159,8 +159,8 @@ class GuardContract:
     def test_a_suppression_that_is_ended_shows_what_it_hid(self, make_guarded):
         desk = make_guarded()
         desk.save([new_pipeline()])
-        made = desk.suppress(ECS, "the move to ECS", NOW + DAY, by="maria")
-        newest = desk.newest_change()
+        made = desk.create_suppression(ECS, "the move to ECS", NOW + DAY, by="maria")
+        newest = desk.newest_change_number()
         ended = desk.end_suppression(made.suppression_id, made.version, by="omar")
         assert (ended.ended_at, ended.version) == (NOW, made.version + 1)
         assert seen(desk) == [new_pipeline().alert_id]
@@ -170,8 +170,8 @@ class GuardContract:
     def test_two_suppressions_hide_what_either_would(self, make_guarded):
         desk = make_guarded()
         desk.save([new_pipeline()])
-        one = desk.suppress(ECS, "the move to ECS", NOW + DAY, by="maria")
-        other = desk.suppress(
+        one = desk.create_suppression(ECS, "the move to ECS", NOW + DAY, by="maria")
+        other = desk.create_suppression(
             SuppressionMatch(network="10.3.0.0/16"), "the new office", NOW + 2 * DAY, by="maria"
         )
         assert desk.row(new_pipeline().alert_id).suppressed_by == other.suppression_id
@@ -182,7 +182,7 @@ class GuardContract:
 
     def test_a_suppression_that_somebody_changed_since_is_not_ended(self, make_guarded):
         desk = make_guarded()
-        made = desk.suppress(ECS, "the move to ECS", NOW + DAY, by="maria")
+        made = desk.create_suppression(ECS, "the move to ECS", NOW + DAY, by="maria")
         with pytest.raises(Conflict, match="somebody else"):
             desk.end_suppression(made.suppression_id, made.version + 1, by="omar")
         desk.end_suppression(made.suppression_id, made.version, by="omar")
@@ -195,9 +195,9 @@ class GuardContract:
         desk, alert = make_guarded(), stolen_session()
         desk.save([alert])
         match = SuppressionMatch(principal=alert.principal, human=alert.human, action="iam:ListUsers")
-        made = desk.suppress(match, "her quarterly review", NOW + DAY, by="maria")
+        made = desk.create_suppression(match, "her quarterly review", NOW + DAY, by="maria")
         desk.end_suppression(made.suppression_id, 1, by="omar")
-        ended, created = desk.history(made.suppression_id)
+        ended, created = desk.audit_log(made.suppression_id)
         assert (created.action, created.by, created.at) == ("suppression.create", "maria", NOW)
         assert (ended.action, ended.by) == ("suppression.end", "omar")
         assert (created.detail["match"]["action"], created.detail["reason"]) == (
@@ -213,21 +213,23 @@ class GuardContract:
         desk.save([alert])
         if urgency < MINIMUM_URGENCY["critical"]:
             close(desk, [alert], SetDisposition("true_positive", "it was one"))
-        before = desk.dump()
+        before = desk.dump_tables()
         for force in (None, "", "  "):
             with pytest.raises(FingerprintError, match=r"--force REASON|says why"):
-                desk.suppress(ECS, "the move to ECS", NOW + DAY, by="maria", force=force)
-        assert desk.dump() == before
-        made = desk.suppress(ECS, "the move to ECS", NOW + DAY, by="maria", force="the red team, 4711")
+                desk.create_suppression(ECS, "the move to ECS", NOW + DAY, by="maria", force=force)
+        assert desk.dump_tables() == before
+        made = desk.create_suppression(
+            ECS, "the move to ECS", NOW + DAY, by="maria", force="the red team, 4711"
+        )
         assert made.forced == "the red team, 4711"
         assert seen(desk, suppressed=True) == [alert.alert_id]
         assert desk.row(alert.alert_id).suppressed_by == made.suppression_id
-        assert desk.history(made.suppression_id)[0].detail["forced"] == "the red team, 4711"
+        assert desk.audit_log(made.suppression_id)[0].detail["forced"] == "the red team, 4711"
 
     def test_an_attack_that_comes_later_is_seen_whatever_was_suppressed_before(self, make_guarded):
         desk, alert = make_guarded(), new_pipeline()
         desk.save([alert])
-        desk.suppress(ECS, "the move to ECS", NOW + DAY, by="maria")
+        desk.create_suppression(ECS, "the move to ECS", NOW + DAY, by="maria")
         worse = new_pipeline(alert_id="worse", urgency=MINIMUM_URGENCY["critical"])
         desk.save([worse, new_pipeline(alert_id="same", urgency=MINIMUM_URGENCY["critical"] - 1)])
         assert (seen(desk), set(seen(desk, suppressed=True))) == (["worse"], {alert.alert_id, "same"})
@@ -242,14 +244,16 @@ class GuardContract:
         before, after = make_guarded(), make_guarded()
         before.save([new_pipeline(), stolen_session()])
         for match, hides in MATCHES:
-            made = [desk.suppress(match, "why not", NOW + DAY, by="maria") for desk in (before, after)]
+            made = [
+                desk.create_suppression(match, "why not", NOW + DAY, by="maria") for desk in (before, after)
+            ]
             after.save([new_pipeline(), stolen_session()])
             expected = [new_pipeline().alert_id] if hides else []
             assert seen(before, suppressed=True) == seen(after, suppressed=True) == expected, match
             for desk, each in zip((before, after), made, strict=True):
                 desk.end_suppression(each.suppression_id, each.version, by="maria")
-            after.purge(new_pipeline().principal, by="maria")
-            after.purge(stolen_session().principal, by="maria")
+            after.purge_principal(new_pipeline().principal, by="maria")
+            after.purge_principal(stolen_session().principal, by="maria")
 
     def test_a_preview_says_what_would_be_hidden_and_hides_nothing(self, make_guarded):
         desk = make_guarded()
@@ -258,24 +262,24 @@ class GuardContract:
         close(desk, alerts[:1], SetDisposition("true_positive", "it was an attack"))
         close(desk, alerts[1:2], SetDisposition("duplicate", duplicate_of=alerts[0].alert_id))
         close(desk, alerts[2:3], SetDisposition("benign"))
-        before = desk.dump()
+        before = desk.dump_tables()
         would = desk.preview(ECS, limit=2)
         counts = (would.alerts, would.open, would.urgent, would.critical, would.confirmed)
         assert counts == (4, 1, 2, 0, 2)
         assert [row.alert_id for row in would.rows] == [alerts[3].alert_id, alerts[2].alert_id]
-        assert desk.dump() == before
-        made = desk.suppress(ECS, "why not", NOW + DAY, by="maria", force="a drill")
+        assert desk.dump_tables() == before
+        made = desk.create_suppression(ECS, "why not", NOW + DAY, by="maria", force="a drill")
         assert made.hits == would.alerts
         assert desk.preview(SuppressionMatch(service="glue")).alerts == 0
 
     def test_a_suppression_that_may_not_be_leaves_nothing_behind(self, make_guarded):
         desk = make_guarded()
         desk.save([new_pipeline()])
-        before = desk.dump()
+        before = desk.dump_tables()
         for match, reason, end in NEVER:
             with pytest.raises(FingerprintError):
-                desk.suppress(match, reason, end, by="maria")
-        assert desk.dump() == before
+                desk.create_suppression(match, reason, end, by="maria")
+        assert desk.dump_tables() == before
 
     def test_whatever_an_attacker_wrote_is_matched_as_text_and_as_nothing_more(self, make_guarded):
         desk, texts = make_guarded(), [each for each in NASTY if each.strip() and len(each) < 4_000]
@@ -284,7 +288,7 @@ class GuardContract:
         for alert, text in zip(alerts, texts, strict=True):
             written = text if len(storable(text).strip()) >= MIN_ATTACKER_CONTROLLED_LENGTH else ""
             match = SuppressionMatch(principal=text, service=text, error_code=written, user_agent=written)
-            made = desk.suppress(match, text, NOW + DAY, by=text, force=text)
+            made = desk.create_suppression(match, text, NOW + DAY, by=text, force=text)
             assert seen(desk, suppressed=True) == [alert.alert_id]
             assert (made.match.principal, made.owner) == (storable(text), storable(text))
             desk.end_suppression(made.suppression_id, made.version, by="maria")
@@ -294,7 +298,7 @@ class GuardContract:
         desk = make_guarded()
         alerts = [new_pipeline(alert_id=f"{number:016x}") for number in range(520)]
         desk.save(alerts[:510])
-        desk.suppress(ECS, "the move to ECS", NOW + DAY, by="maria")
+        desk.create_suppression(ECS, "the move to ECS", NOW + DAY, by="maria")
         desk.save(alerts[510:])
         assert desk.suppressions()[0].hits == 520
         assert desk.counts(AlertFilter())["suppressed"] == 520
@@ -309,7 +313,7 @@ class GuardContract:
         assert set(urgencies(desk).values()) == {(38, 38, 2)}
         desk.save([alerts[3]])
         assert set(urgencies(desk).values()) == {(28, 38, 3)}
-        assert desk.shared_by(alerts[0].alert_id) == [("program version", "aws-cli 9.0", 3)]
+        assert desk.prevalence(alerts[0].alert_id) == [("program version", "aws-cli 9.0", 3)]
 
     def test_the_alert_itself_keeps_its_urgency_and_no_vote_changes(self, make_guarded):
         desk = make_guarded()
@@ -349,7 +353,7 @@ class GuardContract:
         alerts = [rolled_out(number) for number in range(8)]
         desk.save([replace(each, drivers=(*each.drivers, place)) for each in alerts])
         assert set(urgencies(desk).values()) == {(38, 38, 7)}
-        assert {feature: others for feature, _, others in desk.shared_by(alerts[0].alert_id)} == {
+        assert {feature: others for feature, _, others in desk.prevalence(alerts[0].alert_id)} == {
             "program version": 7,
             "network": 7,
         }
@@ -370,7 +374,7 @@ class GuardContract:
         desk, alerts = make_guarded(), [rolled_out(number) for number in range(5)]
         desk.save(alerts)
         own = SurpriseDriver("action", "iam:CreateAccessKey", "nothing yet", "unseen", 10.5, 1)
-        newest = desk.newest_change()
+        newest = desk.newest_change_number()
         desk.save([replace(grown(alerts[0]), drivers=(own, *alerts[0].drivers), urgency=70)])
         assert urgencies(desk)[alerts[0].alert_id] == (70, 70, 0)
         assert urgencies(desk)[alerts[1].alert_id] == (26, 38, 4)
@@ -379,7 +383,7 @@ class GuardContract:
     def test_whoever_looks_is_told_of_alerts_that_became_less_urgent(self, make_guarded):
         desk, alerts = make_guarded(), [rolled_out(number) for number in range(4)]
         desk.save(alerts[:3])
-        newest = desk.newest_change()
+        newest = desk.newest_change_number()
         desk.save(alerts[3:])
         assert {each.alert_id for each in desk.changes(newest)} == {each.alert_id for each in alerts}
 
@@ -387,7 +391,7 @@ class GuardContract:
         desk, alerts = make_guarded(), [rolled_out(number) for number in range(6)]
         desk.save(alerts)
         assert set(urgencies(desk).values()) == {(25, 38, 5)}
-        newest = desk.newest_change()
+        newest = desk.newest_change_number()
         close(desk, alerts[:1], SetDisposition("true_positive", "one of many keys"))
         shown = urgencies(desk)
         assert shown.pop(alerts[0].alert_id) == (25, 38, 5)
@@ -419,11 +423,11 @@ class GuardContract:
         clock.at = NOW + DAY
         desk.save([alert, new_pipeline()])
         clock.at = NOW + 30 * DAY + timedelta(seconds=1)
-        removed = desk.prune(Retention(raw_days=30, votes_days=0, alerts_days=0), by="retention")
+        removed = desk.apply_retention(Retention(raw_days=30, votes_days=0, alerts_days=0), by="retention")
         assert removed == {"records": 4}
         assert [bool(each.raw) for each in desk.alert(alert.alert_id).events] == [False] * 4 + [True] * 5
-        assert desk.records_removed(alert.alert_id) == clock.at
-        assert desk.records_removed(new_pipeline().alert_id) is None
+        assert desk.records_removed_at(alert.alert_id) == clock.at
+        assert desk.records_removed_at(new_pipeline().alert_id) is None
         assert desk.row(alert.alert_id).accounts == (ACCOUNT,)
 
     def test_what_was_dated_back_stays_as_long_as_what_was_not(self, make_guarded):
@@ -433,7 +437,9 @@ class GuardContract:
         old = [replace(each, event_time=each.event_time - 3652 * DAY) for each in alert.events]
         desk.save([replace(alert, events=tuple(old), first_event_time=old[0].event_time)], votes(alert))
         clock.at = NOW + 29 * DAY
-        assert desk.prune(Retention(raw_days=30, votes_days=30, alerts_days=30), by="retention") == {}
+        assert (
+            desk.apply_retention(Retention(raw_days=30, votes_days=30, alerts_days=30), by="retention") == {}
+        )
         assert all(each.raw for each in desk.alert(alert.alert_id).events)
 
     def test_single_votes_go_when_they_are_old_and_no_others(self, make_guarded):
@@ -443,7 +449,7 @@ class GuardContract:
         clock.at = NOW + DAY
         desk.save([], [*votes(alert), *votes(later)])
         clock.at = NOW + 10 * DAY + timedelta(seconds=1)
-        assert desk.prune(Retention(raw_days=0, votes_days=10, alerts_days=0), by="retention") == {
+        assert desk.apply_retention(Retention(raw_days=0, votes_days=10, alerts_days=0), by="retention") == {
             "votes": 18
         }
         assert set(desk.votes()["principal"]) == {later.principal}
@@ -459,23 +465,25 @@ class GuardContract:
             clock.at = NOW + day * DAY
             desk.save(hops=[each])
         clock.at = NOW + 9 * DAY
-        assert desk.prune(Retention(raw_days=0, votes_days=5, alerts_days=0), by="retention") == {"hops": 4}
-        assert [bool(desk.chain(each.issued_key)) for each in began] == [False] * 4 + [True] * 5
+        assert desk.apply_retention(Retention(raw_days=0, votes_days=5, alerts_days=0), by="retention") == {
+            "hops": 4
+        }
+        assert [bool(desk.credential_chain(each.issued_key)) for each in began] == [False] * 4 + [True] * 5
 
     def test_open_alerts_are_never_pruned_and_closed_ones_go_with_all_that_is_theirs(self, make_guarded):
         clock, closed, opened = Moving(), new_pipeline(), stolen_session()
         desk = make_guarded(now=clock)
         desk.save([closed, opened])
-        empty = {name for name, rows in desk.dump().items() if not rows}
-        desk.suppress(ECS, "the move to ECS", NOW + DAY, by="maria")
-        desk.note(closed.alert_id, "asked the owner", by="maria")
+        empty = {name for name, rows in desk.dump_tables().items() if not rows}
+        desk.create_suppression(ECS, "the move to ECS", NOW + DAY, by="maria")
+        desk.add_note(closed.alert_id, "asked the owner", by="maria")
         close(desk, [closed], SetDisposition("benign", "planned"))
         clock.at = NOW + 400 * DAY
-        assert desk.prune(Retention(raw_days=0, votes_days=0, alerts_days=30), by="retention") == {
+        assert desk.apply_retention(Retention(raw_days=0, votes_days=0, alerts_days=30), by="retention") == {
             "alerts": 1
         }
         assert desk.alerts() == [opened]
-        left = desk.dump()
+        left = desk.dump_tables()
         naming = {name for name, rows in left.items() if closed.alert_id in rows}
         assert naming == {"audit"}
         assert {"suppression_hits", "notes", "dispositions", "cases"} & empty <= {
@@ -489,7 +497,7 @@ class GuardContract:
         close(desk, [alert], SetDisposition("benign"))
         desk.save([grown(alert)])
         clock.at = NOW + 400 * DAY
-        assert desk.prune(Retention(raw_days=0, votes_days=0, alerts_days=30), by="retention") == {}
+        assert desk.apply_retention(Retention(raw_days=0, votes_days=0, alerts_days=30), by="retention") == {}
         assert len(desk.alerts()) == 1
 
     def test_an_original_stays_as_long_as_a_duplicate_of_it(self, make_guarded):
@@ -503,18 +511,18 @@ class GuardContract:
         close(desk, [young], SetDisposition("duplicate", duplicate_of=old.alert_id))
         kept = Retention(raw_days=0, votes_days=0, alerts_days=30)
         clock.at = NOW + 110 * DAY
-        assert desk.prune(kept, by="retention") == {}
+        assert desk.apply_retention(kept, by="retention") == {}
         clock.at = NOW + 131 * DAY
-        assert desk.prune(kept, by="retention") == {"alerts": 2}
+        assert desk.apply_retention(kept, by="retention") == {"alerts": 2}
         assert desk.alerts() == []
 
     def test_what_is_kept_for_ever_is_kept(self, make_guarded):
         clock = Moving(NOW + 10_000 * DAY)
         desk = make_guarded(now=clock)
         desk.save([new_pipeline()], votes(new_pipeline()))
-        before = desk.dump()
-        assert desk.prune(FOR_EVER, by="retention") == {}
-        assert desk.dump() == before
+        before = desk.dump_tables()
+        assert desk.apply_retention(FOR_EVER, by="retention") == {}
+        assert desk.dump_tables() == before
 
     def test_pruning_is_told_while_it_goes_on_and_audited_and_done_once(self, make_guarded):
         clock = Moving()
@@ -523,13 +531,13 @@ class GuardContract:
         desk.save(alerts, votes(alerts[0]))
         clock.at = NOW + 100 * DAY
         kept = Retention(raw_days=30, votes_days=30, alerts_days=30)
-        removed = desk.prune(kept, by="omar", progress=lambda kind, done: told.append((kind, done)))
+        removed = desk.apply_retention(kept, by="omar", progress=lambda kind, done: told.append((kind, done)))
         assert removed == {"records": 1_350, "votes": 3}
         assert told == [("records", 600), ("records", 1_200), ("records", 1_350), ("votes", 3)]
-        (entry,) = desk.history("desk")
+        (entry,) = desk.audit_log("desk")
         assert (entry.action, entry.by, entry.detail["removed"]) == ("desk.prune", "omar", removed)
-        assert desk.prune(kept, by="omar") == {}
-        assert len(desk.history("desk")) == 1
+        assert desk.apply_retention(kept, by="omar") == {}
+        assert len(desk.audit_log("desk")) == 1
 
     # --- redaction ----------------------------------------------------------------------------------------------------
 
@@ -539,7 +547,7 @@ class GuardContract:
         alert, answer = stolen_session(), {"responseElements": {"items": [{"password": "hunter2"}]}}
         events = [replace(each, raw=json.dumps(json.loads(each.raw) | answer)) for each in alert.events]
         desk.save([replace(alert, events=tuple(events))])
-        rows = "".join(desk.dump().values())
+        rows = "".join(desk.dump_tables().values())
         assert not [word for word in ("prod/warehouse", "ASIAEXAMPLE", "hunter2") if word in rows]
         record = json.loads(desk.alert(alert.alert_id).events[5].raw)
         assert record["requestParameters"] == {"secretId": "[redacted]"}
@@ -556,18 +564,18 @@ class GuardContract:
     def test_a_purge_leaves_nothing_that_names_the_principal_and_all_that_is_of_others(self, make_guarded):
         desk, hers, other = make_guarded(), stolen_session(), new_pipeline()
         desk.save([other], votes(other))
-        before = desk.dump()
+        before = desk.dump_tables()
         began = CredentialIssue(
             "ASIAHERS", NOW, "e1", "AssumeRole", hers.principal, hers.human, "", "185.220.101.34", "eu-west-1"
         )
         desk.save([hers, replace(hers, alert_id="second")], [*votes(hers), *votes(hers, "spectral")])
         desk.save(hops=[began])
-        desk.note(hers.alert_id, "called her", by="omar")
+        desk.add_note(hers.alert_id, "called her", by="omar")
         close(desk, [hers], SetDisposition("true_positive", "stolen"))
-        desk.suppress(
+        desk.create_suppression(
             SuppressionMatch(principal=hers.principal), "on leave", NOW + DAY, by="omar", force="a drill"
         )
-        removed = desk.purge(hers.principal, by="omar")
+        removed = desk.purge_principal(hers.principal, by="omar")
         assert (removed["alerts"], removed["votes"], removed["alert_events"]) == (2, 18, 18)
         assert (removed["notes"], removed["dispositions"], removed["suppressions"], removed["hops"]) == (
             1,
@@ -575,7 +583,7 @@ class GuardContract:
             1,
             1,
         )
-        after = desk.dump()
+        after = desk.dump_tables()
         assert not [name for name, rows in after.items() if "lopez" in rows]
         told = ("audit", "changed", "change_counter")
         assert {name: rows for name, rows in after.items() if name not in told} == {
@@ -585,29 +593,29 @@ class GuardContract:
     def test_a_purge_is_audited_by_a_digest_and_done_or_not_done(self, make_guarded):
         desk, hers = make_guarded(), stolen_session()
         desk.save([hers])
-        removed = desk.purge(hers.principal, by="omar")
-        entry = desk.history()[0]
+        removed = desk.purge_principal(hers.principal, by="omar")
+        entry = desk.audit_log()[0]
         assert (entry.action, entry.by, entry.detail["removed"]) == ("desk.purge", "omar", removed)
         assert len(entry.target) == 16
-        assert desk.history(entry.target) == [entry]
+        assert desk.audit_log(entry.target) == [entry]
         with pytest.raises(NotFound, match="nothing on the desk"):
-            desk.purge(hers.principal, by="omar")
-        assert len(desk.history()) == 1
+            desk.purge_principal(hers.principal, by="omar")
+        assert len(desk.audit_log()) == 1
 
     def test_only_the_whole_name_of_a_principal_is_purged(self, make_guarded):
         desk = make_guarded()
         desk.save([stolen_session(), new_pipeline()], votes(stolen_session()))
-        before = desk.dump()
+        before = desk.dump_tables()
         for name in ("", "%", f"{ACCOUNT}:role/AWSReservedSSO%", f"{new_pipeline().principal} ", ACCOUNT):
             with pytest.raises(NotFound):
-                desk.purge(name, by="omar")
-        assert desk.dump() == before
+                desk.purge_principal(name, by="omar")
+        assert desk.dump_tables() == before
 
     def test_whoever_shared_with_a_purged_principal_shares_with_one_less(self, make_guarded):
         desk, alerts = make_guarded(), [rolled_out(number) for number in range(4)]
         desk.save(alerts)
         assert set(urgencies(desk).values()) == {(28, 38, 3)}
-        newest = desk.newest_change()
-        desk.purge(alerts[0].principal, by="omar")
+        newest = desk.newest_change_number()
+        desk.purge_principal(alerts[0].principal, by="omar")
         assert set(urgencies(desk).values()) == {(38, 38, 2)}
         assert {each.alert_id for each in desk.changes(newest)} == {each.alert_id for each in alerts[1:]}

@@ -131,7 +131,7 @@ def test_an_alert_is_told_once_and_its_growth_and_decision_where_that_is_asked_f
     for events in (alert.events[:3], alert.events[:3], alert.events):
         desk.save([replace(alert, events=events)])
         telling.run_once()
-    desk.triage(Disposition(alert.alert_id, "benign", "maria", "a laptop", NOW, len(alert.events)))
+    desk.add_disposition(Disposition(alert.alert_id, "benign", "maria", "a laptop", NOW, len(alert.events)))
     telling.run_once()
     told = [json.loads(got.body) for got in server.got]
     assert [each["happened"] for each in told] == ["new", "grown", "decided"]
@@ -296,7 +296,7 @@ def test_an_alert_that_is_removed_while_it_waits_is_given_up(desk, listen):
     desk.save([stolen_session()])
     outbox.schedule("soc", telling.options, NOW)
     held = outbox.claim("soc", NOW, NOW + timedelta(hours=1), 10, telling.lease_owner)
-    desk.purge(stolen_session().principal, by="maria")
+    desk.purge_principal(stolen_session().principal, by="maria")
     telling._send_all(held, lambda: False)
     assert server.got == []
 

@@ -107,7 +107,7 @@ class Place:
 
     def homes(self) -> list[Partition]:
         with self.consumer() as consumer:
-            count = consumer.partitions(self.settings.kafka.events)
+            count = consumer.partition_count(self.settings.kafka.events)
         return [Partition(self.settings.kafka.events, number) for number in range(count)]
 
     def committed(self) -> int:

@@ -130,7 +130,7 @@ def test_an_event_is_held_to_the_threshold_of_the_bank_that_measured_it(
 
     def swap(road: Any, step: Step) -> Any:
         if step is steps[len(steps) // 2]:
-            road.judge_by(bank)
+            road.swap_bank(bank)
         return road
 
     one, other = (walked(road_of(first, bank.scorer_state), steps, swap).events for first in (bank, raised))

@@ -276,7 +276,7 @@ def test_the_first_admin_comes_in_by_a_link_once(tmp_path):
 
 
 def test_a_page_that_was_asked_for_is_shown_after_the_login(fresh):
-    fresh.people.accept(fresh.people.invite("bob", "viewer", by="admin"), "", GOOD)
+    fresh.people.accept_invitation(fresh.people.invite("bob", "viewer", by="admin"), "", GOOD)
     browser = fresh.nobody()
     there = browser.get("/account?x=1").headers["location"]
     assert there == "/login?next=%2Faccount%3Fx%3D1"
@@ -288,7 +288,7 @@ def test_a_page_that_was_asked_for_is_shown_after_the_login(fresh):
 
 def test_a_form_that_comes_from_elsewhere_logs_nobody_in(fresh):
     """Or a victim would work on in an attacker's account."""
-    fresh.people.accept(fresh.people.invite("bob", "viewer", by="admin"), "", GOOD)
+    fresh.people.accept_invitation(fresh.people.invite("bob", "viewer", by="admin"), "", GOOD)
     form = {"name": "bob", "password": GOOD}
     for headers in (
         {"Origin": "https://evil.example"},
@@ -302,7 +302,7 @@ def test_a_form_that_comes_from_elsewhere_logs_nobody_in(fresh):
 
 
 def test_after_some_failures_the_page_says_how_long_to_wait_and_a_known_browser_goes_in(fresh):
-    fresh.people.accept(fresh.people.invite("bob", "viewer", by="admin"), "", GOOD)
+    fresh.people.accept_invitation(fresh.people.invite("bob", "viewer", by="admin"), "", GOOD)
     wrong, right = {"name": "bob", "password": OTHER}, {"name": "bob", "password": GOOD}
     mine, stranger = fresh.nobody(), fresh.nobody()
     assert mine.post("/login", data=right).status_code == 303
@@ -369,7 +369,7 @@ def test_a_session_makes_a_token_over_the_api_with_its_csrf_token(fresh):
     assert browser.post("/api/v1/tokens", json=body).status_code == 403
     made = browser.post("/api/v1/tokens", json=body, headers=csrf)
     assert made.status_code == 201
-    assert fresh.people.bearer(made.json()["secret"])[0].name == "viewer"
+    assert fresh.people.authenticate_token(made.json()["secret"])[0].name == "viewer"
 
 
 def test_an_admin_revokes_anybodys_token_and_others_their_own(fresh):
@@ -427,7 +427,7 @@ def test_the_api_gives_an_admin_the_same_over_people(fresh):
     made = api.post("/api/v1/people", json={"name": "Bob", "role": "viewer"})
     assert made.status_code == 201
     secret = made.json()["link"].rpartition("/")[2]
-    fresh.people.accept(secret, "", GOOD)
+    fresh.people.accept_invitation(secret, "", GOOD)
     assert api.post("/api/v1/people/bob/role", json={"role": "engineer"}).json()["role"] == "engineer"
     assert api.post("/api/v1/people/bob/disable").json()["disabled_at"]
     assert api.post("/api/v1/people/bob/enable").json()["disabled_at"] is None
@@ -448,7 +448,7 @@ def test_the_api_gives_an_admin_the_same_over_people(fresh):
 
 
 def test_a_new_password_needs_the_old_one(fresh):
-    session = fresh.people.accept(fresh.people.invite("bob", "viewer", by="admin"), "", GOOD)
+    session = fresh.people.accept_invitation(fresh.people.invite("bob", "viewer", by="admin"), "", GOOD)
     fresh.sessions["viewer"] = session
     browser, csrf = fresh.browser("viewer"), {"csrf": fresh.csrf("viewer")}
     change = lambda **form: browser.post("/account/password", data=csrf | form)  # noqa: E731
@@ -459,12 +459,12 @@ def test_a_new_password_needs_the_old_one(fresh):
     assert change(old=GOOD, new=OTHER, again=OTHER).status_code == 303
     assert browser.get("/account").status_code == 200
     assert before.get("/account").status_code == 303
-    assert fresh.people.enter("bob", OTHER, HERE)
+    assert fresh.people.log_in("bob", OTHER, HERE)
 
 
 def with_password(fresh, role: str = "viewer"):
     """bob, logged in with a password; a browser, and his CSRF field."""
-    fresh.people.accept(fresh.people.invite("bob", role, by="admin"), "", GOOD)
+    fresh.people.accept_invitation(fresh.people.invite("bob", role, by="admin"), "", GOOD)
     browser = fresh.nobody()
     assert browser.post("/login", data={"name": "bob", "password": GOOD}).status_code == 303
     return browser, {"csrf": csrf_token(browser.cookies["session"])}
@@ -707,7 +707,7 @@ def test_sessions_and_links_that_are_over_go_with_what_else_is_old(tmp_path):
     site.people.invite("bob", "viewer", by="admin")
     clock.pass_by(days=2)
     assert apply_retention(site.deps.store, Retention(), [site.people.delete_expired])
-    kept = site.deps.store.dump()
+    kept = site.deps.store.dump_tables()
     assert (kept["sessions"], kept["invitations"]) == ("", "")
 
 

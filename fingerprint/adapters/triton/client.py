@@ -21,29 +21,9 @@ from fingerprint.adapters.triton.connection import connect
 from fingerprint.adapters.triton.request import MODEL_NAME, ChunkedRequest
 from fingerprint.compute.arrays import namespace, to_device_of, to_host
 from fingerprint.core import settings
+from fingerprint.core.circuit_breaker import CircuitBreaker
 from fingerprint.core.ports import Unavailable
 from fingerprint.detection.triton_model import version_number
-
-
-class CircuitBreaker:
-    """For one caller at a time. `now` are seconds of a clock that never goes back."""
-
-    def __init__(self, max_failures: int, cooldown_seconds: float) -> None:
-        self.max_failures, self.cooldown_seconds = max_failures, cooldown_seconds
-        self.failures = 0  # in a row
-        self.open_until = float("-inf")
-
-    def allow_request(self, now: float) -> bool:
-        """Whether to try: while they answer, and once after each rest."""
-        return self.failures < self.max_failures or now >= self.open_until
-
-    def record_failure(self, now: float) -> None:
-        self.failures += 1
-        self.open_until = now + self.cooldown_seconds
-
-    def record_success(self) -> None:
-        self.failures = 0
-
 
 READY_TIMEOUT_SECONDS = 2.0  # for the question what it serves
 

@@ -16,8 +16,6 @@ import re
 from datetime import date
 from typing import Any
 
-import fsspec
-
 from fingerprint.core.time_range import TimeRange
 
 _TRAIL = re.compile(r"(?:^|/)AWSLogs(?:/[^/]+){0,2}(?:/CloudTrail[^/]*(?:/[^/]+(?:/\d{4})?)?)?$")
@@ -31,9 +29,7 @@ def is_trail_folder(path: str) -> bool:
     return bool(_TRAIL.search(path.rstrip("/")))
 
 
-def list_trail_months(
-    system: fsspec.AbstractFileSystem, path: str, span: TimeRange
-) -> tuple[FileListing, list[date]]:
+def list_trail_months(system: Any, path: str, span: TimeRange) -> tuple[FileListing, list[date]]:
     """All files below a folder that `is_trail`, without those of months that lie outside; and the first days of such months."""
     found, months = _walk(system, path.rstrip("/"))
     wide = span.anchored_at_day(max(months.values(), default=None))
@@ -44,7 +40,7 @@ def list_trail_months(
     return found, outside
 
 
-def _walk(system: fsspec.AbstractFileSystem, path: str) -> tuple[FileListing, dict[str, date]]:
+def _walk(system: Any, path: str) -> tuple[FileListing, dict[str, date]]:
     """Files that are in no month of a trail, and the months by their first day."""
     found: FileListing = {}
     months: dict[str, date] = {}

@@ -79,7 +79,7 @@ def test_only_s3s_own_notices_encode_their_keys() -> None:
 
 @pytest.mark.parametrize("body", [TEST, sns(TEST), sns("CloudTrail validation message.")])
 def test_a_notice_that_only_tries_the_road_names_nothing(body: Any) -> None:
-    assert (said(body).objects, said(body).test) == ((), True)
+    assert (said(body).objects, said(body).is_test) == ((), True)
 
 
 @pytest.mark.parametrize(

@@ -221,7 +221,7 @@ def test_a_decision_on_a_page_is_over_the_events_that_it_showed(analyst, desk, p
 
 def test_whoever_comes_second_reads_who_was_first(analyst, desk):
     seen = desk.row(STOLEN.alert_id).version
-    desk.change(
+    desk.change_cases(
         [AlertRevision(STOLEN.alert_id, seen)],
         SetDisposition("true_positive", "she was on a train"),
         by="maria",

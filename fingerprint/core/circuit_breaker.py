@@ -1,0 +1,31 @@
+"""Stop asking a server that failed several times in a row, and try again after a cool-down.
+
+Example:
+    >>> breaker = CircuitBreaker(3, 10.0)
+    >>> breaker.record_failure(now=0.0); breaker.is_closed(now=1.0)
+    True
+
+Shared by the clients of Triton and of an OpenID provider.
+"""
+
+from __future__ import annotations
+
+
+class CircuitBreaker:
+    """For one caller at a time. `now` are seconds of a clock that never goes back."""
+
+    def __init__(self, max_failures: int, cooldown_seconds: float) -> None:
+        self.max_failures, self.cooldown_seconds = max_failures, cooldown_seconds
+        self.failures = 0  # in a row
+        self.open_until = float("-inf")
+
+    def allow_request(self, now: float) -> bool:
+        """Whether to try: while they answer, and once after each rest."""
+        return self.failures < self.max_failures or now >= self.open_until
+
+    def record_failure(self, now: float) -> None:
+        self.failures += 1
+        self.open_until = now + self.cooldown_seconds
+
+    def record_success(self) -> None:
+        self.failures = 0
