@@ -55,6 +55,7 @@ class Counters:
     degraded: int = 0  # events whose losses were measured by who stands in
     no_opinion: int = 0  # cells of series that were still warming up
     votes: dict[str, int] = field(default_factory=dict)
+    votes_alone: int = 0  # votes on events about which no other detector had an opinion
 
 
 class DetectionPipeline:
@@ -173,4 +174,5 @@ class DetectionPipeline:
         table = pd.concat([part for part in votes if len(part)] or votes, ignore_index=True)
         for name, count in table.loc[table["vote"].eq(True), "detector"].value_counts().items():
             self.counters.votes[str(name)] += int(count)
+        self.counters.votes_alone += int((table["vote"].eq(True) & table["alone"].eq(True)).sum())
         return StepResult(alerts, table, judged.scored_events)

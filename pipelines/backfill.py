@@ -37,6 +37,7 @@ from fingerprint.training.dataset import write_partitions
 from pipelines.cli.console import Progress, rejection_reasons
 from pipelines.runtime import backend, backfill_worker, host, wiring
 from pipelines.runtime.backfill_worker import BackfillPlan
+from pipelines.runtime.input_check import require_events
 from pipelines.score import FROM_STATE, initial_state
 
 PLAN_FORMAT = 2  # of what lies in the work folder
@@ -163,6 +164,7 @@ def _partition_events(
         for records in files.read_files(found, settings.reading):
             history.add_records(records)
             progress("reading records", history.records)
+        require_events(history, [file.path for file in found])
         arrays, started_from = initial_state(bank, history, settings, scorer_state)
         clock = ScorerState.from_arrays(settings, {"clock": arrays["clock"]})
         steps, done = ReplayClock(clock), 0

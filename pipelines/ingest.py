@@ -196,7 +196,7 @@ def dead_letter_limit_message(settings: Settings, source: str, reason: str) -> s
     limits = settings.ingest
     return (
         f"{limits.dead_count:,} or more of the last {limits.dead_window:,} messages of {source} "
-        f"could not be read (the last: {reason}); mend what sends them, look at `fingerprint dlq list`, "
+        f"could not be read (the last: {reason}); mend what sends them, look at `fingerprint dead-letters list`, "
         "then start again, or raise ingest.dead_count"
     )
 

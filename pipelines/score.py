@@ -28,8 +28,9 @@ from fingerprint.store.alerts import open_alert_store
 from pipelines.cli.console import Progress, rejection_reasons
 from pipelines.runtime import backend as backends
 from pipelines.runtime import host, wiring
+from pipelines.runtime.input_check import require_events
 
-FROM_STATE, FROM_BANK = "ledger", "bank"  # where a run may start
+FROM_STATE, FROM_BANK = "state", "bank"  # where a run may start
 FROM_NOTHING = "empty: the input begins inside the bank's training span"
 
 
@@ -58,6 +59,7 @@ def score_sources(
         for records in files.read_sources(sources, settings.reading):
             history.add_records(records)
             progress("reading records", history.records)
+        require_events(history, sources)
         arrays, start = initial_state(bank, history, settings, state_folder)
         ledger = ScorerState.from_arrays(settings, arrays, backend.to_device)
         road = DetectionPipeline(bank, ledger, settings, keep_all_events=out is not None, inference=losses)
@@ -105,7 +107,7 @@ def missing_history_warning(figures: dict[str, Any]) -> str | None:
         return None
     return (
         f"scoring began without a past, because the input begins inside the training span of bank {figures['bank_version']}: "
-        "counts are not judged before they have warmed up. Score what follows the training, or give --ledger; if the input "
+        "counts are not judged before they have warmed up. Score what follows the training, or give --state; if the input "
         "does follow it, look at the bank's span (`fingerprint bank show`)"
     )
 
@@ -118,12 +120,13 @@ def run_figures(pipeline: DetectionPipeline) -> dict[str, Any]:
         "duplicates": tally.repeats,
         "degraded": tally.degraded,
         "votes": tally.votes,
+        "votes_alone": tally.votes_alone,
         "no_opinion": tally.no_opinion,
         "late": pipeline.state.late_events,
         "ahead": pipeline.state.unconfirmed,
         "dropped": pipeline.scorer.dropped_events,
         "refused": pipeline.scorer.over_limit_events,
-        "silences": tally.silent_intervals,
+        "silent_intervals": tally.silent_intervals,
         "verdicts": tally.verdicts,
         "alerts": tally.alerts,
     }

@@ -59,7 +59,7 @@ def run_live_simulation(
     keep: bool,
     settings: Settings,
 ) -> dict[str, Any]:
-    """`fingerprint rehearse`, until it is done or SIGTERM comes; its figures."""
+    """`fingerprint simulate-live`, until it is done or SIGTERM comes; its figures."""
     logs.configure_logging()
     with shutdown_requested() as ended:
         clock = InterruptibleClock(SystemClock(), ended)

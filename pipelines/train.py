@@ -36,16 +36,18 @@ def train_bank(
     topic: str | None = None,
     span: TimeRange = ALL_TIME,
     store: str | None = NO_DATABASE,
+    allow_immature: bool = False,
 ) -> dict[str, Any]:
     """Train on `sources` and `topic` within `span`, without what `desk` says to leave out (see `gathering.Wanted`); offer the
     bank to the gate of `folder`, and say what became ready: the figures of `train --json`."""
     wanted, start = TrainingDataRequest(sources, topic, span, store), _initial_weights(settings)
     private_files.make_private_folder(folder)  # before the long part, not after it
     promotion.require_signer(settings.bank)
+    parameters = _training_fingerprint(wanted, settings)  # names missing sources before anything else
     backend.get_backend(settings)
     place = work_directory.work_root(settings.workers, folder)
     with (
-        work_directory.work_directory(place, "train", _training_fingerprint(wanted, settings)) as work,
+        work_directory.work_directory(place, "train", parameters) as work,
         wiring.open_worker_pool(settings.workers) as workers,
     ):
         read = _read_history(wanted, settings, work, progress)
@@ -58,7 +60,11 @@ def train_bank(
         left = {name: read[name] for name in ("outside", "future_dated", "ahead", "left_out", "came_back")}
         learned = with_manifest_entries(learned, **left)
         word = promotion.offer_bank(
-            learned, folder, settings, training_data.load_confirmed_attacks(wanted.database, settings)
+            learned,
+            folder,
+            settings,
+            training_data.load_confirmed_attacks(wanted.database, settings),
+            allow_immature,
         )
     return {
         "bank": str(folder),
@@ -90,7 +96,7 @@ def _training_fingerprint(request: TrainingDataRequest, settings: Settings) -> d
         "files": [(file.path, file.size) for file in found],
         "topic": request.topic,
         "span": str(request.span),
-        "desk": request.database,
+        "database": request.database,
         "settings": settings.model_dump(mode="json"),
     }
 
@@ -120,7 +126,7 @@ def _read_history(
             "future_dated": history.future_dated,
             "ahead": history.after_end,
             **fetched,
-            "desk": asked,
+            "database": asked,
             "left_out": flagged.excluded_counts(),
             "came_back": flagged.readmitted_counts(),
             "reasons": rejection_reasons(history),

@@ -46,7 +46,7 @@ def restore_state(folder: Path, settings: Settings) -> ScorerState | None:
         ledger = ScorerState.from_arrays(settings, read_state_arrays(folder))
     except (OSError, SafetensorError, KeyError, ValueError, IndexError) as error:
         raise FingerprintError(f"the ledger {folder / STATE_FILE} cannot be read: {error}") from None
-    remedy = "Name another folder in --ledger, and score again what followed the bank's history"
+    remedy = "Name another folder in --state, and score again what followed the bank's history"
     check_watermark(f"the ledger {folder / STATE_FILE}", ledger.watermark, remedy)
     return ledger
 

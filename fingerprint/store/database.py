@@ -205,7 +205,7 @@ def _is_schema_current(connection: sql.Connection, create: bool) -> bool:
     if version > migrate.latest_schema_version():
         raise FingerprintError(
             f"desk {connection.engine.url} was made by a newer fingerprint (version {version}, known is "
-            f"{migrate.latest_schema_version()}): upgrade, or name another with --desk"
+            f"{migrate.latest_schema_version()}): upgrade, or name another with --database"
         )
     return True
 

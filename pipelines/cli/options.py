@@ -70,6 +70,14 @@ def load_interactive_settings(
     return loaded.model_copy(update={"kafka": kafka.model_copy(update={"answer_seconds": seconds})})
 
 
+def require_broker(settings: Settings) -> Settings:
+    """Return the settings if their broker accepts a connection within 5 seconds. FingerprintError else."""
+    from pipelines.runtime import wiring
+
+    wiring.require_broker(settings.kafka, INTERACTIVE_TIMEOUT_SECONDS)
+    return settings
+
+
 def database_url(given: str | None, file: Path | None) -> str:
     """Return the database of the option or else of the settings; an unreachable server is given up after 5 seconds."""
     return with_connect_timeout(given or load_settings(file).desk.url)

@@ -38,15 +38,17 @@ EXTRAS = {  # the extra that installs each optional package
     "tritonclient": "triton",
 }
 
-_RANGE = re.compile(r"(?P<value>\S+) is not in the range (?P<range>.+?)\.?")
-_NOT_A = re.compile(r"'(?P<value>.*)' is not a valid (?P<kind>[\w ]+?)(?: range)?\.?")
+_SHOULD_BE = re.compile(r"Input should be (?:a valid )?(?P<expected>.+?)(?:, .*)?")
 _NOT_ONE_OF = re.compile(r"'(?P<value>.*)' is not one of (?P<choices>.+?)\.?", re.DOTALL)
-KIND_NAMES = {
-    "integer": "a whole number",
-    "int": "a whole number",
-    "float": "a number",
-    "boolean": "yes or no",
-}
+EXPECTED_WORDS = (  # Typer validates by pydantic: its words for what is expected, and ours
+    ("greater than or equal to", "at least"),
+    ("less than or equal to", "at most"),
+    ("greater than", "above"),
+    ("less than", "below"),
+    ("integer", "a whole number"),
+    ("number", "a number"),
+    ("boolean", "true or false"),
+)
 
 
 def run() -> NoReturn:
@@ -56,7 +58,7 @@ def run() -> NoReturn:
     from pipelines.cli.app import app
 
     try:
-        status = app(standalone_mode=False)
+        status = app(prog_name="fingerprint", standalone_mode=False)
     except FingerprintError as error:
         _exit_with_error(str(error))
     except typer.TyperException as error:
@@ -105,27 +107,21 @@ def usage_sentence(error: Exception) -> str:
 
 
 def _bad_value(name: str, text: str) -> str:
-    if found := _RANGE.fullmatch(text):
-        return f"{name} is {found['value']}, and has to be {_readable_range(found['range'])}"
+    text = text.removeprefix("Value error, ").rstrip(".")
     if found := _NOT_ONE_OF.fullmatch(text):
         choices = re.findall(r"'(.*?)'", found["choices"])
         meant = _did_you_mean(_close(found["value"], choices))
         return f"{name} is {found['value']!r}, and has to be one of {', '.join(choices)}{meant}"
-    if found := _NOT_A.fullmatch(text):
-        return f"{name} is {found['value']!r}, and has to be {KIND_NAMES.get(found['kind'], found['kind'])}"
-    return f"{name}: {text.rstrip('.')}"
+    if found := _SHOULD_BE.fullmatch(text):
+        return f"{name} has to be {_in_our_words(found['expected'])}"
+    return f"{name}: {text}"
 
 
-def _readable_range(text: str) -> str:
-    """Return `x>=1` as `at least 1`, `0<=x<=9` as `from 0 to 9`."""
-    if both := re.fullmatch(r"(\S+)<=x<=(\S+)", text):
-        return f"from {both[1]} to {both[2]}"
-    return (
-        text.replace("x>=", "at least ")
-        .replace("x<=", "at most ")
-        .replace("x>", "above ")
-        .replace("x<", "below ")
-    )
+def _in_our_words(expected: str) -> str:
+    for theirs, ours in EXPECTED_WORDS:
+        if expected.startswith(theirs):
+            return ours + expected[len(theirs) :]
+    return expected
 
 
 def _parameter_name(error: Any) -> str:
@@ -145,7 +141,8 @@ def _parameter_name(error: Any) -> str:
 def _purpose(error: Any) -> str:
     """Return the help of a missing parameter, as the end of a sentence."""
     text = str(getattr(error.param, "help", "") or "").rstrip(".")
-    return f": {text[:1].lower()}{text[1:]}" if text else ""
+    first = text.partition(" ")[0]
+    return f": {text[:1].lower() if first[1:].islower() else text[:1]}{text[1:]}" if text else ""
 
 
 def _close_commands(name: str, context: Any) -> list[str]:

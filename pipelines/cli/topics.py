@@ -6,7 +6,14 @@ from typing import Annotated
 
 import typer
 
-from pipelines.cli.options import Json, SettingsFile, load_interactive_settings, load_settings, print_result
+from pipelines.cli.options import (
+    Json,
+    SettingsFile,
+    load_interactive_settings,
+    load_settings,
+    print_result,
+    require_broker,
+)
 
 dead_letters_app = typer.Typer(help="Dead letters: messages that could not be read.")
 checkpoints_app = typer.Typer(help="Checkpoints of the stream, by partition.")
@@ -29,7 +36,9 @@ def dead_letters_list(
     """List dead letters that were not replayed yet: origin, reason and first bytes."""
     from pipelines.commands.dead_letters import for_dead_letter_topic, list_dead_letters, print_dead_letters
 
-    found = list_dead_letters(for_dead_letter_topic(load_interactive_settings(settings), topic))
+    found = list_dead_letters(
+        for_dead_letter_topic(require_broker(load_interactive_settings(settings)), topic)
+    )
     print_result(found, json, lambda: print_dead_letters(found))
 
 
@@ -52,7 +61,9 @@ def dead_letters_replay(
     from pipelines.cli import console
     from pipelines.commands.dead_letters import for_dead_letter_topic, replay_dead_letters
 
-    figures = replay_dead_letters(for_dead_letter_topic(load_interactive_settings(settings), topic), sqs)
+    figures = replay_dead_letters(
+        for_dead_letter_topic(require_broker(load_interactive_settings(settings)), topic), sqs
+    )
     print_result(figures, json, lambda: console.print_dead_letter_replay(figures))
 
 
@@ -115,5 +126,5 @@ def topics_list(settings: SettingsFile = None, json: Json = False) -> None:
     """List the topics of the settings: partitions, replicas, retention."""
     from pipelines.commands.topics import list_topics, print_topics
 
-    found = list_topics(load_interactive_settings(settings))
+    found = list_topics(require_broker(load_interactive_settings(settings)))
     print_result(found, json, lambda: print_topics(found))

@@ -1,7 +1,7 @@
 """Who may log in, from the command line: for the first admin, and for one who is locked out.
 
 Example:
-    $ fingerprint users invite maria
+    $ fingerprint accounts invite maria
     Open this once, within 24 hours: http://127.0.0.1:8080/setup/Q0b...
 """
 

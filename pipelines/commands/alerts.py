@@ -175,7 +175,7 @@ def _queue_table(rows: Sequence[QueueRow], decisions: Mapping[str, Decision], wi
     for row in rows:
         decision = decisions.get(row.alert_id, "").replace("_", " ")
         title = Text.assemble((f"{decision}: " if decision else "", "bold"), terminal_text(row.title))
-        cells = [
+        cells: list[Text | str] = [
             urgency_text(row.urgency),
             terminal_text(row.alert_id if wide else row.alert_id[:12]),
             title,

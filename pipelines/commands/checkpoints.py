@@ -11,7 +11,7 @@ from fingerprint.core.settings import Settings
 
 
 def list_checkpoints(settings: Settings) -> list[dict[str, Any]]:
-    """`fingerprint snapshots list`: the latest of each partition, as `--json` prints them."""
+    """`fingerprint checkpoints list`: the latest of each partition, as `--json` prints them."""
     return [_checkpoint_row(each) for each in FileCheckpointStore(settings.state).list_summaries()]
 
 

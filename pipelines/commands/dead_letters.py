@@ -41,16 +41,16 @@ class DeadLetter:
 
 
 def list_dead_letters(settings: Settings) -> list[dict[str, Any]]:
-    """`fingerprint dlq list`: the letters as `--json` prints them."""
-    with wiring.open_consumer(settings.kafka, "dlq") as consumer:
+    """`fingerprint dead-letters list`: the letters as `--json` prints them."""
+    with wiring.open_consumer(settings.kafka, "dead-letters") as consumer:
         return [asdict(letter) for letter in read_dead_letters(consumer, dead_letter_topic(settings))]
 
 
 def replay_dead_letters(settings: Settings, sqs: str | None = None) -> dict[str, Any]:
-    """`fingerprint dlq replay`: its figures. `sqs`: the URL of the queue whose notices are given back too."""
+    """`fingerprint dead-letters replay`: its figures. `sqs`: the URL of the queue whose notices are given back too."""
     with ExitStack() as stack:
         queue = stack.enter_context(wiring.open_object_queue(sqs, settings.sqs))[0] if sqs else None
-        consumer = stack.enter_context(wiring.open_consumer(settings.kafka, "dlq"))
+        consumer = stack.enter_context(wiring.open_consumer(settings.kafka, "dead-letters"))
         producer = stack.enter_context(wiring.producing(settings.kafka))
         return replay_pending(consumer, producer, settings, queue)
 
@@ -111,7 +111,7 @@ def _split_by_destination(
         if queue is None or origin != queue.name:
             raise FingerprintError(
                 f"some letters are notices of the queue {origin}; give them back to it with "
-                "`fingerprint dlq replay --sqs QUEUE-URL`"
+                "`fingerprint dead-letters replay --sqs QUEUE-URL`"
             )
     return notices, [message for message in whole if message not in notices]
 
@@ -121,7 +121,7 @@ def print_dead_letters(found: list[dict[str, Any]]) -> None:
         where = f"{letter['topic']}/{letter['partition']}/{letter['offset']}"
         print(f"{where}  {letter['bytes']:,} bytes: {letter['reason']}")
         print(f"    {letter['begins']}")
-    print(f"{len(found):,} dead letters" + ("; give them back: fingerprint dlq replay" if found else ""))
+    print(f"{len(found):,} dead letters" + ("; give them back: fingerprint dead-letters replay" if found else ""))
 
 
 def _mark_replayed(consumer: Consumer, messages: list[Message]) -> None:
@@ -129,7 +129,7 @@ def _mark_replayed(consumer: Consumer, messages: list[Message]) -> None:
         consumer.commit({message.source_partition: message.offset + 1 for message in messages})
     except (PartitionNotOwned, RebalanceInProgress):
         raise FingerprintError(
-            "another `fingerprint dlq` has joined and taken over; see with `dlq list` what is left"
+            "another `fingerprint dead-letters` has joined and taken over; see with `dead-letters list` what is left"
         ) from None
 
 

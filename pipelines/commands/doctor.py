@@ -29,6 +29,7 @@ from pipelines.runtime import backend, wiring
 
 Status = Literal["ok", "warn", "fail"]
 
+BROKER_TIMEOUT_SECONDS = 5.0
 MAX_CLOCK_DIFFERENCE_SECONDS = 5.0  # between this machine and the database server
 OLDEST_POSSIBLE_YEAR = 2026  # of a clock that was set
 MAX_BANK_AGE_DAYS = 7.0  # of a bank that is retrained every day
@@ -136,6 +137,7 @@ def check_broker(settings: Settings) -> Finding:
     """Check that the broker answers and has the topics; without a broker only files can be scored."""
     wanted = [topic.name for topic in required_topics(settings.kafka, TopicOptions())]
     try:
+        wiring.require_broker(settings.kafka, BROKER_TIMEOUT_SECONDS)
         with wiring.open_topic_admin(settings.kafka) as topics:
             found = topics.describe(wanted)
     except FingerprintError as error:

@@ -1,4 +1,4 @@
-"""Feeds that fell silent, on a terminal: `fingerprint notices list`."""
+"""Feeds that fell silent, on a terminal: `fingerprint feed-gaps list`."""
 
 from __future__ import annotations
 
@@ -55,4 +55,4 @@ def print_feed_gaps(found: list[dict[str, Any]]) -> None:
 
 def open_feed_gaps_sentence(count: int) -> str:
     """One line for whoever looks at the queue of alerts."""
-    return f"{formatting.pluralize(count, 'feed')} silent: see `fingerprint notices list`"
+    return f"{formatting.pluralize(count, 'feed')} silent: see `fingerprint feed-gaps list`"

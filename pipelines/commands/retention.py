@@ -1,4 +1,4 @@
-"""What the desk no longer keeps: `fingerprint desk prune` and `fingerprint desk purge`, and once a day beside the pages.
+"""What the desk no longer keeps: `fingerprint database prune` and `fingerprint database purge`, and once a day beside the pages.
 
 Example:
     >>> with daily(desk, settings.retention):

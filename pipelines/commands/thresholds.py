@@ -1,4 +1,4 @@
-"""What events are held to: seen, foreseen on the own history, chosen; `fingerprint threshold`."""
+"""What events are held to: seen, foreseen on the own history, chosen; `fingerprint thresholds`."""
 
 from __future__ import annotations
 

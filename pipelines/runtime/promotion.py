@@ -29,13 +29,19 @@ def offer_bank(
     folder: Path,
     settings: Settings,
     confirmed: Mapping[str, Sequence[bytes]] = NO_CONFIRMED_ATTACKS,
+    allow_immature: bool = False,
 ) -> GateDecision:
-    """Keep a bank that was just trained, and serve it if the gate lets it pass. What is served already stays as it is."""
+    """Keep a bank that was just trained, and serve it if the promotion gate passes it; the served one stays as it is.
+
+    With `allow_immature` a first bank is served although no entity of it is ready.
+    """
     champion = _served_bank(folder, settings)
     if champion and champion.version == learned.version == versions.served_version(folder):
         return GateDecision((), {**champion.manifest.get("gate", {}), "passed": True, "reasons": []})
     frozen = _drift_baseline(folder, learned.version, champion, settings)
-    word = promotion_gate.evaluate_promotion(learned, champion, settings, frozen, confirmed)
+    word = promotion_gate.evaluate_promotion(
+        learned, champion, settings, frozen, confirmed, allow_immature=allow_immature
+    )
     judged = replace(learned, manifest={**learned.manifest, "gate": word.figures})
     manifest = banks.write_bank(judged, folder, settings.bank, require_signer(settings.bank))
     _record_decision(folder, learned.version, manifest, word, "train", settings)

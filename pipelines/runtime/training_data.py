@@ -27,6 +27,7 @@ from fingerprint.training import feedback
 from fingerprint.training.exclusions import TrainingExclusions
 from pipelines.cli.console import Progress
 from pipelines.runtime import wiring
+from pipelines.runtime.input_check import require_events
 
 NO_DATABASE = "none"  # the desk that is not asked
 
@@ -60,6 +61,7 @@ def load_history(
     if request.topic:
         read_topic(request.topic, history, settings, progress)
     history.trim()
+    require_events(history, request.sources)
     if history.outside_span and not history.events:
         raise FingerprintError(_no_events_message(request.span, history.observed_range))
     return {
@@ -76,11 +78,11 @@ def load_exclusions(
     newest = history.activity_end()
     with open_feedback_store(request.database, settings) as (desk, url):
         if newest is None or desk is None:
-            return TrainingExclusions.empty(), {"asked": None, "votes_since": None}
+            return TrainingExclusions.empty(), {"url": None, "votes_since": None}
         known = desk.flagged_events(*_history_span(history, newest))
         oldest = desk.oldest_vote_time()
         return TrainingExclusions.from_labels(known, settings.training, newest), {
-            "asked": masked_url(url),
+            "url": masked_url(url),
             "votes_since": oldest.isoformat() if oldest else None,
         }
 

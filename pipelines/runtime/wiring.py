@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from datetime import datetime
@@ -71,6 +73,27 @@ def producing(settings: Kafka) -> Iterator[Producer]:
 def open_producer(settings: Kafka) -> Producer:
     """For whoever looks after its errors, and closes it."""
     return _client_factories(settings)[1](settings)
+
+
+def require_broker(settings: Kafka, timeout_seconds: float) -> None:
+    """Raise FingerprintError unless one of the bootstrap servers accepts a connection in time.
+
+    For commands that a person waits for: a client would try again for as long as its own timeouts.
+    """
+    if settings.client == "files":
+        return
+    reason, deadline = "it names no server", time.monotonic() + timeout_seconds
+    for address in settings.brokers:
+        host, _, port = address.rpartition(":")
+        try:
+            left = max(deadline - time.monotonic(), 0.1)
+            socket.create_connection((host.strip("[]"), int(port)), timeout=left).close()
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+        else:
+            return
+    where = ", ".join(settings.brokers)
+    raise FingerprintError(f"no broker answers at {where} ({reason}): start Kafka, or set kafka.brokers")
 
 
 def open_topic_admin(settings: Kafka) -> TopicAdmin:

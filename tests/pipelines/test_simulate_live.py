@@ -176,7 +176,7 @@ def test_the_program_says_what_it_waits_for_and_ends_when_it_is_asked(place: Pla
     ]
     kafka = place.settings.kafka
     program = subprocess.Popen(  # noqa: S603 - the project's own program
-        [sys.executable, "-m", "pipelines.cli", "rehearse", *map(str, arguments)],
+        [sys.executable, "-m", "pipelines.cli", "simulate-live", *map(str, arguments)],
         env=environment({"kafka": {"client": kafka.client, "brokers": kafka.brokers}}),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -167,7 +167,7 @@ def test_days_scored_one_by_one_with_a_ledger_are_judged_as_in_one_run(
         file = sample_organisation.write(tmp_path / f"{day}.jsonl", lines)
         parts.append(sample_organisation.run([file], organisation.bank, tmp_path, ledger=tmp_path / "ledger"))
         parts[-1] = replace(parts[-1], out=parts[-1].out.rename(tmp_path / f"{day}.parquet"))
-    assert [part.figures["started_from"] for part in parts] == ["bank"] + ["ledger"] * (len(parts) - 1)
+    assert [part.figures["started_from"] for part in parts] == ["bank"] + ["state"] * (len(parts) - 1)
     alike(pd.concat([part.events for part in parts]), scored.events)
     assert [alert.event_ids for alert in parts[-1].alerts] == [alert.event_ids for alert in scored.alerts]
 

@@ -128,5 +128,5 @@ def test_the_command_makes_both_and_changes_one(tmp_path: Path) -> None:
         return subprocess.run(whole, capture_output=True, text=True, check=True).stdout  # noqa: S603 - our own
 
     assert [row["did"] for row in json.loads(command("--json"))] == ["made", "made"]
-    assert command("--anew", "triton-control") == "made anew  triton-control\n"
+    assert command("--rotate", "triton-control") == "made anew  triton-control\n"
     assert command("web-cookie") == "made       web-cookie\n"

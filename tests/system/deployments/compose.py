@@ -209,7 +209,7 @@ def test_nothing_was_lost(stack: Stack, page: Page, rehearsed: Path) -> None:
         sent := diary["past"] + diary["rest"]
     )  # a broker that went away may have been sent some twice
     assert stack.ends("fingerprint.events") >= sent
-    assert json.loads(stack.execute("ingest", "fingerprint", "dlq", "list", "--json")) == []
+    assert json.loads(stack.execute("ingest", "fingerprint", "dead-letters", "list", "--json")) == []
 
 
 def test_the_desk_holds_what_an_undisturbed_process_finds(page: Page, rehearsed: Path) -> None:
