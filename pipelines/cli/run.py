@@ -97,7 +97,7 @@ def usage_sentence(error: Exception) -> str:
         sentence = _bad_value(_parameter_name(error), text)
     elif unknown := re.match(r"No such command '(.+?)'", text):
         sentence = f"there is no command {unknown[1]}{_did_you_mean(_close_commands(unknown[1], context))}"
-    elif extra := re.match(r"Got unexpected extra arguments? \((.+)\)", text):
+    elif extra := re.match(r"Got unexpected extra arguments?(?:\(s\))? \((.+)\)", text):
         sentence = f"{extra[1]} is one argument too many"
     elif wants := re.match(r"Option '(.+?)' requires", text):
         sentence = f"{wants[1]} needs a value"
@@ -156,7 +156,7 @@ def _close(text: str, known: list[str]) -> list[str]:
 
 
 def _did_you_mean(names: Any) -> str:
-    return f"; did you mean {' or '.join(sorted(names)[:3])}?" if names else ""
+    return f"; did you mean {' or '.join(list(names)[:3])}?" if names else ""
 
 
 def _exit_with_error(sentence: str) -> NoReturn:

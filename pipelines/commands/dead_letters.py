@@ -121,7 +121,10 @@ def print_dead_letters(found: list[dict[str, Any]]) -> None:
         where = f"{letter['topic']}/{letter['partition']}/{letter['offset']}"
         print(f"{where}  {letter['bytes']:,} bytes: {letter['reason']}")
         print(f"    {letter['begins']}")
-    print(f"{len(found):,} dead letters" + ("; give them back: fingerprint dead-letters replay" if found else ""))
+    print(
+        f"{len(found):,} dead letters"
+        + ("; give them back: fingerprint dead-letters replay" if found else "")
+    )
 
 
 def _mark_replayed(consumer: Consumer, messages: list[Message]) -> None:

@@ -43,6 +43,12 @@ class TrainingDataRequest:
     database: str | None = NO_DATABASE
 
 
+def require_sources(request: TrainingDataRequest) -> None:
+    """Raise FingerprintError if a request names neither sources nor a topic."""
+    if not request.sources and not request.topic:
+        raise FingerprintError("there is nothing to learn from: name files, folders or URLs, or a --topic")
+
+
 def load_history(
     request: TrainingDataRequest, history: EventSpool, settings: Settings, progress: Progress
 ) -> dict[str, int]:
@@ -50,8 +56,7 @@ def load_history(
 
     Raises FingerprintError where a source or topic is missing, and where nothing lies within the span.
     """
-    if not request.sources and not request.topic:
-        raise FingerprintError("there is nothing to learn from: name files, folders or URLs, or a --topic")
+    require_sources(request)
     near = files.find_files_in_span(request.sources, request.span)
     if request.sources and not near.files and not request.topic:
         raise FingerprintError(_no_events_message(request.span, _key_date_range(near)))

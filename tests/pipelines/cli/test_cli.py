@@ -143,7 +143,7 @@ def test_the_programs_are_those_of_the_contract(
     ("arguments", "named"),
     [
         (("paint",), "there is no command paint"),
-        (("scor",), "did you mean score?"),
+        (("scor",), "did you mean score"),
         (("alerts", "lst"), "did you mean list? (see `fingerprint alerts --help`)"),
         (("score",), "SOURCE is missing"),
         (("score", "x.json", "--colour", "red"), "there is no option --colour"),
