@@ -37,6 +37,7 @@ from pipelines.commands import feed_gaps
 
 Output = Literal["table", "wide", "json", "csv", "id"]
 
+WIDE_COLUMNS = 1000  # of `-o wide`: lines are not wrapped
 MAX_FIELD_CHARACTERS = 400  # of a text on the terminal; the page and --json have it whole
 COLOURS = {"critical": "bold red", "high": "red", "medium": "yellow", "low": "cyan"}
 CSV_COLUMNS = (
@@ -113,7 +114,7 @@ def _print_queue(
         print(feed_gaps.open_feed_gaps_sentence(len(gaps)))
     hidden, total = store.counts(which)["suppressed"], store.page(which, size=1).total
     if rows:
-        Console().print(_queue_table(rows, decisions, wide))
+        Console(width=WIDE_COLUMNS if wide else None).print(_queue_table(rows, decisions, wide))
     elif which == EVERYTHING:
         print("no alerts: nothing was forwarded to the analysts")
     else:
