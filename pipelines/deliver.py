@@ -28,16 +28,18 @@ def run_deliver(
     once: bool = False,
     registry: CollectorRegistry = REGISTRY,
 ) -> dict[str, Any]:
-    """`fingerprint deliver`, with the doors that the settings name; its figures. FingerprintError without any receiver, or
-    for one that cannot be."""
+    """Run `fingerprint deliver` and return its figures.
+
+    Raises FingerprintError without any receiver, or for a receiver that cannot be opened.
+    """
     if not settings.deliver:
         raise FingerprintError(NO_RECEIVERS)
     metrics, started = DeliverMetrics(registry), time.monotonic()
-    with closing(open_alert_store(database_url or settings.desk.url, create=not once)) as desk:
-        state = DeliveryService(create_senders(settings, open_outbox(desk), metrics), settings)
+    with closing(open_alert_store(database_url or settings.desk.url, create=not once)) as store:
+        state = DeliveryService(create_senders(settings, open_outbox(store), metrics), settings)
         with running_service(settings, state.not_ready, state.not_alive, "deliver") as asked_to_end:
             state.run(asked_to_end, once)
-        stand = open_outbox(desk).counts_by_receiver().values()
+        stand = open_outbox(store).counts_by_receiver().values()
     left = {"waiting": sum(each.waiting for each in stand), "given_up": sum(each.failed for each in stand)}
     return metrics.figures() | left | {"seconds": round(time.monotonic() - started, 3)}
 
@@ -46,16 +48,18 @@ def run_deliver(
 def deliver_in_background(
     settings: Settings, database_url: str, metrics: DeliverMetrics
 ) -> Iterator[Callable[[], str | None]]:
-    """The same within another program, while the block runs; gives what is in trouble, if something is. Without receivers it does
-    nothing."""
-    with closing(open_alert_store(database_url)) as desk:
-        state = DeliveryService(create_senders(settings, open_outbox(desk), metrics), settings)
+    """Deliver on threads while the block runs; yield a function that returns what is wrong, or None.
+
+    Without receivers it does nothing.
+    """
+    with closing(open_alert_store(database_url)) as store:
+        state = DeliveryService(create_senders(settings, open_outbox(store), metrics), settings)
         with state.running_in_background():
             yield state.not_ready
 
 
 def create_senders(settings: Settings, outbox: Outbox, metrics: DeliverMetrics) -> list[DeliverySender]:
-    """One for each receiver of the settings; it is led to the desk's own pages, if nothing else is said."""
+    """Return a sender for each receiver of the settings; links lead to our own pages unless the receiver names others."""
     clock, base = SystemClock(), settings.web.public_url
     pages = {"link": f"{base}/alerts/"} if base else {}
     return [

@@ -21,9 +21,9 @@ def run_retrain(
     once: bool = False,
     registry: CollectorRegistry = REGISTRY,
 ) -> dict[str, Any]:
-    """`fingerprint retrain` for the bank in `folder`, with the settings of `file`; its figures.
+    """Run `fingerprint retrain` for the bank in `folder`, with the settings of `file`; return its figures.
 
-    FingerprintError while another looks after the same bank; with `once` also where something failed.
+    Raises FingerprintError while another process retrains the same bank; with `once` also if something failed.
     """
     with work_directory.work_directory(folder / "work", "retrain", parameters={}) as work:
         program = RetrainService(
@@ -37,7 +37,7 @@ def run_retrain(
 
 
 def print_retrain_summary(figures: dict[str, Any]) -> None:
-    """What `retrain` says to a person when it ends."""
+    """Print the summary of `retrain` when it ends."""
     done = ", ".join(f"{count} {outcome}" for outcome, count in figures["trainings"].items() if count)
     print(f"trainings: {done or 'none'}; {figures['why']}")
     print(f"served: {figures['served'] or 'no bank yet'}")

@@ -1,4 +1,4 @@
-"""The road: records -> events -> measured -> judged -> alerts on the desk. One page, read downhill."""
+"""Records -> events -> scores -> verdicts -> alerts in the database. One page, read from top to bottom."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def score_sources(
     banks.check_bank_settings(bank, settings)
     backend = backends.get_backend(settings)
     bank = bank.on(backend.to_device)
-    desk = open_alert_store(database_url or settings.desk.url, redact=settings.desk.redact)
-    settings = threshold_preview.apply_override(settings, desk.threshold_override())
+    store = open_alert_store(database_url or settings.desk.url, redact=settings.desk.redact)
+    settings = threshold_preview.apply_override(settings, store.threshold_override())
     with (
         backends.open_history(settings) as history,
         ResultWriter(out, settings) as results,
@@ -61,21 +61,21 @@ def score_sources(
             progress("reading records", history.records)
         require_events(history, sources)
         arrays, start = initial_state(bank, history, settings, state_folder)
-        ledger = ScorerState.from_arrays(settings, arrays, backend.to_device)
-        road = DetectionPipeline(bank, ledger, settings, keep_all_events=out is not None, inference=losses)
+        state = ScorerState.from_arrays(settings, arrays, backend.to_device)
+        pipeline = DetectionPipeline(bank, state, settings, keep_all_events=out is not None, inference=losses)
         for events in history.batches():
             save_results(
-                road.process(frames.to_device(events, backend.dataframe_library)),
-                desk,
+                pipeline.process(frames.to_device(events, backend.dataframe_library)),
+                store,
                 results,
                 credential_chain.find_issued_credentials(events),
             )
-            progress("scoring events", road.counters.events + road.counters.repeats, history.events)
-        save_results(road.flush(), desk, results)
+            progress("scoring events", pipeline.counters.events + pipeline.counters.repeats, history.events)
+        save_results(pipeline.flush(), store, results)
         if state_folder:
-            state_files.save_state(ledger, state_folder)
+            state_files.save_state(state, state_folder)
     return {
-        **run_figures(road),
+        **run_figures(pipeline),
         "records": history.records,
         "rejects": history.rejected,
         "skipped": history.skipped,
@@ -94,26 +94,25 @@ def save_results(
     results: ResultWriter,
     credential_issues: Sequence[CredentialIssue] = (),
 ) -> None:
-    """To the desk, and to the file of all events."""
+    """Save alerts and votes to the database, and scored events to the file."""
     store.save(step_results.alerts, step_results.votes, credential_issues)
     for frame in step_results.scored_events:
         results.write(frame)
 
 
 def missing_history_warning(figures: dict[str, Any]) -> str | None:
-    """A sentence where a run may have judged nothing that matters: it began without any past, so there were no counts to compare
-    with; None where it did not."""
+    """Return a warning if a run began without history, so that counts could not be judged; None else."""
     if figures["started_from"] != FROM_NOTHING:
         return None
     return (
-        f"scoring began without a past, because the input begins inside the training span of bank {figures['bank_version']}: "
-        "counts are not judged before they have warmed up. Score what follows the training, or give --state; if the input "
+        f"scoring began without history, because the input begins inside the training span of bank {figures['bank_version']}: "
+        "counts are not judged before they have warmed up. Score events after the training, or give --state; if the input "
         "does follow it, look at the bank's span (`fingerprint bank show`)"
     )
 
 
 def run_figures(pipeline: DetectionPipeline) -> dict[str, Any]:
-    """What went by, for people and programs."""
+    """Return the counters of a run, for people and programs."""
     tally = pipeline.counters
     return {
         "events": tally.events,
@@ -135,7 +134,7 @@ def run_figures(pipeline: DetectionPipeline) -> dict[str, Any]:
 def initial_state(
     bank: Bank, history: EventSpool, settings: Settings, folder: Path | None
 ) -> tuple[Arrays, str]:
-    """Where a run starts: at the ledger of the run before, at the bank, or empty if the bank already knows the input."""
+    """Return the state where a run starts, and its origin: the last run, the bank, or empty if the bank knows the input."""
     kept = state_files.restore_state(folder, settings) if folder else None
     if kept:
         return kept.as_arrays(), FROM_STATE
@@ -146,6 +145,6 @@ def initial_state(
 
 
 def _end_of_training(bank: Bank, settings: Settings) -> int:
-    """Seconds from the epoch. What follows a history may begin a little before its end: records come late."""
+    """Return seconds since the epoch. The input may begin a little before the end of the history: records arrive late."""
     begin = int(pd.Timestamp(bank.manifest["span"][0]).timestamp())
     return max(int(bank.manifest["learned_upto"]), begin + settings.spectral.interval_seconds)

@@ -1,4 +1,4 @@
-"""Records -> bank: read a history, learn everybody's habits, publish what passes the gate."""
+"""Records -> bank: read a history, learn fingerprints, serve the bank if the promotion gate passes it."""
 
 from __future__ import annotations
 
@@ -38,8 +38,11 @@ def train_bank(
     store: str | None = NO_DATABASE,
     allow_immature: bool = False,
 ) -> dict[str, Any]:
-    """Train on `sources` and `topic` within `span`, without what `desk` says to leave out (see `gathering.Wanted`); offer the
-    bank to the gate of `folder`, and say what became ready: the figures of `train --json`."""
+    """Train on `sources` and `topic` within `span`, without the events that `store` says to leave out (see TrainingDataRequest).
+
+    Offer the bank to the promotion gate of `folder`; return the figures of `train --json`. `allow_immature` serves a first bank
+    without a ready entity.
+    """
     wanted, start = TrainingDataRequest(sources, topic, span, store), _initial_weights(settings)
     private_files.make_private_folder(folder)  # before the long part, not after it
     promotion.require_signer(settings.bank)
@@ -60,7 +63,7 @@ def train_bank(
         )
         left = {name: read[name] for name in ("outside", "future_dated", "ahead", "left_out", "came_back")}
         learned = with_manifest_entries(learned, **left)
-        word = promotion.offer_bank(
+        decision = promotion.offer_bank(
             learned,
             folder,
             settings,
@@ -70,9 +73,9 @@ def train_bank(
     return {
         "bank": str(folder),
         "version": learned.version,
-        "served": word.passed,
-        "refusal": None if word.passed else promotion.refusal_message(learned.version, word),
-        "gate": word.figures,
+        "served": decision.passed,
+        "refusal": None if decision.passed else promotion.refusal_message(learned.version, decision),
+        "gate": decision.figures,
         **read,
         "events": learned.manifest["events"],
         "duplicates": learned.manifest["repeats"],
@@ -84,13 +87,13 @@ def train_bank(
 
 
 def _initial_weights(settings: Settings) -> InitialWeights | None:
-    """The generic net of the bank that the setting names."""
+    """Return the generic net of the bank that the setting names."""
     pretrained = settings.autoencoder.start
     return InitialWeights.from_bank(open_bank(Path(pretrained), settings.bank)) if pretrained else None
 
 
 def _training_fingerprint(request: TrainingDataRequest, settings: Settings) -> dict[str, Any]:
-    """All that shapes a training: begun again with the same, it goes on where it was broken off."""
+    """Return everything that shapes a training: a run with the same fingerprint resumes an interrupted one."""
     found = files.find_files_in_span(request.sources, request.span).files
     return {
         "format": WORK_FORMAT,
@@ -138,7 +141,7 @@ def _read_history(
 
 
 def readiness_forecast(fingerprints: pd.DataFrame, settings: Settings) -> Iterator[tuple[str, Any]]:
-    """How many entities are not ready, what they fall back to, and when they will be, at the pace they had."""
+    """Yield how many entities are not ready, what they fall back to, and when they will be ready at the present pace."""
     entities = fingerprints[(fingerprints["level"] == 0) & ~fingerprints["ready"]]
     yield "entities", len(entities)
     at = entities["parent"].to_numpy()

@@ -139,7 +139,8 @@ def _print_exclusions(figures: dict[str, Any]) -> None:
     if database["url"] is None:
         return
     print(
-        f"left out, according to {escape_control_characters(database['url'])}: {nonzero_counts(figures['left_out'], EXCLUSION_REASONS)}"
+        f"left out, according to {escape_control_characters(database['url'])}: "
+        f"{nonzero_counts(figures['left_out'], EXCLUSION_REASONS)}"
     )
     if any(figures["came_back"].values()):
         print(f"flagged and learned: {nonzero_counts(figures['came_back'], READMISSION_REASONS)}")
@@ -217,7 +218,8 @@ def print_stream(figures: dict[str, Any]) -> None:
         f"{figures['dead']:,} dead letters, {figures['late']:,} late; {pace:,.0f} events/s"
     )
     print(
-        f"verdicts: {figures['verdicts']:,} events; alerts published: {figures['alerts']:,}; checkpoints: {figures['snapshots']:,}"
+        f"verdicts: {figures['verdicts']:,} events; alerts published: {figures['alerts']:,}; "
+        f"checkpoints: {figures['snapshots']:,}"
     )
 
 

@@ -35,17 +35,17 @@ def show_alert(
 ) -> None:
     """Print one alert explained, and write its page if asked; with the `bank` that measured it at hand, also which thresholds
     were moved. Raises FingerprintError if the id names no one alert."""
-    desk = open_alert_store(database_url, create=False)
-    alert = desk.alert(alert_id)
-    said, row = desk.dispositions(alert.alert_id), desk.row(alert.alert_id)
+    store = open_alert_store(database_url, create=False)
+    alert = store.alert(alert_id)
+    dispositions, row = store.dispositions(alert.alert_id), store.row(alert.alert_id)
     moved = adjusted_thresholds.adjusted_thresholds(bank, alert, settings) if bank else []
     if page:
         write_alert_page(alert, page)
     if json:
-        decided = [triage.disposition_as_json(each) for each in said]
+        decided = [triage.disposition_as_json(each) for each in dispositions]
         print_json(alert_detail(alert) | {"dispositions": decided, "thresholds": moved})
     else:
-        _explain(Console(), alert, row, said, moved)
+        _explain(Console(), alert, row, dispositions, moved)
         print(f"page: {page}" if page else "`--page FILE` writes it as a page")
 
 
@@ -63,8 +63,7 @@ def _explain(
 
 
 def alert_detail(alert: Alert) -> dict[str, Any]:
-    """All of an alert: its summary first, then what explains it, then its events with their raw records as
-    text."""
+    """Return an alert as `alerts show --json` prints it: summary, explanation, events with their raw records as text."""
     curve = alert.curve and _as_json(alert.curve, ActivityCurve.__slots__)
     return alert_summary(alert) | {
         "human": alert.human,
@@ -81,7 +80,7 @@ def alert_detail(alert: Alert) -> dict[str, Any]:
 
 
 def sparkline(values: tuple[float, ...], width: int = 84) -> str:
-    """The last `width` values as blocks of eight heights; zero and what is no number are the lowest."""
+    """Return the last `width` values as blocks of eight heights; zero and values that are not finite are the lowest."""
     shown = [value if math.isfinite(value) else 0.0 for value in values[-width:]]
     top = max([*shown, 1e-9])
     return "".join(
@@ -98,7 +97,7 @@ def _as_json(record: Any, names: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _number(value: Any) -> Any:
-    """JSON has no NaN: null."""
+    """Return a value for JSON, which has no NaN: None instead."""
     if isinstance(value, tuple):
         return [_number(part) for part in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
@@ -119,11 +118,13 @@ def _print_summary(
             formatting.level_description(alert.level), "; bank ", terminal_text(alert.bank_version)
         ),
     )
-    for held in moved:
-        how = formatting.format_threshold(held["threshold"], held["shift"], held["benign"], held["malicious"])
-        facts.add_row("threshold", terminal_text(f"{how}, {held['key']}"))
+    for adjusted in moved:
+        how = formatting.format_threshold(
+            adjusted["threshold"], adjusted["shift"], adjusted["benign"], adjusted["malicious"]
+        )
+        facts.add_row("threshold", terminal_text(f"{how}, {adjusted['key']}"))
     if alert.degraded:
-        facts.add_row("degraded", "measured in process: the server was away")
+        facts.add_row("degraded", "losses were computed in process: Triton was unavailable")
     for each in disposition:
         why = f": {each.why}" if each.why else ""
         facts.add_row(
@@ -135,7 +136,7 @@ def _print_summary(
     if row.grown:
         facts.add_row("", f"open again: {row.grown:,} events came since")
     elif disposition and row.decision is None:
-        facts.add_row("", "open again: somebody opened it since")
+        facts.add_row("", "open again: it was reopened")
     if alert.tactics:
         facts.add_row("tactics", terminal_text(", ".join(alert.tactics)))
     console.print(facts)
@@ -161,7 +162,7 @@ def _drivers_table(alert: Alert) -> Table:
 
 
 def _print_curve(console: Console, curve: ActivityCurve) -> None:
-    """Counted over expected, on their own scales, with a mark under each flagged interval."""
+    """Print the counted and the expected series, each on its own scale, with a mark under each flagged interval."""
     width = min(len(curve.counts), max(20, console.width - 12))
     first = len(curve.counts) - width
     marks = "".join("^" if first + place in curve.flagged else " " for place in range(width))

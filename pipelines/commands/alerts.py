@@ -234,30 +234,32 @@ def urgency_text(urgency: int) -> Text:
 
 
 def export_alerts(database_url: str, format: str, out: Path | None = None) -> int:
-    """Write every alert of the desk, the most urgent first, to a file or to standard output; how many. FingerprintError where
-    there is no desk, or the file cannot be written."""
-    with closing(open_alert_store(database_url, create=False)) as desk, _open_atomic(out) as file:
-        told = CountedNotifications(desk, raw=format == "jsonl")
-        for piece in encode_export(format, told):
+    """Write every alert, most urgent first, to a file or to standard output; return their number.
+
+    Raises FingerprintError if there is no database, or the file cannot be written.
+    """
+    with closing(open_alert_store(database_url, create=False)) as store, _open_atomic(out) as file:
+        notifications = CountedNotifications(store, raw=format == "jsonl")
+        for piece in encode_export(format, notifications):
             file.write(piece)
-    return told.count
+    return notifications.count
 
 
 class CountedNotifications:
-    """The alerts of a desk, few of them in memory at a time; how many there were."""
+    """Iterate over the alerts of a database, few of them in memory at a time, and count them."""
 
     def __init__(self, store: SqlAlertStore, raw: bool) -> None:
         self.store, self.raw, self.count = store, raw, 0
 
     def __iter__(self) -> Iterator[Notification]:
-        for alert, said in iterate_full_alerts(self.store, self.raw):
+        for alert, disposition in iterate_full_alerts(self.store, self.raw):
             self.count += 1
-            yield Notification(alert, "new", said)
+            yield Notification(alert, "new", disposition)
 
 
 @contextmanager
 def _open_atomic(out: Path | None) -> Iterator[BinaryIO]:
-    """A file that appears when it is complete; what was there stays if it is not."""
+    """Open a file that appears when it is complete; an earlier file stays if it is not."""
     if out is None:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()

@@ -40,7 +40,7 @@ log = logging.getLogger("fingerprint.deliver")
 
 
 class DeliverySender:
-    """All that one receiver is told. One thread at a time; others may send to the same receiver beside it."""
+    """Delivery to one receiver, on one thread; other processes may send to the same receiver."""
 
     def __init__(
         self,
@@ -56,14 +56,14 @@ class DeliverySender:
         self.clock, self.metrics, self.random_fraction = clock, metrics, random_fraction
         self.lease_owner = uuid4().hex
         self.is_registered = False
-        self.problem: str | None = "has not looked at the desk yet"
+        self.problem: str | None = "has not read the database yet"
         self.failures_in_a_row = 0  # tries in a row
         self.retry_not_before = self.last_cleanup = clock.now()
         self.last_turn = time.monotonic()
         metrics.register_receiver(name)
 
     def run_once(self, asked_to_end: Callable[[], bool] = lambda: False) -> int:
-        """Plan, take, send, mark; how much was planned and taken. FingerprintError where the desk is away."""
+        """Schedule, claim, send and mark deliveries; return how many. FingerprintError if the database is unavailable."""
         self.last_turn = time.monotonic()
         if not self.is_registered:
             self.outbox.register_receiver(self.name, self.options.backlog)
@@ -76,7 +76,7 @@ class DeliverySender:
         return planned + len(taken)
 
     def _lease(self) -> list[Delivery]:
-        """Held long enough for all of them, each with its whole time. None while the receiver is left alone."""
+        """Return claimed deliveries, claimed long enough to send all of them; none during the back-off of the receiver."""
         now = self.clock.now()
         if now < self.retry_not_before:
             return []
@@ -84,7 +84,7 @@ class DeliverySender:
         return self.outbox.claim(self.name, now, until, MAX_DELIVERIES_PER_TURN, self.lease_owner)
 
     def _send_all(self, taken: list[Delivery], asked_to_end: Callable[[], bool]) -> None:
-        """One after the other, until one fails: what is left is given back untried."""
+        """Send one after the other until one fails; release the others."""
         left = list(taken)
         try:
             while left and not asked_to_end() and self._send(left.pop(0)):
@@ -93,17 +93,17 @@ class DeliverySender:
             self.outbox.release(left, self.lease_owner)
 
     def _send(self, delivery: Delivery) -> bool:
-        """Whether the next one may be tried."""
+        """Send one delivery; return whether the next one may be sent."""
         found = self.outbox.current_alert(delivery)
         if found is None:
-            self._give_up(delivery, "the alert is no longer on the desk")
+            self._give_up(delivery, "the alert is no longer in the database")
             return True
-        alert, said = found
+        alert, disposition = found
         link = f"{self.options.link}{quote(alert.alert_id, safe='')}" if self.options.link else ""
         try:
             with self.metrics.seconds.labels(self.name).time():
                 sent = encode_notification(
-                    self.options.resolved_format, Notification(alert, delivery.happened, said, link)
+                    self.options.resolved_format, Notification(alert, delivery.happened, disposition, link)
                 )
                 self.receiver.deliver(delivery.key, sent, alert.principal, self.clock.now())
         except (Unavailable, ObjectNotFound) as error:
@@ -118,7 +118,7 @@ class DeliverySender:
         return True
 
     def _handle_failure(self, delivery: Delivery, error: Unavailable | ObjectNotFound) -> None:
-        """It is tried again later, or given up; and the receiver is left alone for a while."""
+        """Reschedule a delivery or mark it failed, and back off from the receiver."""
         now, asked = self.clock.now(), error.retry_after if isinstance(error, RateLimited) else 0.0
         self.failures_in_a_row, self.problem = self.failures_in_a_row + 1, str(error)
         rest = max(
@@ -163,7 +163,7 @@ class DeliveryService:
         self.stopping = Event()
 
     def run(self, asked_to_end: Callable[[], bool], once: bool = False) -> None:
-        """Until asked to end; with `once` until nothing is due any more."""
+        """Run until asked to end; with `once` until nothing is due."""
         if once:
             for sender in self.senders:
                 while not asked_to_end() and sender.run_once(asked_to_end):
@@ -176,7 +176,7 @@ class DeliveryService:
 
     @contextmanager
     def running_in_background(self) -> Iterator[None]:
-        """On their threads while the block runs; what is under way then is finished."""
+        """Run the senders on threads while the block runs; finish what is under way then."""
         threads = [
             Thread(target=self._run_sender, args=(sender,), name=f"deliver-{sender.name}")
             for sender in self.senders
@@ -192,7 +192,7 @@ class DeliveryService:
             self._close()
 
     def _run_sender(self, sender: DeliverySender) -> None:
-        """A desk that is away is asked again; anything unforeseen is logged, and the others go on."""
+        """Run a sender again and again; an unavailable database is retried, an unexpected error is logged."""
         while not self.stopping.is_set():
             try:
                 busy = sender.run_once(self.stopping.is_set)
@@ -202,13 +202,13 @@ class DeliveryService:
                 self.store.fail(sender.name, str(error))
             except Exception as error:
                 busy = 0
-                log.exception("unforeseen")
+                log.exception("unexpected error")
                 self.store.fail(sender.name, repr(error))
             if not busy:
                 self.stopping.wait(POLL_SECONDS)
 
     def not_ready(self) -> str | None:
-        """The desk is away, or a receiver does not answer."""
+        """Return why the database or a receiver is unavailable, or None."""
         troubles = [f"{each.name}: {each.problem}" for each in self.senders if each.problem]
         return "; ".join(filter(None, [self.store.summary(), *troubles])) or None
 
@@ -227,7 +227,7 @@ class DeliveryService:
 
 
 class DeliverMetrics:
-    """One registry a process, or one a test; by receiver."""
+    """Metrics of `deliver`, by receiver; one registry a process, or one a test."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         def counter(name: str, help: str) -> Counter:
@@ -246,19 +246,19 @@ class DeliverMetrics:
         self.given_up = gauge("given_up", "Deliveries that were given up and nobody has tried anew.")
 
     def register_receiver(self, receiver: str) -> None:
-        """Every counter is there from the start."""
+        """Create every counter of a receiver, so that it is exported from the start."""
         for each in (self.planned, self.sent, self.tries_failed, self.failed):
             each.labels(receiver)
 
     def update_backlog(self, counts: Mapping[str, DeliveryCounts], receiver: str, now: datetime) -> None:
-        stand = counts.get(receiver, DeliveryCounts(0, 0, 0, None))
-        self.waiting.labels(receiver).set(stand.waiting)
-        self.given_up.labels(receiver).set(stand.failed)
-        waited = (now - stand.oldest_waiting).total_seconds() if stand.oldest_waiting else 0.0
+        own = counts.get(receiver, DeliveryCounts(0, 0, 0, None))
+        self.waiting.labels(receiver).set(own.waiting)
+        self.given_up.labels(receiver).set(own.failed)
+        waited = (now - own.oldest_waiting).total_seconds() if own.oldest_waiting else 0.0
         self.oldest.labels(receiver).set(max(0.0, waited))
 
     def figures(self) -> dict[str, int]:
-        """The counts so far, over all receivers."""
+        """Return the counts so far, over all receivers."""
         return {name: _sum(getattr(self, name)) for name in REPORTED_COUNTERS}
 
 

@@ -1,4 +1,4 @@
-"""Who is at the keyboard: for notes of what people decided."""
+"""Facts about this process and its user: login name, process name, peak memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def login_name() -> str:
-    """The name of the login."""
+    """Return the login name, or the number of a user without one."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # a container may run as a number that has no name
@@ -19,17 +19,17 @@ def login_name() -> str:
 
 
 def process_name() -> str:
-    """This process among all that run: the machine's name and its number there."""
+    """Return the name of this process among all hosts: host name and process id."""
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
 def operator_name() -> str:
-    """For the audit: no account has a name with a colon, so it tells the console from the desk's people."""
+    """Return the author for the audit log. Names of accounts have no colon, so it differs from all of them."""
     return f"console:{login_name()}"
 
 
 def peak_bytes() -> int:
-    """Bytes that were resident at most. Linux counts what the starting process held into ru_maxrss, so not that."""
+    """Return the peak resident memory in bytes. Linux counts the parent's memory into ru_maxrss, so VmHWM is read instead."""
     status = Path("/proc/self/status")
     if not status.exists():
         most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -39,7 +39,7 @@ def peak_bytes() -> int:
 
 
 def peak_bytes_by_process(pid: int) -> dict[int, int]:
-    """Bytes that a process and all who descend from it have held at most, by process; of Linux. Who is over is not in it."""
+    """Return the peak resident memory in bytes of a process and its descendants, by process id; Linux only."""
     held: dict[int, int] = {}
     waiting = [pid]
     while waiting:

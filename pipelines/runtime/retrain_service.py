@@ -41,7 +41,7 @@ log = logging.getLogger("fingerprint.retrain")
 
 
 class RetrainService:
-    """The program without its process: turn after turn."""
+    """Periodic training without its process: one check after the other."""
 
     def __init__(
         self,
@@ -68,14 +68,14 @@ class RetrainService:
         self.last_turn = time.monotonic()
 
     def run(self, asked_to_end: Callable[[], bool], once: bool = False) -> None:
-        """Turn after turn until asked to end; with `once` a single one."""
+        """Run checks until asked to end; with `once` a single one."""
         self.asked_to_end = asked_to_end
         self.run_once()
         while not (once or self._wait_or_stop()):
             self.run_once()
 
     def run_once(self) -> None:
-        """One look, and what follows from it. What fails is noted, and tried again with a later one."""
+        """Check once and act on it. A failure is recorded, and retried by a later check."""
         self._load_into_server()
         self._check_topic()
         if "topic" in self.dependency_status or self._should_stop():
@@ -99,7 +99,7 @@ class RetrainService:
             self.topic_days = self.topic_days if self._should_stop() else held_days
 
     def _next_training(self) -> NextTraining:
-        """When the next training is due; why it is not is said once, as long as it stays the same."""
+        """Return when the next training is due; log why it is not, once for each reason."""
         now, trained = self.clock.now(), self._last_training()
         served = versions.served_version(self.folder) is not None
         known = ScheduleInputs(self.topic_days, served, trained, self.failures, self.last_failure)
@@ -130,7 +130,7 @@ class RetrainService:
         self._record_outcome(ended, seconds)
 
     def _arguments(self) -> list[str]:
-        """Of `fingerprint train`."""
+        """Return the arguments of `fingerprint train`."""
         settings = ["--settings", str(self.file)] if self.file else []
         wanted = ["--topic", self.settings.kafka.events, "--days", str(self.options.days)]
         return ["train", *wanted, "--bank", str(self.folder), "--json", *settings]
@@ -152,7 +152,7 @@ class RetrainService:
 
     @contextmanager
     def _empty_scratch_folder(self) -> Iterator[None]:
-        """An empty folder for a training's temporary files, whatever the one before has left there."""
+        """Create an empty folder for the temporary files of a training, and remove it afterwards."""
         shutil.rmtree(self.scratch, ignore_errors=True)
         self.scratch.mkdir(parents=True)
         try:
@@ -163,7 +163,7 @@ class RetrainService:
     # --- Triton -------------------------------------------------------------------------------------------------------
 
     def _load_into_server(self) -> None:
-        """Have the server that the settings name serve what is served, whoever decided that."""
+        """Load the served bank into the server of the settings, unless it is there."""
         options, version = self.settings.triton, versions.served_version(self.folder)
         if options.url is None or version is None or self.asked_to_end():
             return
@@ -177,7 +177,7 @@ class RetrainService:
     # --- how it goes --------------------------------------------------------------------------------------------------
 
     def figures(self) -> dict[str, Any]:
-        """Of `retrain --json`."""
+        """Return the figures of `retrain --json`."""
         due = self.last_logged_due or NextTraining(None, "nothing was looked at")
         return {
             "bank": str(self.folder),
@@ -189,7 +189,7 @@ class RetrainService:
         }
 
     def not_ready(self) -> str | None:
-        """What failed last; to wait for history is no trouble."""
+        """Return what failed last, or None; waiting for history is no failure."""
         return self.dependency_status.summary()
 
     def not_alive(self) -> str | None:
@@ -198,12 +198,12 @@ class RetrainService:
         return f"stands still for {still:.0f} s" if still > most else None
 
     def _should_stop(self) -> bool:
-        """Whether to leave off; asked often while a training runs, which is a sign of life."""
+        """Return whether to stop; called often during a training, as a sign of life."""
         self.last_turn = time.monotonic()
         return self.asked_to_end()
 
     def _wait_or_stop(self) -> bool:
-        """After the time between two looks, or as soon as asked to end: whether that was it."""
+        """Wait until the next check; return whether to stop."""
         until = time.monotonic() + self.options.look_seconds
         while not self._should_stop() and (left := until - time.monotonic()) > 0:
             self.clock.sleep(min(left, TICK_SECONDS))
@@ -211,7 +211,7 @@ class RetrainService:
 
     @contextmanager
     def _tracking_dependency(self, dependency: str) -> Iterator[None]:
-        """What fails at a door is why the program is not ready, until it works again."""
+        """Record a failure of a dependency as the reason for not being ready, until it works again."""
         try:
             yield
         except FingerprintError as error:
@@ -221,7 +221,7 @@ class RetrainService:
 
 
 class RetrainMetrics:
-    """One registry a process, or one a test. Where no Triton server is named nothing is said of one."""
+    """Metrics of `retrain`; one registry a process, or one a test. Triton's are left out if no server is named."""
 
     def __init__(self, registry: CollectorRegistry, triton: Triton) -> None:
         def gauge(name: str, help: str) -> Gauge:
@@ -249,13 +249,13 @@ class RetrainMetrics:
         )
 
     def set_schedule(self, trained: datetime | None, due: datetime | None, held_days: float | None) -> None:
-        """How it stands."""
+        """Set the gauges of the schedule."""
         self.last_success.set(trained.timestamp() if trained else 0)
         self.due.set(due.timestamp() if due else 0)
         self.history_days.set(held_days or 0)
 
     def figures(self) -> dict[str, int]:
-        """The counts so far."""
+        """Return the counts so far."""
         samples = {
             sample.labels["outcome"]: sample.value
             for metric in self.trainings.collect()

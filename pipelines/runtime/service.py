@@ -1,4 +1,4 @@
-"""What every program that runs on has: one-line logs, health, and an end when it is asked to end."""
+"""The lifecycle of a service: one-line logs, health, an orderly end at SIGTERM; and commands in a child process."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HealthCheck = health.Check
 def running_service(
     settings: Settings, ready: HealthCheck, alive: HealthCheck, name: str
 ) -> Iterator[Callable[[], bool]]:
-    """Gives whether the program has been asked to end (SIGTERM, SIGINT); serves health and metrics meanwhile."""
+    """Serve health and metrics while the block runs; yield a function that returns whether the end was requested."""
     logs.configure_logging()
     where = settings.health
     with (
@@ -39,7 +39,7 @@ def running_service(
 
 @contextmanager
 def shutdown_requested() -> Iterator[Callable[[], bool]]:
-    """Gives whether SIGTERM or SIGINT came; neither ends the program by itself meanwhile."""
+    """Yield a function that returns whether SIGTERM or SIGINT came; neither ends the process while the block runs."""
     event = Event()
 
     def ask(number: int, frame: FrameType | None) -> None:
@@ -53,12 +53,12 @@ def shutdown_requested() -> Iterator[Callable[[], bool]]:
             signal.signal(number, handler)
 
 
-POLL_SECONDS = 0.2  # between two looks at the process, and whether it is wanted still
-TERMINATION_SECONDS = 20.0  # that it has to end when it is asked to
+POLL_SECONDS = 0.2  # between two checks of the child
+TERMINATION_SECONDS = 20.0  # for which a child may take to end
 
 
 class CompletedCommand(NamedTuple):
-    """Its exit status (below 0: the signal that killed it), and what it printed, where that was JSON."""
+    """The exit status (below 0: the signal that killed it) and the JSON that a command printed."""
 
     exit_status: int
     figures: dict[str, Any]
@@ -67,8 +67,11 @@ class CompletedCommand(NamedTuple):
 def run_command(
     arguments: Sequence[str], scratch: Path, should_stop: Callable[[], bool]
 ) -> CompletedCommand | None:
-    """`fingerprint ARGUMENTS` under the same environment, with `scratch` for its temporary files; its standard error is ours.
-    None where it became `unwanted` meanwhile: then it is over, too."""
+    """Run `fingerprint ARGUMENTS` in a child process; its memory is returned when it ends, and a crash ends nothing else.
+
+    It has the same environment, `scratch` for temporary files, and our standard error. Return None if `should_stop` came true:
+    the child has ended then.
+    """
     command = [sys.executable, "-m", "pipelines.cli", *arguments]
     environment = os.environ | {"TMPDIR": str(scratch)}
     with TemporaryFile() as output:
@@ -83,7 +86,7 @@ def run_command(
 
 
 def _terminate(child: subprocess.Popen[bytes]) -> None:
-    """As by Ctrl-C, which lets it put its temporary files away; then by force. Nothing where it is over already."""
+    """End a child as Ctrl-C does, so that it removes its temporary files; then by force."""
     child.send_signal(signal.SIGINT)
     if not _has_exited(child, TERMINATION_SECONDS):
         child.kill()
@@ -102,6 +105,6 @@ def _parse_figures(output: IO[bytes]) -> dict[str, Any]:
     output.seek(0)
     try:
         figures = json.loads(output.read())
-    except ValueError:  # it came to no figures
+    except ValueError:  # it printed no figures
         return {}
     return figures if isinstance(figures, dict) else {}

@@ -1,4 +1,4 @@
-"""What a training reads, and what it leaves out: files, objects and topics within a span, and the desk's word on them."""
+"""Data of a training: files, objects and topics within a time range, and the labels and dispositions of the database."""
 
 from __future__ import annotations
 
@@ -29,13 +29,14 @@ from pipelines.cli.console import Progress
 from pipelines.runtime import wiring
 from pipelines.runtime.input_check import require_events
 
-NO_DATABASE = "none"  # the desk that is not asked
+NO_DATABASE = "none"  # of an option: no database is used
 
 
 @dataclass(frozen=True)
 class TrainingDataRequest:
-    """What is to be learned: `sources` as `files` takes them, the name of a topic, a span of event time; and which desk is
-    asked what to leave out: a URL, NOBODY, or None for that of the settings, if there is one yet."""
+    """What to learn from: `sources` as `files` takes them, a topic, a range of event time; and the database that says what to
+    leave out: a URL, NO_DATABASE, or None for that of the settings if it exists.
+    """
 
     sources: Sequence[str] = ()
     topic: str | None = None
@@ -79,13 +80,13 @@ def load_history(
 def load_exclusions(
     request: TrainingDataRequest, history: EventSpool, settings: Settings
 ) -> tuple[TrainingExclusions, dict[str, Any]]:
-    """What the desk says of the history's events, and for people: which desk was asked, and from when on it knows votes."""
+    """Return which events of the history to leave out, and for people: the database, and the time of its oldest vote."""
     newest = history.activity_end()
-    with open_feedback_store(request.database, settings) as (desk, url):
-        if newest is None or desk is None:
+    with open_feedback_store(request.database, settings) as (store, url):
+        if newest is None or store is None:
             return TrainingExclusions.empty(), {"url": None, "votes_since": None}
-        known = desk.flagged_events(*_history_span(history, newest))
-        oldest = desk.oldest_vote_time()
+        known = store.flagged_events(*_history_span(history, newest))
+        oldest = store.oldest_vote_time()
         return TrainingExclusions.from_labels(known, settings.training, newest), {
             "url": masked_url(url),
             "votes_since": oldest.isoformat() if oldest else None,
@@ -93,46 +94,46 @@ def load_exclusions(
 
 
 def load_dispositions(request: TrainingDataRequest, history: EventSpool, settings: Settings) -> pd.DataFrame:
-    """What analysts said of alerts up to the end of the history, however old: what moves thresholds (`shifting`)."""
+    """Return the dispositions up to the end of the history, however old: they adjust thresholds."""
     newest = history.activity_end()
-    with open_feedback_store(request.database, settings) as (desk, _):
-        if newest is None or desk is None:
+    with open_feedback_store(request.database, settings) as (store, _):
+        if newest is None or store is None:
             return pd.DataFrame(columns=list(feedback.DISPOSITION_COLUMNS)).astype(
                 {"event_time": "datetime64[us, UTC]"}
             )
-        return desk.decided_entities(newest + timedelta(seconds=1))
+        return store.decided_entities(newest + timedelta(seconds=1))
 
 
 def load_confirmed_attacks(database: str | None, settings: Settings) -> dict[str, list[bytes]]:
-    """Attacks that analysts confirmed: by alert, the records of its events. The gate asks whether a new bank finds them."""
-    with open_feedback_store(database, settings) as (desk, _):
-        return desk.confirmed_attacks() if desk else {}
+    """Return confirmed attacks: the records of each true positive, by alert. The promotion gate asks a new bank for them."""
+    with open_feedback_store(database, settings) as (store, _):
+        return store.confirmed_attacks() if store else {}
 
 
 @contextmanager
 def open_feedback_store(
     database: str | None, settings: Settings
 ) -> Iterator[tuple[SqlAlertStore | None, str]]:
-    """The desk that is asked (`Wanted.desk`) and its URL; None where nobody is."""
+    """Open the database of the request (see TrainingDataRequest); yield it, or None, with its URL."""
     url = settings.desk.url if database is None else database
     if url == NO_DATABASE or (database is None and not alert_store_exists(url)):
         yield None, url
         return
-    desk = open_alert_store(url, create=False)
+    store = open_alert_store(url, create=False)
     try:
-        yield desk, url
+        yield store, url
     finally:
-        desk.close()
+        store.close()
 
 
 def _history_span(history: EventSpool, newest: datetime) -> tuple[datetime, datetime]:
-    """From the first event to past the last, believed or not."""
+    """Return the time of the first event, and a time after the last."""
     first, last = history.observed_range or (newest, newest)
     return history.span.since or first, max(last, newest) + timedelta(seconds=1)
 
 
 def _key_date_range(near: files.FilesInSpan) -> tuple[datetime, datetime]:
-    """The first and the last day that keys name, or the month of the last; some do, or nothing would be outside."""
+    """Return the first and the last day in the keys, or of months that were not listed."""
     days = [day for day in (time_range.key_day(file.path) for file in near.found) if day]
     days = sorted([*days, *near.unlisted, *map(time_range.last_day_of_month, near.unlisted)])
     first, last = (datetime(day.year, day.month, day.day, tzinfo=UTC) for day in (days[0], days[-1]))
@@ -149,10 +150,11 @@ def _no_events_message(span: TimeRange, seen: tuple[datetime, datetime] | None) 
 
 
 def read_topic(topic: str, history: EventSpool, settings: Settings, progress: Progress) -> int:
-    """All events of `topic` to `history`; how many messages there were. FingerprintError where there is no such topic.
+    """Add all events of `topic` to `history`; return the number of messages.
 
-    Events dated past the arrival of their message are counted and left out. With a span that begins somewhere, messages are
-    passed over that were sent a day before it or earlier: an event is sent after it happened.
+    Events dated after the arrival of their message are counted and left out. If the time range has a beginning, messages that
+    were sent a day before it or earlier are skipped: an event is sent after it happened. Raises FingerprintError for
+    a missing topic.
     """
     count = 0
     polls, bounds = reread_messages(topic, settings, history.span.since), history.backend.batch_bytes
@@ -172,40 +174,42 @@ def read_topic(topic: str, history: EventSpool, settings: Settings, progress: Pr
 
 
 def reread_messages(topic: str, settings: Settings, since: datetime | None = None) -> Iterator[list[Message]]:
-    """The messages of a topic up to where it ended at the start, in order within each partition; none that were sent more than
-    a day before `since`. What retention deletes meanwhile is passed over."""
+    """Yield the messages of a topic up to its present end, in order within each partition; those sent more than a day before
+    `since` are skipped, and so is what retention deletes in the process.
+
+    The reader is the only member of its own group and commits nothing, so no other reader is disturbed.
+    """
     alone = settings.kafka.model_copy(update={"member": None, "lost": "skip"})
     with wiring.open_consumer(alone, f"train-{uuid.uuid4().hex[:12]}") as consumer:
-        homes = [Partition(topic, number) for number in range(consumer.partition_count(topic))]
-        ends = consumer.end_offsets(homes)
+        partitions = [Partition(topic, number) for number in range(consumer.partition_count(topic))]
+        ends = consumer.end_offsets(partitions)
         begin = int((since - KEY_DAY_MARGIN).timestamp() * 1000) if since else None
         consumer.subscribe(
-            [topic], lambda ours: None if begin is None else consumer.offsets_for_time(ours, begin)
+            [topic], lambda assigned: None if begin is None else consumer.offsets_for_time(assigned, begin)
         )
         yield from poll_until_end(consumer, end_offsets=ends)
-        if (had := len(consumer.assignment())) < len(homes):
+        if (had := len(consumer.assignment())) < len(partitions):
             raise FingerprintError(
-                f"of the {len(homes)} partitions of {topic} only {had} were read: start again when the broker is well"
+                f"of the {len(partitions)} partitions of {topic} only {had} were read: start again when the broker works"
             )
 
 
 def _coalesce_polls(polls: Iterator[list[Message]], most: int, most_bytes: int) -> Iterator[list[Message]]:
-    """The same messages, at least so many at a time (and `most_bytes` of them, about): a history has a file for each
-    batch and span of hours, and a poll may bring few."""
-    held: list[Message] = []
+    """Yield batches of at least `most` messages or about `most_bytes`: a history has a file for each batch and some hours."""
+    pending: list[Message] = []
     size = 0
     for messages in polls:
-        held += messages
+        pending += messages
         size += sum(len(message.value or b"") for message in messages)
-        if len(held) >= most or size >= most_bytes:
-            yield held
-            held, size = [], 0
-    if held:
-        yield held
+        if len(pending) >= most or size >= most_bytes:
+            yield pending
+            pending, size = [], 0
+    if pending:
+        yield pending
 
 
 def _at_topic_position(reject: Reject, messages: list[Message]) -> Reject:
-    """The same, by its place in the topic: `events/3`, `17/2` for the second record in message 17."""
+    """Return a reject with its position in the topic: `events/3`, `17/2` for the second record in message 17."""
     number, _, rest = reject.position.partition("/")
     message = messages[int(number)]
     return Reject(

@@ -1,4 +1,4 @@
-"""Which door a program is given: the one place that chooses between a server's client and its twin."""
+"""The choice of adapters: the one place that turns settings into Kafka clients, queues, inference, pools and receivers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ ClientFactories = tuple[
 
 @contextmanager
 def open_consumer(settings: Kafka, purpose: str) -> Iterator[Consumer]:
-    """A member of the group `<group>-<purpose>`: programs that read different topics must not share one."""
+    """Open a member of the group `<group>-<purpose>`: programs that read different topics must not share a group."""
     opened = _client_factories(settings)[0](
         settings.model_copy(update={"group": f"{settings.group}-{purpose}"})
     )
@@ -55,14 +55,14 @@ def open_consumer(settings: Kafka, purpose: str) -> Iterator[Consumer]:
 
 @contextmanager
 def producing(settings: Kafka) -> Iterator[Producer]:
-    """Closed with the block. FingerprintError if something that was sent did not arrive."""
+    """Open a producer for the block. FingerprintError if something that was sent did not arrive."""
     opened = _client_factories(settings)[1](settings)
     try:
         yield opened
         opened.close()
     except DeliveryFailed as error:
         raise FingerprintError(
-            f"what was sent did not arrive ({error}), and nothing that rests on it was committed; "
+            f"what was sent did not arrive ({error}), and no offset that depends on it was committed; "
             "start again when the broker is back"
         ) from None
     finally:
@@ -71,7 +71,7 @@ def producing(settings: Kafka) -> Iterator[Producer]:
 
 
 def open_producer(settings: Kafka) -> Producer:
-    """For whoever looks after its errors, and closes it."""
+    """Return an open producer; the caller handles its errors and closes it."""
     return _client_factories(settings)[1](settings)
 
 
@@ -97,13 +97,13 @@ def require_broker(settings: Kafka, timeout_seconds: float) -> None:
 
 
 def open_topic_admin(settings: Kafka) -> TopicAdmin:
-    """What topics there are, and more of them. FingerprintError, Away."""
+    """Open the administration of topics. FingerprintError, ServerUnavailable."""
     return _client_factories(settings)[2](settings)
 
 
 @contextmanager
 def open_object_queue(url: str, settings: Sqs) -> Iterator[tuple[MessageQueue, ObjectStore]]:
-    """A queue of notices, and the objects that they name."""
+    """Open a queue of notifications, and the objects that they name."""
     if holds_credentials(url):
         raise FingerprintError(
             f"{url}: a queue's URL holds no password or token, boto3 takes them from the environment"
@@ -123,7 +123,7 @@ def open_object_queue(url: str, settings: Sqs) -> Iterator[tuple[MessageQueue, O
 
 
 def create_signer(options: BankOptions) -> Signer | None:
-    """Who signs banks here: a key in a file, or what a hook makes; None where neither is set. FingerprintError."""
+    """Return the signer of banks: a key in a file, or a hook; None if neither is set. FingerprintError."""
     if options.signing_key_file:
         return signatures.FileSigner(Path(options.signing_key_file))
     return signatures.load_signer(options.signer) if options.signer else None
@@ -133,11 +133,13 @@ def create_signer(options: BankOptions) -> Signer | None:
 def open_inference(
     settings: Triton, bank: Bank, server_trust: ServerTrust | None = None
 ) -> Iterator[Inference]:
-    """Who measures: the server that the settings name, with this process standing in; without one this process. `trust` is for
-    who asks it about several banks."""
-    near = LocalInference(bank)
+    """Open the computation of losses: a server with this process as fallback, or this process alone.
+
+    `server_trust` is for callers that use the server for several banks.
+    """
+    local = LocalInference(bank)
     if settings.url is None:
-        yield near
+        yield local
         return
     try:
         from fingerprint.adapters.triton.client import TritonInference
@@ -145,14 +147,13 @@ def open_inference(
         raise FingerprintError(
             f"triton.url needs a package that is not there ({error.name}): {how_to_install('triton')}"
         ) from None
-    with closing(TritonInference(bank.version, settings)) as far:
-        yield FallbackInference(far, near, server_trust)
+    with closing(TritonInference(bank.version, settings)) as remote:
+        yield FallbackInference(remote, local, server_trust)
 
 
 @contextmanager
 def open_worker_pool(settings: Workers) -> Iterator[Pool]:
-    """Who does pieces of work: this process, or the cluster that the settings name; what was started for it ends with the
-    block."""
+    """Open the workers of the settings: this process, or a cluster, which ends with the block if it was started for it."""
     if settings.where == "local":
         yield InThisProcess()
         return
@@ -177,8 +178,9 @@ def bank_watcher(folder: Path, settings: Settings, backend: Backend = HOST_BACKE
 
 
 def server_lacks_version(settings: Triton, active_version: str, version: str) -> bool:
-    """Whether the server that the settings name measures against the bank that judges, and not against this version yet.
-    One that does not answer is not waited for: this process stands in for it in any case."""
+    """Return whether the server serves the active bank and not yet this version; False if it does not answer: this process
+    is its fallback in any case.
+    """
     if settings.url is None:
         return False
     from fingerprint.adapters.triton.client import is_version_served
@@ -187,7 +189,7 @@ def server_lacks_version(settings: Triton, active_version: str, version: str) ->
 
 
 def _client_factories(settings: Kafka) -> ClientFactories:
-    """Imported when wanted: each needs a package of its own."""
+    """Return the classes of the Kafka client of the settings; each needs a package that is imported here."""
     try:
         return {"kafka-python": _kafka_python, "confluent": _confluent, "files": _file_broker}[
             settings.client
@@ -224,7 +226,7 @@ def _file_broker() -> ClientFactories:
 
 
 def create_receiver(name: str, settings: Settings) -> Receiver:
-    """Of one receiver of the settings, open. FingerprintError that names it where it cannot be."""
+    """Return an open receiver of the settings. FingerprintError, with its name, if it cannot be opened."""
     wants = settings.deliver[name]
     try:
         return TopicReceiver(wants, settings) if wants.kind == "kafka" else _create_webhook(wants)
@@ -243,8 +245,9 @@ def _create_webhook(options: Deliver) -> Receiver:
 
 
 class TopicReceiver:
-    """A Taker behind a topic, keyed by the principal. Each body is waited for: what is marked as sent has arrived. The producer
-    is opened when the first one goes, and anew after one that did not arrive."""
+    """A receiver behind a topic, keyed by principal. Each message is flushed: what is marked as sent has arrived. The producer
+    is opened for the first message, and again after a failure.
+    """
 
     def __init__(self, options: Deliver, settings: Settings) -> None:
         self.topic, self.seconds, self.settings = options.topic or "", options.seconds, settings.kafka

@@ -440,7 +440,7 @@ def test_what_failed_is_listed_and_tried_anew(place, capsys):
     print_deliveries(list_deliveries(url))
     assert "answered 410" in " ".join(capsys.readouterr().out.split())
     server.status = 200
-    assert retry_deliveries(url) == {"tried_anew": 1}
+    assert retry_deliveries(url) == {"retried": 1}
     figures = once(folder)
     assert (figures["sent"], figures["given_up"]) == (2, 0)
     assert {each["state"] for each in list_deliveries(url)} == {"sent"}

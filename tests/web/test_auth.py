@@ -635,7 +635,7 @@ def test_the_first_start_prints_a_link_that_makes_the_first_admin(tmp_path):
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tmp_path) as serving:  # noqa: S603
         try:
             greeting = [serving.stdout.readline() for _ in range(2)]
-            url = re.fullmatch(r"The desk is at (http://127\.0\.0\.1:\d+)\n", greeting[0])[1]
+            url = re.fullmatch(r"The alert queue is at (http://127\.0\.0\.1:\d+)\n", greeting[0])[1]
             link = re.search(r"Open this once, within 24 hours: (\S+)", greeting[1])[1]
             with httpx2.Client(base_url=url, timeout=120) as browser:
                 form = {"name": "maria", "password": GOOD, "again": GOOD}

@@ -179,7 +179,7 @@ def test_keys_are_made_a_bank_is_signed_and_verify_says_by_whom(two: Path, call:
     signed = call("bank", "verify", "--settings", keys)
     assert signed.status == 0
     assert f"signed by a key of {made['key']}" in signed.out
-    assert "nobody signs here" in call("bank", "sign").err
+    assert "there is no signer" in call("bank", "sign").err
 
 
 # --- deciding -------------------------------------------------------------------------------------------------------

@@ -97,7 +97,7 @@ def test_a_new_value_leaves_the_old_one_beside_it_for_its_owner(tmp_path: Path) 
     first = {name: (tmp_path / name).read_text() for name in DEFAULT_NAMES}
     for _ in range(2):
         old = (tmp_path / "desk-password").read_text()
-        assert rotate_secrets(tmp_path, ["desk-password"]) == [{"name": "desk-password", "did": "made anew"}]
+        assert rotate_secrets(tmp_path, ["desk-password"]) == [{"name": "desk-password", "did": "rotated"}]
         assert (tmp_path / "desk-password").read_text() != old
         assert (tmp_path / "desk-password.old").read_text() == old
     assert (mode(tmp_path / "desk-password"), mode(tmp_path / "desk-password.old")) == (0o440, 0o400)
@@ -118,7 +118,7 @@ def test_whoever_reads_while_a_secret_is_changed_reads_one_of_the_two(tmp_path: 
 def test_only_names_are_ever_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     print_secrets(create_secrets(tmp_path, DEFAULT_NAMES) + rotate_secrets(tmp_path, ["desk-password"]))
     assert capsys.readouterr().out == (
-        "made       desk-password\nmade       triton-control\nmade anew  desk-password\n"
+        "made       desk-password\nmade       triton-control\nrotated    desk-password\n"
     )
 
 
@@ -128,5 +128,5 @@ def test_the_command_makes_both_and_changes_one(tmp_path: Path) -> None:
         return subprocess.run(whole, capture_output=True, text=True, check=True).stdout  # noqa: S603 - our own
 
     assert [row["did"] for row in json.loads(command("--json"))] == ["made", "made"]
-    assert command("--rotate", "triton-control") == "made anew  triton-control\n"
+    assert command("--rotate", "triton-control") == "rotated    triton-control\n"
     assert command("web-cookie") == "made       web-cookie\n"

@@ -53,10 +53,10 @@ def test_a_suppression_is_previewed_made_listed_and_ended(desk_url):
     (made,) = json.loads(said(desk_url, "suppressions", "list", "--json"))
     lasts = datetime.fromisoformat(made["expires_at"]) - datetime.fromisoformat(made["created_at"])
     assert lasts == pytest.approx(timedelta(days=14), abs=timedelta(seconds=10))
-    assert (made["said"], made["reason"]) == ("service ecs, network 10.3.0.0/16", "the move to ECS")
+    assert (made["match_text"], made["reason"]) == ("service ecs, network 10.3.0.0/16", "the move to ECS")
     assert made["owner"].startswith("console:")
     listed = said(desk_url, "suppressions", "list")
-    assert all(text in listed for text in (made["suppression_id"], made["said"], made["reason"]))
+    assert all(text in listed for text in (made["suppression_id"], made["match_text"], made["reason"]))
     assert "1 alert can be seen again" in said(desk_url, "suppressions", "end", made["suppression_id"])
     assert hidden(desk_url) == 0
     assert said(desk_url, "suppressions", "list") == "nothing is suppressed\n"

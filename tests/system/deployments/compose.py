@@ -204,7 +204,7 @@ def test_nothing_was_lost(stack: Stack, page: Page, rehearsed: Path) -> None:
     """Every record that was sent went all the way, and the desk holds what one process, left in peace, makes of them."""
     assert stack.exit_status("demo") == 0
     until("nothing is on its way any more", 300, lambda: stack.lag() == 0)
-    diary = json.loads((rehearsed / "demo/rehearsal.json").read_text())
+    diary = json.loads((rehearsed / "demo/progress.json").read_text())
     assert stack.ends("cloudtrail") >= (
         sent := diary["past"] + diary["rest"]
     )  # a broker that went away may have been sent some twice
