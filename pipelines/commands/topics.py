@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, TypeVar
 
@@ -72,13 +73,20 @@ def required_topics(kafka: Kafka, options: TopicOptions) -> list[TopicSpec]:
 
 def retry_while_unavailable(work: Callable[[], T], timeout_seconds: float, clock: Clock) -> T:
     """Return the result of `work`; repeat it for `timeout_seconds` while the broker is unavailable, and say so once."""
-    begun = clock.now()
+    begun, announced = clock.now(), False
     while True:
         try:
             return work()
-        except ServerUnavailable:
+        except ServerUnavailable as error:
             if (clock.now() - begun).total_seconds() >= timeout_seconds:
                 raise
+            if not announced:
+                print(
+                    f"waiting up to {timeout_seconds:g} s for the broker: {error}",
+                    file=sys.stderr,
+                    flush=True,
+                )
+                announced = True
             clock.sleep(RETRY_SECONDS)
 
 
