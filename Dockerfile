@@ -59,14 +59,14 @@ FROM ${PYTHON_IMAGE} AS ground
 # tini: process 1 hands signals on and buries children
 RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends tini && rm -rf /var/lib/apt/lists/* \
  && useradd --uid 10001 --home-dir /tmp --no-create-home --shell /usr/sbin/nologin fingerprint \
- && mkdir -p /srv/fingerprint/models/bank /srv/fingerprint/models/triton /srv/fingerprint/snapshots /srv/fingerprint/demo \
-    /run/secrets/desk /run/secrets/triton /run/secrets/grafana \
+ && mkdir -p /srv/fingerprint/models/bank /srv/fingerprint/models/triton /srv/fingerprint/checkpoints /srv/fingerprint/demo \
+    /run/secrets/database /run/secrets/triton /run/secrets/grafana \
  && chown -R fingerprint:fingerprint /srv/fingerprint /run/secrets \
  && chmod 0750 /run/secrets/*
 COPY --from=dependencies /opt/fingerprint /opt/fingerprint
 COPY deploy/healthy.sh /usr/local/bin/healthy
 ENV PATH=/opt/project/bin:/opt/fingerprint/bin:$PATH HOME=/tmp PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 \
-    FINGERPRINT_HEALTH__HOST=0.0.0.0 FINGERPRINT_WEB__HOST=0.0.0.0 FINGERPRINT_TRITON__REPOSITORY=models/triton
+    FINGERPRINT_HEALTH__HOST=0.0.0.0 FINGERPRINT_WEB__HOST=0.0.0.0 FINGERPRINT_TRITON__MODEL_REPOSITORY=models/triton
 WORKDIR /srv/fingerprint
 ENTRYPOINT ["tini", "--", "fingerprint"]
 CMD ["--help"]
@@ -139,7 +139,7 @@ RUN tools/bin/pip wheel -q --disable-pip-version-check --no-deps --no-build-isol
  && /opt/fingerprint/bin/pip install -q --disable-pip-version-check --no-deps wheel/*.whl && rm -rf /build
 COPY deploy/healthy.sh /usr/local/bin/healthy
 COPY deploy/triton.sh /usr/local/bin/serve-triton
-ENV PATH=/opt/fingerprint/bin:$PATH HOME=/tmp FINGERPRINT_TRITON__REPOSITORY=models/triton
+ENV PATH=/opt/fingerprint/bin:$PATH HOME=/tmp FINGERPRINT_TRITON__MODEL_REPOSITORY=models/triton
 WORKDIR /srv/fingerprint
 USER 10001:10001
 EXPOSE 8001 8002

@@ -1,10 +1,10 @@
 #!/bin/sh
 # Triton over the model repository, told what to load by whoever has the key; with the bank's model loaded if there is one already.
-# Arguments go to the server. Settings: FINGERPRINT_TRITON__REPOSITORY, FINGERPRINT_TRITON__KEY_FILE (NAME=VALUE); for TLS
+# Arguments go to the server. Settings: FINGERPRINT_TRITON__MODEL_REPOSITORY, FINGERPRINT_TRITON__CONTROL_KEY_FILE (NAME=VALUE); for TLS
 # TRITON_TLS_CERTIFICATE and TRITON_TLS_KEY (PEM files), and TRITON_TLS_CA: then callers need a certificate of that authority, too.
 set -eu
-repository=${FINGERPRINT_TRITON__REPOSITORY:-models/triton}
-key=$(cat "$FINGERPRINT_TRITON__KEY_FILE")
+repository=${FINGERPRINT_TRITON__MODEL_REPOSITORY:-models/triton}
+key=$(cat "$FINGERPRINT_TRITON__CONTROL_KEY_FILE")
 mkdir -p "$repository" 2>/dev/null || true    # its volume may be read-only here, and made by somebody else
 until [ -d "$repository" ]; do sleep 1; done
 load=; [ -e "$repository/fingerprint/config.pbtxt" ] && load=--load-model=fingerprint

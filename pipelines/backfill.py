@@ -64,7 +64,7 @@ def backfill(
     banks.check_bank_settings(bank, settings)
     backend.get_backend(settings)
     store, found = (
-        open_alert_store(database_url or settings.desk.url, redact=settings.desk.redact),
+        open_alert_store(database_url or settings.database.url, redact=settings.database.redacted_fields),
         files.find_files(sources),
     )
     settings = threshold_preview.apply_override(settings, store.threshold_override())
@@ -119,7 +119,7 @@ def _plan_fingerprint(
         for file in [scorer_state and scorer_state / state_files.STATE_FILE]
         if file and file.exists()
     ]
-    beside = files.find_files([*kept, *filter(None, [settings.reading.networks])])
+    beside = files.find_files([*kept, *filter(None, [settings.reading.networks_file])])
     return {
         "format": PLAN_FORMAT,
         "files": [[file.path, file.content_tag] for file in [*found, *beside]],
@@ -127,7 +127,7 @@ def _plan_fingerprint(
         "keeps_ledger": scorer_state is not None,
         "every_event": every_event,
         "settings": settings.model_dump(mode="json", include=RESULT_SHAPING_SECTIONS),
-        "vote_floor": settings.desk.vote_floor,
+        "min_vote_score": settings.database.min_vote_score,
         "held_to": threshold_preview.describe_threshold(settings, None),
     }
 
@@ -143,7 +143,9 @@ def _partition_once(
 ) -> tuple[BackfillPlan, dict[str, Any]]:
     """Read the files and cut their events into parts, unless a run before did: the plan with its parts, and what was read."""
     if not plan.read_file.exists():
-        count = plan.settings.workers.parts or min(PARTS_PER_WORKER * workers, hashing.VIRTUAL_PARTITIONS)
+        count = plan.settings.workers.backfill_parts or min(
+            PARTS_PER_WORKER * workers, hashing.VIRTUAL_PARTITIONS
+        )
         figures = _partition_events(replace(plan, parts=count), found, bank, scorer_state, store, progress)
         staged = plan.read_file.with_suffix(".new")
         staged.write_text(json.dumps(figures))

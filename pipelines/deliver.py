@@ -35,9 +35,9 @@ def run_deliver(
     if not settings.deliver:
         raise FingerprintError(NO_RECEIVERS)
     metrics, started = DeliverMetrics(registry), time.monotonic()
-    with closing(open_alert_store(database_url or settings.desk.url, create=not once)) as store:
+    with closing(open_alert_store(database_url or settings.database.url, create=not once)) as store:
         state = DeliveryService(create_senders(settings, open_outbox(store), metrics), settings)
-        with running_service(settings, state.not_ready, state.not_alive, "deliver") as asked_to_end:
+        with running_service(settings, state.not_ready, state.not_alive, "delivery") as asked_to_end:
             state.run(asked_to_end, once)
         stand = open_outbox(store).counts_by_receiver().values()
     left = {"waiting": sum(each.waiting for each in stand), "given_up": sum(each.failed for each in stand)}
@@ -65,7 +65,7 @@ def create_senders(settings: Settings, outbox: Outbox, metrics: DeliverMetrics) 
     return [
         DeliverySender(
             name,
-            wants if wants.link else wants.model_copy(update=pages),
+            wants if wants.alert_url_prefix else wants.model_copy(update=pages),
             outbox,
             create_receiver(name, settings),
             clock,

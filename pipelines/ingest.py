@@ -19,7 +19,9 @@ from fingerprint.core.ports import (
     Producer,
     RebalanceInProgress,
 )
+from fingerprint.core.ports.topics import DEAD_LETTER_SUFFIX
 from fingerprint.core.settings import Settings
+from fingerprint.core.settings.streaming import DEAD_LETTER_WINDOW
 from fingerprint.streaming.backpressure import PausableConsumer
 from fingerprint.streaming.bounded_read import NO_PARTITION_ASSIGNED, EndOffsets
 from fingerprint.streaming.ingest_metrics import IngestMetrics
@@ -28,7 +30,7 @@ from fingerprint.streaming.poison import POISON_REASON, PoisonGuard
 from fingerprint.streaming.rekeying import DeadLetterLimit, OutgoingMessage, RekeyedBatch, Rekeyer
 from fingerprint.streaming.retrying_producer import RetryingProducer
 from pipelines.runtime import wiring
-from pipelines.runtime.service import running_service
+from pipelines.runtime.service import STALLED_SECONDS, running_service
 
 POLL_SECONDS = 0.5
 
@@ -55,11 +57,11 @@ class IngestService:
         self.consumer, self.producer, self.settings, self.metrics = consumer, producer, settings, metrics
         self.record_reader = Rekeyer(settings)
         self.limit = DeadLetterLimit(settings.ingest)
-        self.topic = settings.kafka.events
-        self.dead_topic = settings.kafka.raw + settings.kafka.dlq_suffix
+        self.topic = settings.kafka.events_topic
+        self.dead_topic = settings.kafka.raw_topic + DEAD_LETTER_SUFFIX
         self.pausable_consumer = PausableConsumer(consumer, metrics.pauses.inc)
         self.poison_guard = PoisonGuard(consumer, self._pause_for_single_message)
-        self.sender = RetryingProducer(producer, settings.kafka.delivery_seconds, self._on_queue_full)
+        self.sender = RetryingProducer(producer, settings.kafka.delivery_timeout_seconds, self._on_queue_full)
         self.joined = False
         self.lag_monitor = LagMonitor(consumer, settings.kafka, metrics.lag_monitor)
         self.last_turn = time.monotonic()
@@ -72,10 +74,13 @@ class IngestService:
         What is committed was written before, then too.
         """
         started = time.monotonic()
-        self.consumer.subscribe([self.settings.kafka.raw], on_assigned=self.assigned, on_revoked=self.revoked)
+        self.consumer.subscribe(
+            [self.settings.kafka.raw_topic], on_assigned=self.assigned, on_revoked=self.revoked
+        )
         kafka = self.settings.kafka
         end = EndOffsets(
-            self.consumer, assignment_timeout_seconds=kafka.session_seconds + kafka.answer_seconds
+            self.consumer,
+            assignment_timeout_seconds=(kafka.session_timeout_ms + kafka.request_timeout_ms) / 1000,
         )
         with self.poison_guard.clearing_marks_on_error():
             while not asked_to_end():
@@ -122,7 +127,7 @@ class IngestService:
 
     def not_alive(self) -> str | None:
         still = time.monotonic() - self.last_turn
-        return f"stands still for {still:.0f} s" if still > self.settings.health.stalled_seconds else None
+        return f"stands still for {still:.0f} s" if still > STALLED_SECONDS else None
 
     def _write(self, batch: RekeyedBatch, messages: list[Message]) -> None:
         """Written and acknowledged, then committed; after a commit nothing can be lost, before it all comes again."""
@@ -142,7 +147,7 @@ class IngestService:
         if last is not None:
             reason = dict(batch.dead_letters[-1].headers)["reason"] or b""
             raise FingerprintError(
-                dead_letter_limit_message(self.settings, self.settings.kafka.raw, reason.decode())
+                dead_letter_limit_message(self.settings, self.settings.kafka.raw_topic, reason.decode())
             )
 
     def _send(self, topic: str, outgoing: list[OutgoingMessage]) -> None:
@@ -195,9 +200,9 @@ def dead_letter_limit_message(settings: Settings, source: str, reason: str) -> s
     """What is said when dead letters reach their limit."""
     limits = settings.ingest
     return (
-        f"{limits.dead_count:,} or more of the last {limits.dead_window:,} messages of {source} "
+        f"{limits.max_dead_letters:,} or more of the last {DEAD_LETTER_WINDOW:,} messages of {source} "
         f"could not be read (the last: {reason}); mend what sends them, look at `fingerprint dead-letters list`, "
-        "then start again, or raise ingest.dead_count"
+        "then start again, or raise ingest.max_dead_letters"
     )
 
 

@@ -22,6 +22,7 @@ from fingerprint.core.ports import (
     ReceivedMessage,
     Unavailable,
 )
+from fingerprint.core.ports.topics import DEAD_LETTER_SUFFIX
 from fingerprint.core.sanitize import printable
 from fingerprint.core.settings import Settings
 from fingerprint.sources.cloudtrail import s3_notifications
@@ -33,8 +34,9 @@ from fingerprint.streaming.retrying_producer import RetryingProducer
 from fingerprint.streaming.s3_objects import S3ObjectReader
 from pipelines.ingest import dead_letter_limit_message
 from pipelines.runtime import wiring
-from pipelines.runtime.service import running_service
+from pipelines.runtime.service import STALLED_SECONDS, running_service
 
+MAX_RECEIVE_COUNT = 20  # receives of one notification, after which it is dead-lettered unread
 T = TypeVar("T")
 SUSPECT_RECEIVES = 3  # a notice that was taken so often: two readers may have died of it
 MAX_TRACKED_RELEASES = 100_000  # notices that are remembered as let go
@@ -93,8 +95,8 @@ class S3IngestService:
         self.settings, self.metrics = settings, metrics
         self.object_reader = S3ObjectReader(settings)
         self.limit = DeadLetterLimit(settings.ingest)
-        self.sender = RetryingProducer(producer, settings.kafka.delivery_seconds, metrics.pauses.inc)
-        self.dead_topic = settings.kafka.raw + settings.kafka.dlq_suffix
+        self.sender = RetryingProducer(producer, settings.kafka.delivery_timeout_seconds, metrics.pauses.inc)
+        self.dead_topic = settings.kafka.raw_topic + DEAD_LETTER_SUFFIX
         self.queue_partition = Partition(queue.name, 0)
         self.once, self.deferred = False, set[str]()  # ids of what was kept, where it matters: with `once`
         self.releases = Counter[str]()  # how often a notice was let go here: no reader died of that
@@ -139,7 +141,7 @@ class S3IngestService:
 
     def not_alive(self) -> str | None:
         still = time.monotonic() - self.last_turn
-        return f"stands still for {still:.0f} s" if still > self.settings.health.stalled_seconds else None
+        return f"stands still for {still:.0f} s" if still > STALLED_SECONDS else None
 
     def _process_batch(
         self, taken: list[ReceivedMessage], asked_to_end: Callable[[], bool]
@@ -157,7 +159,7 @@ class S3IngestService:
     def _process(self, taken: ReceivedMessage) -> bool:
         """Send all that a notice names, or a letter that says why not; False if it is to come again."""
         reasons = ReadErrors()
-        if taken.receive_count - self.releases[taken.id] > self.settings.sqs.most_receives:
+        if taken.receive_count - self.releases[taken.id] > MAX_RECEIVE_COUNT:
             reasons.add(f"taken {taken.receive_count:,} times and never finished: it may kill its reader")
             self._dead_letter(taken.message, reasons)
             return True
@@ -176,12 +178,12 @@ class S3IngestService:
 
     def _fetch(self, notice: Message, written: S3Object, reasons: ReadErrors) -> None:
         if not self.settings.sqs.allows_bucket(written.bucket):
-            reasons.add(f"{written.url}: sqs.buckets does not name its bucket")
+            reasons.add(f"{written.url}: sqs.allowed_buckets does not name its bucket")
             return
         try:
             for piece in self.object_reader.read(notice, written, self.objects.read(*written)):
                 for each in piece.records:
-                    self.sender.send(self.settings.kafka.events, each)
+                    self.sender.send(self.settings.kafka.events_topic, each)
                 for reject in piece.rejects[:1]:
                     where = f"{written.url} {reject.position}".rstrip()
                     reasons.add(f"{reject.reason} ({where})", sum(each.count for each in piece.rejects))
@@ -194,7 +196,7 @@ class S3IngestService:
     def _dead_letter(self, notice: Message, reasons: ReadErrors) -> None:
         dead = reasons.count > 0
         if dead:
-            buried = dead_letter(notice, reasons.first, reasons.count, self.settings.kafka.message_bytes)
+            buried = dead_letter(notice, reasons.first, reasons.count, self.settings.kafka.max_request_size)
             self.sender.send(self.dead_topic, buried)
             self.metrics.dead.inc()
             log.warning("dead letter", extra={"fields": {"queue": self.queue.name, "reason": reasons.first}})

@@ -40,7 +40,14 @@ def run_replay(
     files.find_files(sources)  # says what is missing before a broker is asked
     with wiring.producing(settings.kafka) as producer:
         return replay_records(
-            sources, topic or settings.kafka.raw, producer, settings, SystemClock(), progress, pace, keyed
+            sources,
+            topic or settings.kafka.raw_topic,
+            producer,
+            settings,
+            SystemClock(),
+            progress,
+            pace,
+            keyed,
         )
 
 
@@ -60,7 +67,7 @@ def replay_records(
     `keyed`: under their principal, so that the scorer can read the topic as it is. What cannot be read is counted.
     """
     of = files.total_size(files.find_files(sources))
-    replaying = _RecordReplayer(topic, producer, clock, pace, settings.kafka.delivery_seconds)
+    replaying = _RecordReplayer(topic, producer, clock, pace, settings.kafka.delivery_timeout_seconds)
     read = 0
 
     def stored(count: int) -> None:

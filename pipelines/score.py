@@ -49,7 +49,7 @@ def score_sources(
     banks.check_bank_settings(bank, settings)
     backend = backends.get_backend(settings)
     bank = bank.on(backend.to_device)
-    store = open_alert_store(database_url or settings.desk.url, redact=settings.desk.redact)
+    store = open_alert_store(database_url or settings.database.url, redact=settings.database.redacted_fields)
     settings = threshold_preview.apply_override(settings, store.threshold_override())
     with (
         backends.open_history(settings) as history,

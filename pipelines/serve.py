@@ -39,7 +39,7 @@ def run_web_app(settings: Settings, database_url: str | None, bank: Path) -> Non
     from fingerprint.web.server import DeadlineServer, uvicorn_config
 
     logs.configure_logging()
-    store = open_alert_store(database_url or settings.desk.url, redact=settings.desk.redact)
+    store = open_alert_store(database_url or settings.database.url, redact=settings.database.redacted_fields)
     with _listening_socket(settings.web) as listening:
         dependencies = create_dependencies(store, settings, bank)
         _print_welcome(
@@ -50,8 +50,8 @@ def run_web_app(settings: Settings, database_url: str | None, bank: Path) -> Non
         with (
             shutdown_requested(),
             retention.daily_retention(store, settings.retention, dependencies.accounts.delete_expired),
-            _delivering_in_background(settings, database_url or settings.desk.url) as troubles,
-            _serving_health(settings, {"database": lambda: _store_problem(store), "deliver": troubles}),
+            _delivering_in_background(settings, database_url or settings.database.url) as troubles,
+            _serving_health(settings, {"database": lambda: _store_problem(store), "delivery": troubles}),
         ):
             server.run(sockets=[listening])
     store.close()
@@ -69,14 +69,14 @@ def create_dependencies(store: SqlAlertStore, settings: Settings, bank: Path) ->
 
 def _delivering_in_background(settings: Settings, database_url: str) -> AbstractContextManager[health.Check]:
     """Deliver alerts to receivers in the background if the settings say so; yield what is wrong."""
-    if not settings.web.deliver:
+    if not settings.web.run_delivery:
         return nullcontext(lambda: None)
     return deliver.deliver_in_background(settings, database_url, DeliverMetrics(REGISTRY))
 
 
 def _serving_health(settings: Settings, ready: health.Checks) -> AbstractContextManager[object]:
     """Serve health and metrics like every other service if the settings say so: those of the pages require a token."""
-    if not settings.web.metrics:
+    if not settings.web.serve_health:
         return nullcontext()
     return health.serve_health(settings.health.host, settings.health.port, ready)
 

@@ -117,7 +117,7 @@ def _write_records(organisation: SimulatedOrganisation, folder: Path, clock: Int
 
 def _send_records(days: list[Path], pace: ReplayRate, settings: Settings, clock: InterruptibleClock) -> int:
     """Send the records of these days to the raw topic; return their number."""
-    topic, sources = settings.kafka.raw, [str(day) for day in days]
+    topic, sources = settings.kafka.raw_topic, [str(day) for day in days]
     how = f"at {pace.speed:g} times real time" if pace.speed else "at once"
     log.info("sends %d days %s", len(days), how, extra={"fields": {"topic": topic}})
     with wiring.producing(settings.kafka) as producer:

@@ -49,8 +49,7 @@ from fingerprint.streaming.publisher import AlertPublisher, StreamAdapters
 from fingerprint.streaming.routing import ArrivalTimes, PartitionRows
 from pipelines.runtime import backend as backends
 from pipelines.runtime import first_bank, host, wiring
-from pipelines.runtime import host as memory
-from pipelines.runtime.service import running_service
+from pipelines.runtime.service import STALLED_SECONDS, running_service
 
 POLL_SECONDS = 0.5
 REPORT_SECONDS = 15.0  # between two reports to the desk
@@ -75,8 +74,12 @@ def run_stream(
         wiring.open_consumer(settings.kafka, "stream") as consumer,
         wiring.producing(settings.kafka) as producer,
     ):
-        desk = open_alert_store(database_url or settings.desk.url, redact=settings.desk.redact)
-        outside = StreamAdapters(consumer, producer, desk, FileCheckpointStore(settings.state), SystemClock())
+        desk = open_alert_store(
+            database_url or settings.database.url, redact=settings.database.redacted_fields
+        )
+        outside = StreamAdapters(
+            consumer, producer, desk, FileCheckpointStore(settings.checkpoints), SystemClock()
+        )
         stream = StreamService(banks, outside, settings, metrics)
         with running_service(settings, stream.not_ready, stream.not_alive, "stream") as asked_to_end:
             backends.log_backend(backend)
@@ -86,7 +89,7 @@ def run_stream(
 def stream_figures(metrics: StreamMetrics, started: float) -> dict[str, Any]:
     """The figures of `stream --json`; `started` by the monotonic clock."""
     seconds = round(time.monotonic() - started, 3)
-    return {**metrics.figures(), "seconds": seconds, "peak_memory_bytes": memory.peak_bytes()}
+    return {**metrics.figures(), "seconds": seconds, "peak_memory_bytes": host.peak_bytes()}
 
 
 class StreamService:
@@ -109,7 +112,9 @@ class StreamService:
             adapters, self.pausable_consumer, self.lag_monitor, self.dependency_status, settings, metrics
         )
         self.networks = (
-            network_table.load_networks(settings.reading.networks) if settings.reading.networks else None
+            network_table.load_networks(settings.reading.networks_file)
+            if settings.reading.networks_file
+            else None
         )
         self.checkpoint_manager = CheckpointManager(banks, adapters.checkpoints, adapters.consumer, settings)
         self.owned: dict[Partition, OwnedPartition] = {}
@@ -130,11 +135,12 @@ class StreamService:
         """
         started, self.publisher.asked_to_end = time.monotonic(), asked_to_end
         self.consumer.subscribe(
-            [self.settings.kafka.events], on_assigned=self.assigned, on_revoked=self.revoked
+            [self.settings.kafka.events_topic], on_assigned=self.assigned, on_revoked=self.revoked
         )
         kafka = self.settings.kafka
         end = EndOffsets(
-            self.consumer, assignment_timeout_seconds=kafka.session_seconds + kafka.answer_seconds
+            self.consumer,
+            assignment_timeout_seconds=(kafka.session_timeout_ms + kafka.request_timeout_ms) / 1000,
         )
         with self.poison_guard.clearing_marks_on_error():
             while not asked_to_end():
@@ -162,7 +168,7 @@ class StreamService:
             self.pausable_consumer.resume()
         if (
             self.poison_guard.is_isolating
-            or time.monotonic() - self.last_commit > self.settings.state.snapshot_seconds
+            or time.monotonic() - self.last_commit > self.settings.checkpoints.interval_seconds
         ):
             self.commit()
         self._update_status()
@@ -200,7 +206,7 @@ class StreamService:
         owners = dict(self.owned)
         for piece in decode.decode_messages(polled, self.settings, self.backend):
             now = int(self.clock.now().timestamp() * 1000)
-            came = routing.arrival_times(polled, piece, self.settings.stream.future_seconds, now)
+            came = routing.arrival_times(polled, piece, self.settings.reading.max_future_seconds, now)
             shares = routing.group_by_partition(polled, piece)
             ours = sorted(home for home in shares if home in owners and self.owned.get(home) is owners[home])
             self.unpublished.update(ours)
@@ -271,7 +277,7 @@ class StreamService:
 
     def _expect_sources(self, owned: OwnedPartition, names: list[str]) -> None:
         """Messages that `ingest` keyed come from as many sources as the raw topic has partitions."""
-        raw = self.settings.kafka.raw
+        raw = self.settings.kafka.raw_topic
         if owned.processor.watermarks.expected == 1 and any(name.startswith(f"{raw}/") for name in names):
             self.raw_partitions = self.raw_partitions or self.consumer.partition_count(raw)
             owned.processor.watermarks.expected = self.raw_partitions
@@ -325,7 +331,7 @@ class StreamService:
         """How it goes, to the desk, now and then."""
         if time.monotonic() - self.last_report > REPORT_SECONDS:
             self.last_report = time.monotonic()
-            name = self.settings.kafka.member or host.process_name()
+            name = self.settings.kafka.group_instance_id or host.process_name()
             figures = self.metrics.figures() | {"partitions": len(self.owned)}
             said = ProgramStatus(
                 "stream", name, self.clock.now(), self.lag, figures, self.not_ready() or self.banks.refusal
@@ -370,9 +376,9 @@ class StreamService:
             return
         except FingerprintError as error:
             self.metrics.snapshot_failures.inc()
-            self.dependency_status.fail("snapshots", str(error))
+            self.dependency_status.fail("checkpoints", str(error))
             return
-        self.dependency_status.recover("snapshots")
+        self.dependency_status.recover("checkpoints")
         self.metrics.snapshots.inc()
         self.metrics.snapshot_bytes.labels(*partition).set(size)
 
@@ -385,7 +391,7 @@ class StreamService:
 
     def not_alive(self) -> str | None:
         still = time.monotonic() - self.last_turn
-        return f"stands still for {still:.0f} s" if still > self.settings.health.stalled_seconds else None
+        return f"stands still for {still:.0f} s" if still > STALLED_SECONDS else None
 
     def _update_status(self) -> None:
         self.last_turn = time.monotonic()
@@ -411,7 +417,7 @@ class StreamService:
 
     def _check_feeds(self) -> bool:
         """Whether there was anything to look at; one worker looks, whoever has partition 0."""
-        if Partition(self.settings.kafka.events, 0) in self.owned:
+        if Partition(self.settings.kafka.events_topic, 0) in self.owned:
             return self.publisher.publish_feed_gaps()
         self.metrics.silent_feeds.set(0)
         return False

@@ -88,7 +88,7 @@ def train_bank(
 
 def _initial_weights(settings: Settings) -> InitialWeights | None:
     """Return the generic net of the bank that the setting names."""
-    pretrained = settings.autoencoder.start
+    pretrained = settings.autoencoder.warm_start_bank
     return InitialWeights.from_bank(open_bank(Path(pretrained), settings.bank)) if pretrained else None
 
 
@@ -159,8 +159,8 @@ def _pace_by_entity(entities: pd.DataFrame, settings: Settings) -> dict[str, int
     span = seen.clip(lower=1)
     days = pd.concat(
         [
-            (options.ready_events - entities["events"]) / (entities["events"] / span),
-            (options.ready_days - entities["days"]) / (entities["days"] / span),
+            (options.min_ready_events - entities["events"]) / (entities["events"] / span),
+            (options.min_ready_days - entities["days"]) / (entities["days"] / span),
         ],
         axis=1,
     ).max(axis=1)

@@ -111,7 +111,7 @@ def test_a_vote_on_an_interval_names_who_it_is_about_even_if_the_bank_never_met_
 def test_of_too_many_that_wait_the_strangest_stay_and_the_others_are_counted(
     organisation: roads.Road, events: pd.DataFrame
 ) -> None:
-    few = roads.SETTINGS.model_copy(update={"voting": Voting(waiting_events=3)})
+    few = roads.SETTINGS.model_copy(update={"voting": Voting(max_pending_events=3)})
     one, said = walked(organisation, events, 100, few)
     other, again = walked(organisation, events, 1000, few)
     assert one.scorer.dropped_events > 0

@@ -30,6 +30,7 @@ from fingerprint.sources import archives
 from fingerprint.sources.archives import TruncatedInput
 from fingerprint.sources.cloudtrail.envelopes import RecordBatch
 from fingerprint.sources.cloudtrail.s3_layout import is_trail_folder, list_trail_months
+from fingerprint.sources.limits import ReadLimits
 
 SUFFIXES = (".json", ".jsonl", ".ndjson", ".json.gz", ".jsonl.gz", ".ndjson.gz")
 NOT_RECORDS = ("labels.", "provenance.")
@@ -58,9 +59,12 @@ class FilesInSpan:
 
 
 def read_sources(
-    sources: Sequence[str], bounds: Reading, progress: Progress | None = None
+    sources: Sequence[str],
+    options: Reading,
+    progress: Progress | None = None,
+    limits: ReadLimits | None = None,
 ) -> Iterator[RecordBatch]:
-    """Batches of at most `bounds.batch_records` lines, rejects and skipped counts with the batch they fell
+    """Batches of at most `options.batch_records` lines, rejects and skipped counts with the batch they fell
     in.
 
     `progress` is called with the bytes read from the store since its last call; they add up to
@@ -68,14 +72,20 @@ def read_sources(
     Raises FingerprintError before anything is read when a source is missing, empty or needs a package that
     is not there.
     """
-    return read_files(find_files(sources), bounds, progress)
+    return read_files(find_files(sources), options, progress, limits)
 
 
 def read_files(
-    files: Sequence[SourceFile], bounds: Reading, progress: Progress | None = None
+    files: Sequence[SourceFile],
+    options: Reading,
+    progress: Progress | None = None,
+    limits: ReadLimits | None = None,
 ) -> Iterator[RecordBatch]:
     """The same of files that were found already, or some of them."""
-    return archives.rebatch(chain.from_iterable(_read_file(file, bounds, progress) for file in files), bounds)
+    limits = limits or ReadLimits()
+    return archives.rebatch(
+        chain.from_iterable(_read_file(file, limits, progress) for file in files), options.batch_records
+    )
 
 
 def find_files(sources: Sequence[str]) -> list[SourceFile]:
@@ -171,8 +181,8 @@ def _holds_records(path: str) -> bool:
     return path.lower().endswith(SUFFIXES) and not _is_aside(path)
 
 
-def _read_file(file: SourceFile, bounds: Reading, progress: Progress | None) -> Iterator[RecordBatch]:
-    return archives.read_records(file.path, _stored_bytes(file, progress), bounds)
+def _read_file(file: SourceFile, limits: ReadLimits, progress: Progress | None) -> Iterator[RecordBatch]:
+    return archives.read_records(file.path, _stored_bytes(file, progress), limits)
 
 
 def _stored_bytes(file: SourceFile, progress: Progress | None) -> Iterator[bytes]:

@@ -21,7 +21,6 @@ from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, 
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from fingerprint.adapters.health_memory import ContainerMemory
 from fingerprint.core.alert import FingerprintError
 
 Check = Callable[[], str | None]
@@ -109,7 +108,9 @@ class Readiness(Collector):
 
     def collect(self) -> Iterator[Metric]:
         gauge = GaugeMetricFamily(
-            "fingerprint_ready", "1 while a check of /readyz is content.", labels=["check"]
+            "fingerprint_ready",
+            "Whether a check of /readyz passes: 1 if it does, 0 if not.",
+            labels=["check"],
         )
         for name, check in self.ready.items():
             gauge.add_metric([name], check() is None)
@@ -120,7 +121,6 @@ def _server_registry(ready: Checks) -> CollectorRegistry:
     """What is the same for every program: of this server alone, so that several in one process do not meet."""
     registry = CollectorRegistry()
     registry.register(Readiness(ready))
-    registry.register(ContainerMemory())
     return registry
 
 

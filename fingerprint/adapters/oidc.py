@@ -42,6 +42,7 @@ from fingerprint.core.circuit_breaker import CircuitBreaker
 from fingerprint.core.ports import Clock
 from fingerprint.core.settings import Oidc, read_secret
 
+PROVIDER_TIMEOUT_SECONDS = 5.0  # that the provider may take to answer
 ALGORITHMS = (
     "RS256",
     "RS384",
@@ -197,7 +198,7 @@ class OpenIdProvider:
             scope=" ".join(self.oidc.scopes),
             redirect_uri=back,
             code_challenge_method="S256",
-            timeout=self.oidc.answer_seconds,
+            timeout=PROVIDER_TIMEOUT_SECONDS,
             verify=self._tls,
         )
 
@@ -257,8 +258,8 @@ class OpenIdProvider:
 
     def _fetch_json(self, url: str) -> Any:
         """One answer, with a bound on its length and on the time that all of it takes."""
-        end, body = self._now() + self.oidc.answer_seconds, bytearray()
-        with httpx2.stream("GET", url, timeout=self.oidc.answer_seconds, verify=self._tls) as answer:
+        end, body = self._now() + PROVIDER_TIMEOUT_SECONDS, bytearray()
+        with httpx2.stream("GET", url, timeout=PROVIDER_TIMEOUT_SECONDS, verify=self._tls) as answer:
             for piece in answer.raise_for_status().iter_bytes():
                 body += piece
                 if len(body) > MAX_RESPONSE_BYTES or self._now() > end:

@@ -25,7 +25,7 @@ from fingerprint.core.alert import FingerprintError
 from fingerprint.core.egress import WebhookTarget, parse_networks, parse_target
 from fingerprint.core.ports import ObjectNotFound, Unavailable
 from fingerprint.core.sanitize import printable
-from fingerprint.core.settings import Deliver, read_secret
+from fingerprint.core.settings import ReceiverSettings, read_secret
 from fingerprint.core.webhook_signature import parse_secrets, signature_headers
 from fingerprint.delivery.outbox import RateLimited
 
@@ -37,10 +37,10 @@ PERMANENT_STATUSES = (410,)  # Gone, says Standard Webhooks: nobody wants it any
 class WebhookReceiver:
     """A Taker behind a URL. FingerprintError if the settings' URL, secret, networks or certificates are none."""
 
-    def __init__(self, options: Deliver, resolve: Resolver = resolve_host) -> None:
+    def __init__(self, options: ReceiverSettings, resolve: Resolver = resolve_host) -> None:
         self.options, self.resolve = options, resolve
-        self.endpoint: WebhookTarget = parse_target(options.target_url(), options.plain_http)
-        self.allowed_networks = parse_networks(options.allow)
+        self.endpoint: WebhookTarget = parse_target(options.target_url(), options.allow_http)
+        self.allowed_networks = parse_networks(options.allowed_networks)
         self.tls_context = _create_tls_context(options.ca_file) if self.endpoint.is_https else None
         self._secrets()
 
@@ -59,11 +59,11 @@ class WebhookReceiver:
     @contextmanager
     def _post(self, key: str, body: bytes, now: datetime) -> Iterator[tuple[int, dict[bytes, bytes], str]]:
         """Status, headers, and how the answer begins."""
-        network = GuardedBackend(self.resolve, self.allowed_networks, self.options.seconds)
+        network = GuardedBackend(self.resolve, self.allowed_networks, self.options.timeout_seconds)
         pool = httpcore.ConnectionPool(
             ssl_context=self.tls_context, network_backend=network, max_connections=1
         )
-        timeout = dict.fromkeys(("connect", "read", "write", "pool"), self.options.seconds)
+        timeout = dict.fromkeys(("connect", "read", "write", "pool"), self.options.timeout_seconds)
         with (
             closing(pool),
             pool.stream(
@@ -88,7 +88,7 @@ class WebhookReceiver:
 
     def _secrets(self) -> Sequence[bytes]:
         """Read for each request, so that they can be exchanged while the program runs."""
-        return parse_secrets(read_secret(self.options.secret_file) or "")
+        return parse_secrets(read_secret(self.options.signing_secret_file) or "")
 
 
 def _create_tls_context(file: str | None) -> ssl.SSLContext:

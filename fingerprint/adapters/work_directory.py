@@ -25,7 +25,7 @@ LOCK_NAME = "lock"
 
 def work_root(options: Workers, bank: Path) -> Path:
     """Where work for a bank is done: where the settings say, or beside the bank, which all who work on it see too."""
-    return Path(options.folder) if options.folder else bank / "work"
+    return Path(options.work_directory) if options.work_directory else bank / "work"
 
 
 @contextmanager

@@ -28,6 +28,8 @@ from fingerprint.core.alert import FingerprintError
 from fingerprint.core.extras import DISTRIBUTION
 from fingerprint.core.settings import Workers as Options
 
+MAX_ATTEMPTS = 3  # workers that may die of one piece before it is given up
+SCHEDULER_TIMEOUT_SECONDS = 10.0  # that a scheduler may take to answer
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -87,7 +89,7 @@ def _result_of(future: Any, place: int, piece: object) -> Any:
     except KilledWorker as error:
         raise FingerprintError(
             f"piece {place} ({piece}) killed the {error.allowed_failures + 1} workers that took it, the last one "
-            f"{error.last_worker.address}: look at that machine's log, and whether workers.memory_bytes is enough"
+            f"{error.last_worker.address}: look at that machine's log, and whether workers.memory_limit_bytes is enough"
         ) from None
     except (CancelledError, CommClosedError, asyncio.CancelledError):
         raise FingerprintError(
@@ -101,13 +103,13 @@ def _result_of(future: Any, place: int, piece: object) -> Any:
 @contextmanager
 def open_dask_pool(options: Options) -> Iterator[DaskWorkerPool]:
     """Workers as the settings say. Those of this machine end with the block, whatever ended it."""
-    with dask.config.set({"distributed.scheduler.allowed-failures": options.tries - 1}):
-        if options.where in ("dask", "dask-cuda"):
+    with dask.config.set({"distributed.scheduler.allowed-failures": MAX_ATTEMPTS - 1}):
+        if options.scheduler in ("dask", "dask-cuda"):
             with _start_cluster(options) as cluster, Client(cluster) as client:
                 yield DaskWorkerPool(client)
         else:
             with _connect_client(options) as client:
-                _check_workers(client, options.where)
+                _check_workers(client, options.scheduler)
                 yield DaskWorkerPool(client)
 
 
@@ -116,37 +118,36 @@ def _start_cluster(options: Options) -> Any:
     common = {
         "threads_per_worker": 1,
         "host": LOOPBACK,
-        "dashboard_address": options.dashboard
-        or f"{LOOPBACK}:0",  # it answers who asks for its health in any case
-        "scheduler_kwargs": {"dashboard": options.dashboard is not None},
-        "memory_limit": options.memory_bytes or "auto",
+        "dashboard_address": f"{LOOPBACK}:0",  # it answers requests for its health in any case
+        "scheduler_kwargs": {"dashboard": False},
+        "memory_limit": options.memory_limit_bytes or "auto",
         "silence_logs": "ERROR",
     }
-    if options.where == "dask":
+    if options.scheduler == "dask":
         return LocalCluster(n_workers=options.processes, processes=True, **common)
     try:
         from dask_cuda import LocalCUDACluster
     except ImportError as error:
         raise FingerprintError(
-            f"workers.where dask-cuda needs a package that is not there ({error.name}): pip install dask-cuda"
+            f"workers.scheduler dask-cuda needs a package that is not there ({error.name}): pip install dask-cuda"
         ) from None
     return LocalCUDACluster(**common)
 
 
 def _connect_client(options: Options) -> Any:
     try:
-        return Client(options.where, timeout=options.answer_seconds, security=_security(options))
+        return Client(options.scheduler, timeout=SCHEDULER_TIMEOUT_SECONDS, security=_security(options))
     except (OSError, TimeoutError, CommClosedError) as error:
         raise FingerprintError(
-            f"no scheduler answers at {options.where} within {options.answer_seconds:g} seconds "
-            f"({_first_line(error)}): start `dask scheduler` there, or name another in workers.where"
+            f"no scheduler answers at {options.scheduler} within {SCHEDULER_TIMEOUT_SECONDS:g} seconds "
+            f"({_first_line(error)}): start `dask scheduler` there, or name another in workers.scheduler"
         ) from None
     except ValueError as error:
-        raise FingerprintError(f"workers.where {options.where}: {_first_line(error)}") from None
+        raise FingerprintError(f"workers.scheduler {options.scheduler}: {_first_line(error)}") from None
 
 
 def _security(options: Options) -> Security | None:
-    if not options.where.startswith("tls://"):
+    if not options.scheduler.startswith("tls://"):
         return None
     options.check_files()
     return Security(

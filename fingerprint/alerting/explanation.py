@@ -80,7 +80,7 @@ def _sort_by_time(frame: pd.DataFrame, rows: NDArray[np.intp]) -> NDArray[np.int
 def _build_alert(alert_id: str, batch: EventBatch, frame: pd.DataFrame, explainer: Explainer) -> Alert:
     drivers = _find_drivers(batch, frame, explainer)
     level = _most_common_level(frame)
-    window = explainer.settings.alerts.window_seconds
+    window = explainer.settings.alerts.group_window_seconds
     times = frame["event_time"]
     events = tuple(_alert_events(frame, batch))
     return Alert(
@@ -324,7 +324,10 @@ def _build_curve(batch: EventBatch, frame: pd.DataFrame, explainer: Explainer) -
     rows = explainer.series.find_rows(batch.evidence["spectral"][at])
     z = explainer.series.z_scores(rows, np.repeat(batch.interval[at], len(rows)))
     row = rows[int(np.nan_to_num(z, nan=-np.inf).argmax())]
-    seconds, window = explainer.settings.spectral.interval_seconds, explainer.settings.alerts.window_seconds
+    seconds, window = (
+        explainer.settings.spectral.interval_seconds,
+        explainer.settings.alerts.group_window_seconds,
+    )
     end = -(-(int(frame["event_time"].iloc[at].timestamp()) // window + 1) * window // seconds)
     start, counts, expected, flagged = explainer.series.curve(row, int(batch.interval[at]), CURVE_DAYS, end)
     owner, channel = explainer.series.owner_and_channel(int(row))
@@ -415,7 +418,7 @@ class AlertGroups:
             return np.ones(len(frame), bool)
         end = (
             alert_windows(frame, self.explainer.settings)[0] + 1
-        ) * self.explainer.settings.alerts.window_seconds
+        ) * self.explainer.settings.alerts.group_window_seconds
         over: NDArray[np.bool_] = end <= before * self.explainer.settings.spectral.interval_seconds
         return over
 

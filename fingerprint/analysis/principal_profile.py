@@ -238,8 +238,8 @@ def _days_until_ready(table: pd.DataFrame, seconds: int, settings: Settings) -> 
     """Days until each is ready, if it goes on as it did between its first and its last interval: (N,)."""
     options = settings.entities
     span = ((table["last"] - table["first"] + 1) * seconds / 86400).clip(lower=1)
-    events = (options.ready_events - table["events"]) / (table["events"].clip(lower=1) / span)
-    days = (options.ready_days - table["days"]) / (table["days"].clip(lower=1) / span)
+    events = (options.min_ready_events - table["events"]) / (table["events"].clip(lower=1) / span)
+    days = (options.min_ready_days - table["days"]) / (table["days"].clip(lower=1) / span)
     return np.maximum(np.maximum(events.to_numpy(), days.to_numpy()), 0.0)
 
 

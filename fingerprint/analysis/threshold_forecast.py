@@ -56,7 +56,7 @@ class ThresholdForecast:
         return self.estimate(self._effective_threshold(held), held.voting.quorum)
 
     def threshold_for_rate(self, alerts_per_day: float, quorum: int) -> float:
-        lowest = self.settings.desk.vote_floor  # below it votes are not kept
+        lowest = self.settings.database.min_vote_score  # below it votes are not kept
         return float(np.clip(self._what_if(quorum).threshold_for(alerts_per_day), lowest, MAX_THRESHOLD))
 
     def estimate(self, threshold: float, quorum: int) -> ThresholdEstimate:
@@ -65,7 +65,7 @@ class ThresholdForecast:
         )
 
     def estimate_curve(self, quorum: int) -> Sequence[ThresholdEstimate]:
-        thresholds = np.linspace(self.settings.desk.vote_floor, MAX_CURVE_THRESHOLD, CURVE_POINTS)
+        thresholds = np.linspace(self.settings.database.min_vote_score, MAX_CURVE_THRESHOLD, CURVE_POINTS)
         tuning, known = self._what_if(quorum), self.known_attack_scores()
         return [
             threshold_preview.estimate_threshold(tuning, float(each), quorum, known) for each in thresholds
@@ -125,7 +125,7 @@ class ThresholdForecast:
 
     def _effective_threshold(self, held: Settings) -> float:
         """As it is set, or by the bank's held-out days where alerts a day are."""
-        if held.autoencoder.alerts_per_day is None or not (
+        if held.autoencoder.target_alerts_per_day is None or not (
             self.folder and versions.served_version(self.folder)
         ):
             return held.autoencoder.threshold

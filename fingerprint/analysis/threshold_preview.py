@@ -7,7 +7,7 @@ Example:
     >>> applied(settings, desk.tuned()).autoencoder.threshold
     3.6
 
-A desk keeps single votes from a z of `desk.vote_floor` on: the autoencoder's by event, the spectral detector's by interval of a
+A desk keeps single votes from a z of `database.min_vote_score` on: the autoencoder's by event, the spectral detector's by interval of a
 series. An event is taken to have its interval's vote whichever series of its entity or principal it was given to, though the
 event may not be counted in that one. So what is said here of alerts a day is at most too many; docs/desk.md says by how much.
 """
@@ -26,6 +26,7 @@ from fingerprint.analysis.threshold_what_if import ThresholdWhatIf
 from fingerprint.core.alert import LEVELS, Decision, FingerprintError
 from fingerprint.core.case import ThresholdEstimate, ThresholdOverride
 from fingerprint.core.settings import Settings
+from fingerprint.detection import ensemble
 from fingerprint.detection.scorer import alert_ids
 
 INTERVAL_ID_PREFIX = "interval:"  # how the id of a vote on an interval begins; a silence is never a verdict
@@ -41,7 +42,7 @@ def apply_override(settings: Settings, override: ThresholdOverride | None) -> Se
         return settings
     table = settings.model_dump()
     if override.threshold is not None:
-        table["autoencoder"] |= {"threshold": override.threshold, "alerts_per_day": None}
+        table["autoencoder"] |= {"threshold": override.threshold, "target_alerts_per_day": None}
     if override.quorum is not None:
         table["voting"]["quorum"] = override.quorum
     try:
@@ -88,7 +89,7 @@ class VoteHistory:
         )
         alone = habits["alone"].eq(True)
         reach = habits["z"].where(
-            ~(alone & habits["level"].isin(PEER_LEVELS)), habits["z"] / settings.voting.newcomers
+            ~(alone & habits["level"].isin(PEER_LEVELS)), habits["z"] / ensemble.NEWCOMER_THRESHOLD_SHARE
         )
         events = pd.concat(
             [

@@ -91,7 +91,9 @@ def decisive_thresholds(scored: pd.DataFrame, settings: Settings, detector: str 
     votes = sum(scored[f"{name}_vote"].eq(True).to_numpy(int) for name in names if name != detector)
     opinions, level = ensemble.opinion_masks(z), pd.Categorical(scored["level"], LEVELS).codes
     lacking = ensemble.votes_needed(opinions, settings.voting.quorum) - votes
-    own = z[detector] / np.where(ensemble.newcomer_mask(opinions, level), settings.voting.newcomers, 1)
+    own = z[detector] / np.where(
+        ensemble.newcomer_mask(opinions, level), ensemble.NEWCOMER_THRESHOLD_SHARE, 1
+    )
     reach: Floats = np.select([lacking <= 0, lacking == 1], [np.inf, own], -np.inf)
     return np.nan_to_num(reach, nan=-np.inf, posinf=np.inf, neginf=-np.inf)
 

@@ -3,7 +3,7 @@
 Example:
     >>> masked("cannot reach postgresql://desk:hunter2@db/desk?sslpassword=hunter2")
     'cannot reach postgresql://desk:***@db/desk?sslpassword=***'
-    >>> holds_credentials("postgresql://desk@db/desk?password_file=/run/secrets/desk")
+    >>> holds_credentials("postgresql://desk@db/desk?password_file=/run/secrets/database")
     False
 
 A credential is a password before the `@` of a URL, anything there of http:// and https:// (a token may stand for the name), and

@@ -15,7 +15,7 @@ from typing import Literal, get_args
 
 from fingerprint.core.alert import Alert, AlertEvent, Decision, Disposition
 
-ChangeKind = Literal["new", "grown", "decided"]
+ChangeKind = Literal["new", "updated", "decided"]
 CHANGE_KINDS: tuple[ChangeKind, ...] = get_args(ChangeKind)
 MAX_NOTIFICATION_EVENTS = (
     200  # told of an alert, the newest; `event_count` says how many there are, and the desk has all

@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 
 from fingerprint.core.alert import Alert, Disposition
 from fingerprint.core.ports import Unavailable
-from fingerprint.core.settings import Deliver
+from fingerprint.core.settings import ReceiverSettings
 from fingerprint.delivery.policy import Delivery, DeliveryState
 
 
@@ -44,7 +44,7 @@ class Outbox(Protocol):
         """A receiver hears of what happens from now on; with `backlog` also of what lies there. A second time does nothing."""
         ...
 
-    def schedule(self, receiver: str, options: Deliver, now: datetime) -> int:
+    def schedule(self, receiver: str, options: ReceiverSettings, now: datetime) -> int:
         """Turn what has changed since the last time into deliveries; how many changes were looked at, 0 when there are no
         more."""
         ...

@@ -17,9 +17,10 @@ from datetime import datetime, timedelta
 from hashlib import blake2b
 from typing import Literal, NamedTuple
 
-from fingerprint.core.settings import Deliver
+from fingerprint.core.settings import ReceiverSettings
 from fingerprint.delivery.notification import ChangeKind
 
+MAX_ATTEMPTS = 60  # after which a delivery has failed; max_age_seconds bounds it for operators
 INITIAL_BACKOFF = 5.0  # seconds after the first try that failed; each later wait is twice as long ...
 MAX_BACKOFF = 3600.0  # ... up to this
 
@@ -60,19 +61,19 @@ class Delivery:
 
 
 def changes_to_deliver(
-    receiver: Deliver, status: AlertStatus, known: ReceiverKnowledge | None
+    receiver: ReceiverSettings, status: AlertStatus, known: ReceiverKnowledge | None
 ) -> list[ChangeKind]:
     """What has happened to an alert that this receiver is to hear of. Of what is suppressed, or not urgent enough yet, nothing:
     the first time that it is neither, it is new."""
-    if known is None and (status.suppressed or status.urgency < receiver.least_urgency):
+    if known is None and (status.suppressed or status.urgency < receiver.min_urgency):
         return []
     decided = status.decided_at is not None and (known is None or status.decided_at != known.decided_at)
     happened: dict[ChangeKind, bool] = {
         "new": known is None,
-        "grown": known is not None and status.events > known.events and not status.suppressed,
+        "updated": known is not None and status.events > known.events and not status.suppressed,
         "decided": decided,
     }
-    return [each for each, so in happened.items() if so and each in receiver.on]
+    return [each for each, so in happened.items() if so and each in receiver.notify_on]
 
 
 def knowledge_after(status: AlertStatus, known: ReceiverKnowledge | None) -> ReceiverKnowledge:
@@ -84,7 +85,7 @@ def idempotency_key(receiver: str, status: AlertStatus, change: ChangeKind) -> s
     """The same for the same thing that happened to the same alert: 32 hexadecimal digits."""
     mark = {
         "new": "",
-        "grown": str(status.events),
+        "updated": str(status.events),
         "decided": status.decided_at.isoformat() if status.decided_at else "",
     }
     text = "\0".join((receiver, status.alert_id, change, mark[change]))
@@ -99,10 +100,10 @@ def retry_delay(tries: int, jitter: float, retry_after: float = 0.0) -> float:
 
 
 def next_attempt(
-    receiver: Deliver, delivery: Delivery, now: datetime, jitter: float, retry_after: float = 0.0
+    receiver: ReceiverSettings, delivery: Delivery, now: datetime, jitter: float, retry_after: float = 0.0
 ) -> datetime | None:
     """When to try again what has just failed; None where it is given up. The try that failed is not yet in `tries`."""
     tries = delivery.tries + 1
     again = now + timedelta(seconds=retry_delay(tries, jitter, retry_after))
-    last = delivery.created_at + timedelta(seconds=receiver.give_up_seconds)
-    return again if tries < receiver.tries and again <= last else None
+    last = delivery.created_at + timedelta(seconds=receiver.max_age_seconds)
+    return again if tries < MAX_ATTEMPTS and again <= last else None

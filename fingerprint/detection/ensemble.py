@@ -16,7 +16,7 @@ The vote, exactly:
 - An event's verdict is true when at least `quorum` of the listed detectors vote for it (default: two of two). Where fewer have
   an opinion, all of those who have one must vote for it, and at least one must: a principal that is hours old has peers, but
   no history of counts. Who has an opinion and votes against still decides: for everybody known two of two stays the law.
-- Whom only one detector has an opinion on, and by its peers at that, is a newcomer: `voting.newcomers` of the threshold is
+- Whom only one detector has an opinion on, and by its peers at that, is a newcomer: `NEWCOMER_THRESHOLD_SHARE` of the threshold is
   enough for a vote (docs/detection.md says what that finds, and what it costs).
 - Whether a detector has an opinion follows from how old the principal was when the event's day began, which nothing that comes
   later changes. So an opinion never appears while an interval is open, and no verdict is taken back by one.
@@ -40,6 +40,9 @@ from fingerprint.compute.arrays import namespace
 from fingerprint.detection.batch import EventBatch
 from fingerprint.registry.bank import PEER_LEVEL
 
+NEWCOMER_THRESHOLD_SHARE = (
+    0.9  # of its threshold is enough where a detector judges a newcomer by its peer group
+)
 Floats = NDArray[np.float32]
 Mask = NDArray[np.bool_]
 VoteMasks = Mapping[str, Mask]  # yes or no of each event (N,), by detector

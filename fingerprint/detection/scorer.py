@@ -42,6 +42,7 @@ from fingerprint.registry.bank import Bank
 from fingerprint.state.activity_series import Floats, Ints
 from fingerprint.state.scorer_state import ScorerState
 
+MAX_PENDING_EVENTS_PER_PRINCIPAL = 5_000  # of an interval, the strangest first
 VOTE_COLUMNS = tuple(Vote.__dataclass_fields__)  # the columns of votes
 _IDENTITY_COLUMNS = ["event_id", "event_time", "principal", "entity"]  # those that an event has by itself
 
@@ -128,7 +129,7 @@ class Scorer:
         self.owner_names.observe(batch)
         z = {each.name: each.score(batch) for each in self._event_detectors()}
         waits = self._can_reach_quorum(batch)
-        said = reduce(or_, (each >= self.settings.desk.vote_floor for each in z.values()), waits)
+        said = reduce(or_, (each >= self.settings.database.min_vote_score for each in z.values()), waits)
         refused = self._is_over_limit(batch, said)
         waits &= ~refused
         if waits.any():
@@ -185,7 +186,7 @@ class Scorer:
         """Return the share of its threshold at which a detector votes for each event (N,)."""
         newcomers = ensemble.newcomer_mask(opinions, batch.level)
         share: NDArray[np.float64] = namespace(newcomers).where(
-            newcomers, self.settings.voting.newcomers, 1.0
+            newcomers, ensemble.NEWCOMER_THRESHOLD_SHARE, 1.0
         )
         return share
 
@@ -208,7 +209,7 @@ class Scorer:
             return IntervalVotes(empty_votes(), 0, 0)
         series = self.state.series
         row, interval, z = series.scored_cells(start, np.iinfo(np.int32).max if include_open else end)
-        strong = z >= self.settings.desk.vote_floor
+        strong = z >= self.settings.database.min_vote_score
         surges = self._interval_votes(
             "interval", row[strong], interval[strong], z[strong], spectral.threshold
         )
@@ -236,18 +237,20 @@ class Scorer:
         at = namespace(reportable).flatnonzero(reportable & ~self.owner_names.is_in_bank(batch.principal))
         if len(at):
             principal, interval = (to_host(each[at]) for each in (batch.principal, batch.interval))
-            inside = self.state.admit_unknown(principal, interval, self.settings.voting.strangers_per_day)
+            inside = self.state.admit_unknown(
+                principal, interval, self.settings.voting.max_unknown_principals_per_day
+            )
             refused[at] = to_device_of(~inside, refused)
             self.over_limit_events += int((~inside).sum())
         return refused
 
     def _limit_pending(self) -> None:
-        """Let at most `waiting_events` of an interval wait, shared fairly by principals: first the strangest event of each, then
-        the second ones, and so on, none beyond `waiting_events_each`. They are the same ones wherever batches are cut, as more
+        """Let at most `max_pending_events` of an interval wait, shared fairly by principals: first the strangest event of each, then
+        the second ones, and so on, none beyond MAX_PENDING_EVENTS_PER_PRINCIPAL. They are the same ones wherever batches are cut, as more
         events of others or of their own principal only worsen the place that an event has."""
         options = self.settings.voting
         if self.keep_all_events or not self._exceeds_pending_limit(
-            options.waiting_events, options.waiting_events_each
+            options.max_pending_events, MAX_PENDING_EVENTS_PER_PRINCIPAL
         ):
             return
         batch = measured.concat_batches(self.pending)
@@ -260,8 +263,8 @@ class Scorer:
             hashing.combine(batch.principal, batch.interval.astype(np.uint64))[order]
         )
         order = order[np.argsort(place[order], kind="stable")]
-        kept = place < options.waiting_events_each
-        kept[order] &= occurrence_index(batch.interval[order]) < options.waiting_events
+        kept = place < MAX_PENDING_EVENTS_PER_PRINCIPAL
+        kept[order] &= occurrence_index(batch.interval[order]) < options.max_pending_events
         if not kept.all():
             self.dropped_events += len(batch) - int(kept.sum())
             self.pending = [batch.take(kept)]
@@ -289,7 +292,7 @@ class Scorer:
         share, alone = self._threshold_share(opinions, batch), ensemble.sole_opinion_mask(opinions)
         for detector in self._event_detectors():
             own, at = z[detector.name], detector.threshold * share
-            strong = namespace(own).flatnonzero(own >= self.settings.desk.vote_floor)
+            strong = namespace(own).flatnonzero(own >= self.settings.database.min_vote_score)
             rows, level = (
                 self._vote_identity(batch, strong),
                 np.array(LEVELS, dtype=object)[to_host(batch.level[strong])],
@@ -352,7 +355,7 @@ class Scorer:
         kept = self.owner_names.is_in_bank(owner)
         order = np.flatnonzero(~kept)
         order = order[np.lexsort((owner[order], -z[order]))]
-        kept[order] = occurrence_index(interval[order]) < self.settings.voting.strangers_per_day
+        kept[order] = occurrence_index(interval[order]) < self.settings.voting.max_unknown_principals_per_day
         self.over_limit_events += len(kept) - int(kept.sum())
         return kept
 
@@ -390,4 +393,4 @@ def alert_windows(frame: pd.DataFrame, settings: Settings) -> tuple[NDArray[np.i
     at = frames.epoch_seconds(frame["event_time"])
     delay = frame["delay"].to_numpy(np.int64) if "delay" in frame else np.zeros(len(frame), np.int64)
     late = delay >= settings.spectral.history_days * 86400
-    return (at + np.where(late, delay, 0)) // settings.alerts.window_seconds, late
+    return (at + np.where(late, delay, 0)) // settings.alerts.group_window_seconds, late

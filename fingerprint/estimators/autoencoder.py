@@ -39,6 +39,9 @@ from fingerprint.features.encoding import (
 )
 from fingerprint.features.vocabulary import Floats, Ints, Vocabulary
 
+INTERVAL_SURPRISE_SHARE = (
+    0.3  # of the principal's other surprises in the interval that is added to an event's
+)
 Array = Any
 
 FREE_FEATURES = np.flatnonzero(
@@ -262,7 +265,7 @@ def excess_nats(
     """
     strongest = group_surprise(surprise)
     own = strongest.sum(axis=1)
-    others = options.company * namespace(own).maximum(interval_surprise - own, 0)
+    others = INTERVAL_SURPRISE_SHARE * namespace(own).maximum(interval_surprise - own, 0)
     apart = SIMULTANEOUS_PLACES_NATS * (
         from_usual_place & (strongest[:, PLACE_GROUP] >= REMOTE_PLACE_THRESHOLD)
     )

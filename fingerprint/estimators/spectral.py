@@ -22,6 +22,8 @@ from array_api_compat import array_namespace, is_numpy_namespace
 
 from fingerprint.compute import order_statistics
 
+POWER_QUANTILE = 0.9  # of spectral power, above which frequencies are kept
+COUNT_FLOOR = 0.04  # added to the expected count under the Poisson root
 Array = Any  # (series, intervals), of any array library
 
 CPU_BLOCK_ROWS = (

@@ -67,7 +67,7 @@ class MultiQuorumPipeline(DetectionPipeline):
         quorums: Mapping[str, tuple[Sequence[str], int]],
     ) -> None:
         super().__init__(bank, ledger, settings, keep_all_events=True)
-        self.scored_events = ScoredEventTable(settings.voting.detectors, settings.alerts.window_seconds)
+        self.scored_events = ScoredEventTable(settings.voting.detectors, settings.alerts.group_window_seconds)
         self.quorums = {
             name: QuorumAlerts(*wanted, self.alert_groups.explainer) for name, wanted in quorums.items()
         }

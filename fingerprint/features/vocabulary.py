@@ -32,6 +32,7 @@ from fingerprint.compute.arrays import Placement, move_arrays, namespace, to_dev
 from fingerprint.compute.sorted_table import find_sorted
 from fingerprint.features.encoding import IS_BIN
 
+VOCABULARY_SIZE = 24  # values of a feature that a fingerprint keeps in slots of its own
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int32]
 

@@ -54,6 +54,7 @@ from fingerprint.registry.sealing import VerifiedFolder
 from fingerprint.registry.signatures import Purpose, Signer
 from fingerprint.sources.arrival import check_watermark
 
+SHARD_BYTES = 256 << 20  # of an array in one file, about
 BANK_FORMAT = 6
 MANIFEST_FILE = "manifest.json"
 MAX_BANK_MANIFEST_BYTES = 64 << 20  # bytes
@@ -75,9 +76,8 @@ DEFAULT_OPTIONS = settings.Bank()
 BANK_TABLES = ("fingerprints", "people", "words")
 SERIES_SETTINGS = (  # settings that say what is counted under which name
     ("spectral", "interval_seconds"),
-    ("spectral", "busiest_actions"),
     ("entities", "granularity"),
-    ("entities", "person_roles"),
+    ("entities", "person_role_patterns"),
 )
 TRAINING_SECTIONS = (
     "entities",
@@ -256,7 +256,7 @@ def write_bank(
     shutil.rmtree(staged, ignore_errors=True)
     try:
         private_files.make_private_folder(staged)
-        manifest = _write_files(bank, staged, options.shard_bytes)
+        manifest = _write_files(bank, staged, SHARD_BYTES)
         if signer:
             _write_signature(staged, staged, "learned", signer, manifest)
         private_files.restrict_files(staged)

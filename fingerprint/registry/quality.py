@@ -68,10 +68,10 @@ def calibrated_threshold(quality: Mapping[str, Any], options: settings.Autoencod
     Between the alerts of those days the threshold lies half way; where fewer are wanted than there were, it follows the
     exponential tail of the strongest (Hill's estimator, in nats).
     """
-    if options.alerts_per_day is None:
+    if options.target_alerts_per_day is None:
         return options.threshold
     nats = tail_calibration.z_to_nats(np.array(quality["alerts"], float))
-    rank = options.alerts_per_day * quality["days"]
+    rank = options.target_alerts_per_day * quality["days"]
     if not len(nats):
         return options.threshold
     least = min(TAIL_PEAKS, len(nats)) - 1

@@ -2,7 +2,7 @@
 
 Example:
     >>> stored = iter([gzip.compress(b'{"eventName": "GetUser"}')])
-    >>> [records.lines for records in read("a.json.gz", stored, Reading())]
+    >>> [records.lines for records in read("a.json.gz", stored, ReadLimits())]
     [[b'{"eventName": "GetUser"}']]
 
 Whether the bytes are compressed, and whether they hold lines or one document, is told from them, not from the name; but
@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 from itertools import chain, pairwise
 
 from fingerprint.core.alert import Reject
-from fingerprint.core.settings import Reading
 from fingerprint.sources.cloudtrail import envelopes
 from fingerprint.sources.cloudtrail.envelopes import RecordBatch
 from fingerprint.sources.inflate import GZIP_MAGIC, ExpansionBudget, GzipInflater
+from fingerprint.sources.limits import ReadLimits
 
 LINE_SUFFIXES = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
 READ_BYTES = 1 << 20  # bytes read, or expanded, at a time
@@ -32,33 +32,33 @@ class TruncatedInput(Exception):
     """Raised by the bytes themselves: no more will come, and why. What came before is kept, the reason is a reject."""
 
 
-def read_records(name: str, stored: Iterator[bytes], bounds: Reading) -> Iterator[RecordBatch]:
+def read_records(name: str, stored: Iterator[bytes], limits: ReadLimits) -> Iterator[RecordBatch]:
     """The records of one file or object. What breaks on the way is one reject that says how far it came.
 
     What `stored` raises comes out of here, but for CutShort.
     """
     trouble: list[Reject] = []
-    budget = ExpansionBudget(bounds.max_expanded_bytes)
+    budget = ExpansionBudget(limits.max_expanded_bytes)
     chunks = _chunks(name, stored, budget, trouble)
     head = next(chunks, b"")
     following = next(chunks, None)
     rest = chain([head] if following is None else [head, following], chunks)
     if not name.lower().endswith(LINE_SUFFIXES) and _is_document(head, whole=following is None):
-        yield from _document(name, rest, bounds, budget, trouble)
+        yield from _document(name, rest, limits, budget, trouble)
     else:
-        yield from _LineSplitter(name, bounds, budget, trouble).read(rest)
+        yield from _LineSplitter(name, limits, budget, trouble).read(rest)
     if trouble:
         yield RecordBatch([], [], trouble)
 
 
-def rebatch(parts: Iterator[RecordBatch], bounds: Reading) -> Iterator[RecordBatch]:
+def rebatch(parts: Iterator[RecordBatch], batch_records: int) -> Iterator[RecordBatch]:
     """The same records in batches that are full, however small or large the files were."""
     waiting: list[RecordBatch] = []
     count = held = 0
     for part in parts:
-        for piece in _split_batch(part, bounds.batch_records):
+        for piece in _split_batch(part, batch_records):
             size, weight = len(piece.lines) + len(piece.rejects), sum(map(len, piece.lines))
-            if waiting and (count + size > bounds.batch_records or held + weight > BATCH_BYTES):
+            if waiting and (count + size > batch_records or held + weight > BATCH_BYTES):
                 yield envelopes.merge_batches(waiting)
                 waiting, count, held = [], 0, 0
             if size or piece.skipped:
@@ -119,20 +119,20 @@ def _is_document(head: bytes, whole: bool) -> bool:
 
 
 def _document(
-    path: str, chunks: Iterator[bytes], bounds: Reading, budget: ExpansionBudget, trouble: list[Reject]
+    path: str, chunks: Iterator[bytes], limits: ReadLimits, budget: ExpansionBudget, trouble: list[Reject]
 ) -> Iterator[RecordBatch]:
     held, size = [], 0
     for chunk in chunks:
         held.append(chunk)
         size += len(chunk)
-        if size > bounds.max_document_bytes:
+        if size > limits.max_document_bytes:
             yield RecordBatch(
-                [], [], [Reject(path, "", f"a document larger than {bounds.max_document_bytes:,} bytes")]
+                [], [], [Reject(path, "", f"a document larger than {limits.max_document_bytes:,} bytes")]
             )
             return
     text = b"".join(held)
     held.clear()  # it is there twice, else
-    parts = envelopes.split_message_in_parts(text, path, "", bounds, budget)
+    parts = envelopes.split_message_in_parts(text, path, "", limits, budget)
     yield from _without_truncation_reject(parts) if trouble else parts
 
 
@@ -150,7 +150,7 @@ class _LineSplitter:
     """Chunks to lines. A line longer than its bound is dropped while it is read, never held."""
 
     path: str
-    bounds: Reading
+    limits: ReadLimits
     budget: ExpansionBudget
     errors: list[Reject]
     number: int = 1  # of the line that is being held
@@ -186,13 +186,13 @@ class _LineSplitter:
             return
         self.buffered.append(part)
         self.size += len(part)
-        if self.size <= self.bounds.max_record_bytes:
+        if self.size <= self.limits.max_record_bytes:
             return
-        if len(self.buffered) > 1 and self.size - len(part) <= self.bounds.max_record_bytes:
+        if len(self.buffered) > 1 and self.size - len(part) <= self.limits.max_record_bytes:
             self.buffered = [b"".join(self.buffered)]
-        most = self.bounds.max_document_bytes if envelopes.may_be_envelope(self.buffered[0]) else 0
+        most = self.limits.max_document_bytes if envelopes.may_be_envelope(self.buffered[0]) else 0
         if self.size > most:
-            limit = most or self.bounds.max_record_bytes
+            limit = most or self.limits.max_record_bytes
             self.dropping, self.buffered = True, []
             yield RecordBatch(
                 [], [], [Reject(self.path, str(self.number), f"a line larger than {limit:,} bytes")]
@@ -209,9 +209,9 @@ class _LineSplitter:
         """The end of the file is missing: of the line that it tore, keep what is complete."""
         yield from _without_truncation_reject(
             envelopes.split_message_in_parts(
-                b"".join(self.buffered), self.path, str(self.number), self.bounds, self.budget
+                b"".join(self.buffered), self.path, str(self.number), self.limits, self.budget
             )
         )
 
     def _parts(self, lines: list[bytes]) -> Iterator[RecordBatch]:
-        return envelopes.split_lines_in_parts(lines, self.path, self.number, self.bounds, self.budget)
+        return envelopes.split_lines_in_parts(lines, self.path, self.number, self.limits, self.budget)

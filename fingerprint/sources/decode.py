@@ -21,11 +21,12 @@ from fingerprint.compute import arrays, frames
 from fingerprint.compute.backend import HOST_BACKEND, Backend
 from fingerprint.core.alert import Reject
 from fingerprint.core.ports import Message
-from fingerprint.core.settings import Reading, Settings
+from fingerprint.core.settings import Settings
 from fingerprint.sources.cloudtrail import envelopes
 from fingerprint.sources.cloudtrail.envelopes import Origin, RecordBatch
 from fingerprint.sources.cloudtrail.identity import add_entity_columns
 from fingerprint.sources.flatten import FlattenedRecords, flatten
+from fingerprint.sources.limits import ReadLimits
 
 _USUAL = b'{"eventVersion":'  # how AWS begins every record: these are read together
 _ROW_BYTES = 256  # what a record counts at least where pieces are cut: AWS's have four times as many
@@ -73,22 +74,22 @@ def decode_messages(
 ) -> Iterator[DecodedMessages]:
     """Pieces that together hold all the messages, in their order; never raises, whatever the bytes. A message that does not fit
     into memory is a reject."""
-    bounds, most = settings.reading, backend.batch_bytes
-    for cut in _slices(_split_messages(messages, bounds, 0, len(messages)), most):
+    limits, most = ReadLimits(), backend.batch_bytes
+    for cut in _slices(_split_messages(messages, limits, 0, len(messages)), most):
         try:
             flat = flatten(cut.records, backend.dataframe_library)
         except MemoryError:
             cuts = (
                 _reject_slices(cut)
                 if cut.end - cut.begin == 1
-                else _single_message_slices(messages, cut, bounds, most)
+                else _single_message_slices(messages, cut, limits, most)
             )
         else:
             again = _messages_to_reread(messages, flat.rejects)
             if not again:
                 yield _decode_slice(cut, flat, settings)
                 continue
-            cuts = _slices(_split_messages(messages, bounds, cut.begin, cut.end, again), most)
+            cuts = _slices(_split_messages(messages, limits, cut.begin, cut.end, again), most)
         for each in cuts:
             yield _decode_slice(each, _flattened(each, backend.dataframe_library), settings)
 
@@ -128,11 +129,11 @@ def _reject_slices(cut: _RecordSlice) -> list[_RecordSlice]:
 
 
 def _single_message_slices(
-    messages: Sequence[Message], cut: _RecordSlice, bounds: Reading, most: int
+    messages: Sequence[Message], cut: _RecordSlice, limits: ReadLimits, most: int
 ) -> Iterator[_RecordSlice]:
     """The messages of a piece, each in pieces of its own."""
     for place in range(cut.begin, cut.end):
-        yield from _slices(_split_messages(messages, bounds, place, place + 1), most)
+        yield from _slices(_split_messages(messages, limits, place, place + 1), most)
 
 
 def row_indices(events: pd.DataFrame) -> NDArray[np.int64]:
@@ -198,7 +199,7 @@ def _weight(part: RecordBatch) -> int:
 
 
 def _split_messages(
-    messages: Sequence[Message], bounds: Reading, begin: int, end: int, careful: Collection[int] = ()
+    messages: Sequence[Message], limits: ReadLimits, begin: int, end: int, careful: Collection[int] = ()
 ) -> Iterator[tuple[int, int, Iterator[RecordBatch]]]:
     """Messages from which, to which (exclusive), and their records in parts. Positions begin with the number of the message.
 
@@ -209,11 +210,11 @@ def _split_messages(
     borders = [0, *(np.flatnonzero(usual[1:] != usual[:-1]) + 1).tolist(), len(values)]
     for first, last in pairwise(borders):
         if first < last and usual[first]:
-            records = envelopes.split_lines(values[first:last], "", begin + first, bounds)
+            records = envelopes.split_lines(values[first:last], "", begin + first, limits)
             yield begin + first, begin + last, iter([records])
         else:
             for place in range(first, last):
-                parts = envelopes.split_message_in_parts(values[place], "", str(begin + place), bounds)
+                parts = envelopes.split_message_in_parts(values[place], "", str(begin + place), limits)
                 yield begin + place, begin + place + 1, parts
 
 

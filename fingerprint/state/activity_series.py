@@ -31,6 +31,7 @@ from fingerprint.compute.sorted_table import SortedTable, expand_ranges
 from fingerprint.core import settings
 from fingerprint.estimators import spectral
 
+ACTION_CHANNELS = 6  # single actions with a channel of their own
 Ints = NDArray[np.int32]
 Floats = NDArray[np.float32]
 
@@ -91,7 +92,7 @@ class ActivitySeries:
     @property
     def late_intervals(self) -> int:
         """Intervals before a moment that late records may still change, the running one not counted."""
-        return -(-self.options.lateness_seconds // self.options.interval_seconds)
+        return -(-self.options.allowed_lateness_seconds // self.options.interval_seconds)
 
     def add_counts(
         self, owner: Hashes, channel: Hashes, interval: Ints, since: Ints, weight: Floats
@@ -136,7 +137,7 @@ class ActivitySeries:
         for day in _unique_values(interval // self.intervals_per_day):
             here = xp.flatnonzero((interval // self.intervals_per_day == day) & (row >= 0))
             expected, spread = self.expected_counts(row[here], interval[here])
-            out[here] = spectral.robust_z(counts[here], expected, spread, self.options.floor)
+            out[here] = spectral.robust_z(counts[here], expected, spread, spectral.COUNT_FLOOR)
         return out
 
     def expected_counts(self, row: Ints, interval: Ints) -> tuple[Floats, Floats]:
@@ -182,11 +183,11 @@ class ActivitySeries:
         ahead, spread = self._forecast_ahead(rows, today, end)
         width = int(self._window_lengths(today - self.late_intervals - self.since[rows])[0])
         past = self.dense_counts(rows, today - self.late_intervals - width, today - self.late_intervals)
-        kept = to_host(spectral.keep_strongest_frequencies(past, self.options.quantile))[0]
+        kept = to_host(spectral.keep_strongest_frequencies(past, spectral.POWER_QUANTILE))[0]
         expected = np.concatenate([kept, np.repeat(ahead[:1], self.late_intervals), ahead])[-len(counts) :]
         expected = np.concatenate([np.zeros(len(counts) - len(expected), np.float32), expected])
         flagged = (
-            spectral.robust_z(counts, expected, spread[:1], self.options.floor) >= self.options.threshold
+            spectral.robust_z(counts, expected, spread[:1], spectral.COUNT_FLOOR) >= self.options.threshold
         )
         return start, counts, expected, np.flatnonzero(flagged)
 
@@ -243,7 +244,7 @@ class ActivitySeries:
         active = xp.flatnonzero(dense.any(axis=1))  # nothing expects nothing
         if len(active):
             expected[active], spread[active] = spectral.forecast(
-                dense[active], self.intervals_per_day, self.options.quantile, self.late_intervals
+                dense[active], self.intervals_per_day, spectral.POWER_QUANTILE, self.late_intervals
             )
         return expected, spread
 
@@ -281,7 +282,7 @@ class ActivitySeries:
             here = here[day.row_index[row[here]] >= 0]
             place = day.row_index[row[here]]
             expected = day.expected[place, interval[here] % self.intervals_per_day]
-            scale = xp.maximum(day.spread[place], xp.sqrt(expected + self.options.floor))
+            scale = xp.maximum(day.spread[place], xp.sqrt(expected + spectral.COUNT_FLOOR))
             cap = expected + self.options.threshold * scale
             out[here] = xp.where(xp.isnan(cap), out[here], xp.minimum(out[here], cap))
         return out

@@ -43,6 +43,7 @@ from fingerprint.state.interval_surprise import IntervalSurprise
 
 ACTION_COLUMN, ADDRESS_COLUMN = FEATURE_NAMES.index("action"), FEATURE_NAMES.index("address")
 ACTIVITY_DAYS = 2  # days of activity by the interval that are kept
+DEDUPLICATION_DAYS = 14  # days of event time for which the id of a record is kept, to drop duplicates
 TABLE_NAMES = (
     "principals",
     "activity",
@@ -268,7 +269,7 @@ class ScorerState:
     def first_open_interval(self, watermark: int | None = None) -> int:
         """Intervals below this one can no longer change, but for late records; now, or at some other watermark."""
         at = self.watermark if watermark is None else watermark
-        return (at - self.options.spectral.lateness_seconds) // self.options.spectral.interval_seconds
+        return (at - self.options.spectral.allowed_lateness_seconds) // self.options.spectral.interval_seconds
 
     def observe_time(self, times: NDArray[np.integer[Any]], principals: Hashes) -> None:
         """Note when events of some principals happened (seconds from the epoch), by which intervals close: (N,) each.
@@ -295,7 +296,7 @@ class ScorerState:
         self._expire_principals(now)
         _drop(
             self.repeats,
-            self.repeats.compact()[1]["day"] < now // per_day - self.options.reading.repeat_horizon_days,
+            self.repeats.compact()[1]["day"] < now // per_day - DEDUPLICATION_DAYS,
         )
 
     # --- memory -------------------------------------------------------------------------------------------------------

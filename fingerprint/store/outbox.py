@@ -22,7 +22,7 @@ import sqlalchemy as sql
 
 from fingerprint.core.alert import Alert, Disposition
 from fingerprint.core.sanitize import storable
-from fingerprint.core.settings import Deliver
+from fingerprint.core.settings import ReceiverSettings
 from fingerprint.delivery.outbox import DeliveryCounts
 from fingerprint.delivery.policy import (
     AlertStatus,
@@ -73,7 +73,7 @@ class SqlOutbox:
 
         self._write(put)
 
-    def schedule(self, receiver: str, options: Deliver, now: datetime) -> int:
+    def schedule(self, receiver: str, options: ReceiverSettings, now: datetime) -> int:
         return self._write(partial(_schedule_deliveries, receiver=receiver, wants=options, now=now))
 
     def claim(
@@ -165,7 +165,9 @@ def _is_waiting(delivery: Delivery) -> sql.ColumnElement[bool]:
 # --- from changes to deliveries -------------------------------------------------------------------------------------
 
 
-def _schedule_deliveries(connection: sql.Connection, receiver: str, wants: Deliver, now: datetime) -> int:
+def _schedule_deliveries(
+    connection: sql.Connection, receiver: str, wants: ReceiverSettings, now: datetime
+) -> int:
     """Whoever plans for a receiver locks its row: the next one sees how far this one came."""
     mine = (
         sql.select(receiver_positions.c.position)
@@ -187,7 +189,7 @@ def _schedule_deliveries(connection: sql.Connection, receiver: str, wants: Deliv
 
 
 def _no_longer_suppressed(
-    connection: sql.Connection, receiver: str, wants: Deliver, now: datetime
+    connection: sql.Connection, receiver: str, wants: ReceiverSettings, now: datetime
 ) -> list[str]:
     """Alerts that were held back and are hidden no more: a suppression expires by itself, and nothing changes with it. Asked of
     those that one ever hid, so that not all that was told is read."""
@@ -200,12 +202,12 @@ def _no_longer_suppressed(
     query = sql.select(last_delivered.c.alert_id).join_from(
         last_delivered, alerts, alerts.c.alert_id == last_delivered.c.alert_id
     )
-    query = query.where(held, alerts.c.urgency_shown >= wants.least_urgency, ~is_hidden(now))
+    query = query.where(held, alerts.c.urgency_shown >= wants.min_urgency, ~is_hidden(now))
     return list(connection.scalars(query.limit(BATCH)))
 
 
 def _schedule_alerts(
-    connection: sql.Connection, receiver: str, wants: Deliver, now: datetime, names: Sequence[str]
+    connection: sql.Connection, receiver: str, wants: ReceiverSettings, now: datetime, names: Sequence[str]
 ) -> None:
     before = _read_last_delivered(connection, receiver, names)
     new: list[Row] = []
@@ -214,7 +216,7 @@ def _schedule_alerts(
         last = before.get(stand.alert_id)
         happened = changes_to_deliver(wants, stand, last)
         new += [_delivery_row(receiver, stand, each, now) for each in happened]
-        if last or stand.urgency >= wants.least_urgency:
+        if last or stand.urgency >= wants.min_urgency:
             row = (
                 knowledge_after(stand, last) if last or not stand.suppressed else ReceiverKnowledge(WITHHELD)
             )

@@ -2,9 +2,9 @@
 seen in settings, process lists and descriptions of containers.
 
 Example:
-    >>> place, file = without_file(sql.make_url("postgresql://fingerprint@host/desk?password_file=/run/secrets/desk"))
+    >>> place, file = without_file(sql.make_url("postgresql://fingerprint@host/desk?password_file=/run/secrets/database"))
     >>> str(place), file
-    ('postgresql://fingerprint@host/desk', '/run/secrets/desk')
+    ('postgresql://fingerprint@host/desk', '/run/secrets/database')
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def check_password_source(url: sql.URL) -> None:
     if url.password is not None or holds_credentials(url.render_as_string(hide_password=False)):
         raise FingerprintError(
             f"the URL of the desk holds a password, which others would see: write it into a file and name that, "
-            f"postgresql://user@host/database?{PASSWORD_FILE_PARAMETER}=/run/secrets/desk-password, or leave it to PGPASSWORD or ~/.pgpass"
+            f"postgresql://user@host/database?{PASSWORD_FILE_PARAMETER}=/run/secrets/database-password, or leave it to PGPASSWORD or ~/.pgpass"
         )
     if (file := url.query.get(PASSWORD_FILE_PARAMETER)) is None:
         return

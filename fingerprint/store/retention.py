@@ -56,19 +56,19 @@ class RetentionStep(NamedTuple):
 
 def retention_steps(retention: Retention, now: datetime) -> Iterator[RetentionStep]:
     """What there is to do; nothing for what is kept for ever."""
-    if retention.raw_days:
-        before = now - timedelta(days=retention.raw_days)
+    if retention.record_days:
+        before = now - timedelta(days=retention.record_days)
         yield RetentionStep(
             "records", before, ALERT_BATCH, _find_old_records(before), _remove_records(before, now)
         )
-    if retention.votes_days:
-        before = now - timedelta(days=retention.votes_days)
+    if retention.vote_days:
+        before = now - timedelta(days=retention.vote_days)
         yield RetentionStep("votes", before, VOTE_BATCH, _find_old_votes(before), _remove_votes)
         yield RetentionStep(
             "hops", before, VOTE_BATCH, _find_old_credential_issues(before), _remove_credential_issues
         )
-    if retention.alerts_days:
-        before = now - timedelta(days=retention.alerts_days)
+    if retention.closed_alert_days:
+        before = now - timedelta(days=retention.closed_alert_days)
         yield RetentionStep(
             "alerts", before, ALERT_BATCH, _find_closed_alerts(before), _remove_closed_alerts(before)
         )

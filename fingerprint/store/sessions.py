@@ -77,7 +77,7 @@ def begin_session(
         "person_id": row["person_id"],
         "created_at": now,
         "seen_at": now,
-        "expires_at": now + timedelta(hours=web.session_hours),
+        "expires_at": now + timedelta(hours=web.session_max_hours),
         "address": storable(where.address)[:MAX_USER_AGENT_LENGTH],
         "agent": storable(where.agent)[:MAX_USER_AGENT_LENGTH],
         "proof": proof,

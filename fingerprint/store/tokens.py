@@ -24,6 +24,7 @@ from fingerprint.store import secret_hashes as secrets_
 from fingerprint.store.account_tables import persons, tokens
 from fingerprint.store.audit import add_audit_entry
 
+TOKEN_LOGIN_DAYS = 30.0  # since the single sign-on owner's last login, during which an API token works
 TOKEN_PREFIX = "fpt_"
 MAX_TOKENS = 50  # that are alive, of one person
 MAX_LABEL_LENGTH = 100  # characters
@@ -117,7 +118,7 @@ def mark_token_revoked(
 
 def _identity_is_stale(owner: accounts.Row, now: datetime, web: Web) -> bool:
     """Whether it is so long since the provider vouched for somebody that their account there may be closed."""
-    return owner["last_login"] is None or now - owner["last_login"] >= timedelta(days=web.oidc.token_days)
+    return owner["last_login"] is None or now - owner["last_login"] >= timedelta(days=TOKEN_LOGIN_DAYS)
 
 
 def _count_active_tokens(connection: sql.Connection, person_id: str, now: datetime) -> int:

@@ -105,7 +105,7 @@ class BankWatcher:
         self.refusal = ""  # why what is served is not taken
         self.version_awaited = ""  # the version that the server does not have yet
         self.followed_pointer = _read_pointer(folder)  # of the decision that was followed, or refused
-        self.next_poll = time.monotonic() + settings.bank.look_seconds
+        self.next_poll = time.monotonic() + settings.bank.poll_interval_seconds
         self.served = self._load(self._open(versions.require_served_version(folder)))
 
     # --- what is served -----------------------------------------------------------------------------------------------
@@ -120,7 +120,7 @@ class BankWatcher:
                 self._finish_loading(self.loader)
                 self.loader = None
         elif time.monotonic() >= self.next_poll:
-            self.next_poll = time.monotonic() + self.settings.bank.look_seconds
+            self.next_poll = time.monotonic() + self.settings.bank.poll_interval_seconds
             self._poll_pointer()
             self._check_integrity()
 

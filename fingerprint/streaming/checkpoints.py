@@ -192,14 +192,14 @@ class CheckpointManager:
 
     def _from_checkpoint(self, snapshot: Checkpoint, partition: Partition) -> PartitionProcessor:
         sources = WatermarkTracker.from_metadata(
-            dict(snapshot.metadata), 1, self.settings.stream.idle_seconds
+            dict(snapshot.metadata), 1, self.settings.stream.source_idle_seconds
         )
         bank, losses = self.banks.for_version(str(snapshot.metadata["bank"]))
         state = snapshot.metadata, snapshot.blobs, losses, self.banks.find, self.banks.backend
         keeper = PartitionProcessor.from_checkpoint(bank, self.settings, sources, *state)
-        remedy = "Name another folder in state.snapshots to begin anew"
+        remedy = "Name another folder in checkpoints.url to begin anew"
         most = (
-            FILE_CLOCK_TOLERANCE_SECONDS + self.settings.stream.future_seconds
+            FILE_CLOCK_TOLERANCE_SECONDS + self.settings.reading.max_future_seconds
         )  # so far ahead may have been believed
         what, watermark = f"the snapshot of {snapshot.partition.label}", keeper.pipeline.state.watermark
         check_watermark(what, watermark, remedy, seconds=most)
@@ -216,7 +216,7 @@ class CheckpointManager:
         )
 
     def _new_watermarks(self) -> WatermarkTracker:
-        return WatermarkTracker(1, self.settings.stream.idle_seconds)
+        return WatermarkTracker(1, self.settings.stream.source_idle_seconds)
 
     def _bucket_mask(self, number: int) -> NDArray[np.bool_]:
         """Which homes (65536,) have their principals in a partition."""
@@ -251,8 +251,8 @@ class CheckpointManager:
         for name, value in snapshot.metadata["counting"].items():
             if counted[name] != value:
                 raise FingerprintError(
-                    f"setting {name} is {counted[name]!r}, and the snapshots in {self.settings.state.snapshots} were "
-                    f"counted with {value!r}: set it back, or name another folder in state.snapshots to begin anew"
+                    f"setting {name} is {counted[name]!r}, and the snapshots in {self.settings.checkpoints.url} were "
+                    f"counted with {value!r}: set it back, or name another folder in checkpoints.url to begin anew"
                 )
 
     def _start_position(self, snapshot: Checkpoint, begin: int) -> int:
@@ -264,8 +264,8 @@ class CheckpointManager:
             f"the messages {snapshot.offset:,} to {begin - 1:,} of {place} are lost: Kafka no longer holds them, and the newest "
             f"snapshot ends before them"
         )
-        if self.settings.kafka.lost == "stop":
-            raise FingerprintError(f'{lost}; kafka.lost = "skip" goes on without them')
+        if self.settings.kafka.auto_offset_reset == "none":
+            raise FingerprintError(f'{lost}; kafka.auto_offset_reset = "earliest" goes on without them')
         log.warning(lost)
         return begin
 
@@ -274,7 +274,7 @@ class CheckpointManager:
         return {
             "spectral.interval_seconds": self.settings.spectral.interval_seconds,
             "entities.granularity": self.settings.entities.granularity,
-            "spectral.lateness_seconds": self.settings.spectral.lateness_seconds,
+            "spectral.allowed_lateness_seconds": self.settings.spectral.allowed_lateness_seconds,
         }
 
     def _checkpoint_metadata(self, processor: PartitionProcessor) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from fingerprint.compute.arrays import Array
 from fingerprint.compute.frames import Frame
 from fingerprint.core.sanitize import printable, storable
 
+MAX_FEEDS = 10_000  # feeds that are counted, the busiest
 ACCOUNT, REGION, SOURCE = "account", "region", "source"
 KEY_COLUMNS = ["kind", "feed", "interval"]
 MAX_BUFFERED_ROWS = 100_000  # rows of batches that are kept before they are summed

@@ -28,6 +28,7 @@ from fingerprint.core.alert import FeedGap
 from fingerprint.core.settings import Settings
 from fingerprint.estimators import spectral
 
+WARM_UP_DAYS = 7  # that a feed is known before a gap is reported; less than a week takes weekends for gaps
 Floats = NDArray[np.float32]
 Longs = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -144,10 +145,10 @@ def _activity_until(activity: FeedActivity, complete_until: int, settings: Setti
 def _expectation(window: Floats, elapsed: Longs, settings: Settings) -> tuple[Floats, Floats, Floats]:
     """Of the last W intervals up to a feed's last event, (R, W), and how many went by since, (R,): events expected in
     those, how many must be missed, and how many are usual in an interval, (R,) each."""
-    per_day, threshold = _per_day(settings), settings.feeds.threshold
+    per_day, threshold = _per_day(settings), settings.feed_gaps.threshold
     week = min(7 * per_day, window.shape[1])
     clipped = _clipped(window, per_day, threshold)
-    kept, _ = spectral.forecast(clipped, clipped.shape[1], settings.spectral.quantile)
+    kept, _ = spectral.forecast(clipped, clipped.shape[1], spectral.POWER_QUANTILE)
     kept = np.where(_near_activity(window, week, per_day // 2), kept, 0).astype(np.float32)
     kept *= _level(clipped[:, -per_day:], kept[:, -per_day:])
     whole, rest = np.divmod(elapsed, kept.shape[1])
@@ -195,7 +196,7 @@ def _window_lengths(known: Longs, settings: Settings) -> Longs:
     per_day = _per_day(settings)
     days = np.minimum(known // per_day, settings.spectral.history_days)
     days = np.where(days >= 7, days // 7 * 7, days)
-    return np.where(days >= settings.feeds.warm_up_days, days * per_day, 0).astype(np.int64)
+    return np.where(days >= WARM_UP_DAYS, days * per_day, 0).astype(np.int64)
 
 
 def _per_day(settings: Settings) -> int:
@@ -221,7 +222,7 @@ def _build_gap(
         seen_at=_interval_start(complete_until, seconds),
         expected=round(missed, 1),
         hourly=round(hourly, 2),
-        urgency=_gap_urgency(missed * settings.feeds.threshold**2 / needed),
+        urgency=_gap_urgency(missed * settings.feed_gaps.threshold**2 / needed),
         title=f"{_NAMES[kind].format(*feed.partition('/'))} is silent since {since:%Y-%m-%d %H:%M} UTC: about "
         f"{missed:,.0f} events were expected meanwhile, usually {_format_rate(hourly)} an hour",
     )

@@ -13,7 +13,7 @@ import pandas as pd
 from fingerprint.core.alert import FeedGap
 from fingerprint.core.ports import AlertStore
 from fingerprint.core.settings import Settings
-from fingerprint.streaming import feed_gaps
+from fingerprint.streaming import feed_activity, feed_gaps
 from fingerprint.streaming.partition_processor import PartitionProcessor
 
 MAX_INTERVALS_PER_CHECK = 24  # intervals looked at in one go, so that a long past holds up nobody
@@ -62,7 +62,7 @@ class FeedMonitor:
         counts = self._load_counts(looked, max(looked - (horizon + 1) * self.seconds, 0))
         begin = self._first_interval(looked // self.seconds, upto // self.seconds, counts)
         end = min(upto // self.seconds, begin + MAX_INTERVALS_PER_CHECK)
-        past = feed_gaps.activity_matrix(counts, begin - horizon, end, self.settings.feeds.most)
+        past = feed_gaps.activity_matrix(counts, begin - horizon, end, feed_activity.MAX_FEEDS)
         known = {notice.notice_id: notice for notice in self.store.feed_gaps(ended=False)}
         changed = feed_gaps.find_gaps(past, begin, end, known, self.settings)
         self.checked_until = end * self.seconds

@@ -21,24 +21,37 @@ class IngestMetrics:
         def counter(name: str, help: str) -> Counter:
             return Counter(f"{PREFIX}_{name}", help, registry=registry)
 
-        self.messages = counter("messages", "Messages read, written and committed.")
+        self.messages = counter("messages", "Messages that were read, forwarded and committed.")
         self.records = counter("records", "Records sent to the events topic.")
-        self.dead = counter("dead_letters", "Messages of which something could not be read.")
-        self.skipped = counter("skipped", "What is no event by design: digests, insights, notices.")
-        self.empty = counter("empty_messages", "Messages with nothing in them.")
-        self.future = counter("future_records", "Records dated past their message's arrival, not sent on.")
-        self.pauses = counter("pauses", "Times the consumer was silenced because the producer was full.")
-        self.commits_refused = counter("commits_refused", "Commits refused: the partition had another owner.")
+        self.dead = counter("dead_letters", "Messages with a part that could not be parsed.")
+        self.skipped = counter(
+            "skipped_messages", "Messages that are no events by design: digests, insights and notifications."
+        )
+        self.empty = counter("empty_messages", "Messages without content.")
+        self.future = counter(
+            "future_records", "Records dated after their message's arrival, which are not forwarded."
+        )
+        self.pauses = counter(
+            "backpressure_pauses", "Times that reading was paused because the producer's buffer was full."
+        )
+        self.commits_refused = counter(
+            "commits_fenced", "Commits refused because the partition had another owner."
+        )
         self.batch_seconds = Histogram(
-            f"{PREFIX}_batch_seconds", "Reading, writing and committing one batch.", registry=registry
+            f"{PREFIX}_batch_duration_seconds",
+            "Time to read, forward and commit one batch, in seconds.",
+            registry=registry,
         )
         self.lag = Gauge(
-            f"{PREFIX}_lag_messages", "Messages not read yet.", _PARTITION_LABELS, registry=registry
+            f"{PREFIX}_lag_messages",
+            "Messages of a partition that are not read yet.",
+            _PARTITION_LABELS,
+            registry=registry,
         )
         self.lag_monitor = LagMonitorMetrics(PREFIX, registry)
         self.watermarks = Gauge(
             f"{PREFIX}_watermark_timestamp_seconds",
-            "Latest event time seen.",
+            "Latest event time seen in a partition, in seconds since 1970.",
             _PARTITION_LABELS,
             registry=registry,
         )

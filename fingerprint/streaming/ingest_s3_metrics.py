@@ -18,13 +18,15 @@ class S3IngestMetrics(IngestMetrics):
         def counter(name: str, help: str) -> Counter:
             return Counter(f"{PREFIX}_{name}", help, registry=registry)
 
-        self.objects = counter("objects", "Objects read to their end.")
-        self.tests = counter("test_notices", "Notices that only try the road, deleted.")
+        self.objects = counter("s3_objects", "S3 objects that were read completely.")
+        self.tests = counter("test_notifications", "Test notifications of S3, which are deleted.")
         self.kept = counter(
-            "kept_notices", "Notices left in the queue: their object could not be had for now."
+            "retried_notifications",
+            "Notifications left in the queue because their object could not be fetched.",
         )
         self.lost = counter(
-            "lost_notices", "Notices that another worker may have read too: not held until the end."
+            "expired_notifications",
+            "Notifications whose visibility timeout expired while they were processed, so that another worker may have read them too.",
         )
 
     def count_notification(self, notice: S3Notification) -> None:

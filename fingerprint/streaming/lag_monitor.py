@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry, Gauge
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Consumer, Message, Offsets, Partition
 from fingerprint.core.settings import Kafka
+from fingerprint.streaming import stall_detector
 from fingerprint.streaming.stall_detector import StallDetector
 
 POLL_INTERVAL_SECONDS = 5.0  # between two looks
@@ -25,11 +26,13 @@ class LagMonitorMetrics:
 
     def __init__(self, prefix: str, registry: CollectorRegistry) -> None:
         self.stalled_partitions = Gauge(
-            f"{prefix}_stuck_partitions", "Partitions that lag and stand still.", registry=registry
+            f"{prefix}_stalled_partitions",
+            "Partitions that lag and make no progress although the broker answers.",
+            registry=registry,
         )
         self.unanswered_seconds = Gauge(
-            f"{prefix}_unanswered_seconds",
-            "How long the broker has owed an answer; 0 while it answers.",
+            f"{prefix}_broker_unresponsive_seconds",
+            "Time since the oldest unanswered request to the broker, in seconds; 0 if none is open.",
             registry=registry,
         )
 
@@ -53,9 +56,9 @@ class LagMonitor:
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self.consumer, self.settings, self.metrics, self.now = consumer, settings, metrics, now
-        self.lag_timeout = min(LAG_TIMEOUT_SECONDS, settings.answer_seconds)
-        self.poll_interval = min(POLL_INTERVAL_SECONDS, settings.answer_seconds / 2)
-        self.stall_detector = StallDetector(settings.watchdog_seconds)
+        self.lag_timeout = min(LAG_TIMEOUT_SECONDS, settings.request_timeout_seconds)
+        self.poll_interval = min(POLL_INTERVAL_SECONDS, settings.request_timeout_seconds / 2)
+        self.stall_detector = StallDetector(stall_detector.STALL_SECONDS)
         self.positions: dict[Partition, int] = {}
         self.stalled: list[Partition] = []
         self.oldest_pending_request: float | None = (
@@ -101,13 +104,10 @@ class LagMonitor:
 
     def problem(self) -> str | None:
         """Why a program that reads is not ready, in one sentence; None while all is well."""
-        if self.seconds_unanswered() > self.settings.answer_seconds:
+        if self.seconds_unanswered() > self.settings.request_timeout_seconds:
             return f"no broker has answered for {self.seconds_unanswered():.0f} s"
         if self.stalled:
-            seconds = self.settings.watchdog_seconds
-            return (
-                f"{_format_partitions(self.stalled)} lag and have stood still for {seconds:.0f} s or longer"
-            )
+            return f"{_format_partitions(self.stalled)} lag and have stood still for {self.stall_detector.stall_seconds:.0f} s or longer"
         return None
 
     def _fetch_lag(self) -> dict[Partition, int] | None:
@@ -118,7 +118,7 @@ class LagMonitor:
             return None
 
     def _log_broker_availability(self) -> None:
-        away = self.seconds_unanswered() > self.settings.answer_seconds
+        away = self.seconds_unanswered() > self.settings.request_timeout_seconds
         self.metrics.unanswered_seconds.set(self.seconds_unanswered())
         if away and not self.logged_unavailable:
             log.warning("no broker answers", extra={"fields": {"seconds": round(self.seconds_unanswered())}})

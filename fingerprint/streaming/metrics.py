@@ -21,7 +21,7 @@ from fingerprint.streaming.partition_processor import PartitionProcessor
 
 _PREFIX = "fingerprint_stream"
 _PARTITION_LABELS = ("topic", "partition")
-DEPENDENCIES = ("desk", "snapshots")  # that may fail while the program goes on
+DEPENDENCIES = ("database", "checkpoints")  # that may fail while the program goes on
 REPORTED_COUNTERS = (
     *("messages", "events", "repeats", "degraded", "dead", "late", "future", "strays", "dropped", "hurried"),
     "refused",
@@ -41,94 +41,138 @@ class StreamMetrics:
             return Gauge(f"{_PREFIX}_{name}", help, _PARTITION_LABELS, registry=registry)
 
         self.active_bank_versions: list[str] = []  # versions of banks
-        self.messages = counter("messages", "Messages read.")
-        self.events = counter("events", "Events measured.")
-        self.repeats = counter("repeats", "Events that came before, dropped.")
-        self.degraded = counter("degraded_events", "Events measured in process, because the server was away.")
-        self.dead = counter("dead_letters", "Messages of which something could not be read or believed.")
-        self.learned = counter("learned_events", "Events that the bank has learned already, passed over.")
-        self.unspilled = counter("unspilled", "Times that state could not be put away: the store was.")
-        self.fetched = counter("fetched_homes", "Homes whose state was put away and came back.")
-        self.silences = counter("silences", "Intervals in which far fewer events came than expected.")
-        self.late = counter("late_events", "Events whose interval had closed before they came.")
-        self.future = counter("future_events", "Events dated past their arrival, left out.")
-        self.strays = counter("stray_events", "Events whose principal belongs to another partition.")
-        self.dropped = counter("dropped_events", "Events that could not wait for a verdict: too many did.")
-        self.refused = counter("refused_events", "Events of more strangers than a day may have: no vote.")
-        self.hurried = counter("hurried_events", "Events measured before all sources had come so far.")
+        self.messages = counter("messages", "Messages that were read.")
+        self.events = counter("events", "Events that were scored.")
+        self.repeats = counter("duplicate_events", "Events dropped because their id was already processed.")
+        self.degraded = counter("fallback_events", "Events scored in process because Triton was unavailable.")
+        self.dead = counter(
+            "dead_letters", "Messages with a part that could not be parsed or is dated in the future."
+        )
+        self.learned = counter(
+            "skipped_trained_events", "Events skipped because they precede the bank's training cut-off."
+        )
+        self.unspilled = counter(
+            "failed_evictions", "Evictions of state that failed because the checkpoint store was unavailable."
+        )
+        self.fetched = counter(
+            "restored_hash_buckets", "Hash buckets of evicted state that were loaded again."
+        )
+        self.silences = counter(
+            "activity_drops", "Intervals with far fewer events of an entity than expected."
+        )
+        self.late = counter("late_events", "Events that arrived after their interval had closed.")
+        self.future = counter("future_events", "Events dated after their arrival, which are not scored.")
+        self.strays = counter(
+            "misrouted_events", "Events read from a partition that is not their principal's."
+        )
+        self.dropped = counter(
+            "dropped_pending_events",
+            "Events with a vote that were dropped because too many events were pending.",
+        )
+        self.refused = counter(
+            "unknown_principal_events_dropped",
+            "Events without a vote because too many unknown principals had votes on that day.",
+        )
+        self.hurried = counter(
+            "forced_events",
+            "Events scored before all sources had reached their time, because too many early events were held.",
+        )
         self.verdicts = counter("verdicts", "Events that the quorum flagged.")
-        self.alerts = counter("alerts_told", "Alerts told, again when they have grown.")
+        self.alerts = counter(
+            "alerts_published", "Alerts that were published; an updated alert counts again."
+        )
         self.votes = counter("votes", "Votes by detector.", ("detector",))
         self.pauses = counter(
-            "pauses", "Times the consumer was silenced because desk or producer had no room."
+            "backpressure_pauses",
+            "Times that reading was paused because the database was unavailable or the producer's buffer was full.",
         )
-        self.commits_refused = counter("commits_refused", "Commits refused: the partition had another owner.")
-        self.snapshots = counter("snapshots", "Snapshots saved.")
-        self.snapshot_failures = counter("snapshot_failures", "Snapshots that could not be saved.")
+        self.commits_refused = counter(
+            "commits_fenced", "Commits refused because the partition had another owner."
+        )
+        self.snapshots = counter("checkpoints", "Checkpoints that were saved.")
+        self.snapshot_failures = counter("checkpoint_failures", "Checkpoints that could not be saved.")
         self.batch_seconds = Histogram(
-            f"{_PREFIX}_batch_seconds",
-            "From a poll's messages to what they lead to, told.",
+            f"{_PREFIX}_batch_duration_seconds",
+            "Time from a poll to the publication of its results, in seconds.",
             registry=registry,
         )
         self.snapshot_seconds = Histogram(
-            f"{_PREFIX}_snapshot_seconds", "Saving one partition's snapshot.", registry=registry
+            f"{_PREFIX}_checkpoint_duration_seconds",
+            "Time to save the checkpoint of one partition, in seconds.",
+            registry=registry,
         )
         self.lag_monitor = LagMonitorMetrics(_PREFIX, registry)
-        self.lag = gauge("lag_messages", "Messages not read yet.")
-        self.watermark = gauge("watermark_timestamp_seconds", "How far event time has come.")
-        self.early_events = gauge("held_events", "Events that came ahead of other sources.")
-        self.pending_events = gauge("waiting_events", "Events that wait for their interval to close.")
-        self.series = gauge("series_rows", "Series in memory.")
-        self.snapshot_bytes = gauge("snapshot_bytes", "Size of the last snapshot.")
+        self.lag = gauge("lag_messages", "Messages of a partition that are not read yet.")
+        self.watermark = gauge(
+            "watermark_timestamp_seconds",
+            "Watermark of a partition: event time up to which all sources have reported, in seconds since 1970.",
+        )
+        self.early_events = gauge(
+            "early_events", "Events of a partition that are ahead of the watermark and held."
+        )
+        self.pending_events = gauge(
+            "pending_events", "Events with a vote that wait for their interval to close."
+        )
+        self.series = gauge("series", "Activity series of a partition in memory.")
+        self.snapshot_bytes = gauge(
+            "checkpoint_bytes", "Size of the latest checkpoint of a partition, in bytes."
+        )
         self.silent_feeds = Gauge(
-            f"{_PREFIX}_silent_feeds",
-            "Accounts, regions and sources that are silent now; said by whoever has partition 0.",
+            f"{_PREFIX}_feeds_with_gap",
+            "Accounts, regions and sources with an open feed gap, reported by the owner of partition 0.",
             registry=registry,
         )
         self.bank = Gauge(
-            f"{_PREFIX}_bank_info", "1 for the bank that judges.", ("version",), registry=registry
+            f"{_PREFIX}_bank_info",
+            "Version of the bank that scores; always 1.",
+            ("version",),
+            registry=registry,
         )
         self.backend = Gauge(
             "fingerprint_backend_info",
-            "1 for the libraries and the device that read and score.",
+            "Libraries and device that read and score; always 1.",
             ("tables", "arrays", "device"),
             registry=registry,
         )
         self.waiting_for_bank = Gauge(
             f"{_PREFIX}_waiting_for_bank",
-            "1 while there is no bank yet, and it is waited for.",
+            "Whether the program waits for a first bank: 1 if it does.",
             registry=registry,
         )
         self.bank_refused = Gauge(
-            f"{_PREFIX}_bank_refused",
-            "1 while the bank that is served cannot judge, and the one before does.",
+            f"{_PREFIX}_bank_rejected",
+            "Whether the served bank cannot be used and the previous one still scores: 1 if so.",
             registry=registry,
         )
         self.losses_wrong = Gauge(
-            f"{_PREFIX}_losses_wrong",
-            "1 since the server answered with losses that are not the bank's; it is asked no more.",
+            f"{_PREFIX}_inference_mismatch",
+            "Whether Triton returned losses that differ from the bank's: 1 if so, until restart; it is not used any more.",
             registry=registry,
         )
         self.bank_learned_until = Gauge(
-            f"{_PREFIX}_bank_learned_until_seconds", "End of what it learned, event time.", registry=registry
+            f"{_PREFIX}_bank_trained_until_timestamp_seconds",
+            "Event time up to which the bank was trained, in seconds since 1970.",
+            registry=registry,
         )
         self.bank_drift = Gauge(
             f"{_PREFIX}_bank_drift",
-            "How far fingerprints moved from the bank served before, and from one of long ago: 0 the same, 1 all.",
+            "Distance of the fingerprints from those of an earlier bank, from 0 (equal) to 1.",
             ("since", "quantile"),
             registry=registry,
         )
         self.dependency_failing = Gauge(
-            f"{_PREFIX}_in_trouble",
-            "1 while a door fails, and what needs it waits.",
-            ("door",),
+            f"{_PREFIX}_dependency_unavailable",
+            "Whether a dependency fails and work that needs it waits: 1 if so.",
+            ("dependency",),
             registry=registry,
         )
 
     def track_dependencies(self, dependency_status: DependencyStatus) -> None:
-        """Say of each door whether it is in trouble, whenever somebody asks."""
-        for door in DEPENDENCIES:
-            self.dependency_failing.labels(door).set_function(partial(dependency_status.__contains__, door))
+        """Export for each dependency whether it fails, read when the metrics are scraped."""
+        for dependency in DEPENDENCIES:
+            self.dependency_failing.labels(dependency).set_function(
+                partial(dependency_status.__contains__, dependency)
+            )
 
     def set_backend(self, backend: Backend) -> None:
         self.backend.clear()
@@ -145,7 +189,7 @@ class StreamMetrics:
         for version in versions:
             self.bank.labels(version).set(1)
         self.bank_learned_until.set(datetime.fromisoformat(manifest["span"][1]).timestamp())
-        for since, name in (("before", "drift"), ("long ago", "frozen")):
+        for since, name in (("previous", "drift"), ("reference", "frozen")):
             moved = manifest.get("gate", {}).get(name, {})
             for quantile, value in moved.get("quantiles", {}).items():
                 self.bank_drift.labels(since, quantile).set(value)

@@ -35,7 +35,7 @@ from fingerprint.registry.bank import Bank
 from fingerprint.sources.flatten import dedup_key
 from fingerprint.state import partitioning
 from fingerprint.state.scorer_state import ScorerState
-from fingerprint.streaming import checkpoint_codec
+from fingerprint.streaming import checkpoint_codec, feed_activity
 from fingerprint.streaming.feed_activity import FeedCounts
 from fingerprint.streaming.state_eviction import StateEvictor, bucket_mask
 from fingerprint.streaming.watermarks import WatermarkTracker
@@ -45,7 +45,7 @@ Longs = NDArray[np.int64]
 _OTHER_PARTS = ("held", "feeds", "spilled")  # parts that are not the ledger's
 NO_BLOBS: Mapping[str, bytes] = {}
 MAX_LATE_STEPS = 64  # steps that late events may cut a batch into; past that they share the last one
-_COUNTER_NAMES = ("dropped_late_events", "already_trained_events", "forced_events")
+_COUNTER_NAMES = ("already_trained_events", "forced_events")
 
 
 class TrainingCutoff(NamedTuple):
@@ -77,10 +77,9 @@ class PartitionProcessor:
         self.settings, self.watermarks, self.backend = settings, watermarks, backend
         self.pipeline = DetectionPipeline(bank, state, settings, emit_early=True, inference=inference)
         self.training_cutoff = training_cutoff
-        self.feed_counts = FeedCounts(settings.spectral.interval_seconds, settings.feeds.most)
+        self.feed_counts = FeedCounts(settings.spectral.interval_seconds, feed_activity.MAX_FEEDS)
         self.evictor: StateEvictor | None = None  # where what was silent longest is put away
         self.early_events = pd.DataFrame()
-        self.dropped_late_events = 0  # late events, where the settings drop them
         self.already_trained_events = 0  # events that the bank has learned
         self.forced_events = 0  # events that were held no longer, because too many were
         self.failed_evictions = 0  # times that nothing could be put away, because the store was
@@ -105,9 +104,7 @@ class PartitionProcessor:
         low_watermarks = arrays.to_device_of(
             np.maximum(low_watermarks, self.pipeline.state.watermark), _seconds(events)
         )
-        wanted = self._select_events(
-            events, low_watermarks, arrays.to_device_of(arrival_times, low_watermarks)
-        )
+        wanted = self._select_events(events, arrays.to_device_of(arrival_times, low_watermarks))
         events, low_watermarks = frames.select_rows(events, wanted), low_watermarks[wanted]
         starts = self._step_starts(events, low_watermarks)
         ends = [*starts[1:], len(events)] if starts else []
@@ -128,7 +125,7 @@ class PartitionProcessor:
 
     def clamp_clocks(self, now: int) -> None:
         """Let no clock be ahead of `now` (ms) by more than events may be: one that was heals."""
-        most = now + self.settings.stream.future_seconds * 1000
+        most = now + self.settings.reading.max_future_seconds * 1000
         self.watermarks.clamp(now, most)
         self.pipeline.state.watermark = min(self.pipeline.state.watermark, most // 1000)
 
@@ -150,7 +147,7 @@ class PartitionProcessor:
             "degraded": tally.degraded,
             "verdicts": tally.verdicts,
             "silences": tally.silent_intervals,
-            "late": self.pipeline.state.late_events + self.dropped_late_events,
+            "late": self.pipeline.state.late_events,
             "learned": self.already_trained_events,
             "hurried": self.forced_events,
             "dropped": scorer.dropped_events,
@@ -191,15 +188,11 @@ class PartitionProcessor:
 
     # --- one step -----------------------------------------------------------------------------------------------------
 
-    def _select_events(self, events: pd.DataFrame, low_watermarks: Array, arrival_times: Array) -> Array:
+    def _select_events(self, events: pd.DataFrame, arrival_times: Array) -> Array:
         at, learned = _seconds(events), self.training_cutoff
         known = (at < learned.event_time) & (arrival_times <= learned.arrival_time)
         self.already_trained_events += int(known.sum())
-        if self.settings.stream.late == "judge":
-            return ~known
-        late = self._is_late(events, low_watermarks) & ~known
-        self.dropped_late_events += int(late.sum())
-        return ~known & ~late
+        return ~known
 
     def _is_late(self, events: pd.DataFrame, low_watermarks: Array) -> Array:
         return _seconds(events) // self.settings.spectral.interval_seconds < self._first_open_intervals(
@@ -209,7 +202,7 @@ class PartitionProcessor:
     def _first_open_intervals(self, low_watermarks: Array) -> Array:
         """Below which interval all had closed at watermarks (N,)."""
         spectral = self.settings.spectral
-        return (low_watermarks - spectral.lateness_seconds) // spectral.interval_seconds
+        return (low_watermarks - spectral.allowed_lateness_seconds) // spectral.interval_seconds
 
     def _step_starts(self, events: pd.DataFrame, low_watermarks: Array) -> list[int]:
         """Where steps begin: at the first event, and wherever late ones do that are no repeats."""
@@ -263,7 +256,7 @@ class PartitionProcessor:
         at = _seconds(events)
         interval = at // self.settings.spectral.interval_seconds
         ready = interval - ledger.series.late_intervals <= ledger.first_open_interval(low_watermark)
-        over = int((~ready).sum()) - self.settings.stream.held_events
+        over = int((~ready).sum()) - self.settings.stream.max_early_events
         if over > 0:
             xp = arrays.namespace(ready)
             held = xp.flatnonzero(~ready)
@@ -314,7 +307,7 @@ class PartitionProcessor:
     ) -> PartitionProcessor:
         """Itself, its ledger bounded from now on: what was silent longest goes to a store and comes back before it is read.
         `parts` of a snapshot say what lies there already."""
-        self.evictor = StateEvictor(self.pipeline.state, self.settings.state.rows, put, get)
+        self.evictor = StateEvictor(self.pipeline.state, self.settings.stream.max_series, put, get)
         if "spilled" in blobs:
             self.evictor.restore(checkpoint_codec.unpack_arrays(blobs["spilled"]))
         return self

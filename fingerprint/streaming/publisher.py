@@ -16,6 +16,7 @@ from fingerprint.alerting import messages
 from fingerprint.core.alert import CredentialIssue, FingerprintError, Reject
 from fingerprint.core.case import ProgramStatus, ThresholdOverride
 from fingerprint.core.ports import AlertStore, CheckpointStore, Clock, Consumer, Message, Partition, Producer
+from fingerprint.core.ports.topics import DEAD_LETTER_SUFFIX
 from fingerprint.core.settings import Settings
 from fingerprint.detection.scorer import empty_votes
 from fingerprint.pipeline import StepResult
@@ -67,9 +68,9 @@ class AlertPublisher:
         )
         self.settings, self.metrics, self.topics = settings, metrics, settings.kafka
         self.retrying_producer = RetryingProducer(
-            adapters.producer, settings.kafka.delivery_seconds, self._on_queue_full
+            adapters.producer, settings.kafka.delivery_timeout_seconds, self._on_queue_full
         )
-        self.dead_letters = DeadLetterBuilder(settings.kafka.message_bytes)
+        self.dead_letters = DeadLetterBuilder(settings.kafka.max_request_size)
         self.feed_monitor = FeedMonitor(adapters.store, settings)
         self.asked_to_end: Callable[[], bool] = lambda: False
 
@@ -83,8 +84,8 @@ class AlertPublisher:
         if not alerts and not parts and not credential_issues:
             return
         self._retry_store(lambda: self.store.save(alerts, votes, credential_issues))
-        self._send(self.topics.alerts, messages.encode_alerts(alerts))
-        self._send(self.topics.votes, messages.encode_votes(votes))
+        self._send(self.topics.alerts_topic, messages.encode_alerts(alerts))
+        self._send(self.topics.votes_topic, messages.encode_votes(votes))
         self.metrics.count_published(alerts, votes)
 
     def threshold_override(self) -> ThresholdOverride | None:
@@ -100,11 +101,10 @@ class AlertPublisher:
     ) -> None:
         """What cannot be read, and what is dated in the `future` (n,), to the dead letters."""
         rejects = list(piece.rejects)
-        if self.settings.stream.future == "dead":
-            reason = FUTURE_REASON.format(seconds=self.settings.stream.future_seconds)
-            rejects += [Reject("", str(number), reason) for number in piece.source[future].tolist()]
+        reason = FUTURE_REASON.format(seconds=self.settings.reading.max_future_seconds)
+        rejects += [Reject("", str(number), reason) for number in piece.source[future].tolist()]
         letters, _ = self.dead_letters.build(polled, piece, rejects)
-        self._send_all(self.topics.events + self.topics.dlq_suffix, letters)
+        self._send_all(self.topics.events_topic + DEAD_LETTER_SUFFIX, letters)
         self.metrics.dead.inc(len(letters))
         if letters:
             log.warning(
@@ -114,8 +114,8 @@ class AlertPublisher:
     def dead_letter_unread(self, message: Message, reason: str) -> None:
         """A message that is not to be read, to the dead letters."""
         self._send_all(
-            self.topics.events + self.topics.dlq_suffix,
-            [dead_letter(message, reason, 1, self.topics.message_bytes)],
+            self.topics.events_topic + DEAD_LETTER_SUFFIX,
+            [dead_letter(message, reason, 1, self.topics.max_request_size)],
         )
         self.metrics.dead.inc()
 
@@ -127,10 +127,10 @@ class AlertPublisher:
     def publish_feed_gaps(self) -> bool:
         """Whether there was anything to look at. Notices go to their topic first: what is not on the desk after a crash is
         found and told again."""
-        look = self._retry_store(partial(self.feed_monitor.check, self.topics.events, self._now()))
+        look = self._retry_store(partial(self.feed_monitor.check, self.topics.events_topic, self._now()))
         if look is None:
             return False
-        self._send(self.topics.notices, messages.encode_feed_gaps(look.to_publish))
+        self._send(self.topics.feed_gaps_topic, messages.encode_feed_gaps(look.to_publish))
         if look.to_publish:
             self.flush()
         self._retry_store(
@@ -149,18 +149,18 @@ class AlertPublisher:
 
     def _retry_store(self, call: Callable[[], T]) -> T:
         """A desk that is away is waited for, and the group is told meanwhile that we live."""
-        deadline = time.monotonic() + self.settings.stream.desk_seconds
+        deadline = time.monotonic() + self.settings.stream.database_timeout_seconds
         while True:
             try:
                 answer = call()
                 break
             except FingerprintError as error:
-                self.dependency_status.fail("desk", str(error))
+                self.dependency_status.fail("database", str(error))
                 if time.monotonic() > deadline or self.asked_to_end():
                     raise
                 self.pausable_consumer.pause()
                 self.clock.sleep(STORE_RETRY_SECONDS)
-        self.dependency_status.recover("desk")
+        self.dependency_status.recover("database")
         self.pausable_consumer.resume()
         return answer
 

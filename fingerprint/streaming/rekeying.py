@@ -33,6 +33,7 @@ from fingerprint.core.alert import Reject
 from fingerprint.core.ports import Headers, Message, Partition
 from fingerprint.core.sanitize import printable
 from fingerprint.core.settings import Ingest, Settings
+from fingerprint.core.settings.streaming import DEAD_LETTER_WINDOW
 from fingerprint.sources import arrival
 from fingerprint.sources.arrival import Now, wall_clock_ms
 from fingerprint.sources.decode import DecodedMessages, decode_messages, message_number
@@ -93,7 +94,7 @@ class Rekeyer:
 
     def __init__(self, settings: Settings, now: Now = wall_clock_ms) -> None:
         self.settings, self.now = settings, now
-        self.dead_letters = DeadLetterBuilder(settings.kafka.message_bytes)
+        self.dead_letters = DeadLetterBuilder(settings.kafka.max_request_size)
         self.watermarks: dict[Partition, int] = {}  # ms since the epoch
 
     def rekey(self, messages: Sequence[Message]) -> Iterator[RekeyedBatch]:
@@ -103,7 +104,7 @@ class Rekeyer:
 
     def reject(self, message: Message, reason: str) -> RekeyedBatch:
         """A message that is not to be read, as a dead letter."""
-        dead = dead_letter(message, reason, 1, self.settings.kafka.message_bytes)
+        dead = dead_letter(message, reason, 1, self.settings.kafka.max_request_size)
         return RekeyedBatch(0, 1, 1, [], np.zeros(0, np.int64), [dead], np.zeros(1, np.int64), 0, 0, 0)
 
     def forget_partitions(self, partitions: Iterable[Partition]) -> None:
@@ -112,7 +113,7 @@ class Rekeyer:
             self.watermarks.pop(partition, None)
 
     def _build_batch(self, messages: Sequence[Message], piece: DecodedMessages) -> RekeyedBatch:
-        limit = self.settings.kafka.message_bytes
+        limit = self.settings.kafka.max_request_size
         piece, future = self._drop_future_dated(messages, piece)
         marks = self._advance_watermarks(messages, piece)
         records, record_from, too_large = rekey_records(messages, piece, marks, limit)
@@ -135,7 +136,7 @@ class Rekeyer:
     ) -> tuple[DecodedMessages, int]:
         timestamps = np.array([message.timestamp for message in messages], np.int64)
         came = arrival.arrival_times_ms(timestamps, self.now())[piece.source]
-        return drop_future_dated(piece, came, self.settings.ingest.future_seconds)
+        return drop_future_dated(piece, came, self.settings.reading.max_future_seconds)
 
     def _advance_watermarks(self, messages: Sequence[Message], piece: DecodedMessages) -> Longs:
         """The watermark of each record's source partition up to that record, ms (n,)."""
@@ -155,7 +156,7 @@ class Rekeyer:
 class DeadLetterLimit:
     """Stops a bad deployment from draining the topic into dead letters.
 
-    Reached when, of the last `dead_window` messages, `dead_count` or more, and more than `dead_share`, were dead.
+    Reached when, of the last DEAD_LETTER_WINDOW messages, `max_dead_letters` or more, and more than `max_dead_letter_share`, were dead.
     """
 
     def __init__(self, settings: Ingest) -> None:
@@ -164,13 +165,15 @@ class DeadLetterLimit:
 
     def exceeded_at(self, is_dead: NDArray[np.bool_]) -> int | None:
         """The index of the message that reaches the limit, None if none does. `dead`: for each message, in order."""
-        window = self.settings.dead_window
+        window = DEAD_LETTER_WINDOW
         seen = np.concatenate([self.recent, is_dead])
         total = np.cumsum(seen)
         before = np.concatenate([np.zeros(window, np.int64), total])[: len(total)]
         size = np.minimum(np.arange(1, len(seen) + 1), window)
         count = total - before
-        past = (count >= self.settings.dead_count) & (count > self.settings.dead_share * size)
+        past = (count >= self.settings.max_dead_letters) & (
+            count > self.settings.max_dead_letter_share * size
+        )
         found = np.flatnonzero(past[len(self.recent) :])
         self.recent = seen[-window:]
         return int(found[0]) if len(found) else None

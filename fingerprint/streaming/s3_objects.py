@@ -25,6 +25,8 @@ from fingerprint.sources.cloudtrail.identity import add_entity_columns
 from fingerprint.sources.cloudtrail.s3_notifications import S3Object
 from fingerprint.sources.decode import DecodedMessages, event_times_ms, row_indices
 from fingerprint.sources.flatten import flatten
+from fingerprint.sources.limits import ReadLimits
+from fingerprint.streaming import s3_watermarks
 from fingerprint.streaming.rekeying import (
     Longs,
     OutgoingMessage,
@@ -49,14 +51,15 @@ class S3ObjectReader:
 
     def __init__(self, settings: Settings, now: Now = wall_clock_ms) -> None:
         self.settings, self.now = settings, now
-        self.watermarks = TrailWatermarks(settings.sqs.idle_seconds)
+        self.watermarks = TrailWatermarks(s3_watermarks.IDLE_TRAIL_SECONDS)
 
     def read(
         self, notification: Message, s3_object: S3Object, body: Iterator[bytes]
     ) -> Iterator[ObjectBatch]:
         """Pieces of at most `reading.batch_records` records; raises what `stored` raises, and nothing else."""
-        bounds = self.settings.reading
-        for records in archives.rebatch(archives.read_records(s3_object.url, body, bounds), bounds):
+        for records in archives.rebatch(
+            archives.read_records(s3_object.url, body, ReadLimits()), self.settings.reading.batch_records
+        ):
             yield self._rekey_piece(notification, s3_object, records)
 
     def _rekey_piece(self, notification: Message, s3_object: S3Object, records: RecordBatch) -> ObjectBatch:
@@ -66,10 +69,10 @@ class S3ObjectReader:
         row, at = row_indices(events), event_times_ms(events)
         piece = DecodedMessages(0, 1, records.lines, events, source, flat.rejects, flat.skipped, row, at)
         arrived = arrival.arrival_times_ms(np.array([notification.timestamp]), self.now())
-        piece, future = drop_future_dated(piece, arrived[source], self.settings.ingest.future_seconds)
+        piece, future = drop_future_dated(piece, arrived[source], self.settings.reading.max_future_seconds)
         marks = self._advance_watermark(s3_object.trail_prefix, piece.times_ms, int(arrived[0]))
         outgoing, _, too_large = rekey_records(
-            [notification], piece, marks, self.settings.kafka.message_bytes
+            [notification], piece, marks, self.settings.kafka.max_request_size
         )
         beside = piece.rejects[len(flat.rejects) :] + too_large
         rejects = flat.rejects + [Reject(s3_object.url, "", each.reason) for each in beside]

@@ -17,6 +17,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+IDLE_TRAIL_SECONDS = 900.0  # of silence, after which the watermark no longer waits for a trail
 Longs = NDArray[np.int64]
 
 NO_WATERMARK = np.iinfo(np.int64).max

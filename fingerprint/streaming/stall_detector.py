@@ -14,6 +14,8 @@ from collections.abc import Collection
 
 from fingerprint.core.ports import Offsets, Partition
 
+STALL_SECONDS = 120.0  # without progress, after which a lagging partition counts as stalled
+
 
 class StallDetector:
     """What is not assigned, paused on purpose, or read to its end starts anew when that is over."""

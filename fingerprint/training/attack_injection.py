@@ -35,6 +35,8 @@ from fingerprint.sources.cloudtrail.identity import add_entity_columns, escape_k
 from fingerprint.sources.flatten import flatten
 from fingerprint.state.interval_surprise import IntervalSurprise
 
+ATTACKED_PRINCIPALS = 40  # as whom known attacks are injected
+SEED = 0  # of the injected attacks
 ATTACK_DATASET = "real/invictus_stratus"
 CALLS_PER_TECHNIQUE = 8  # of one technique at most: some repeat theirs twenty times
 MODE_COLUMN = encoding.FEATURE_NAMES.index("mode")
@@ -63,7 +65,7 @@ class InjectedAttacks:
 def inject_known_attacks(bank: Bank, options: settings.Settings) -> InjectedAttacks:
     """Attacks by a sample of the principals that are ready; nobody's where none is."""
     calls, technique, codes = _known_attack_calls()
-    at = _sample_victims(bank, options.gate)
+    at = _sample_victims(bank, options.promotion)
     who = bank.people.set_index("hash").loc[bank.fingerprints["hash"].to_numpy()[at]].reset_index()
     victim, call = (index.ravel() for index in np.indices((len(at), len(calls))))
     mimic = victim % 2 == 1
@@ -129,12 +131,12 @@ def _feature_surprise(bank: Bank, fingerprint: NDArray[np.int32], codes: Hashes)
     return autoencoder.surprise_per_feature(loss, bank.baseline.center, fingerprint)
 
 
-def _sample_victims(bank: Bank, options: settings.Gate) -> NDArray[np.intp]:
+def _sample_victims(bank: Bank, options: settings.Promotion) -> NDArray[np.intp]:
     """Rows of ready principals, drawn by seed."""
     stack = bank.fingerprints
     ready = np.flatnonzero((stack["level"] == 1) & stack["ready"])
-    random = np.random.default_rng(options.seed)
-    return np.sort(random.permutation(ready)[: options.victims])
+    random = np.random.default_rng(SEED)
+    return np.sort(random.permutation(ready)[:ATTACKED_PRINCIPALS])
 
 
 def _entity_key(principal: str, service: str, options: settings.Entities) -> str:

@@ -27,7 +27,7 @@ from fingerprint.features.vocabulary import Vocabulary
 from fingerprint.registry import quality
 from fingerprint.registry.bank import TRAINING_SECTIONS, Bank, version_name
 from fingerprint.state.scorer_state import ScorerState
-from fingerprint.training import baseline, fingerprint_index
+from fingerprint.training import baseline, distinct_rows, fingerprint_index
 from fingerprint.training.dataset import PartitionedDataset
 from fingerprint.training.distinct_rows import sample_per_owner
 from fingerprint.training.fingerprint_index import FingerprintIndex
@@ -85,9 +85,7 @@ def _shared_prior_arrays(history: PartitionedDataset, settings: Settings) -> Arr
     """The part of the commons, as `learning` leaves that of a piece."""
     commons, here = SharedPriors.load(history.folder), fingerprint_index.load_slice(history, 0)
     upto = slice(0, here.shared_count)
-    known = vocabulary.build_vocabulary(
-        commons.all_counts, here.parent[upto], settings.autoencoder.vocabulary
-    )
+    known = vocabulary.build_vocabulary(commons.all_counts, here.parent[upto], vocabulary.VOCABULARY_SIZE)
     ready = np.flatnonzero(here.ready[upto])
     nets = trainer.remap_weights(commons.weights, commons.codes, known.codes[ready], np.arange(len(ready)))
     return {
@@ -139,7 +137,7 @@ def _merge_samples(history: PartitionedDataset, settings: Settings) -> Arrays:
     mark, codes, fingerprint = (
         np.concatenate([part[name] for part in parts]) for name in ("mark", "codes", "fingerprint")
     )
-    drawn = sample_per_owner(np.zeros(len(mark), np.int8), mark, SAMPLE_ROWS, settings.autoencoder.seed)
+    drawn = sample_per_owner(np.zeros(len(mark), np.int8), mark, SAMPLE_ROWS, distinct_rows.SEED)
     return {"sample.codes": codes[drawn], "sample.fingerprint": fingerprint[drawn]}
 
 
@@ -188,7 +186,9 @@ def _manifest(
     return {
         **manifest,
         "version": version_name(manifest, table),
-        "learned_upto": min(history.watermark - settings.spectral.lateness_seconds, history.arrived_upto),
+        "learned_upto": min(
+            history.watermark - settings.spectral.allowed_lateness_seconds, history.arrived_upto
+        ),
         "arrived_upto": history.arrived_upto,
     }
 

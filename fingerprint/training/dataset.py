@@ -79,7 +79,7 @@ def require_folder(folder: Path) -> None:
     """FingerprintError where the folder of the work is not there for whoever is to do a piece of it."""
     if not folder.is_dir():
         raise FingerprintError(
-            f"a worker does not see {folder}: name a folder in workers.folder that all of them see"
+            f"a worker does not see {folder}: name a folder in workers.work_directory that all of them see"
         )
 
 

@@ -29,6 +29,7 @@ from fingerprint.features import encoding
 from fingerprint.state.scorer_state import ScorerState
 from fingerprint.training.dataset import PartitionedDataset, make_once, require_folder, write_json
 
+SEED = 0  # of random choices in training
 ACTION_COLUMN = encoding.FEATURE_NAMES.index("action")
 STATE_PARTS = ("principals", "activity", "firsts")  # parts of the ledger that reading leaves behind
 SHARD_BYTES = 1 << 30  # bytes of an array in one file

@@ -149,11 +149,11 @@ def _classify_votes(
 ) -> None:
     """Tell apart, in place, the votes that are too young, those past their day's cap, and those that come back."""
     vote = np.flatnonzero(reason == _RETURNED_VOTE)
-    young = time[vote] > end - options.votes_return_days * 86_400_000_000
+    young = time[vote] > end - options.single_vote_exclusion_days * 86_400_000_000
     reason[vote[young]] = REASONS.index(RECENT)
     old = vote[~young]
     rank = _rank_within_day(entity[old], time[old] // 86_400_000_000, time[old], ids[old])
-    reason[old[rank >= options.votes_per_day]] = REASONS.index(CAPPED)
+    reason[old[rank >= options.max_returned_votes_per_day]] = REASONS.index(CAPPED)
 
 
 def _rank_within_day(

@@ -34,6 +34,7 @@ from fingerprint.core.alert import LEVELS
 from fingerprint.core.settings import Training
 from fingerprint.registry.bank import FEEDBACK_COLUMNS, Bank, with_manifest_entries
 
+DISPOSITION_HALF_LIFE_DAYS = 90.0  # of event time, after which a disposition's influence has halved
 DISPOSITION_COLUMNS = ("alert", "principal", "entity", "event_time", "decision")  # of what was judged
 DECISION_WEIGHTS: Mapping[str, float] = {"benign": 1.0, "false_positive": 1.0, "true_positive": -2.0}
 DAY_SECONDS = 86_400  # seconds
@@ -74,7 +75,7 @@ def shift_thresholds(
 
 def score_to_shift(score: Doubles, options: Training) -> NDArray[np.float32]:
     """Scores (E,) to shifts (E,), shares of the threshold within -`threshold_lowered` and `threshold_raised`."""
-    most = np.where(score >= 0, options.threshold_raised, -options.threshold_lowered)
+    most = np.where(score >= 0, options.max_threshold_increase, -options.max_threshold_decrease)
     return np.round(most * (1 - np.exp2(-np.abs(score) / 2)), SHIFT_DECIMALS).astype(np.float32)
 
 
@@ -123,7 +124,7 @@ def _decayed_weights(times: pd.Series, end: int, options: Training) -> Doubles:
     """What is left (N,) of what was said of events of those times; of an event past the end, all."""
     micros = times.astype("datetime64[us, UTC]").astype("int64").to_numpy(np.float64)
     days = np.maximum(end - micros / 1_000_000, 0) / DAY_SECONDS
-    faded: Doubles = np.exp2(-days / options.judged_half_days)
+    faded: Doubles = np.exp2(-days / DISPOSITION_HALF_LIFE_DAYS)
     return faded
 
 

@@ -28,9 +28,11 @@ from fingerprint.compute.sorted_table import find_sorted
 from fingerprint.core.alert import LEVELS
 from fingerprint.core.settings import Settings
 from fingerprint.features import peer_groups
+from fingerprint.training import distinct_rows
 from fingerprint.training.dataset import PartitionedDataset, make_once, write_json
 from fingerprint.training.distinct_rows import SHARD_BYTES, DistinctRows
 
+HOLDOUT_SHARE = 0.25  # of the history, its end, that is held out for baselines
 Ints = NDArray[np.int32]
 GENERIC, PEER, PRINCIPAL, ENTITY = 3, 2, 1, 0
 
@@ -140,7 +142,7 @@ def build_index(dataset: PartitionedDataset, settings: Settings) -> FingerprintI
     own = _own_rows(people, _read_tables(dataset, "entities"), groups, settings)
     table = pd.concat([everybody, groups, own.drop(columns="home")], ignore_index=True)
     options = settings.entities
-    table["ready"] = (table["events"] >= options.ready_events) & (table["days"] >= options.ready_days)
+    table["ready"] = (table["events"] >= options.min_ready_events) & (table["days"] >= options.min_ready_days)
     table.loc[0, "ready"] = True
     commons = 1 + len(groups)
     bounds = commons + np.searchsorted(
@@ -163,7 +165,7 @@ def _principal_table(history: PartitionedDataset, settings: Settings) -> pd.Data
     people = _read_tables(history, "people").sort_values("hash", ignore_index=True)
     usage = _read_tables(history, "usage").merge(people[["hash", "principal"]], on="hash")
     people["peer"] = peer_groups.assign_peer_groups(people)
-    people["peer"] = peer_groups.cluster_by_services(people, usage, settings.autoencoder.seed)
+    people["peer"] = peer_groups.cluster_by_services(people, usage, distinct_rows.SEED)
     return people
 
 
@@ -220,7 +222,7 @@ def _with_hash(table: pd.DataFrame) -> pd.DataFrame:
 
 def _holdout_split(intervals: pd.DataFrame, settings: Settings) -> HoldoutSplit:
     """The last share of the rows, cut between intervals where there are several."""
-    share = settings.autoencoder.held_out
+    share = HOLDOUT_SHARE
     rows = intervals.groupby("interval")["rows"].sum().sort_index()
     total = int(rows.sum())
     at = int(np.searchsorted(np.cumsum(rows.to_numpy()), int(total * (1 - share)), side="right"))

@@ -6,7 +6,7 @@ Example:
     >>> finish(history, 3, settings)       # leaves pieces/003/learned: this piece's part of the bank
 
 Counts, nets and baselines come from different rows: likelihoods and nets are fitted on the first part of the history and
-judged on the last (`autoencoder.held_out`); then the counts are taken of all of it, and the nets are moved along. So a
+judged on the last (HOLDOUT_SHARE); then the counts are taken of all of it, and the nets are moved along. So a
 baseline says how surprising a *new* week is, not how well an old one was learned.
 """
 
@@ -29,14 +29,16 @@ from fingerprint.estimators import autoencoder
 from fingerprint.estimators.autoencoder import Weights
 from fingerprint.features import vocabulary
 from fingerprint.features.vocabulary import Floats, Ints, PresenceCounts, Vocabulary, vocabulary_key
+from fingerprint.state.activity_series import ACTION_CHANNELS
 from fingerprint.state.scorer_state import ScorerState
-from fingerprint.training import baseline, fingerprint_index, shared_priors
+from fingerprint.training import baseline, distinct_rows, fingerprint_index, shared_priors
 from fingerprint.training.dataset import PartitionedDataset, make_once
 from fingerprint.training.distinct_rows import SHARD_BYTES, DistinctRows, sample_per_owner
 from fingerprint.training.fingerprint_index import ENTITY, PRINCIPAL, IndexSlice
 from fingerprint.training.nn import trainer
 from fingerprint.training.shared_priors import SharedPriors
 
+MAX_ROWS_PER_DAY = 400  # of one entity, that count in training
 OWN_LEVELS = (PRINCIPAL, ENTITY)
 SAMPLE_ROWS = 20_000  # rows kept for detectors that are fitted when they start
 
@@ -90,9 +92,7 @@ class PartitionContext:
         ]
 
     def build_vocabulary(self, above: list[PresenceCounts], own: list[PresenceCounts]) -> Vocabulary:
-        return vocabulary.build_vocabulary(
-            [*above, *own], self.index.parent, self.settings.autoencoder.vocabulary
-        )
+        return vocabulary.build_vocabulary([*above, *own], self.index.parent, vocabulary.VOCABULARY_SIZE)
 
 
 # --- nets and losses --------------------------------------------------------------------------------------------------
@@ -127,11 +127,11 @@ def _fit_partition(piece: PartitionContext, folder: Path) -> None:
 
 
 def _cap_per_day(piece: PartitionContext, places: NDArray[np.intp]) -> NDArray[np.intp]:
-    """At most `day_cap` rows of one entity and day: who did a year's work on one day is not that day alone."""
-    rows, options = piece.rows, piece.settings.autoencoder
+    """At most MAX_ROWS_PER_DAY rows of one entity and day: who did a year's work on one day is not that day alone."""
+    rows = piece.rows
     per_day = 86400 // piece.settings.spectral.interval_seconds
     day = hashing.hash_pair(rows.entity[places], (rows.interval[places] // per_day).astype(np.uint64))
-    return places[sample_per_owner(day, rows.mark[places], options.day_cap, options.seed)]
+    return places[sample_per_owner(day, rows.mark[places], MAX_ROWS_PER_DAY, distinct_rows.SEED)]
 
 
 def _slot_rows(piece: PartitionContext, known: Vocabulary, places: NDArray[np.intp]) -> trainer.SlotRows:
@@ -178,9 +178,7 @@ def _sample_losses(piece: PartitionContext, loss: list[Floats], late: NDArray[np
     mark = piece.rows.mark[late]
     for level in shared_priors.SHARED_LEVELS:
         owner = piece.owners[late, level]
-        places = sample_per_owner(
-            owner, mark, shared_priors.MAX_SAMPLED_ROWS[level], piece.settings.autoencoder.seed
-        )
+        places = sample_per_owner(owner, mark, shared_priors.MAX_SAMPLED_ROWS[level], distinct_rows.SEED)
         columns = {"owner": owner, "mark": mark, "loss": loss[level]}
         arrays |= {f"{level}.{name}": column[places] for name, column in columns.items()}
     return arrays
@@ -259,7 +257,7 @@ def _holdout_excess(piece: PartitionContext, center: Floats, count_z: Floats) ->
         "owner": piece.index.to_global(piece.owners[late, PRINCIPAL]),
         "principal": held.principal,
         "day": (time // 86400).astype(np.int32),
-        "window": (time // options.alerts.window_seconds).astype(np.int32),
+        "window": (time // options.alerts.group_window_seconds).astype(np.int32),
     }
 
 
@@ -285,11 +283,11 @@ def _losses_at_level(losses: Mapping[str, Floats], level: NDArray[np.intp]) -> F
 def _activity_series(piece: PartitionContext, known: Vocabulary) -> tuple[Arrays, Floats]:
     """The series and counts as they stand at the end of the history, flagged intervals clipped, day by day; and the z of each
     row's counts (R,), NaN where there was no opinion yet."""
-    ledger, rows, options = _scorer_state(piece), piece.rows, piece.settings.spectral
+    ledger, rows = _scorer_state(piece), piece.rows
     slot = known.look_up(piece.owners[:, ENTITY], rows.codes)[1][:, detectors.ACTION_COLUMN]
     # who is not ready has no channels of single actions when it is scored, either
     ready = piece.index.ready[piece.owners[:, ENTITY]]
-    busy = (slot > 0) & (slot <= options.busiest_actions) & ready
+    busy = (slot > 0) & (slot <= ACTION_CHANNELS) & ready
     days, z = rows.interval // ledger.series.intervals_per_day, np.full(len(rows), np.nan, np.float32)
     for day in np.unique(days[days < _history_end(piece)]):  # who dates a record far ahead ends no series
         part = np.flatnonzero(days == day)
@@ -321,9 +319,7 @@ def _history_end(piece: PartitionContext) -> int:
 
 def _sample_rows(piece: PartitionContext) -> Arrays:
     rows = piece.rows
-    drawn = sample_per_owner(
-        np.zeros(len(rows), np.int8), rows.mark, SAMPLE_ROWS, piece.settings.autoencoder.seed
-    )
+    drawn = sample_per_owner(np.zeros(len(rows), np.int8), rows.mark, SAMPLE_ROWS, distinct_rows.SEED)
     return {
         "codes": rows.codes[drawn],
         "fingerprint": piece.index.to_global(piece.owners[drawn, ENTITY]),

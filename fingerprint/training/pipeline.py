@@ -80,7 +80,7 @@ def partition_history(
     clock, total = EventClock(settings.spectral.interval_seconds), 0
     # fingerprints that principals share lie in no piece as a whole
     shared = settings.entities.granularity == "service"
-    count = 1 if shared else partition_count(events, settings.training.piece_events)
+    count = 1 if shared else partition_count(events, settings.training.partition_events)
     arrived_upto = wall_clock_ms() // 1000 if arrived_upto is None else arrived_upto
 
     def saw(chunk: pd.DataFrame) -> None:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fingerprint.core.alert import FingerprintError
-from fingerprint.core.settings import Gate, Settings
+from fingerprint.core.settings import Promotion, Settings
 from fingerprint.registry import drift, quality
 from fingerprint.registry.bank import Bank
 from fingerprint.registry.drift import BankDrift
@@ -29,6 +29,7 @@ from fingerprint.sources.arrival import check_watermark
 from fingerprint.training import attack_injection
 from fingerprint.training.attack_injection import InjectedAttacks
 
+CLEAR_DETECTION_FACTOR = 1.25  # of the threshold, from which an injected attack counts as clearly found
 MIN_HOLDOUT_ROWS, MIN_HOLDOUT_SHARE = 20, 0.001  # rows that are held out, fewer than both are nearly none
 
 MIN_READY_ENTITIES = 1  # of a first bank: without one, no principal is compared with its own behaviour
@@ -63,21 +64,21 @@ def evaluate_promotion(
     reasons = [
         *_future_dated(challenger),
         *_empty_holdout(challenger),
-        *_excess_votes(challenger, settings.gate),
+        *_excess_votes(challenger, settings.promotion),
     ]
     if not champion and not allow_immature:
         reasons += _immature(challenger)
     if champion:
         moved = drift.compare_banks(champion, challenger)
         figures |= {"probe": _compare_on_attacks(challenger, champion, settings), "drift": moved.summary()}
-        reasons += _missed_attacks(figures["probe"], champion, settings.gate)
+        reasons += _missed_attacks(figures["probe"], champion, settings.promotion)
         if happened := attack_injection.inject_confirmed_attacks(champion, confirmed, settings):
             figures["confirmed"] = _compare_on_attacks(challenger, champion, settings, happened)
             reasons += _missed_attacks(
-                figures["confirmed"], champion, settings.gate, "attacks that analysts confirmed and"
+                figures["confirmed"], champion, settings.promotion, "attacks that analysts confirmed and"
             )
-        reasons += _shifted_losses(challenger, champion, settings.gate)
-        reasons += _lost_fingerprints(moved, settings.gate)
+        reasons += _shifted_losses(challenger, champion, settings.promotion)
+        reasons += _lost_fingerprints(moved, settings.promotion)
     if reference:
         figures["frozen"] = drift.compare_banks(reference, challenger).summary() | {
             "probe": _compare_on_attacks(challenger, reference, settings)
@@ -95,7 +96,7 @@ def _compare_on_attacks(
     then, now = (
         attack_injection.attack_scores(bank, attacks, settings.autoencoder) for bank in (champion, challenger)
     )
-    clear = then >= settings.gate.clear * threshold
+    clear = then >= CLEAR_DETECTION_FACTOR * threshold
     return {
         "before": attack_injection.summarise_attacks(attacks, then >= threshold),
         "now": attack_injection.summarise_attacks(attacks, now >= threshold),
@@ -105,31 +106,31 @@ def _compare_on_attacks(
 
 
 def _missed_attacks(
-    comparison: dict[str, Any], champion: Bank, options: Gate, which: str = "attacks that"
+    comparison: dict[str, Any], champion: Bank, options: Promotion, which: str = "attacks that"
 ) -> Iterator[str]:
-    if comparison["missed"] > options.missed * comparison["clear"]:
+    if comparison["missed"] > options.max_missed_share * comparison["clear"]:
         yield (
             f"it misses {comparison['missed']:,} of the {comparison['clear']:,} {which} {champion.version} clearly finds, "
-            f"more than the {options.missed:.0%} of the setting gate.missed"
+            f"more than the {options.max_missed_share:.0%} of the setting promotion.max_missed_share"
         )
 
 
-def _shifted_losses(challenger: Bank, champion: Bank, options: Gate) -> Iterator[str]:
+def _shifted_losses(challenger: Bank, champion: Bank, options: Promotion) -> Iterator[str]:
     then, now = (bank.manifest["quality"]["loss"] for bank in (champion, challenger))
     for name in sorted(then.keys() & now.keys()):
         moved = abs(now[name] / max(then[name], 1.0) - 1)
-        if moved > options.shift:
+        if moved > options.max_loss_shift:
             yield (
                 f"the {float(name):.0%} quantile of its losses went from {then[name]:.1f} to {now[name]:.1f} nats, "
-                f"by more than the {options.shift:.0%} of the setting gate.shift"
+                f"by more than the {options.max_loss_shift:.0%} of the setting promotion.max_loss_shift"
             )
 
 
-def _lost_fingerprints(moved: BankDrift, options: Gate) -> Iterator[str]:
-    if moved.lost_share > options.lost:
+def _lost_fingerprints(moved: BankDrift, options: Promotion) -> Iterator[str]:
+    if moved.lost_share > options.max_lost_fingerprints:
         yield (
             f"{moved.lost_share:.0%} of the fingerprints that were ready in {moved.older} are not any more, "
-            f"more than the {options.lost:.0%} of the setting gate.lost: is some of the history missing?"
+            f"more than the {options.max_lost_fingerprints:.0%} of the setting promotion.max_lost_fingerprints: is some of the history missing?"
         )
 
 
@@ -163,10 +164,10 @@ def _empty_holdout(challenger: Bank) -> Iterator[str]:
         )
 
 
-def _excess_votes(challenger: Bank, options: Gate) -> Iterator[str]:
+def _excess_votes(challenger: Bank, options: Promotion) -> Iterator[str]:
     votes = challenger.manifest["quality"]["votes_per_day"]
-    if votes > options.votes_per_day:
+    if votes > options.max_votes_per_day:
         yield (
             f"{votes:,.1f} principals a day have a vote in its held-out history, "
-            f"more than the {options.votes_per_day:,.0f} of the setting gate.votes_per_day"
+            f"more than the {options.max_votes_per_day:,.0f} of the setting promotion.max_votes_per_day"
         )

@@ -59,22 +59,22 @@ def next_training(inputs: ScheduleInputs, now: datetime, options: Retraining) ->
 
 def _after_training(known: ScheduleInputs, held: float, now: datetime, options: Retraining) -> NextTraining:
     if known.last_trained:
-        at = known.last_trained + timedelta(hours=options.every_hours)
+        at = known.last_trained + timedelta(hours=options.interval_hours)
         return NextTraining(
             at,
             f"the last training was at {_format_time(known.last_trained)}, the next is due at {_format_time(at)}",
         )
     if known.served:
         return NextTraining(now, "a bank is served, and nobody knows when it was trained")
-    missing = timedelta(days=max(0.0, options.first_days - held))
+    missing = timedelta(days=max(0.0, options.min_history_days - held))
     days = floor(held * 10) / 10  # never "14.0 of 14 days", and nothing happens
-    return NextTraining(now + missing, f"the topic holds {days:.1f} of {options.first_days:g} days")
+    return NextTraining(now + missing, f"the topic holds {days:.1f} of {options.min_history_days:g} days")
 
 
 def retry_delay(failures: int, options: Retraining) -> timedelta:
     """How long after so many failures in a row: a look, then twice as long each time, at most as long as between trainings."""
-    most = options.every_hours * 3600
-    return timedelta(seconds=min(options.look_seconds * 2.0 ** min(failures - 1, 32), most))
+    most = options.interval_hours * 3600
+    return timedelta(seconds=min(options.poll_interval_seconds * 2.0 ** min(failures - 1, 32), most))
 
 
 def topic_span_days(

@@ -27,7 +27,7 @@ from fingerprint.core.settings import Settings
 from fingerprint.estimators.autoencoder import Weights
 from fingerprint.features import vocabulary
 from fingerprint.features.vocabulary import Floats, Ints, PresenceCounts, Vocabulary
-from fingerprint.training import baseline, fingerprint_index
+from fingerprint.training import baseline, distinct_rows, fingerprint_index
 from fingerprint.training.dataset import PartitionedDataset, make_once
 from fingerprint.training.distinct_rows import SHARD_BYTES, DistinctRows, sample_per_owner
 from fingerprint.training.fingerprint_index import GENERIC, PEER, IndexSlice
@@ -97,7 +97,7 @@ def _count_shared(history: PartitionedDataset, number: int, settings: Settings, 
             if name != "late":
                 arrays |= _presences_to_arrays(count_presences(owner, some, level, settings), name, level)
             if name != "all":
-                drawn = sample_per_owner(owner, some.mark, MAX_SAMPLED_ROWS[level], settings.autoencoder.seed)
+                drawn = sample_per_owner(owner, some.mark, MAX_SAMPLED_ROWS[level], distinct_rows.SEED)
                 arrays |= {
                     f"{name}.{level}.rows": some.codes[drawn],
                     f"{name}.{level}.mark": some.mark[drawn],
@@ -146,7 +146,7 @@ def _fit_shared(
         for name in ("early", "all")
     }
     here = _shared_slice(history)
-    known = vocabulary.build_vocabulary(counts["early"], here.parent, settings.autoencoder.vocabulary)
+    known = vocabulary.build_vocabulary(counts["early"], here.parent, vocabulary.VOCABULARY_SIZE)
     early, late = (_sampled_rows(parts, name, known, settings) for name in ("early", "late"))
     ready = np.flatnonzero(here.ready)
     nets = trainer.fit_autoencoders(
@@ -182,7 +182,7 @@ def _sampled_rows(
             np.concatenate([each[f"{name}.{level}.{column}"] for each in parts])
             for column in ("owner", "mark", "rows")
         )
-        drawn = sample_per_owner(owner, mark, MAX_SAMPLED_ROWS[level], settings.autoencoder.seed)
+        drawn = sample_per_owner(owner, mark, MAX_SAMPLED_ROWS[level], distinct_rows.SEED)
         drawn = drawn[np.argsort(mark[drawn])]  # whichever piece they lay in
         owners.append(owner[drawn])
         slots.append(known.look_up(owner[drawn], codes[drawn])[1])
@@ -210,7 +210,7 @@ def _calibrate_shared(history: PartitionedDataset, settings: Settings, folder: P
             np.concatenate([each[f"{level}.{column}"] for each in parts])
             for column in ("owner", "mark", "loss")
         )
-        drawn = sample_per_owner(owner, mark, MAX_SAMPLED_ROWS[level], settings.autoencoder.seed)
+        drawn = sample_per_owner(owner, mark, MAX_SAMPLED_ROWS[level], distinct_rows.SEED)
         losses.append(loss[drawn])
         owners.append(owner[drawn])
     loss, owner, parent = np.concatenate(losses), np.concatenate(owners), _shared_slice(history).parent

@@ -13,7 +13,7 @@ from fastapi import FastAPI
 from fastapi.responses import FileResponse
 from fastapi.staticfiles import StaticFiles
 
-from fingerprint.web import api, errors, health, pages
+from fingerprint.web import api, errors, health, middleware, pages
 from fingerprint.web.change_feed import ChangeBroadcaster
 from fingerprint.web.dependencies import Dependencies
 from fingerprint.web.middleware import RequestGuard, allowed_host_names
@@ -38,7 +38,7 @@ def create_app(deps: Dependencies, security: SecurityEventLog | None = None) -> 
     app.add_api_route("/static/style.css", _serve_stylesheet, include_in_schema=False)
     app.mount("/static", StaticFiles(directory=STATIC))
     app.add_middleware(
-        RequestGuard, hosts=allowed_host_names(web), max_body_bytes=web.max_body_bytes, https=web.https
+        RequestGuard, hosts=allowed_host_names(web), max_body_bytes=middleware.MAX_BODY_BYTES, https=web.https
     )
     app.add_middleware(
         SecurityEventMiddleware, events=app.state.security, settings=deps.settings

@@ -80,8 +80,8 @@ def clear_session_cookie(response: Response, settings: Settings) -> Response:
 
 
 def client_address(request: Request, settings: Settings) -> str:
-    """Whose request it is: as many proxies are believed as `web.proxies` says, from the nearest on."""
-    proxies = settings.web.proxies
+    """Whose request it is: as many proxies are believed as `web.trusted_proxies` says, from the nearest on."""
+    proxies = settings.web.trusted_proxies
     hops = [hop.strip() for hop in ",".join(request.headers.getlist("x-forwarded-for")).split(",")]
     if proxies and len(hops) >= proxies and hops[-proxies]:
         return hops[-proxies]

@@ -23,6 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from fingerprint.core.settings import Web
 from fingerprint.web.security_events import annotate_request
 
+MAX_BODY_BYTES = 1 << 20  # of a request
 CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"

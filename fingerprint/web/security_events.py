@@ -94,8 +94,8 @@ class SecurityEventLog:
         def counter(name: str, help: str, *labels: str) -> prometheus.Counter:
             return prometheus.Counter(f"fingerprint_web_{name}", help, labels, registry=registry)
 
-        self._refused = counter("refused", "Requests that were refused.", "why")
-        self._exports = counter("exports", "Exports of alerts, whole or broken off.", "format")
+        self._refused = counter("rejected_requests", "Requests that were rejected, by reason.", "reason")
+        self._exports = counter("exports", "Exports of alerts by format, complete or aborted.", "format")
         self._exported = counter("exported_alerts", "Alerts that were exported.")
         self._read = counter("records_read", "Raw records that were shown.")
         for why in REFUSAL_REASONS:

@@ -47,7 +47,7 @@ class SecurityEventMiddleware:
 
     def __init__(self, app: ASGIApp, events: SecurityEventLog, settings: Settings) -> None:
         self.app, self.events, self.settings = app, events, settings
-        self._trusts_no_proxy = not settings.web.proxies  # until it was said that somebody forwards
+        self._trusts_no_proxy = not settings.web.trusted_proxies  # until it was said that somebody forwards
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -70,8 +70,8 @@ class SecurityEventMiddleware:
         if self._trusts_no_proxy and any(name == b"x-forwarded-for" for name, _ in scope["headers"]):
             self._trusts_no_proxy = False
             log.warning(
-                "a request was forwarded, but web.proxies is 0: everybody behind that proxy has its address, "
-                "and bad logins of one slow down all; set web.proxies"
+                "a request was forwarded, but web.trusted_proxies is 0: everybody behind that proxy has its address, "
+                "and bad logins of one slow down all; set web.trusted_proxies"
             )
 
     def _record_outcome(self, scope: Scope, status: int) -> None:

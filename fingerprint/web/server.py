@@ -31,7 +31,7 @@ TIMEOUT_BODY = b"the request did not arrive in time\n"
 
 
 def uvicorn_config(app: Any) -> uvicorn.Config:
-    """How the application is served. Who asked comes from X-Forwarded-For only as `web.proxies` says, so uvicorn looks at none.
+    """How the application is served. Who asked comes from X-Forwarded-For only as `web.trusted_proxies` says, so uvicorn looks at none.
     uvicorn's warnings would be a line for each bad request: they are security events here, and bounded."""
     return uvicorn.Config(
         app,

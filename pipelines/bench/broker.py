@@ -71,10 +71,10 @@ class BenchmarkStream:
         """The sections of the settings that are not as usual."""
         topics = {topic: f"{self.name}.{topic}" for topic in ("events", "alerts", "votes")}
         return {
-            "kafka": {"brokers": [self.address], "client": client, "group": group, **topics},
+            "kafka": {"bootstrap_servers": [self.address], "client": client, "group_id": group, **topics},
             "health": {"port": port},
-            "state": {"snapshots": str(self.folder / group / "snapshots")},
-            "desk": {"url": f"sqlite:///{self.folder / group}/desk.sqlite"},
+            "checkpoints": {"url": str(self.folder / group / "snapshots")},
+            "database": {"url": f"sqlite:///{self.folder / group}/desk.sqlite"},
         }
 
     def start(

@@ -125,7 +125,7 @@ def measure_fit(some: FitInput, nets: int, device: str) -> dict[str, Any]:
             seconds += time.monotonic() - started
         done, passes = done + len(part.ready), passes + sum(gone)
     steps = passes * loop.STEPS_PER_EPOCH
-    computed, bytes_ = step_cost(some, options.hidden)
+    computed, bytes_ = step_cost(some, trainer.HIDDEN_UNITS)
     peak = bench_device.peak_throughput(device)
     return {
         "nets": done,

@@ -163,7 +163,7 @@ def _worker_pool(processes: int) -> Iterator[WorkerPool]:
         return
     from fingerprint.adapters.worker_pool import open_dask_pool
 
-    with open_dask_pool(Options(where="dask", processes=processes)) as workers:
+    with open_dask_pool(Options(scheduler="dask", processes=processes)) as workers:
         yield workers
 
 

@@ -109,9 +109,9 @@ def _inference_pair() -> tuple[Inference, Inference]:
     banks.publish_version(opened, folder / "bank")
     options = Triton(
         url=server.address,
-        repository=str(server.repository),
-        key_file=str(server.key_file),
-        seconds=60,
+        model_repository=str(server.repository),
+        control_key_file=str(server.key_file),
+        timeout_seconds=60,
     )
     load_into_server(folder / "bank", options)
     return keep(closing(TritonInference(opened.version, options))), LocalInference(opened)

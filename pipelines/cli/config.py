@@ -74,7 +74,7 @@ def doctor(
     from pipelines.commands.doctor import has_failures, print_checks, run_checks
 
     loaded = load_interactive_settings(settings)
-    checks = run_checks(loaded, bank, with_connect_timeout(database or loaded.desk.url), settings)
+    checks = run_checks(loaded, bank, with_connect_timeout(database or loaded.database.url), settings)
     print_result(checks, json, lambda: print_checks(checks))
     if has_failures(checks):
         raise typer.Exit(1)

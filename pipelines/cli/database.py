@@ -20,7 +20,7 @@ database_app = typer.Typer(help="Retention of the database, and removal of a pri
 
 @database_app.command("prune")
 def database_prune(database: DatabaseUrl = None, settings: SettingsFile = None, json: Json = False) -> None:
-    """Remove what is older than the settings keep: `retention.raw_days`, `votes_days`, `alerts_days`; 0 keeps for ever.
+    """Remove what is older than the settings keep: `retention.record_days`, `vote_days`, `closed_alert_days`; 0 keeps for ever.
 
     Open alerts stay. `fingerprint serve` does this every day; writers do not wait long for it.
     """

@@ -66,8 +66,8 @@ def load_interactive_settings(
     """Return the settings for a command that a person waits for: an unreachable broker is given up after 5 seconds."""
     loaded = load_settings(file, overrides)
     kafka = loaded.kafka
-    seconds = min(kafka.answer_seconds, INTERACTIVE_TIMEOUT_SECONDS)
-    return loaded.model_copy(update={"kafka": kafka.model_copy(update={"answer_seconds": seconds})})
+    timeout = min(kafka.request_timeout_ms, INTERACTIVE_TIMEOUT_SECONDS * 1000)
+    return loaded.model_copy(update={"kafka": kafka.model_copy(update={"request_timeout_ms": timeout})})
 
 
 def require_broker(settings: Settings) -> Settings:
@@ -80,7 +80,7 @@ def require_broker(settings: Settings) -> Settings:
 
 def database_url(given: str | None, file: Path | None) -> str:
     """Return the database of the option or else of the settings; an unreachable server is given up after 5 seconds."""
-    return with_connect_timeout(given or load_settings(file).desk.url)
+    return with_connect_timeout(given or load_settings(file).database.url)
 
 
 def with_connect_timeout(url: str) -> str:
@@ -92,7 +92,7 @@ def with_connect_timeout(url: str) -> str:
 
 def workers_override(where: str | None) -> dict[str, dict[str, Any]]:
     """Return what `--workers` overrides in the settings."""
-    return {"workers": {"where": where}}
+    return {"workers": {"scheduler": where}}
 
 
 def exit_refused(reason: str | None) -> None:

@@ -127,7 +127,7 @@ def train(
 
     Flagged events are learned slowly (docs/training.md): events of open or malicious alerts are left out; events of alerts that
     were triaged as benign or as false positives are learned (`fingerprint alerts triage`), and so are events with a single vote
-    after `training.votes_return_days`. Dispositions also move the thresholds of their entities within limits.
+    after `training.single_vote_exclusion_days`. Dispositions also move the thresholds of their entities within limits.
 
     The summary says which entities are ready, which fall back to their principal, peer group or the organisation, and when the
     others will be ready. The promotion gate compares a new bank with the served one: a bank that misses what the served one
@@ -192,7 +192,7 @@ def score(
 
     loaded = load_settings(settings, workers_override(workers))
     with console.progress_bars(not json) as progress:
-        run = score_sources if loaded.workers.where == "local" else backfill
+        run = score_sources if loaded.workers.scheduler == "local" else backfill
         figures = run(sources, bank, loaded, progress, database_url=database, out=out, state_folder=state)
     print_result(figures, json, lambda: console.print_scoring(figures))
     if warning := missing_history_warning(figures):

@@ -27,7 +27,7 @@ def secrets_make(
         typer.Argument(
             metavar="[NAME]...",
             help="The names of the secrets.",
-            show_default="desk-password and triton-control",
+            show_default="database-password and triton-control",
         ),
     ] = None,
     rotate: Annotated[
@@ -44,8 +44,8 @@ def secrets_make(
     """Write missing secrets: 32 random bytes each, never shown, never overwritten.
 
     May be run at every start. Each file appears complete, and only its owner can read it (mode 0400); the group can read
-    desk-password and grafana-admin too (0440), for PostgreSQL and Grafana. FOLDER/NAME as a name puts the file into a folder that
-    can be mounted by itself. Rotation: docs/operate.md.
+    database-password and grafana-admin too (0440), for PostgreSQL and Grafana. FOLDER/NAME as a name puts the file into a
+    folder that can be mounted by itself. Rotation: docs/operate.md.
     """
     from pipelines.commands.secrets import DEFAULT_NAMES, create_secrets, print_secrets, rotate_secrets
 

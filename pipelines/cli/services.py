@@ -74,8 +74,8 @@ def stream(
 
     Several may run: they share the partitions, and each partition's state moves with it through the checkpoint store. After a
     crash it resumes from the last checkpoint and publishes the same alerts under the same ids. A bank that is published or
-    rolled back to takes over within `bank.look_seconds` and a checkpoint. Runs until SIGTERM, which finishes the batch, writes
-    checkpoints and commits. Health and metrics: the settings `health.host` and `health.port`.
+    rolled back to takes over within `bank.poll_interval_seconds` and a checkpoint. Runs until SIGTERM, which finishes the batch,
+    writes checkpoints and commits. Health and metrics: the settings `health.host` and `health.port`.
     """
     from pipelines.cli import console
     from pipelines.stream import run_stream
@@ -95,10 +95,10 @@ def retrain(
 ) -> None:
     """Train from the events topic when it is due: the first bank when there is enough history, then every day.
 
-    The first training is due once the topic holds `retraining.first_days` of events, each later one `retraining.every_hours`
-    after the one before. It is `fingerprint train` in a child process, through the promotion gate; with `triton.url` the served
-    bank is loaded into Triton. One process retrains a bank. Runs until SIGTERM, which interrupts a training: the next start
-    resumes it. Health and metrics: the settings `health.host` and `health.port`.
+    The first training is due once the topic holds `retraining.min_history_days` of events, each later one
+    `retraining.interval_hours` after the one before. It is `fingerprint train` in a child process, through the promotion gate;
+    with `triton.url` the served bank is loaded into Triton. One process retrains a bank. Runs until SIGTERM, which interrupts a
+    training: the next start resumes it. Health and metrics: the settings `health.host` and `health.port`.
     """
     from pipelines.retrain import print_retrain_summary, run_retrain
 

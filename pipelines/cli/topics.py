@@ -93,7 +93,7 @@ def topics_create(
         float | None,
         typer.Option(
             help="Days for which the events topic keeps records: trainings read it.",
-            show_default="kafka.retention_days: 35",
+            show_default="kafka.events_retention_days: 35",
         ),
     ] = None,
     grow: Annotated[
@@ -116,7 +116,7 @@ def topics_create(
     """
     from pipelines.commands.topics import TopicOptions, create_topics, print_created_topics
 
-    loaded = load_settings(settings, {"kafka": {"retention_days": retention_days}})
+    loaded = load_settings(settings, {"kafka": {"events_retention_days": retention_days}})
     done = create_topics(loaded, TopicOptions(partitions, replicas, grow), wait)
     print_result(done, json, lambda: print_created_topics(done))
 

@@ -87,7 +87,7 @@ def print_accounts(found: list[dict[str, Any]]) -> None:
 
 @contextmanager
 def _open_account_store(settings: Settings, database_url: str | None) -> Iterator[SqlAccountStore]:
-    store = open_alert_store(database_url or settings.desk.url, create=False)
+    store = open_alert_store(database_url or settings.database.url, create=False)
     try:
         yield open_account_store(store, SystemClock(), settings.web)
     finally:

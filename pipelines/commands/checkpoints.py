@@ -12,7 +12,7 @@ from fingerprint.core.settings import Settings
 
 def list_checkpoints(settings: Settings) -> list[dict[str, Any]]:
     """Return the latest checkpoint of each partition: the figures of `checkpoints list --json`."""
-    return [_checkpoint_row(each) for each in FileCheckpointStore(settings.state).list_summaries()]
+    return [_checkpoint_row(each) for each in FileCheckpointStore(settings.checkpoints).list_summaries()]
 
 
 def print_checkpoints(found: list[dict[str, Any]]) -> None:

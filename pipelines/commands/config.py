@@ -18,7 +18,8 @@ from rich.text import Text
 
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.sanitize import printable
-from fingerprint.core.settings import PREFIX, Settings
+from fingerprint.core.settings import Settings
+from fingerprint.core.settings.loading import PREFIX
 
 MASK = "********"
 TEMPLATE_HEAD = """\

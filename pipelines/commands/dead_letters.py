@@ -16,6 +16,7 @@ from fingerprint.core.ports import (
     Producer,
     RebalanceInProgress,
 )
+from fingerprint.core.ports.topics import DEAD_LETTER_SUFFIX
 from fingerprint.core.sanitize import printable
 from fingerprint.core.settings import Settings
 from fingerprint.streaming.bounded_read import poll_until_end
@@ -60,12 +61,12 @@ def replay_dead_letters(settings: Settings, sqs: str | None = None) -> dict[str,
 
 def for_dead_letter_topic(settings: Settings, topic: str | None) -> Settings:
     """Return the settings with `topic` as the topic whose dead letters are meant, if one is named."""
-    kafka = settings.kafka.model_copy(update={"raw": topic or settings.kafka.raw})
+    kafka = settings.kafka.model_copy(update={"raw_topic": topic or settings.kafka.raw_topic})
     return settings.model_copy(update={"kafka": kafka})
 
 
 def dead_letter_topic(settings: Settings) -> str:
-    return settings.kafka.raw + settings.kafka.dlq_suffix
+    return settings.kafka.raw_topic + DEAD_LETTER_SUFFIX
 
 
 def read_dead_letters(consumer: Consumer, topic: str) -> Iterator[DeadLetter]:
@@ -83,7 +84,10 @@ def replay_pending(
     They are marked by a commit of the consumer's group, when everything that was sent has arrived. Letters without a value (the
     message was too large) are counted and skipped. FingerprintError for a notification of another queue than `queue`.
     """
-    raw, sender = settings.kafka.raw, RetryingProducer(producer, settings.kafka.delivery_seconds)
+    raw, sender = (
+        settings.kafka.raw_topic,
+        RetryingProducer(producer, settings.kafka.delivery_timeout_seconds),
+    )
     consumer.subscribe([dead_letter_topic(settings)])
     replayed = without_value = to_queue = 0
     for messages in poll_until_end(consumer):

@@ -141,16 +141,16 @@ def check_broker(settings: Settings) -> Finding:
         with wiring.open_topic_admin(settings.kafka) as topics:
             found = topics.describe(wanted)
     except FingerprintError as error:
-        optional = "brokers" not in settings.kafka.model_fields_set
+        optional = "bootstrap_servers" not in settings.kafka.model_fields_set
         remedy = (
-            "needed for the stream only: start Kafka, or set kafka.brokers"
+            "needed for the stream only: start Kafka, or set kafka.bootstrap_servers"
             if optional
-            else "start it, or mend kafka.brokers"
+            else "start it, or mend kafka.bootstrap_servers"
         )
         return Finding("warn" if optional else "fail", str(error), remedy)
     if missing := [name for name in wanted if name not in found]:
         return Finding("warn", f"topics are missing: {', '.join(missing)}", "`fingerprint topics create`")
-    return Finding("ok", f"{len(found)} topics at {', '.join(settings.kafka.brokers)}")
+    return Finding("ok", f"{len(found)} topics at {', '.join(settings.kafka.bootstrap_servers)}")
 
 
 def check_bank(settings: Settings, folder: Path) -> Finding:
@@ -199,7 +199,7 @@ def check_backend(settings: Settings) -> Finding:
 def check_permissions(settings: Settings, bank: Path) -> Finding:
     """Check that local folders are writable, and that other users cannot read the bank."""
     folders = [bank] if bank.exists() else []
-    checkpoints = settings.state.snapshots
+    checkpoints = settings.checkpoints.url
     if "://" not in checkpoints and Path(checkpoints).exists():
         folders.append(Path(checkpoints))
     if locked := [str(folder) for folder in folders if not os.access(folder, os.R_OK | os.W_OK | os.X_OK)]:

@@ -3,8 +3,8 @@
 A folder for each, as in docker-compose.yml, lets a container have one secret and not the others.
 
 Example:
-    >>> create_secrets(Path("/run/secrets"), ["desk/desk-password"])
-    [{'name': 'desk/desk-password', 'did': 'made'}]
+    >>> create_secrets(Path("/run/secrets"), ["desk/database-password"])
+    [{'name': 'desk/database-password', 'did': 'made'}]
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ SECRET_BYTES = 32  # of randomness
 GROUP_READABLE_MODE = 0o440  # by the group too
 OWNER_ONLY_MODE = 0o400
 GROUP_READABLE_SECRETS = (
-    "desk-password",
+    "database-password",
     "grafana-admin",
 )  # PostgreSQL and Grafana run under ids of their own, and are given the group
 FOLDER_MODE = 0o750
-DEFAULT_NAMES = ("desk-password", "triton-control")
+DEFAULT_NAMES = ("database-password", "triton-control")
 VALUE_PREFIXES = {"triton-control": "fingerprint-control="}  # the header that Triton wants, and its value
 _NAME = re.compile(r"([a-z0-9][a-z0-9-]{0,62}/)?[a-z0-9][a-z0-9-]{0,62}")  # a file; or one in a folder
 

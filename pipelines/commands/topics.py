@@ -10,7 +10,7 @@ from fingerprint.adapters.system import SystemClock
 from fingerprint.compute.hashing import VIRTUAL_PARTITIONS
 from fingerprint.core.alert import FingerprintError, ServerUnavailable
 from fingerprint.core.ports import Clock
-from fingerprint.core.ports.topics import TopicAdmin, TopicSpec
+from fingerprint.core.ports.topics import DEAD_LETTER_SUFFIX, TopicAdmin, TopicSpec
 from fingerprint.core.settings import Kafka, Settings
 from pipelines.runtime import wiring
 
@@ -58,13 +58,17 @@ def required_topics(kafka: Kafka, options: TopicOptions) -> list[TopicSpec]:
         raise FingerprintError(
             f"--partitions is {options.partitions}: a scorer's state can be cut into 1, 2, 4, ... {VIRTUAL_PARTITIONS}"
         )
-    traffic = [kafka.raw, kafka.events, kafka.alerts, kafka.votes]
-    others = [kafka.notices, kafka.raw + kafka.dlq_suffix, kafka.events + kafka.dlq_suffix]
-    largest = kafka.message_bytes + RECORD_OVERHEAD_BYTES
-    kept = {kafka.events: round(kafka.retention_days * DAY_MS)}
+    traffic = [kafka.raw_topic, kafka.events_topic, kafka.alerts_topic, kafka.votes_topic]
+    others = [
+        kafka.feed_gaps_topic,
+        kafka.raw_topic + DEAD_LETTER_SUFFIX,
+        kafka.events_topic + DEAD_LETTER_SUFFIX,
+    ]
+    largest = kafka.max_request_size + RECORD_OVERHEAD_BYTES
+    kept = {kafka.events_topic: round(kafka.events_retention_days * DAY_MS)}
     counts = dict.fromkeys(others, 1) | dict.fromkeys(traffic, options.partitions)
     names = dict.fromkeys([*traffic, *others])  # in this order, each once
-    by_broker = {kafka.raw: LOG_APPEND_TIME}
+    by_broker = {kafka.raw_topic: LOG_APPEND_TIME}
     return [
         TopicSpec(name, counts[name], options.replicas, kept.get(name), largest, by_broker.get(name))
         for name in names
@@ -92,7 +96,7 @@ def retry_while_unavailable(work: Callable[[], T], timeout_seconds: float, clock
 
 def _create_all(kafka: Kafka, wanted: list[TopicSpec], grow: bool) -> list[dict[str, Any]]:
     with wiring.open_topic_admin(kafka) as topics:
-        return create_or_grow(topics, wanted, set() if grow else {kafka.events})
+        return create_or_grow(topics, wanted, set() if grow else {kafka.events_topic})
 
 
 def create_or_grow(

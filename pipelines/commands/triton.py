@@ -17,6 +17,8 @@ from fingerprint.registry.bank import DEFAULT_OPTIONS
 if TYPE_CHECKING:
     from fingerprint.adapters.triton.control import ModelControl
 
+SERVED_VERSIONS = 2  # of the bank at a time: a stream that began with the previous one ends with it
+
 
 def load_into_server(bank: Path, options: Triton, wanted: Bank = DEFAULT_OPTIONS) -> dict[str, Any]:
     """`fingerprint triton load`: the figures of `--json`. Without a server only the repository is filled.
@@ -24,9 +26,9 @@ def load_into_server(bank: Path, options: Triton, wanted: Bank = DEFAULT_OPTIONS
     `wanted` says who has to have signed the bank. What was served stays served where the new version cannot be, and
     FingerprintError says why.
     """
-    repository = ModelRepository(Path(options.repository), options.instances)
+    repository = ModelRepository(Path(options.model_repository), options.instance_count)
     number, before = repository.add_version(bank, wanted), repository.served_versions()
-    repository.set_served_versions([*(each for each in before if each != number), number][-options.kept :])
+    repository.set_served_versions([*(each for each in before if each != number), number][-SERVED_VERSIONS:])
     if options.url is not None:
         try:
             with _model_control(options) as control:
@@ -41,20 +43,20 @@ def load_into_server(bank: Path, options: Triton, wanted: Bank = DEFAULT_OPTIONS
 
 def server_has_version(version: str, options: Triton) -> bool:
     """Return whether the server serves a version, and it is the newest of the repository."""
-    newest = ModelRepository(Path(options.repository)).served_versions()[-1:]
+    newest = ModelRepository(Path(options.model_repository)).served_versions()[-1:]
     return newest == [triton_model.version_number(version)] and _is_served(version, options)
 
 
 def server_status(options: Triton) -> dict[str, Any]:
     """Return the versions in the repository, newest last, with their state at the server."""
-    repository, states = ModelRepository(Path(options.repository)), {}
+    repository, states = ModelRepository(Path(options.model_repository)), {}
     if options.url is not None:
         with _model_control(options) as control:
             states = control.version_states()
     names, served = repository.bank_versions(), repository.served_versions()
     known = [*served, *sorted((set(names) | set(states)) - set(served))]
     return {
-        "repository": options.repository,
+        "repository": options.model_repository,
         "url": options.url,
         "versions": [
             {

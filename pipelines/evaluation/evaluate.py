@@ -132,7 +132,7 @@ class OrganisationEvaluation:
 
     def run(self) -> OrganisationResult:
         """Read, look, learn the days before the cut, judge the others, count."""
-        networks = network_table.load_networks(self.settings.reading.networks)
+        networks = network_table.load_networks(self.settings.reading.networks_file)
         with ArrivalOrderSpool(
             self.settings, networks, backend=backend.get_backend(self.settings)
         ) as history:
@@ -192,7 +192,7 @@ class OrganisationEvaluation:
         self, history: ArrivalOrderSpool, cut: int, judged: pd.DataFrame
     ) -> dict[str, ScoresAndFlags]:
         """What simpler methods say of the same events: -inf of one that they were not given."""
-        past, now = build_event_table(history.batches(), self.settings.alerts.window_seconds).split(cut)
+        past, now = build_event_table(history.batches(), self.settings.alerts.group_window_seconds).split(cut)
         place = _peer_row_index(now, judged)
         peers = baselines.PEER_METHODS | (self._slow_peers() if self.options.slow_peers else {})
         out = {}

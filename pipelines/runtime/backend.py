@@ -42,7 +42,10 @@ def get_backend(settings: Settings) -> Backend:
 def open_history(settings: Settings, span: TimeRange = ALL_TIME) -> EventSpool:
     """Return an empty history that is read by the backend of the settings and lies on disk."""
     return EventSpool(
-        settings, network_table.load_networks(settings.reading.networks), span, load_backend(settings.backend)
+        settings,
+        network_table.load_networks(settings.reading.networks_file),
+        span,
+        load_backend(settings.backend),
     )
 
 

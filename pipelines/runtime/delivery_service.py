@@ -21,12 +21,13 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Clock, ObjectNotFound, Unavailable
-from fingerprint.core.settings import Deliver, Settings
+from fingerprint.core.settings import ReceiverSettings, Settings
 from fingerprint.delivery.formats.registry import encode_notification
 from fingerprint.delivery.notification import Notification
 from fingerprint.delivery.outbox import DeliveryCounts, Outbox, RateLimited, Receiver
 from fingerprint.delivery.policy import MAX_BACKOFF, Delivery, next_attempt, retry_delay
 from fingerprint.streaming.dependency_status import DependencyStatus
+from pipelines.runtime.service import STALLED_SECONDS
 
 MAX_DELIVERIES_PER_TURN = 20
 POLL_SECONDS = 2.0  # between two polls of the outbox
@@ -45,7 +46,7 @@ class DeliverySender:
     def __init__(
         self,
         name: str,
-        options: Deliver,
+        options: ReceiverSettings,
         outbox: Outbox,
         receiver: Receiver,
         clock: Clock,
@@ -66,7 +67,7 @@ class DeliverySender:
         """Schedule, claim, send and mark deliveries; return how many. FingerprintError if the database is unavailable."""
         self.last_turn = time.monotonic()
         if not self.is_registered:
-            self.outbox.register_receiver(self.name, self.options.backlog)
+            self.outbox.register_receiver(self.name, self.options.include_existing)
             self.is_registered = True
         planned = self.outbox.schedule(self.name, self.options, self.clock.now())
         self.metrics.planned.labels(self.name).inc(planned)
@@ -80,7 +81,7 @@ class DeliverySender:
         now = self.clock.now()
         if now < self.retry_not_before:
             return []
-        until = now + timedelta(seconds=60 + 2 * MAX_DELIVERIES_PER_TURN * self.options.seconds)
+        until = now + timedelta(seconds=60 + 2 * MAX_DELIVERIES_PER_TURN * self.options.timeout_seconds)
         return self.outbox.claim(self.name, now, until, MAX_DELIVERIES_PER_TURN, self.lease_owner)
 
     def _send_all(self, taken: list[Delivery], asked_to_end: Callable[[], bool]) -> None:
@@ -99,7 +100,11 @@ class DeliverySender:
             self._give_up(delivery, "the alert is no longer in the database")
             return True
         alert, disposition = found
-        link = f"{self.options.link}{quote(alert.alert_id, safe='')}" if self.options.link else ""
+        link = (
+            f"{self.options.alert_url_prefix}{quote(alert.alert_id, safe='')}"
+            if self.options.alert_url_prefix
+            else ""
+        )
         try:
             with self.metrics.seconds.labels(self.name).time():
                 sent = encode_notification(
@@ -158,7 +163,7 @@ class DeliveryService:
     """The senders of all receivers, each on a thread."""
 
     def __init__(self, senders: list[DeliverySender], settings: Settings) -> None:
-        self.senders, self.stalled = senders, settings.health.stalled_seconds
+        self.senders, self.stalled = senders, STALLED_SECONDS
         self.store = DependencyStatus()
         self.stopping = Event()
 
@@ -236,14 +241,19 @@ class DeliverMetrics:
         def gauge(name: str, help: str) -> Gauge:
             return Gauge(f"{_PREFIX}_{name}", help, _LABELS, registry=registry)
 
-        self.planned = counter("planned", "Changes on the desk that were looked at.")
-        self.sent = counter("sent", "Deliveries that the receiver has.")
-        self.tries_failed = counter("tries_failed", "Tries that failed, and are made again.")
+        self.planned = counter("changes_examined", "Changes of alerts that were examined for delivery.")
+        self.sent = counter("sent", "Deliveries that the receiver accepted.")
+        self.tries_failed = counter("retries", "Failed attempts that will be repeated.")
         self.failed = counter("failed", "Deliveries that were given up.")
-        self.seconds = Histogram(f"{_PREFIX}_seconds", "One try.", _LABELS, registry=registry)
-        self.waiting = gauge("waiting", "Deliveries that wait.")
-        self.oldest = gauge("oldest_seconds", "For how long the oldest one has waited.")
-        self.given_up = gauge("given_up", "Deliveries that were given up and nobody has tried anew.")
+        self.seconds = Histogram(
+            f"{_PREFIX}_attempt_duration_seconds",
+            "Duration of one attempt, in seconds.",
+            _LABELS,
+            registry=registry,
+        )
+        self.waiting = gauge("pending", "Deliveries that are pending.")
+        self.oldest = gauge("oldest_pending_seconds", "Age of the oldest pending delivery, in seconds.")
+        self.given_up = gauge("abandoned", "Abandoned deliveries that no one has retried.")
 
     def register_receiver(self, receiver: str) -> None:
         """Create every counter of a receiver, so that it is exported from the start."""

@@ -67,7 +67,7 @@ def publish_bank(
     else:
         sign_if_configured(folder, version, manifest, settings)
         versions.serve_version(folder, version, history_note("publish", force, forced=True))
-        versions.remove_old_versions(folder, settings.bank.kept)
+        versions.remove_old_versions(folder, settings.bank.retained_versions)
     return decision
 
 
@@ -127,7 +127,7 @@ def _record_decision(
         versions.serve_version(folder, version, history_note(action, why or "the gate let it pass"))
     else:
         versions.append_decision(folder, version, history_note("refused", "; ".join(decision.reasons)))
-    versions.remove_old_versions(folder, settings.bank.kept)
+    versions.remove_old_versions(folder, settings.bank.retained_versions)
 
 
 def _served_bank(folder: Path, settings: Settings) -> Bank | None:
@@ -145,7 +145,7 @@ def _served_bank(folder: Path, settings: Settings) -> Bank | None:
 def _drift_baseline(folder: Path, version: str, champion: Bank | None, settings: Settings) -> Bank | None:
     """Return the bank of some versions ago from which slow drift is measured; None while that is the served one."""
     older = [each for each in versions.list_bank_versions(folder) if each != version]
-    back = older[: settings.gate.frozen][-1:]
+    back = older[: settings.promotion.reference_versions_back][-1:]
     if not champion or not back or back == [champion.version]:
         return None
     try:

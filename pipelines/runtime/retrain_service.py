@@ -28,14 +28,15 @@ from fingerprint.training import schedule
 from fingerprint.training.schedule import NextTraining, ScheduleInputs
 from pipelines.commands import triton
 from pipelines.runtime import service, topic_time_span
+from pipelines.runtime.service import STALLED_SECONDS
 
 TICK_SECONDS = 0.2  # between two checks for SIGTERM
 TOPIC_CHECK_SECONDS = (
     600.0  # between two checks of the topic once a bank is served: each joins a group of its own
 )
-OUTCOME_BY_EXIT_STATUS = {0: "served", 3: "refused"}  # of `train`; any other has failed
+OUTCOME_BY_EXIT_STATUS = {0: "promoted", 3: "rejected"}  # of `train`; any other has failed
 _PREFIX = "fingerprint_retrain"
-OUTCOMES = ("served", "refused", "failed")
+OUTCOMES = ("promoted", "rejected", "failed")
 
 log = logging.getLogger("fingerprint.retrain")
 
@@ -94,7 +95,7 @@ class RetrainService:
         self.last_topic_check = time.monotonic()
         with self._tracking_dependency("topic"):
             held_days = topic_time_span.topic_span_days(
-                self.settings.kafka.events, self.settings, self._should_stop
+                self.settings.kafka.events_topic, self.settings, self._should_stop
             )
             self.topic_days = self.topic_days if self._should_stop() else held_days
 
@@ -132,7 +133,7 @@ class RetrainService:
     def _arguments(self) -> list[str]:
         """Return the arguments of `fingerprint train`."""
         settings = ["--settings", str(self.file)] if self.file else []
-        wanted = ["--topic", self.settings.kafka.events, "--days", str(self.options.days)]
+        wanted = ["--topic", self.settings.kafka.events_topic, "--days", str(self.options.history_days)]
         return ["train", *wanted, "--bank", str(self.folder), "--json", *settings]
 
     def _record_outcome(self, ended: service.CompletedCommand, seconds: float) -> None:
@@ -194,7 +195,7 @@ class RetrainService:
 
     def not_alive(self) -> str | None:
         still = time.monotonic() - self.last_turn
-        most = self.settings.health.stalled_seconds + self.settings.triton.load_seconds
+        most = STALLED_SECONDS + self.settings.triton.load_timeout_seconds
         return f"stands still for {still:.0f} s" if still > most else None
 
     def _should_stop(self) -> bool:
@@ -204,7 +205,7 @@ class RetrainService:
 
     def _wait_or_stop(self) -> bool:
         """Wait until the next check; return whether to stop."""
-        until = time.monotonic() + self.options.look_seconds
+        until = time.monotonic() + self.options.poll_interval_seconds
         while not self._should_stop() and (left := until - time.monotonic()) > 0:
             self.clock.sleep(min(left, TICK_SECONDS))
         return self.asked_to_end()
@@ -229,22 +230,28 @@ class RetrainMetrics:
 
         self.trainings = Counter(
             f"{_PREFIX}_trainings",
-            "Trainings by what became of them; refused: by the gate.",
+            "Trainings by outcome: promoted, rejected by the promotion gate, or failed.",
             ("outcome",),
             registry=registry,
         )
         for outcome in OUTCOMES:
             self.trainings.labels(outcome)
-        self.last_attempt = gauge("last_attempt_timestamp_seconds", "When the last training began.")
-        self.last_success = gauge(
-            "last_success_timestamp_seconds", "When the last training ended well, served or refused."
+        self.last_attempt = gauge(
+            "last_attempt_timestamp_seconds", "Start of the latest training, in seconds since 1970."
         )
-        self.last_seconds = gauge("last_seconds", "How long the last training took.")
+        self.last_success = gauge(
+            "last_success_timestamp_seconds",
+            "End of the latest training that completed, in seconds since 1970.",
+        )
+        self.last_seconds = gauge("last_duration_seconds", "Duration of the latest training, in seconds.")
         self.history_days = gauge("history_days", "Days of events that the topic holds.")
-        self.due = gauge("due_timestamp_seconds", "When the next training is due; 0 while nobody can say.")
+        self.due = gauge(
+            "due_timestamp_seconds",
+            "Time at which the next training is due, in seconds since 1970; 0 if unknown.",
+        )
         self.triton_loaded = Gauge(
             f"{_PREFIX}_triton_loaded",
-            "1 while the Triton server has the bank that is served.",
+            "Whether Triton has loaded the served bank: 1 if so.",
             registry=registry if triton.url else None,
         )
 
@@ -267,7 +274,7 @@ class RetrainMetrics:
 
 def _exit_reason(status: int) -> str:
     if status == -signal.SIGKILL:
-        return "the training was killed: where memory ran out, a smaller training.piece_events needs less"
+        return "the training was killed: where memory ran out, a smaller training.partition_events needs less"
     if status < 0:
         return f"the training was ended by {signal.Signals(-status).name}"
     return f"the training failed with status {status}: its own sentence stands before this one"

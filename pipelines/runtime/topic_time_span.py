@@ -24,8 +24,8 @@ MAX_FETCH_BYTES = 256 << 10  # of a partition at a time: a few messages, not meg
 def topic_span_days(topic: str, settings: Settings, asked_to_end: Callable[[], bool]) -> float | None:
     """Of event time; None where the topic holds nothing that can be read. FingerprintError where there is no such topic, or the
     broker does not answer."""
-    alone = settings.kafka.model_copy(update={"member": None, "lost": "skip", "fetch_bytes": MAX_FETCH_BYTES})
-    with wiring.open_consumer(alone, f"retrain-{uuid.uuid4().hex[:12]}") as consumer:
+    alone = settings.kafka.model_copy(update={"group_instance_id": None, "auto_offset_reset": "earliest"})
+    with wiring.open_consumer(alone, f"retrain-{uuid.uuid4().hex[:12]}", MAX_FETCH_BYTES) as consumer:
         homes = [Partition(topic, number) for number in range(consumer.partition_count(topic))]
         begins, ends = consumer.beginning_offsets(homes), consumer.end_offsets(homes)
         consumer.subscribe([topic], lambda ours: {home: begins[home] for home in ours})

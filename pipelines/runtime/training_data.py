@@ -115,7 +115,7 @@ def open_feedback_store(
     database: str | None, settings: Settings
 ) -> Iterator[tuple[SqlAlertStore | None, str]]:
     """Open the database of the request (see TrainingDataRequest); yield it, or None, with its URL."""
-    url = settings.desk.url if database is None else database
+    url = settings.database.url if database is None else database
     if url == NO_DATABASE or (database is None and not alert_store_exists(url)):
         yield None, url
         return
@@ -162,7 +162,7 @@ def read_topic(topic: str, history: EventSpool, settings: Settings, progress: Pr
         count += len(messages)
         for piece in messages_.decode_messages(messages, settings, history.backend):
             came = routing.arrival_times(
-                messages, piece, settings.stream.future_seconds, arrival.wall_clock_ms()
+                messages, piece, settings.reading.max_future_seconds, arrival.wall_clock_ms()
             )
             history.add_events(
                 piece,
@@ -179,7 +179,7 @@ def reread_messages(topic: str, settings: Settings, since: datetime | None = Non
 
     The reader is the only member of its own group and commits nothing, so no other reader is disturbed.
     """
-    alone = settings.kafka.model_copy(update={"member": None, "lost": "skip"})
+    alone = settings.kafka.model_copy(update={"group_instance_id": None, "auto_offset_reset": "earliest"})
     with wiring.open_consumer(alone, f"train-{uuid.uuid4().hex[:12]}") as consumer:
         partitions = [Partition(topic, number) for number in range(consumer.partition_count(topic))]
         ends = consumer.end_offsets(partitions)

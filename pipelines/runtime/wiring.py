@@ -28,7 +28,7 @@ from fingerprint.core.ports import (
 from fingerprint.core.ports import WorkerPool as Pool
 from fingerprint.core.ports.topics import TopicAdmin
 from fingerprint.core.settings import Bank as BankOptions
-from fingerprint.core.settings import Deliver, Kafka, Settings, Sqs, Triton, Workers
+from fingerprint.core.settings import Kafka, ReceiverSettings, Settings, Sqs, Triton, Workers
 from fingerprint.delivery.outbox import Receiver
 from fingerprint.detection.inference import FallbackInference, LocalInference, ServerTrust
 from fingerprint.registry import signatures
@@ -37,15 +37,17 @@ from fingerprint.registry.signatures import Signer
 from fingerprint.streaming.bank_watcher import BankWatcher
 
 ClientFactories = tuple[
-    Callable[[Kafka], Consumer], Callable[[Kafka], Producer], Callable[[Kafka], TopicAdmin]
+    Callable[[Kafka, int | None], Consumer], Callable[[Kafka], Producer], Callable[[Kafka], TopicAdmin]
 ]
 
 
 @contextmanager
-def open_consumer(settings: Kafka, purpose: str) -> Iterator[Consumer]:
+def open_consumer(
+    settings: Kafka, purpose: str, max_partition_fetch_bytes: int | None = None
+) -> Iterator[Consumer]:
     """Open a member of the group `<group>-<purpose>`: programs that read different topics must not share a group."""
     opened = _client_factories(settings)[0](
-        settings.model_copy(update={"group": f"{settings.group}-{purpose}"})
+        settings.model_copy(update={"group_id": f"{settings.group_id}-{purpose}"}), max_partition_fetch_bytes
     )
     try:
         yield opened
@@ -83,7 +85,7 @@ def require_broker(settings: Kafka, timeout_seconds: float) -> None:
     if settings.client == "files":
         return
     reason, deadline = "it names no server", time.monotonic() + timeout_seconds
-    for address in settings.brokers:
+    for address in settings.bootstrap_servers:
         host, _, port = address.rpartition(":")
         try:
             left = max(deadline - time.monotonic(), 0.1)
@@ -92,8 +94,10 @@ def require_broker(settings: Kafka, timeout_seconds: float) -> None:
             reason = getattr(error, "strerror", None) or str(error)
         else:
             return
-    where = ", ".join(settings.brokers)
-    raise FingerprintError(f"no broker answers at {where} ({reason}): start Kafka, or set kafka.brokers")
+    where = ", ".join(settings.bootstrap_servers)
+    raise FingerprintError(
+        f"no broker answers at {where} ({reason}): start Kafka, or set kafka.bootstrap_servers"
+    )
 
 
 def open_topic_admin(settings: Kafka) -> TopicAdmin:
@@ -154,14 +158,14 @@ def open_inference(
 @contextmanager
 def open_worker_pool(settings: Workers) -> Iterator[Pool]:
     """Open the workers of the settings: this process, or a cluster, which ends with the block if it was started for it."""
-    if settings.where == "local":
+    if settings.scheduler == "local":
         yield InThisProcess()
         return
     try:
         from fingerprint.adapters.worker_pool import open_dask_pool
     except ImportError as error:
         raise FingerprintError(
-            f"workers.where {settings.where} needs a package that is not there ({error.name}): "
+            f"workers.scheduler {settings.scheduler} needs a package that is not there ({error.name}): "
             f"{how_to_install('scale')}"
         ) from None
     with open_dask_pool(settings) as opened:
@@ -234,7 +238,7 @@ def create_receiver(name: str, settings: Settings) -> Receiver:
         raise FingerprintError(f"deliver.{name}: {error}") from None
 
 
-def _create_webhook(options: Deliver) -> Receiver:
+def _create_webhook(options: ReceiverSettings) -> Receiver:
     try:
         from fingerprint.adapters.webhook import WebhookReceiver
     except ImportError as error:
@@ -249,8 +253,8 @@ class TopicReceiver:
     is opened for the first message, and again after a failure.
     """
 
-    def __init__(self, options: Deliver, settings: Settings) -> None:
-        self.topic, self.seconds, self.settings = options.topic or "", options.seconds, settings.kafka
+    def __init__(self, options: ReceiverSettings, settings: Settings) -> None:
+        self.topic, self.seconds, self.settings = options.topic or "", options.timeout_seconds, settings.kafka
         self.producer: Producer | None = None
 
     def deliver(self, key: str, body: bytes, principal: str, now: datetime) -> None:

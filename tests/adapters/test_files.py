@@ -13,6 +13,7 @@ from fingerprint.core.alert import FingerprintError
 from fingerprint.core.settings import Reading
 from fingerprint.sources.cloudtrail.envelopes import RecordBatch, merge_batches
 from fingerprint.sources.flatten import flatten
+from fingerprint.sources.limits import ReadLimits
 
 REAL = Path(__file__).parents[2] / "data" / "real"
 
@@ -27,8 +28,10 @@ def lines(count: int) -> bytes:
     return b"".join(record(index) + b"\n" for index in range(count))
 
 
-def read(*sources: object, **bounds: int) -> RecordBatch:
-    return merge_batches(list(files.read_sources([str(source) for source in sources], Reading(**bounds))))
+def read(*sources: object, **limits: int) -> RecordBatch:
+    return merge_batches(
+        list(files.read_sources([str(source) for source in sources], Reading(), limits=ReadLimits(**limits)))
+    )
 
 
 def ids(records: RecordBatch) -> list[int]:

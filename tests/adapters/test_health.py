@@ -7,7 +7,6 @@ import json
 import logging
 import urllib.request
 from collections.abc import Iterator
-from pathlib import Path
 from urllib.error import HTTPError
 
 import pytest
@@ -15,7 +14,6 @@ from prometheus_client import CollectorRegistry, Counter
 
 from fingerprint.adapters import logs
 from fingerprint.adapters.health import HealthServer, serve_health
-from fingerprint.adapters.health_memory import ContainerMemory
 from fingerprint.core.alert import FingerprintError
 
 
@@ -29,7 +27,7 @@ def ask(health: HealthServer, path: str) -> tuple[int, str]:
 
 def test_a_program_is_ready_when_every_check_is_content() -> None:
     trouble: list[str] = ["has not joined the group"]
-    checks = {"kafka": lambda: trouble[0] if trouble else None, "desk": lambda: None}
+    checks = {"kafka": lambda: trouble[0] if trouble else None, "database": lambda: None}
     with serve_health("127.0.0.1", 0, checks) as health:
         assert ask(health, "/readyz") == (503, "kafka: has not joined the group\n")
         trouble.clear()
@@ -55,51 +53,11 @@ def test_metrics_are_those_of_prometheus() -> None:
 
 
 def test_whether_a_program_is_ready_is_a_metric_too() -> None:
-    checks = {"kafka": lambda: "away", "desk": lambda: None}
+    checks = {"kafka": lambda: "away", "database": lambda: None}
     with serve_health("127.0.0.1", 0, checks, registry=CollectorRegistry()) as health:
         told = ask(health, "/metrics")[1]
     assert 'fingerprint_ready{check="kafka"} 0.0' in told
-    assert 'fingerprint_ready{check="desk"} 1.0' in told
-
-
-def books(folder: Path, files: dict[str, str]) -> dict[str, float]:
-    """What is told of a container whose kernel keeps these books."""
-    for name, said in files.items():
-        (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).write_text(said)
-    return {
-        sample.name: sample.value for metric in ContainerMemory(folder).collect() for sample in metric.samples
-    }
-
-
-def test_files_that_the_kernel_can_drop_are_not_memory_that_a_container_uses(tmp_path: Path) -> None:
-    stat = "anon 700\nfile 300\nactive_file 100\ninactive_file 150\n"
-    told = books(tmp_path, {"memory.max": "2000\n", "memory.current": "1000\n", "memory.stat": stat})
-    assert told == {"fingerprint_memory_limit_bytes": 2000, "fingerprint_memory_used_bytes": 750}
-
-
-def test_an_older_kernel_keeps_its_books_elsewhere(tmp_path: Path) -> None:
-    stat = "active_file 1\ntotal_active_file 100\ntotal_inactive_file 150\n"
-    files = {"limit_in_bytes": "2000\n", "usage_in_bytes": "1000\n", "stat": stat}
-    told = books(tmp_path, {f"memory/memory.{name}": said for name, said in files.items()})
-    assert told == {"fingerprint_memory_limit_bytes": 2000, "fingerprint_memory_used_bytes": 750}
-
-
-@pytest.mark.parametrize(
-    "files",
-    [
-        {},
-        {"memory.max": "max\n", "memory.current": "1000\n", "memory.stat": ""},
-        {
-            "memory/memory.limit_in_bytes": "9223372036854771712\n",
-            "memory/memory.usage_in_bytes": "1000\n",
-            "memory/memory.stat": "",
-        },
-    ],
-    ids=["no container", "no limit", "no limit, older kernel"],
-)
-def test_without_a_limit_nothing_is_told_of_memory(tmp_path: Path, files: dict[str, str]) -> None:
-    assert books(tmp_path, files) == {}
+    assert 'fingerprint_ready{check="database"} 1.0' in told
 
 
 def test_a_port_that_is_taken_is_one_sentence() -> None:

@@ -361,7 +361,7 @@ def test_a_provider_that_others_wrote_lets_people_in(tmp_path):
     [
         ({"issuer": "http://id.example.com", "client_id": "desk", "default_role": "viewer"}, "https://"),
         ({"issuer": "https://id.example.com", "default_role": "viewer"}, "client_id"),
-        ({"issuer": "https://id.example.com", "client_id": "desk"}, "nobody would get a role"),
+        ({"issuer": "https://id.example.com", "client_id": "desk"}, "no person would get a role"),
         (
             {"issuer": "http://localhost.evil.example", "client_id": "desk", "default_role": "viewer"},
             "https://",

@@ -14,7 +14,7 @@ import pytest
 from fingerprint.adapters.webhook import WebhookReceiver
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import ObjectNotFound, Unavailable
-from fingerprint.core.settings import Deliver
+from fingerprint.core.settings import ReceiverSettings
 from fingerprint.core.webhook_signature import parse_secrets, verify_signature
 from fingerprint.delivery.outbox import RateLimited
 from tests.support.http_receiver import Listening, listening
@@ -48,7 +48,9 @@ def raw_server(work: Callable[[socket.socket], None]) -> Iterator[int]:
 
 
 def hook(url: str, resolve: Callable | None = None, **fields: object) -> WebhookReceiver:
-    wants = Deliver(url=url, **{"plain_http": True, "allow": HERE, "seconds": 5.0} | fields)
+    wants = ReceiverSettings(
+        url=url, **{"allow_http": True, "allowed_networks": HERE, "timeout_seconds": 5.0} | fields
+    )
     return WebhookReceiver(wants, resolve) if resolve else WebhookReceiver(wants)
 
 
@@ -62,7 +64,7 @@ def post(to: WebhookReceiver) -> None:
 def test_a_body_arrives_as_it_is_signed_and_with_its_key(listen, tmp_path):
     (tmp_path / "secret").write_text(SECRET + "\n")
     server = listen()
-    post(hook(server.url(path="/alerts?team=a%20b"), secret_file=str(tmp_path / "secret")))
+    post(hook(server.url(path="/alerts?team=a%20b"), signing_secret_file=str(tmp_path / "secret")))
     (got,) = server.got
     assert (got.path, got.body) == ("/alerts?team=a%20b", BODY)
     assert got.headers["idempotency-key"] == got.headers["webhook-id"] == "6f0c1d"
@@ -79,7 +81,7 @@ def test_without_a_secret_there_is_no_signature(listen):
 def test_a_secret_is_exchanged_while_the_program_runs(listen, tmp_path):
     file, server = tmp_path / "secret", listen()
     file.write_text(SECRET)
-    webhook = hook(server.url(), secret_file=str(file))
+    webhook = hook(server.url(), signing_secret_file=str(file))
     post(webhook)
     file.write_text("whsec_" + "A" * 43 + "=")
     post(webhook)
@@ -102,7 +104,7 @@ def test_a_url_may_lie_in_a_file(listen, tmp_path):
     server = listen()
     (tmp_path / "url").write_text(server.url(path="/services/T0/B0/hunter2") + "\n")
     WebhookReceiver(
-        Deliver(kind="slack", url_file=str(tmp_path / "url"), plain_http=True, allow=HERE)
+        ReceiverSettings(kind="slack", url_file=str(tmp_path / "url"), allow_http=True, allowed_networks=HERE)
     ).deliver("k", BODY, "p", NOW)
     assert server.got[0].path == "/services/T0/B0/hunter2"
 
@@ -128,7 +130,7 @@ def test_a_url_may_lie_in_a_file(listen, tmp_path):
 def test_this_machine_is_not_reached_however_it_is_spelled(listen, host):
     server = listen()
     with pytest.raises(Unavailable, match=r"is not connected to: .* (is|leads to)"):
-        post(hook(server.url(host), allow=()))
+        post(hook(server.url(host), allowed_networks=()))
     assert not server.got
 
 
@@ -140,7 +142,7 @@ def test_an_inner_name_is_reached_where_its_network_is_allowed(listen):
         asked.append((host, port))
         return ["127.0.0.1"]
 
-    post(hook(server.url("soc.inner.example"), resolve, allow=("127.0.0.1",)))
+    post(hook(server.url("soc.inner.example"), resolve, allowed_networks=("127.0.0.1",)))
     assert server.got[0].headers["host"] == f"soc.inner.example:{server.server_address[1]}"
     assert len(asked) == 1  # the answer that was judged is the one that was used
 
@@ -149,7 +151,7 @@ def test_a_name_that_answers_anew_is_judged_anew(listen):
     """The first answer is good; the second one leads inside."""
     server = listen()
     answers = iter([["127.0.0.1"], ["127.0.0.2"]])
-    webhook = hook(server.url("rebinding.example"), lambda *_: next(answers), allow=("127.0.0.1",))
+    webhook = hook(server.url("rebinding.example"), lambda *_: next(answers), allowed_networks=("127.0.0.1",))
     post(webhook)
     with pytest.raises(Unavailable, match=r"127\.0\.0\.2 is loopback"):
         post(webhook)
@@ -184,7 +186,7 @@ def test_the_address_is_pinned_under_tls_and_the_certificate_is_the_names(listen
             server.url(scheme="https"),
             lambda *_: ["127.0.0.1"],
             ca_file=str(authority.file),
-            plain_http=False,
+            allow_http=False,
         )
         if reaches:
             post(webhook)
@@ -210,7 +212,7 @@ def test_tls_asks_for_the_name_and_not_for_the_address(tmp_path):
                 f"https://soc.example.com:{port}/",
                 lambda *_: ["127.0.0.1"],
                 ca_file=str(authority.file),
-                plain_http=False,
+                allow_http=False,
             )
         )
     assert asked == ["soc.example.com"]
@@ -295,7 +297,7 @@ def test_one_that_drips_is_left_when_the_time_is_over(where):
     with raw_server(drip) as port:
         begun = time.monotonic()
         with pytest.raises(Unavailable, match="did not answer in time"):
-            post(hook(f"http://127.0.0.1:{port}/", seconds=0.5))
+            post(hook(f"http://127.0.0.1:{port}/", timeout_seconds=0.5))
         assert time.monotonic() - begun < 30  # it would never end
 
 
@@ -334,15 +336,15 @@ def test_no_sentence_tells_the_path(listen):
 @pytest.mark.parametrize(
     ("fields", "why"),
     [
-        ({"url": "http://soc.example.com/hunter2", "plain_http": False}, "plain_http"),
+        ({"url": "http://soc.example.com/hunter2", "allow_http": False}, "plain_http"),
         ({"url": "https://u:hunter2@soc.example.com/"}, "name or password"),
-        ({"secret_file": "/nowhere"}, "/nowhere"),
+        ({"signing_secret_file": "/nowhere"}, "/nowhere"),
         ({"ca_file": "/nowhere"}, "/nowhere"),
         ({"ca_file": __file__}, "holds no certificates"),
-        ({"allow": ("inside",)}, "name a network"),
+        ({"allowed_networks": ("inside",)}, "name a network"),
     ],
 )
 def test_a_receiver_that_cannot_be_is_refused_at_start(fields, why):
     with pytest.raises(FingerprintError, match=why) as caught:
-        WebhookReceiver(Deliver(**{"url": "https://soc.example.com/hunter2"} | fields))
+        WebhookReceiver(ReceiverSettings(**{"url": "https://soc.example.com/hunter2"} | fields))
     assert "hunter2" not in str(caught.value)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from fingerprint.adapters import worker_pool
 from fingerprint.adapters.process_pool import InProcessPool
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import WorkerPool
@@ -67,7 +68,7 @@ def until(condition: Callable[[], bool], seconds: float = 30) -> None:
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[WorkerPool]:
     """Two worker processes on this machine."""
-    with wiring.open_worker_pool(Options(where="dask", processes=2)) as opened:
+    with wiring.open_worker_pool(Options(scheduler="dask", processes=2)) as opened:
         yield opened
 
 
@@ -126,9 +127,10 @@ def test_a_worker_killed_in_the_middle_of_a_piece_changes_nothing(
     assert sorted(done) == [(place, place**2) for place in range(6)]
 
 
-def test_a_piece_that_kills_every_worker_is_named() -> None:
+def test_a_piece_that_kills_every_worker_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_pool, "MAX_ATTEMPTS", 2)
     with (
-        wiring.open_worker_pool(Options(where="dask", processes=1, tries=2)) as workers,
+        wiring.open_worker_pool(Options(scheduler="dask", processes=1)) as workers,
         pytest.raises(FingerprintError, match=r"piece 2 \(2\) killed the 2 workers that took it"),
     ):
         list(workers.map_unordered(deadly, range(4)))
@@ -137,7 +139,7 @@ def test_a_piece_that_kills_every_worker_is_named() -> None:
 def test_a_running_cluster_is_used_by_its_address_and_stays() -> None:
     with Cluster.started(2) as others:
         for _ in range(2):
-            with wiring.open_worker_pool(Options(where=others.address)) as workers:
+            with wiring.open_worker_pool(Options(scheduler=others.address)) as workers:
                 assert workers.parallelism == 2
                 assert dict(workers.map_unordered(squared, [2, 4])) == {0: 4, 1: 16}
 
@@ -147,7 +149,7 @@ def test_a_scheduler_that_goes_away_in_the_middle_is_one_sentence(tmp_path: Path
         until((tmp_path / "begun-0").exists)
         others.process.kill()
 
-    with Cluster.started(1) as others, wiring.open_worker_pool(Options(where=others.address)) as workers:
+    with Cluster.started(1) as others, wiring.open_worker_pool(Options(scheduler=others.address)) as workers:
         killer = threading.Thread(target=kill)
         killer.start()
         with pytest.raises(FingerprintError, match="the scheduler of the workers is gone"):
@@ -155,12 +157,13 @@ def test_a_scheduler_that_goes_away_in_the_middle_is_one_sentence(tmp_path: Path
         killer.join()
 
 
-def test_a_scheduler_that_is_not_there_is_one_sentence() -> None:
+def test_a_scheduler_that_is_not_there_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_pool, "SCHEDULER_TIMEOUT_SECONDS", 1.0)
     with (
         pytest.raises(
             FingerprintError, match=r"no scheduler answers at tcp://127\.0\.0\.1:9 within 1 seconds"
         ),
-        wiring.open_worker_pool(Options(where="tcp://127.0.0.1:9", answer_seconds=1)),
+        wiring.open_worker_pool(Options(scheduler="tcp://127.0.0.1:9")),
     ):
         pass
 
@@ -169,23 +172,23 @@ def test_a_scheduler_without_workers_is_one_sentence() -> None:
     with (
         Cluster.started(0) as others,
         pytest.raises(FingerprintError, match="has no workers: start `dask worker tcp://"),
-        wiring.open_worker_pool(Options(where=others.address)),
+        wiring.open_worker_pool(Options(scheduler=others.address)),
     ):
         pass
 
 
-def test_over_tls_only_who_proves_itself_is_let_in(tmp_path: Path) -> None:
+def test_over_tls_only_who_proves_itself_is_let_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_pool, "SCHEDULER_TIMEOUT_SECONDS", 5.0)
     authority, stranger = Authority(tmp_path / "a", "the tests"), Authority(tmp_path / "b", "the tests")
     server, ours = authority.certify("scheduler", hosts=("127.0.0.1",)), authority.certify("we")
     theirs = stranger.certify("we")
     with Cluster.started(1, authority.file, server.certificate, server.key) as others:
         ours_, theirs_ = (
             Options(
-                where=others.address,
+                scheduler=others.address,
                 ca_file=str(authority.file),
                 certificate_file=str(own.certificate),
                 key_file=str(own.key),
-                answer_seconds=5,
             )
             for own in (ours, theirs)
         )
@@ -200,12 +203,14 @@ def test_over_tls_only_who_proves_itself_is_let_in(tmp_path: Path) -> None:
 
 def test_tls_without_its_files_is_refused_at_start() -> None:
     with pytest.raises(ValueError, match="needs ca_file, certificate_file and key_file"):
-        Options(where="tls://scheduler:8786")
+        Options(scheduler="tls://scheduler:8786")
 
 
 def test_gpus_without_their_package_are_one_sentence() -> None:
     with (
-        pytest.raises(FingerprintError, match=r"workers.where dask-cuda needs a package that is not there"),
-        wiring.open_worker_pool(Options(where="dask-cuda")),
+        pytest.raises(
+            FingerprintError, match=r"workers.scheduler dask-cuda needs a package that is not there"
+        ),
+        wiring.open_worker_pool(Options(scheduler="dask-cuda")),
     ):
         pass

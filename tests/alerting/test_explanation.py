@@ -19,7 +19,7 @@ from fingerprint.detection.scorer import alert_ids
 from fingerprint.registry.bank import open_bank
 from tests.support import sample_organisation
 
-WINDOW = sample_organisation.SETTINGS.alerts.window_seconds
+WINDOW = sample_organisation.SETTINGS.alerts.group_window_seconds
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +136,7 @@ def test_somebody_nobody_knows_is_judged_by_everybody_and_capped(
     source = sample_organisation.write(
         tmp_path / "in.jsonl", [{**record, "userIdentity": nobody} for record in records]
     )
-    everything = Settings(autoencoder=Autoencoder(epochs=1, threshold=0), voting=Voting(quorum=1))
+    everything = Settings(autoencoder=Autoencoder(max_epochs=1, threshold=0), voting=Voting(quorum=1))
     run = sample_organisation.run([source], organisation.bank, tmp_path, everything)
     assert run.alerts
     for alert in run.alerts:
@@ -245,7 +245,7 @@ def test_evidence_is_a_union_that_grows(
 def test_a_shorter_window_makes_more_alerts_of_the_same_verdicts(
     organisation: sample_organisation.Road, scored: sample_organisation.Run, tmp_path: Path
 ) -> None:
-    short = sample_organisation.SETTINGS.model_copy(update={"alerts": Alerts(window_seconds=600)})
+    short = sample_organisation.SETTINGS.model_copy(update={"alerts": Alerts(group_window_seconds=600)})
     run = sample_organisation.run(organisation.new, organisation.bank, tmp_path, short)
     assert run.figures["verdicts"] == scored.figures["verdicts"]
     assert run.figures["alerts"] > scored.figures["alerts"]

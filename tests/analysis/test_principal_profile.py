@@ -62,7 +62,7 @@ def test_whoever_is_not_ready_is_told_how_long_it_takes_at_their_pace(bank: Bank
             assert each.ready_in_days is None
         else:
             days = max((each.last - each.first) / timedelta(days=1), 1.0)
-            missing = sample_organisation.SETTINGS.entities.ready_events - each.events
+            missing = sample_organisation.SETTINGS.entities.min_ready_events - each.events
             assert each.ready_in_days is not None
             assert each.ready_in_days >= missing / (each.events / days) - 0.1
 

@@ -13,6 +13,7 @@ from fingerprint.analysis.threshold_preview import VoteHistory
 from fingerprint.core.alert import FingerprintError, Vote
 from fingerprint.core.case import ThresholdOverride
 from fingerprint.core.settings import Settings
+from fingerprint.detection.ensemble import NEWCOMER_THRESHOLD_SHARE
 from fingerprint.detection.scorer import VOTE_COLUMNS
 from tests.support import sample_organisation
 
@@ -69,9 +70,7 @@ def test_an_event_needs_its_interval_s_vote_of_its_entity_or_its_principal() -> 
 def test_a_vote_is_enough_where_the_other_detector_had_no_opinion() -> None:
     known, new = habit("known", 24.5, 4.0), habit("new", 48.5, 3.6)
     votes = days(replace(known, alone=True), replace(new, alone=True, level="generic"))
-    assert sorted(past(*votes).what_if(2).alert_reach) == pytest.approx(
-        [4.0, 3.6 / SETTINGS.voting.newcomers]
-    )
+    assert sorted(past(*votes).what_if(2).alert_reach) == pytest.approx([4.0, 3.6 / NEWCOMER_THRESHOLD_SHARE])
 
 
 def test_a_weak_vote_on_an_interval_and_a_silence_make_no_verdict() -> None:
@@ -116,8 +115,12 @@ def test_no_votes_are_no_alerts() -> None:
 
 def test_what_was_chosen_goes_before_the_settings_until_it_is_cleared() -> None:
     chosen = ThresholdOverride(1, START, "maria", "too many", threshold=3.9, quorum=1)
-    held = threshold_preview.apply_override(Settings(autoencoder={"alerts_per_day": 5}), chosen)
-    assert (held.autoencoder.threshold, held.autoencoder.alerts_per_day, held.voting.quorum) == (3.9, None, 1)
+    held = threshold_preview.apply_override(Settings(autoencoder={"target_alerts_per_day": 5}), chosen)
+    assert (held.autoencoder.threshold, held.autoencoder.target_alerts_per_day, held.voting.quorum) == (
+        3.9,
+        None,
+        1,
+    )
     assert threshold_preview.apply_override(SETTINGS, replace(chosen, cleared=True)) is SETTINGS
     assert threshold_preview.apply_override(SETTINGS, None) is SETTINGS
 

@@ -10,6 +10,7 @@ import pytest
 
 from fingerprint.analysis.threshold_what_if import ThresholdWhatIf, decisive_thresholds
 from fingerprint.core.settings import Autoencoder, Settings, Voting
+from fingerprint.detection.ensemble import NEWCOMER_THRESHOLD_SHARE
 from tests.support import sample_organisation
 
 SETTINGS = Settings()
@@ -51,7 +52,7 @@ def test_where_the_other_detector_has_no_opinion_its_own_z_is_enough() -> None:
     silent = WEEK.assign(spectral_vote=False, spectral_z=np.nan)
     alone = [6.0, 3.0, 9.0, 2.5, 4.5, 2.0, -np.inf]
     assert decisive_thresholds(silent, SETTINGS).tolist() == alone
-    by_peers = decisive_thresholds(silent.assign(level="peer"), SETTINGS) * SETTINGS.voting.newcomers
+    by_peers = decisive_thresholds(silent.assign(level="peer"), SETTINGS) * NEWCOMER_THRESHOLD_SHARE
     assert by_peers.tolist() == pytest.approx(alone), "a newcomer needs a share of the threshold"
 
 
@@ -92,7 +93,7 @@ def test_a_threshold_shows_what_scoring_with_it_shows(
     organisation: sample_organisation.Road, scored: sample_organisation.Run, tmp_path: Path, threshold: float
 ) -> None:
     """Judged once with the default, and again with another."""
-    other = Settings(autoencoder=Autoencoder(epochs=1, threshold=threshold))
+    other = Settings(autoencoder=Autoencoder(max_epochs=1, threshold=threshold))
     again = sample_organisation.run(organisation.new, organisation.bank, tmp_path, other)
     tuned = ThresholdWhatIf.from_scored_events(scored.events, sample_organisation.SETTINGS, days=3)
     shown = tuned.events[tuned.events["reach"] >= threshold]

@@ -152,7 +152,7 @@ PLAIN = {  # refused whether a key is set or not
 }
 SIGNED = {  # what only a signature tells
     "hashes_renewed": (loosened, "no true signature"),
-    "a_gate_that_let_it_pass": (says(gate={"passed": True, "reasons": []}), "no true signature"),
+    "a_gate_that_let_it_pass": (says(promotion={"passed": True, "reasons": []}), "no true signature"),
     "no_signature": (lambda root: (root / signatures.SIGNATURES_FILE).unlink(), "is not signed"),
     "a_signature_that_is_none": (
         lambda root: (root / signatures.SIGNATURES_FILE).write_text('{"served": "bm8="}'),
@@ -361,7 +361,9 @@ def test_what_is_not_sound_is_not_signed(signed: Path, signs: Settings) -> None:
 @pytest.fixture
 def place(signed: Path, signs: Settings, tmp_path: Path) -> Place:
     place = Place(tmp_path / "place", signed).create()
-    place.configure(bank=signs.bank.model_dump() | {"look_seconds": 0.02}, state={"snapshot_seconds": 0.01})
+    place.configure(
+        bank=signs.bank.model_dump() | {"poll_interval_seconds": 0.02}, checkpoints={"interval_seconds": 0.01}
+    )
     return place
 
 

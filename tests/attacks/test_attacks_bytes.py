@@ -26,7 +26,9 @@ from fingerprint.core.alert import Reject
 from fingerprint.core.ports import Message
 from fingerprint.core.settings import Reading, Settings
 from fingerprint.sources import decode
+from fingerprint.sources import limits as read_limits
 from fingerprint.sources.cloudtrail import envelopes
+from fingerprint.sources.limits import ReadLimits
 from fingerprint.streaming.poison import POISON_REASON
 from fingerprint.streaming.rekeying import Rekeyer
 from tests.streaming.test_rekeying import record, wrapped
@@ -55,8 +57,8 @@ def bomb(mebibytes: int, copies: int, text: bytes = record(0) + b"\n") -> bytes:
 
 
 def test_what_is_wrapped_in_a_message_shares_one_budget_however_it_is_nested() -> None:
-    bounds = Reading(max_document_bytes=8 * MIB)
-    found = envelopes.split_message(bomb(3, 40), bounds=bounds)
+    limits = ReadLimits(max_document_bytes=8 * MIB)
+    found = envelopes.split_message(bomb(3, 40), limits=limits)
     assert sum(map(len, found.lines)) < 8 * MIB
     assert {each.reason.partition(" with")[0] for each in found.rejects} == {
         "expands to more than 8,388,608 bytes"
@@ -68,14 +70,15 @@ def test_a_bomb_ends_in_bounded_memory_as_one_dead_letter_and_its_neighbours_are
     """2.5 GB in a few kilobytes, in a process of its own; before, it needed 6 GB, whatever the bound."""
     code = (
         "import sys, resource; from pathlib import Path\n"
-        "from fingerprint.streaming.rekeying import Ingesting; from fingerprint.core.ports import Message\n"
-        "from fingerprint.core.settings import Reading, Settings\n"
+        "from fingerprint.streaming.rekeying import Rekeyer; from fingerprint.core.ports import Message\n"
+        "from fingerprint.core.settings import Settings; from fingerprint.sources import limits\n"
+        "limits.MAX_DOCUMENT_BYTES = 32 << 20\n"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
         "values = [Path(each).read_bytes() for each in sys.argv[1:]]\n"
         "polled = [Message('raw', 0, n, value=value) for n, value in enumerate(values)]\n"
         "records = dead = 0\n"
-        "for batch in Ingesting(Settings(reading=Reading(max_document_bytes=32 << 20))).read(polled):\n"
-        "    records += int((batch.record_from != 1).sum()); dead += len(batch.dead)\n"
+        "for batch in Rekeyer(Settings()).rekey(polled):\n"
+        "    records += int((batch.record_sources != 1).sum()); dead += len(batch.dead_letters)\n"
         "print(records, dead, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)\n"
     )
     values = [record(1), bomb(25, 100), record(2)]
@@ -96,7 +99,7 @@ def test_a_file_or_object_has_one_budget_too(tmp_path: Path, name: str) -> None:
     lines = b"\n".join([record(0), *[logs] * 30, record(1)]) + b"\n"
     (tmp_path / name).write_bytes(gzip.compress(lines) if name.endswith("gz") else lines)
     found = envelopes.merge_batches(
-        list(files.read_sources([str(tmp_path)], Reading(max_expanded_bytes=10 * MIB)))
+        list(files.read_sources([str(tmp_path)], Reading(), limits=ReadLimits(max_expanded_bytes=10 * MIB)))
     )
     assert len(found.lines) == 2
     assert 19 <= sum(each.count for each in found.rejects) <= 21
@@ -410,22 +413,26 @@ def test_a_message_that_kills_the_scorer_becomes_a_dead_letter_and_what_follows_
     place.send([*records[:30], (b"k", POISON), *records[30:60]])
     assert lives("stream", place.environment(), "--bank", str(place.bank)) <= 5
     assert place.committed() == 61
-    (letter,) = place.read(f"{place.settings.kafka.events}.dlq")
+    (letter,) = place.read(f"{place.settings.kafka.events_topic}.dlq")
     assert letter.value == POISON
     assert (dict(letter.headers)["reason"] or b"").decode() == POISON_REASON
 
 
 def test_the_same_alerts_are_raised_whatever_lies_between_the_records(
-    organisation: sample_organisation.Road, records: Records, oracle: Said, tmp_path: Path
+    organisation: sample_organisation.Road,
+    records: Records,
+    oracle: Said,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Every hostile message of this file, a bomb too, between deliveries of five hundred records."""
     lines = sample_organisation.lines_of(organisation.new)
     deliveries = [gzip.compress(wrapped(*lines[start : start + 500])) for start in range(0, len(lines), 500)]
     hostile_ones = [*WHOLE.values(), bomb(1, 40, b"[[1]]" * 1000 + b"\n"), b"\xff" * 100]
     values = [value for pair in zip_longest(deliveries, hostile_ones) for value in pair if value]
-    settings = Settings(reading=Reading(max_document_bytes=8 * MIB))
+    monkeypatch.setattr(read_limits, "MAX_DOCUMENT_BYTES", 8 * MIB)
     polled = [Message("raw", 0, number, value=value) for number, value in enumerate(values)]
-    batches = list(Rekeyer(settings).rekey(polled))
+    batches = list(Rekeyer(Settings()).rekey(polled))
     hostile_places = {number for number, value in enumerate(values) if value in hostile_ones}
     assert {int(place) for batch in batches for place in batch.dead_letter_sources} <= hostile_places
     own = record(0)  # a whole record before the blanks of one of them

@@ -26,7 +26,7 @@ from tests.support.alerts import nasty, new_pipeline, stolen_session
 from tests.support.record_corpus import poisoned
 
 EVERYTHING = Settings(
-    autoencoder=Autoencoder(epochs=1, threshold=-1e6), voting=Voting(quorum=1)
+    autoencoder=Autoencoder(max_epochs=1, threshold=-1e6), voting=Voting(quorum=1)
 )  # every event is news
 STEERING = ("Cc", "Cf", "Cs", "Zl", "Zp")
 Record = dict[str, Any]

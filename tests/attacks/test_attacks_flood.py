@@ -13,6 +13,7 @@ from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.compute.arrays import occurrence_index
 from fingerprint.core.alert import Alert
 from fingerprint.core.settings import Voting
+from fingerprint.detection import scorer
 from fingerprint.pipeline import DetectionPipeline, StepResult
 from fingerprint.registry import bank as banks
 from fingerprint.state.scorer_state import (
@@ -78,7 +79,7 @@ def test_the_noise_of_one_principal_does_not_evict_another_s_attack(
     organisation: roads.Road, flooded: tuple[pd.DataFrame, Alert]
 ) -> None:
     records, alert = flooded
-    road, said = walked(organisation, records, waiting_events=500)
+    road, said = walked(organisation, records, max_pending_events=500)
     assert road.scorer.dropped_events > 1000, "the alarm counts them"
     assert last_of_each(said)[alert.alert_id] == alert
 
@@ -86,16 +87,17 @@ def test_the_noise_of_one_principal_does_not_evict_another_s_attack(
 def test_which_events_wait_does_not_depend_on_where_batches_are_cut(
     organisation: roads.Road, flooded: tuple[pd.DataFrame, Alert]
 ) -> None:
-    one, other = (walked(organisation, flooded[0], step, waiting_events=500) for step in (150, 5000))
+    one, other = (walked(organisation, flooded[0], step, max_pending_events=500) for step in (150, 5000))
     assert one[0].scorer.dropped_events == other[0].scorer.dropped_events > 0
     assert last_of_each(one[1]) == last_of_each(other[1])
 
 
 def test_one_principal_keeps_its_strangest_events_of_an_hour(
-    organisation: roads.Road, flooded: tuple[pd.DataFrame, Alert]
+    organisation: roads.Road, flooded: tuple[pd.DataFrame, Alert], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(scorer, "MAX_PENDING_EVENTS_PER_PRINCIPAL", 100)
     records, alert = flooded
-    road, said = walked(organisation, records, waiting_events_each=100)
+    road, said = walked(organisation, records)
     assert road.scorer.dropped_events >= 1900
     sizes = [len(each.events) for each in last_of_each(said).values() if each.principal != alert.principal]
     assert 0 < max(sizes) <= 600, "a hundred an hour of a window of six"
@@ -121,7 +123,7 @@ def minted(events: pd.DataFrame, scored: roads.Run) -> pd.DataFrame:
 def test_strangers_have_so_many_votes_a_day_and_hide_nobody(
     organisation: roads.Road, minted: pd.DataFrame, scored: roads.Run
 ) -> None:
-    road, said = walked(organisation, minted, strangers_per_day=100)
+    road, said = walked(organisation, minted, max_unknown_principals_per_day=100)
     votes = pd.concat([step.votes for step in said if len(step.votes)])
     strangers = votes[votes["principal"].str.contains(":account/")]
     assert 0 < strangers["principal"].nunique() <= 100

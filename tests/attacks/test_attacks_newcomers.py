@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from fingerprint.detection.ensemble import NEWCOMER_THRESHOLD_SHARE
 from fingerprint.sources.cloudtrail import samples
 from fingerprint.training.attack_injection import ATTACK_DATASET
 from pipelines.simulate import DEFAULT_START
@@ -99,7 +100,7 @@ def test_what_everybody_known_did_is_judged_as_before(
 def test_votes_on_a_newcomer_say_that_nobody_else_had_an_opinion(run: sample_organisation.Run) -> None:
     votes = run.desk.votes(f"{ACCOUNT}:user/backup-sync")
     assert votes["alone"].all()
-    share = sample_organisation.SETTINGS.voting.newcomers
+    share = NEWCOMER_THRESHOLD_SHARE
     assert (
         votes["threshold"]
         .round(4)

@@ -72,7 +72,13 @@ EVERY = [
 
 def test_every_setting_is_walked() -> None:
     paths = {param.id for param in EVERY}
-    assert {"desk.url", "deliver.soc.url", "web.oidc.issuer", "kafka.brokers", "state.snapshots"} <= paths
+    assert {
+        "database.url",
+        "deliver.soc.url",
+        "web.oidc.issuer",
+        "kafka.bootstrap_servers",
+        "checkpoints.url",
+    } <= paths
 
 
 @pytest.mark.parametrize(("path", "kind"), EVERY)
@@ -99,7 +105,8 @@ def test_a_setting_of_text_refuses_a_password_or_is_secret_by_its_type(
 
 
 @pytest.mark.parametrize(
-    "name", ["FINGERPRINT_DESK__URL", "FINGERPRINT_STATE__SNAPSHOTS", "FINGERPRINT_KAFKA__BROKERS"]
+    "name",
+    ["FINGERPRINT_DATABASE__URL", "FINGERPRINT_CHECKPOINTS__URL", "FINGERPRINT_KAFKA__BOOTSTRAP_SERVERS"],
 )
 def test_a_password_in_the_environment_is_refused_in_a_sentence_that_says_where_it_belongs(name: str) -> None:
     with pytest.raises(FingerprintError, match="password_file") as caught:
@@ -123,19 +130,19 @@ def canaries(tmp_path_factory: pytest.TempPathFactory, receiver: Listening) -> d
     folder = tmp_path_factory.mktemp("secrets")
     (folder / "secret").write_text(CANARY)
     keys = (
-        "KAFKA__PASSWORD_FILE",
-        "KAFKA__KEY_PASSWORD_FILE",
-        "KAFKA__TOKEN_FILE",
+        "KAFKA__SASL_PASSWORD_FILE",
+        "KAFKA__SSL_KEY_PASSWORD_FILE",
+        "KAFKA__SASL_OAUTH_TOKEN_FILE",
         "WEB__OIDC__CLIENT_SECRET_FILE",
     )
     return {
         **{f"FINGERPRINT_{key}": str(folder / "secret") for key in keys},
-        "FINGERPRINT_DESK__URL": f"sqlite:///{folder}/desk.sqlite",
+        "FINGERPRINT_DATABASE__URL": f"sqlite:///{folder}/desk.sqlite",
         "FINGERPRINT_HEALTH__PORT": "0",
         "FINGERPRINT_DELIVER__SOC__URL": receiver.url(path=f"/services/{CANARY}?token={CANARY}"),
-        "FINGERPRINT_DELIVER__SOC__PLAIN_HTTP": "true",
-        "FINGERPRINT_DELIVER__SOC__ALLOW": "127.0.0.1",
-        "FINGERPRINT_DELIVER__SOC__BACKLOG": "true",
+        "FINGERPRINT_DELIVER__SOC__ALLOW_HTTP": "true",
+        "FINGERPRINT_DELIVER__SOC__ALLOWED_NETWORKS": "127.0.0.1",
+        "FINGERPRINT_DELIVER__SOC__INCLUDE_EXISTING": "true",
     }
 
 
@@ -177,7 +184,7 @@ def test_a_bank_keeps_the_settings_that_shape_it_and_no_others(
 def test_a_delivery_that_fails_says_nothing_of_the_url_anywhere(
     canaries: dict[str, str], receiver: Listening
 ) -> None:
-    open_alert_store(canaries["FINGERPRINT_DESK__URL"]).save([stolen_session(), new_pipeline()])
+    open_alert_store(canaries["FINGERPRINT_DATABASE__URL"]).save([stolen_session(), new_pipeline()])
     sent = program(canaries, "deliver", "--once", "--json")
     assert CANARY in receiver.got[-1].path
     assert "Cannot POST" in sent.stderr
@@ -185,7 +192,7 @@ def test_a_delivery_that_fails_says_nothing_of_the_url_anywhere(
     assert "answered 404" in listed.stdout
     said = [sent.stdout, sent.stderr, listed.stdout, listed.stderr]
     assert CANARY not in "".join(
-        [*said, *open_alert_store(canaries["FINGERPRINT_DESK__URL"]).dump_tables().values()]
+        [*said, *open_alert_store(canaries["FINGERPRINT_DATABASE__URL"]).dump_tables().values()]
     )
 
 
@@ -212,7 +219,9 @@ def test_what_travels_to_workers_has_no_receiver(canaries: dict[str, str]) -> No
 
 
 def test_pages_and_the_api_say_it_nowhere(canaries: dict[str, str]) -> None:
-    site = Site.of(open_alert_store(canaries["FINGERPRINT_DESK__URL"]), load_settings(environment=canaries))
+    site = Site.of(
+        open_alert_store(canaries["FINGERPRINT_DATABASE__URL"]), load_settings(environment=canaries)
+    )
     for path in (
         "/",
         "/banks",
@@ -316,7 +325,7 @@ def snapshots_in(folder: Path) -> None:
 MAKERS: dict[str, Callable[[Path], object]] = {
     "desk": desk_in,
     "ledger": lambda folder: state_files.save_state(ScorerState(Settings()), folder),
-    "snapshots": snapshots_in,
+    "checkpoints": snapshots_in,
     "topics": lambda folder: create_topic(folder, "raw", 2),
 }
 

@@ -203,7 +203,7 @@ def after_the_days(organisation: roads.Road, tmp_path_factory: pytest.TempPathFa
 
 def put_raw(place: Place, values: Iterable[bytes], timestamps: Iterable[int]) -> None:
     """Messages to the raw topic with the timestamps that a producer chose."""
-    log = topic_log.PartitionLog(place.folder / "topics" / place.settings.kafka.raw / "0")
+    log = topic_log.PartitionLog(place.folder / "topics" / place.settings.kafka.raw_topic / "0")
     for value, at in zip(values, timestamps, strict=True):
         fields = {"timestamp": at, "key": None, "headers": [], "value": value.decode()}
         log.append(json.dumps(fields).encode() + b"\n")
@@ -218,7 +218,7 @@ def ingested(place: Place) -> dict[str, Any]:
 
 def fresh(folder: Path, organisation: roads.Road) -> Place:
     place = Place(folder, organisation.bank).create()
-    place.topics({place.settings.kafka.raw: 1, f"{place.settings.kafka.raw}.dlq": 1})
+    place.topics({place.settings.kafka.raw_topic: 1, f"{place.settings.kafka.raw_topic}.dlq": 1})
     return place
 
 
@@ -283,13 +283,13 @@ def test_a_snapshot_from_the_future_is_refused(organisation: roads.Road, tmp_pat
     place.run()
     with place.consumer() as consumer, place.producer() as producer:
         program = place.program(consumer, producer)
-        consumer.subscribe([place.settings.kafka.events], program.assigned, program.revoked)
+        consumer.subscribe([place.settings.kafka.events_topic], program.assigned, program.revoked)
         while not program.owned:
             program.run_once(0.1)
         ((home, kept),) = program.owned.items()
         kept.processor.pipeline.state.watermark = int(FAR.timestamp())
         program.checkpoint_manager.save(home, kept)
-        with pytest.raises(FingerprintError, match=r"2099-01-01.*state.snapshots"):
+        with pytest.raises(FingerprintError, match=r"2099-01-01.*checkpoints.url"):
             program.checkpoint_manager.restore(home)
 
 
@@ -297,7 +297,7 @@ def test_a_machine_whose_clock_was_ahead_for_a_while_heals(organisation: roads.R
     place = Place(tmp_path, organisation.bank).create(partitions=1)
     with place.consumer() as consumer, place.producer() as producer:
         kept = place.program(consumer, producer).checkpoint_manager.restore(
-            Partition(place.settings.kafka.events, 0)
+            Partition(place.settings.kafka.events_topic, 0)
         )
     keeper, now = kept.processor, arrival.wall_clock_ms()
     far = int(FAR.timestamp() * 1000)
@@ -305,7 +305,7 @@ def test_a_machine_whose_clock_was_ahead_for_a_while_heals(organisation: roads.R
     keeper.advance_clock(far)
     assert keeper.watermarks.low_watermark >= far
     keeper.clamp_clocks(now)
-    allowed = place.settings.stream.future_seconds * 1000
+    allowed = place.settings.reading.max_future_seconds * 1000
     assert keeper.watermarks.low_watermark <= now + allowed
     assert keeper.pipeline.state.watermark * 1000 <= now + allowed
 

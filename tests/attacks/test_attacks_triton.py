@@ -17,6 +17,7 @@ import pytest
 from tritonclient.grpc import InferenceServerClient, service_pb2, service_pb2_grpc
 from tritonclient.utils import InferenceServerException
 
+from fingerprint.adapters.triton import request
 from fingerprint.adapters.triton.client import TritonInference, is_version_served
 from fingerprint.adapters.triton.control import ModelControl
 from fingerprint.core import settings
@@ -77,7 +78,7 @@ def answering(bank: Bank, lie: Lie) -> Iterator[tuple[settings.Triton, Rogue]]:
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     try:
-        yield settings.Triton(url=f"127.0.0.1:{port}", seconds=20), rogue
+        yield settings.Triton(url=f"127.0.0.1:{port}", timeout_seconds=20), rogue
     finally:
         server.stop(None)
 
@@ -233,10 +234,10 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[settings.Trito
     with needed(), Triton.started(folder / "triton", **environment) as running:
         yield settings.Triton(
             url=running.address,
-            repository=str(running.repository),
-            key_file=str(running.key_file),
-            seconds=20,
-            load_seconds=60,
+            model_repository=str(running.repository),
+            control_key_file=str(running.key_file),
+            timeout_seconds=20,
+            load_timeout_seconds=60,
             tls=True,
             ca_file=str(authority.file),
             certificate_file=str(client.certificate),
@@ -263,7 +264,11 @@ def test_a_bank_that_nobody_signed_is_not_served(
 
 
 def test_over_tls_each_side_proves_who_it_is(
-    organisation: sample_organisation.Road, bank: Bank, guarded: settings.Triton, tmp_path: Path
+    organisation: sample_organisation.Road,
+    bank: Bank,
+    guarded: settings.Triton,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Whoever answers as the server without its certificate is not asked, and whoever calls without one is not answered."""
     with closing(ModelControl(guarded)) as control:
@@ -274,7 +279,8 @@ def test_over_tls_each_side_proves_who_it_is(
         {"certificate_file": None, "certificate_key_file": None},
         {"ca_file": str(another.file)},
     ):
-        options = guarded.model_copy(update={**changed, "seconds": 2, "tries": 1})
+        monkeypatch.setattr(request, "MAX_ATTEMPTS", 1)
+        options = guarded.model_copy(update={**changed, "timeout_seconds": 2})
         with closing(TritonInference(bank.version, options)) as far, pytest.raises(Unavailable) as away:
             far.losses(*rows_of(bank, 5))
         assert "unknown model" not in str(away.value)

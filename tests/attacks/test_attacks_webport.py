@@ -23,6 +23,7 @@ import yaml
 from argon2 import PasswordHasher
 from prometheus_client import CollectorRegistry
 
+from fingerprint.adapters import oidc as oidc_adapter
 from fingerprint.adapters.oidc import OpenIdProvider
 from fingerprint.adapters.system import SystemClock
 from fingerprint.core.settings import load_settings
@@ -191,7 +192,7 @@ def cheap_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("cheap_hashes")
 def test_forty_logins_at_once_stop_no_page(tmp_path: Path) -> None:
     """Every place of argon2 is taken for as long as the page takes."""
-    site = Site.of(desk_in(tmp_path), load_settings(environment={}, options={"web": {"proxies": 1}}))
+    site = Site.of(desk_in(tmp_path), load_settings(environment={}, options={"web": {"trusted_proxies": 1}}))
     room = secret_hashes._hash_slots
     with served(site.app) as url, ExitStack() as free:
         for _ in range(secret_hashes.MAX_PARALLEL_HASHES):
@@ -204,7 +205,7 @@ def test_forty_logins_at_once_stop_no_page(tmp_path: Path) -> None:
 
 
 def test_who_floods_the_login_fills_no_queue_in_which_others_wait(tmp_path: Path) -> None:
-    site = Site.of(desk_in(tmp_path), load_settings(environment={}, options={"web": {"proxies": 1}}))
+    site = Site.of(desk_in(tmp_path), load_settings(environment={}, options={"web": {"trusted_proxies": 1}}))
     room = secret_hashes._hash_slots
     with served(site.app) as url, ExitStack() as free:
         for _ in range(secret_hashes.MAX_PARALLEL_HASHES):
@@ -283,9 +284,12 @@ def hanging() -> Iterator[tuple[str, Any]]:
         thread.join()
 
 
-def test_a_provider_that_hangs_stops_no_page_and_is_asked_once(tmp_path: Path) -> None:
+def test_a_provider_that_hangs_stops_no_page_and_is_asked_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(oidc_adapter, "PROVIDER_TIMEOUT_SECONDS", 50.0)
     with hanging() as (issuer, handler):
-        oidc = {"issuer": issuer, "client_id": "desk", "default_role": "viewer", "answer_seconds": 50}
+        oidc = {"issuer": issuer, "client_id": "desk", "default_role": "viewer"}
         settings = load_settings(environment={}, options={"web": {"oidc": oidc}})
         site = Site.of(desk_in(tmp_path), settings, provider=OpenIdProvider(settings.web.oidc, SystemClock()))
         with served(site.app) as url:
@@ -335,7 +339,11 @@ def test_spraying_logins_is_seen_as_lines_a_counter_and_a_rule_that_fires(
     refused = counted(events, "login") + counted(events, "throttled")
     assert refused == len(names)
     assert_rule_fires(
-        "FingerprintLoginSpraying", "fingerprint_web_refused_total", {"why": "login"}, refused, tmp_path
+        "FingerprintLoginSpraying",
+        "fingerprint_web_rejected_requests_total",
+        {"why": "login"},
+        refused,
+        tmp_path,
     )
 
 

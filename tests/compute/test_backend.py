@@ -219,7 +219,7 @@ def test_a_setting_without_a_section_is_read_from_the_environment(tmp_path: Path
     from fingerprint.core.settings import load_settings
 
     assert load_settings(environment={"FINGERPRINT_BACKEND": "cpu"}).backend == "cpu"
-    with pytest.raises(FingerprintError, match=r"setting backend: Input should be 'auto', 'cpu' or 'cuda'"):
+    with pytest.raises(FingerprintError, match=r"setting backend: expected 'auto', 'cpu' or 'cuda'"):
         load_settings(environment={"FINGERPRINT_BACKEND": "gpu"})
 
 

@@ -270,7 +270,7 @@ def _votes(
         yield f"a vote on an interval: {name}, {both.loc[name].to_dict()}"
 
 
-FLOOR = Settings().desk.vote_floor
+FLOOR = Settings().database.min_vote_score
 
 
 def _of_intervals(votes: pd.DataFrame) -> pd.DataFrame:

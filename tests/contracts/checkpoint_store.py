@@ -18,7 +18,7 @@ import pytest
 from fingerprint.adapters.checkpoints import FileCheckpointStore, manifest
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Checkpoint, Fence, Partition, PartitionNotOwned
-from fingerprint.core.settings import State
+from fingerprint.core.settings import Checkpoints
 
 HOME = Partition("fingerprint.events", 3)
 PARTS = {"series.past": bytes(range(256)) * 40, "waiting": b"", "ids": b"\x00\xff" * 3_000}
@@ -42,7 +42,7 @@ class Place(Protocol):
 
 def opened(place: Place, kept: int = 3, grace_seconds: float = 0.0) -> FileCheckpointStore:
     """As a process that just began would."""
-    return FileCheckpointStore(State(snapshots=place.url, snapshots_kept=kept), grace_seconds)
+    return FileCheckpointStore(Checkpoints(url=place.url), grace_seconds, retained=kept)
 
 
 def snapshot(sequence: int = 0, generation: int = 7, era: int = 0, **fields: Any) -> Checkpoint:

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import confluent_kafka
 import pytest
 
+from fingerprint.adapters.kafka import limits
 from fingerprint.compute.murmur2 import kafka_partition
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import (
@@ -509,9 +510,11 @@ class TopicContract:
 class AwayContract:
     """What doors to a broker do while it is away. The class gives `stream` and `broker`."""
 
-    def test_a_broker_that_is_away_costs_no_more_memory_than_the_bound(self, stream, broker):
+    def test_a_broker_that_is_away_costs_no_more_memory_than_the_bound(self, stream, broker, monkeypatch):
+        monkeypatch.setattr(limits, "BUFFER_MEMORY", 200_000)
+        monkeypatch.setattr(limits, "MAX_BLOCK_MS", 200)
         topic = stream.topic()
-        producer = stream.producer(in_flight_bytes=200_000, send_seconds=0.2)
+        producer = stream.producer()
         producer.send(topic, b"0", b"k")
         producer.flush()
         broker.kill()

@@ -11,14 +11,14 @@ import pytest
 from fingerprint.core.alert import Alert, Disposition
 from fingerprint.core.case import AlertRevision, ReopenCase, SetDisposition, SuppressionMatch
 from fingerprint.core.sanitize import storable
-from fingerprint.core.settings import Deliver
+from fingerprint.core.settings import ReceiverSettings
 from fingerprint.store.alerts import SqlAlertStore
 from fingerprint.store.outbox import SqlOutbox, open_outbox
 from tests.support.alerts import NASTY, nasty, new_pipeline, stolen_session
 
 NOW = datetime(2026, 3, 5, 9, tzinfo=UTC)
 SOON = NOW + timedelta(seconds=60)
-ALL = Deliver(url="https://soc.example.com", on=("new", "grown", "decided"), least_urgency=0)
+ALL = ReceiverSettings(url="https://soc.example.com", notify_on=("new", "updated", "decided"), min_urgency=0)
 
 
 def at(seconds: float) -> datetime:
@@ -34,7 +34,9 @@ def happened(outbox: SqlOutbox) -> list[tuple[str, str]]:
     return sorted((each.alert_id[:4], each.happened) for each in outbox.list_deliveries(limit=10_000))
 
 
-def planned(outbox: SqlOutbox, wants: Deliver = ALL, receiver: str = "soc", now: datetime = NOW) -> None:
+def planned(
+    outbox: SqlOutbox, wants: ReceiverSettings = ALL, receiver: str = "soc", now: datetime = NOW
+) -> None:
     """Until there is nothing more to plan."""
     while outbox.schedule(receiver, wants, now):
         pass
@@ -93,7 +95,7 @@ class OutboxContract:
         for events in (alert.events[:3], alert.events[:5], alert.events):
             desk.save([replace(alert, events=events)])
             planned(outbox)
-        assert [each for _, each in happened(outbox)] == ["grown", "grown", "new"]
+        assert [each for _, each in happened(outbox)] == ["updated", "updated", "new"]
 
     def test_a_decision_is_a_delivery_and_the_same_again_is_none(self, desk, outbox):
         alert = stolen_session()
@@ -122,7 +124,7 @@ class OutboxContract:
         assert [each for _, each in happened(outbox)] == ["decided", "new"]
 
     def test_what_is_not_urgent_enough_is_told_when_it_has_become_so(self, desk, outbox):
-        urgent = ALL.model_copy(update={"least_urgency": 80})
+        urgent = ALL.model_copy(update={"min_urgency": 80})
         desk.save([replace(stolen_session(), urgency=40, events=stolen_session().events[:3])])
         planned(outbox, urgent)
         assert outbox.list_deliveries() == []
@@ -179,7 +181,7 @@ class OutboxContract:
         )
         desk.save([alert])
         planned(outbox, now=now)
-        planned(outbox, ALL.model_copy(update={"least_urgency": 100}), now=now + timedelta(minutes=61))
+        planned(outbox, ALL.model_copy(update={"min_urgency": 100}), now=now + timedelta(minutes=61))
         assert outbox.list_deliveries() == []
 
     def test_each_receiver_has_its_own(self, desk, outbox):

@@ -30,7 +30,7 @@ from tests.support.alerts import ACCOUNT, NASTY, event, nasty, new_pipeline, sto
 NOW = datetime(2026, 3, 6, 9, tzinfo=UTC)
 DAY = timedelta(days=1)
 ECS = SuppressionMatch(service="ecs")
-FOR_EVER = Retention(raw_days=0, votes_days=0, alerts_days=0)
+FOR_EVER = Retention(record_days=0, vote_days=0, closed_alert_days=0)
 
 MATCHES = (  # and whether each hides the pipeline
     (SuppressionMatch(principal=new_pipeline().principal), True),
@@ -423,7 +423,9 @@ class GuardContract:
         clock.at = NOW + DAY
         desk.save([alert, new_pipeline()])
         clock.at = NOW + 30 * DAY + timedelta(seconds=1)
-        removed = desk.apply_retention(Retention(raw_days=30, votes_days=0, alerts_days=0), by="retention")
+        removed = desk.apply_retention(
+            Retention(record_days=30, vote_days=0, closed_alert_days=0), by="retention"
+        )
         assert removed == {"records": 4}
         assert [bool(each.raw) for each in desk.alert(alert.alert_id).events] == [False] * 4 + [True] * 5
         assert desk.records_removed_at(alert.alert_id) == clock.at
@@ -438,7 +440,10 @@ class GuardContract:
         desk.save([replace(alert, events=tuple(old), first_event_time=old[0].event_time)], votes(alert))
         clock.at = NOW + 29 * DAY
         assert (
-            desk.apply_retention(Retention(raw_days=30, votes_days=30, alerts_days=30), by="retention") == {}
+            desk.apply_retention(
+                Retention(record_days=30, vote_days=30, closed_alert_days=30), by="retention"
+            )
+            == {}
         )
         assert all(each.raw for each in desk.alert(alert.alert_id).events)
 
@@ -449,9 +454,9 @@ class GuardContract:
         clock.at = NOW + DAY
         desk.save([], [*votes(alert), *votes(later)])
         clock.at = NOW + 10 * DAY + timedelta(seconds=1)
-        assert desk.apply_retention(Retention(raw_days=0, votes_days=10, alerts_days=0), by="retention") == {
-            "votes": 18
-        }
+        assert desk.apply_retention(
+            Retention(record_days=0, vote_days=10, closed_alert_days=0), by="retention"
+        ) == {"votes": 18}
         assert set(desk.votes()["principal"]) == {later.principal}
 
     def test_who_began_a_session_goes_with_the_votes(self, make_guarded):
@@ -465,9 +470,9 @@ class GuardContract:
             clock.at = NOW + day * DAY
             desk.save(hops=[each])
         clock.at = NOW + 9 * DAY
-        assert desk.apply_retention(Retention(raw_days=0, votes_days=5, alerts_days=0), by="retention") == {
-            "hops": 4
-        }
+        assert desk.apply_retention(
+            Retention(record_days=0, vote_days=5, closed_alert_days=0), by="retention"
+        ) == {"hops": 4}
         assert [bool(desk.credential_chain(each.issued_key)) for each in began] == [False] * 4 + [True] * 5
 
     def test_open_alerts_are_never_pruned_and_closed_ones_go_with_all_that_is_theirs(self, make_guarded):
@@ -479,9 +484,9 @@ class GuardContract:
         desk.add_note(closed.alert_id, "asked the owner", by="maria")
         close(desk, [closed], SetDisposition("benign", "planned"))
         clock.at = NOW + 400 * DAY
-        assert desk.apply_retention(Retention(raw_days=0, votes_days=0, alerts_days=30), by="retention") == {
-            "alerts": 1
-        }
+        assert desk.apply_retention(
+            Retention(record_days=0, vote_days=0, closed_alert_days=30), by="retention"
+        ) == {"alerts": 1}
         assert desk.alerts() == [opened]
         left = desk.dump_tables()
         naming = {name for name, rows in left.items() if closed.alert_id in rows}
@@ -497,7 +502,10 @@ class GuardContract:
         close(desk, [alert], SetDisposition("benign"))
         desk.save([grown(alert)])
         clock.at = NOW + 400 * DAY
-        assert desk.apply_retention(Retention(raw_days=0, votes_days=0, alerts_days=30), by="retention") == {}
+        assert (
+            desk.apply_retention(Retention(record_days=0, vote_days=0, closed_alert_days=30), by="retention")
+            == {}
+        )
         assert len(desk.alerts()) == 1
 
     def test_an_original_stays_as_long_as_a_duplicate_of_it(self, make_guarded):
@@ -509,7 +517,7 @@ class GuardContract:
         desk.save([young])
         close(desk, [old], SetDisposition("benign"))
         close(desk, [young], SetDisposition("duplicate", duplicate_of=old.alert_id))
-        kept = Retention(raw_days=0, votes_days=0, alerts_days=30)
+        kept = Retention(record_days=0, vote_days=0, closed_alert_days=30)
         clock.at = NOW + 110 * DAY
         assert desk.apply_retention(kept, by="retention") == {}
         clock.at = NOW + 131 * DAY
@@ -530,7 +538,7 @@ class GuardContract:
         alerts = [new_pipeline(alert_id=f"{number:016x}") for number in range(450)]
         desk.save(alerts, votes(alerts[0]))
         clock.at = NOW + 100 * DAY
-        kept = Retention(raw_days=30, votes_days=30, alerts_days=30)
+        kept = Retention(record_days=30, vote_days=30, closed_alert_days=30)
         removed = desk.apply_retention(kept, by="omar", progress=lambda kind, done: told.append((kind, done)))
         assert removed == {"records": 1_350, "votes": 3}
         assert told == [("records", 600), ("records", 1_200), ("records", 1_350), ("votes", 3)]

@@ -15,7 +15,8 @@ from hypothesis import strategies as some
 
 from fingerprint.core import webhook_signature
 from fingerprint.core.alert import FingerprintError
-from fingerprint.core.settings import Deliver, load_settings
+from fingerprint.core.settings import ReceiverSettings, load_settings
+from fingerprint.delivery import policy
 from fingerprint.delivery.policy import (
     MAX_BACKOFF,
     AlertStatus,
@@ -34,11 +35,11 @@ STAND = AlertStatus("3fa94c1be0d27a58", urgency=60, events=9)
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"  # noqa: S105 - of Standard Webhooks' own example
 
 
-def wants(**fields: object) -> Deliver:
-    return Deliver(url="https://soc.example.com/alerts", **fields)
+def wants(**fields: object) -> ReceiverSettings:
+    return ReceiverSettings(url="https://soc.example.com/alerts", **fields)
 
 
-EVERYTHING = wants(on=("new", "grown", "decided"), least_urgency=0)
+EVERYTHING = wants(notify_on=("new", "updated", "decided"), min_urgency=0)
 
 
 # --- who is told what ------------------------------------------------------------------------------------------------
@@ -47,13 +48,13 @@ EVERYTHING = wants(on=("new", "grown", "decided"), least_urgency=0)
 def test_an_alert_is_new_once_and_only_where_it_is_urgent_enough():
     assert changes_to_deliver(wants(), STAND, None) == ["new"]
     assert changes_to_deliver(wants(), STAND, ReceiverKnowledge(9)) == []
-    assert changes_to_deliver(wants(least_urgency=61), STAND, None) == []
+    assert changes_to_deliver(wants(min_urgency=61), STAND, None) == []
 
 
 def test_growth_is_told_to_whom_asked_for_it():
     grown = STAND._replace(events=10)
     assert changes_to_deliver(wants(), grown, ReceiverKnowledge(9)) == []
-    assert changes_to_deliver(EVERYTHING, grown, ReceiverKnowledge(9)) == ["grown"]
+    assert changes_to_deliver(EVERYTHING, grown, ReceiverKnowledge(9)) == ["updated"]
     assert changes_to_deliver(EVERYTHING, grown, knowledge_after(grown, ReceiverKnowledge(9))) == []
 
 
@@ -69,7 +70,7 @@ def test_a_decision_is_told_and_another_one_again():
 def test_an_alert_that_was_decided_before_anybody_was_told_is_told_of_with_its_decision():
     decided = STAND._replace(decided_at=NOW)
     assert changes_to_deliver(EVERYTHING, decided, None) == ["new", "decided"]
-    assert changes_to_deliver(wants(on=("decided",)), decided, None) == ["decided"]
+    assert changes_to_deliver(wants(notify_on=("decided",)), decided, None) == ["decided"]
 
 
 def test_what_is_suppressed_is_told_when_it_no_longer_is():
@@ -83,8 +84,8 @@ def test_a_key_is_the_same_for_the_same_and_different_for_anything_else():
         idempotency_key("soc", STAND, "new"),
         idempotency_key("ops", STAND, "new"),
         idempotency_key("soc", STAND._replace(alert_id="other"), "new"),
-        idempotency_key("soc", STAND, "grown"),
-        idempotency_key("soc", STAND._replace(events=10), "grown"),
+        idempotency_key("soc", STAND, "updated"),
+        idempotency_key("soc", STAND._replace(events=10), "updated"),
         idempotency_key("soc", STAND._replace(decided_at=NOW), "decided"),
         idempotency_key("soc", STAND._replace(decided_at=LATER), "decided"),
     ]
@@ -116,17 +117,19 @@ def test_what_failed_together_does_not_come_back_together():
     assert retry_delay(5, jitter=0.0) * 2 == retry_delay(5, jitter=1.0)
 
 
-def test_a_delivery_is_given_up_after_so_many_tries_or_so_long():
+def test_a_delivery_is_given_up_after_so_many_tries_or_so_long(monkeypatch: pytest.MonkeyPatch):
     delivery = Delivery("k", "soc", "a", "new", NOW, NOW, tries=2)
     assert next_attempt(wants(), delivery, NOW, jitter=1.0) == NOW + timedelta(seconds=20)
-    assert next_attempt(wants(tries=3), delivery, NOW, jitter=1.0) is None
-    assert next_attempt(wants(give_up_seconds=19.0), delivery, NOW, jitter=1.0) is None
+    monkeypatch.setattr(policy, "MAX_ATTEMPTS", 3)
+    assert next_attempt(wants(), delivery, NOW, jitter=1.0) is None
+    monkeypatch.undo()
+    assert next_attempt(wants(max_age_seconds=19.0), delivery, NOW, jitter=1.0) is None
     assert next_attempt(wants(), replace(delivery, tries=59), NOW, jitter=1.0) is None
 
 
 def test_by_default_it_is_tried_for_two_days():
     """As docs/deliver.md says."""
-    waited = sum(retry_delay(tries, jitter=1.0) for tries in range(1, wants().tries))
+    waited = sum(retry_delay(tries, jitter=1.0) for tries in range(1, policy.MAX_ATTEMPTS))
     assert timedelta(hours=49) < timedelta(seconds=waited) < timedelta(hours=52)
 
 
@@ -191,9 +194,10 @@ def test_receivers_are_named_in_the_settings_and_the_environment_wins(tmp_path):
         '[deliver.soc]\nurl = "https://soc.example.com/"\n\n[deliver.lake]\nkind = "kafka"\ntopic = "t"\n'
     )
     loaded = load_settings(
-        file, {"FINGERPRINT_DELIVER__SOC__ON": "new, decided", "FINGERPRINT_DELIVER__SOC__FORMAT": "ocsf"}
+        file,
+        {"FINGERPRINT_DELIVER__SOC__NOTIFY_ON": "new, decided", "FINGERPRINT_DELIVER__SOC__FORMAT": "ocsf"},
     )
-    assert loaded.deliver["soc"].on == ("new", "decided")
+    assert loaded.deliver["soc"].notify_on == ("new", "decided")
     assert loaded.deliver["soc"].resolved_format == "ocsf"
     assert loaded.deliver["soc"].target_url() == "https://soc.example.com/"
     assert loaded.deliver["lake"].resolved_format == "json"
@@ -209,14 +213,14 @@ def test_a_receiver_may_be_of_the_environment_alone():
 @pytest.mark.parametrize(
     ("text", "named"),
     [
-        ("[deliver.soc]\ncolour = 1", "deliver.soc.colour.*known: allow"),
+        ("[deliver.soc]\ncolour = 1", "deliver.soc.colour.*known: alert_url_prefix"),
         ("[deliver.soc]", "deliver.soc: kind webhook needs one of url and url_file"),
         ('[deliver.soc]\nurl = "x"\nurl_file = "y"', "one of url and url_file"),
         ('[deliver.soc]\nkind = "kafka"\nurl = "x"', "kind kafka needs a topic"),
-        ('[deliver.soc]\nurl = "x"\non = []', "deliver.soc.on"),
-        ('[deliver.soc]\nurl = "x"\non = ["often"]', "deliver.soc.on"),
+        ('[deliver.soc]\nurl = "x"\nnotify_on = []', "deliver.soc.notify_on"),
+        ('[deliver.soc]\nurl = "x"\nnotify_on = ["often"]', "deliver.soc.notify_on"),
         ('[deliver."SOC 1"]\nurl = "x"', "no receiver's name"),
-        ('[deliver.soc]\nurl = "x"\nlink = "javascript:alert(1)"', "link"),
+        ('[deliver.soc]\nurl = "x"\nalert_url_prefix = "javascript:alert(1)"', "alert_url_prefix"),
         ("deliver = 3", "deliver"),
     ],
 )
@@ -258,4 +262,4 @@ def test_the_settings_of_the_docs_are_settings(tmp_path):
 
 def test_every_setting_of_a_receiver_stands_in_the_docs():
     table = DOCS.split("| setting |")[1].split("\n\n")[0]
-    assert [name for name in Deliver.model_fields if f"`{name}`" not in table] == []
+    assert [name for name in ReceiverSettings.model_fields if f"`{name}`" not in table] == []

@@ -117,7 +117,7 @@ def test_a_known_action_with_the_wrong_program_surprises_the_net_and_not_the_cou
         trainer.SlotRows.from_fingerprints(owner[part], slots[part], 1)
         for part in (slice(0, 2000), slice(2000, None))
     ]
-    weights = trainer.fit_autoencoders(known, *rows, np.array([0]), Autoencoder(epochs=20))
+    weights = trainer.fit_autoencoders(known, *rows, np.array([0]), Autoencoder(max_epochs=20))
     usual, wrong = habits(200, random), habits(200, random)
     wrong[:, FEATURE_NAMES.index("program")] = 21 - wrong[:, FEATURE_NAMES.index("program")]
     action = FEATURE_NAMES.index("action")
@@ -139,7 +139,8 @@ def test_fitting_twice_with_one_seed_gives_the_same_weights() -> None:
     )
     rows = trainer.SlotRows.from_fingerprints(owner, known.look_up(owner, codes)[1], 1)
     first, second = (
-        trainer.fit_autoencoders(known, rows, rows, np.array([0]), Autoencoder(epochs=2)) for _ in range(2)
+        trainer.fit_autoencoders(known, rows, rows, np.array([0]), Autoencoder(max_epochs=2))
+        for _ in range(2)
     )
     np.testing.assert_array_equal(first.outputs, second.outputs)
 
@@ -179,7 +180,9 @@ def test_one_fact_is_news_once_and_two_facts_are_more() -> None:
 
 
 def test_bad_company_makes_a_strange_event_stranger_and_an_ordinary_one_not() -> None:
-    assert excess_of(action=9.0, company=59.0) == pytest.approx(9.0 + OPTIONS.company * 50.0)
+    assert excess_of(action=9.0, company=59.0) == pytest.approx(
+        9.0 + autoencoder.INTERVAL_SURPRISE_SHARE * 50.0
+    )
     assert excess_of(action=1.0, company=59.0) == pytest.approx(1.0)
 
 

@@ -105,7 +105,7 @@ def test_without_a_wish_the_threshold_is_the_one_that_is_set() -> None:
 @pytest.mark.parametrize("wanted", [0.5, 2.0, 5.0, 20.0])
 def test_a_threshold_shows_as_many_alerts_a_day_as_asked_for_on_the_days_held_out(wanted: float) -> None:
     held = strongest()
-    threshold = quality.calibrated_threshold(held, Autoencoder(alerts_per_day=wanted))
+    threshold = quality.calibrated_threshold(held, Autoencoder(target_alerts_per_day=wanted))
     shown = sum(z >= threshold for z in held["alerts"])
     assert shown / 10 == pytest.approx(wanted, rel=0.6)
 
@@ -113,7 +113,7 @@ def test_a_threshold_shows_as_many_alerts_a_day_as_asked_for_on_the_days_held_ou
 def test_fewer_alerts_than_there_ever_were_need_a_higher_threshold_than_any_reached() -> None:
     held = strongest()
     rare, rarer = (
-        quality.calibrated_threshold(held, Autoencoder(alerts_per_day=each)) for each in (0.01, 0.001)
+        quality.calibrated_threshold(held, Autoencoder(target_alerts_per_day=each)) for each in (0.01, 0.001)
     )
     assert max(held["alerts"]) < rare < rarer
 
@@ -121,7 +121,7 @@ def test_fewer_alerts_than_there_ever_were_need_a_higher_threshold_than_any_reac
 def test_a_history_without_alerts_leaves_the_threshold_as_it_is() -> None:
     assert (
         quality.calibrated_threshold(
-            {"days": 1, "alerts": []}, Autoencoder(threshold=3.7, alerts_per_day=5.0)
+            {"days": 1, "alerts": []}, Autoencoder(threshold=3.7, target_alerts_per_day=5.0)
         )
         == 3.7
     )

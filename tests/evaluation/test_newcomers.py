@@ -14,7 +14,7 @@ from fingerprint.sources.cloudtrail.identity import add_entity_columns
 from pipelines.cli.console import no_progress
 from pipelines.evaluation.newcomers import SUPPORT_RULES, evaluate_newcomers, print_newcomers
 
-SETTINGS = Settings(autoencoder=Autoencoder(epochs=1))
+SETTINGS = Settings(autoencoder=Autoencoder(max_epochs=1))
 NOON = 1_767_614_400  # seconds
 
 

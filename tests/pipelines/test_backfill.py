@@ -34,7 +34,7 @@ Z = 1e-4
 
 
 def settings_with(base: Settings, folder: Path, where: str = "local", parts: int = 3) -> Settings:
-    workers = Workers(where=where, folder=str(folder / "work"), processes=2, parts=parts)
+    workers = Workers(scheduler=where, work_directory=str(folder / "work"), processes=2, backfill_parts=parts)
     return base.model_copy(update={"workers": workers})
 
 
@@ -291,4 +291,4 @@ def test_the_command_line_says_who_works(organisation: sample_organisation.Road,
     assert json.loads(done.stdout)["parts"] == 4
     refused = CliRunner().invoke(app, [*words, "--workers", "nobody"])
     assert refused.exit_code
-    assert "workers.where: 'nobody' is none of local, dask" in str(refused.exception)
+    assert "workers.scheduler: 'nobody' is none of local, dask" in str(refused.exception)

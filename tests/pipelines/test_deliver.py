@@ -20,7 +20,8 @@ from fingerprint.adapters.webhook import WebhookReceiver
 from fingerprint.core import webhook_signature
 from fingerprint.core.alert import Disposition, FingerprintError
 from fingerprint.core.ports import Message, Unavailable
-from fingerprint.core.settings import Deliver, Settings, load_settings
+from fingerprint.core.settings import ReceiverSettings, Settings, load_settings
+from fingerprint.delivery import policy
 from fingerprint.store.alerts import SqlAlertStore, open_alert_store
 from fingerprint.store.every_table import metadata
 from fingerprint.store.outbox import SqlOutbox, open_outbox
@@ -104,12 +105,18 @@ def desk(desk_url) -> Iterator[SqlAlertStore]:
         yield opened
 
 
-def wants(server: Listening, **fields: object) -> Deliver:
-    asked = {"url": server.url(), "plain_http": True, "allow": HERE, "least_urgency": 0, "seconds": 5.0}
-    return Deliver(**asked | fields)
+def wants(server: Listening, **fields: object) -> ReceiverSettings:
+    asked = {
+        "url": server.url(),
+        "allow_http": True,
+        "allowed_networks": HERE,
+        "min_urgency": 0,
+        "timeout_seconds": 5.0,
+    }
+    return ReceiverSettings(**asked | fields)
 
 
-def sender(outbox: SqlOutbox, asked: Deliver, clock: Hands, to=None) -> DeliverySender:
+def sender(outbox: SqlOutbox, asked: ReceiverSettings, clock: Hands, to=None) -> DeliverySender:
     metrics = DeliverMetrics(CollectorRegistry())
     made = DeliverySender(
         "soc", asked, outbox, to or WebhookReceiver(asked), clock, metrics, random_fraction=lambda: 1.0
@@ -127,14 +134,14 @@ def keys(server: Listening) -> list[str]:
 
 def test_an_alert_is_told_once_and_its_growth_and_decision_where_that_is_asked_for(desk, listen):
     server, clock, alert = listen(), Hands(), stolen_session()
-    telling = sender(open_outbox(desk), wants(server, on=("new", "grown", "decided")), clock)
+    telling = sender(open_outbox(desk), wants(server, notify_on=("new", "updated", "decided")), clock)
     for events in (alert.events[:3], alert.events[:3], alert.events):
         desk.save([replace(alert, events=events)])
         telling.run_once()
     desk.add_disposition(Disposition(alert.alert_id, "benign", "maria", "a laptop", NOW, len(alert.events)))
     telling.run_once()
     told = [json.loads(got.body) for got in server.got]
-    assert [each["happened"] for each in told] == ["new", "grown", "decided"]
+    assert [each["happened"] for each in told] == ["new", "updated", "decided"]
     assert [each["event_count"] for each in told] == [3, 9, 9]
     assert [each["decision"] for each in told] == ["open", "open", "benign"]
     assert len(set(keys(server))) == 3
@@ -234,9 +241,10 @@ def test_a_receiver_that_asks_for_time_gets_it(desk, listen):
     assert len(server.got) == 2
 
 
-def test_what_nobody_takes_is_marked_failed_with_its_reason(desk, listen):
+def test_what_nobody_takes_is_marked_failed_with_its_reason(desk, listen, monkeypatch):
+    monkeypatch.setattr(policy, "MAX_ATTEMPTS", 3)
     server, clock = listen(status=500, answer=b"disk full"), Hands()
-    telling = sender(open_outbox(desk), wants(server, tries=3), clock)
+    telling = sender(open_outbox(desk), wants(server), clock)
     desk.save([stolen_session()])
     for _ in range(3):
         telling.run_once()
@@ -261,7 +269,7 @@ def test_a_receiver_that_says_gone_is_not_asked_again(desk, listen):
 def test_a_secret_that_is_lost_while_the_program_runs_is_waited_for(desk, listen, tmp_path):
     server, clock, file = listen(), Hands(), tmp_path / "secret"
     file.write_text(SECRET)
-    telling = sender(open_outbox(desk), wants(server, secret_file=str(file)), clock)
+    telling = sender(open_outbox(desk), wants(server, signing_secret_file=str(file)), clock)
     file.unlink()
     desk.save([stolen_session()])
     telling.run_once()
@@ -316,7 +324,7 @@ def test_two_senders_of_one_receiver_share_the_work(desk, listen):
 def test_a_topic_gets_the_alert_under_its_principal_with_its_key(desk, tmp_path):
     from fingerprint.adapters.file_broker.consumer import FileConsumer, create_topic
 
-    kafka = {"client": "files", "brokers": (str(tmp_path / "topics"),)}
+    kafka = {"client": "files", "bootstrap_servers": (str(tmp_path / "topics"),)}
     loaded = Settings.model_validate(
         {"kafka": kafka, "deliver": {"soc": {"kind": "kafka", "topic": "soc.alerts", "format": "ocsf"}}}
     )
@@ -335,7 +343,7 @@ def test_a_topic_gets_the_alert_under_its_principal_with_its_key(desk, tmp_path)
 
 
 def test_a_topic_that_is_not_there_is_tried_again(desk, tmp_path):
-    kafka = {"client": "files", "brokers": (str(tmp_path / "topics"),)}
+    kafka = {"client": "files", "bootstrap_servers": (str(tmp_path / "topics"),)}
     loaded = Settings.model_validate({"kafka": kafka, "deliver": {"soc": {"kind": "kafka", "topic": "none"}}})
     desk.save([stolen_session()])
     with closing(create_receiver("soc", loaded)) as to:
@@ -355,8 +363,8 @@ def place(tmp_path, desk_url, listen) -> tuple[Path, Listening]:
     (tmp_path / "secret").write_text(SECRET)
     (tmp_path / "settings.toml").write_text(
         f'[desk]\nurl = "sqlite:///{tmp_path}/desk.sqlite"\n\n[health]\nport = 0\n\n'
-        f'[deliver.soc]\nurl = "{server.url()}"\nplain_http = true\nallow = ["127.0.0.1"]\nbacklog = true\n'
-        f'secret_file = "{tmp_path}/secret"\nleast_urgency = 0\n'
+        f'[deliver.soc]\nurl = "{server.url()}"\nallow_http = true\nallowed_networks = ["127.0.0.1"]\ninclude_existing = true\n'
+        f'signing_secret_file = "{tmp_path}/secret"\nmin_urgency = 0\n'
     )
     with closing(open_alert_store(f"sqlite:///{tmp_path}/desk.sqlite")) as opened:
         opened.save([stolen_session(), new_pipeline()])
@@ -412,10 +420,10 @@ def test_killed_in_the_middle_of_a_request_it_goes_on_until_it_is_asked_to_end(p
 def test_another_program_may_do_it_alongside(place):
     folder, server = place
     loaded = load_settings(folder / "settings.toml")
-    with deliver_in_background(loaded, loaded.desk.url, DeliverMetrics(CollectorRegistry())) as trouble:
+    with deliver_in_background(loaded, loaded.database.url, DeliverMetrics(CollectorRegistry())) as trouble:
         wait_until(lambda: len(server.got) == 2, "both alerts are told")
         wait_until(lambda: trouble() is None, "nothing is in trouble")
-    assert open_outbox(open_alert_store(loaded.desk.url)).counts_by_receiver()["soc"].sent == 2
+    assert open_outbox(open_alert_store(loaded.database.url)).counts_by_receiver()["soc"].sent == 2
 
 
 def test_without_receivers_there_is_nothing_to_run(tmp_path):
@@ -425,7 +433,9 @@ def test_without_receivers_there_is_nothing_to_run(tmp_path):
 
 def test_a_receiver_that_cannot_be_is_named_at_start(place):
     folder, _ = place
-    loaded = load_settings(folder / "settings.toml", {"FINGERPRINT_DELIVER__SOC__SECRET_FILE": "/nowhere"})
+    loaded = load_settings(
+        folder / "settings.toml", {"FINGERPRINT_DELIVER__SOC__SIGNING_SECRET_FILE": "/nowhere"}
+    )
     with pytest.raises(FingerprintError, match=r"deliver\.soc: .*/nowhere"):
         run_deliver(loaded, once=True)
 

@@ -47,7 +47,7 @@ class Watched(FileProducer):
 
     def __init__(self, folder: Path, clock: TestClock) -> None:
         create_topic(folder, "raw", 2)
-        self.kafka = Kafka(client="files", brokers=(str(folder),), group="reader")
+        self.kafka = Kafka(client="files", bootstrap_servers=(str(folder),), group_id="reader")
         super().__init__(self.kafka)
         self.clock = clock
         self.sent: list[float] = []

@@ -159,12 +159,12 @@ def place(tmp_path: Path) -> Place:
 
 
 def configure(place: Place, **retraining: float) -> None:
-    brisk = {"first_days": 2, "look_seconds": 0.2} | retraining
-    place.configure(retraining=brisk, health={"port": free_port()}, entities={"ready_events": 10})
+    brisk = {"min_history_days": 2, "poll_interval_seconds": 0.2} | retraining
+    place.configure(retraining=brisk, health={"port": free_port()}, entities={"min_ready_events": 10})
 
 
 def looked(place: Place) -> float | None:
-    return topic_time_span.topic_span_days(place.settings.kafka.events, place.settings, lambda: False)
+    return topic_time_span.topic_span_days(place.settings.kafka.events_topic, place.settings, lambda: False)
 
 
 def test_a_topics_history_is_seen_at_its_ends(place: Place, history: Records) -> None:
@@ -248,7 +248,7 @@ def test_a_training_that_is_killed_is_tried_again_and_one_that_is_asked_to_end_e
     out, err = program.communicate(timeout=PATIENCE)
     assert program.returncode == 0, err[-2000:]
     assert not Path(f"/proc/{second}").exists()
-    assert json.loads(out)["trainings"] == {"served": 0, "refused": 0, "failed": 1}
+    assert json.loads(out)["trainings"] == {"promoted": 0, "rejected": 0, "failed": 1}
     assert not list((place.bank / "work").glob("retrain-*")), "no temporary files are left"
 
 
@@ -277,8 +277,8 @@ def test_looking_once_trains_the_first_bank_and_then_says_why_there_is_nothing_t
     assert said.endswith(f"served: {version}\n")
 
     configure(place, every_hours=1e-6, days=1.5)
-    (file := place.folder / "strict.toml").write_text("[gate]\nvotes_per_day = 1e-9\n")
-    assert once(place, file)["trainings"] == {"served": 0, "refused": 1, "failed": 0}
+    (file := place.folder / "strict.toml").write_text("[promotion]\nmax_votes_per_day = 1e-9\n")
+    assert once(place, file)["trainings"] == {"promoted": 0, "rejected": 1, "failed": 0}
     assert versions.served_version(place.bank) == version, (
         "what the gate refuses is not served, and no failure"
     )

@@ -36,7 +36,7 @@ class Place:
 
     def __init__(self, folder: Path) -> None:
         self.root, self.folder, self.bank = folder / "stream", folder / "demo", folder / "bank"
-        kafka = {"client": "files", "brokers": (str(self.root),), "group": "reader"}
+        kafka = {"client": "files", "bootstrap_servers": (str(self.root),), "group_id": "reader"}
         self.settings = Settings.model_validate({"kafka": kafka})
         create_topics(self.settings, TopicOptions(2), wait=0)
         self.time = NOW
@@ -67,7 +67,7 @@ class Place:
 
     def records(self) -> list[dict[str, Any]]:
         """All that lie in the raw topic."""
-        name = self.settings.kafka.raw
+        name = self.settings.kafka.raw_topic
         lines = [
             line
             for each in sorted((self.root / name).rglob("*.jsonl"))
@@ -177,7 +177,7 @@ def test_the_program_says_what_it_waits_for_and_ends_when_it_is_asked(place: Pla
     kafka = place.settings.kafka
     program = subprocess.Popen(  # noqa: S603 - the project's own program
         [sys.executable, "-m", "pipelines.cli", "simulate-live", *map(str, arguments)],
-        env=environment({"kafka": {"client": kafka.client, "brokers": kafka.brokers}}),
+        env=environment({"kafka": {"client": kafka.client, "bootstrap_servers": kafka.bootstrap_servers}}),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -52,7 +52,7 @@ def test_what_a_device_remembered_goes_on_in_more_partitions_and_on_a_cpu_and_ba
 def test_a_device_with_too_little_room_puts_away_and_says_the_same(
     place: Place, records: Records, oracle: Said
 ) -> None:
-    place.configure(kafka={"poll_messages": 400}, state={"rows": 5})
+    place.configure(kafka={"max_poll_records": 400}, stream={"max_series": 5})
     place.send(records)
     assert place.run(backend=THERE)["fetched"] > 0
     assert place.said().differences(oracle) == []
@@ -72,7 +72,7 @@ def test_history_on_a_device_is_scored_as_on_the_cpu(
         )  # its device is a twin, which nobody would choose
     desk = f"sqlite:///{tmp_path}/desk.sqlite"
     settings = roads.SETTINGS.model_copy(
-        update={"workers": roads.SETTINGS.workers.model_copy(update={"parts": 2})}
+        update={"workers": roads.SETTINGS.workers.model_copy(update={"backfill_parts": 2})}
     )
     figures = program(organisation.new, organisation.bank, settings, no_progress, desk_url=desk)
     for name in ("records", "events", "votes", "verdicts", "alerts", "silent_intervals"):

@@ -116,7 +116,7 @@ def test_the_alerts_hold_the_spliced_attack(organisation: Road, scored: Run) -> 
 def test_single_votes_rest_on_the_desk_with_their_threshold_and_level(scored: Run) -> None:
     kept, events = scored.desk.votes(), scored.events.set_index("event_id")
     own = kept[kept["detector"] == "autoencoder"]
-    assert len(own) == (events["autoencoder_z"] >= SETTINGS.desk.vote_floor).sum() > 0
+    assert len(own) == (events["autoencoder_z"] >= SETTINGS.database.min_vote_score).sum() > 0
     assert set(own["threshold"]) == {SETTINGS.autoencoder.threshold}
     assert (own["vote"].to_numpy() == events.loc[own["event_id"], "autoencoder_vote"].to_numpy()).all()
     assert set(own["level"]) <= {"entity", "principal", "peer", "generic"}

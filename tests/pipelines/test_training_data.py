@@ -244,7 +244,7 @@ class Topic:
     """The events topic of one test, and what its scorers have committed."""
 
     def __init__(self, place: Place) -> None:
-        self.place, self.name = place, place.settings.kafka.events
+        self.place, self.name = place, place.settings.kafka.events_topic
 
     def commit(self, offset: int) -> None:
         """A scorer has read so far, in every partition."""
@@ -329,7 +329,9 @@ def test_messages_sent_long_before_the_span_are_passed_over(topic: Topic) -> Non
 def test_what_comes_while_a_topic_is_read_is_not_waited_for(topic: Topic) -> None:
     topic.place.send((b"k", line) for line in hours(0, 1))
     settings = topic.place.settings
-    settings = settings.model_copy(update={"kafka": settings.kafka.model_copy(update={"poll_messages": 5})})
+    settings = settings.model_copy(
+        update={"kafka": settings.kafka.model_copy(update={"max_poll_records": 5})}
+    )
     read = 0
     for messages in topic_reread.reread_messages(topic.name, settings):
         read += len(messages)

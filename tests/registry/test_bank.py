@@ -203,6 +203,7 @@ def test_everything_that_is_wrong_with_a_bank_is_named_at_once(bank: Path) -> No
 def _small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shards of a few rows: those of a small bank would otherwise be too short to be cut."""
     monkeypatch.setattr(mapped_arrays, "ALIGNMENT", mmap.PAGESIZE)
+    monkeypatch.setattr(banks, "SHARD_BYTES", 1 << 16)
 
 
 @pytest.mark.usefixtures("_small_pages")
@@ -210,7 +211,7 @@ def test_a_bank_in_many_shards_judges_as_one_in_a_single_file(
     organisation: Road, scored: sample_organisation.Run, tmp_path: Path
 ) -> None:
     good = banks.open_bank(organisation.bank)
-    banks.write_bank(good, tmp_path / "bank", settings.Bank(shard_bytes=1 << 16))
+    banks.write_bank(good, tmp_path / "bank", settings.Bank())
     versions.serve_version(tmp_path / "bank", good.version, banks.PUBLISH_DECISION)
     assert len(list(version_of(tmp_path / "bank").glob("stack.weights.inputs.*"))) > 1
     again = sample_organisation.run(organisation.new, tmp_path / "bank", tmp_path)
@@ -220,7 +221,7 @@ def test_a_bank_in_many_shards_judges_as_one_in_a_single_file(
 @pytest.mark.usefixtures("_small_pages")
 def test_a_shard_that_is_missing_is_named(organisation: Road, tmp_path: Path) -> None:
     good = banks.open_bank(organisation.bank)
-    banks.write_bank(good, tmp_path, settings.Bank(shard_bytes=1 << 16))
+    banks.write_bank(good, tmp_path, settings.Bank())
     gone = sorted((tmp_path / "versions" / good.version).glob("stack.weights.inputs.*"))[-1]
     gone.unlink()
     with pytest.raises(FingerprintError, match=gone.name):

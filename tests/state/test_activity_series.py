@@ -46,7 +46,7 @@ def test_what_is_expected_agrees_with_the_dense_transform() -> None:
     now = START + 15 * 24 + 9
     got, spread = series.expected_counts(rows, np.full(3, now, np.int32))
     window = counts[:, 15 * 24 - 1 - 14 * 24 : 15 * 24 - 1]  # two whole weeks, the last hour may still change
-    ahead, plain_spread = spectral.forecast(window, 24, OPTIONS.quantile, gap=1)
+    ahead, plain_spread = spectral.forecast(window, 24, spectral.POWER_QUANTILE, gap=1)
     np.testing.assert_allclose(got, ahead[:, 9], atol=1e-4)
     np.testing.assert_allclose(spread, plain_spread, atol=1e-4)
 

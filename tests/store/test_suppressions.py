@@ -84,6 +84,6 @@ def test_the_page_of_a_record_says_when_it_was_removed(tmp_path):
     analyst = Site.of(desk).browser("analyst")
     page = f"/alerts/{alert.alert_id}/record?event={alert.events[0].event_id}"
     assert "UpdateService" in analyst.get(page).text
-    desk.apply_retention(Retention(raw_days=1), by="retention")
+    desk.apply_retention(Retention(record_days=1), by="retention")
     today = f"{desk.records_removed_at(alert.alert_id):%Y-%m-%d}"
     assert f"were removed on {today}, as the settings of retention say" in analyst.get(page).text

@@ -27,7 +27,7 @@ from tests.support.running_stream import ids_of, live, measured_by, serve
 from tests.support.stream_environment import Place, Records, Said
 from tests.system.test_stream import CRASHING_STREAM, SMALL
 
-BRISK = {"bank": {"look_seconds": 0.01}, "state": {"snapshot_seconds": 0.001}, "kafka": SMALL}
+BRISK = {"bank": {"poll_interval_seconds": 0.01}, "checkpoints": {"interval_seconds": 0.001}, "kafka": SMALL}
 
 
 @pytest.fixture(scope="module")
@@ -102,14 +102,14 @@ def of_events(said: Said, detector: str = "autoencoder") -> dict[str, Any]:
 
 def remembered(place: Place) -> set[str]:
     """The banks that the newest snapshots name."""
-    snapshots = FileCheckpointStore(place.settings.state)
+    snapshots = FileCheckpointStore(place.settings.checkpoints)
     return {str(found.metadata["bank"]) for home in place.homes() if (found := snapshots.latest(home))}
 
 
 def told_once(place: Place) -> None:
     """However often an event was told of, it was the same vote by the same bank."""
     tellings = defaultdict(set)
-    for message in place.read(place.settings.kafka.votes):
+    for message in place.read(place.settings.kafka.votes_topic):
         vote = json.loads(message.value or b"")
         if vote["detector"] == "autoencoder":
             said = vote["bank_version"], round(vote["z"], 3), vote["vote"], vote["threshold"], vote["level"]
@@ -211,7 +211,7 @@ def test_who_is_given_a_partition_that_judges_by_the_new_bank_already_does_not_t
     place: Place, first: str, second: str
 ) -> None:
     """It has not looked yet itself; and again, where what it is given is no longer served."""
-    place.configure(bank={"look_seconds": 3600})
+    place.configure(bank={"poll_interval_seconds": 3600})
     with closing(wiring.bank_watcher(place.bank, place.settings)) as banks:
         serve(place, second)
         assert banks.served.bank.version == first
@@ -355,7 +355,7 @@ def test_killed_again_and_again_across_a_swap_every_event_is_judged_by_one_bank(
     told_once(place)
     home_of = {
         json.loads(m.value or b"{}")["eventID"]: m.source_partition
-        for m in place.read(place.settings.kafka.events)
+        for m in place.read(place.settings.kafka.events_topic)
     }
     after = ids_of(records[here:], records[:here])
     for event, vote in of_events(place.said()).items():
@@ -364,7 +364,7 @@ def test_killed_again_and_again_across_a_swap_every_event_is_judged_by_one_bank(
 
 
 def of_snapshot(place: Place, home: Any) -> str:
-    found = FileCheckpointStore(place.settings.state).latest(home)
+    found = FileCheckpointStore(place.settings.checkpoints).latest(home)
     assert found
     return str(found.metadata["bank"])
 
@@ -376,7 +376,9 @@ def test_partitions_change_hands_across_a_swap_and_one_that_is_killed_loses_noth
     place: Place, records: Records, here: int, swapped: Said, second: str
 ) -> None:
     more = (here + len(records)) // 2
-    place.configure(**BRISK | {"kafka": SMALL | {"session_seconds": 3.0}, "state": {"snapshot_seconds": 0.2}})
+    place.configure(
+        **BRISK | {"kafka": SMALL | {"session_timeout_ms": 3000}, "checkpoints": {"interval_seconds": 0.2}}
+    )
     running = place.start()
     place.send(records[:here])
     wait_until(lambda: place.committed() == here, "what was sent is committed")

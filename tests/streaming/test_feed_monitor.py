@@ -56,7 +56,7 @@ def feeds(notices: Iterable[FeedGap]) -> list[tuple[str, str]]:
 
 def told(place: Place) -> dict[str, dict[str, Any]]:
     """The topic, reduced by id."""
-    said = [json.loads(message.value or b"") for message in place.read(place.settings.kafka.notices)]
+    said = [json.loads(message.value or b"") for message in place.read(place.settings.kafka.feed_gaps_topic)]
     return {notice["notice_id"]: notice for notice in said}
 
 
@@ -104,7 +104,7 @@ STEPS = [
 def test_killed_in_between_it_notices_the_same(
     place: Place, records: Records, oracle: list[FeedGap], step: tuple[Any, ...]
 ) -> None:
-    place.configure(kafka={"poll_messages": 400})
+    place.configure(kafka={"max_poll_records": 400})
     place.send(records)
     command = [sys.executable, "-m", CRASHING_STREAM, str(place.bank), *map(str, step)]
     died = subprocess.run(command, env=place.environment(), capture_output=True, timeout=120)  # noqa: S603
@@ -121,7 +121,7 @@ def test_a_log_that_stops_altogether_is_noticed_by_the_clock(place: Place, recor
     place.pass_days(2)
     place.run()
     others = {("account", OTHER), *(("region", f"{OTHER}/{region}") for region in REGIONS)}
-    source = ("source", place.settings.kafka.events)
+    source = ("source", place.settings.kafka.events_topic)
     assert feeds(place.desk().feed_gaps()) == sorted(MISSED | others | {source})
 
 
@@ -154,7 +154,7 @@ def test_notices_are_listed_and_the_queue_mentions_them(place: Place, oracle: li
         ],
         1,
     )
-    desk_url = ["--database", place.settings.desk.url]
+    desk_url = ["--database", place.settings.database.url]
     everything = json.loads(output("feed-gaps", "list", "--json", *desk_url))
     assert [each["notice_id"] for each in everything[:3]] == [each.notice_id for each in oracle]
     assert everything[3]["ending"] == "heard again"

@@ -12,7 +12,9 @@ import pytest
 
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Message
-from fingerprint.core.settings import Entities, Ingest, Kafka, Reading, Settings, load_settings
+from fingerprint.core.settings import Entities, Ingest, Kafka, Settings, load_settings
+from fingerprint.sources import limits
+from fingerprint.streaming import rekeying
 from fingerprint.streaming.rekeying import ORIGIN_HEADER_COUNT, DeadLetterLimit, RekeyedBatch, Rekeyer
 
 ALICE = "111122223333:user/alice"
@@ -142,9 +144,10 @@ def test_nothing_and_what_is_no_event_by_design_are_counted_and_no_dead_letters(
     assert (batch.empty, batch.skipped) == (2, 2)
 
 
-def test_a_gzip_bomb_is_a_dead_letter() -> None:
+def test_a_gzip_bomb_is_a_dead_letter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MAX_DOCUMENT_BYTES", 1 << 20)
     bomb = gzip.compress(b" " * (8 << 20))
-    batch = read([record(0), bomb, record(1)], Settings(reading=Reading(max_document_bytes=1 << 20)))
+    batch = read([record(0), bomb, record(1)])
     assert len(batch.records) == 2
     (reason,) = (header(each, "reason") for each in batch.dead_letters)
     assert reason.startswith("expands to more than 1,048,576 bytes")
@@ -153,13 +156,13 @@ def test_a_gzip_bomb_is_a_dead_letter() -> None:
 
 def test_a_record_too_large_for_a_message_is_a_dead_letter() -> None:
     large = record(1, userAgent="x" * 5000)
-    batch = read([wrapped(record(0), large)], Settings(kafka=Kafka(message_bytes=4000)))
+    batch = read([wrapped(record(0), large)], Settings(kafka=Kafka(max_request_size=4000)))
     assert [json.loads(each.value)["eventID"] for each in batch.records] == ["event-0"]
     assert "larger than the 4,000 bytes" in header(batch.dead_letters[0], "reason")
 
 
 def test_a_letter_too_large_to_be_sent_says_where_the_message_lies() -> None:
-    batch = read([message(b"x" * 9000, 77)], Settings(kafka=Kafka(message_bytes=4000)))
+    batch = read([message(b"x" * 9000, 77)], Settings(kafka=Kafka(max_request_size=4000)))
     (letter,) = batch.dead_letters
     assert (letter.value, header(letter, "offset")) == (None, "77")
     assert "9,000 bytes are too many for a letter" in header(letter, "reason")
@@ -227,22 +230,26 @@ def limit(**settings: Any) -> DeadLetterLimit:
 def test_a_few_dead_letters_never_stop_and_many_do() -> None:
     dead = np.zeros(1000, bool)
     dead[:90] = True
-    assert limit(dead_count=100, dead_share=0.5).exceeded_at(dead) is None
+    assert limit(max_dead_letters=100, max_dead_letter_share=0.5).exceeded_at(dead) is None
     dead[:150] = True
-    assert limit(dead_count=100, dead_share=0.5).exceeded_at(dead) == 99
+    assert limit(max_dead_letters=100, max_dead_letter_share=0.5).exceeded_at(dead) == 99
 
 
-def test_the_limit_is_a_share_of_the_last_messages_and_forgets_the_old() -> None:
-    settings = {"dead_window": 10, "dead_count": 3, "dead_share": 0.4}
+def test_the_limit_is_a_share_of_the_last_messages_and_forgets_the_old(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rekeying, "DEAD_LETTER_WINDOW", 10)
+    settings = {"max_dead_letters": 3, "max_dead_letter_share": 0.4}
     sparse = np.tile([True, False, False, False], 50)
     assert limit(**settings).exceeded_at(sparse) is None
     assert limit(**settings).exceeded_at(np.concatenate([sparse, np.ones(5, bool)])) is not None
 
 
-def test_where_polls_are_cut_does_not_move_the_limit() -> None:
+def test_where_polls_are_cut_does_not_move_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rekeying, "DEAD_LETTER_WINDOW", 50)
     rng = np.random.default_rng(1)
     dead = rng.random(500) < np.linspace(0, 0.8, 500)
-    settings = {"dead_window": 50, "dead_count": 20, "dead_share": 0.5}
+    settings = {"max_dead_letters": 20, "max_dead_letter_share": 0.5}
     whole = limit(**settings).exceeded_at(dead)
     cut = limit(**settings)
     found = [
@@ -254,7 +261,5 @@ def test_where_polls_are_cut_does_not_move_the_limit() -> None:
 
 
 def test_a_limit_that_can_never_be_reached_is_refused() -> None:
-    with pytest.raises(FingerprintError, match="dead_count 9 can never be reached among 5 messages"):
-        load_settings(
-            environment={"FINGERPRINT_INGEST__DEAD_COUNT": "9", "FINGERPRINT_INGEST__DEAD_WINDOW": "5"}
-        )
+    with pytest.raises(FingerprintError, match="ingest.max_dead_letters: expected at most 1000"):
+        load_settings(environment={"FINGERPRINT_INGEST__MAX_DEAD_LETTERS": "1001"})

@@ -11,7 +11,7 @@ from fingerprint.adapters.checkpoints import FileCheckpointStore
 from fingerprint.compute import hashing
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Partition
-from fingerprint.core.settings import State
+from fingerprint.core.settings import Checkpoints
 from fingerprint.pipeline import DetectionPipeline
 from fingerprint.registry import bank as banks
 from fingerprint.state.scorer_state import ScorerState
@@ -24,7 +24,7 @@ ROWS = 100
 
 
 def narrow(ledger: ScorerState, folder: Path, rows: int = ROWS) -> StateEvictor:
-    store = FileCheckpointStore(State(snapshots=str(folder)))
+    store = FileCheckpointStore(Checkpoints(url=str(folder)))
     return StateEvictor(ledger, rows, lambda part: store.put_blob(PARTITION, part), store.get_blob)
 
 

@@ -58,8 +58,8 @@ def main(folder: str, door: str, method: str, when: str, number: str) -> None:
         opened: dict[str, Any] = {
             "consumer": consumer,
             "producer": producer,
-            "desk": open_alert_store(settings.desk.url),
-            "snapshots": FileCheckpointStore(settings.state),
+            "desk": open_alert_store(settings.database.url),
+            "checkpoints": FileCheckpointStore(settings.checkpoints),
         }
         if door == "store":
             opened["snapshots"]._store = Deadly(opened["snapshots"]._store, method, when, int(number))

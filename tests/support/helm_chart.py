@@ -34,7 +34,7 @@ EVERYTHING: dict[str, Any] = {
     "settings": {
         "voting": {"quorum": 2},
         "deliver": {"topic": {"kind": "kafka", "topic": "alerts"}},
-        "kafka": {"message_bytes": 5_000_000},
+        "kafka": {"max_request_size": 5_000_000},
     },
     "ingest": {
         "replicas": 2,
@@ -50,8 +50,8 @@ EVERYTHING: dict[str, Any] = {
     "web": {
         "replicas": 2,
         "secretMounts": [{"secret": "openid", "path": "/run/secrets/openid"}],
-        "proxies": 1,
-        "ingress": {"enabled": True, "host": "desk.example.com", "tlsSecret": "desk", "className": "nginx"},
+        "trustedProxies": 1,
+        "ingress": {"enabled": True, "host": "alerts.example.com", "tlsSecret": "desk", "className": "nginx"},
     },
     "demo": {"enabled": True},
     "monitoring": {"serviceMonitor": {"enabled": True}, "prometheusRule": {"enabled": True}},
@@ -60,22 +60,25 @@ EVERYTHING: dict[str, Any] = {
         "webFrom": [{"namespaceSelector": {"matchLabels": {"name": "ingress"}}}],
     },
 }
-ELSEWHERE: dict[str, Any] = {  # brokers, desk, snapshots and secrets of one's own
-    "kafka": {"enabled": False, "brokers": ["broker-1.example.com:9093", "broker-2.example.com:9093"]},
+ELSEWHERE: dict[str, Any] = {  # brokers, database, checkpoints and secrets of one's own
+    "kafka": {
+        "enabled": False,
+        "bootstrapServers": ["broker-1.example.com:9093", "broker-2.example.com:9093"],
+    },
     "postgres": {"enabled": False},
-    "desk": {
-        "url": "postgresql://desk@db.example.com/desk?password_file=/run/secrets/fingerprint/desk-password"
+    "database": {
+        "url": "postgresql://desk@db.example.com/desk?password_file=/run/secrets/fingerprint/database-password"
     },
     "secrets": {"existingSecret": "ours"},
-    "snapshots": {"url": "s3://bucket/snapshots"},
+    "checkpoints": {"url": "s3://bucket/checkpoints"},
     "models": {"existingClaim": "shared"},
     "topics": {"create": False},
     "triton": {"enabled": False},
     "networkPolicy": {
         "egress": {
             "kafka": [{"to": [{"ipBlock": {"cidr": "10.0.5.0/24"}}], "ports": [{"port": 9093}]}],
-            "desk": [{"to": [{"ipBlock": {"cidr": "10.0.6.7/32"}}], "ports": [{"port": 5432}]}],
-            "snapshots": [{"ports": [{"port": 443}]}],
+            "database": [{"to": [{"ipBlock": {"cidr": "10.0.6.7/32"}}], "ports": [{"port": 5432}]}],
+            "checkpoints": [{"ports": [{"port": 443}]}],
         }
     },
 }

@@ -35,7 +35,7 @@ PEOPLE = (
     "hugo.lind",
 )
 # For ever: they are of a day in March.
-KEPT = {f"FINGERPRINT_RETENTION__{what}_DAYS": "0" for what in ("RAW", "VOTES", "ALERTS")}
+KEPT = {f"FINGERPRINT_RETENTION__{what}_DAYS": "0" for what in ("RECORD", "VOTE", "CLOSED_ALERT")}
 # what was done, service, calls, tactics, urgency
 STORIES = (
     (

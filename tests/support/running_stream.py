@@ -65,7 +65,7 @@ class Live:
 def live(place: Place, **doors: Any) -> Iterator[Live]:
     with place.consumer() as consumer, place.producer() as producer:
         program = place.program(consumer, producer, **doors)
-        consumer.subscribe([place.settings.kafka.events], program.assigned, program.revoked)
+        consumer.subscribe([place.settings.kafka.events_topic], program.assigned, program.revoked)
         yield Live(place, program)
         program.commit()
 

@@ -20,7 +20,7 @@ from pipelines.simulate import simulate_organisation
 from pipelines.train import train_bank
 
 LEARNED, DAYS = 9, 12  # days; the attacks come in the last quarter
-SETTINGS = Settings(autoencoder=Autoencoder(epochs=1))
+SETTINGS = Settings(autoencoder=Autoencoder(max_epochs=1))
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,7 @@ from pipelines.stream import StreamService
 from tests.support.services.kafka import Broker
 
 PARTITIONS = 4
+TOPICS = ("raw", "events", "alerts", "votes", "feed_gaps")
 Records = list[tuple[bytes, bytes]]  # keys and values
 DOORS: dict[str, tuple[Any, Any]] = {
     "files": (FileConsumer, FileProducer),
@@ -66,15 +67,20 @@ class Place:
 
     def configure(self, **sections: dict[str, Any]) -> None:
         """Settings beyond what a test needs anyway; given again, they replace the ones before."""
-        topics = {each: f"{self.name}.{each}" for each in ("raw", "events", "alerts", "votes", "notices")}
+        topics = {f"{each}_topic": f"{self.name}.{each}" for each in TOPICS}
         brokers = (str(self.folder / "topics"),) if self.broker is None else (self.broker.address,)
-        kafka = {"client": self.client, "brokers": brokers, "group": self.name, "session_seconds": 10.0}
+        kafka = {
+            "client": self.client,
+            "bootstrap_servers": brokers,
+            "group_id": self.name,
+            "session_timeout_ms": 10000,
+        }
         needed = {
-            "kafka": kafka | topics | {"linger_milliseconds": 1},
-            "autoencoder": {"epochs": 1},
+            "kafka": kafka | topics | {"linger_ms": 1},
+            "autoencoder": {"max_epochs": 1},
             "health": {"port": 0},
-            "state": {"snapshots": str(self.folder / "snapshots"), "snapshot_seconds": 0.05},
-            "desk": {"url": f"sqlite:///{self.folder}/desk.sqlite"},
+            "checkpoints": {"url": str(self.folder / "snapshots"), "interval_seconds": 0.05},
+            "database": {"url": f"sqlite:///{self.folder}/desk.sqlite"},
         }
         self.table = {
             section: needed.get(section, {}) | sections.get(section, {})
@@ -86,11 +92,11 @@ class Place:
         kafka = self.settings.kafka
         self.topics(
             {
-                kafka.events: partitions,
-                kafka.alerts: 1,
-                kafka.votes: 1,
-                kafka.notices: 1,
-                f"{kafka.events}.dlq": 1,
+                kafka.events_topic: partitions,
+                kafka.alerts_topic: 1,
+                kafka.votes_topic: 1,
+                kafka.feed_gaps_topic: 1,
+                f"{kafka.events_topic}.dlq": 1,
             }
         )
         return self
@@ -107,8 +113,8 @@ class Place:
 
     def homes(self) -> list[Partition]:
         with self.consumer() as consumer:
-            count = consumer.partition_count(self.settings.kafka.events)
-        return [Partition(self.settings.kafka.events, number) for number in range(count)]
+            count = consumer.partition_count(self.settings.kafka.events_topic)
+        return [Partition(self.settings.kafka.events_topic, number) for number in range(count)]
 
     def committed(self) -> int:
         """Messages of the events topic that are done with."""
@@ -131,7 +137,7 @@ class Place:
 
     def consumer(self, purpose: str = "stream") -> Any:
         kafka = self.settings.kafka
-        return DOORS[self.client][0](kafka.model_copy(update={"group": f"{kafka.group}-{purpose}"}))
+        return DOORS[self.client][0](kafka.model_copy(update={"group_id": f"{kafka.group_id}-{purpose}"}))
 
     def producer(self) -> Any:
         return DOORS[self.client][1](self.settings.kafka)
@@ -146,13 +152,13 @@ class Place:
             return False
 
     def desk(self) -> SqlAlertStore:
-        return open_alert_store(self.settings.desk.url)
+        return open_alert_store(self.settings.database.url)
 
     def send(self, keyed: Iterable[tuple[bytes | None, bytes]], headers: Headers = ()) -> None:
         """Keys and values to the events topic."""
         with self.producer() as producer:
             for key, value in keyed:
-                producer.send(self.settings.kafka.events, value, key, headers)
+                producer.send(self.settings.kafka.events_topic, value, key, headers)
             producer.flush()
 
     def read(self, topic: str) -> list[Message]:
@@ -181,7 +187,7 @@ class Place:
         """Nothing comes, and so many days pass by the clock; how the partitions stand then, remembered."""
         with self.consumer() as consumer, self.producer() as producer:
             program = self.program(consumer, producer, clock=Ahead(timedelta(days=days)))
-            consumer.subscribe([self.settings.kafka.events], program.assigned, program.revoked)
+            consumer.subscribe([self.settings.kafka.events_topic], program.assigned, program.revoked)
             while not program.owned:
                 program.run_once(0.1)
             program.lag_monitor.next_poll = -math.inf
@@ -194,7 +200,7 @@ class Place:
             consumer,
             producer,
             doors.get("desk") or self.desk(),
-            doors.get("snapshots") or FileCheckpointStore(self.settings.state),
+            doors.get("snapshots") or FileCheckpointStore(self.settings.checkpoints),
             doors.get("clock") or SystemClock(),
         )
         backend = doors.get("backend", HOST_BACKEND)
@@ -229,11 +235,11 @@ class Place:
     def said(self) -> Said:
         """The desk, and the topics reduced by id."""
         alerts = {}
-        for message in self.read(self.settings.kafka.alerts):
+        for message in self.read(self.settings.kafka.alerts_topic):
             alert = json.loads(message.value or b"")
             alerts[alert["alert_id"]] = alert
         votes = {}
-        for message in self.read(self.settings.kafka.votes):
+        for message in self.read(self.settings.kafka.votes_topic):
             vote = json.loads(message.value or b"")
             votes[(vote["event_id"], vote["detector"])] = vote
         desk = self.desk()

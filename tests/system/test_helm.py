@@ -91,7 +91,7 @@ def test_no_secret_stands_in_an_environment_an_argument_or_a_configmap(plain: Ch
     values = [base64.b64decode(each).decode() for each in made.values()]
     values += [value.removeprefix("fingerprint-control=") for value in values]
     others = json.dumps({name: each for name, each in plain.items() if not name.startswith("Secret/")})
-    assert sorted(made) == ["desk-password", "triton-control"]
+    assert sorted(made) == ["database-password", "triton-control"]
     assert [value for value in values if value in others] == []
     assert all(len(value) >= 40 for value in values)
 
@@ -111,11 +111,11 @@ def test_each_program_can_read_the_secrets_it_needs_and_no_other(plain: Chart) -
         for name, pod in pods(plain).items()
     }
     assert {name: keys for name, keys in read.items() if keys} == {
-        STREAM: ["desk-password"],
-        WEB: ["desk-password"],
-        TRAIN: ["desk-password", "triton-control"],
+        STREAM: ["database-password"],
+        WEB: ["database-password"],
+        TRAIN: ["database-password", "triton-control"],
         TRITON: ["triton-control"],
-        f"StatefulSet/{NAME}-postgres": ["desk-password"],
+        f"StatefulSet/{NAME}-postgres": ["database-password"],
     }
 
 
@@ -151,7 +151,7 @@ def test_each_workload_has_a_service_account_of_its_own(chart: Chart) -> None:
     assert {f"ServiceAccount/{each}" for each in accounts.values()} <= chart.keys()
 
 
-def test_nobody_reaches_the_desk_whom_the_values_do_not_name(plain: Chart) -> None:
+def test_nobody_reaches_the_web_server_whom_the_values_do_not_name(plain: Chart) -> None:
     def callers(chart: Chart) -> list[Any]:
         policy = chart[f"NetworkPolicy/{NAME}-web"]["spec"]["ingress"]
         return [peer for rule in policy for peer in rule["from"]]
@@ -160,14 +160,14 @@ def test_nobody_reaches_the_desk_whom_the_values_do_not_name(plain: Chart) -> No
     assert {"namespaceSelector": {"matchLabels": {"name": "ingress"}}} in callers(rendered(**EVERYTHING))
 
 
-def test_only_training_writes_the_bank_and_only_scorers_write_snapshots(plain: Chart) -> None:
+def test_only_training_writes_the_bank_and_only_scorers_write_checkpoints(plain: Chart) -> None:
     written = {
         (name, mount["name"])
         for name, pod in pods(plain).items()
         for mount in pod["containers"][0]["volumeMounts"]
-        if mount["name"] in ("models", "snapshots") and not mount.get("readOnly")
+        if mount["name"] in ("models", "checkpoints") and not mount.get("readOnly")
     }
-    assert written == {(TRAIN, "models"), (STREAM, "snapshots")}
+    assert written == {(TRAIN, "models"), (STREAM, "checkpoints")}
 
 
 # --- who speaks to whom -----------------------------------------------------------------------------------------------
@@ -234,7 +234,7 @@ def test_a_desk_that_tells_a_topic_may_reach_the_broker() -> None:
 def test_nothing_of_the_chart_is_reached_at_brokers_of_ones_own() -> None:
     chart = rendered(**ELSEWHERE)
     assert not [
-        name for name in chart if name.endswith(("-kafka", "-postgres", "-triton", "-snapshots", "-models"))
+        name for name in chart if name.endswith(("-kafka", "-postgres", "-triton", "-checkpoints", "-models"))
     ]
     reached = json.dumps(chart[f"NetworkPolicy/{NAME}-stream"]["spec"]["egress"])
     assert "10.0.5.0/24" in reached
@@ -260,33 +260,33 @@ def test_every_command_line_is_one_that_the_programs_take(chart: Chart) -> None:
         command.make_context(command.name, list(line)).close()
 
 
-def test_the_programs_find_brokers_desk_triton_and_snapshots_in_their_environment(plain: Chart) -> None:
+def test_the_programs_find_brokers_database_triton_and_checkpoints_in_their_environment(plain: Chart) -> None:
     container = main_container(plain, TRAIN)
     found = settings.load_settings(None, environment(plain, container))
-    assert found.kafka.brokers == (f"{NAME}-kafka:9092",)
-    assert found.desk.url.startswith(
+    assert found.kafka.bootstrap_servers == (f"{NAME}-kafka:9092",)
+    assert found.database.url.startswith(
         f"postgresql://fingerprint@{NAME}-postgres/fingerprint?password_file=/run/secrets/"
     )
     assert found.triton.url == f"{NAME}-triton:8001"
-    assert found.triton.key_file == "/run/secrets/fingerprint/triton-control"
-    assert found.state.snapshots == "snapshots"
+    assert found.triton.control_key_file == "/run/secrets/fingerprint/triton-control"
+    assert found.checkpoints.url == "checkpoints"
     assert (found.health.host, found.web.host) == ("0.0.0.0", "0.0.0.0")  # noqa: S104
 
 
 def test_settings_of_the_values_are_those_that_the_programs_read(tmp_path: Path) -> None:
     said = {
         "voting": {"quorum": 1},
-        "kafka": {"message_bytes": 5_000_000, "tls": True, "ca_file": '/etc/"ca".pem'},
-        "deliver": {"soc": {"url_file": "/run/secrets/soc/url", "least_urgency": 75}},
-        "desk": {"redact": ["requestParameters.password", "sourceIPAddress"]},
+        "kafka": {"max_request_size": 5_000_000, "tls": True, "ssl_ca_file": '/etc/"ca".pem'},
+        "deliver": {"soc": {"url_file": "/run/secrets/soc/url", "min_urgency": 75}},
+        "database": {"redacted_fields": ["requestParameters.password", "sourceIPAddress"]},
     }
     file = tmp_path / "settings.toml"
     file.write_text(rendered(settings=said)[f"ConfigMap/{NAME}-settings"]["data"]["settings.toml"])
     found = settings.load_settings(file, {})
-    assert (found.voting.quorum, found.kafka.message_bytes, found.kafka.tls) == (1, 5_000_000, True)
-    assert found.kafka.ca_file == '/etc/"ca".pem'
-    assert found.deliver["soc"].least_urgency == 75
-    assert found.desk.redact == ("requestParameters.password", "sourceIPAddress")
+    assert (found.voting.quorum, found.kafka.max_request_size, found.kafka.tls) == (1, 5_000_000, True)
+    assert found.kafka.ssl_ca_file == '/etc/"ca".pem'
+    assert found.deliver["soc"].min_urgency == 75
+    assert found.database.redacted_fields == ("requestParameters.password", "sourceIPAddress")
 
 
 def test_a_changed_setting_makes_new_pods_and_anything_else_does_not(plain: Chart) -> None:
@@ -304,12 +304,15 @@ def test_a_scorer_is_a_member_by_the_name_that_outlives_its_pod(plain: Chart) ->
         name: [
             each
             for each in pod["containers"][0].get("env", [])
-            if each["name"] == "FINGERPRINT_KAFKA__MEMBER"
+            if each["name"] == "FINGERPRINT_KAFKA__GROUP_INSTANCE_ID"
         ]
         for name, pod in pods(plain).items()
     }
     assert members.pop(STREAM) == [
-        {"name": "FINGERPRINT_KAFKA__MEMBER", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
+        {
+            "name": "FINGERPRINT_KAFKA__GROUP_INSTANCE_ID",
+            "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}},
+        }
     ]
     assert not any(members.values())
     assert plain[STREAM]["kind"] == "StatefulSet"
@@ -408,7 +411,7 @@ def test_keda_scales_where_it_is_there_and_asked_for(
     chart = rendered(
         apis,
         stream={"replicas": 2, "autoscaling": {"enabled": enabled}},
-        settings={"kafka": {"group": "soc"}},
+        settings={"kafka": {"group_id": "soc"}},
     )
     assert (f"ScaledObject/{NAME}-stream" in chart) is scaled
     assert ("replicas" in chart[STREAM]["spec"]) is not scaled
@@ -444,17 +447,17 @@ def test_without_the_operator_nothing_is_made_for_it() -> None:
 def test_the_desk_behind_an_ingress_knows_where_browsers_find_it() -> None:
     chart = rendered(**EVERYTHING)
     found = settings.load_settings(None, environment(chart, main_container(chart, WEB)))
-    assert found.web.public_url == "https://desk.example.com"
+    assert found.web.public_url == "https://alerts.example.com"
     rule = chart[f"Ingress/{NAME}-web"]["spec"]["rules"][0]
-    assert rule["host"] == "desk.example.com"
+    assert rule["host"] == "alerts.example.com"
 
 
 def test_images_of_another_registry_and_by_digest() -> None:
     digest = f"sha256:{'a' * 64}"
     chart = rendered(
-        image={"registry": "registry.example.com", "serve": {"repository": "desk", "digest": digest}}
+        image={"registry": "registry.example.com", "serve": {"repository": "web", "digest": digest}}
     )
-    assert main_container(chart, WEB)["image"] == f"registry.example.com/desk@{digest}"
+    assert main_container(chart, WEB)["image"] == f"registry.example.com/web@{digest}"
     assert main_container(chart, TRITON)["image"] == "registry.example.com/fingerprint-triton:0.1.0"
     assert main_container(chart, f"StatefulSet/{NAME}-kafka")["image"] == "apache/kafka:4.1.2"
 
@@ -472,7 +475,10 @@ def test_images_of_another_registry_and_by_digest() -> None:
         ({"gpu": {"resource": "gpu"}}, "gpu"),
         ({"stream": {"gpu": {"count": -1}}}, "count"),
         ({"postgres": {"uid": 0}}, "uid"),
-        ({"postgres": {"enabled": False}, "desk": {"url": "postgresql://desk:hunter2@db/desk"}}, "desk"),
+        (
+            {"postgres": {"enabled": False}, "database": {"url": "postgresql://desk:hunter2@db/desk"}},
+            "database",
+        ),
         (
             {
                 "settings": {
@@ -483,16 +489,16 @@ def test_images_of_another_registry_and_by_digest() -> None:
         ),
         ({"models": {"size": "20GB"}}, "size"),
         ({"image": {"serve": {"repository": "fingerprint", "tag": "latest"}}}, "tag"),
-        ({"web": {"publicUrl": "desk.example.com"}}, "publicUrl"),
+        ({"web": {"publicUrl": "alerts.example.com"}}, "publicUrl"),
         ({"train": {"schedule": "daily"}}, "schedule"),
         ({"kafka": {"enabled": False}}, "name your own brokers"),
-        ({"kafka": {"brokers": ["broker:9092"]}}, "set it to false"),
+        ({"kafka": {"bootstrapServers": ["broker:9092"]}}, "set it to false"),
         ({"postgres": {"enabled": False}}, "name your own server"),
         ({"stream": {"replicas": 8}}, "8 scorers cannot share 4 partitions"),
-        ({"web": {"proxies": 1, "ingress": {"enabled": True}}}, "needs a host"),
+        ({"web": {"trustedProxies": 1, "ingress": {"enabled": True}}}, "needs a host"),
         ({"web": {"service": {"type": "LoadBalancer"}}}, "networkPolicy.webFrom"),
-        ({"web": {"ingress": {"enabled": True, "host": "desk.example.com"}}}, "proxies"),
-        ({"snapshots": {"url": "s3://bucket/path"}}, "networkPolicy.egress.snapshots"),
+        ({"web": {"ingress": {"enabled": True, "host": "alerts.example.com"}}}, "trustedProxies"),
+        ({"checkpoints": {"url": "s3://bucket/path"}}, "networkPolicy.egress.checkpoints"),
         (ELSEWHERE | {"networkPolicy": {}}, "networkPolicy.egress.kafka"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

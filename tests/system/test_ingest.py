@@ -39,7 +39,7 @@ from tests.support.stream_environment import environment
 pytestmark = pytest.mark.alone
 
 PEOPLE = ("alice", "bob", "carol", "dan")
-LIMIT = {"dead_window": 20, "dead_count": 5, "dead_share": 0.5}
+LIMIT = {"max_dead_letters": 5, "max_dead_letter_share": 0.5}
 POISON = b'{"eventVersion": "1.08", "userAgent": "\x1b[2J\xff'
 
 
@@ -53,14 +53,14 @@ class Stream:
     name = "test"
 
     def configure(self, **settings: Any) -> None:
-        names = {"raw": f"{self.name}.raw", "events": f"{self.name}.events"}
+        names = {"raw_topic": f"{self.name}.raw", "events_topic": f"{self.name}.events"}
         self.table: dict[str, Any] = {
             **settings,
             "kafka": self.connection() | names | settings.get("kafka", {}),
             "health": {"port": 0} | settings.get("health", {}),
         }
         self.settings = Settings.model_validate(self.table)
-        self.raw, self.events, self.dlq = names["raw"], names["events"], f"{self.name}.raw.dlq"
+        self.raw, self.events, self.dlq = names["raw_topic"], names["events_topic"], f"{self.name}.raw.dlq"
 
     def connection(self) -> dict[str, Any]:
         raise NotImplementedError
@@ -70,7 +70,9 @@ class Stream:
 
     def consumer(self, purpose: str = "ingest") -> Any:
         kafka = self.settings.kafka
-        return self._kept(self.doors()[0](kafka.model_copy(update={"group": f"{kafka.group}-{purpose}"})))
+        return self._kept(
+            self.doors()[0](kafka.model_copy(update={"group_id": f"{kafka.group_id}-{purpose}"}))
+        )
 
     def producer(self) -> Any:
         return self._kept(self.doors()[1](self.settings.kafka))
@@ -149,7 +151,7 @@ class OnFiles(Stream):
             create_topic(self.folder, topic, 2)
 
     def connection(self) -> dict[str, Any]:
-        return {"client": "files", "brokers": (str(self.folder),), "group": self.name}
+        return {"client": "files", "bootstrap_servers": (str(self.folder),), "group_id": self.name}
 
     def doors(self) -> tuple[Any, Any]:
         return FileConsumer, FileProducer
@@ -177,8 +179,8 @@ class OnBroker(OnFiles):
         admin.close()
 
     def connection(self) -> dict[str, Any]:
-        brisk = {"session_seconds": 10, "linger_milliseconds": 1}
-        return {"brokers": (self.broker.address,), "group": self.name, **brisk}
+        brisk = {"session_timeout_ms": 10000, "linger_ms": 1}
+        return {"bootstrap_servers": (self.broker.address,), "group_id": self.name, **brisk}
 
     def doors(self) -> tuple[Any, Any]:
         return KafkaPythonConsumer, KafkaPythonProducer
@@ -366,7 +368,7 @@ def test_too_many_dead_letters_stop_it_and_nothing_is_committed_that_was_not_wri
     stream.configure(ingest=LIMIT)
     stream.send(*records(4), *[b"poison"] * 30, key=b"one source partition")
     with pytest.raises(
-        FingerprintError, match=r"of the last 20 messages of .*raw could not be read \(the last: malf"
+        FingerprintError, match=r"of the last 1,000 messages of .*raw could not be read \(the last: malf"
     ):
         stream.ingest()
     assert stream.committed() == len(stream.read(stream.dlq)) + len(stream.read(stream.events))
@@ -482,7 +484,7 @@ def test_sigterm_finishes_commits_and_leaves_with_nothing_repeated(
 def test_after_kill_9_another_goes_on_and_nothing_is_lost(
     stream: Stream, start: Callable[[], Process]
 ) -> None:
-    stream.configure(kafka={"session_seconds": 2})
+    stream.configure(kafka={"session_timeout_ms": 2000})
     stream.send(*records(20))
     ingest = start()
     wait_until(stream.ids, "the first records in the events topic")
@@ -509,7 +511,7 @@ def test_two_share_the_work_and_one_leaves(stream: Stream, start: Callable[[], P
 def test_a_broker_that_is_killed_in_the_middle_and_comes_back_costs_nothing(
     stream: OnBroker, start: Callable[[], Process]
 ) -> None:
-    stream.configure(kafka={"poll_messages": 20})
+    stream.configure(kafka={"max_poll_records": 20})
     ingest = start()
     ingest.wait_until_joined()
     stream.send(*records(3_000))
@@ -528,7 +530,7 @@ def test_a_broker_that_is_killed_in_the_middle_and_comes_back_costs_nothing(
 def test_readiness_follows_a_broker_that_goes_away_and_comes_back(
     stream: OnBroker, start: Callable[[], Process]
 ) -> None:
-    stream.configure(kafka={"answer_seconds": 2}, health={"port": free_port()})
+    stream.configure(kafka={"request_timeout_ms": 2000}, health={"port": free_port()})
     ingest = start()
     stream.send(*records(3))
     wait_until(lambda: stream.committed() == 3, "3 records dealt with")
@@ -552,10 +554,10 @@ def test_who_is_given_no_partition_does_not_wait_for_ever(
 ) -> None:
     busy = []
     for member in ("a", "b"):
-        stream.configure(kafka={"member": member})
+        stream.configure(kafka={"group_instance_id": member})
         busy.append(stream.consumer())
         busy[-1].subscribe([stream.raw])
-    stream.configure(kafka={"member": "c", "answer_seconds": 5, "session_seconds": 1})
+    stream.configure(kafka={"group_instance_id": "c", "request_timeout_ms": 5000, "session_timeout_ms": 1000})
     stream.send(*records(4))
     with polling(*busy) as members:
         wait_until(lambda: all(len(member.holds) == 1 for member in members), "each has one")
@@ -571,7 +573,7 @@ def test_too_many_dead_letters_are_one_sentence_and_status_2(
     ingest = start()
     assert ingest.left()[0] == 2
     sentence = ingest.err.splitlines()[-1]
-    assert sentence.startswith("fingerprint: 5 or more of the last 20 messages of")
+    assert sentence.startswith("fingerprint: 5 or more of the last 1,000 messages of")
     assert "Traceback" not in ingest.err
 
 

@@ -18,12 +18,15 @@ import boto3
 import pytest
 from prometheus_client import CollectorRegistry
 
+from fingerprint.adapters.aws import sqs
 from fingerprint.adapters.aws.s3 import S3Objects
 from fingerprint.adapters.aws.session import create_client
 from fingerprint.adapters.aws.sqs import SqsQueue, queue_name
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import DeliveryFailed, Message, ReceivedMessage, Unavailable
+from fingerprint.sources import limits
 from fingerprint.streaming.ingest_s3_metrics import S3IngestMetrics
+from pipelines import ingest_s3
 from pipelines.commands.dead_letters import replay_pending
 from pipelines.ingest_s3 import S3IngestService, isolate_redelivered, run_ingest_s3
 from pipelines.runtime import wiring
@@ -34,7 +37,7 @@ from tests.support.services import aws
 from tests.system.test_ingest import LIMIT, PEOPLE, Faulty, OnFiles, expected, records
 
 FOLDER = "AWSLogs/111122223333/CloudTrail/eu-west-1/2026/01/01"
-BRISK = {"visibility_seconds": 2, "wait_seconds": 1}
+BRISK = {"visibility_timeout_seconds": 2}
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +60,7 @@ class Trail(OnFiles):
 
     def configure(self, **settings: Any) -> None:
         """Its own bucket may be read, unless another is named."""
-        super().configure(**settings | {"sqs": {"buckets": (self.bucket,)} | settings.get("sqs", {})})
+        super().configure(**settings | {"sqs": {"allowed_buckets": (self.bucket,)} | settings.get("sqs", {})})
 
     def put(self, key: str, *lines: bytes, body: bytes | None = None) -> str:
         self.s3.put_object(Bucket=self.bucket, Key=key, Body=body or gzip.compress(wrapped(*lines)))
@@ -108,9 +111,13 @@ NOTHING = {"there": 0, "hidden": 0}
 
 
 @pytest.fixture
-def trail(amazon: None, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Trail]:
+def trail(
+    amazon: None, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Trail]:
+    monkeypatch.setattr(sqs, "WAIT_TIME_SECONDS", 1)
+    monkeypatch.setattr(ingest_s3, "MAX_RECEIVE_COUNT", 3)
     opened = Trail(tmp_path, f"trail-{abs(hash(request.node.nodeid)):x}")
-    opened.configure(sqs={"wait_seconds": 1})
+    opened.configure()
     opened.create()
     yield opened
     opened.end()
@@ -205,7 +212,7 @@ def test_a_missing_object_is_a_dead_letter_that_names_it(trail: Trail) -> None:
 
 @pytest.mark.parametrize("bucket", ["no-such-bucket-anywhere", "../etc", ""])
 def test_a_bucket_that_is_none_is_a_dead_letter(trail: Trail, bucket: str) -> None:
-    trail.configure(sqs={"wait_seconds": 1, "buckets": ("*",)})  # whichever the role may read
+    trail.configure(sqs={"allowed_buckets": ("*",)})  # whichever the role may read
     trail.notify(s3("a.json.gz", bucket))
     trail.turn()
     assert trail.letter()["reason"].startswith(f"s3://{bucket}/a.json.gz ")
@@ -213,18 +220,18 @@ def test_a_bucket_that_is_none_is_a_dead_letter(trail: Trail, bucket: str) -> No
 
 
 def test_ingest_that_no_bucket_was_named_to_does_not_start(trail: Trail) -> None:
-    trail.configure(sqs={"buckets": ()})
+    trail.configure(sqs={"allowed_buckets": ()})
     with pytest.raises(FingerprintError, match=r"sqs\.buckets is empty: name the buckets"):
         run_ingest_s3(trail.settings, trail.url)
     assert not trail.settings.sqs.allows_bucket(trail.bucket)
 
 
 def test_a_bucket_that_the_settings_do_not_name_is_not_read(trail: Trail) -> None:
-    trail.configure(sqs={"wait_seconds": 1, "buckets": ("ours",)})
+    trail.configure(sqs={"allowed_buckets": ("ours",)})
     trail.write("forged.json.gz", *records(4))
     trail.turn()
     assert trail.ids() == []
-    assert "sqs.buckets does not name its bucket" in trail.letter()["reason"]
+    assert "sqs.allowed_buckets does not name its bucket" in trail.letter()["reason"]
 
 
 def test_of_a_damaged_object_what_is_whole_arrives_and_the_rest_is_one_letter(trail: Trail) -> None:
@@ -360,11 +367,11 @@ def test_asked_to_end_it_finishes_its_notice_and_gives_the_others_back(trail: Tr
 
 
 def test_too_many_dead_letters_stop_it_and_what_follows_stays_in_the_queue(trail: Trail) -> None:
-    trail.configure(ingest=LIMIT, sqs={"wait_seconds": 1})
+    trail.configure(ingest=LIMIT)
     for _ in range(8):
         trail.notify("poison")
     with pytest.raises(
-        FingerprintError, match=r"5 or more of the last 20 messages of http.*could not be read"
+        FingerprintError, match=r"5 or more of the last 1,000 messages of http.*could not be read"
     ):
         trail.turn()
     assert len(trail.read(trail.dlq)) == 5
@@ -374,7 +381,7 @@ def test_too_many_dead_letters_stop_it_and_what_follows_stays_in_the_queue(trail
 def test_a_large_object_is_read_in_bounded_pieces(trail: Trail) -> None:
     line = record(0, userAgent="x" * 2_000)
     count, most = 16_000, 500
-    trail.configure(sqs={"wait_seconds": 1}, reading={"batch_records": most})
+    trail.configure(reading={"batch_records": most})
     trail.write("a.jsonl.gz", body=gzip.compress(b"\n".join([line] * count)))
     program = trail.notices(producer=Counting())
     tracemalloc.start()
@@ -398,8 +405,10 @@ class Counting:
     def close(self) -> None: ...
 
 
-def test_a_bomb_is_a_dead_letter_and_its_neighbours_arrive(trail: Trail) -> None:
-    trail.configure(sqs={"wait_seconds": 1}, reading={"max_document_bytes": 4 << 20})
+def test_a_bomb_is_a_dead_letter_and_its_neighbours_arrive(
+    trail: Trail, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "MAX_DOCUMENT_BYTES", 4 << 20)
     trail.write("bomb.json.gz", body=gzip.compress(bytes(16 << 20), 9) * 8)
     trail.write("b.json", *records(4))
     trail.turn()
@@ -569,7 +578,7 @@ def replay(trail: Trail, queue: Any) -> dict[str, Any]:
 
 
 def test_a_notice_that_was_taken_too_often_and_never_finished_is_a_dead_letter_unread(trail: Trail) -> None:
-    trail.configure(sqs=BRISK | {"most_receives": 3})
+    trail.configure(sqs=BRISK)
     trail.write(f"{FOLDER}/a.json.gz", *records(4))
     queue = trail.queue()
     for _ in range(3):
@@ -582,7 +591,7 @@ def test_a_notice_that_was_taken_too_often_and_never_finished_is_a_dead_letter_u
 
 
 def test_a_notice_that_this_worker_let_go_is_read_however_often_it_was_taken(trail: Trail) -> None:
-    trail.configure(sqs=BRISK | {"most_receives": 3})
+    trail.configure(sqs=BRISK)
     trail.write(f"{FOLDER}/a.json.gz", *records(4))
     queue = trail.queue()
     for _ in range(4):

@@ -59,7 +59,7 @@ def passes(broker: Broker, client: Any, topic: str, **settings: Any) -> bool:
     admin = KafkaAdminClient(bootstrap_servers=broker.address)
     admin.create_topics([NewTopic(topic, 1, 1)], wait_for_metadata=True)
     admin.close()
-    here = Kafka(group=topic, **settings)
+    here = Kafka(group_id=topic, **settings)
     with client[1](here) as producer:
         producer.send(topic, b"v", b"k")
     with client[0](here) as consumer:
@@ -74,51 +74,61 @@ def test_who_knows_the_secret_is_let_in(
     broker: Broker, passwords: dict[str, str], client: Any, mechanism: str, listener: str
 ) -> None:
     login = {
-        "user": "reader",
-        "password_file": passwords["right"],
-        "token_file": passwords["token"],
-        "clear_login": True,
+        "sasl_username": "reader",
+        "sasl_password_file": passwords["right"],
+        "sasl_oauth_token_file": passwords["token"],
+        "allow_cleartext_login": True,
     }
     if listener == "SASL_TLS":
-        login |= {"tls": True, "ca_file": str(broker.authority.file)}
+        login |= {"tls": True, "ssl_ca_file": str(broker.authority.file)}
     topic = f"{client[0].__name__}-{listener}-{mechanism}"
-    assert passes(broker, client, topic, brokers=(broker.at(listener),), mechanism=mechanism, **login)
+    assert passes(
+        broker, client, topic, bootstrap_servers=(broker.at(listener),), sasl_mechanism=mechanism, **login
+    )
 
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_broker_proves_who_it_is_by_its_certificate(broker: Broker, client: Any) -> None:
-    trust = {"tls": True, "ca_file": str(broker.authority.file)}
-    assert passes(broker, client, f"{client[0].__name__}-tls", brokers=(broker.at("TLS"),), **trust)
+    trust = {"tls": True, "ssl_ca_file": str(broker.authority.file)}
+    assert passes(broker, client, f"{client[0].__name__}-tls", bootstrap_servers=(broker.at("TLS"),), **trust)
 
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_client_proves_who_it_is_by_its_certificate(broker: Broker, client: Any) -> None:
     mine = broker.authority.certify("client")
-    trust = {"tls": True, "ca_file": str(broker.authority.file)}
-    proof = {"certificate_file": str(mine.certificate), "key_file": str(mine.key)}
+    trust = {"tls": True, "ssl_ca_file": str(broker.authority.file)}
+    proof = {"ssl_certificate_file": str(mine.certificate), "ssl_key_file": str(mine.key)}
     name = f"{client[0].__name__}-mutual"
-    assert passes(broker, client, name, brokers=(broker.at("MUTUAL"),), **trust, **proof)
+    assert passes(broker, client, name, bootstrap_servers=(broker.at("MUTUAL"),), **trust, **proof)
 
 
 def wrong_password(broker: Broker, folder: Path) -> dict[str, Any]:
     (folder / "wrong").write_text("abracadabra")
-    login = {"mechanism": "SCRAM-SHA-512", "user": "reader", "password_file": str(folder / "wrong")}
-    return {"brokers": (broker.at("SASL"),), **login}
+    login = {
+        "sasl_mechanism": "SCRAM-SHA-512",
+        "sasl_username": "reader",
+        "sasl_password_file": str(folder / "wrong"),
+    }
+    return {"bootstrap_servers": (broker.at("SASL"),), **login}
 
 
 def wrong_authority(broker: Broker, folder: Path) -> dict[str, Any]:
     other = Authority(folder, "the tests")
-    return {"brokers": (broker.at("TLS"),), "tls": True, "ca_file": str(other.file)}
+    return {"bootstrap_servers": (broker.at("TLS"),), "tls": True, "ssl_ca_file": str(other.file)}
 
 
 def wrong_name(broker: Broker, folder: Path) -> dict[str, Any]:
     """The certificate is for 127.0.0.1."""
     where = broker.at("TLS").replace("127.0.0.1", "localhost")
-    return {"brokers": (where,), "tls": True, "ca_file": str(broker.authority.file)}
+    return {"bootstrap_servers": (where,), "tls": True, "ssl_ca_file": str(broker.authority.file)}
 
 
 def no_certificate(broker: Broker, folder: Path) -> dict[str, Any]:
-    return {"brokers": (broker.at("MUTUAL"),), "tls": True, "ca_file": str(broker.authority.file)}
+    return {
+        "bootstrap_servers": (broker.at("MUTUAL"),),
+        "tls": True,
+        "ssl_ca_file": str(broker.authority.file),
+    }
 
 
 @pytest.mark.parametrize("client", CLIENTS)
@@ -129,7 +139,7 @@ def test_who_is_not_let_in_is_told_so_in_one_sentence_and_soon(
     settings = wrong(broker, tmp_path)
     begun = time.monotonic()
     with pytest.raises(FingerprintError, match=f"{settings['brokers'][0]} does not let us in: .*") as told:
-        client[0](Kafka(answer_seconds=1.5, **settings))
+        client[0](Kafka(request_timeout_ms=1500, **settings))
     assert time.monotonic() - begun < 1.5 + 5
     assert "\n" not in str(told.value)
 
@@ -138,16 +148,20 @@ def test_who_is_not_let_in_is_told_so_in_one_sentence_and_soon(
 def test_a_broker_that_does_not_answer_is_named(client: Any) -> None:
     for door in client:
         with pytest.raises(FingerprintError, match=r"no broker answers at 127\.0\.0\.1:1"):
-            door(Kafka(brokers=("127.0.0.1:1",), answer_seconds=0.5))
+            door(Kafka(bootstrap_servers=("127.0.0.1:1",), request_timeout_ms=500))
 
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_secret_that_cannot_be_read_is_named(client: Any) -> None:
-    login = {"mechanism": "SCRAM-SHA-512", "user": "reader", "password_file": "/nowhere/secret"}
+    login = {
+        "sasl_mechanism": "SCRAM-SHA-512",
+        "sasl_username": "reader",
+        "sasl_password_file": "/nowhere/secret",
+    }
     with pytest.raises(FingerprintError, match="/nowhere/secret"):
         client[0](Kafka(**login))
     with pytest.raises(FingerprintError, match=r"/nowhere/ca\.pem"):
-        client[0](Kafka(tls=True, ca_file="/nowhere/ca.pem"))
+        client[0](Kafka(tls=True, ssl_ca_file="/nowhere/ca.pem"))
 
 
 @pytest.mark.parametrize("token", [None, "a session's token/+="])
@@ -167,7 +181,9 @@ def test_what_is_sent_to_msk_is_signed_as_aws_itself_would_sign_it(
     monkeypatch.delenv("AWS_SESSION_TOKEN", raising=False)
     if token:
         monkeypatch.setenv("AWS_SESSION_TOKEN", token)
-    options = kafka_python_options(Kafka(brokers=(f"{host}:9098",), mechanism="AWS_MSK_IAM", tls=True))
+    options = kafka_python_options(
+        Kafka(bootstrap_servers=(f"{host}:9098",), sasl_mechanism="AWS_MSK_IAM", tls=True)
+    )
     sent = json.loads(SaslMechanismAwsMskIam(host=host, **options).auth_bytes())
     signed_again = signature(Credentials(key, secret, token), region, host, sent["x-amz-date"])
     assert sent.pop("x-amz-signature") == signed_again
@@ -216,7 +232,7 @@ def test_a_header_name_of_any_bytes_holds_nobody_up(
     for name in ("before", AnyBytes("bad"), "after"):
         producer.send(topic, b"v", headers=[(name, b"1"), ("second", b"caf\xe9")])
     producer.close()
-    with client[0](Kafka(brokers=(broker.address,), group=topic)) as consumer:
+    with client[0](Kafka(bootstrap_servers=(broker.address,), group_id=topic)) as consumer:
         consumer.subscribe([topic])
         got = take(consumer, 3)
     assert [message.value for message in got] == [b"v"] * 3
@@ -240,13 +256,16 @@ def test_kafka_python_without_its_checksum_in_c_is_refused(monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("wrong", "named"),
     [
-        ({"mechanism": "PLAIN"}, "password_file"),
-        ({"mechanism": "OAUTHBEARER"}, "token_file"),
-        ({"mechanism": "AWS_MSK_IAM"}, "tls"),
-        ({"mechanism": "PLAIN", "user": "reader", "password_file": "secret"}, "clear_login"),
-        ({"mechanism": "OAUTHBEARER", "token_file": "token"}, "clear_login"),
-        ({"certificate_file": "client.pem"}, "key_file"),
-        ({"brokers": ()}, "brokers"),
+        ({"sasl_mechanism": "PLAIN"}, "password_file"),
+        ({"sasl_mechanism": "OAUTHBEARER"}, "token_file"),
+        ({"sasl_mechanism": "AWS_MSK_IAM"}, "tls"),
+        (
+            {"sasl_mechanism": "PLAIN", "sasl_username": "reader", "sasl_password_file": "secret"},
+            "allow_cleartext_login",
+        ),
+        ({"sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_file": "token"}, "allow_cleartext_login"),
+        ({"ssl_certificate_file": "client.pem"}, "key_file"),
+        ({"bootstrap_servers": ()}, "bootstrap_servers"),
     ],
 )
 def test_settings_that_can_never_connect_are_refused_at_start(

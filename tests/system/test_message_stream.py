@@ -22,7 +22,7 @@ from fingerprint.core.settings import Kafka
 from tests.contracts.message_stream import AwayContract, TopicContract
 from tests.support.services.kafka import Broker
 
-BRISK = {"answer_seconds": 20, "session_seconds": 6, "linger_milliseconds": 1}
+BRISK = {"request_timeout_ms": 20_000, "session_timeout_ms": 6000, "linger_ms": 1}
 
 
 class OnBroker:
@@ -42,10 +42,10 @@ class OnBroker:
         return name
 
     def _settings(self, more: dict[str, Any]) -> Kafka:
-        return Kafka(**{"brokers": (self._broker.address,), **BRISK, **more})
+        return Kafka(**{"bootstrap_servers": (self._broker.address,), **BRISK, **more})
 
     def consumer(self, group: str, **settings: Any) -> Consumer:
-        self._open.append(self._consumer(self._settings({"group": f"{self._name}-{group}", **settings})))
+        self._open.append(self._consumer(self._settings({"group_id": f"{self._name}-{group}", **settings})))
         return self._open[-1]
 
     def producer(self, **settings: Any) -> Producer:
@@ -101,12 +101,14 @@ class OnFiles:
 
     def consumer(self, group: str, **settings: Any) -> Consumer:
         self._open.append(
-            FileConsumer(Kafka(client="files", brokers=(str(self._root),), group=group, **settings))
+            FileConsumer(
+                Kafka(client="files", bootstrap_servers=(str(self._root),), group_id=group, **settings)
+            )
         )
         return self._open[-1]
 
     def producer(self, **settings: Any) -> Producer:
-        return FileProducer(Kafka(client="files", brokers=(str(self._root),), **settings))
+        return FileProducer(Kafka(client="files", bootstrap_servers=(str(self._root),), **settings))
 
     def forget(self, partition: Partition, before: int) -> None:
         log = topic_log.PartitionLog(self._root / partition.topic / str(partition.number))

@@ -33,7 +33,7 @@ from tests.support.stream_environment import Place, Records, Said
 
 CRASHING_STREAM = "tests.support.crashing_stream"
 POISON = (b"somebody", b'{"eventVersion": "1.08", "userAgent": "\x1b[2J\xff')
-SMALL = {"poll_messages": 400}
+SMALL = {"max_poll_records": 400}
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_networks_have_the_names_of_the_table(place: Place, records: Records, or
     numeric = [each for each in addresses if each.replace(".", "").isdigit()]
     table = place.folder / "networks.csv"
     table.write_text("".join(f"{each}/32,Somebody's Hosting\n" for each in numeric))
-    place.configure(reading={"networks": str(table)})
+    place.configure(reading={"networks_file": str(table)})
     place.send(records)
     place.run()
     seen = {driver.seen for alert in place.said().alerts.values() for driver in alert.drivers}
@@ -87,7 +87,7 @@ def test_neither_partitions_nor_polls_change_what_is_said(
     organisation: roads.Road, records: Records, oracle: Said, tmp_path: Path, partitions: int, messages: int
 ) -> None:
     place = Place(tmp_path, organisation.bank)
-    place.configure(kafka={"poll_messages": messages}, state={"snapshot_seconds": 5})
+    place.configure(kafka={"max_poll_records": messages}, checkpoints={"interval_seconds": 5})
     place.create(partitions).send(records)
     place.run()
     end = max(json.loads(value)["eventTime"] for _, value in records)[:10]
@@ -112,7 +112,7 @@ def test_a_poison_message_in_the_middle_of_a_batch_costs_nothing_else(
     half = len(records) // 2
     place.send([*records[:half], POISON, (b"", b"[]"), *records[half:]])
     assert place.run()["dead"] == 1
-    letters = place.read(f"{place.settings.kafka.events}.dlq")
+    letters = place.read(f"{place.settings.kafka.events_topic}.dlq")
     assert [letter.value for letter in letters] == [POISON[1]]
     assert {name for name, _ in letters[0].headers} >= {"topic", "partition", "offset", "reason"}
     assert not place.said().differences(oracle)
@@ -121,8 +121,8 @@ def test_a_poison_message_in_the_middle_of_a_batch_costs_nothing_else(
 def test_dead_letters_of_the_events_topic_are_listed_by_naming_it(place: Place) -> None:
     place.send([POISON])
     place.run()
-    (letter,) = list_dead_letters(for_dead_letter_topic(place.settings, place.settings.kafka.events))
-    assert (letter["topic"], letter["offset"]) == (place.settings.kafka.events, 0)
+    (letter,) = list_dead_letters(for_dead_letter_topic(place.settings, place.settings.kafka.events_topic))
+    assert (letter["topic"], letter["offset"]) == (place.settings.kafka.events_topic, 0)
 
 
 def test_a_record_dated_in_the_future_is_a_dead_letter_and_moves_no_clock(
@@ -135,7 +135,10 @@ def test_a_record_dated_in_the_future_is_a_dead_letter_and_moves_no_clock(
     place.send([*records[:200], (key, future.encode()), *records[200:]])
     figures = place.run()
     assert (figures["future"], figures["dead"]) == (1, 1)
-    assert b"past its arrival" in dict(place.read(f"{place.settings.kafka.events}.dlq")[0].headers)["reason"]
+    assert (
+        b"past its arrival"
+        in dict(place.read(f"{place.settings.kafka.events_topic}.dlq")[0].headers)["reason"]
+    )
     assert not place.said().differences(oracle)
 
 
@@ -189,15 +192,15 @@ def test_through_ingest_the_order_in_which_raw_partitions_are_read_is_irrelevant
 ) -> None:
     """Each account's records lie in a raw partition of their own, hours apart when they are read one after another."""
     settings = place.settings
-    place.topics({settings.kafka.raw: 3, f"{settings.kafka.raw}.dlq": 1})
+    place.topics({settings.kafka.raw_topic: 3, f"{settings.kafka.raw_topic}.dlq": 1})
     lines = roads.lines_of(organisation.new)
     with place.producer() as producer:
         for line in lines:
-            producer.send(settings.kafka.raw, line, json.loads(line)["recipientAccountId"].encode())
+            producer.send(settings.kafka.raw_topic, line, json.loads(line)["recipientAccountId"].encode())
         producer.flush()
     with place.consumer("ingest") as consumer, place.producer() as producer:
         small = settings.model_copy(
-            update={"kafka": settings.kafka.model_copy(update={"poll_messages": 700})}
+            update={"kafka": settings.kafka.model_copy(update={"max_poll_records": 700})}
         )
         IngestService(consumer, producer, small, IngestMetrics(CollectorRegistry())).run(
             lambda: False, once=True
@@ -244,7 +247,7 @@ STEPS = [
 def test_killed_at_any_step_of_a_commit_it_says_the_same(
     place: Place, records: Records, oracle: Said, step: tuple[Any, ...]
 ) -> None:
-    place.configure(kafka=SMALL, state={"snapshot_seconds": 0.001})
+    place.configure(kafka=SMALL, checkpoints={"interval_seconds": 0.001})
     place.send(records)
     command = [sys.executable, "-m", CRASHING_STREAM, str(place.bank), *map(str, step)]
     died = subprocess.run(command, env=place.environment(), capture_output=True, timeout=120)  # noqa: S603
@@ -254,7 +257,7 @@ def test_killed_at_any_step_of_a_commit_it_says_the_same(
 
 
 def test_killed_again_and_again_it_gets_there(place: Place, records: Records, oracle: Said) -> None:
-    place.configure(kafka=SMALL, state={"snapshot_seconds": 0.001})
+    place.configure(kafka=SMALL, checkpoints={"interval_seconds": 0.001})
     place.send(records)
     for _ in range(3):
         command = [
@@ -283,7 +286,7 @@ def test_a_second_run_has_nothing_left_to_say(place: Place, records: Records) ->
 def test_it_ends_in_order_when_asked_to_and_goes_on_where_it_stood(
     place: Place, records: Records, oracle: Said
 ) -> None:
-    place.configure(kafka=SMALL, state={"snapshot_seconds": 3600})
+    place.configure(kafka=SMALL, checkpoints={"interval_seconds": 3600})
     place.send(records[: len(records) // 2])
     process = place.start()
     wait_until(place.has_votes, "votes on the desk")
@@ -314,13 +317,13 @@ def test_a_desk_that_is_away_is_waited_for(
         running.start()
         wait_until(lambda: "desk" in program.dependency_status, "the desk is missed")
         assert "locked" in (program.not_ready() or "")
-        assert in_trouble(program) == {"desk": 1, "snapshots": 0}
+        assert in_trouble(program) == {"database": 1, "checkpoints": 0}
         assert not place.committed()
         other.execute("ROLLBACK")
         running.join(60)
         assert not running.is_alive()
     assert program.not_ready() is None
-    assert in_trouble(program) == {"desk": 0, "snapshots": 0}
+    assert in_trouble(program) == {"database": 0, "checkpoints": 0}
     assert not place.said().differences(oracle)
 
 
@@ -333,7 +336,7 @@ def in_trouble(program: StreamService) -> dict[str, float]:
 def test_a_desk_whose_server_is_away_is_waited_for(
     place: Place, records: Records, oracle: Said, postgresql: Postgres
 ) -> None:
-    place.configure(kafka=SMALL, desk={"url": postgresql.fresh()})
+    place.configure(kafka=SMALL, database={"url": postgresql.fresh()})
     place.send(records)
     with place.consumer() as consumer, place.producer() as producer:
         program = place.program(consumer, producer)
@@ -368,7 +371,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 def test_a_full_disk_at_the_snapshot_lets_kafka_forget_nothing(
     place: Place, records: Records, oracle: Said, small_disk: Path
 ) -> None:
-    place.configure(kafka=SMALL, state={"snapshots": str(small_disk)})
+    place.configure(kafka=SMALL, checkpoints={"url": str(small_disk)})
     place.send(records)
     figures = place.run()
     assert figures["snapshot_failures"] > 0
@@ -394,7 +397,7 @@ def test_a_snapshot_older_than_what_kafka_holds_is_an_error_that_says_what_is_lo
     assert lost > 0
     with pytest.raises(FingerprintError, match=r"messages [\d,]+ to [\d,]+ of .* are lost"):
         place.run()
-    place.configure(kafka={"lost": "skip"})
+    place.configure(kafka={"auto_offset_reset": "earliest"})
     assert place.run()["messages"] == len(records) - 1000 - lost
 
 
@@ -403,7 +406,7 @@ def test_without_its_snapshots_it_reads_again_from_the_beginning(
 ) -> None:
     place.send(records[:1000])
     place.run()
-    place.configure(state={"snapshots": str(place.folder / "elsewhere")})
+    place.configure(checkpoints={"url": str(place.folder / "elsewhere")})
     place.send(records[1000:])
     assert place.run()["messages"] == len(records)
     assert not place.said().differences(oracle)
@@ -438,7 +441,7 @@ def test_an_added_partition_has_its_state_however_late_it_is_given_to_somebody(
             for home in sorted(partitions)[:2]:
                 remembering.save(home, remembering.restore(home))
 
-        consumer.subscribe([place.settings.kafka.events], take_the_old_ones)
+        consumer.subscribe([place.settings.kafka.events_topic], take_the_old_ones)
         wait_until(lambda: consumer.poll(0.1) or consumer.assignment(), "partitions are given")
     place.send(records[1500:])
     place.run()
@@ -450,7 +453,7 @@ def test_what_was_silent_longest_is_put_away_and_comes_back_and_nothing_changes(
     place: Place, records: Records, oracle: Said
 ) -> None:
     """In memory there is room for a few principals; runs end and begin with some of them away."""
-    place.configure(kafka=SMALL, state={"rows": 5})
+    place.configure(kafka=SMALL, stream={"max_series": 5})
     fetched = 0
     for part in range(0, len(records), 1200):
         place.send(records[part : part + 1200])
@@ -471,7 +474,7 @@ def test_a_number_of_partitions_that_state_cannot_be_cut_into_is_refused(
 def test_settings_that_count_otherwise_than_the_snapshot_are_refused(place: Place, records: Records) -> None:
     place.send(records[:500])
     place.run()
-    place.configure(spectral={"lateness_seconds": 1800})
+    place.configure(spectral={"allowed_lateness_seconds": 1800})
     with pytest.raises(FingerprintError, match=r"setting spectral\.lateness_seconds is 1800"):
         place.run()
 
@@ -482,7 +485,7 @@ def test_settings_that_count_otherwise_than_the_snapshot_are_refused(place: Plac
 def test_two_scorers_joining_and_leaving_say_what_one_says(
     place: Place, records: Records, oracle: Said
 ) -> None:
-    place.configure(kafka=SMALL | {"session_seconds": 3.0}, state={"snapshot_seconds": 0.2})
+    place.configure(kafka=SMALL | {"session_timeout_ms": 3000}, checkpoints={"interval_seconds": 0.2})
     third = len(records) // 3
     first = place.start()
     place.send(records[:third])
@@ -500,7 +503,7 @@ def test_two_scorers_joining_and_leaving_say_what_one_says(
 
 
 def test_of_two_scorers_one_is_killed(place: Place, records: Records, oracle: Said) -> None:
-    place.configure(kafka=SMALL | {"session_seconds": 3.0}, state={"snapshot_seconds": 0.2})
+    place.configure(kafka=SMALL | {"session_timeout_ms": 3000}, checkpoints={"interval_seconds": 0.2})
     first, second = place.start(), place.start()
     place.send(records[: len(records) // 2])
     wait_until(lambda: place.committed() > 0, "something is committed")

@@ -24,7 +24,7 @@ from tests.system.test_stream import CRASHING_STREAM, SMALL
 
 pytestmark = pytest.mark.alone
 
-BRISK = SMALL | {"session_seconds": 3.0}
+BRISK = SMALL | {"session_timeout_ms": 3000}
 
 
 @pytest.fixture(params=["kafka-python", "confluent"])
@@ -32,7 +32,7 @@ def place(organisation: roads.Road, tmp_path: Path, broker: Broker, request: pyt
     """Topics of their own for each test."""
     name = "".join(letter if letter.isalnum() else "-" for letter in request.node.name)[-60:]
     made = Place(tmp_path, organisation.bank, request.param, broker, name)
-    made.configure(kafka=BRISK, state={"snapshot_seconds": 0.2})
+    made.configure(kafka=BRISK, checkpoints={"interval_seconds": 0.2})
     return made.create()
 
 
@@ -47,7 +47,9 @@ def test_from_a_broker_the_same_is_said_as_from_files(place: Place, records: Rec
 
 def test_how_much_history_a_topic_has_is_seen_at_its_ends(place: Place, records: Records) -> None:
     def days() -> float | None:
-        return topic_time_span.topic_span_days(place.settings.kafka.events, place.settings, lambda: False)
+        return topic_time_span.topic_span_days(
+            place.settings.kafka.events_topic, place.settings, lambda: False
+        )
 
     place.configure()
     assert days() is None
@@ -114,7 +116,7 @@ def test_a_bank_that_is_published_takes_over_between_two_events(
     half, another = len(records) // 2, banks.with_manifest_entries(bank, note="another name")
     place.bank = Path(shutil.copytree(place.bank, place.folder / "bank"))
     banks.write_bank(another, place.bank)
-    place.configure(kafka=BRISK, state={"snapshot_seconds": 0.2}, bank={"look_seconds": 0.1})
+    place.configure(kafka=BRISK, checkpoints={"interval_seconds": 0.2}, bank={"poll_interval_seconds": 0.1})
     with live(place) as stream:
         stream.read(records[:half])
         serve(place, another.version)

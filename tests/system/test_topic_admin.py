@@ -50,34 +50,36 @@ def name() -> Callable[[], str]:
 class TestKafkaPython(TopicsContract, BrokerContract):
     @pytest.fixture
     def topics(self, broker: Broker) -> Iterator[TopicAdmin]:
-        with KafkaPythonTopicAdmin(Kafka(brokers=(broker.address,))) as opened:
+        with KafkaPythonTopicAdmin(Kafka(bootstrap_servers=(broker.address,))) as opened:
             yield opened
 
 
 class TestConfluent(TopicsContract, BrokerContract):
     @pytest.fixture
     def topics(self, broker: Broker) -> Iterator[TopicAdmin]:
-        with ConfluentTopicAdmin(Kafka(brokers=(broker.address,))) as opened:
+        with ConfluentTopicAdmin(Kafka(bootstrap_servers=(broker.address,))) as opened:
             yield opened
 
 
 class TestFiles(TopicsContract):
     @pytest.fixture
     def topics(self, tmp_path: Path) -> Iterator[TopicAdmin]:
-        with FileTopicAdmin(Kafka(client="files", brokers=(str(tmp_path / "stream"),))) as opened:
+        with FileTopicAdmin(Kafka(client="files", bootstrap_servers=(str(tmp_path / "stream"),))) as opened:
             yield opened
 
 
-def guarded(broker: Broker, folder: Path, password: str, seconds: float = 20) -> Kafka:
+def guarded(broker: Broker, folder: Path, password: str, milliseconds: int = 20_000) -> Kafka:
     """A login over TLS, as consumers have it."""
     (folder / "password").write_text(password)
     login: dict[str, Any] = {
-        "mechanism": "SCRAM-SHA-512",
-        "user": "reader",
-        "password_file": str(folder / "password"),
+        "sasl_mechanism": "SCRAM-SHA-512",
+        "sasl_username": "reader",
+        "sasl_password_file": str(folder / "password"),
     }
-    trust = {"tls": True, "ca_file": str(broker.authority.file)}
-    return Kafka(brokers=(broker.at("SASL_TLS"),), answer_seconds=seconds, **login, **trust)
+    trust = {"tls": True, "ssl_ca_file": str(broker.authority.file)}
+    return Kafka(
+        bootstrap_servers=(broker.at("SASL_TLS"),), request_timeout_ms=milliseconds, **login, **trust
+    )
 
 
 @pytest.mark.parametrize("client", CLIENTS)
@@ -89,7 +91,7 @@ def test_who_makes_topics_logs_in_as_consumers_do(broker: Broker, tmp_path: Path
 @pytest.mark.parametrize("client", CLIENTS)
 def test_who_is_not_let_in_is_told_so_soon(broker: Broker, tmp_path: Path, client: Any) -> None:
     with pytest.raises(FingerprintError, match="does not let us in") as caught:
-        client(guarded(broker, tmp_path, "abracadabra", 1.5))
+        client(guarded(broker, tmp_path, "abracadabra", 1_500))
     assert not isinstance(caught.value, ServerUnavailable)  # asking again is no use
 
 
@@ -97,7 +99,7 @@ def test_who_is_not_let_in_is_told_so_soon(broker: Broker, tmp_path: Path, clien
 def test_a_broker_that_does_not_answer_is_away(client: Any) -> None:
     begun = time.monotonic()
     with pytest.raises(ServerUnavailable, match=r"no broker answers at 127\.0\.0\.1:1"):
-        client(Kafka(brokers=("127.0.0.1:1",), answer_seconds=0.5))
+        client(Kafka(bootstrap_servers=("127.0.0.1:1",), request_timeout_ms=500))
     assert time.monotonic() - begun < 5
 
 
@@ -106,7 +108,9 @@ def test_who_answers_for_a_broker_that_is_not_up_yet_is_waited_for() -> None:
     with socket.create_server(("127.0.0.1", 0)) as proxy:
         Thread(target=_hang_up, args=(proxy,), daemon=True).start()
         with pytest.raises(ServerUnavailable):
-            KafkaPythonTopicAdmin(Kafka(brokers=(f"127.0.0.1:{proxy.getsockname()[1]}",), answer_seconds=1.5))
+            KafkaPythonTopicAdmin(
+                Kafka(bootstrap_servers=(f"127.0.0.1:{proxy.getsockname()[1]}",), request_timeout_ms=1500)
+            )
         proxy.shutdown(socket.SHUT_RDWR)
 
 
@@ -138,7 +142,9 @@ class Stopped:
 
 
 def on_files(folder: Path, **kafka: Any) -> Settings:
-    return Settings.model_validate({"kafka": {"client": "files", "brokers": [str(folder)], **kafka}})
+    return Settings.model_validate(
+        {"kafka": {"client": "files", "bootstrap_servers": [str(folder)], **kafka}}
+    )
 
 
 def partitions(rows: list[dict[str, Any]]) -> dict[str, int]:
@@ -184,8 +190,10 @@ def test_partitions_that_state_cannot_be_cut_into_are_refused(tmp_path: Path, wr
 
 @pytest.mark.parametrize("client", ["kafka-python", "confluent"])
 def test_the_events_topic_holds_what_a_training_reads_and_messages_fit(broker: Broker, client: str) -> None:
-    names = {each: f"{client}.{each}" for each in ("raw", "events", "alerts", "votes", "notices")}
-    kafka = {"client": client, "brokers": [broker.address], **names}
+    names = {
+        f"{each}_topic": f"{client}.{each}" for each in ("raw", "events", "alerts", "votes", "feed_gaps")
+    }
+    kafka = {"client": client, "bootstrap_servers": [broker.address], **names}
     settings = Settings.model_validate({"kafka": kafka})
     for _ in range(2):
         create_topics(settings, TopicOptions(2, 1), wait=30)
@@ -197,11 +205,11 @@ def test_the_events_topic_holds_what_a_training_reads_and_messages_fit(broker: B
         stamped = {each.name: each.timestamp_type for each in topics.describe(list(names.values())).values()}
     assert stamped.pop(names["raw"]) == "LogAppendTime", "whoever sends does not choose when"
     assert set(stamped.values()) == {"CreateTime"}
-    assert {row["message_bytes"] >= settings.kafka.message_bytes for row in found.values()} == {True}
+    assert {row["message_bytes"] >= settings.kafka.max_request_size for row in found.values()} == {True}
 
 
 def test_a_topic_that_holds_less_than_is_wanted_is_named_and_left_alone(broker: Broker) -> None:
-    with KafkaPythonTopicAdmin(Kafka(brokers=(broker.address,))) as topics:
+    with KafkaPythonTopicAdmin(Kafka(bootstrap_servers=(broker.address,))) as topics:
         topics.create(TopicSpec("brief", 1, retention_ms=3_600_000, max_message_bytes=1_000_000))
         (done,) = create_or_grow(
             topics, [TopicSpec("brief", 1, None, 86_400_000, 2_000_000, "LogAppendTime")], set()

@@ -6,7 +6,7 @@ import re
 import shutil
 import threading
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,6 +17,7 @@ import pandas as pd
 import pytest
 from prometheus_client import CollectorRegistry
 
+from fingerprint.adapters.triton import client, request
 from fingerprint.adapters.triton.client import TritonInference
 from fingerprint.adapters.triton.control import ModelControl
 from fingerprint.adapters.triton.repository import ModelRepository
@@ -30,7 +31,13 @@ from fingerprint.registry import bank as banks
 from fingerprint.registry.bank import Bank, open_bank
 from pipelines import retrain
 from pipelines.cli.console import no_progress
-from pipelines.commands.triton import load_into_server, print_server_status, server_has_version, server_status
+from pipelines.commands.triton import (
+    SERVED_VERSIONS,
+    load_into_server,
+    print_server_status,
+    server_has_version,
+    server_status,
+)
 from pipelines.runtime.wiring import server_lacks_version
 from pipelines.score import score_sources
 from tests.contracts.inference import CLOSE, LossesContract, rows_of
@@ -49,15 +56,25 @@ def bank(organisation: sample_organisation.Road) -> Bank:
 
 
 @pytest.fixture
+def breaker(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, float], None]:
+    """Set after how many failures the circuit opens, and for how many seconds."""
+
+    def set_breaker(failures: int, cool_down_seconds: float) -> None:
+        monkeypatch.setattr(client, "FAILURE_THRESHOLD", failures)
+        monkeypatch.setattr(client, "COOL_DOWN_SECONDS", cool_down_seconds)
+
+    return set_breaker
+
+
+@pytest.fixture
 def options(triton: Triton, bank: Bank, organisation: sample_organisation.Road) -> settings.Triton:
     """Of the server, which serves the organisation's bank."""
     own = settings.Triton(
         url=triton.address,
-        repository=str(triton.repository),
-        key_file=str(triton.key_file),
-        seconds=20,
-        rest_seconds=0.2,
-        load_seconds=60,
+        model_repository=str(triton.repository),
+        control_key_file=str(triton.key_file),
+        timeout_seconds=20,
+        load_timeout_seconds=60,
     )
     if triton_model.version_number(bank.version) not in ModelRepository(triton.repository).served_versions():
         load_into_server(organisation.bank, own)
@@ -78,8 +95,11 @@ class TestTritonInSmallRequests(LossesContract):
     """Of 100 rows, so that one call is many requests, several under way at a time."""
 
     @pytest.fixture
-    def losses(self, bank: Bank, options: settings.Triton) -> Iterator[TritonInference]:
-        with closing(TritonInference(bank.version, options.model_copy(update={"batch": 100}))) as opened:
+    def losses(
+        self, bank: Bank, options: settings.Triton, monkeypatch: pytest.MonkeyPatch
+    ) -> Iterator[TritonInference]:
+        monkeypatch.setattr(request, "REQUEST_ROWS", 100)
+        with closing(TritonInference(bank.version, options)) as opened:
             yield opened
 
 
@@ -143,14 +163,15 @@ class Asking(threading.Thread):
 
 
 def test_banks_are_swapped_under_load_and_every_answer_is_whole_and_of_the_bank_it_names(
-    bank: Bank, options: settings.Triton, tmp_path: Path
+    bank: Bank, options: settings.Triton, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Eleven swaps, no second tries: nothing fails, nothing is mixed."""
+    monkeypatch.setattr(request, "MAX_ATTEMPTS", 1)
+    monkeypatch.setattr(request, "REQUEST_ROWS", 64)
     variants = {each.version: each for each in (variant(bank, number) for number in range(1, 12))}
-    once = options.model_copy(update={"tries": 1, "batch": 64})
     rows, over, current = rows_of(bank, 200), threading.Event(), [bank.version]
     known = variants | {bank.version: bank}
-    asking = [Asking(once, known, rows, current, over) for _ in range(3)]
+    asking = [Asking(options, known, rows, current, over) for _ in range(3)]
     for each in asking:
         each.start()
     try:
@@ -166,7 +187,7 @@ def test_banks_are_swapped_under_load_and_every_answer_is_whole_and_of_the_bank_
     assert [wrong for thread in asking for wrong in thread.wrong] == []
     assert set(asking[0].answers) == set(known)
     served = [each["bank_version"] for each in server_status(options)["versions"] if each["state"] == "READY"]
-    assert served == list(variants)[-options.kept :]
+    assert served == list(variants)[-SERVED_VERSIONS:]
 
 
 def wait_until(condition: object, seconds: float = 30.0) -> None:
@@ -193,7 +214,7 @@ def test_a_damaged_bank_is_refused_and_what_was_served_still_is(
     bank: Bank, losses: TritonInference, options: settings.Triton, tmp_path: Path
 ) -> None:
     banks.publish_version(variant(bank, 77), tmp_path / "bank")
-    repository = ModelRepository(Path(options.repository))
+    repository = ModelRepository(Path(options.model_repository))
     number, before = repository.add_version(tmp_path / "bank"), repository.served_versions()
     stack = next((repository.folder / str(number)).rglob("stack*.safetensors"))
     harmed = bytearray(stack.read_bytes())
@@ -216,7 +237,7 @@ def test_a_bank_that_is_not_the_one_its_folder_says_is_refused(
     bank: Bank, losses: TritonInference, options: settings.Triton
 ) -> None:
     """Or answers would name another bank than they are of."""
-    repository = ModelRepository(Path(options.repository))
+    repository = ModelRepository(Path(options.model_repository))
     before, wrong = repository.served_versions(), triton_model.version_number("another")
     shutil.copytree(
         repository.folder / str(triton_model.version_number(bank.version)), repository.folder / str(wrong)
@@ -257,7 +278,7 @@ def test_who_looks_after_a_bank_has_the_server_load_what_is_served_whoever_decid
         place.configure(triton=options.model_dump())
         assert looked_after(place)["served"] == version
         assert server_has_version(version, options)
-    place.configure(triton=options.model_dump() | {"url": NOBODY, "load_seconds": 5})
+    place.configure(triton=options.model_dump() | {"url": NOBODY, "load_timeout_seconds": 5})
     with pytest.raises(FingerprintError, match=f"triton: Triton at {NOBODY} does not serve it"):
         looked_after(place)
     assert server_has_version(bank.version, options), (
@@ -272,7 +293,7 @@ def looked_after(place: Place) -> dict[str, Any]:
 def test_the_repository_is_filled_without_a_server(
     organisation: sample_organisation.Road, bank: Bank, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    alone = settings.Triton(repository=str(tmp_path / "served"))
+    alone = settings.Triton(model_repository=str(tmp_path / "served"))
     figures = load_into_server(organisation.bank, alone)
     assert [(each["bank_version"], each["served"]) for each in figures["versions"]] == [(bank.version, True)]
     folder = tmp_path / "served" / "fingerprint" / str(triton_model.version_number(bank.version))
@@ -286,7 +307,9 @@ def test_as_many_instances_are_written_as_the_setting_says(
     organisation: sample_organisation.Road, tmp_path: Path
 ) -> None:
     for count in (1, 4):
-        load_into_server(organisation.bank, settings.Triton(repository=str(tmp_path), instances=count))
+        load_into_server(
+            organisation.bank, settings.Triton(model_repository=str(tmp_path), instance_count=count)
+        )
         config = (tmp_path / "fingerprint" / "config.pbtxt").read_text()
         assert re.findall(r"instance_group.*count: (\d+)", config) == [str(count)]
 
@@ -294,7 +317,7 @@ def test_as_many_instances_are_written_as_the_setting_says(
 def test_of_a_server_that_is_away_one_sentence_is_said(
     organisation: sample_organisation.Road, tmp_path: Path
 ) -> None:
-    nobody = settings.Triton(url=NOBODY, repository=str(tmp_path), load_seconds=5)
+    nobody = settings.Triton(url=NOBODY, model_repository=str(tmp_path), load_timeout_seconds=5)
     with pytest.raises(FingerprintError, match=f"Triton at {NOBODY}"):
         load_into_server(organisation.bank, nobody)
     assert ModelRepository(tmp_path).served_versions() == []
@@ -307,7 +330,7 @@ def test_who_has_not_the_key_loads_nothing(
     """Loading runs code. Measuring needs no key."""
     file = tmp_path / "key"
     file.write_text(key or "")
-    without = options.model_copy(update={"key_file": str(file) if key else None})
+    without = options.model_copy(update={"control_key_file": str(file) if key else None})
     with (
         closing(ModelControl(without)) as control,
         pytest.raises(FingerprintError, match="restricted"),
@@ -318,32 +341,35 @@ def test_who_has_not_the_key_loads_nothing(
 def test_a_key_file_without_a_key_is_refused(options: settings.Triton, tmp_path: Path) -> None:
     (tmp_path / "key").write_text("open sesame\n")
     with pytest.raises(FingerprintError, match="does not hold NAME=VALUE"):
-        ModelControl(options.model_copy(update={"key_file": str(tmp_path / "key")}))
+        ModelControl(options.model_copy(update={"control_key_file": str(tmp_path / "key")}))
 
 
 # --- when it is away ----------------------------------------------------------------------------------------------------
 
 
 def test_more_than_it_can_measure_is_refused_and_does_not_pile_up(
-    bank: Bank, losses: TritonInference, options: settings.Triton
+    bank: Bank, losses: TritonInference, options: settings.Triton, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Three hundred requests at once, where 64 may wait: some are refused at once, and then it serves as before."""
     random = np.random.default_rng(1)
     codes = np.tile(random.integers(1, 2**63, (2048, rows_of(bank)[1].shape[1]), dtype=np.uint64), (300, 1))
     fingerprint = random.integers(0, len(bank.fingerprints), len(codes)).astype(np.int32)
-    many = options.model_copy(update={"batch": 2048, "in_flight": 300, "tries": 1})
-    with pytest.raises(Unavailable, match="maximum queue size"):
+    with monkeypatch.context() as patched, pytest.raises(Unavailable, match="maximum queue size"):
+        patched.setattr(request, "REQUEST_ROWS", 2048)
+        patched.setattr(request, "MAX_IN_FLIGHT", 300)
+        patched.setattr(request, "MAX_ATTEMPTS", 1)
         ChunkedRequest(
-            losses.client, triton_model.version_number(bank.version), many, fingerprint, codes
+            losses.client, triton_model.version_number(bank.version), options, fingerprint, codes
         ).run()
     assert losses.losses(fingerprint[:500], codes[:500])[0].shape == (500, codes.shape[1])
 
 
 def test_a_server_that_hangs_is_waited_for_once_in_a_while_only(
-    bank: Bank, triton: Triton, options: settings.Triton
+    bank: Bank, triton: Triton, options: settings.Triton, breaker: Callable[[int, float], None]
 ) -> None:
     rows = rows_of(bank, 20)
-    brief = options.model_copy(update={"seconds": 0.3, "failures": 1, "rest_seconds": 60})
+    breaker(1, 60)
+    brief = options.model_copy(update={"timeout_seconds": 0.3})
     with closing(TritonInference(bank.version, brief)) as far:
         losses = FallbackInference(far, LocalInference(bank))
         with triton.paused():
@@ -365,7 +391,9 @@ def test_triton_killed_in_the_middle_changes_no_verdict_and_is_asked_again_when_
     triton: Triton,
     options: settings.Triton,
     tmp_path: Path,
+    breaker: Callable[[int, float], None],
 ) -> None:
+    breaker(3, 0.001)
 
     def disturb(stage: str, done: int, of: int = 0) -> None:
         """Killed after a quarter of the events, back after half of them."""
@@ -377,7 +405,7 @@ def test_triton_killed_in_the_middle_changes_no_verdict_and_is_asked_again_when_
 
     own = sample_organisation.SETTINGS.model_copy(
         update={
-            "triton": options.model_copy(update={"rest_seconds": 0.001}),
+            "triton": options,
             "reading": settings.Reading(batch_records=500),
         }
     )
@@ -401,11 +429,17 @@ def test_triton_killed_in_the_middle_changes_no_verdict_and_is_asked_again_when_
 
 
 def test_the_stream_goes_on_without_its_server_and_says_so(
-    organisation: sample_organisation.Road, records: Records, oracle: Said, bank: Bank, tmp_path: Path
+    organisation: sample_organisation.Road,
+    records: Records,
+    oracle: Said,
+    bank: Bank,
+    tmp_path: Path,
+    breaker: Callable[[int, float], None],
 ) -> None:
+    breaker(1, 600)
     place = Place(tmp_path, organisation.bank).create()
     place.send(records)
-    nobody = settings.Triton(url=NOBODY, failures=1, rest_seconds=600)
+    nobody = settings.Triton(url=NOBODY)
     with closing(TritonInference(bank.version, nobody)) as far:
         figures = place.run(measuring=lambda bank: nullcontext(FallbackInference(far, LocalInference(bank))))
     said = place.said()
@@ -424,12 +458,14 @@ def test_the_stream_goes_on_without_its_server_and_says_so(
 
 
 def test_score_says_what_is_missing_where_triton_is_wanted_and_nobody_listens(
-    organisation: sample_organisation.Road, scored: sample_organisation.Run, tmp_path: Path
+    organisation: sample_organisation.Road,
+    scored: sample_organisation.Run,
+    tmp_path: Path,
+    breaker: Callable[[int, float], None],
 ) -> None:
     """No server at all: everything is degraded, and nothing else is different."""
-    own = sample_organisation.SETTINGS.model_copy(
-        update={"triton": settings.Triton(url=NOBODY, rest_seconds=600)}
-    )
+    breaker(3, 600)
+    own = sample_organisation.SETTINGS.model_copy(update={"triton": settings.Triton(url=NOBODY)})
     figures = score_sources(
         organisation.new,
         organisation.bank,
@@ -454,8 +490,8 @@ def test_a_stream_swaps_banks_under_load_once_the_server_has_the_new_one_and_no_
     shutil.copytree(organisation.bank, tmp_path / "bank")
     banks.write_bank(another, tmp_path / "bank")
     place = Place(tmp_path / "place", tmp_path / "bank")
-    quick = {"bank": {"look_seconds": 0.05}, "state": {"snapshot_seconds": 0.01}}
-    place.configure(**quick, triton={"url": options.url, "seconds": 20})
+    quick = {"bank": {"poll_interval_seconds": 0.05}, "checkpoints": {"interval_seconds": 0.01}}
+    place.configure(**quick, triton={"url": options.url, "timeout_seconds": 20})
     loading = threading.Thread(target=load_into_server, args=(tmp_path / "bank", options), daemon=True)
     with live(place.create()) as stream:
         stream.read(records[:1000])

@@ -28,9 +28,11 @@ from tests.support.sample_organisation import Road, Run
 from tests.support.stepwise_pipeline import SETTINGS, Step, road_of, walked
 
 OPTIONS = Training()
-QUICK = Settings(autoencoder=Autoencoder(epochs=0))  # what nets add is not the question here
-THRESHOLD, RAISED = SETTINGS.autoencoder.threshold, 1 + SETTINGS.training.threshold_raised
-WIDE = Training(threshold_raised=0.5, threshold_lowered=0.5)  # moves enough to be seen on a few days
+QUICK = Settings(autoencoder=Autoencoder(max_epochs=0))  # what nets add is not the question here
+THRESHOLD, RAISED = SETTINGS.autoencoder.threshold, 1 + SETTINGS.training.max_threshold_increase
+WIDE = Training(
+    max_threshold_increase=0.5, max_threshold_decrease=0.5
+)  # moves enough to be seen on a few days
 FROGS = 60  # alerts by which somebody has the analyst call everything benign
 OWN = ("entity", "principal")
 
@@ -63,7 +65,7 @@ def shift_of(bank: Bank, key: str) -> float:
     return float(bank.shift[stack["ready"] & (stack["level"] <= 1) & (stack["key"] == key)][0])
 
 
-def everybody_raised(bank: Bank, share: float = SETTINGS.training.threshold_raised) -> Bank:
+def everybody_raised(bank: Bank, share: float = SETTINGS.training.max_threshold_increase) -> Bank:
     """As if an analyst had called everything benign, of everyone, for ever."""
     columns = dict(zip(FEEDBACK_COLUMNS, (np.float32(share), FROGS, 0), strict=True))
     return with_manifest_entries(
@@ -79,7 +81,7 @@ def moves_only(bank: Bank, before: pd.DataFrame, after: pd.DataFrame, key: str) 
     moved = 1 + shift_of(bank, key)
     theirs = key_of(before) == key
     expected = before["z"].where(~theirs, before["z"] / moved)
-    kept = expected[expected >= SETTINGS.desk.vote_floor]
+    kept = expected[expected >= SETTINGS.database.min_vote_score]
     found = after["z"].reindex(kept.index)
     np.testing.assert_allclose(found, kept, rtol=1e-5)
     assert set(after.index) - set(before.index) <= set(after.index[key_of(after) == key])
@@ -221,7 +223,10 @@ def test_the_next_bank_carries_what_was_said_and_nothing_else_of_it_differs(
     found = moved(bank)
     assert found.loc[entities[0], ["benign", "malicious"]].tolist() == [2, 0]
     assert found.loc[entities[1], ["benign", "malicious"]].tolist() == [0, 1]
-    half = OPTIONS.threshold_raised / 2, -OPTIONS.threshold_lowered / 2  # of which a few days have faded
+    half = (
+        OPTIONS.max_threshold_increase / 2,
+        -OPTIONS.max_threshold_decrease / 2,
+    )  # of which a few days have faded
     np.testing.assert_allclose(found.loc[entities[:2], "shift"], half, rtol=0.05)
     assert len(found) == 2
     assert bank.manifest["shifted"] == {"raised": 1, "lowered": 1}
@@ -253,7 +258,9 @@ def test_other_words_make_another_version_or_they_would_never_be_served(
 
 
 def test_without_room_to_move_words_change_nothing(organisation: Road, desk: str, tmp_path: Path) -> None:
-    settings = QUICK.model_copy(update={"training": Training(threshold_raised=0, threshold_lowered=0)})
+    settings = QUICK.model_copy(
+        update={"training": Training(max_threshold_increase=0, max_threshold_decrease=0)}
+    )
     bank = learn(organisation, tmp_path, desk, settings)
     assert not bank.shift.any()
     assert "shifted" not in bank.manifest
@@ -283,7 +290,7 @@ def test_a_training_that_was_broken_off_goes_on_with_what_the_desk_said_then(
 def test_how_a_history_is_cut_into_pieces_moves_no_threshold(
     organisation: Road, desk: str, told: Path, tmp_path: Path
 ) -> None:
-    settings = QUICK.model_copy(update={"training": Training(piece_events=5000)})
+    settings = QUICK.model_copy(update={"training": Training(partition_events=5000)})
     bank = learn(organisation, tmp_path, desk, settings)
     pd.testing.assert_frame_equal(moved(bank), moved(banks.open_bank(told)))
 
@@ -305,7 +312,7 @@ def said(capsys: pytest.CaptureFixture[str], arguments: Iterable[object]) -> str
 def test_a_person_reads_whose_threshold_was_moved_and_why(
     told: Path, entities: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    half, usual = THRESHOLD * OPTIONS.threshold_raised / 2, f"{THRESHOLD:.1f}"
+    half, usual = THRESHOLD * OPTIONS.max_threshold_increase / 2, f"{THRESHOLD:.1f}"
     raised = f"{usual} + {half:.1f} (2 alerts judged benign)  {entities[0]}"
     lowered = f"{usual} - {half:.1f} (1 alert judged malicious)  {entities[1]}"
     shown = said(capsys, ["bank", "show", "--bank", told])
@@ -335,7 +342,7 @@ def test_an_alert_says_which_moved_threshold_it_passed_all_the_same(
     show = ["alerts", "show", largest.alert_id, "--database", f"sqlite:///{run.out.parent}/desk.sqlite", "--bank"]
     key = key_of(one.to_frame().T).iloc[0]
     shown = " ".join(said(capsys, [*show, tmp_path / "bank"]).split())
-    half = THRESHOLD * OPTIONS.threshold_raised / 2
+    half = THRESHOLD * OPTIONS.max_threshold_increase / 2
     assert f"threshold {THRESHOLD:.1f} + {half:.1f} (2 alerts judged benign), {key}" in shown
     figures = json.loads(said(capsys, [*show, tmp_path / "bank", "--json"]))
     wanted = {"key": key, "threshold": THRESHOLD, "shift": 0.05, "benign": 2, "malicious": 0}

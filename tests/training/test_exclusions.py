@@ -135,7 +135,7 @@ def test_the_plain_version_agrees_wherever_the_history_is_cut(seed: int) -> None
     for _ in range(600):
         name = str(random.integers(400))
         rows.append((name, when[name], f"entity{int(name) % 3}", str(random.choice(words))))
-    options = Training(votes_return_days=10, votes_per_day=2)
+    options = Training(single_vote_exclusion_days=10, max_returned_votes_per_day=2)
     history = events(*map(str, random.permutation(500)))
     wanted = plain(rows, options)
     for size in (1, 7, 500):
@@ -164,11 +164,11 @@ def plain(rows: list[Row], options: Training) -> dict[str, str]:
         words = {"benign" if word == "false_positive" else word for _, _, word in said[name]}
         (at, entity), *_ = {(at, entity) for at, entity, _ in said[name]}
         found = next((reason for word, reason in order.items() if word in words), None)
-        if found is None and at > END - timedelta(days=options.votes_return_days):
+        if found is None and at > END - timedelta(days=options.single_vote_exclusion_days):
             found = "recent vote"
         if found is None:
             day = (entity, int(at.timestamp()) // 86400)
-            found = "returned vote" if came_back[day] < options.votes_per_day else "past the cap"
+            found = "returned vote" if came_back[day] < options.max_returned_votes_per_day else "past the cap"
             came_back[day] += 1
         out[name] = found
     return out

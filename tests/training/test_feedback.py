@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fingerprint.core.settings import Gate, Training
-from fingerprint.training import feedback
+from fingerprint.core.settings import Training
+from fingerprint.training import feedback, promotion_gate
 
 END = datetime(2026, 6, 1, tzinfo=UTC)
 OPTIONS = Training()
-RAISED = OPTIONS.threshold_raised
+RAISED = OPTIONS.max_threshold_increase
 ANA, BEN = "1:user/ana", "1:user/ben"
 S3, EC2, IAM = (f"{ANA}|{service}|direct" for service in ("s3", "ec2", "iam"))
 BENS = f"{BEN}|s3|direct"
@@ -62,7 +62,7 @@ def test_a_false_alarm_raises_the_threshold_of_its_entity_and_of_nobody_else() -
 
 
 def test_a_true_positive_lowers_it_and_outweighs_two_false_alarms() -> None:
-    assert shift(*of("true_positive")) == {S3: pytest.approx(-OPTIONS.threshold_lowered / 2)}
+    assert shift(*of("true_positive")) == {S3: pytest.approx(-OPTIONS.max_threshold_decrease / 2)}
     assert shift(*of("true_positive", "benign", "benign")) == {}
     assert shift(*of("true_positive", "benign"))[S3] < 0
 
@@ -75,7 +75,7 @@ def test_ten_false_alarms_do_not_move_it_ten_times_as_far_and_a_thousand_hardly_
 
 def test_it_is_bounded_both_ways_whatever_is_said() -> None:
     score = np.array([-np.inf, -1e300, -7.0, 0.0, 7.0, 1e300, np.inf])
-    found = feedback.score_to_shift(score, Training(threshold_raised=0.5, threshold_lowered=0.1))
+    found = feedback.score_to_shift(score, Training(max_threshold_increase=0.5, max_threshold_decrease=0.1))
     assert (np.diff(found) >= 0).all()
     assert found[0] == np.float32(-0.1)
     assert found[3] == 0
@@ -84,14 +84,15 @@ def test_it_is_bounded_both_ways_whatever_is_said() -> None:
 
 def test_what_the_gate_counts_as_clearly_found_stays_found_when_everything_was_called_benign() -> None:
     """So the bound is no larger than what the gate leaves between the threshold and a clear find."""
-    assert 1 + OPTIONS.threshold_raised <= Gate().clear
+    assert 1 + OPTIONS.max_threshold_increase <= promotion_gate.CLEAR_DETECTION_FACTOR
 
 
-def test_what_was_said_fades_by_half_with_every_so_many_days() -> None:
+def test_what_was_said_fades_by_half_with_every_so_many_days(monkeypatch: pytest.MonkeyPatch) -> None:
     old = shift(*of("benign", days=90))[S3]
     assert old == pytest.approx(RAISED * (1 - 2**-0.25), abs=1e-4)
     assert shift(*of("benign", days=9000)) == {}
-    assert shift(*of("benign", days=30), options=Training(judged_half_days=30))[S3] == pytest.approx(old)
+    monkeypatch.setattr(feedback, "DISPOSITION_HALF_LIFE_DAYS", 30.0)
+    assert shift(*of("benign", days=30))[S3] == pytest.approx(old)
 
 
 def test_what_is_dated_past_the_end_weighs_no_more_than_today() -> None:

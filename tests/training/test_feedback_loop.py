@@ -16,7 +16,7 @@ import pytest
 from fingerprint.adapters import files
 from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.core.alert import Alert, Decision, FingerprintError
-from fingerprint.core.settings import Forest, Settings, Training, Voting
+from fingerprint.core.settings import IsolationForestSettings, Settings, Training, Voting
 from fingerprint.registry import bank as banks
 from fingerprint.store.alerts import SqlAlertStore, open_alert_store
 from pipelines import cli
@@ -153,7 +153,10 @@ def votes(organisation: Road, tmp_path_factory: pytest.TempPathFactory) -> str:
     """A desk with single votes and no alert: the other detector says no to everything."""
     folder = tmp_path_factory.mktemp("votes")
     calm = SETTINGS.model_copy(
-        update={"voting": Voting(detectors=("autoencoder", "forest")), "forest": Forest(threshold=1e9)}
+        update={
+            "voting": Voting(detectors=("autoencoder", "forest")),
+            "isolation_forest": IsolationForestSettings(threshold=1e9),
+        }
     )
     run = sample_organisation.run(organisation.new, organisation.bank, folder, calm)
     assert (run.figures["verdicts"], run.alerts) == (0, [])
@@ -221,7 +224,7 @@ def test_an_expired_vote_and_a_purged_alert_are_not_known_any_more(
 
 
 def with_desk(url: str) -> Settings:
-    return SETTINGS.model_copy(update={"desk": SETTINGS.desk.model_copy(update={"url": url})})
+    return SETTINGS.model_copy(update={"database": SETTINGS.database.model_copy(update={"url": url})})
 
 
 def asks(settings: Settings, desk: str | None, history: EventSpool) -> dict[str, Any]:
@@ -285,8 +288,8 @@ def test_a_span_of_days_is_learned_without_what_the_desk_of_the_settings_says(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     first, last = (Path(file).name[:10] for file in (organisation.days[-4], organisation.days[-1]))
-    monkeypatch.setenv("FINGERPRINT_DESK__URL", url(desk))
-    monkeypatch.setenv("FINGERPRINT_AUTOENCODER__EPOCHS", "0")
+    monkeypatch.setenv("FINGERPRINT_DATABASE__URL", url(desk))
+    monkeypatch.setenv("FINGERPRINT_AUTOENCODER__MAX_EPOCHS", "0")
     span = ("--since", first, "--until", last)
     train = ("train", str(organisation.folder), *span, "--bank", str(tmp_path / "bank"))
     assert cli_says(capsys, *train, "--json") == 0

@@ -18,12 +18,12 @@ from fingerprint.core.alert import FingerprintError
 from fingerprint.core.settings import Autoencoder, Entities, Settings, Training, Workers
 from fingerprint.registry.bank import Bank
 from fingerprint.state.scorer_state import ScorerState
-from fingerprint.training import dataset, distinct_rows, pipeline
+from fingerprint.training import dataset, distinct_rows, partition_fit, pipeline
 from fingerprint.training.distinct_rows import DistinctRows, sample_per_owner
 from pipelines.runtime import wiring
 from tests.support.sample_organisation import Road
 
-SETTINGS = Settings(autoencoder=Autoencoder(epochs=1))
+SETTINGS = Settings(autoencoder=Autoencoder(max_epochs=1))
 STAGES = {"rows": 8, "commons": 8, "fitted": 8, "learned": 8}  # folders of a piece
 
 
@@ -47,7 +47,7 @@ def learn(
 ) -> Bank:
     """Learned in `count` pieces, in a folder that stays."""
     total = sum(map(len, events))
-    cut = settings.model_copy(update={"training": Training(piece_events=-(-total // count))})
+    cut = settings.model_copy(update={"training": Training(partition_events=-(-total // count))})
     pipeline.partition_history(events, cut, folder, total)
     assert len(list((folder / "pieces").iterdir())) == count
     return pipeline.train_partitions(folder, settings, **how)
@@ -183,7 +183,7 @@ def test_two_who_do_the_same_piece_at_once_do_not_disturb_each_other(tmp_path: P
 def test_worker_processes_learn_what_one_process_does(
     events: list[pd.DataFrame], whole: Bank, tmp_path: Path
 ) -> None:
-    with wiring.open_worker_pool(Workers(where="dask", processes=2)) as workers:
+    with wiring.open_worker_pool(Workers(scheduler="dask", processes=2)) as workers:
         assert_same(learn(events, tmp_path, 8, workers=workers), whole)
 
 
@@ -230,9 +230,11 @@ def test_a_record_dated_centuries_ahead_ends_no_series(events: list[pd.DataFrame
     assert ours == theirs
 
 
-def test_one_day_weighs_no_more_than_the_cap_in_fitting(events: list[pd.DataFrame], whole: Bank) -> None:
-    capped = SETTINGS.model_copy(update={"autoencoder": Autoencoder(epochs=1, day_cap=1)})
-    bank = pipeline.train(events, capped)
+def test_one_day_weighs_no_more_than_the_cap_in_fitting(
+    events: list[pd.DataFrame], whole: Bank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(partition_fit, "MAX_ROWS_PER_DAY", 1)
+    bank = pipeline.train(events, SETTINGS)
     np.testing.assert_array_equal(bank.vocabulary.count, whole.vocabulary.count)
     commons = 1 + (bank.fingerprints["level"] == 2).sum()
     own = bank.weights.row[commons:]
@@ -247,7 +249,7 @@ def test_fingerprints_that_principals_share_are_learned_in_one_piece(
     events: list[pd.DataFrame], tmp_path: Path
 ) -> None:
     shared = SETTINGS.model_copy(
-        update={"entities": Entities(granularity="service"), "training": Training(piece_events=100)}
+        update={"entities": Entities(granularity="service"), "training": Training(partition_events=100)}
     )
     by_service = [chunk.assign(entity=chunk["service"]) for chunk in events]
     pipeline.partition_history(by_service, shared, tmp_path, events=10_000)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fingerprint.core.settings import Autoencoder, Gate, Settings
+from fingerprint.core.settings import Autoencoder, Promotion, Settings
 from fingerprint.features import encoding
 from fingerprint.registry import bank as banks
 from fingerprint.registry import drift
@@ -47,7 +47,7 @@ def poisoned(organisation: Road, tmp_path_factory: pytest.TempPathFactory) -> Ba
 
 
 def with_gate(**options: float) -> Settings:
-    return SETTINGS.model_copy(update={"gate": Gate(**options)})
+    return SETTINGS.model_copy(update={"promotion": Promotion(**options)})
 
 
 def with_quality(bank: Bank, **figures: object) -> Bank:
@@ -83,8 +83,8 @@ def test_a_bank_is_as_good_as_itself(champion: Bank) -> None:
 def test_a_first_bank_is_held_to_the_budget_of_votes_alone(champion: Bank) -> None:
     assert promotion_gate.evaluate_promotion(champion, None, SETTINGS).passed
     loud = with_quality(champion, votes_per_day=301.0)
-    assert "gate.votes_per_day" in promotion_gate.evaluate_promotion(loud, None, SETTINGS).reasons[0]
-    assert promotion_gate.evaluate_promotion(loud, None, with_gate(votes_per_day=302)).passed
+    assert "promotion.max_votes_per_day" in promotion_gate.evaluate_promotion(loud, None, SETTINGS).reasons[0]
+    assert promotion_gate.evaluate_promotion(loud, None, with_gate(max_votes_per_day=302)).passed
 
 
 @pytest.mark.parametrize("quantile", ["0.5", "0.9", "0.99"])
@@ -96,7 +96,7 @@ def test_losses_may_move_so_far_and_no_further(
     moved = with_quality(champion, loss={**loss, quantile: loss[quantile] * times})
     word = promotion_gate.evaluate_promotion(moved, champion, SETTINGS)
     assert word.passed is passes
-    assert passes or "gate.shift" in word.reasons[0]
+    assert passes or "promotion.max_loss_shift" in word.reasons[0]
 
 
 def test_a_bank_of_half_the_input_is_kept_back_for_those_it_lost(champion: Bank) -> None:
@@ -104,14 +104,16 @@ def test_a_bank_of_half_the_input_is_kept_back_for_those_it_lost(champion: Bank)
     ready = stack.index[stack["ready"]]
     stack.loc[ready[np.arange(len(ready)) % 3 > 0], "ready"] = False
     word = promotion_gate.evaluate_promotion(replace(champion, fingerprints=stack), champion, SETTINGS)
-    assert any("gate.lost" in reason for reason in word.reasons)
+    assert any("promotion.max_lost_fingerprints" in reason for reason in word.reasons)
 
 
 def test_every_reason_is_given_not_only_the_first(champion: Bank, poisoned: Bank) -> None:
     strange = {name: 2 * loss for name, loss in champion.manifest["quality"]["loss"].items()}
     loud = with_quality(poisoned, votes_per_day=1e6, loss=strange)
     reasons = " ".join(promotion_gate.evaluate_promotion(loud, champion, SETTINGS).reasons)
-    assert all(f"gate.{name}" in reasons for name in ("missed", "shift", "votes_per_day"))
+    assert all(
+        f"promotion.{name}" in reasons for name in ("max_missed_share", "max_loss_shift", "max_votes_per_day")
+    )
 
 
 def test_how_far_it_came_from_a_bank_of_long_ago_is_reported(
@@ -130,7 +132,7 @@ def test_only_what_was_found_clearly_counts_as_missed(champion: Bank) -> None:
     assert promotion_gate.evaluate_promotion(weaker, champion, SETTINGS).figures["probe"]["missed"] == 0
     strict = promotion_gate.evaluate_promotion(weaker, champion, with_gate(clear=1.0, missed=0.0))
     assert strict.figures["probe"]["missed"] > 0
-    assert "gate.missed" in strict.reasons[0]
+    assert "promotion.max_missed_share" in strict.reasons[0]
 
 
 # --- attacks that analysts confirmed ----------------------------------------------------------------------------------
@@ -189,10 +191,16 @@ def test_records_that_cannot_be_read_are_no_case(champion: Bank) -> None:
 # --- the probe ------------------------------------------------------------------------------------------------------
 
 
-def test_the_same_seed_asks_the_same_and_another_seed_asks_others(champion: Bank) -> None:
-    one, same, other = (
-        attack_injection.inject_known_attacks(champion, with_gate(seed=seed, victims=3)) for seed in (1, 1, 2)
-    )
+def test_the_same_seed_asks_the_same_and_another_seed_asks_others(
+    champion: Bank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attack_injection, "ATTACKED_PRINCIPALS", 3)
+
+    def injected(seed: int) -> attack_injection.InjectedAttacks:
+        monkeypatch.setattr(attack_injection, "SEED", seed)
+        return attack_injection.inject_known_attacks(champion, SETTINGS)
+
+    one, same, other = (injected(seed) for seed in (1, 1, 2))
     np.testing.assert_array_equal(one.codes, same.codes)
     np.testing.assert_array_equal(one.entity, same.entity)
     assert set(one.principal.tolist()) != set(other.principal.tolist())

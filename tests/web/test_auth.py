@@ -227,7 +227,7 @@ def test_behind_tls_the_cookie_is_bound_to_this_host_and_browsers_stay_with_tls(
     ],
 )
 def test_an_address_is_believed_only_from_the_proxies_that_are_there(proxies, forwarded, address):
-    settings = SimpleNamespace(web=Web(proxies=proxies))
+    settings = SimpleNamespace(web=Web(trusted_proxies=proxies))
     headers = SimpleNamespace(getlist=lambda name: forwarded)
     request = SimpleNamespace(headers=headers, client=SimpleNamespace(host="192.0.2.1"))
     assert client_address(request, settings) == address
@@ -654,7 +654,7 @@ def test_the_first_start_prints_a_link_that_makes_the_first_admin(tmp_path):
 
 def test_a_network_of_ones_own_has_metrics_of_the_desk_without_a_token(tmp_path):
     port = free_port()
-    watched = {"FINGERPRINT_WEB__METRICS": "true", "FINGERPRINT_HEALTH__PORT": str(port)}
+    watched = {"FINGERPRINT_WEB__SERVE_HEALTH": "true", "FINGERPRINT_HEALTH__PORT": str(port)}
     command = fingerprint("serve", "--port", "0", "--database", f"sqlite:///{tmp_path}/desk.sqlite")
     with subprocess.Popen(  # noqa: S603
         command, stdout=subprocess.PIPE, text=True, cwd=tmp_path, env=os.environ | watched
@@ -750,7 +750,7 @@ def test_an_admin_who_is_locked_out_gets_a_link_from_the_command_line(tmp_path, 
             },
             "leaves no admin",
         ),
-        ({"session_hours": 0}, "session_hours"),
+        ({"session_max_hours": 0}, "session_hours"),
     ],
 )
 def test_settings_of_the_pages_that_make_no_sense_are_refused(options, sentence):

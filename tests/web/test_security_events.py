@@ -191,7 +191,7 @@ def test_a_proxy_that_is_not_counted_is_said_once(tmp_path: Path, caplog: pytest
     nobody = Site.of(desk_in(tmp_path)).nobody()
     for _ in range(3):
         nobody.get("/login", headers={"X-Forwarded-For": "192.0.2.7"})
-    assert ["web.proxies is 0" in record.getMessage() for record in caplog.records] == [True]
+    assert ["web.trusted_proxies is 0" in record.getMessage() for record in caplog.records] == [True]
 
 
 # --- bounds -----------------------------------------------------------------------------------------------------------
@@ -253,7 +253,7 @@ def test_every_reason_counts_from_nothing_and_no_label_has_a_name() -> None:
     events = SecurityEventLog(registry)
     events.record_refusal("login", SecurityEvent("login", who="maria", address="192.0.2.7"))
     samples: list[Any] = [each for family in registry.collect() for each in family.samples]
-    whys = {each.labels["why"] for each in samples if each.name == "fingerprint_web_refused_total"}
+    whys = {each.labels["why"] for each in samples if each.name == "fingerprint_web_rejected_requests_total"}
     assert whys == set(REFUSAL_REASONS)
     assert {name for each in samples for name in each.labels} == {"why", "format"}
 

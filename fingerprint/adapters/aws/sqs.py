@@ -22,6 +22,7 @@ from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Message, ReceivedMessage
 from fingerprint.core.settings import Sqs
 
+WAIT_TIME_SECONDS = 10  # that one long poll waits (WaitTimeSeconds)
 MAX_BATCH_SIZE = 10  # what SQS takes and gives in one call
 _URL = re.compile(r"https?://[^/\s]+/(\d{12})/([A-Za-z0-9_-]{1,80}(?:\.fifo)?)")
 
@@ -47,7 +48,7 @@ class SqsQueue:
         self.url, self.name, self.settings = url, queue_name(url), settings
         self.client = create_client("sqs", url)
         self.visibility_extender = VisibilityExtender(
-            self._extend_visibility, settings.visibility_seconds / 3
+            self._extend_visibility, settings.visibility_timeout_seconds / 3
         )
         self.approximate_depth()
 
@@ -56,8 +57,8 @@ class SqsQueue:
         answer = self._call_sqs(
             "receive_message",
             MaxNumberOfMessages=MAX_BATCH_SIZE,
-            WaitTimeSeconds=self.settings.wait_seconds,
-            VisibilityTimeout=self.settings.visibility_seconds,
+            WaitTimeSeconds=WAIT_TIME_SECONDS,
+            VisibilityTimeout=self.settings.visibility_timeout_seconds,
             MessageSystemAttributeNames=["SentTimestamp", "ApproximateReceiveCount"],
         )
         taken = [self._to_received_message(each) for each in answer.get("Messages", ())]
@@ -102,7 +103,7 @@ class SqsQueue:
         return ReceivedMessage(answer["MessageId"], answer["ReceiptHandle"], message, receives)
 
     def _extend_visibility(self, receipts: list[str]) -> list[str]:
-        seconds = self.settings.visibility_seconds
+        seconds = self.settings.visibility_timeout_seconds
         return self._in_batches("change_message_visibility_batch", receipts, VisibilityTimeout=seconds)
 
     def _in_batches(self, what: str, receipts: list[str], **each: Any) -> list[str]:

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from fingerprint.adapters.checkpoints.garbage import GRACE_SECONDS, RetentionPolicy
+from fingerprint.adapters.checkpoints.garbage import GRACE_SECONDS, RETAINED, RetentionPolicy
 from fingerprint.adapters.checkpoints.manifest import CheckpointCorrupted, validate_checkpoint
 from fingerprint.adapters.checkpoints.object_store import open_file_store
 from fingerprint.adapters.checkpoints.paths import (
@@ -32,7 +32,7 @@ from fingerprint.adapters.checkpoints.paths import (
 from fingerprint.adapters.checkpoints.store import CheckpointSummary, PartitionCheckpoints
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Checkpoint, Fence, Partition, PartitionNotOwned
-from fingerprint.core.settings import State
+from fingerprint.core.settings import Checkpoints
 
 
 class FileCheckpointStore:
@@ -41,10 +41,12 @@ class FileCheckpointStore:
     `grace_seconds`: what was written less long ago is never deleted, so saving must not take so long.
     """
 
-    def __init__(self, settings: State, grace_seconds: float = GRACE_SECONDS):
-        self._url = settings.snapshots
-        self._store = open_file_store(settings.snapshots)
-        self._policy = RetentionPolicy(settings.snapshots_kept, grace_seconds)
+    def __init__(
+        self, settings: Checkpoints, grace_seconds: float = GRACE_SECONDS, retained: int | None = None
+    ):
+        self._url = settings.url
+        self._store = open_file_store(settings.url)
+        self._policy = RetentionPolicy(retained or RETAINED, grace_seconds)
         self._by_partition: dict[Partition, PartitionCheckpoints] = {}
 
     def save(self, checkpoint: Checkpoint) -> None:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from fingerprint.adapters.checkpoints.object_store import StoredFile
 from fingerprint.core.ports import Fence
 
+RETAINED = 3  # newest checkpoints of a partition that are always kept
 GRACE_SECONDS = 600.0
 
 

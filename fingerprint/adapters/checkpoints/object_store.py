@@ -71,9 +71,9 @@ def open_file_store(url: str) -> FileStore:
     try:
         system, path = url_to_fs(url, use_listings_cache=False)
     except ImportError as error:
-        raise FingerprintError(f"state.snapshots {url}: {error}; {how_to_install('s3')} is for S3") from None
+        raise FingerprintError(f"checkpoints.url {url}: {error}; {how_to_install('s3')} is for S3") from None
     except ValueError as error:
-        raise FingerprintError(f"state.snapshots {url}: {error}") from None
+        raise FingerprintError(f"checkpoints.url {url}: {error}") from None
     return FolderStore(Path(path)) if isinstance(system, LocalFileSystem) else FsspecStore(system, path)
 
 

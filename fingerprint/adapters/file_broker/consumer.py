@@ -6,7 +6,7 @@ Example:
     ...     producer.send("events", b"{}", key=b"alice")
 
 The twin of `kafka.py` and `confluent.py`, and real: processes may share it, may be killed, and go on where they were.
-`kafka.brokers` names the folder. POSIX only, and no network file system (it rests on flock).
+`kafka.bootstrap_servers` names the folder. POSIX only, and no network file system (it rests on flock).
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from fingerprint.adapters.file_broker.group import (
     release_partitions,
 )
 from fingerprint.adapters.file_broker.partition_log import LogReader, PartitionLog
+from fingerprint.adapters.kafka.limits import FETCH_MAX_BYTES
 from fingerprint.compute.murmur2 import kafka_partition
 from fingerprint.core import private_files
 from fingerprint.core.alert import FingerprintError
@@ -64,7 +65,7 @@ def count_topic_partitions(root: Path, topic: str) -> int:
 
 
 def _root(settings: Kafka) -> Path:
-    root = Path(settings.brokers[0])
+    root = Path(settings.bootstrap_servers[0])
     if not root.is_dir():
         raise FingerprintError(f"no stream at {root}: create the folder and its topics first")
     return root
@@ -100,7 +101,7 @@ def _decode_message(home: Partition, offset: int, line: bytes) -> Message:
 class FileProducer(Producer):
     """See `ports.Producer`. A message is in the file when `send` returns, and on the disk when `flush` does."""
 
-    def __init__(self, settings: Kafka):
+    def __init__(self, settings: Kafka, max_partition_fetch_bytes: int | None = None):
         self._settings = settings
         self._root = _root(settings)
         self._logs: dict[Partition, PartitionLog] = {}
@@ -108,8 +109,8 @@ class FileProducer(Producer):
         self._round_robin = 0
 
     def send(self, topic: str, value: bytes | None, key: bytes | None = None, headers: Headers = ()) -> None:
-        if len(value or b"") + len(key or b"") > self._settings.message_bytes:
-            raise FingerprintError("a message is larger than kafka.message_bytes")
+        if len(value or b"") + len(key or b"") > self._settings.max_request_size:
+            raise FingerprintError("a message is larger than kafka.max_request_size")
         home = Partition(topic, self._choose_partition(topic, key))
         log = self._logs.setdefault(home, PartitionLog(self._root / topic / str(home.number)))
         try:
@@ -142,16 +143,16 @@ class FileProducer(Producer):
 class FileConsumer(Consumer):
     """See `ports.Consumer`."""
 
-    def __init__(self, settings: Kafka):
+    def __init__(self, settings: Kafka, max_partition_fetch_bytes: int | None = None):
         self._settings = settings
         self._root = _root(settings)
-        if not _NAME.fullmatch(settings.group):
+        if not _NAME.fullmatch(settings.group_id):
             raise FingerprintError(
-                f"{settings.group!r} is no name for a group: letters, digits, '.', '_' and '-'"
+                f"{settings.group_id!r} is no name for a group: letters, digits, '.', '_' and '-'"
             )
-        self._group = ConsumerGroup(self._root, settings.group)
+        self._group = ConsumerGroup(self._root, settings.group_id)
         self._liveness_lock = LivenessLock(self._group)
-        self._member_name = settings.member or self._liveness_lock.token
+        self._member_name = settings.group_instance_id or self._liveness_lock.token
         self._topics: tuple[str, ...] = ()
         self._assigned: OnAssigned | None = None
         self._revoked: OnRevoked | None = None
@@ -181,7 +182,7 @@ class FileConsumer(Consumer):
         while True:
             self._rebalance()
             messages = self._read(
-                max_messages or self._settings.poll_messages, max_bytes or self._settings.poll_bytes
+                max_messages or self._settings.max_poll_records, max_bytes or FETCH_MAX_BYTES
             )
             if messages or time.monotonic() >= deadline:
                 return messages
@@ -270,10 +271,10 @@ class FileConsumer(Consumer):
         reader = self._readers[home]
         log = self._partition_log(home)
         if reader._file is None and not log.beginning_offset() <= reader.offset <= log.end_offset():
-            if self._settings.lost == "stop":
+            if self._settings.auto_offset_reset == "none":
                 raise FingerprintError(
                     f"messages were lost: {home.label} holds {log.beginning_offset()} to {log.end_offset()}, not {reader.offset}; "
-                    "set kafka.lost = skip to go on with what is left"
+                    "set kafka.auto_offset_reset = earliest to go on with what is left"
                 )
             self.seek(home, log.beginning_offset())
         return self._readers[home]
@@ -329,7 +330,7 @@ class FileConsumer(Consumer):
         with closing(
             LogReader(self._partition_log(home), self._partition_log(home).beginning_offset())
         ) as reader:
-            while found := reader.read(self._settings.poll_messages, self._settings.poll_bytes):
+            while found := reader.read(self._settings.max_poll_records, FETCH_MAX_BYTES):
                 for offset, line in found:
                     if _decode_message(home, offset, line).timestamp >= milliseconds:
                         return offset

@@ -21,7 +21,7 @@ class FileTopicAdmin(TopicAdmin):
     """See `ports_topics.Topics`. The folder of the stream is made too."""
 
     def __init__(self, settings: Kafka):
-        self._root = Path(settings.brokers[0])
+        self._root = Path(settings.bootstrap_servers[0])
 
     def describe(self, names: Collection[str]) -> dict[str, TopicSpec]:
         counts = {name: count_topic_partitions(self._root, name) for name in names}

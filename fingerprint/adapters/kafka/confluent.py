@@ -20,6 +20,7 @@ import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # it is exported
 
+from fingerprint.adapters.kafka import limits
 from fingerprint.adapters.kafka.confluent_compat import read_headers
 from fingerprint.adapters.kafka.confluent_errors import ConnectionFailure, check_connection
 from fingerprint.adapters.kafka.confluent_settings import librdkafka_options
@@ -71,7 +72,7 @@ _NOTHING_COMMITTED = confluent_kafka.OFFSET_INVALID
 class ConfluentConsumer(Consumer):
     """See `ports.Consumer`. FingerprintError if no broker answers or lets us in."""
 
-    def __init__(self, settings: Kafka):
+    def __init__(self, settings: Kafka, max_partition_fetch_bytes: int | None = None):
         self._settings = settings
         self._buffer = FetchBuffer()
         self._paused: set[Partition] = set()
@@ -81,7 +82,9 @@ class ConfluentConsumer(Consumer):
         self._admin: AdminClient | None = None
         reason = ConnectionFailure()
         with translate_librdkafka_errors(settings):
-            self._client = confluent_kafka.Consumer(_options(settings) | {"error_cb": reason.on_error})
+            self._client = confluent_kafka.Consumer(
+                _options(settings, max_partition_fetch_bytes) | {"error_cb": reason.on_error}
+            )
             check_connection(self._client, settings, reason)
 
     def subscribe(
@@ -139,8 +142,8 @@ class ConfluentConsumer(Consumer):
     def poll(
         self, timeout_seconds: float, max_messages: int | None = None, max_bytes: int | None = None
     ) -> list[Message]:
-        max_messages = max_messages or self._settings.poll_messages
-        max_bytes = max_bytes or self._settings.poll_bytes
+        max_messages = max_messages or self._settings.max_poll_records
+        max_bytes = max_bytes or limits.FETCH_MAX_BYTES
         if ready := self._buffer.pop(max_messages, max_bytes, self._paused):
             return ready
         with translate_librdkafka_errors(self._settings):
@@ -212,7 +215,9 @@ class ConfluentConsumer(Consumer):
         if not partitions:
             return {}
         wanted = _to_topic_partitions(dict.fromkeys(partitions, 0))
-        found = self._with_retries(lambda: self._client.committed(wanted, self._settings.answer_seconds))
+        found = self._with_retries(
+            lambda: self._client.committed(wanted, self._settings.request_timeout_seconds)
+        )
         return {
             Partition(each.topic, each.partition): (each.offset, each.metadata or "")
             for each in found
@@ -236,12 +241,12 @@ class ConfluentConsumer(Consumer):
         """One question for all, on a connection of its own: on the consumer's it would wait behind a fetch."""
         if not partitions:
             return {}
-        patience = self._settings.answer_seconds if seconds is None else seconds
+        patience = self._settings.request_timeout_seconds if seconds is None else seconds
         return self._with_retries(lambda: self._query_offsets_once(which, partitions, patience), patience)
 
     def _with_retries(self, request: Callable[[], _Result], seconds: float | None = None) -> _Result:
         """Ask again while the broker is finding itself: it has just started, or something moved to another."""
-        patience = self._settings.answer_seconds if seconds is None else seconds
+        patience = self._settings.request_timeout_seconds if seconds is None else seconds
         deadline = time.monotonic() + patience
         with translate_librdkafka_errors(self._settings):
             while True:
@@ -266,7 +271,9 @@ class ConfluentConsumer(Consumer):
 
     def partition_count(self, topic: str) -> int:
         with translate_librdkafka_errors(self._settings):
-            found = self._client.list_topics(topic, timeout=self._settings.answer_seconds).topics[topic]
+            found = self._client.list_topics(topic, timeout=self._settings.request_timeout_seconds).topics[
+                topic
+            ]
         if found.error is not None or not found.partitions:
             raise FingerprintError(f"there is no topic {topic}: create it first")
         return len(found.partitions)
@@ -285,23 +292,23 @@ class ConfluentConsumer(Consumer):
         self._raise_deferred()
 
 
-def _options(settings: Kafka) -> dict[str, Any]:
+def _options(settings: Kafka, max_partition_fetch_bytes: int | None) -> dict[str, Any]:
     return {
         **librdkafka_options(settings),
-        "group.id": settings.group,
-        **({"group.instance.id": settings.member} if settings.member else {}),
+        "group.id": settings.group_id,
+        **({"group.instance.id": settings.group_instance_id} if settings.group_instance_id else {}),
         "partition.assignment.strategy": "cooperative-sticky",
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
         "enable.partition.eof": True,
-        "auto.offset.reset": "earliest" if settings.lost == "skip" else "error",
+        "auto.offset.reset": "earliest" if settings.auto_offset_reset == "earliest" else "error",
         "allow.auto.create.topics": False,
-        "session.timeout.ms": int(settings.session_seconds * 1000),
-        "heartbeat.interval.ms": int(settings.session_seconds * 1000 / 10),
-        "max.poll.interval.ms": int(max(settings.between_polls_seconds, settings.session_seconds) * 1000),
+        "session.timeout.ms": settings.session_timeout_ms,
+        "heartbeat.interval.ms": settings.session_timeout_ms // 10,
+        "max.poll.interval.ms": max(settings.max_poll_interval_ms, settings.session_timeout_ms),
         "fetch.wait.max.ms": 100,
-        "fetch.message.max.bytes": settings.fetch_bytes,
-        "queued.max.messages.kbytes": max(settings.poll_bytes >> 10, 1),
+        "fetch.message.max.bytes": max_partition_fetch_bytes or limits.MAX_PARTITION_FETCH_BYTES,
+        "queued.max.messages.kbytes": max(limits.FETCH_MAX_BYTES >> 10, 1),
         "topic.metadata.refresh.interval.ms": 30_000,
     }
 
@@ -351,14 +358,14 @@ def translate_librdkafka_errors(settings: Kafka) -> Iterator[None]:
         yield
     except KafkaException as exception:
         error = exception.args[0]
-        where = ", ".join(settings.brokers)
+        where = ", ".join(settings.bootstrap_servers)
         if error.code() in _MEMBERSHIP_LOST_CODES:
             raise PartitionNotOwned(error.str()) from exception
         if error.code() == KafkaError.REBALANCE_IN_PROGRESS:
             raise RebalanceInProgress(error.str()) from exception
         if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             raise FingerprintError(
-                f"messages were lost: {error.str()}; set kafka.lost = skip to go on with what is left"
+                f"messages were lost: {error.str()}; set kafka.auto_offset_reset = earliest to go on with what is left"
             ) from None
         if error.code() in _UNAVAILABLE_CODES or error.code() == KafkaError._TIMED_OUT:
             raise ServerUnavailable(f"no broker answers at {where}: {error.str()}") from None

@@ -41,7 +41,7 @@ class ConfluentTopicAdmin(TopicAdmin):
 
     def __init__(self, settings: Kafka):
         self._settings = settings
-        self._timeout_seconds = settings.answer_seconds
+        self._timeout_seconds = settings.request_timeout_seconds
         reason = ConnectionFailure()
         with self._translate_errors():
             self._admin = AdminClient(librdkafka_options(settings) | {"error_cb": reason.on_error})
@@ -56,7 +56,7 @@ class ConfluentTopicAdmin(TopicAdmin):
             except KafkaException as exception:
                 if not exception.args[0].retriable():
                     raise
-                where = ", ".join(self._settings.brokers)
+                where = ", ".join(self._settings.bootstrap_servers)
                 raise ServerUnavailable(f"Kafka at {where} is not ready: {exception.args[0].str()}") from None
 
     def describe(self, names: Collection[str]) -> dict[str, TopicSpec]:

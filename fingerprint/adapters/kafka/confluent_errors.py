@@ -47,10 +47,10 @@ class ConnectionFailure:
 def check_connection(client: Any, settings: Kafka, failure: ConnectionFailure) -> None:
     """Ask a first question, so that whoever is not let in hears it now. FingerprintError with the reason."""
     try:
-        client.list_topics(timeout=settings.answer_seconds)
+        client.list_topics(timeout=settings.request_timeout_seconds)
     except KafkaException:
         client.poll(0)  # it calls back only here
         if not failure.is_authentication_failure:
             raise
-        where = ", ".join(settings.brokers)
+        where = ", ".join(settings.bootstrap_servers)
         raise FingerprintError(f"Kafka at {where} does not let us in: {failure}") from None

@@ -14,6 +14,7 @@ from typing import Any
 import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException
 
+from fingerprint.adapters.kafka import limits
 from fingerprint.adapters.kafka.confluent import translate_librdkafka_errors
 from fingerprint.adapters.kafka.confluent_errors import ConnectionFailure, check_connection
 from fingerprint.adapters.kafka.confluent_settings import librdkafka_options
@@ -38,10 +39,10 @@ class ConfluentProducer(Producer):
     def send(self, topic: str, value: bytes | None, key: bytes | None = None, headers: Headers = ()) -> None:
         if topic not in self._known_topics:
             self._require_topic(topic)
-        deadline = time.monotonic() + self._settings.send_seconds
+        deadline = time.monotonic() + limits.MAX_BLOCK_MS / 1000
         while not self._enqueue(topic, value, key, headers):
             if time.monotonic() > deadline:
-                raise QueueFull(f"{self._settings.in_flight_bytes:,} bytes are in flight and do not arrive")
+                raise QueueFull(f"{limits.BUFFER_MEMORY:,} bytes are in flight and do not arrive")
             self._client.poll(0.05)
         self._raise_failure()
 
@@ -53,14 +54,16 @@ class ConfluentProducer(Producer):
         except KafkaException as exception:
             error = exception.args[0]
             if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
-                raise FingerprintError("a message is larger than kafka.message_bytes") from exception
+                raise FingerprintError("a message is larger than kafka.max_request_size") from exception
             raise DeliveryFailed(error.str()) from exception
         return True
 
     def _require_topic(self, topic: str) -> None:
         """librdkafka takes messages for any topic and finds out later; here it is asked first, once a topic."""
         with translate_librdkafka_errors(self._settings):
-            found = self._client.list_topics(topic, timeout=self._settings.answer_seconds).topics[topic]
+            found = self._client.list_topics(topic, timeout=self._settings.request_timeout_seconds).topics[
+                topic
+            ]
         if found.error is not None:
             raise FingerprintError(f"there is no topic {topic}: create it first")
         self._known_topics.add(topic)
@@ -75,7 +78,7 @@ class ConfluentProducer(Producer):
 
     def flush(self, timeout_seconds: float | None = None) -> None:
         left = self._client.flush(
-            self._settings.delivery_seconds if timeout_seconds is None else timeout_seconds
+            self._settings.delivery_timeout_seconds if timeout_seconds is None else timeout_seconds
         )
         self._raise_failure()
         if left:
@@ -86,7 +89,7 @@ class ConfluentProducer(Producer):
             return
         self._closed = True
         try:
-            self.flush(self._settings.answer_seconds)
+            self.flush(self._settings.request_timeout_seconds)
         finally:
             self._client.purge()
 
@@ -97,11 +100,11 @@ def _options(settings: Kafka) -> dict[str, Any]:
         "acks": "all",
         "enable.idempotence": True,
         "partitioner": "murmur2_random",
-        "compression.type": settings.compression,
-        "linger.ms": settings.linger_milliseconds,
-        "queue.buffering.max.kbytes": max(settings.in_flight_bytes >> 10, 1),
-        "message.max.bytes": settings.message_bytes,
-        "delivery.timeout.ms": int(settings.delivery_seconds * 1000),
+        "compression.type": settings.compression_type,
+        "linger.ms": settings.linger_ms,
+        "queue.buffering.max.kbytes": max(limits.BUFFER_MEMORY >> 10, 1),
+        "message.max.bytes": settings.max_request_size,
+        "delivery.timeout.ms": settings.delivery_timeout_ms,
         "delivery.report.only.error": True,
         "allow.auto.create.topics": False,
     }

@@ -19,35 +19,35 @@ TOKEN_LIFETIME_SECONDS = 300  # a token from a file is read again this often
 def librdkafka_options(settings: Kafka) -> dict[str, Any]:
     """What consumer and producer share."""
     settings.check_files()
-    guard = "SASL_" if settings.mechanism else ""
+    guard = "SASL_" if settings.sasl_mechanism else ""
     options = {
-        "bootstrap.servers": ",".join(settings.brokers),
+        "bootstrap.servers": ",".join(settings.bootstrap_servers),
         "security.protocol": guard + ("SSL" if settings.tls else "PLAINTEXT"),
         "broker.address.family": "any",
         "reconnect.backoff.max.ms": 1000,
         "log_level": 2,
         **_sasl_options(settings),
-        "ssl.ca.location": settings.ca_file,
-        "ssl.certificate.location": settings.certificate_file,
-        "ssl.key.location": settings.key_file,
-        "ssl.key.password": read_secret(settings.key_password_file),
+        "ssl.ca.location": settings.ssl_ca_file,
+        "ssl.certificate.location": settings.ssl_certificate_file,
+        "ssl.key.location": settings.ssl_key_file,
+        "ssl.key.password": read_secret(settings.ssl_key_password_file),
     }
     return {name: value for name, value in options.items() if value is not None}
 
 
 def _sasl_options(settings: Kafka) -> dict[str, Any]:
-    if settings.mechanism is None:
+    if settings.sasl_mechanism is None:
         return {}
-    if settings.mechanism == "AWS_MSK_IAM":
+    if settings.sasl_mechanism == "AWS_MSK_IAM":
         raise FingerprintError("confluent-kafka does not speak AWS_MSK_IAM: set kafka.client = kafka-python")
-    if settings.mechanism == "OAUTHBEARER":
+    if settings.sasl_mechanism == "OAUTHBEARER":
         return {"sasl.mechanisms": "OAUTHBEARER", "oauth_cb": lambda _: _read_token(settings)}
     return {
-        "sasl.mechanisms": settings.mechanism,
-        "sasl.username": settings.user,
-        "sasl.password": read_secret(settings.password_file),
+        "sasl.mechanisms": settings.sasl_mechanism,
+        "sasl.username": settings.sasl_username,
+        "sasl.password": read_secret(settings.sasl_password_file),
     }
 
 
 def _read_token(settings: Kafka) -> tuple[str, float]:
-    return read_secret(settings.token_file) or "", time.time() + TOKEN_LIFETIME_SECONDS
+    return read_secret(settings.sasl_oauth_token_file) or "", time.time() + TOKEN_LIFETIME_SECONDS

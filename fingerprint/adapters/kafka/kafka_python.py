@@ -21,6 +21,7 @@ from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssi
 from kafka.future import Future
 from kafka.structs import OffsetAndMetadata
 
+from fingerprint.adapters.kafka import limits
 from fingerprint.adapters.kafka.fetch_buffer import FetchBuffer
 from fingerprint.adapters.kafka.kafka_python_compat import tolerate_invalid_header_names
 from fingerprint.adapters.kafka.kafka_python_errors import capture_connection_failure
@@ -57,7 +58,7 @@ _MEMBERSHIP_LOST_ERRORS = (
 class KafkaPythonConsumer(Consumer):
     """See `ports.Consumer`. FingerprintError if no broker answers or lets us in."""
 
-    def __init__(self, settings: Kafka):
+    def __init__(self, settings: Kafka, max_partition_fetch_bytes: int | None = None):
         self._settings = settings
         self._buffer = FetchBuffer()
         self._paused: set[Partition] = set()
@@ -65,7 +66,7 @@ class KafkaPythonConsumer(Consumer):
         self._closed = False
         tolerate_invalid_header_names()
         with translate_connection_errors(settings):
-            self._client = kafka.KafkaConsumer(**_options(settings))
+            self._client = kafka.KafkaConsumer(**_options(settings, max_partition_fetch_bytes))
 
     def subscribe(
         self,
@@ -103,8 +104,8 @@ class KafkaPythonConsumer(Consumer):
     def poll(
         self, timeout_seconds: float, max_messages: int | None = None, max_bytes: int | None = None
     ) -> list[Message]:
-        max_messages = max_messages or self._settings.poll_messages
-        max_bytes = max_bytes or self._settings.poll_bytes
+        max_messages = max_messages or self._settings.max_poll_records
+        max_bytes = max_bytes or limits.FETCH_MAX_BYTES
         if ready := self._buffer.pop(max_messages, max_bytes, self._paused):
             return ready
         with translate_kafka_python_errors(self._settings):
@@ -124,7 +125,7 @@ class KafkaPythonConsumer(Consumer):
 
     def _with_retries(self, request: Callable[[], _Result], seconds: float | None = None) -> _Result:
         """Ask again while the broker is finding itself: kafka-python 3.0.12 gives up at the first refused connection."""
-        patience = self._settings.answer_seconds if seconds is None else seconds
+        patience = self._settings.request_timeout_seconds if seconds is None else seconds
         deadline = time.monotonic() + patience
         with translate_kafka_python_errors(self._settings):
             while True:
@@ -245,7 +246,7 @@ class KafkaPythonConsumer(Consumer):
 
     def _finish_join(self) -> None:
         """Let a join that is under way end: until then nothing can be committed, and leaving waits behind it."""
-        deadline = time.monotonic() + self._settings.answer_seconds
+        deadline = time.monotonic() + self._settings.request_timeout_seconds
         while self._client._coordinator._join_task is not None and time.monotonic() < deadline:
             self._callback_executor.run(lambda: self._client.poll(100, UNLIMITED))
             self._keep_joining()
@@ -256,7 +257,7 @@ class KafkaPythonConsumer(Consumer):
         return self._milliseconds(None)
 
     def _milliseconds(self, seconds: float | None) -> int:
-        return int((self._settings.answer_seconds if seconds is None else seconds) * 1000)
+        return int((self._settings.request_timeout_seconds if seconds is None else seconds) * 1000)
 
 
 class _RebalanceListener(AsyncConsumerRebalanceListener):  # type: ignore[misc]
@@ -290,21 +291,21 @@ class _RebalanceListener(AsyncConsumerRebalanceListener):  # type: ignore[misc]
         await answer
 
 
-def _options(settings: Kafka) -> dict[str, Any]:
+def _options(settings: Kafka, max_partition_fetch_bytes: int | None) -> dict[str, Any]:
     return {
         **kafka_python_options(settings),
-        "group_id": settings.group,
-        "group_instance_id": settings.member,
+        "group_id": settings.group_id,
+        "group_instance_id": settings.group_instance_id,
         "partition_assignment_strategy": [CooperativeStickyAssignor],
         "enable_auto_commit": False,
-        "auto_offset_reset": "earliest" if settings.lost == "skip" else "none",
+        "auto_offset_reset": settings.auto_offset_reset,
         "allow_auto_create_topics": False,
-        "session_timeout_ms": int(settings.session_seconds * 1000),
-        "heartbeat_interval_ms": int(settings.session_seconds * 1000 / 10),
-        "max_poll_interval_ms": int(settings.between_polls_seconds * 1000),
+        "session_timeout_ms": settings.session_timeout_ms,
+        "heartbeat_interval_ms": settings.session_timeout_ms // 10,
+        "max_poll_interval_ms": settings.max_poll_interval_ms,
         "fetch_max_wait_ms": 100,  # other questions wait behind a fetch
-        "fetch_max_bytes": settings.poll_bytes,
-        "max_partition_fetch_bytes": settings.fetch_bytes,
+        "fetch_max_bytes": limits.FETCH_MAX_BYTES,
+        "max_partition_fetch_bytes": max_partition_fetch_bytes or limits.MAX_PARTITION_FETCH_BYTES,
         "metadata_max_age_ms": 30_000,
     }
 
@@ -328,8 +329,8 @@ def _to_messages(home: TopicPartition, records: Sequence[Any]) -> list[Message]:
 def fetch_partition_count(topic: str, settings: Kafka) -> int:
     """FingerprintError if there is no such topic. On a connection of its own: the consumer's own question waits without
     end while no broker answers."""
-    patience = int(settings.answer_seconds * 1000)
-    admin = kafka.KafkaAdminClient(**kafka_python_options(settings) | {"request_timeout_ms": patience})
+    options = kafka_python_options(settings) | {"request_timeout_ms": settings.request_timeout_ms}
+    admin = kafka.KafkaAdminClient(**options)
     try:
         (found,) = admin.describe_topics([topic])
     finally:
@@ -349,8 +350,8 @@ def translate_connection_errors(settings: Kafka) -> Iterator[None]:
             if not reason.is_authentication_failure:
                 raise
             # where nobody asks who we are, that is what stands before a broker that is not up yet
-            away = reason.is_disconnect and not (settings.tls or settings.mechanism)
-            where = ", ".join(settings.brokers)
+            away = reason.is_disconnect and not (settings.tls or settings.sasl_mechanism)
+            where = ", ".join(settings.bootstrap_servers)
             raise (ServerUnavailable if away else FingerprintError)(
                 f"Kafka at {where} does not let us in: {reason}"
             ) from None
@@ -368,9 +369,13 @@ def translate_kafka_python_errors(settings: Kafka) -> Iterator[None]:
     except errors.OffsetOutOfRangeError as error:
         raise FingerprintError(
             f"messages were lost: {error.args[0] if error.args else error} is no longer held by Kafka; "
-            "set kafka.lost = skip to go on with what is left"
+            "set kafka.auto_offset_reset = earliest to go on with what is left"
         ) from None
     except (errors.KafkaTimeoutError, errors.KafkaConnectionError, errors.NodeNotReadyError) as error:
-        raise ServerUnavailable(f"no broker answers at {', '.join(settings.brokers)}: {error}") from None
+        raise ServerUnavailable(
+            f"no broker answers at {', '.join(settings.bootstrap_servers)}: {error}"
+        ) from None
     except errors.KafkaError as error:
-        raise FingerprintError(f"Kafka at {', '.join(settings.brokers)} refuses: {error}") from error
+        raise FingerprintError(
+            f"Kafka at {', '.join(settings.bootstrap_servers)} refuses: {error}"
+        ) from error

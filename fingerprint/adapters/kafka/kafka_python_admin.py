@@ -39,7 +39,7 @@ class KafkaPythonTopicAdmin(TopicAdmin):
 
     def __init__(self, settings: Kafka):
         self._settings = settings
-        patience = int(settings.answer_seconds * 1000)
+        patience = settings.request_timeout_ms
         with self._translate_errors():
             self._admin = kafka.KafkaAdminClient(
                 **kafka_python_options(settings) | {"request_timeout_ms": patience}
@@ -54,7 +54,7 @@ class KafkaPythonTopicAdmin(TopicAdmin):
             except (errors.RetriableError, RuntimeError) as error:  # RuntimeError: no controller is known yet
                 if isinstance(error, _TRANSIENT_ERRORS):
                     raise
-                where = ", ".join(self._settings.brokers)
+                where = ", ".join(self._settings.bootstrap_servers)
                 raise ServerUnavailable(f"Kafka at {where} is not ready: {error}") from None
 
     def describe(self, names: Collection[str]) -> dict[str, TopicSpec]:
@@ -98,7 +98,7 @@ class KafkaPythonTopicAdmin(TopicAdmin):
 
     def _wait_for_metadata(self, known: Callable[[], bool], name: str) -> None:
         """What the controller has done, a broker knows a moment later."""
-        deadline = time.monotonic() + self._settings.answer_seconds
+        deadline = time.monotonic() + self._settings.request_timeout_seconds
         while not known():
             if time.monotonic() > deadline:
                 raise ServerUnavailable(f"topic {name} has grown, and the broker does not know it yet")

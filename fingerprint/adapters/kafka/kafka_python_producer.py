@@ -15,6 +15,7 @@ from typing import Any
 import kafka
 from kafka import errors
 
+from fingerprint.adapters.kafka import limits
 from fingerprint.adapters.kafka.kafka_python import fetch_partition_count, translate_connection_errors
 from fingerprint.adapters.kafka.kafka_python_settings import kafka_python_options
 from fingerprint.core.alert import FingerprintError
@@ -51,7 +52,7 @@ class KafkaPythonProducer(Producer):
             future = self._client.send(topic, value, key, [(name, data or b"") for name, data in headers])
         except errors.MessageSizeTooLargeError as error:
             raise FingerprintError(
-                f"a message of {size:,} bytes is larger than kafka.message_bytes"
+                f"a message of {size:,} bytes is larger than kafka.max_request_size"
             ) from error
         except errors.KafkaTimeoutError as error:
             self._require_topic(topic)
@@ -62,14 +63,14 @@ class KafkaPythonProducer(Producer):
     def _require_topic(self, topic: str) -> None:
         """The client does not tell a topic that is not there from a broker that is away: ask the broker."""
         with suppress(errors.KafkaError):
-            fetch_partition_count(topic, self._settings.model_copy(update={"answer_seconds": 1.0}))
+            fetch_partition_count(topic, self._settings.model_copy(update={"request_timeout_ms": 1_000}))
 
     def _wait_for_capacity(self, size: int) -> None:
         """Full if there is none in time. One message is always let through, however large."""
         self._collect_acknowledged()
-        while self._in_flight and self._in_flight_bytes + size > self._settings.in_flight_bytes:
+        while self._in_flight and self._in_flight_bytes + size > limits.BUFFER_MEMORY:
             try:
-                self._in_flight[0][0].get(timeout=self._settings.send_seconds)
+                self._in_flight[0][0].get(timeout=limits.MAX_BLOCK_MS / 1000)
             except errors.KafkaTimeoutError:
                 if not self._in_flight[0][0].is_done:
                     raise QueueFull(
@@ -91,7 +92,7 @@ class KafkaPythonProducer(Producer):
     def flush(self, timeout_seconds: float | None = None) -> None:
         try:
             self._client.flush(
-                self._settings.delivery_seconds if timeout_seconds is None else timeout_seconds
+                self._settings.delivery_timeout_seconds if timeout_seconds is None else timeout_seconds
             )
         except errors.KafkaTimeoutError as error:
             raise DeliveryFailed(f"{len(self._in_flight)} messages have not arrived: {error}") from error
@@ -102,7 +103,7 @@ class KafkaPythonProducer(Producer):
             return
         self._closed = True
         try:
-            self.flush(self._settings.answer_seconds)
+            self.flush(self._settings.request_timeout_seconds)
         finally:
             self._close_client()
 
@@ -114,17 +115,16 @@ class KafkaPythonProducer(Producer):
 
 
 def _options(settings: Kafka) -> dict[str, Any]:
-    delivery = int(settings.delivery_seconds * 1000)
     return {
         **kafka_python_options(settings),
         "acks": "all",
         "enable_idempotence": True,
-        "compression_type": None if settings.compression == "none" else settings.compression,
-        "linger_ms": settings.linger_milliseconds,
+        "compression_type": None if settings.compression_type == "none" else settings.compression_type,
+        "linger_ms": settings.linger_ms,
         "batch_size": 256 << 10,
-        "max_block_ms": int(settings.send_seconds * 1000),
-        "max_request_size": settings.message_bytes,
-        "delivery_timeout_ms": delivery,
-        "request_timeout_ms": min(30_000, max(delivery - settings.linger_milliseconds, 1)),
+        "max_block_ms": limits.MAX_BLOCK_MS,
+        "max_request_size": settings.max_request_size,
+        "delivery_timeout_ms": settings.delivery_timeout_ms,
+        "request_timeout_ms": min(30_000, max(settings.delivery_timeout_ms - settings.linger_ms, 1)),
         "allow_auto_create_topics": False,
     }

@@ -37,32 +37,32 @@ def kafka_python_options(settings: Kafka) -> dict[str, Any]:
     """What consumer, producer and admin share."""
     require_fast_checksum()
     settings.check_files()
-    guard = "SASL_" if settings.mechanism else ""
+    guard = "SASL_" if settings.sasl_mechanism else ""
     return {
-        "bootstrap_servers": list(settings.brokers),
+        "bootstrap_servers": list(settings.bootstrap_servers),
         "security_protocol": guard + ("SSL" if settings.tls else "PLAINTEXT"),
-        "bootstrap_timeout_ms": int(settings.answer_seconds * 1000),
+        "bootstrap_timeout_ms": settings.request_timeout_ms,
         "reconnect_backoff_max_ms": 1000,
         **(_tls_options(settings) if settings.tls else {}),
-        **(_sasl_options(settings) if settings.mechanism else {}),
+        **(_sasl_options(settings) if settings.sasl_mechanism else {}),
     }
 
 
 def _tls_options(settings: Kafka) -> dict[str, Any]:
     return {
-        "ssl_cafile": settings.ca_file,
-        "ssl_certfile": settings.certificate_file,
-        "ssl_keyfile": settings.key_file,
-        "ssl_password": read_secret(settings.key_password_file),
+        "ssl_cafile": settings.ssl_ca_file,
+        "ssl_certfile": settings.ssl_certificate_file,
+        "ssl_keyfile": settings.ssl_key_file,
+        "ssl_password": read_secret(settings.ssl_key_password_file),
     }
 
 
 def _sasl_options(settings: Kafka) -> dict[str, Any]:
-    if settings.mechanism == "OAUTHBEARER":
-        provider = TokenFile(settings.token_file or "")
+    if settings.sasl_mechanism == "OAUTHBEARER":
+        provider = TokenFile(settings.sasl_oauth_token_file or "")
         return {"sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": provider}
     return {
-        "sasl_mechanism": settings.mechanism,
-        "sasl_plain_username": settings.user,
-        "sasl_plain_password": read_secret(settings.password_file),
+        "sasl_mechanism": settings.sasl_mechanism,
+        "sasl_plain_username": settings.sasl_username,
+        "sasl_plain_password": read_secret(settings.sasl_password_file),
     }

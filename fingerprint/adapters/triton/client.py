@@ -25,6 +25,8 @@ from fingerprint.core.circuit_breaker import CircuitBreaker
 from fingerprint.core.ports import Unavailable
 from fingerprint.detection.triton_model import version_number
 
+FAILURE_THRESHOLD = 3  # consecutive failures that open the circuit
+COOL_DOWN_SECONDS = 10.0  # that an open circuit waits before one attempt
 READY_TIMEOUT_SECONDS = 2.0  # for the question what it serves
 
 
@@ -48,7 +50,7 @@ class TritonInference:
 
     def __init__(self, version: str, options: settings.Triton) -> None:
         self.version, self.options = version, options
-        self.circuit_breaker = CircuitBreaker(options.failures, options.rest_seconds)
+        self.circuit_breaker = CircuitBreaker(FAILURE_THRESHOLD, COOL_DOWN_SECONDS)
         self.client = connect(options)
 
     def losses(

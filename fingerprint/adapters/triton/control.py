@@ -29,8 +29,8 @@ class ModelControl:
     """One server, whose control mode is `explicit`."""
 
     def __init__(self, options: settings.Triton) -> None:
-        self.url, self.load_timeout_seconds = options.url, options.load_seconds
-        self.headers = _restricted_api_headers(options.key_file)
+        self.url, self.load_timeout_seconds = options.url, options.load_timeout_seconds
+        self.headers = _restricted_api_headers(options.control_key_file)
         self.client = connect(options)
 
     def load_model(self) -> None:
@@ -66,7 +66,7 @@ def _restricted_api_headers(key_file: str | None) -> dict[str, str]:
     """What opens the API where the server was started with `--grpc-restricted-protocol=model-repository:NAME=VALUE`."""
     name, equals, value = (settings.read_secret(key_file) or "").partition("=")
     if key_file and not (name and equals and value):
-        raise FingerprintError(f"triton.key_file {key_file} does not hold NAME=VALUE")
+        raise FingerprintError(f"triton.control_key_file {key_file} does not hold NAME=VALUE")
     return {f"triton-grpc-protocol-{name}": value} if name else {}
 
 

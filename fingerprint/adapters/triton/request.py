@@ -21,6 +21,9 @@ from fingerprint.core import settings
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Unavailable
 
+REQUEST_ROWS = 1024  # rows of one request
+MAX_IN_FLIGHT = 4  # concurrent requests of one call
+MAX_ATTEMPTS = 3  # of a request that can be repeated
 MODEL_NAME = "fingerprint"
 BACKOFF_SECONDS = 0.05  # before the second try; each further one waits twice as long, half of it by chance
 PERMANENT_STATUSES = (
@@ -54,15 +57,15 @@ class ChunkedRequest:
         self.client, self.model_version, self.options = client, str(number), options
         self.fingerprint, self.codes = fingerprint.astype(np.int32)[:, None], np.ascontiguousarray(codes)
         self.loss, self.known = np.empty(codes.shape, np.float32), np.empty(codes.shape, bool)
-        self.deadline = time.monotonic() + options.seconds
+        self.deadline = time.monotonic() + options.timeout_seconds
         self.replies: queue.SimpleQueue[ChunkReply] = queue.SimpleQueue()
         self.in_flight: dict[int, Any] = {}  # by start: what cancels the request
 
     def run(self) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         """All rows measured. Away if the server does not, FingerprintError if it cannot."""
-        todo = list(range(0, len(self.codes), self.options.batch))
+        todo = list(range(0, len(self.codes), REQUEST_ROWS))
         reason = ""
-        for attempt in range(self.options.tries):
+        for attempt in range(MAX_ATTEMPTS):
             if attempt:
                 self._wait(BACKOFF_SECONDS * 2**attempt)
             try:
@@ -77,7 +80,7 @@ class ChunkedRequest:
         """Ask for the rows that begin at these places; those to ask for again, and why the first is."""
         todo, failed, reasons = list(reversed(starts)), [], []
         while todo or self.in_flight:
-            while todo and len(self.in_flight) < self.options.in_flight:
+            while todo and len(self.in_flight) < MAX_IN_FLIGHT:
                 self._send_chunk(todo.pop())
             reply = self._next_reply()
             if reply.error is None:
@@ -88,7 +91,7 @@ class ChunkedRequest:
         return failed, reasons[0] if reasons else ""
 
     def _send_chunk(self, start: int) -> None:
-        rows = slice(start, start + self.options.batch)
+        rows = slice(start, start + REQUEST_ROWS)
         inputs = [
             _to_infer_input("fingerprint", "INT32", self.fingerprint[rows]),
             _to_infer_input("codes", "UINT64", self.codes[rows]),
@@ -115,7 +118,7 @@ class ChunkedRequest:
                 reply = self.replies.get(timeout=self._remaining_seconds())
             except queue.Empty:
                 raise Unavailable(
-                    f"{self.options.url}: no answer within {self.options.seconds:g} s"
+                    f"{self.options.url}: no answer within {self.options.timeout_seconds:g} s"
                 ) from None
             if self.in_flight.pop(reply.start, None) is not None:
                 return reply
@@ -127,7 +130,7 @@ class ChunkedRequest:
             raise Unavailable(
                 f"{self.options.url}: answered by version {version}, asked was {self.model_version}"
             )
-        rows = slice(reply.start, reply.start + self.options.batch)
+        rows = slice(reply.start, reply.start + REQUEST_ROWS)
         loss, known = reply.result.as_numpy("loss"), reply.result.as_numpy("known")
         shape = self.codes[rows].shape
         if loss is None or known is None or loss.shape != shape or known.shape != shape:

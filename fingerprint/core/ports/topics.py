@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple, Protocol, Self
 
+DEAD_LETTER_SUFFIX = ".dlq"  # of the topic of messages that could not be read
 RETENTION_CONFIG, MAX_MESSAGE_BYTES_CONFIG, TIMESTAMP_TYPE_CONFIG = (
     "retention.ms",
     "max.message.bytes",

@@ -1,4 +1,4 @@
-"""An alert in the house's own words, one JSON object: what `kafka.alerts` carries, with what happened and how it stands.
+"""An alert in the house's own words, one JSON object: what `kafka.alerts_topic` carries, with what happened and how it stands.
 
 Example:
     >>> document(News(alert, "decided", said))["decision"]

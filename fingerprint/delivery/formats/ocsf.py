@@ -56,7 +56,7 @@ CONFIDENCE: dict[Level, EnumValue] = {  # how much was known of whom it judges
 }
 ACTIVITY: dict[ChangeKind, EnumValue] = {
     "new": (1, "Create"),
-    "grown": (2, "Update"),
+    "updated": (2, "Update"),
     "decided": (3, "Close"),
 }
 STATUS: dict[Decision | None, EnumValue] = {
@@ -115,7 +115,7 @@ def to_milliseconds(moment: datetime) -> int:
 def _class_fields(notification: Notification) -> dict[str, Any]:
     closed = notification.change != "decided" or notification.disposition
     number, name = ACTIVITY[
-        notification.change if closed else "grown"
+        notification.change if closed else "updated"
     ]  # decided, and open again since: an update
     return {
         "category_uid": 2,

@@ -74,7 +74,7 @@ def escape_untrusted(text: str, max_length: int = MAX_RECORD_TEXT_LENGTH) -> str
 
 
 def _headline(notification: Notification) -> str:
-    what = {"new": "alert", "grown": "alert has grown", "decided": "alert decided"}[notification.change]
+    what = {"new": "alert", "updated": "alert has grown", "decided": "alert decided"}[notification.change]
     return f"{severity_of(notification.alert.urgency).capitalize()} {what} ({notification.alert.urgency})"
 
 

@@ -20,14 +20,15 @@ from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Inference
 from fingerprint.core.settings import Settings
 from fingerprint.detection.batch import EventBatch
-from fingerprint.detection.ensemble import Detector
+from fingerprint.detection.ensemble import NEWCOMER_THRESHOLD_SHARE, Detector
 from fingerprint.estimators import autoencoder, tail_calibration
 from fingerprint.features.encoding import FEATURE_NAMES, IS_BIN
 from fingerprint.registry import quality
 from fingerprint.registry.bank import PEER_LEVEL, Bank
-from fingerprint.state.activity_series import ActivitySeries
+from fingerprint.state.activity_series import ACTION_CHANNELS, ActivitySeries
 from fingerprint.state.scorer_state import ScorerState
 
+TREES, SEED = 100, 0  # of the isolation forest
 Floats = NDArray[np.float32]
 
 ACTION_COLUMN = FEATURE_NAMES.index("action")
@@ -54,7 +55,7 @@ class AutoencoderDetector:
     def __init__(self, settings: Settings, bank: Bank, state: ScorerState, inference: Inference) -> None:
         self.options, self.bank, self.state, self.inference = settings.autoencoder, bank, state, inference
         self.threshold = quality.calibrated_threshold(bank.manifest["quality"], self.options)
-        self.newcomer_share = settings.voting.newcomers
+        self.newcomer_share = NEWCOMER_THRESHOLD_SHARE
         self.degraded = False
 
     def measure(self, batch: EventBatch) -> Floats:
@@ -175,7 +176,7 @@ class SpectralDetector:
     def _has_own_channel(self, batch: EventBatch, slot: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
         """Whose action has a channel of its own (N,): those that the bank has seen most, and those that an earlier bank gave
         one. Sent back among the others, it would look like a surge of them."""
-        busy = (slot > 0) & (slot <= self.options.busiest_actions) & (batch.level == 0)
+        busy = (slot > 0) & (slot <= ACTION_CHANNELS) & (batch.level == 0)
         if self.state.channels_since:
             busy |= (
                 self.state.series.find_rows(hashing.combine(batch.owner, batch.codes[:, ACTION_COLUMN])) >= 0
@@ -261,15 +262,15 @@ class IsolationForestDetector:
     granularity: Literal["event", "interval"] = "event"
 
     def __init__(self, settings: Settings, bank: Bank, state: ScorerState, inference: Inference) -> None:
-        self.options, self.bank = settings.forest, bank
-        self.threshold, self.newcomer_share = self.options.threshold, settings.voting.newcomers
+        self.options, self.bank = settings.isolation_forest, bank
+        self.threshold, self.newcomer_share = self.options.threshold, NEWCOMER_THRESHOLD_SHARE
         from sklearn.ensemble import IsolationForest  # seconds of every start, and few programs ask it
 
         table = self._log_likelihoods(
             bank.scorer_state["sample.fingerprint"], bank.scorer_state["sample.codes"]
         )
         self.forest = IsolationForest(
-            n_estimators=self.options.trees, max_samples=min(256, len(table)), random_state=self.options.seed
+            n_estimators=TREES, max_samples=min(256, len(table)), random_state=SEED
         ).fit(table)
         usual = self.forest.score_samples(table)
         self.median = float(np.median(usual))

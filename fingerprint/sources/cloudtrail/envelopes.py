@@ -32,8 +32,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.core.alert import Reject
-from fingerprint.core.settings import Reading
 from fingerprint.sources.inflate import GZIP_MAGIC, ExpansionBudget, GzipInflater
+from fingerprint.sources.limits import ReadLimits
 
 Origin = tuple[str, str]  # source, position
 
@@ -68,7 +68,7 @@ _BRACES = re.compile(rb'(?:[^"{}]++|"(?:[^"\\]++|\\.)*+(?:"|\\?\Z))*+(\{++|\}++|
 
 @dataclass(frozen=True, slots=True)
 class RecordBatch:
-    """Bare records, one a line, valid UTF-8 and within the bounds; what could not be read; what needs no
+    """Bare records, one a line, valid UTF-8 and within the limits; what could not be read; what needs no
     reading.
 
     `skipped` counts what is no event by design: control messages here; digests, insights and test notices
@@ -98,7 +98,7 @@ class _MessageUsage:
 class _RecordCollector:
     """Records while they are being gathered, and the message that they are in."""
 
-    bounds: Reading
+    limits: ReadLimits
     message: _MessageUsage
     lines: list[bytes] = field(default_factory=list)
     origins: list[Origin] = field(default_factory=list)
@@ -169,49 +169,49 @@ _logs_data = msgspec.json.Decoder(_LogsData)
 
 
 def split_message(
-    message: bytes, source: str = "", position: str = "", bounds: Reading | None = None
+    message: bytes, source: str = "", position: str = "", limits: ReadLimits | None = None
 ) -> RecordBatch:
     """The records of one message or document, whatever wraps them; never raises, whatever the bytes.
 
     `source` and `position` name the message; records inside it are `position/index`.
     """
-    return merge_batches(list(split_message_in_parts(message, source, position, bounds)))
+    return merge_batches(list(split_message_in_parts(message, source, position, limits)))
 
 
 def split_message_in_parts(
     message: bytes,
     source: str = "",
     position: str = "",
-    bounds: Reading | None = None,
+    limits: ReadLimits | None = None,
     budget: ExpansionBudget | None = None,
 ) -> Iterator[RecordBatch]:
     """The same a part at a time, in bounded memory; one part at least. `budget` is what the document that the message lies in
     may still expand to."""
-    bounds = bounds or Reading()
-    own = ExpansionBudget(bounds.max_document_bytes, budget)
-    pile = _RecordCollector(bounds, _MessageUsage(own))
+    limits = limits or ReadLimits()
+    own = ExpansionBudget(limits.max_document_bytes, budget)
+    pile = _RecordCollector(limits, _MessageUsage(own))
     yield from _read_message(message, (source, position), pile, own, whole=True)
     yield pile.take()
 
 
 def split_lines(
-    lines: Sequence[bytes], source: str = "", first: int = 1, bounds: Reading | None = None
+    lines: Sequence[bytes], source: str = "", first: int = 1, limits: ReadLimits | None = None
 ) -> RecordBatch:
     """The records of many lines, each one JSON value; `first` is the number of the first line. Blank lines
     are nothing."""
-    return merge_batches(list(split_lines_in_parts(lines, source, first, bounds)))
+    return merge_batches(list(split_lines_in_parts(lines, source, first, limits)))
 
 
 def split_lines_in_parts(
     lines: Sequence[bytes],
     source: str = "",
     first: int = 1,
-    bounds: Reading | None = None,
+    limits: ReadLimits | None = None,
     budget: ExpansionBudget | None = None,
 ) -> Iterator[RecordBatch]:
     """The same a part at a time; each line is a message of its own, with a budget of its own, and all spend of `budget`."""
-    bounds = bounds or Reading()
-    pile = _RecordCollector(bounds, _MessageUsage(ExpansionBudget(bounds.max_document_bytes, budget)))
+    limits = limits or ReadLimits()
+    pile = _RecordCollector(limits, _MessageUsage(ExpansionBudget(limits.max_document_bytes, budget)))
     bare = [line if line[:2] == GZIP_MAGIC else line.strip(_BLANK) for line in lines]
     numbers: Sequence[int] = range(first, first + len(bare))
     if not all(bare):
@@ -219,9 +219,9 @@ def split_lines_in_parts(
         bare = [line for line in bare if line]
     origins = list(zip(repeat(source), map(str, numbers)))
     done = 0
-    for index in _suspects(bare, bounds):
+    for index in _suspects(bare, limits):
         pile.add(bare[done:index], origins[done:index])
-        own = ExpansionBudget(bounds.max_document_bytes, budget)
+        own = ExpansionBudget(limits.max_document_bytes, budget)
         yield from _read_message(bare[index], origins[index], pile, own)
         done = index + 1
     pile.add(bare[done:], origins[done:])
@@ -329,7 +329,7 @@ def _gather(
     room = pile.remaining_records(origins[0]) if lines else 0
     lines, over = lines[:room], origins[room : room + 1]
     done = 0
-    for index in _suspects(lines, pile.bounds):
+    for index in _suspects(lines, pile.limits):
         pile.add(lines[done:index], origins[done:index])
         yield from _unwrap(lines[index], origins[index], pile, wrappings)
         done = index + 1
@@ -339,7 +339,7 @@ def _gather(
     yield from pile.take_full_parts()
 
 
-def _suspects(lines: list[bytes], bounds: Reading) -> list[int]:
+def _suspects(lines: list[bytes], limits: ReadLimits) -> list[int]:
     """Indices of lines that do not begin like a record, are not UTF-8, or may be past a bound; ascending."""
     if not lines:
         return []
@@ -347,8 +347,8 @@ def _suspects(lines: list[bytes], bounds: Reading) -> list[int]:
     joined = b"".join(lines)
     found = {index for index, line in enumerate(lines) if not line.startswith(_USUAL) and not bare(line)}
     sizes = np.fromiter(map(len, lines), np.int64, len(lines))
-    found.update(np.flatnonzero(sizes > bounds.max_record_bytes).tolist())
-    found.update(np.flatnonzero(_brackets(joined, sizes) > bounds.max_depth).tolist())
+    found.update(np.flatnonzero(sizes > limits.max_record_bytes).tolist())
+    found.update(np.flatnonzero(_brackets(joined, sizes) > limits.max_json_depth).tolist())
     if not _is_utf8(joined):
         found.update(index for index, line in enumerate(lines) if not _is_utf8(line))
     return sorted(found)
@@ -404,13 +404,13 @@ def _unwrap(
 
 
 def _add_bare_record(line: bytes, origin: Origin, pile: _RecordCollector) -> None:
-    if len(line) > pile.bounds.max_record_bytes:
-        pile.reject(origin, f"larger than {pile.bounds.max_record_bytes:,} bytes")
+    if len(line) > pile.limits.max_record_bytes:
+        pile.reject(origin, f"larger than {pile.limits.max_record_bytes:,} bytes")
     elif (
-        line.count(b"{") + line.count(b"[") > pile.bounds.max_depth
-        and json_depth(line) > pile.bounds.max_depth
+        line.count(b"{") + line.count(b"[") > pile.limits.max_json_depth
+        and json_depth(line) > pile.limits.max_json_depth
     ):
-        pile.reject(origin, f"nested deeper than {pile.bounds.max_depth}")
+        pile.reject(origin, f"nested deeper than {pile.limits.max_json_depth}")
     else:
         pile.add([line if _is_utf8(line) else line.decode(errors="replace").encode()], [origin])
 

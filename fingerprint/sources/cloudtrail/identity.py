@@ -95,7 +95,7 @@ def add_entity_columns(events: Frame, settings: Entities) -> Frame:
     entity is `{principal}|{service}|{lane}`, with `*` for what the granularity leaves out.
     """
     codes, distinct = _distinct(events)
-    people = [principal_of(identity, settings.person_roles) for identity in distinct]
+    people = [principal_of(identity, settings.person_role_patterns) for identity in distinct]
     out = events.copy(deep=False)
     out["principal"] = frames.make_text_column([person.key for person in people], codes, events)
     for column in ("kind", "role", "lane", "via", "human", "session"):

@@ -6,7 +6,7 @@ Example:
     33554432
     >>> inputs, bias = home(nets.inputs, nets.bias)     # NumPy arrays
 
-A process sees the devices that CUDA_VISIBLE_DEVICES leaves it, and uses the first: Dask's workers on GPUs (`workers.where` is
+A process sees the devices that CUDA_VISIBLE_DEVICES leaves it, and uses the first: Dask's workers on GPUs (`workers.scheduler` is
 dask-cuda) are one process each, and each sees another one first.
 """
 

@@ -24,6 +24,9 @@ from fingerprint.training.nn.batching import network_bytes
 from fingerprint.training.nn.network import Adam, Parameters, StackedNetworks
 from fingerprint.training.nn.sampling import TrainingRows
 
+LEARNING_RATE = 0.02  # of Adam
+SWAP_SHARE = 0.15  # of inputs that are swapped for another row's while training
+EARLY_STOPPING_PATIENCE = 2  # epochs without improvement on held-out rows, after which a net stops
 Tensor = torch.Tensor
 OnFinished = Callable[[Tensor, Parameters], None]  # places in the bucket (M,), their weights
 
@@ -51,7 +54,7 @@ class TrainingLoop:
         self.use_cuda_graph = (
             cuda_graphs.supports_cuda_graphs(device) and _estimate_bytes(nets, rows) <= MAX_GRAPH_BYTES
         )
-        self.optimiser = Adam(nets.parameters, options.learning_rate, self.use_cuda_graph)
+        self.optimiser = Adam(nets.parameters, LEARNING_RATE, self.use_cuda_graph)
         self.step = torch.zeros((), dtype=torch.int64, device=device)
         self.positions = torch.arange(len(check), device=device)
         self.epochs_since_best = torch.zeros_like(self.positions)
@@ -65,7 +68,7 @@ class TrainingLoop:
     def train(self, on_finished: OnFinished) -> None:
         """Epochs, as many as somebody gains by."""
         again = cuda_graphs.GraphedCallable(self.run_epoch) if self.use_cuda_graph else self.run_epoch
-        for _ in range(self.options.epochs):
+        for _ in range(self.options.max_epochs):
             again()
             self.retire_finished(on_finished)
             if not len(self.positions):
@@ -75,18 +78,18 @@ class TrainingLoop:
     def run_epoch(self) -> None:
         """One epoch, in place."""
         for _ in range(STEPS_PER_EPOCH):
-            seen, wanted = self.history.sample(self.step, self.rows, self.options.swap)
+            seen, wanted = self.history.sample(self.step, self.rows, SWAP_SHARE)
             self.optimiser.step(self.nets.parameters, self.nets.gradients(seen, wanted, WEIGHT_DECAY))
             self.step += 1
         now = self.nets.losses(self.validation, self.validation)
-        better = (now < self.best_loss) & (self.epochs_since_best < self.options.patience)
+        better = (now < self.best_loss) & (self.epochs_since_best < EARLY_STOPPING_PATIENCE)
         self.epochs_since_best.add_(1).masked_fill_(better, 0)
         for kept, new in zip((self.best_loss, *self.best_weights), (now, *self.nets.parameters), strict=True):
             torch.where(better.view(-1, *[1] * (kept.ndim - 1)), new, kept, out=kept)
 
     def retire_finished(self, on_finished: OnFinished) -> None:
         """Those that are done go home; where epochs are replayed, all at once."""
-        going = self.epochs_since_best < self.options.patience
+        going = self.epochs_since_best < EARLY_STOPPING_PATIENCE
         done = len(going) - int(going.sum())
         if done and (done == len(going) or not self.use_cuda_graph):
             left, stay = ((~going).nonzero()[:, 0], going.nonzero()[:, 0])

@@ -32,6 +32,7 @@ from fingerprint.core.extras import how_to_install
 from fingerprint.estimators.autoencoder import FREE_FEATURES, VISIBLE_MASK, Weights
 from fingerprint.features.vocabulary import Ints, Vocabulary
 from fingerprint.registry.bank import Bank
+from fingerprint.training.distinct_rows import SEED
 from fingerprint.training.nn.batching import Bucket, Indices, make_buckets
 from fingerprint.training.nn.weight_remapping import remap_weights
 
@@ -50,6 +51,7 @@ except ModuleNotFoundError as error:
 
 __all__ = ["InitialWeights", "SlotRows", "fit_autoencoders", "remap_weights"]
 
+HIDDEN_UNITS = 8  # of a net
 VALIDATION_ROWS = 32  # rows held out that say whether an epoch was an improvement
 FLOAT16_MAX = float(np.finfo(np.float16).max)
 
@@ -101,6 +103,7 @@ def fit_autoencoders(
     *,
     start: InitialWeights | None = None,
     keys: Hashes | None = None,
+    seed: int = SEED,
 ) -> Weights:
     """Nets, in half precision, for the fingerprints `ready` (P,). Calls `advance` with nets done.
 
@@ -109,13 +112,13 @@ def fit_autoencoders(
     or none held out, has a net that corrects nothing. Raises FingerprintError where the device of the setting is not to
     be had, or `start` has nets of another size.
     """
-    stack = _zero_weights(vocabulary, ready, options.hidden)
-    if not options.epochs:
+    stack = _zero_weights(vocabulary, ready, HIDDEN_UNITS)
+    if not options.max_epochs:
         on_progress(len(ready))
         return stack
     keys = np.arange(len(vocabulary.parent), dtype=np.uint64) if keys is None else keys
-    here = _Trainer(vocabulary, rows, held_out, keys, options)
-    start = _check_start(start, options) or _untrained_start(vocabulary, options)
+    here = _Trainer(vocabulary, rows, held_out, keys, options, seed)
+    start = _check_start(start) or _untrained_start(vocabulary, seed)
     generic, others = ready[ready == 0], ready[ready != 0]
     if len(generic):
         here.fit_all(generic, start, stack, on_progress)
@@ -139,19 +142,18 @@ def _zero_weights(vocabulary: Vocabulary, ready: Indices, hidden: int) -> Weight
     )
 
 
-def _untrained_start(vocabulary: Vocabulary, options: settings.Autoencoder) -> InitialWeights:
-    shape = (1, *vocabulary.base.shape[1:], options.hidden)
-    inputs = np.random.default_rng(options.seed).normal(0, 0.5, shape).astype(np.float32)
-    nothing = np.zeros((1, options.hidden), np.float32)
+def _untrained_start(vocabulary: Vocabulary, seed: int) -> InitialWeights:
+    shape = (1, *vocabulary.base.shape[1:], HIDDEN_UNITS)
+    inputs = np.random.default_rng(seed).normal(0, 0.5, shape).astype(np.float32)
+    nothing = np.zeros((1, HIDDEN_UNITS), np.float32)
     outputs = np.zeros((1, len(FREE_FEATURES), *shape[2:]), np.float32)
     return InitialWeights(Weights(inputs, nothing, outputs, np.zeros(1, np.int32)), vocabulary.codes[:1])
 
 
-def _check_start(start: InitialWeights | None, options: settings.Autoencoder) -> InitialWeights | None:
-    if start and (hidden := start.weights.bias.shape[1]) != options.hidden:
+def _check_start(start: InitialWeights | None) -> InitialWeights | None:
+    if start and (hidden := start.weights.bias.shape[1]) != HIDDEN_UNITS:
         raise FingerprintError(
-            f"the nets to start from have {hidden} hidden units, autoencoder.hidden is {options.hidden}: "
-            "set it to theirs, or start without them"
+            f"the nets to start from have {hidden} hidden units, nets have {HIDDEN_UNITS}: start without them"
         )
     return start
 
@@ -166,9 +168,10 @@ class _Trainer:
         held_out: SlotRows,
         keys: Hashes,
         options: settings.Autoencoder,
+        seed: int,
     ) -> None:
         self.vocabulary, self.rows, self.held_out, self.options = vocabulary, rows, held_out, options
-        self.keys = hashing.hash_pair(keys, np.uint64(options.seed)).view(np.int64)
+        self.keys = hashing.hash_pair(keys, np.uint64(seed)).view(np.int64)
         self.device = select_device(options.device)
         self.slots = [to_torch(each.slots).to(self.device) for each in (rows, held_out)]
 
@@ -186,7 +189,7 @@ class _Trainer:
     def _buckets(self, members: Indices) -> Iterator[Bucket]:
         codes = self.vocabulary.codes[members]
         used = 1 + (codes != 0).sum(2).max(1, initial=0)
-        sizes = codes.shape[2], self.options.hidden, bucket_memory_bytes(self.device)
+        sizes = codes.shape[2], HIDDEN_UNITS, bucket_memory_bytes(self.device)
         return make_buckets(members, self.rows.counts[members], used, *sizes)
 
     def _fit_bucket(self, bucket: Bucket, start: InitialWeights, stack: Weights) -> int:

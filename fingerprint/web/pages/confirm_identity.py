@@ -56,5 +56,9 @@ def _form(
     if "passkey" in kinds and party:
         options = deps.accounts.begin_passkey_login(session_secret(request, deps.settings), party)
     values = {"person": deps.accounts.account(caller.name), "kinds": kinds, "options": options}
-    values |= {"next": safe_local_path(next), "wrong": wrong, "provider": deps.settings.web.oidc.title}
+    values |= {
+        "next": safe_local_path(next),
+        "wrong": wrong,
+        "provider": deps.settings.web.oidc.provider_name,
+    }
     return render_page(request, "access/confirm.html", status, title="Is it you?", **values)

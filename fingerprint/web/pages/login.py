@@ -64,7 +64,7 @@ def submit_logout(request: Request, caller: OptionalCaller, deps: Deps) -> Respo
 
 def _form(request: Request, deps: Dependencies, next: str, status: int = 200, wrong: str = "") -> Response:
     web = deps.settings.web
-    provider = web.oidc.title if deps.provider else ""
+    provider = web.oidc.provider_name if deps.provider else ""
     values: dict[str, Any] = {"next": safe_local_path(next), "wrong": wrong, "provider": provider}
     values |= {"passwords": not web.single_sign_on_only, "emergency": bool(web.emergency_account)}
     return render_page(request, "access/login.html", status, title="Log in", **values)

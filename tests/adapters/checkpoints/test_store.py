@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from fingerprint.adapters.checkpoints import FileCheckpointStore, object_store
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Checkpoint, Fence
-from fingerprint.core.settings import State
+from fingerprint.core.settings import Checkpoints
 from pipelines.cli.app import app
 from tests.contracts.checkpoint_store import HOME, SnapshotsContract, manifests, opened, snapshot, warnings
 from tests.support.services import aws
@@ -92,7 +92,7 @@ class TestInAnObjectStore(SnapshotsContract):
 
     def test_a_bucket_that_is_not_there_is_named(self, bucket: str) -> None:
         with pytest.raises(FingerprintError, match=r"s3://no-such-bucket/x: cannot save .*bucket"):
-            FileCheckpointStore(State(snapshots="s3://no-such-bucket/x")).save(snapshot())
+            FileCheckpointStore(Checkpoints(url="s3://no-such-bucket/x")).save(snapshot())
 
 
 def test_a_store_that_is_away_is_said_in_one_sentence(
@@ -147,12 +147,12 @@ def test_a_file_system_without_links_still_refuses_the_second(
 
 def test_a_store_of_no_known_kind_is_refused_in_one_sentence() -> None:
     with pytest.raises(FingerprintError, match=r"state\.snapshots warp://x"):
-        FileCheckpointStore(State(snapshots="warp://x"))
+        FileCheckpointStore(Checkpoints(url="warp://x"))
 
 
 def test_a_folder_that_is_a_file_is_refused_in_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "snapshots").write_text("in the way")
-    snapshots = FileCheckpointStore(State(snapshots=str(tmp_path / "snapshots")))
+    snapshots = FileCheckpointStore(Checkpoints(url=str(tmp_path / "snapshots")))
     with pytest.raises(FingerprintError, match="cannot save a snapshot"):
         snapshots.save(snapshot())
 
@@ -167,11 +167,11 @@ def test_a_folder_that_cannot_be_listed_does_not_look_empty(folder: InFolder) ->
 def test_the_command_line_lists_what_would_be_restored(folder: InFolder) -> None:
     opened(folder).save(snapshot(5))
     shown = CliRunner().invoke(
-        app, ["checkpoints", "list"], env={"FINGERPRINT_STATE__SNAPSHOTS": folder.url}
+        app, ["checkpoints", "list"], env={"FINGERPRINT_CHECKPOINTS__URL": folder.url}
     )
     assert shown.exit_code == 0
     assert "fingerprint.events/3  offset 105, fence 0-7-5, written 20" in shown.output
-    assert "partitions with a snapshot: 1" in shown.output
+    assert "partitions with a checkpoint: 1" in shown.output
 
 
 # A full disk, and a process that is killed

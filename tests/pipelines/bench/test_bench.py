@@ -49,7 +49,7 @@ def test_every_copy_of_a_history_is_another_organisation_that_did_the_same(some:
 
 
 def test_a_history_of_copies_is_learned_as_often_as_it_is_there(some: pa.Table) -> None:
-    settings = Settings.model_validate({"entities": {"ready_events": 10, "ready_days": 1}})
+    settings = Settings.model_validate({"entities": {"min_ready_events": 10, "min_ready_days": 1}})
     one, three = (pipeline.train(replicate_events(some, copies), settings).manifest for copies in (1, 3))
     assert three["events"] == 3 * one["events"]
     assert three["ready"]["entity"] == 3 * one["ready"]["entity"] > 0
@@ -99,7 +99,7 @@ def test_what_a_process_held_counts_its_children_too() -> None:
 
 
 def test_a_bank_is_scored_in_one_go_and_what_was_read_of_it_is_counted(some: pa.Table) -> None:
-    settings = Settings.model_validate({"entities": {"ready_events": 10, "ready_days": 1}})
+    settings = Settings.model_validate({"entities": {"min_ready_events": 10, "min_ready_days": 1}})
     bank = pipeline.train(replicate_events(some, 2), settings)
     figures = bench_training.measure_scoring(bank, "cpu", rows=2000)
     assert figures["scored_rows"] == 2000
@@ -109,11 +109,11 @@ def test_a_bank_is_scored_in_one_go_and_what_was_read_of_it_is_counted(some: pa.
 
 
 def test_nets_fitted_again_under_other_keys_are_counted_with_their_epochs(some: pa.Table) -> None:
-    settings = Settings.model_validate({"entities": {"ready_events": 10, "ready_days": 1}})
+    settings = Settings.model_validate({"entities": {"min_ready_events": 10, "min_ready_days": 1}})
     work = fitting.prepare_fit(some, settings)
     figures = fitting.measure_fit(work, 2 * len(work.ready), "cpu")
     assert figures["nets"] == 2 * len(work.ready)
-    assert 1 <= figures["epochs_a_net"] <= settings.autoencoder.epochs
+    assert 1 <= figures["epochs_a_net"] <= settings.autoencoder.max_epochs
     assert figures["share_of_bandwidth"] is None
 
 

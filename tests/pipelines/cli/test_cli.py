@@ -275,9 +275,9 @@ def test_a_page_that_cannot_be_written_is_one_sentence(
         ("[spectral]\ninterval_seconds = 7000", "interval_seconds"),
         ("[autoencoder]\nthreshold = inf", "autoencoder.threshold"),
         ("[voting]\nquorum = 3", "never be reached"),
-        ("[bank]\nkept = 3", "settings: gate.frozen 5"),
+        ("[bank]\nretained_versions = 3", "settings: promotion.reference_versions_back 5"),
         ("[voting]\ndetectors = ['spectral', 'spectral']", "twice"),
-        ("[entities]\nperson_roles = ['(']", "regular expression"),
+        ("[entities]\nperson_role_patterns = ['(']", "regular expression"),
         ("[entities]\ngranularity = 'planet'", "entities.granularity"),
     ],
 )

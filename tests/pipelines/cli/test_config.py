@@ -117,7 +117,7 @@ def test_doctor_warns_on_an_empty_machine_and_succeeds(
 def test_doctor_fails_if_a_configured_broker_does_not_answer(
     free_port: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    Path("fp.toml").write_text(f'[kafka]\nbrokers = ["127.0.0.1:{free_port}"]\n')
+    Path("fp.toml").write_text(f'[kafka]\nbootstrap_servers = ["127.0.0.1:{free_port}"]\n')
     assert call(monkeypatch, "doctor", "--json", "--settings", "fp.toml") == 1
     broker = findings(capsys.readouterr().out)["broker"]
     assert broker["status"] == "fail"

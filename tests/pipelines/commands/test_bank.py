@@ -190,7 +190,7 @@ def test_publish_asks_the_gate_and_says_in_one_sentence_why_not(two: Path, call:
     said = call("bank", "publish", other(two))
     assert (said.status, said.out, said.err.count("\n")) == (3, "", 1)
     assert "is kept, not served" in said.err
-    assert "gate.lost" in said.err
+    assert "promotion.max_lost_fingerprints" in said.err
     assert versions.require_served_version(two) == served
     assert versions.decision_history(two)[-1]["action"] == "refused"
     assert call("bank", "publish", other(two), "--json").json["served"] is False
@@ -249,7 +249,7 @@ def test_a_version_that_is_not_there_is_one_sentence_that_names_those_that_are(t
 def test_a_bank_trained_on_the_attack_is_kept_and_not_served_with_status_3(
     organisation: sample_organisation.Road, bank: Path, call: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("FINGERPRINT_AUTOENCODER__EPOCHS", "1")
+    monkeypatch.setenv("FINGERPRINT_AUTOENCODER__MAX_EPOCHS", "1")
     served = versions.require_served_version(bank)
     said = call("train", *organisation.days, "--json")
     assert said.status == 3
@@ -286,8 +286,8 @@ def test_versions_retire_as_others_come_and_drift_is_measured_from_an_old_one(
 ) -> None:
     few = sample_organisation.SETTINGS.model_copy(
         update={
-            "bank": sample_organisation.SETTINGS.bank.model_copy(update={"kept": 3}),
-            "gate": settings.Gate(frozen=2, shift=9, missed=1),
+            "bank": sample_organisation.SETTINGS.bank.model_copy(update={"retained_versions": 3}),
+            "promotion": settings.Promotion(reference_versions_back=2, max_loss_shift=9, max_missed_share=1),
         }
     )
     figures = [train_bank(organisation.days[at : at + 6], tmp_path, few, no_progress) for at in range(4)]

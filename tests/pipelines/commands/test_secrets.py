@@ -27,10 +27,10 @@ def test_what_is_missing_is_made_for_its_owner_and_for_the_group_where_others_re
         made = create_secrets(folder, DEFAULT_NAMES)
     finally:
         os.umask(before)
-    assert made == [{"name": name, "did": "made"} for name in ("desk-password", "triton-control")]
+    assert made == [{"name": name, "did": "made"} for name in ("database-password", "triton-control")]
     assert mode(folder) == 0o750
     assert {name: mode(folder / name) for name in DEFAULT_NAMES} == {
-        "desk-password": 0o440,
+        "database-password": 0o440,
         "triton-control": 0o400,
     }
     assert sorted(os.listdir(folder)) == sorted(DEFAULT_NAMES)  # nothing half done is left
@@ -39,7 +39,7 @@ def test_what_is_missing_is_made_for_its_owner_and_for_the_group_where_others_re
 def test_each_may_lie_in_a_folder_of_its_own_so_that_one_can_be_mounted_without_the_others(
     tmp_path: Path,
 ) -> None:
-    names = ["desk/desk-password", "triton/triton-control"]
+    names = ["desk/database-password", "triton/triton-control"]
     assert [row["did"] for row in create_secrets(tmp_path, names) + create_secrets(tmp_path, names)] == [
         "made"
     ] * 2 + ["kept"] * 2
@@ -53,7 +53,7 @@ def test_each_may_lie_in_a_folder_of_its_own_so_that_one_can_be_mounted_without_
 def test_a_secret_is_long_random_and_of_the_form_its_reader_wants(tmp_path: Path) -> None:
     for number in range(5):
         create_secrets(tmp_path / str(number), DEFAULT_NAMES)
-    passwords = {(tmp_path / str(number) / "desk-password").read_text() for number in range(5)}
+    passwords = {(tmp_path / str(number) / "database-password").read_text() for number in range(5)}
     assert len(passwords) == 5
     assert {len(each) for each in passwords} == {43}  # 32 bytes in base64
     header, _, value = (tmp_path / "0" / "triton-control").read_text().partition("=")
@@ -61,29 +61,29 @@ def test_a_secret_is_long_random_and_of_the_form_its_reader_wants(tmp_path: Path
 
 
 def test_what_is_there_is_kept(tmp_path: Path) -> None:
-    (tmp_path / "desk-password").write_text("chosen by somebody")
+    (tmp_path / "database-password").write_text("chosen by somebody")
     made = create_secrets(tmp_path, DEFAULT_NAMES)
     again = create_secrets(tmp_path, DEFAULT_NAMES)
     assert [row["did"] for row in made] == ["kept", "made"]
     assert [row["did"] for row in again] == ["kept", "kept"]
-    assert (tmp_path / "desk-password").read_text() == "chosen by somebody"
+    assert (tmp_path / "database-password").read_text() == "chosen by somebody"
 
 
 def test_of_programs_that_start_together_one_makes_it_and_all_read_the_same(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
-        made = list(pool.map(lambda _: create_secrets(tmp_path, ["desk-password"])[0]["did"], range(40)))
+        made = list(pool.map(lambda _: create_secrets(tmp_path, ["database-password"])[0]["did"], range(40)))
     assert sorted(made) == ["kept"] * 39 + ["made"]
-    assert os.listdir(tmp_path) == ["desk-password"]
+    assert os.listdir(tmp_path) == ["database-password"]
 
 
 def test_an_empty_file_is_no_secret_and_is_named(tmp_path: Path) -> None:
-    (tmp_path / "desk-password").touch()
-    with pytest.raises(FingerprintError, match="desk-password is there and holds no secret: remove it"):
+    (tmp_path / "database-password").touch()
+    with pytest.raises(FingerprintError, match="database-password is there and holds no secret: remove it"):
         create_secrets(tmp_path, DEFAULT_NAMES)
 
 
 @pytest.mark.parametrize(
-    "wrong", ["../desk-password", "", "a b", ".hidden", "desk-password.old", "a/../b", "a/b/c"]
+    "wrong", ["../database-password", "", "a b", ".hidden", "database-password.old", "a/../b", "a/b/c"]
 )
 def test_a_name_that_is_no_plain_file_is_refused(tmp_path: Path, wrong: str) -> None:
     for work in (create_secrets, rotate_secrets):
@@ -96,29 +96,31 @@ def test_a_new_value_leaves_the_old_one_beside_it_for_its_owner(tmp_path: Path) 
     create_secrets(tmp_path, DEFAULT_NAMES)
     first = {name: (tmp_path / name).read_text() for name in DEFAULT_NAMES}
     for _ in range(2):
-        old = (tmp_path / "desk-password").read_text()
-        assert rotate_secrets(tmp_path, ["desk-password"]) == [{"name": "desk-password", "did": "rotated"}]
-        assert (tmp_path / "desk-password").read_text() != old
-        assert (tmp_path / "desk-password.old").read_text() == old
-    assert (mode(tmp_path / "desk-password"), mode(tmp_path / "desk-password.old")) == (0o440, 0o400)
+        old = (tmp_path / "database-password").read_text()
+        assert rotate_secrets(tmp_path, ["database-password"]) == [
+            {"name": "database-password", "did": "rotated"}
+        ]
+        assert (tmp_path / "database-password").read_text() != old
+        assert (tmp_path / "database-password.old").read_text() == old
+    assert (mode(tmp_path / "database-password"), mode(tmp_path / "database-password.old")) == (0o440, 0o400)
     assert (tmp_path / "triton-control").read_text() == first["triton-control"]
 
 
 def test_whoever_reads_while_a_secret_is_changed_reads_one_of_the_two(tmp_path: Path) -> None:
-    create_secrets(tmp_path, ["desk-password"])
+    create_secrets(tmp_path, ["database-password"])
     with ThreadPoolExecutor(1) as pool:
-        changing = pool.submit(lambda: [rotate_secrets(tmp_path, ["desk-password"]) for _ in range(50)])
-        read = [(tmp_path / "desk-password").read_text()]
+        changing = pool.submit(lambda: [rotate_secrets(tmp_path, ["database-password"]) for _ in range(50)])
+        read = [(tmp_path / "database-password").read_text()]
         while not changing.done():
-            read.append((tmp_path / "desk-password").read_text())
+            read.append((tmp_path / "database-password").read_text())
         changing.result()
     assert {len(each) for each in read} == {43}
 
 
 def test_only_names_are_ever_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    print_secrets(create_secrets(tmp_path, DEFAULT_NAMES) + rotate_secrets(tmp_path, ["desk-password"]))
+    print_secrets(create_secrets(tmp_path, DEFAULT_NAMES) + rotate_secrets(tmp_path, ["database-password"]))
     assert capsys.readouterr().out == (
-        "made       desk-password\nmade       triton-control\nrotated    desk-password\n"
+        "made       database-password\nmade       triton-control\nrotated    database-password\n"
     )
 
 

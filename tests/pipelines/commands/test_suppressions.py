@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.case import AlertFilter
-from fingerprint.core.settings import Desk, Retention, load_settings
+from fingerprint.core.settings import Database, Retention, load_settings
 from fingerprint.store.alerts import open_alert_store
 from pipelines.cli.app import app
 from pipelines.cli.console import no_progress
@@ -116,10 +116,10 @@ def test_a_purge_needs_a_yes_and_says_what_it_does_not_reach(desk_url):
 
 
 def test_what_is_old_is_removed_as_the_settings_say(desk_url):
-    keep = {f"FINGERPRINT_RETENTION__{name}_DAYS": "0" for name in ("RAW", "VOTES", "ALERTS")}
+    keep = {f"FINGERPRINT_RETENTION__{name}_DAYS": "0" for name in ("RECORD", "VOTE", "CLOSED_ALERT")}
     assert said(desk_url, "database", "prune", **keep) == "nothing is older than it is kept\n"
     figures = json.loads(
-        said(desk_url, "database", "prune", "--json", **keep | {"FINGERPRINT_RETENTION__RAW_DAYS": "1"})
+        said(desk_url, "database", "prune", "--json", **keep | {"FINGERPRINT_RETENTION__RECORD_DAYS": "1"})
     )
     assert figures["removed"] == {"records": 12}
     assert len(open_alert_store(desk_url).votes()) == 9
@@ -127,7 +127,7 @@ def test_what_is_old_is_removed_as_the_settings_say(desk_url):
 
 def test_serving_prunes_beside_the_pages_and_goes_on_when_the_desk_is_away(desk_url, monkeypatch, caplog):
     desk = open_alert_store(desk_url)
-    assert retention.apply_retention(desk, Retention(raw_days=1, votes_days=1, alerts_days=0))
+    assert retention.apply_retention(desk, Retention(record_days=1, vote_days=1, closed_alert_days=0))
     assert len(desk.votes()) == 0
     assert [entry.by for entry in desk.audit_log("desk")] == ["program:retention"]
     broken = open_alert_store("sqlite://")
@@ -146,11 +146,11 @@ def test_the_daily_turn_ends_with_the_program(desk_url):
 
 def test_scoring_stores_no_record_with_what_is_redacted(organisation, tmp_path):
     url = f"sqlite:///{tmp_path}/redacted.sqlite"
-    desk = Desk(redact=("userIdentity.accessKeyId", "sourceIPAddress"))
+    desk = Database(redacted_fields=("userIdentity.accessKeyId", "sourceIPAddress"))
     score_sources(
         organisation.new,
         organisation.bank,
-        sample_organisation.SETTINGS.model_copy(update={"desk": desk}),
+        sample_organisation.SETTINGS.model_copy(update={"database": desk}),
         no_progress,
         url,
     )
@@ -161,5 +161,5 @@ def test_scoring_stores_no_record_with_what_is_redacted(organisation, tmp_path):
 
 
 def test_a_field_that_no_record_can_have_is_refused_at_the_start():
-    with pytest.raises(FingerprintError, match=r"setting desk.redact: .* names no field"):
-        load_settings(environment={"FINGERPRINT_DESK__REDACT": "a..b"})
+    with pytest.raises(FingerprintError, match=r"setting database.redacted_fields: .* names no field"):
+        load_settings(environment={"FINGERPRINT_DATABASE__REDACTED_FIELDS": "a..b"})

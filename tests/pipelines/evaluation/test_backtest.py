@@ -14,7 +14,7 @@ from pipelines.evaluation.backtest import run_backtest
 from pipelines.evaluation.backtest_result import Backtest, open_backtest, read_history
 from tests.support import sample_organisation
 
-SETTINGS = Settings(autoencoder=Autoencoder(epochs=0))
+SETTINGS = Settings(autoencoder=Autoencoder(max_epochs=0))
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from pipelines.simulate import simulate_organisation
 from pipelines.train import train_bank
 from tests.support import sample_organisation
 
-SETTINGS = Settings(autoencoder=Autoencoder(epochs=1))
+SETTINGS = Settings(autoencoder=Autoencoder(max_epochs=1))
 
 
 @pytest.fixture(scope="module")

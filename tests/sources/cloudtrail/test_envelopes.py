@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fingerprint.core.settings import Reading
 from fingerprint.sources.cloudtrail.envelopes import (
     json_depth,
     merge_batches,
@@ -16,6 +15,7 @@ from fingerprint.sources.cloudtrail.envelopes import (
     split_lines,
     split_message,
 )
+from fingerprint.sources.limits import ReadLimits
 
 ONE = {"eventVersion": "1.08", "eventTime": "2023-07-10T11:42:18Z", "eventName": "GetUser"}
 TWO = {"eventVersion": "1.08", "eventTime": "2023-07-10T11:42:19Z", "eventName": "ListUsers"}
@@ -115,11 +115,11 @@ def test_invalid_utf8_in_a_user_agent_does_not_hide_the_record() -> None:
 
 
 def test_a_record_past_a_bound_is_rejected_with_the_reason() -> None:
-    bounds = Reading(max_record_bytes=500, max_depth=10)
+    limits = ReadLimits(max_record_bytes=500, max_json_depth=10)
     large = text({**ONE, "userAgent": "x" * 600})
     deep = b'{"eventVersion": ' + b"[" * 30 + b"]" * 30 + b"}"
     brackets_in_a_string = text({**ONE, "userAgent": "[" * 300})
-    records = split_lines([large, deep, brackets_in_a_string], bounds=bounds)
+    records = split_lines([large, deep, brackets_in_a_string], limits=limits)
     assert [reject.reason for reject in records.rejects] == ["larger than 500 bytes", "nested deeper than 10"]
     assert records.lines == [brackets_in_a_string]
 
@@ -128,7 +128,7 @@ def test_a_gzip_bomb_in_a_message_is_rejected() -> None:
     bomb = gzip.compress(b" " * 5_000_000)
     assert (
         "expands to more than"
-        in split_message(bomb, bounds=Reading(max_document_bytes=1_000_000)).rejects[0].reason
+        in split_message(bomb, limits=ReadLimits(max_document_bytes=1_000_000)).rejects[0].reason
     )
 
 

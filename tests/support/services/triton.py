@@ -114,7 +114,7 @@ class Triton:
 
     @property
     def key_file(self) -> Path:
-        """What the setting triton.key_file names."""
+        """What the setting triton.control_key_file names."""
         return self.folder / "key"
 
     @property
@@ -143,8 +143,8 @@ class Triton:
 
     def _environment(self) -> dict[str, str]:
         own = {
-            "FINGERPRINT_TRITON__REPOSITORY": str(self.repository),
-            "FINGERPRINT_TRITON__KEY_FILE": str(self.key_file),
+            "FINGERPRINT_TRITON__MODEL_REPOSITORY": str(self.repository),
+            "FINGERPRINT_TRITON__CONTROL_KEY_FILE": str(self.key_file),
         }
         return _environment(self.server) | own | self.environment
 

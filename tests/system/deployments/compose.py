@@ -127,7 +127,7 @@ def test_a_container_has_the_secrets_it_uses_and_no_other(stack: Stack) -> None:
         ).split()
         for service in ("ingest", "stream", "web", "train", "triton")
     }
-    desk, triton = "desk/desk-password", "triton/triton-control"
+    desk, triton = "database/database-password", "triton/triton-control"
     assert here == {
         "ingest": [],
         "stream": [desk],

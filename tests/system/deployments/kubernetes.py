@@ -167,14 +167,14 @@ def test_an_upgrade_and_a_rollback_while_events_flow(cluster: Cluster, rehearsed
     before, sending = cluster.found("secrets"), cluster.pods("demo")
     scorers = {each["metadata"]["uid"] for each in cluster.found("pods", "stream")}
     began = time.monotonic()
-    cluster.upgrade(settings={"desk": {"vote_floor": 2.5}})
+    cluster.upgrade(settings={"database": {"min_vote_score": 2.5}})
     told(f"upgraded, pod by pod, in {time.monotonic() - began:.0f} s")
     assert not scorers & {each["metadata"]["uid"] for each in cluster.found("pods", "stream")}
     began = time.monotonic()
     cluster.helm("rollback", RELEASE, "--wait", "--timeout", "9m")
     told(f"rolled back in {time.monotonic() - began:.0f} s")
     cluster.values["settings"] = {}
-    assert "vote_floor" not in cluster.kubectl("get", "configmap", f"{RELEASE}-settings", "-o", "yaml")
+    assert "min_vote_score" not in cluster.kubectl("get", "configmap", f"{RELEASE}-settings", "-o", "yaml")
     assert [each["data"] for each in before if each["type"] == "Opaque"] == [
         each["data"] for each in cluster.found("secrets") if each["type"] == "Opaque"
     ]
@@ -291,7 +291,7 @@ def test_uninstalling_leaves_what_was_learned_and_the_secrets_and_nothing_else(c
         lambda: not [each for each in cluster.found("pods") if each["status"]["phase"] == "Running"],
     )
     assert {each["metadata"]["name"] for each in cluster.found("persistentvolumeclaims")} == {
-        *(f"{RELEASE}-{name}" for name in ("models", "snapshots")),
+        *(f"{RELEASE}-{name}" for name in ("models", "checkpoints")),
         *(f"data-{RELEASE}-{name}-0" for name in ("kafka", "postgres")),
     }
     assert [each["metadata"]["name"] for each in cluster.found("secrets") if each["type"] == "Opaque"] == [

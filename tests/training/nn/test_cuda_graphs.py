@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch")
 from fake_cuda_graphs import Recorded, Refused  # noqa: E402 - they need torch
 
 ALL = list(range(len(SIZES)))
-LONG = OPTIONS.model_copy(update={"epochs": 12})
+LONG = OPTIONS.model_copy(update={"max_epochs": 12})
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +73,7 @@ def test_a_large_bucket_is_not_replayed(
     history: History8, recorded: list[Recorded], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loop, "MAX_GRAPH_BYTES", 0)
-    history.fit([0, 3], OPTIONS.model_copy(update={"epochs": 1}))
+    history.fit([0, 3], OPTIONS.model_copy(update={"max_epochs": 1}))
     assert recorded == []
 
 

@@ -34,7 +34,7 @@ F, G = len(FEATURES), len(FREE_FEATURES)
 ACTION, PROGRAM = FEATURE_NAMES.index("action"), FEATURE_NAMES.index("program")
 SLOTS = 12
 SIZES = (600, 9, 30, 80, 300, 75, 12, 200)  # rows of the fingerprints, the generic one first
-OPTIONS = Autoencoder(vocabulary=SLOTS, epochs=5)
+OPTIONS = Autoencoder(max_epochs=5)
 KEYS = np.random.default_rng(9).integers(0, 1 << 63, len(SIZES)).astype(np.uint64)
 
 Codes = NDArray[np.uint64]
@@ -150,7 +150,7 @@ def test_small_buckets_give_the_nets_of_large_ones(
 
 
 def test_another_seed_or_another_key_gives_another_net(history: History8, all_of_them: Weights) -> None:
-    other = history.fit([0, 4], OPTIONS.model_copy(update={"seed": 1}))
+    other = history.fit([0, 4], seed=1)
     assert np.abs(other.outputs[1] - all_of_them.outputs[4]).max() > 0.01
     start = InitialWeights.from_weights(all_of_them, history.known.codes)
     keys = KEYS + np.uint64(1)
@@ -182,10 +182,12 @@ def test_a_net_that_does_not_improve_leaves_the_others_to_go_on(
     monkeypatch.setattr(loop.TrainingLoop, "run_epoch", counted)
     start = InitialWeights.from_weights(history.fit([0]), history.known.codes)
     nets_by_epoch.clear()
-    hasty = history.fit([2, 3, 4, 5, 7], OPTIONS.model_copy(update={"epochs": 30, "patience": 1}), start)
+    monkeypatch.setattr(loop, "EARLY_STOPPING_PATIENCE", 1)
+    hasty = history.fit([2, 3, 4, 5, 7], OPTIONS.model_copy(update={"max_epochs": 30}), start)
     hasty_epochs = sum(nets_by_epoch)
     nets_by_epoch.clear()
-    patient = history.fit([2, 3, 4, 5, 7], OPTIONS.model_copy(update={"epochs": 30, "patience": 30}), start)
+    monkeypatch.setattr(loop, "EARLY_STOPPING_PATIENCE", 30)
+    patient = history.fit([2, 3, 4, 5, 7], OPTIONS.model_copy(update={"max_epochs": 30}), start)
     assert hasty_epochs < sum(nets_by_epoch) / 2 == 30 * 5 / 2
     assert history.gain(hasty, 4) > 0.3
     assert history.gain(patient, 4) > 0.3
@@ -193,13 +195,13 @@ def test_a_net_that_does_not_improve_leaves_the_others_to_go_on(
 
 def test_a_start_from_another_bank_is_further_than_a_fresh_one(history: History8) -> None:
     """The other bank knows the same values by other slots."""
-    long_ago = history.fit([0], OPTIONS.model_copy(update={"epochs": 30}))
+    long_ago = history.fit([0], OPTIONS.model_copy(update={"max_epochs": 30}))
     slots = np.r_[0, np.random.default_rng(1).permutation(np.arange(1, SLOTS))]
     shuffled = Weights(
         long_ago.inputs[:, :, slots], long_ago.bias, long_ago.outputs[:, :, slots], long_ago.row
     )
     start = InitialWeights.from_weights(shuffled, history.known.codes[:, :, slots])
-    short = OPTIONS.model_copy(update={"epochs": 1})
+    short = OPTIONS.model_copy(update={"max_epochs": 1})
     assert history.gain(history.fit([0], short, start), 0) > history.gain(history.fit([0], short), 0) + 0.3
 
 
@@ -208,7 +210,7 @@ def test_a_training_starts_from_the_bank_that_its_setting_names(organisation: Ro
 
     def distance(start: str | None) -> float:
         """How far the generic net of a day's training lies from the pretrained one."""
-        own = SETTINGS.autoencoder.model_copy(update={"start": start, "epochs": 1})
+        own = SETTINGS.autoencoder.model_copy(update={"warm_start_bank": start, "max_epochs": 1})
         train_bank(
             organisation.days[:1], tmp_path / f"{start is None}", settings := with_nets(own), no_progress
         )
@@ -238,10 +240,13 @@ def with_nets(options: Autoencoder) -> Settings:
     return SETTINGS.model_copy(update={"autoencoder": options})
 
 
-def test_a_start_of_another_size_is_one_sentence(history: History8, all_of_them: Weights) -> None:
+def test_a_start_of_another_size_is_one_sentence(
+    history: History8, all_of_them: Weights, monkeypatch: pytest.MonkeyPatch
+) -> None:
     start = InitialWeights.from_weights(all_of_them, history.known.codes)
-    with pytest.raises(FingerprintError, match=r"8 hidden units, autoencoder.hidden is 4"):
-        history.fit([0], Autoencoder(vocabulary=SLOTS, hidden=4), start)
+    monkeypatch.setattr(trainer, "HIDDEN_UNITS", 4)
+    with pytest.raises(FingerprintError, match=r"8 hidden units, nets have 4"):
+        history.fit([0], OPTIONS, start)
 
 
 def test_who_has_no_rows_or_none_held_out_is_judged_by_the_counts(history: History8) -> None:
@@ -278,7 +283,7 @@ def test_a_gpu_that_is_not_there_is_one_sentence(history: History8) -> None:
 def test_a_gpu_fits_the_nets_of_a_cpu(history: History8) -> None:
     if not torch.cuda.is_available():
         pytest.skip("needs a CUDA device")
-    short = OPTIONS.model_copy(update={"epochs": 2})
+    short = OPTIONS.model_copy(update={"max_epochs": 2})
     there, here = (
         history.fit(list(range(len(SIZES))), short.model_copy(update={"device": device}))
         for device in ("cuda", "cpu")

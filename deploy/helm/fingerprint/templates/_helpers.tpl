@@ -159,11 +159,11 @@ envFrom:
 env:
   {{- if eq .component "stream" }}
   # a name that outlives a restart: its partitions wait for it
-  - name: FINGERPRINT_KAFKA__MEMBER
+  - name: FINGERPRINT_KAFKA__GROUP_INSTANCE_ID
     valueFrom: { fieldRef: { fieldPath: metadata.name } }
   {{- end }}
   {{- if has "triton-control" .secrets }}
-  - name: FINGERPRINT_TRITON__KEY_FILE
+  - name: FINGERPRINT_TRITON__CONTROL_KEY_FILE
     value: /run/secrets/fingerprint/triton-control
   {{- end }}
   - name: TMPDIR
@@ -173,7 +173,7 @@ env:
   {{- end }}
 {{- end -}}
 
-{{/* Mounts and volumes of a program: settings, /tmp, its secrets, and "models" or "snapshots" as ro or rw. */}}
+{{/* Mounts and volumes of a program: settings, /tmp, its secrets, and "models" or "checkpoints" as ro or rw. */}}
 {{- define "fingerprint.mounts" -}}
 volumeMounts:
   - { name: tmp, mountPath: /tmp }
@@ -184,8 +184,8 @@ volumeMounts:
   {{- with .models }}
   - { name: models, mountPath: /srv/fingerprint/models, readOnly: {{ eq . "ro" }} }
   {{- end }}
-  {{- if and .snapshots (not .root.Values.snapshots.url) }}
-  - { name: snapshots, mountPath: /srv/fingerprint/snapshots }
+  {{- if and .checkpoints (not .root.Values.checkpoints.url) }}
+  - { name: checkpoints, mountPath: /srv/fingerprint/checkpoints }
   {{- end }}
   {{- range (default (dict) (get .root.Values .component)).secretMounts }}
   - { name: {{ .secret }}, mountPath: {{ .path }}, readOnly: true }
@@ -212,9 +212,9 @@ volumes:
   - name: models
     persistentVolumeClaim: { claimName: {{ default (printf "%s-models" (include "fingerprint.fullname" .root)) .root.Values.models.existingClaim }} }
   {{- end }}
-  {{- if and .snapshots (not .root.Values.snapshots.url) }}
-  - name: snapshots
-    persistentVolumeClaim: { claimName: {{ default (printf "%s-snapshots" (include "fingerprint.fullname" .root)) .root.Values.snapshots.existingClaim }} }
+  {{- if and .checkpoints (not .root.Values.checkpoints.url) }}
+  - name: checkpoints
+    persistentVolumeClaim: { claimName: {{ default (printf "%s-checkpoints" (include "fingerprint.fullname" .root)) .root.Values.checkpoints.existingClaim }} }
   {{- end }}
   {{- range (default (dict) (get .root.Values .component)).secretMounts }}
   - name: {{ .secret }}
@@ -264,16 +264,16 @@ initContainers:
       limits: { memory: 512Mi }
 {{- end -}}
 
-{{- define "fingerprint.brokers" -}}
-{{- if .Values.kafka.enabled }}{{ include "fingerprint.fullname" . }}-kafka:9092{{ else }}{{ join "," .Values.kafka.brokers }}{{ end -}}
+{{- define "fingerprint.bootstrapServers" -}}
+{{- if .Values.kafka.enabled }}{{ include "fingerprint.fullname" . }}-kafka:9092{{ else }}{{ join "," .Values.kafka.bootstrapServers }}{{ end -}}
 {{- end -}}
 
-{{- define "fingerprint.desk" -}}
-{{- $own := printf "postgresql://fingerprint@%s-postgres/fingerprint?password_file=/run/secrets/fingerprint/desk-password" (include "fingerprint.fullname" .) -}}
-{{- .Values.postgres.enabled | ternary $own .Values.desk.url -}}
+{{- define "fingerprint.database" -}}
+{{- $own := printf "postgresql://fingerprint@%s-postgres/fingerprint?password_file=/run/secrets/fingerprint/database-password" (include "fingerprint.fullname" .) -}}
+{{- .Values.postgres.enabled | ternary $own .Values.database.url -}}
 {{- end -}}
 
-{{/* Where browsers find the desk. */}}
+{{/* Where browsers find the alert queue. */}}
 {{- define "fingerprint.publicUrl" -}}
 {{- $ingress := .Values.web.ingress -}}
 {{- if .Values.web.publicUrl }}{{ .Values.web.publicUrl }}
@@ -284,23 +284,23 @@ initContainers:
 {{/* What would go wrong silently or late is said at once. */}}
 {{- define "fingerprint.check" -}}
 {{- $v := .Values -}}
-{{- if not (or $v.kafka.enabled $v.kafka.brokers) }}{{ fail "kafka.enabled is false: name your own brokers in kafka.brokers" }}{{ end -}}
-{{- if and $v.kafka.enabled $v.kafka.brokers }}{{ fail "kafka.brokers are not asked while kafka.enabled is true: set it to false" }}{{ end -}}
-{{- if not (or $v.postgres.enabled $v.desk.url) }}{{ fail "postgres.enabled is false: name your own server in desk.url" }}{{ end -}}
-{{- if and $v.postgres.enabled $v.desk.url }}{{ fail "desk.url is not used while postgres.enabled is true: set it to false" }}{{ end -}}
+{{- if not (or $v.kafka.enabled $v.kafka.bootstrapServers) }}{{ fail "kafka.enabled is false: name your own brokers in kafka.bootstrapServers" }}{{ end -}}
+{{- if and $v.kafka.enabled $v.kafka.bootstrapServers }}{{ fail "kafka.bootstrapServers are not asked while kafka.enabled is true: set it to false" }}{{ end -}}
+{{- if not (or $v.postgres.enabled $v.database.url) }}{{ fail "postgres.enabled is false: name your own server in database.url" }}{{ end -}}
+{{- if and $v.postgres.enabled $v.database.url }}{{ fail "database.url is not used while postgres.enabled is true: set it to false" }}{{ end -}}
 {{- if and $v.web.ingress.enabled (not $v.web.ingress.host) }}{{ fail "web.ingress needs a host" }}{{ end -}}
-{{- if and $v.web.ingress.enabled (not (int $v.web.proxies)) }}{{ fail "web.proxies is 0 behind an ingress: all people would have its address, and a few bad logins of one slow down all. Set it to the proxies in front; an ingress is 1" }}{{ end -}}
+{{- if and $v.web.ingress.enabled (not (int $v.web.trustedProxies)) }}{{ fail "web.trustedProxies is 0 behind an ingress: all people would have its address, and a few bad logins of one slow down all. Set it to the proxies in front; an ingress is 1" }}{{ end -}}
 {{- if $v.topics.create -}}
 {{- $most := $v.stream.autoscaling.enabled | ternary $v.stream.autoscaling.maxReplicas $v.stream.replicas | int -}}
 {{- if gt $most (int $v.topics.partitions) }}{{ fail (printf "%d scorers cannot share %d partitions: raise topics.partitions, or have fewer" $most (int $v.topics.partitions)) }}{{ end -}}
 {{- end -}}
 {{- if gt (int $v.stream.autoscaling.minReplicas) (int $v.stream.autoscaling.maxReplicas) }}{{ fail "stream.autoscaling: minReplicas is more than maxReplicas" }}{{ end -}}
 {{- if $v.networkPolicy.enabled -}}
-{{- if and (or $v.web.ingress.enabled (ne $v.web.service.type "ClusterIP")) (not $v.networkPolicy.webFrom) }}{{ fail "networkPolicy.webFrom: name who may reach the desk, such as the ingress controller's namespace, or nobody can" }}{{ end -}}
+{{- if and (or $v.web.ingress.enabled (ne $v.web.service.type "ClusterIP")) (not $v.networkPolicy.webFrom) }}{{ fail "networkPolicy.webFrom: name who may reach the web server, such as the ingress controller's namespace, or nobody can" }}{{ end -}}
 {{- $e := $v.networkPolicy.egress -}}
 {{- if not (or $v.kafka.enabled $e.kafka) }}{{ fail "networkPolicy.egress.kafka: say how your brokers are reached, or nobody can" }}{{ end -}}
-{{- if not (or $v.postgres.enabled $e.desk) }}{{ fail "networkPolicy.egress.desk: say how your PostgreSQL is reached, or nobody can" }}{{ end -}}
-{{- if and $v.snapshots.url (not $e.snapshots) }}{{ fail "networkPolicy.egress.snapshots: say how the object store is reached, or nobody can" }}{{ end -}}
+{{- if not (or $v.postgres.enabled $e.database) }}{{ fail "networkPolicy.egress.database: say how your PostgreSQL is reached, or nobody can" }}{{ end -}}
+{{- if and $v.checkpoints.url (not $e.checkpoints) }}{{ fail "networkPolicy.egress.checkpoints: say how the object store is reached, or nobody can" }}{{ end -}}
 {{- end -}}
 {{- end -}}
 

@@ -1,0 +1,176 @@
+"""Settings of reading records, of the detectors, and of what makes a verdict and an alert (docs/detection.md)."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from fingerprint.core.settings.base import Section
+
+
+class Reading(Section):
+    """How records are read. The bounds on sizes and nesting are constants: `fingerprint.sources.archives.ReadLimits`."""
+
+    networks_file: str | None = Field(
+        None,
+        description="Path of a table of networks with one CIDR block, or first and last address, and a name in each row; "
+        "no table if unset.",
+    )
+    batch_records: int = Field(
+        20_000, gt=0, description="Number of records that are read, encoded and scored together."
+    )
+    max_future_seconds: int = Field(
+        900,
+        ge=0,
+        description="Seconds by which an event may be dated after its message arrived; later ones become dead letters.",
+    )
+
+
+class Entities(Section):
+    """Which units have a fingerprint, and when one is ready."""
+
+    granularity: Literal["principal_service", "principal", "service"] = Field(
+        "principal_service",
+        description="Unit that has a fingerprint: a principal in a service, a principal, or a service.",
+    )
+    person_role_patterns: tuple[str, ...] = Field(
+        (r"^AWSReservedSSO_",),
+        description="Regular expressions of role names whose session name is fixed by the identity provider, so that "
+        "each session name is a person.",
+    )
+    min_ready_events: int = Field(
+        40,
+        gt=0,
+        description="Number of events from which an entity is judged by its own fingerprint instead of its peer group's.",
+    )
+    min_ready_days: int = Field(
+        2,
+        gt=0,
+        description="Number of distinct days with events from which an entity is judged by its own fingerprint.",
+    )
+
+    @field_validator("person_role_patterns")
+    @classmethod
+    def check_patterns(cls, patterns: tuple[str, ...]) -> tuple[str, ...]:
+        """Refuse what is no regular expression."""
+        for pattern in patterns:
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                raise ValueError(f"{pattern!r} is no regular expression: {error}") from None
+        return patterns
+
+
+class Autoencoder(Section):
+    """The autoencoder: which events are unusual for their entity."""
+
+    threshold: float = Field(
+        3.2, description="Score in standard deviations (z) from which the autoencoder votes on an event."
+    )
+    target_alerts_per_day: float | None = Field(
+        None,
+        gt=0,
+        description="Target number of alerts a day on held-out history, from which the threshold is derived; the fixed "
+        "threshold is used if unset.",
+    )
+    warm_start_bank: str | None = Field(
+        None,
+        description="Path of a bank whose generic net all nets start from; nets start from random weights if unset.",
+    )
+    device: Literal["auto", "cpu", "cuda"] = Field(
+        "auto", description="Device that nets are trained on: auto, cpu or cuda."
+    )
+    max_epochs: int = Field(
+        20,
+        ge=0,
+        description="Largest number of training epochs of a net; training stops earlier when held-out loss stops "
+        "improving.",
+    )
+
+
+class Spectral(Section):
+    """The spectral detector: which intervals have unusual activity for their entity."""
+
+    threshold: float = Field(
+        4.0,
+        description="Score in standard deviations (z) from which the spectral detector votes on an interval.",
+    )
+    interval_seconds: int = Field(
+        3600,
+        ge=60,
+        description="Length in seconds of the intervals in which activity is counted; it divides a day.",
+    )
+    history_days: int = Field(21, gt=0, description="Days of past activity that one spectral forecast uses.")
+    warm_up_days: int = Field(
+        2, gt=0, description="Days of history that an entity needs before the spectral detector votes on it."
+    )
+    allowed_lateness_seconds: int = Field(
+        600,
+        ge=600,
+        description="Seconds of event time after the end of an interval during which late events still count in it.",
+    )
+
+    @model_validator(mode="after")
+    def check_can_fire(self) -> Spectral:
+        """Refuse settings under which the detector never votes."""
+        if 86400 % self.interval_seconds:
+            raise ValueError("interval_seconds must divide a day")
+        if self.warm_up_days > self.history_days:
+            raise ValueError(
+                f"warm_up_days {self.warm_up_days} never ends within {self.history_days} history_days"
+            )
+        points = self.history_days * 86400 // self.interval_seconds
+        if self.threshold > (points - 1) ** 0.5:
+            raise ValueError(
+                f"threshold {self.threshold:g} can never be reached by {points} intervals (at most {(points - 1) ** 0.5:.1f})"
+            )
+        return self
+
+
+class IsolationForestSettings(Section):
+    """The isolation forest, an optional third detector."""
+
+    threshold: float = Field(
+        4.0, description="Score in standard deviations (z) from which the isolation forest votes on an event."
+    )
+
+
+class Voting(Section):
+    """Which detectors vote, how many votes make a verdict, and how much waits for an interval to close."""
+
+    detectors: tuple[str, ...] = Field(
+        ("autoencoder", "spectral"), description="Names of the detectors that vote."
+    )
+    quorum: int = Field(2, gt=0, description="Number of votes that make a verdict.")
+    max_pending_events: int = Field(
+        200_000,
+        gt=0,
+        description="Largest number of events of one interval that wait for it to close, in one partition; events "
+        "beyond it are dropped and counted.",
+    )
+    max_unknown_principals_per_day: int = Field(
+        1_000,
+        gt=0,
+        description="Largest number of principals unknown to the bank that receive votes on one day, in one partition.",
+    )
+
+    @model_validator(mode="after")
+    def check_reachable(self) -> Voting:
+        """Refuse a quorum that the detectors cannot reach."""
+        if len(set(self.detectors)) < len(self.detectors):
+            raise ValueError("detectors lists one of them twice, and each has one vote")
+        if self.quorum > len(self.detectors):
+            raise ValueError(f"quorum {self.quorum} can never be reached by {len(self.detectors)} detectors")
+        return self
+
+
+class Alerts(Section):
+    """How verdicts are grouped into alerts."""
+
+    group_window_seconds: int = Field(
+        6 * 3600,
+        gt=0,
+        description="Length in seconds of the window in which verdicts of one principal form one alert.",
+    )

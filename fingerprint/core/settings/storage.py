@@ -1,0 +1,52 @@
+"""Settings of the alert store: the database, what it never stores, and for how long it keeps what."""
+
+from __future__ import annotations
+
+from pydantic import Field, field_validator
+
+from fingerprint.core.alert import FingerprintError
+from fingerprint.core.redaction import Redactor
+from fingerprint.core.settings.base import Section
+
+
+class Database(Section):
+    """The database of alerts, votes and accounts."""
+
+    url: str = Field(
+        "sqlite:///fingerprint.sqlite",
+        description="SQLAlchemy URL of the alert store: a SQLite file or a PostgreSQL database.",
+    )
+    min_vote_score: float = Field(2.0, description="Lowest score (z) of a single vote that is stored.")
+    redacted_fields: tuple[str, ...] = Field(
+        (),
+        description="Paths of record fields whose values are never stored; * stands for any one name.",
+    )
+
+    @field_validator("redacted_fields")
+    @classmethod
+    def check_paths(cls, paths: tuple[str, ...]) -> tuple[str, ...]:
+        """Refuse a path that the redactor does not understand."""
+        try:
+            Redactor(paths)
+        except FingerprintError as error:
+            raise ValueError(str(error)) from None
+        return paths
+
+
+class Retention(Section):
+    """For how many days the database keeps what, counted from when it was stored; 0 keeps it for ever."""
+
+    record_days: int = Field(
+        90, ge=0, description="Days that raw records are kept after they were stored; 0 keeps them for ever."
+    )
+    vote_days: int = Field(
+        90,
+        ge=0,
+        description="Days that single votes and session owners are kept after they were stored; 0 keeps them for ever.",
+    )
+    closed_alert_days: int = Field(
+        400,
+        ge=0,
+        description="Days that closed alerts are kept after they were stored; 0 keeps them for ever, and open alerts "
+        "are always kept.",
+    )
