@@ -6,7 +6,7 @@ LOCK   ?= dev
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --require-hashes
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types notebooks notebooks-test compose-test helm-test bench bench-long bench-gpu gpu lock sbom audit clean
+.PHONY: help demo test lint types notebooks notebooks-test docs compose-test helm-test bench bench-long bench-gpu gpu lock sbom audit clean
 
 help:            ## this list
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
@@ -44,6 +44,10 @@ compose-test: .venv/stamp   ## docker-compose.yml with its demo, through restart
 
 helm-test: .venv/stamp   ## the chart on the Kubernetes that kubectl reaches (docs/operate.md), ten minutes or so
 	$(BIN)/pytest -x -s tests/system/deployments/kubernetes.py
+
+docs: .venv/stamp   ## the documentation as a site in build/site: references from the code, strict, every link checked
+	$(BIN)/python -m pipelines.reference
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: .venv/stamp   ## speed and memory as ratios in one run; writes build/bench.json
 	$(BIN)/python -m pipelines.bench

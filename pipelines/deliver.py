@@ -19,7 +19,9 @@ from pipelines.runtime.delivery_service import DeliverMetrics, DeliverySender, D
 from pipelines.runtime.service import running_service
 from pipelines.runtime.wiring import create_receiver
 
-NO_RECEIVERS = "no receiver of alerts is set: the settings name them as [deliver.NAME] (docs/deliver.md)"
+NO_RECEIVERS = (
+    "no receiver of alerts is set: the settings name them as [deliver.NAME] (docs/how-to/deliver.md)"
+)
 
 
 def run_deliver(

@@ -9,7 +9,8 @@ Example:
 
 A desk keeps single votes from a z of `database.min_vote_score` on: the autoencoder's by event, the spectral detector's by interval of a
 series. An event is taken to have its interval's vote whichever series of its entity or principal it was given to, though the
-event may not be counted in that one. So what is said here of alerts a day is at most too many; docs/desk.md says by how much.
+event may not be counted in that one. So what is said here of alerts a day is at most too many;
+docs/how-to/tune-thresholds.md says by how much.
 """
 
 from __future__ import annotations

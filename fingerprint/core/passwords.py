@@ -18,7 +18,7 @@ import unicodedata
 from zxcvbn import zxcvbn
 
 MIN_LENGTH, MAX_LENGTH = 12, 1024  # characters
-MIN_GUESSES = 10**8  # online, a name can be tried 769 times a day (docs/desk.md)
+MIN_GUESSES = 10**8  # online, a name can be tried 769 times a day (docs/how-to/accounts.md)
 MAX_CHECKED_LENGTH = 32  # characters that are estimated: half a second of processor time at the very worst
 PRODUCT_WORDS = (
     "fingerprint",

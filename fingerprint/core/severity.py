@@ -7,7 +7,7 @@ Example:
 
 from __future__ import annotations
 
-# From 50 on is what harmless surprises hardly ever reach (docs/detection.md).
+# From 50 on is what harmless surprises hardly ever reach (docs/explanation/detection.md).
 SEVERITY_LEVELS = ((75, "critical"), (50, "high"), (35, "medium"), (0, "low"))
 MINIMUM_URGENCY = {word: least for least, word in SEVERITY_LEVELS}  # the urgency from which a word holds
 

@@ -17,7 +17,7 @@ The vote, exactly:
   an opinion, all of those who have one must vote for it, and at least one must: a principal that is hours old has peers, but
   no history of counts. Who has an opinion and votes against still decides: for everybody known two of two stays the law.
 - Whom only one detector has an opinion on, and by its peers at that, is a newcomer: `NEWCOMER_THRESHOLD_SHARE` of the threshold is
-  enough for a vote (docs/detection.md says what that finds, and what it costs).
+  enough for a vote (docs/explanation/detection.md says what that finds, and what it costs).
 - Whether a detector has an opinion follows from how old the principal was when the event's day began, which nothing that comes
   later changes. So an opinion never appears while an interval is open, and no verdict is taken back by one.
 - A silence is a vote, kept for hunting, and never a verdict.

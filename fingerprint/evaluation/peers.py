@@ -65,7 +65,7 @@ def budget_threshold(method: PeerMethod, past: EventTable, budget: float) -> flo
 
 # --- which there are ----------------------------------------------------------------------------------------
 
-# Each ranks its alerts in the way that served it better on seeds 0, 1 and 2 (docs/experiments.md).
+# Each ranks its alerts in the way that served it better on seeds 0, 1 and 2 (docs/explanation/experiments.md).
 PEER_METHODS: dict[str, PeerMethod] = {
     "log-rarity": ranked_by_strongest(rarity_peer.log_rarity),
     "log-rarity that learns": ranked_by_strongest(rarity_peer.log_rarity_online),

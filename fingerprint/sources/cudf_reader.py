@@ -7,7 +7,7 @@ Example:
 The records go up once, as they are. The sieve (`kernels/sieve.cu`) reads them strictly and passes on, of those that are *plain*,
 the members that have columns: so cuDF's reader is given nothing that two readers could take differently, and no member whose name
 a caller chose can become a column in it. All other records are read on the host; their events and rejects are put in their
-places. docs/reading.md has the rules and their reasons.
+places. docs/explanation/reading.md has the rules and their reasons.
 """
 
 from __future__ import annotations

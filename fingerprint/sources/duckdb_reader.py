@@ -5,7 +5,8 @@ Example:
     ['unknown']
 
 COLUMNS becomes a structure for DuckDB's `json_transform`, which reads each line once, gives NULL where a type conflicts, and runs
-over a whole batch in C++. What it refuses goes through `mend`, one by one. docs/reading.md has the figures and what was tried.
+over a whole batch in C++. What it refuses goes through `mend`, one by one. Figures:
+docs/explanation/reading.md.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ Example:
     [[Timestamp('2023-07-10 11:42:18+0000', tz='UTC'), 'ec2', 'unknown']]
 
 `columns` has the one table that says which column comes from which path as which type. `reading_duckdb` reads it on a host,
-`reading_cudf` on a device; both give the same events and the same rejects (docs/reading.md).
+`reading_cudf` on a device; both give the same events and the same rejects (docs/explanation/reading.md).
 """
 
 from __future__ import annotations

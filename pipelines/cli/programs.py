@@ -125,7 +125,7 @@ def train(
     Some weeks of history are best; two days are the least: `fingerprint train s3://trail/AWSLogs/ --days 30`. Objects of a
     trail whose day lies outside are not fetched.
 
-    Flagged events are learned slowly (docs/training.md): events of open or malicious alerts are left out; events of alerts that
+    Flagged events are learned slowly (docs/explanation/training.md): events of open or malicious alerts are left out; events of alerts that
     were triaged as benign or as false positives are learned (`fingerprint alerts triage`), and so are events with a single vote
     after `training.single_vote_exclusion_days`. Dispositions also move the thresholds of their entities within limits.
 
@@ -252,7 +252,7 @@ def evaluate(
         bool,
         typer.Option(
             "--newcomers",
-            help="Instead: attacks by principals that are hours old, and benign first days (docs/detection.md).",
+            help="Instead: attacks by principals that are hours old, and benign first days (docs/explanation/detection.md).",
         ),
     ] = False,
     settings: SettingsFile = None,

@@ -51,7 +51,7 @@ def delivery_summary(delivery: Delivery) -> dict[str, Any]:
 def print_deliveries(found: list[dict[str, Any]]) -> None:
     """Print a table of deliveries, newest first."""
     if not found:
-        print("no deliveries: nothing happened, or there is no receiver (docs/deliver.md)")
+        print("no deliveries: nothing happened, or there is no receiver (docs/how-to/deliver.md)")
         return
     table = Table(
         "receiver", "alert", "what", "state", "tries", "since (UTC)", "why", box=None, pad_edge=False

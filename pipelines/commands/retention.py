@@ -29,7 +29,7 @@ INITIAL_DELAY_SECONDS, INTERVAL_SECONDS, RETRY_SECONDS = (
 )  # seconds: after the start, after it was done, after it failed
 NOT_PURGED = (  # what a purge of the database does not reach
     "the topics of Kafka, the banks, checkpoints, files of scored events, deliveries, and lines "
-    "of other principals that name it: docs/desk.md says how to clean those"
+    "of other principals that name it: docs/explanation/alert-store.md says how to clean those"
 )
 KIND_LABELS = {
     "records": "raw records",

@@ -128,7 +128,7 @@ def test_a_delivery_is_given_up_after_so_many_tries_or_so_long(monkeypatch: pyte
 
 
 def test_by_default_it_is_tried_for_two_days():
-    """As docs/deliver.md says."""
+    """As docs/how-to/deliver.md says."""
     waited = sum(retry_delay(tries, jitter=1.0) for tries in range(1, policy.MAX_ATTEMPTS))
     assert timedelta(hours=49) < timedelta(seconds=waited) < timedelta(hours=52)
 
@@ -233,7 +233,7 @@ def test_a_receiver_that_cannot_be_is_one_sentence(tmp_path, text, named):
 
 # --- what the docs say -----------------------------------------------------------------------------------------------
 
-DOCS = (Path(__file__).parents[2] / "docs" / "deliver.md").read_text()
+DOCS = (Path(__file__).parents[2] / "docs/how-to/deliver.md").read_text()
 
 
 def example(language: str) -> str:

@@ -108,7 +108,7 @@ def test_looking_at_a_password_is_quick_whatever_it_is():
 
 
 def test_a_day_of_guessing_is_bounded():
-    """What docs/desk.md says: tries a day of one name from one place and from all, and of codes from all."""
+    """What docs/how-to/accounts.md says: tries a day of one name from one place and from all, and of codes from all."""
 
     def tries(pace):
         seconds, count = 0.0, 0

@@ -94,10 +94,10 @@ def keep(png: bytes, file: Path) -> None:
 
 STOLEN = f"/alerts/{stolen_session().alert_id}"
 PICTURES = (
-    ("desk-queue.png", "/", "light", WIDE, choose_two),
-    ("desk-decide.png", "/", "dark", WIDE, decide),
-    ("desk-alert.png", STOLEN, "light", {"width": 1280, "height": 1380}, nothing),
-    ("desk-narrow.png", "/?text=snapshot", "light", NARROW, nothing),
+    ("queue.png", "/", "light", WIDE, choose_two),
+    ("decide.png", "/", "dark", WIDE, decide),
+    ("alert.png", STOLEN, "light", {"width": 1280, "height": 1380}, nothing),
+    ("queue-narrow.png", "/?text=snapshot", "light", NARROW, nothing),
 )
 
 if __name__ == "__main__":

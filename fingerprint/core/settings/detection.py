@@ -1,4 +1,4 @@
-"""Settings of reading records, of the detectors, and of what makes a verdict and an alert (docs/detection.md)."""
+"""Settings of reading records, of the detectors, and of what makes a verdict and an alert (docs/explanation/detection.md)."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ class Stream(Section):
 
 
 class FeedGaps(Section):
-    """When missing events of an account, region or source are reported as a feed gap (docs/detection.md)."""
+    """When missing events of an account, region or source are reported as a feed gap (docs/explanation/detection.md)."""
 
     threshold: float = Field(
         4.0,

@@ -1,4 +1,4 @@
-"""Settings of training, retraining, banks and their promotion (docs/training.md, docs/bank.md)."""
+"""Settings of training, retraining, banks and their promotion (docs/explanation/training.md, docs/bank.md)."""
 
 from __future__ import annotations
 

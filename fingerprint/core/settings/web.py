@@ -1,4 +1,4 @@
-"""Settings of the web server, of single sign-on, and of the receivers of alerts (docs/deliver.md)."""
+"""Settings of the web server, of single sign-on, and of the receivers of alerts (docs/how-to/deliver.md)."""
 
 from __future__ import annotations
 
