@@ -125,9 +125,9 @@ def train(
     Some weeks of history are best; two days are the least: `fingerprint train s3://trail/AWSLogs/ --days 30`. Objects of a
     trail whose day lies outside are not fetched.
 
-    Flagged events are learned slowly (docs/explanation/training.md): events of open or malicious alerts are left out; events of alerts that
-    were triaged as benign or as false positives are learned (`fingerprint alerts triage`), and so are events with a single vote
-    after `training.single_vote_exclusion_days`. Dispositions also move the thresholds of their entities within limits.
+    Flagged events are learned slowly (docs/explanation/training.md): events of open or malicious alerts are left out; events of
+    alerts that were triaged as benign or as false positives are learned (`fingerprint alerts triage`), and so are events with a
+    single vote after `training.single_vote_exclusion_days`. Dispositions also move thresholds of their entities within limits.
 
     The summary says which entities are ready, which fall back to their principal, peer group or the organisation, and when the
     others will be ready. The promotion gate compares a new bank with the served one: a bank that misses what the served one

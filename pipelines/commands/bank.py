@@ -91,7 +91,7 @@ def diff_versions(
         "older": older,
         "newer": newer,
         "entities": {
-            name: getattr(drifted, name) for name in ("came", "gone", "became_ready", "no_longer_ready")
+            name: getattr(drifted, name) for name in ("added", "removed", "became_ready", "no_longer_ready")
         },
         "ready": {name: [bank.manifest["ready"][name] for bank in (old, new)] for name in LEVELS},
         "loss_on_sample": {"older": drift.loss_quantiles(old, new), "newer": drift.loss_quantiles(new, new)},

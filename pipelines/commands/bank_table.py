@@ -95,10 +95,10 @@ def print_version_diff(figures: dict[str, Any]) -> None:
     entities, drift, values = figures["entities"], figures["drift"], figures["values"]
     print(f"from {figures['older']} to {figures['newer']}")
     print(
-        f"entities: {entities['came']:,} came, {entities['gone']:,} went; {entities['became_ready']:,} became ready, "
+        f"entities: {entities['added']:,} added, {entities['removed']:,} removed; {entities['became_ready']:,} became ready, "
         f"{entities['no_longer_ready']:,} are ready no longer"
     )
-    print(f"values: {values['came']:,} came, {values['gone']:,} went")
+    print(f"values: {values['added']:,} added, {values['removed']:,} removed")
     table = Table("quantiles", "older", "newer", box=None, pad_edge=False)
     for title, name in (
         ("loss, same sample", "loss_on_sample"),

@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 import typer.main
 
+from fingerprint.core.settings import Settings
 from pipelines import cli
 from pipelines.cli.app import app
+from pipelines.runtime.backend import get_backend
 from tests.support import sample_organisation
 
 PROGRAMS = {
@@ -87,6 +89,12 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Relative defaults (bank, desk) lie in a folder of the test's own."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _backend_is_announced() -> None:
+    """A process announces its backend once, with the first command that needs it."""
+    get_backend(Settings())
 
 
 def call(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:

@@ -141,7 +141,7 @@ def test_an_alert_that_somebody_opened_again_says_so(desk_url, capsys, monkeypat
     triage_alert(desk_url, "3fa", "benign")
     assert desk.change_cases([AlertRevision(alert.alert_id, 1)], ReopenCase(), "kim")[0].done
     show_alert(desk_url, "3fa")
-    assert "open again: somebody opened it since" in capsys.readouterr().out
+    assert "open again: it was reopened" in capsys.readouterr().out
 
 
 def test_the_page_of_an_alert_is_written_where_it_was_asked_for(queue, capsys, tmp_path):

@@ -314,7 +314,7 @@ def test_a_stream_says_by_metrics_which_bank_judges_how_old_it_is_and_how_far_it
         metrics = place.program(consumer, producer).metrics
     assert samples(metrics.bank) == {(moved.version,): 1}
     assert samples(metrics.bank_learned_until) == {(): pd.Timestamp(good.manifest["span"][1]).timestamp()}
-    assert samples(metrics.bank_drift) == {("before", "0.5"): 0.02, ("long ago", "0.99"): 0.4}
+    assert samples(metrics.bank_drift) == {("previous", "0.5"): 0.02, ("reference", "0.99"): 0.4}
 
 
 def samples(gauge: Gauge) -> dict[tuple[str, ...], float]:

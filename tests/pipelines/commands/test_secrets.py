@@ -78,7 +78,7 @@ def test_of_programs_that_start_together_one_makes_it_and_all_read_the_same(tmp_
 
 def test_an_empty_file_is_no_secret_and_is_named(tmp_path: Path) -> None:
     (tmp_path / "database-password").touch()
-    with pytest.raises(FingerprintError, match="database-password is there and holds no secret: remove it"):
+    with pytest.raises(FingerprintError, match="database-password exists and holds no secret: remove it"):
         create_secrets(tmp_path, DEFAULT_NAMES)
 
 
@@ -87,7 +87,7 @@ def test_an_empty_file_is_no_secret_and_is_named(tmp_path: Path) -> None:
 )
 def test_a_name_that_is_no_plain_file_is_refused(tmp_path: Path, wrong: str) -> None:
     for work in (create_secrets, rotate_secrets):
-        with pytest.raises(FingerprintError, match="is no name for a secret"):
+        with pytest.raises(FingerprintError, match="is no name of a secret"):
             work(tmp_path / "secrets", [wrong])
     assert not list(tmp_path.iterdir())
 
