@@ -1,7 +1,7 @@
 """`score` over months with several workers: events are partitioned by principal, workers score the parts, one process saves.
 
-The answers are those of `score` (docs/scale.md). An interrupted run resumes when it is repeated: finished parts are not scored
-again.
+The answers are those of `score` (docs/explanation/scale.md). An interrupted run resumes when it is
+repeated: finished parts are not scored again.
 
 Example:
     >>> backfill(["s3://trail/AWSLogs/"], Path("bank"), settings, progress, state_folder=Path("state"))
@@ -45,7 +45,9 @@ PLAN_FORMAT = 2  # of what lies in the work folder
 PARTS_PER_WORKER = (
     4  # parts for each worker, if the settings do not say: the last ones under way leave little idle
 )
-RESULT_SHAPING_SECTIONS = {"reading", "entities", "autoencoder", "spectral", "forest", "voting", "alerts"}
+RESULT_SHAPING_SECTIONS = {
+    *("reading", "entities", "autoencoder", "spectral", "isolation_forest", "detectors", "voting", "alerts")
+}
 READ_COUNTERS = ("records", "rejects", "skipped", "future_dated", "reasons", "started_from")
 
 

@@ -13,8 +13,8 @@ from fingerprint.adapters.system import SystemClock
 from fingerprint.core.alert import Reject
 from fingerprint.core.ports import Clock, Producer
 from fingerprint.core.settings import Settings
-from fingerprint.sources.cloudtrail.envelopes import RecordBatch
-from fingerprint.sources.cloudtrail.identity import add_entity_columns
+from fingerprint.sources.base import RecordBatch
+from fingerprint.sources.entities import add_entity_columns
 from fingerprint.sources.flatten import flatten
 from fingerprint.streaming.rekeying import OutgoingMessage
 from fingerprint.streaming.replay_rate import ReplayRate

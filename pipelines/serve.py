@@ -22,7 +22,7 @@ from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Clock
 from fingerprint.core.ports.accounts import AccountStore, IdentityProvider
 from fingerprint.core.settings import Settings, Web
-from fingerprint.registry.bank_listing import BankListing
+from fingerprint.registry.catalog import BankListing
 from fingerprint.store.accounts import open_account_store
 from fingerprint.store.alerts import SqlAlertStore, open_alert_store
 from fingerprint.web.dependencies import Dependencies, WebStore

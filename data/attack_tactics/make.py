@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fingerprint.sources.cloudtrail import samples
-from fingerprint.sources.cloudtrail.attack_tactics import TACTICS, plain
+from fingerprint.sources.cloudtrail.attack_tactics import TACTICS, without_api_version
 
 FILE = Path(__file__).parent / "tactics.tsv"
 BY_ID = {number: tactic for tactic, number in TACTICS.items()}
@@ -91,7 +91,7 @@ class Tag(NamedTuple):
 
 def panther() -> Iterator[Tag]:
     """A tag for each rule that matches an event, where the rule is about the action."""
-    records = list(samples.records("real/panther_rule_tests"))
+    records = list(samples.sample_records("real/panther_rule_tests"))
     for label in _labels():
         record, rule = records[label["line"] - 1], label["rule"]
         if label["label"] != "rule_match" or CIRCUMSTANTIAL.search(rule) or not record.get("eventName"):
@@ -99,21 +99,21 @@ def panther() -> Iterator[Tag]:
         for number, technique in (tag.split(":") for tag in label["mitre"] or ()):
             if number in TECHNIQUES.get(technique.partition(".")[0], ""):
                 yield Tag(
-                    _service(record), plain(record["eventName"]), technique, BY_ID[number], f"panther {rule}"
+                    _service(record), without_api_version(record["eventName"]), technique, BY_ID[number], f"panther {rule}"
                 )
 
 
 def stratus() -> Iterator[Tag]:
     """A tag for each call of an attack; what only looks around is discovery, whatever it prepares."""
-    labels = samples.labels("real/invictus_stratus")
-    for record in samples.records("real/invictus_stratus"):
+    labels = samples.sample_labels("real/invictus_stratus")
+    for record in samples.sample_records("real/invictus_stratus"):
         label = labels.get(record["eventID"])
         if label is None or label["label"] != "attack" or record["eventName"] in HELPERS:
             continue
         tactic = label["technique"].split(".")[1].replace("-", " ").title()
         tactic = "Discovery" if LOOKS.match(record["eventName"]) else tactic
         source = f"stratus {label['technique']}"
-        yield Tag(_service(record), plain(record["eventName"]), label["technique"], tactic, source)
+        yield Tag(_service(record), without_api_version(record["eventName"]), label["technique"], tactic, source)
 
 
 def sensible(tags: set[Tag]) -> Iterator[Tag]:
@@ -132,7 +132,7 @@ def sensible(tags: set[Tag]) -> Iterator[Tag]:
 
 def _labels() -> Iterator[dict[str, Any]]:
     """Panther's labels name a line: the event ids of its tests repeat."""
-    with gzip.open(samples.folder("real/panther_rule_tests") / "labels.jsonl.gz") as lines:
+    with gzip.open(samples.data_folder("real/panther_rule_tests") / "labels.jsonl.gz") as lines:
         yield from map(json.loads, lines)
 
 

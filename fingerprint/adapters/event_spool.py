@@ -38,9 +38,9 @@ from fingerprint.core.alert import Reject
 from fingerprint.core.settings import Settings
 from fingerprint.core.time_range import ALL_TIME, TimeRange
 from fingerprint.sources.arrival import FILE_CLOCK_TOLERANCE_SECONDS, Now, future_dated_mask, wall_clock_ms
-from fingerprint.sources.cloudtrail.envelopes import RecordBatch
-from fingerprint.sources.cloudtrail.identity import add_entity_columns
+from fingerprint.sources.base import RecordBatch
 from fingerprint.sources.decode import DecodedMessages, event_times_ms
+from fingerprint.sources.entities import add_entity_columns
 from fingerprint.sources.flatten import flatten
 from fingerprint.sources.networks import NetworkTable
 from fingerprint.state.event_clock import (

@@ -27,9 +27,9 @@ from fingerprint.core.extras import how_to_install
 from fingerprint.core.settings import Reading
 from fingerprint.core.time_range import ALL_TIME, TimeRange
 from fingerprint.sources import archives
+from fingerprint.sources.active import SOURCE
 from fingerprint.sources.archives import TruncatedInput
-from fingerprint.sources.cloudtrail.envelopes import RecordBatch
-from fingerprint.sources.cloudtrail.s3_layout import is_trail_folder, list_trail_months
+from fingerprint.sources.base import RecordBatch
 from fingerprint.sources.limits import ReadLimits
 
 SUFFIXES = (".json", ".jsonl", ".ndjson", ".json.gz", ".jsonl.gz", ".ndjson.gz")
@@ -98,10 +98,10 @@ def find_files_in_span(sources: Sequence[str], span: TimeRange) -> FilesInSpan:
     """The same without the objects of trails that cannot hold events of the span. FingerprintError as `read` does."""
     expanded = [_expand_source(str(source), span) for source in sources]
     found = [file for files, _ in expanded for file in files]
-    wide = span.anchored_at_day(time_range.newest_key_day(file.path for file in found))
+    wide = span.anchored_at_day(time_range.newest_day(SOURCE.object_day(file.path) for file in found))
     return FilesInSpan(
         found,
-        [file for file in found if wide.may_contain_object(file.path)],
+        [file for file in found if wide.may_contain_day(SOURCE.object_day(file.path))],
         [month for _, months in expanded for month in months],
     )
 
@@ -121,8 +121,8 @@ def _expand_source(source: str, span: TimeRange) -> tuple[list[SourceFile], list
     months: list[date] = []
     try:
         system, path = url_to_fs(source)
-        if span and is_trail_folder(path):
-            found, months = list_trail_months(system, path, span)
+        if span and SOURCE.is_log_folder(path):
+            found, months = SOURCE.list_months(system, path, span)
             found = {name: info for name, info in found.items() if _holds_records(name)}
         else:
             found = _list_paths(system, path)

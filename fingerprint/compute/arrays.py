@@ -1,13 +1,13 @@
-"""What NumPy and CuPy do differently, each thing said once. No code asks which of them there is: it follows its arguments.
+"""Array functions for NumPy and CuPy where the two differ; the namespace of the arguments decides, not a setting.
 
 Example:
-    >>> xp = namespace(codes)                  # the module that made them: numpy, or cupy
-    >>> order = lexsort(interval, principal)   # where they lie
-    >>> host(order), like(np.arange(3), codes)     # down to the host, and up to where `codes` lie
+    >>> xp = namespace(codes)                          # the module that made them: numpy, or cupy
+    >>> order = lexsort(interval, principal)           # on the device of the arguments
+    >>> to_host(order), to_device_of(np.arange(3), codes)
 
-Whatever both do alike is called through `xp`. Three habits keep code good for both. Their arrays are never mixed (numbers may
-be). What a reduction gives is an array of no dimensions on a device, and to look at it (`int`, `bool`, `if`) is to wait. And
-every function that is started there costs some microseconds, however little it does: so whole columns, never one by one.
+What both libraries do alike is called through `xp`. Three rules keep code good for both. Arrays of the two are never mixed
+(numbers may be). A reduction gives an array of no dimensions on a device, and looking at it (`int`, `bool`, `if`) waits for the
+device. Every kernel launch costs some microseconds, however little it does: so whole columns, never one value at a time.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ Placement = Callable[[NDArray[Any]], Array]  # from the host's memory to where t
 
 
 def namespace(array: Array) -> Any:
-    """The module that an array comes from."""
+    """Return the module that an array comes from."""
     return sys.modules[type(array).__module__.partition(".")[0]]
 
 
 def is_on_host(array: Array) -> bool:
-    """Whether it lies in the host's memory."""
+    """Return whether an array lies in the host's memory."""
     return namespace(array) is np
 
 
 def to_host(array: Array) -> NDArray[Any]:
-    """It itself where it lies in the host's memory, else a copy that does."""
+    """Return the array itself where it lies in the host's memory, else a copy that does."""
     down: NDArray[Any] = array if is_on_host(array) else array.get()
     return down
 
 
 def to_device_of(array: Array, other: Array) -> Array:
-    """An array brought to where `other` lies: up, down, or nowhere."""
+    """Return an array where `other` lies: a copy up or down, or the array itself."""
     xp = namespace(other)
     if xp is np:
         return to_host(array)
@@ -51,7 +51,7 @@ def to_device_of(array: Array, other: Array) -> Array:
 
 
 def identity_placement(array: NDArray[Any]) -> Array:
-    """Where arrays are put on a machine without a device: nowhere else. A `place` is a function like this one."""
+    """Return the array itself: the `Placement` of a machine without a device."""
     return array
 
 
@@ -59,19 +59,19 @@ Stacked = TypeVar("Stacked")
 
 
 def move_arrays(stacked: Stacked, place: Placement, excluded: Collection[str] = ()) -> Stacked:
-    """A dataclass of arrays, with all of them where `place` puts them, `but` some."""
+    """Return a dataclass of arrays with each of them, except the `excluded` names, moved by `place`."""
     names = [field.name for field in fields(stacked) if field.name not in excluded]  # type: ignore[arg-type]
     return replace(stacked, **{name: place(getattr(stacked, name)) for name in names})  # type: ignore[type-var]
 
 
 def scipy_special(array: Array) -> Any:
-    """SciPy's special functions for it: `scipy.special`, or what CuPy has of them."""
+    """Return SciPy's special functions for an array: `scipy.special`, or CuPy's part of them."""
     name = namespace(array).__name__
     return importlib.import_module("scipy.special" if name == "numpy" else f"{name}x.scipy.special")
 
 
 def to_torch(array: Array) -> Any:
-    """A tensor over the same memory (DLPack); of what may not be written to, over a copy."""
+    """Return a tensor over the same memory (DLPack), or over a copy where the array is read-only."""
     import torch  # only who fits has it
 
     if is_on_host(array) and not array.flags.writeable:
@@ -80,7 +80,7 @@ def to_torch(array: Array) -> Any:
 
 
 def unique_inverse(values: Array) -> tuple[Array, Array]:
-    """Which of the distinct ones each value is, and those: (N,) -> (N,), (D,). By hashing on a host, by sorting on a device."""
+    """Return the number of each value among the distinct ones, and those: (N,) -> (N,), (D,). A host hashes, a device sorts."""
     if is_on_host(values):
         return pd.factorize(values)
     xp = namespace(values)
@@ -91,7 +91,7 @@ def unique_inverse(values: Array) -> tuple[Array, Array]:
 
 
 def is_first_occurrence(values: Array) -> Array:
-    """Which values are there for the first time: (N,) -> (N,)."""
+    """Return which values occur for the first time: (N,) -> (N,)."""
     xp = namespace(values)
     first = xp.zeros(len(values), bool)
     first[xp.unique(values, return_index=True)[1]] = True
@@ -99,7 +99,7 @@ def is_first_occurrence(values: Array) -> Array:
 
 
 def lexsort(minor: Array, major: Array) -> Array:
-    """The order by `major`, and by `minor` where that is equal; each of its own type: (N,)."""
+    """Return the order by `major`, and by `minor` where that is equal: (N,), (N,) -> (N,). Each may have its own type."""
     xp = namespace(major)
     if xp is np:
         return np.lexsort((minor, major))
@@ -108,9 +108,9 @@ def lexsort(minor: Array, major: Array) -> Array:
 
 
 def segment_sums(column: Array, starts: Array) -> Array:
-    """The sum of each run of values: column (N,), where the runs start (R,), the first at 0 -> (R,).
+    """Return the sum of each run of values: column (N,), the starts of the runs (R,), the first at 0 -> (R,).
 
-    A device adds in float64, in any order: counts are exact, and so are sums of two. Its own `add.reduceat` would give
+    A device adds in float64, in any order: counts are exact, and so are sums of two. CuPy's own `add.reduceat` would give
     differences of a running sum.
     """
     xp = namespace(column)
@@ -123,7 +123,7 @@ def segment_sums(column: Array, starts: Array) -> Array:
 
 
 def segment_ids(lengths: Array) -> Array:
-    """The number of each run, as often as the run is long: (R,) -> (sum,). `[2, 0, 1]` -> `[0, 0, 2]`."""
+    """Return the number of each run, as often as the run is long: (R,) -> (sum,). `[2, 0, 1]` -> `[0, 0, 2]`."""
     xp = namespace(lengths)
     if xp is np:
         return np.repeat(np.arange(len(lengths)), lengths)
@@ -132,7 +132,7 @@ def segment_ids(lengths: Array) -> Array:
 
 
 def occurrence_index(names: NDArray[Any]) -> NDArray[np.intp]:
-    """How many of the same name came before each (N,) -> (N,), on the host."""
+    """Return how many of the same name came before each, on the host: (N,) -> (N,)."""
     order, out = np.argsort(names, kind="stable"), np.empty(len(names), np.intp)
     ordered = names[order]
     out[order] = np.arange(len(names)) - np.searchsorted(ordered, ordered)

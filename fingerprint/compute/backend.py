@@ -1,15 +1,15 @@
-"""Which libraries carry the tables and arrays: chosen once, with the reason.
+"""The dataframe and array libraries of a process: chosen once, with the reason.
 
 Example:
-    >>> backend = choose("cpu")
+    >>> backend = choose_backend("cpu")
     >>> print(backend)
     pandas and NumPy on the CPU: asked for by the setting
-    >>> flat = flatten(records, backend.tables)
-    >>> bank = bank.on(backend.place)
+    >>> flat = flatten(records, backend.dataframe_library)
+    >>> bank = bank.on(backend.to_device)
 
-Only these two places are told: reading, which makes tables of bytes, and where the arrays of bank and ledger are put. All else
-follows its arguments. Where the libraries of a GPU are there and the device is not, that is `trouble`: somebody meant to have
-one, and is told what to do (`device`).
+Only two places are given a backend: reading, which makes tables of bytes, and the placement of the arrays of bank and scorer
+state. Everything else follows its arguments. A machine that has the libraries of a GPU and no working device is misconfigured:
+the reason says what to do (`cuda`).
 """
 
 from __future__ import annotations
@@ -36,8 +36,10 @@ FREE_MEMORY_DIVISOR = (
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """`tables` and `arrays` are module names, `device` is `cpu` or `cuda`, `reason` says why; `trouble`: it was meant to be
-    otherwise, and somebody can mend that."""
+    """A choice of libraries: module names of dataframes and arrays, the device, and the reason.
+
+    `is_misconfigured` is true where a GPU was meant to be used and an operator can make it work.
+    """
 
     dataframe_library: str
     array_library: str
@@ -54,7 +56,7 @@ class Backend:
         return f"{tables} and {arrays} on {where}: {self.reason}"
 
     def to_device(self, array: Any) -> Any:
-        """An array of the host, where this backend's arrays lie; on the host the array itself."""
+        """Return an array of the host where this backend's arrays lie; on the host the array itself."""
         return (
             array
             if self.array_library == "numpy"
@@ -63,14 +65,14 @@ class Backend:
 
     @property
     def batch_bytes(self) -> int:
-        """How many bytes of records are read at a time: on a device as many as its free memory has room for."""
+        """How many bytes of records are read at a time: on a device as many as fit into its free memory."""
         if self.device_info is None:
             return HOST_BATCH_BYTES
         return min(max(self.device_info.free // FREE_MEMORY_DIVISOR, 1 << 20), MAX_BATCH_BYTES)
 
 
 def cpu_backend(reason: str, is_misconfigured: bool = False) -> Backend:
-    """The road that is always there."""
+    """Return the backend of pandas and NumPy, which every installation has."""
     return Backend("pandas", "numpy", "cpu", reason, is_misconfigured)
 
 
@@ -79,9 +81,9 @@ HOST_BACKEND = cpu_backend("asked for by the setting")
 
 @cache
 def choose_backend(setting: BackendChoice = "auto") -> Backend:
-    """The backend for a setting; looked for once in a process.
+    """Return the backend for a setting; looked for once in a process.
 
-    FingerprintError if `cuda` is asked for and cannot be had: it says what is missing.
+    Raises FingerprintError if `cuda` is asked for and not available; the message says what is missing.
     """
     if setting == "cpu":
         return HOST_BACKEND

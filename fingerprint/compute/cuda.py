@@ -1,11 +1,11 @@
-"""A CUDA device that works, or one sentence why there is none and what to do.
+"""A CUDA device that works, or one sentence that says why there is none and what to do.
 
 Example:
-    >>> working()
-    Device(name='NVIDIA H100 80GB HBM3', capability=(9, 0), cuda=13020, driver=13020, memory=84929740800, free=84430618624)
+    >>> find_device()
+    CudaDevice(name='NVIDIA H100 80GB HBM3', capability=(9, 0), cuda=13020, driver=13020, memory=84929740800, free=84430618624)
 
-It is believed when it has done something: an allocation, a kernel made on the spot, the sum brought back. What the driver says
-comes in a hundred kinds of error; each becomes a `Hindrance` with the sentence of the driver and a way out.
+A device counts as working when it has allocated memory, run a kernel compiled on the spot, and returned the right sum. Drivers
+raise a hundred kinds of error; each becomes a `GpuUnavailable` with the driver's sentence and a remedy.
 """
 
 from __future__ import annotations
@@ -35,8 +35,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class CudaDevice:
-    """What the driver says of it. `cuda`: what CuPy was built for, `driver`: what the driver can, 13020 for 13.2; memory in
-    bytes."""
+    """A device as the driver describes it; memory in bytes.
+
+    `cuda` is the version CuPy was built for, `driver` the newest that the driver supports: 13020 for 13.2.
+    """
 
     name: str
     capability: tuple[int, int]
@@ -52,7 +54,7 @@ class CudaDevice:
 
 
 class GpuUnavailable(Exception):
-    """Why there is no GPU road here. `trouble`: somebody meant to have one, and can mend it."""
+    """The reason why no GPU is used; `is_misconfigured` where one was meant to be used and an operator can make it work."""
 
     def __init__(self, reason: str, is_misconfigured: bool = True) -> None:
         super().__init__(reason)
@@ -60,7 +62,7 @@ class GpuUnavailable(Exception):
 
 
 def find_device() -> CudaDevice:
-    """The device that CuPy uses, when it has shown that it works, and cuDF beside it; else a Hindrance."""
+    """Return the device that CuPy uses, when it has computed something and cuDF can be imported; else raise GpuUnavailable."""
     _check_installed()
     device = _check_device()
     _check_dataframes()  # the last: importing it takes seconds
@@ -68,18 +70,18 @@ def find_device() -> CudaDevice:
 
 
 def library_version(name: str) -> str:
-    """Of an installed library, by its module: `cudf` is the distribution cudf-cu13 or cudf-cu12. '' where there is none."""
+    """Return the version of an installed library by its module (`cudf` is cudf-cu13 or cudf-cu12); empty where there is none."""
     return next((importlib.metadata.version(each) for each in _distributions().get(name, ())), "")
 
 
 @cache
 def _distributions() -> Mapping[str, list[str]]:
-    """By module; looking costs half a second."""
+    """Return installed distributions by module; looking takes half a second."""
     return importlib.metadata.packages_distributions()
 
 
 def _check_installed() -> None:
-    """Neither is installed: nobody wants a device. One of them is: somebody does."""
+    """Raise GpuUnavailable unless both libraries are installed. One of them alone is a misconfiguration."""
     missing = [name for name in GPU_LIBRARIES if importlib.util.find_spec(name) is None]
     if len(missing) == len(GPU_LIBRARIES):
         raise GpuUnavailable(f"cuDF and CuPy are not installed ({INSTALL_HINT})", is_misconfigured=False)
@@ -105,8 +107,11 @@ def _describe_device(cupy: Any) -> CudaDevice:
     runtime = cupy.cuda.runtime
     if not runtime.getDeviceCount():
         raise RuntimeError("NoDevice: the driver counts none")
-    said, (free, memory) = runtime.getDeviceProperties(runtime.getDevice()), runtime.memGetInfo()
-    name, capability = said["name"].decode(errors="replace"), (int(said["major"]), int(said["minor"]))
+    properties, (free, memory) = runtime.getDeviceProperties(runtime.getDevice()), runtime.memGetInfo()
+    name, capability = (
+        properties["name"].decode(errors="replace"),
+        (int(properties["major"]), int(properties["minor"])),
+    )
     return CudaDevice(name, capability, runtime.runtimeGetVersion(), runtime.driverGetVersion(), memory, free)
 
 
@@ -126,14 +131,14 @@ def _check_minimum_versions(device: CudaDevice) -> None:
 
 
 def _run_test_kernel(cupy: Any) -> None:
-    """A kernel that is compiled here, over memory that is allocated here."""
+    """Run a kernel that is compiled here, over memory that is allocated here, and check its result."""
     numbers = cupy.arange(1000, dtype=cupy.int64)
     if int((numbers * numbers).sum()) != 332_833_500:
         raise ArithmeticError("the squares below a thousand add up to something else there")
 
 
 def _query_driver(cupy: Any, what: str, query: Callable[[], T]) -> T:
-    """What the driver answers; its errors are of kinds of its own."""
+    """Return what `query` returns; any error of the driver becomes GpuUnavailable."""
     try:
         return query()
     except Exception as error:
@@ -141,7 +146,7 @@ def _query_driver(cupy: Any, what: str, query: Callable[[], T]) -> T:
 
 
 def _advice(cupy: Any, error: str) -> str:
-    """What can be done about an error of the driver."""
+    """Return the remedy for an error of the driver."""
     if "InsufficientDriver" in error:
         return _driver_advice(cupy)
     if "NoDevice" in error or "InvalidDevice" in error:
@@ -154,7 +159,7 @@ def _advice(cupy: Any, error: str) -> str:
 
 
 def _driver_advice(cupy: Any) -> str:
-    """The driver is too old, or there is none: it says 0 then."""
+    """Return the remedy for a driver that is too old, or missing: it says version 0 then."""
     runtime = cupy.cuda.runtime
     has, major = int(runtime.driverGetVersion()), int(runtime.runtimeGetVersion()) // 1000
     _, needs = MINIMUM_VERSIONS.get(major, MINIMUM_VERSIONS[13])
@@ -177,7 +182,7 @@ def _check_dataframes() -> None:
 
 
 def _wanted_pandas() -> str | None:
-    """cuDF and pandas are made for each other: what cuDF says that it wants, where the pandas that is here is newer."""
+    """Return the pandas that cuDF asks for, where the installed one is newer."""
     for distribution in _distributions().get("cudf", ()):
         for wanted in importlib.metadata.requires(distribution) or ():
             below = re.match(r"pandas\b[^;]*<\s*(\d+)\.(\d+)[^;]*$", wanted)
@@ -187,7 +192,7 @@ def _wanted_pandas() -> str | None:
 
 
 def _version_tuple(text: str) -> tuple[int, ...]:
-    """`3.0.6` -> (3, 0)."""
+    """Return major and minor of a version: `3.0.6` -> (3, 0)."""
     return tuple(int(part) for part in re.findall(r"\d+", text)[:2])
 
 
@@ -202,6 +207,6 @@ def _import_library(name: str) -> Any:
 
 
 def _one_line(error: Exception) -> str:
-    """What an error says, on one line and not endless."""
+    """Return the message of an error on one line, cut at MAX_ERROR_LENGTH characters."""
     text = " ".join(str(error).split()) or type(error).__name__
     return text if len(text) <= MAX_ERROR_LENGTH else f"{text[:MAX_ERROR_LENGTH]} ..."

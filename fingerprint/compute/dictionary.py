@@ -1,13 +1,13 @@
-"""The columns of a batch, each told apart once: what is named is named once per distinct value, not once an event.
+"""Dictionary encoding of the columns of a batch: Python works on distinct values, never on every event.
 
 Example:
-    >>> coded = Coded(events)
-    >>> code, distinct = coded.together(("service", "action"))       # (N,) and the D pairs that there are
+    >>> coded = DictionaryEncoded(events)
+    >>> code, distinct = coded.combined_column(("service", "action"))       # (N,) and the D pairs that occur
     >>> distinct[0]
     ('s3', 'GetObject')
 
-A column is factorised when it is first asked for, however many features read it; columns together are told apart by their codes.
-So a batch costs a few passes over integers, and Python what is distinct in it. Codes lie where the events do.
+A column is factorised when it is first asked for, however many features read it; combinations are found from the codes of the
+columns. So a batch costs a few passes over integers plus Python calls for what is distinct. Codes lie where the events do.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ EncodedColumn = tuple[CodeArray, DistinctValues]
 
 
 class DictionaryEncoded:
-    """N events. `derived` makes the columns that the frame does not have, from those that it has."""
+    """N events with encoded columns. `derived` makes columns that the frame does not have from those that it has."""
 
     def __init__(
         self, events: Frame, derived: Mapping[str, Callable[[DictionaryEncoded], EncodedColumn]] | None = None
@@ -39,13 +39,13 @@ class DictionaryEncoded:
         return len(self.events)
 
     def column(self, name: str) -> EncodedColumn:
-        """The code of each event's value (N,) and the values; one that is nowhere in the frame is missing everywhere."""
+        """Return the code of each event's value (N,), and the values; a column that the frame lacks is missing everywhere."""
         if name not in self._columns:
             self._columns[name] = self._encode(name)
         return self._columns[name]
 
     def combined_column(self, names: Sequence[str]) -> tuple[CodeArray, list[tuple[Any, ...]]]:
-        """The code of each event's values in several columns (N,), and the tuples of values."""
+        """Return the code of each event's values in several columns (N,), and the tuples of values."""
         columns = [self.column(name) for name in names]
         if len(columns) == 1:
             code, values = columns[0]
@@ -72,13 +72,13 @@ class DictionaryEncoded:
 
 
 def encode_numbers(values: Array) -> EncodedColumn:
-    """Whole numbers told apart: (N,) -> codes (N,), values."""
+    """Return whole numbers encoded: (N,) -> codes (N,), values."""
     distinct, code = arrays.namespace(values).unique(values, return_inverse=True)
     return code, distinct.tolist()
 
 
 def map_values(column: EncodedColumn, convert: Callable[[Any], Any]) -> EncodedColumn:
-    """A column of fewer values: what `name` makes of each."""
+    """Return a column with each value converted; values that convert to the same share a code."""
     code, values = column
     places: dict[Any, int] = {}
     place = [places.setdefault(convert(value), len(places)) for value in values]

@@ -1,13 +1,16 @@
-"""What pandas and cuDF do differently with a table of events, each thing said once; codes and numbers stay where the table lies.
+"""Table functions for pandas and cuDF where the two differ; codes and numbers stay where the table lies.
 
 Example:
-    >>> rows(pd.DataFrame({"service": ["s3", "ec2"]}, index=[7, 9]), np.array([False, True])).to_dict("list")
+    >>> select_rows(pd.DataFrame({"service": ["s3", "ec2"]}, index=[7, 9]), np.array([False, True])).to_dict("list")
     {'service': ['ec2']}
-    >>> factorize(pd.Series(["s3", None, "ec2", "s3"]))
+    >>> factorize_values(pd.Series(["s3", None, "ec2", "s3"]))
     (array([ 0, -1,  1,  0]), ['s3', 'ec2'])
 
 A table of events has some fifty columns and each costs, so rows are only taken where some are left out. Of a column on a device
-only the distinct values come down, to be named here; their codes stay. A device keeps times without a zone: they are UTC.
+only the distinct values come down to the host; their codes stay. A device keeps times without a zone: they are UTC.
+
+narwhals (2.28) was tried in place of this module and does not reach: it has no factorize, no gather by an array of a device,
+and no access to a column's buffers; three of the functions here could use it, each for one more conversion a call.
 """
 
 from __future__ import annotations
@@ -30,22 +33,22 @@ NOT_A_TIME = np.iinfo(np.int64).min  # what stands for "no time" among microseco
 
 
 def library_of(frame: Frame | FrameColumn) -> Any:
-    """The module that a table or column comes from: pandas, or cudf."""
+    """Return the module that a table or column comes from: pandas, or cudf."""
     return sys.modules[type(frame).__module__.partition(".")[0]]
 
 
 def is_host_frame(frame: Frame | FrameColumn) -> bool:
-    """Whether it lies in the host's memory."""
+    """Return whether a table or column lies in the host's memory."""
     return library_of(frame) is pd
 
 
 def array_module_of(frame: Frame | FrameColumn) -> Any:
-    """The module of the arrays that lie where the table lies: numpy, or cupy."""
+    """Return the module of the arrays that lie where the table lies: numpy, or cupy."""
     return arrays.namespace(frame.index.values)
 
 
 def select_rows(frame: Frame, which: Array) -> Frame:
-    """The rows of a mask (N,) or at places (M,), numbered from 0; where none is left out, the table itself."""
+    """Return the rows of a mask (N,) or at places (M,), numbered from 0; where none is left out, the table itself."""
     if not is_host_frame(frame):
         return _select_device_rows(frame, which)
     which, numbered = arrays.to_host(which), pd.RangeIndex(len(frame))
@@ -69,7 +72,7 @@ def _select_device_rows(frame: Frame, which: Array) -> Frame:
 
 
 def to_pandas(frame: Frame) -> pd.DataFrame:
-    """It itself where it lies in the host's memory, else a copy that does, with the types that `flatten` gives its columns."""
+    """Return the table itself where it lies in the host's memory, else a copy with the types that `flatten` gives its columns."""
     if is_host_frame(frame):
         return frame
     table = frame.to_arrow(preserve_index=False)
@@ -80,7 +83,7 @@ def to_pandas(frame: Frame) -> pd.DataFrame:
 
 
 def to_device(frame: pd.DataFrame, dataframe_library: str) -> Frame:
-    """A table of events, brought up to where the tables of that library lie. Records, which are bytes here, are texts there."""
+    """Return a table of events as one of the named library. Records, which are bytes here, are texts there."""
     if import_library(dataframe_library) is pd:
         return frame
     table = pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata()
@@ -89,41 +92,41 @@ def to_device(frame: pd.DataFrame, dataframe_library: str) -> Frame:
 
 
 def concat_frames(parts: Sequence[Frame]) -> Frame:
-    """Tables of one library, one after the other, numbered from 0; those without rows need no columns. At least one."""
+    """Return tables of one library, at least one, one after the other and numbered from 0; those without rows need no columns."""
     some = [part for part in parts if len(part)] or list(parts[:1])
     return library_of(some[0]).concat(some, ignore_index=True)
 
 
 def import_library(dataframe_library: str) -> Any:
-    """The library of that name, brought in when a table is first made with it."""
+    """Return the library of that name, imported when a table is first made with it."""
     __import__(dataframe_library)
     return sys.modules[dataframe_library]
 
 
 def import_array_library(dataframe_library: str) -> Any:
-    """The module of the arrays that go with the tables of that library."""
+    """Return the module of the arrays that go with the tables of that library."""
     return array_module_of(import_library(dataframe_library).Series([0]))
 
 
 def import_low_level_library(dataframe_library: str) -> Any:
-    """The library beneath cuDF, which takes and shows memory as it lies."""
+    """Return the library beneath cuDF (pylibcudf), which gives access to memory as it lies."""
     return import_library({"cudf": "pylibcudf"}.get(dataframe_library, dataframe_library))
 
 
 def epoch_microseconds(column: FrameColumn) -> Array:
-    """Times (N,) as whole numbers since 1970, where the column lies; NAT where there is none."""
+    """Return times (N,) as microseconds since 1970, where the column lies; NOT_A_TIME where there is none."""
     if is_host_frame(column):
         return column.to_numpy("datetime64[us]").astype(np.int64)
     return column.astype("int64").to_cupy(na_value=NOT_A_TIME)
 
 
 def epoch_seconds(column: FrameColumn) -> Array:
-    """Times (N,), of which none is missing, as whole seconds since 1970, where the column lies."""
+    """Return times (N,), of which none is missing, as whole seconds since 1970, where the column lies."""
     return epoch_microseconds(column) // 1_000_000
 
 
 def factorize_values(column: FrameColumn) -> tuple[Array, list[Any]]:
-    """The code of each value (N,), where the column lies, -1 for a missing one; the distinct values, here."""
+    """Return the code of each value (N,), where the column lies, -1 for a missing one; and the distinct values, on the host."""
     if is_host_frame(column):
         codes, distinct = column.array.factorize()
         return codes, [*distinct]
@@ -132,18 +135,18 @@ def factorize_values(column: FrameColumn) -> tuple[Array, list[Any]]:
 
 
 def factorize_codes(column: FrameColumn) -> tuple[Array, int]:
-    """The code of each value (N,), where the column lies, -1 for a missing one; how many distinct values there are."""
+    """Return the code of each value (N,), where the column lies, -1 for a missing one; and the number of distinct values."""
     codes, distinct = pd.factorize(column) if is_host_frame(column) else column.factorize()
     return codes, len(distinct)
 
 
 def to_mask(column: FrameColumn) -> Array:
-    """A column of true and false without gaps as an array (N,), where it lies."""
+    """Return a boolean column without gaps as an array (N,), where it lies."""
     return column.to_numpy(dtype=bool) if is_host_frame(column) else column.to_cupy().astype(bool)
 
 
 def make_text_column(values: Sequence[str | None], codes: Array, frame: Frame) -> FrameColumn:
-    """A column of `frame`'s library: of each code the text at that place in `values`; codes (N,) lie where the frame does."""
+    """Return a column of the texts in `values` at `codes` (N,), of `frame`'s library; codes lie where the frame does."""
     if is_host_frame(frame):
         return pd.Series(list(values), dtype="str").take(codes).reset_index(drop=True)
     there = library_of(frame).Series.from_arrow(pa.array(values, pa.string()))
@@ -151,14 +154,14 @@ def make_text_column(values: Sequence[str | None], codes: Array, frame: Frame) -
 
 
 def map_texts(column: FrameColumn, convert: Callable[[str | None], str | None]) -> FrameColumn:
-    """A column of texts of what `name` makes of each distinct value, and of a missing one."""
+    """Return a column of texts with each distinct value, and the missing one, converted."""
     codes, distinct = factorize_values(column)
     places = array_module_of(column).where(codes < 0, len(distinct), codes)
     return make_text_column([convert(each) for each in [*distinct, None]], places, column)
 
 
 def text_from_buffers(characters: Array, offsets: Array, dataframe_library: str) -> FrameColumn:
-    """A column of texts over memory that lies there already: UTF-8 (B,) uint8, and where each begins (N + 1,) int32."""
+    """Return a column of texts over memory of a device: UTF-8 (B,) uint8, and where each begins (N + 1,) int32."""
     there, low = import_library(dataframe_library), import_low_level_library(dataframe_library)
     column = low.Column(
         low.DataType(low.TypeId.STRING),
@@ -173,7 +176,7 @@ def text_from_buffers(characters: Array, offsets: Array, dataframe_library: str)
 
 
 def utf8_buffers(column: FrameColumn) -> tuple[Array, Array]:
-    """The UTF-8 of a column of texts on a device (B,), and where each of them begins (N + 1,) int64; a missing one is empty."""
+    """Return the UTF-8 of a column of texts on a device (B,), and where each begins (N + 1,) int64; a missing one is empty."""
     xp, (there, _) = array_module_of(column), column.to_pylibcudf()
     if not len(column):
         return xp.zeros(0, xp.uint8), xp.zeros(1, xp.int64)
@@ -190,7 +193,7 @@ def _with_time_zone(values: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _without_time_zone(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """As a device keeps them: times without a zone, texts of one width."""
+    """Return values as a device keeps them: times without a zone, texts of one width."""
     if pa.types.is_timestamp(values.type):
         return values.cast(pa.timestamp("us"))
     wide = (

@@ -1,20 +1,20 @@
-"""Sixty-four-bit names for strings and pairs: how values, owners and ids are told apart without keeping their text.
+"""Hashes of 64 bits for strings and pairs: values, owners and ids are compared without their text.
 
 Example:
-    >>> bool(of(pd.Series(["a", "b", "a"]))[0] == of(pd.Series(["a"]))[0])
+    >>> bool(hash_strings(pd.Series(["a", "b", "a"]))[0] == hash_strings(pd.Series(["a"]))[0])
     True
-    >>> alice = homed(pd.Series(["123456789012:user/alice"]))
-    >>> bool(homes(within(alice, 7))[0] == homes(alice)[0])
+    >>> alice = hash_with_bucket(pd.Series(["123456789012:user/alice"]))
+    >>> bool(bucket_of(combine(alice, 7))[0] == bucket_of(alice)[0])
     True
 
-Two different strings share a hash once in about 5 billion values (birthday bound at 64 bits); the text of what a
-fingerprint knows is kept beside it (`bank`, words), so an alert never shows the wrong one.
+Two different strings share a hash once in about 5 billion values (birthday bound at 64 bits); the text of what a fingerprint
+knows is kept beside it (`bank`, words), so an alert never shows the wrong one.
 
-A principal has a *home*, 16 bits: its virtual partition (the high 8) and further bits of the same murmur2 hash, by which
-Kafka's clients place its records. What the ledger keeps of a principal is named by a hash whose top 16 bits are that
-home: the state of one virtual partition, or of one home, is a range of each of the ledger's sorted tables. The other 48
-bits tell apart what shares a home; a principal has thousands of names there, so they are enough, and where they are
-millions (ids of records) the rest of the hash is kept beside them.
+A principal has a *hash bucket*, 16 bits: its virtual partition (the high 8) and further bits of the same murmur2 hash, by which
+Kafka's clients place its records. What the scorer state keeps of a principal is named by a hash whose top 16 bits are that
+bucket: the state of one virtual partition, or of one bucket, is a range of each of its sorted tables. The other 48 bits
+distinguish what shares a bucket; a principal has thousands of names there, so they are enough, and where they are millions (ids
+of records) the rest of the hash is kept beside them.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def hash_strings(values: frames.FrameColumn) -> Hashes:
 
 
 def hash_distinct(texts: NDArray[np.object_]) -> Hashes:
-    """Hash texts that were told apart before, each by itself: (D,) of str or None -> (D,), as `of` does."""
+    """Hash distinct texts, each by itself: (D,) of str or None -> (D,), as `hash_strings` does."""
     there = np.array([text is not None for text in texts], bool)
     out = np.full(len(texts), MISSING)
     out[there] = _hash_distinct(texts[there])
@@ -64,7 +64,7 @@ def hash_string(text: str) -> np.uint64:
 
 
 def _factorize(values: frames.FrameColumn) -> tuple[Array, NDArray[np.object_]]:
-    """Which of the distinct texts each row has (N,), where the column lies, -1 for none; and those."""
+    """Return the number of each row's text among the distinct ones (N,), where the column lies, -1 for none; and those."""
     codes, distinct = frames.factorize_values(values)
     return codes, np.asarray(distinct, dtype=object)
 
@@ -92,50 +92,50 @@ def hash_pair(left: Hashes | np.uint64, right: Hashes | np.uint64 | int) -> Hash
 
 
 def _as_uint64(value: Any) -> Any:
-    """As uint64: an array where it lies, or one number."""
+    """Return an array where it lies, or one number, as uint64."""
     return value.astype(np.uint64, copy=False) if hasattr(value, "shape") else np.uint64(value)
 
 
-# --- homes ------------------------------------------------------------------------------------------------------------
+# --- buckets ----------------------------------------------------------------------------------------------------------
 
 
 def hash_with_bucket(principals: frames.FrameColumn) -> Hashes:
-    """Hash a column of principals: (N,) -> (N,) uint64, the home in the top 16 bits.
+    """Hash a column of principals: (N,) -> (N,) uint64, the bucket in the top 16 bits.
 
     A virtual partition is murmur2 of the UTF-8 key, without its sign, modulo 256: with 2^k Kafka partitions (k up to 8),
     virtual partition modulo 2^k is the partition that the principal's records lie in.
     """
     codes, texts = _factorize(principals)
     murmur = murmur2_many([str(text).encode() for text in texts]).astype(np.uint64)
-    home = (murmur & np.uint64(0xFF)) << np.uint64(8) | (murmur >> np.uint64(8)) & np.uint64(0xFF)
-    return _spread_hashes(rebucket(home << _BUCKET_SHIFT, _hash_distinct(texts)), codes)
+    bucket = (murmur & np.uint64(0xFF)) << np.uint64(8) | (murmur >> np.uint64(8)) & np.uint64(0xFF)
+    return _spread_hashes(rebucket(bucket << _BUCKET_SHIFT, _hash_distinct(texts)), codes)
 
 
 def bucket_of(hashes: Hashes) -> NDArray[np.uint16]:
-    """The home of each hash: (N,) -> (N,)."""
+    """Return the bucket of each hash: (N,) -> (N,)."""
     return (hashes >> _BUCKET_SHIFT).astype(np.uint16)
 
 
 def rebucket(owner: Hashes, hashes: Hashes) -> Hashes:
-    """Hashes with their owner's home, element by element with broadcasting."""
+    """Return hashes with their owner's bucket, element by element with broadcasting."""
     return owner & ~_LOW | hashes & _LOW
 
 
 def combine(owner: Hashes, value: Hashes | np.uint64 | int) -> Hashes:
-    """Hash of an owner and something of theirs, with the owner's home: `mix` that stays at home."""
+    """Return the hash of an owner and something of theirs, in the owner's bucket."""
     return rebucket(owner, hash_pair(owner, value))
 
 
 def without_bucket(hashes: Hashes) -> Hashes:
-    """The 48 bits that do not say where a hash belongs, (N,)."""
+    """Return the 48 bits of hashes that do not say the bucket, (N,)."""
     return hashes & _LOW
 
 
 def overflow_bits(hashes: Hashes) -> NDArray[np.uint16]:
-    """The 16 bits of a plain hash that `at_home` leaves out, (N,)."""
+    """Return the 16 bits of a plain hash that `rebucket` leaves out, (N,)."""
     return (hashes >> _BUCKET_SHIFT).astype(np.uint16)
 
 
 def buckets_of_partitions(virtual: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """The homes of some virtual partitions: a mask (256,) -> a mask (65536,)."""
+    """Return the buckets of some virtual partitions: a mask (256,) -> a mask (65536,)."""
     return np.repeat(virtual, BUCKETS // VIRTUAL_PARTITIONS)

@@ -1,16 +1,16 @@
-"""Arrays on disk in shards of bounded size, and mapped back whole, as if they had never been apart.
+"""Arrays on disk in shards of bounded size, mapped back into memory whole.
 
 Example:
-    >>> write({"bias": bias, "inputs": inputs}, folder, "stack", shard_bytes=256 << 20)
+    >>> write_arrays({"bias": bias, "inputs": inputs}, folder, "stack", shard_bytes=256 << 20)
     >>> sorted(file.name for file in folder.iterdir())
     ['stack.inputs.00000.safetensors', 'stack.inputs.00001.safetensors', 'stack.safetensors']
-    >>> opened(folder, "stack")["inputs"].shape == inputs.shape             # nothing has been read of it yet
+    >>> open_arrays(folder, "stack")["inputs"].shape == inputs.shape        # nothing has been read of it yet
     True
 
-Every file is plain safetensors. An array that fits into a shard lies in `<stem>.safetensors` with the others that do; a
-larger one is cut between rows of its first axis. Its shards begin, and all but the last end, at a multiple of ALIGN bytes:
-so the system can lay them side by side in one range of addresses, and whoever looks up a few rows has read those alone.
-Several processes that open a bank share its pages. They are mapped copy-on-write: who writes, writes to a page of their own.
+Every file is plain safetensors. An array that fits into a shard lies in `<stem>.safetensors` with the others that do; a larger
+one is cut between rows of its first axis. Its shards begin, and all but the last end, at a multiple of ALIGNMENT bytes: so the
+system can lay them side by side in one range of addresses, and looking up a few rows reads those alone. Several processes that
+open a bank share its pages. They are mapped copy-on-write: a process that writes gets a page of its own.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ DTYPE_NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 
 class ArraySpan(NamedTuple):
-    """Where an array, or some rows of it, lie: `offset` bytes into `file`, a descriptor."""
+    """The place of an array, or of some rows of it: `offset` bytes into `file`, a descriptor."""
 
     file: int
     offset: int
@@ -72,7 +72,7 @@ def write_arrays(arrays: Mapping[str, NDArray[Any]], folder: Path, stem: str, sh
 
 
 def _split_rows(array: NDArray[Any], shard_bytes: int) -> Iterator[NDArray[Any]]:
-    """Rows of about `shard_bytes`, a multiple of ALIGN bytes but for the last."""
+    """Return slices of rows of about `shard_bytes`, a multiple of ALIGNMENT bytes except the last."""
     row = max(1, array.nbytes // len(array))
     step = ALIGNMENT // gcd(row, ALIGNMENT)
     rows = max(step, shard_bytes // row // step * step)
@@ -81,7 +81,7 @@ def _split_rows(array: NDArray[Any], shard_bytes: int) -> Iterator[NDArray[Any]]
 
 
 def _save(arrays: Mapping[str, NDArray[Any]], file: Path, align: int = 8) -> None:
-    """One safetensors file, the widest types first so that each begins at a multiple of its own size."""
+    """Write one safetensors file, the widest types first so that each begins at a multiple of its own size."""
     order = sorted(arrays, key=lambda name: (-arrays[name].dtype.itemsize, name))
     header, place = {}, 0
     for name in order:
@@ -100,7 +100,10 @@ def _save(arrays: Mapping[str, NDArray[Any]], file: Path, align: int = 8) -> Non
 
 
 def open_arrays(folder: Path, stem: str) -> Arrays:
-    """All arrays of a stem by name, mapped. ValueError that names the file which is no safetensors; OSError."""
+    """Return all arrays of a stem by name, mapped.
+
+    Raises ValueError that names a file which is no safetensors, and OSError.
+    """
     files = [folder / f"{stem}.safetensors", *sorted(folder.glob(f"{stem}.*.[0-9]*.safetensors"))]
     with ExitStack() as streams:
         found = [streams.enter_context(file.open("rb")) for file in files]
@@ -108,8 +111,10 @@ def open_arrays(folder: Path, stem: str) -> Arrays:
 
 
 def map_arrays(files: Mapping[str, int], stem: str) -> Arrays:
-    """The arrays of a stem by name, from files that are open (descriptors, by file name), which may be closed then. Others than
-    the stem's are passed over. ValueError that names the file which is no safetensors; OSError."""
+    """Return the arrays of a stem by name, from open files (descriptors, by file name), which may be closed afterwards.
+
+    Files of other stems are ignored. Raises ValueError that names a file which is no safetensors, and OSError.
+    """
     wanted = re.compile(rf"{re.escape(stem)}(\..+\.\d+)?\.safetensors")
     spans: dict[str, list[ArraySpan]] = {}
     for name in sorted(filter(wanted.fullmatch, files)):
@@ -148,7 +153,9 @@ def _map_array(name: str, parts: list[ArraySpan], pages: Mapping[int, mmap.mmap]
     if any((part.dtype, part.shape[1:]) != (first.dtype, first.shape[1:]) for part in parts):
         raise ValueError(f"the shards of {name} do not fit together")
     if any(part.offset % ALIGNMENT for part in parts) or any(part.bytes % ALIGNMENT for part in parts[:-1]):
-        return np.concatenate([_view(_pages(part.file), part) for part in parts])  # somebody else cut them
+        return np.concatenate(
+            [_view(_pages(part.file), part) for part in parts]
+        )  # written by another program
     return _map_contiguously(parts)
 
 
@@ -161,7 +168,9 @@ def _view(pages: mmap.mmap, span: ArraySpan) -> NDArray[Any]:
 
 
 def _map_contiguously(parts: list[ArraySpan]) -> NDArray[Any]:
-    """One range of addresses, reserved as nothing, over which the shards are laid; given back with the array."""
+    """Return one array over all shards: a range of addresses is reserved, the shards are mapped over it, and it is freed with
+    the array.
+    """
     pages = mmap.mmap(-1, sum(part.bytes for part in parts), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     place = ctypes.addressof(ctypes.c_char.from_buffer(pages))
     for part in parts:

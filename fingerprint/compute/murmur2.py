@@ -1,10 +1,11 @@
-"""Which partition a key lies in: murmur2 as Kafka's own clients compute it, so that every door agrees.
+"""The Kafka partition of a key: murmur2 as Kafka's own clients compute it, so that every client agrees.
 
 Example:
-    >>> partition_of(b"AROAEXAMPLE", 12)
+    >>> kafka_partition(b"AROAEXAMPLE", 12)
     3
 
-Source: Apache Kafka, org.apache.kafka.common.utils.Utils.murmur2 and BuiltInPartitioner.partitionForKey.
+Source: Apache Kafka, org.apache.kafka.common.utils.Utils.murmur2 and BuiltInPartitioner.partitionForKey. A module of its own
+beside `hashing`, because it follows Kafka's specification and nothing of ours.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _WORD = 0xFFFFFFFF
 
 
 def murmur2(key: bytes) -> int:
-    """MurmurHash 2, 32 bits, of the key."""
+    """Return MurmurHash 2, 32 bits, of the key."""
     whole = len(key) & ~3
     state = MURMUR2_SEED ^ len(key)
     for (word,) in struct.iter_unpack("<I", key[:whole]):
@@ -35,7 +36,7 @@ def murmur2(key: bytes) -> int:
 
 
 def murmur2_many(keys: Sequence[bytes]) -> NDArray[np.uint32]:
-    """`murmur2` of many keys at once, (n,): a step for every four bytes of the longest, not for every key."""
+    """Return `murmur2` of many keys at once, (n,): a step for every four bytes of the longest, not for every key."""
     length = np.fromiter(map(len, keys), np.int64, len(keys))
     data = np.frombuffer(b"".join(keys), np.uint8).astype(np.uint32)
     start, whole = np.cumsum(length) - length, length >> 2
@@ -55,7 +56,7 @@ def murmur2_many(keys: Sequence[bytes]) -> NDArray[np.uint32]:
 
 
 def _little_endian(data: NDArray[np.uint32], place: NDArray[np.int64], size: int) -> NDArray[np.uint32]:
-    """The numbers that `size` bytes at each place make."""
+    """Return the numbers that `size` bytes at each place make."""
     out = np.zeros(len(place), np.uint32)
     for byte in range(size):
         out |= data[place + byte] << np.uint32(8 * byte)
@@ -63,5 +64,5 @@ def _little_endian(data: NDArray[np.uint32], place: NDArray[np.int64], size: int
 
 
 def kafka_partition(key: bytes, partitions: int) -> int:
-    """The number of the key's partition, 0 to `partitions` - 1."""
+    """Return the number of the key's partition, 0 to `partitions` - 1."""
     return (murmur2(key) & 0x7FFFFFFF) % partitions

@@ -1,7 +1,7 @@
 """The k-th smallest of every row: by sorting where that is cheap, by bisection on a device.
 
 Example:
-    >>> smallest(np.array([[3.0, 1.0, 2.0]], np.float32), 1)
+    >>> kth_smallest(np.array([[3.0, 1.0, 2.0]], np.float32), 1)
     array([[2.]], dtype=float32)
 
 A device sorts the rows of a matrix slowly (CuPy sorts pairs of row and value, all rows together), and to sort is more than
@@ -11,7 +11,7 @@ from the top: a bit belongs to it if at most k values of the row are smaller tha
 sorting finds.
 
 On a CPU, whose cache holds the rows, the opposite is true: the passes take ten times as long as sorting (504 values a row), or
-twice (1,440).
+twice (1,440). The array API standard has no view of a float's bits, so a library without `view` sorts, too.
 """
 
 from __future__ import annotations
@@ -24,27 +24,29 @@ Array = Any  # of any array library
 
 
 def kth_smallest(values: Array, k: int) -> Array:
-    """The value at `place` (from 0) of each row when it is sorted: (S, W), none below zero, none NaN -> (S, 1)."""
-    xp = array_namespace(values)
-    if is_numpy_namespace(xp):
-        return xp.sort(values, axis=-1, stable=False)[:, k : k + 1]
+    """Return the value at place `k` (from 0) of each row when it is sorted: (S, W), none below zero, none NaN -> (S, 1)."""
+    if _is_sorted_cheaply(values):
+        return array_namespace(values).sort(values, axis=-1, stable=False)[:, k : k + 1]
     return _bisected(values, k)
 
 
 def row_median(values: Array) -> Array:
-    """The middle of each row, or the mean of its two middles: (S, W), none below zero, none NaN -> (S,)."""
-    xp = array_namespace(values)
+    """Return the middle of each row, or the mean of its two middles: (S, W), none below zero, none NaN -> (S,)."""
     below, above = (values.shape[-1] - 1) // 2, values.shape[-1] // 2
-    if is_numpy_namespace(xp):
-        ranked = xp.sort(values, axis=-1, stable=False)
+    if _is_sorted_cheaply(values):
+        ranked = array_namespace(values).sort(values, axis=-1, stable=False)
         return (ranked[:, below] + ranked[:, above]) / 2
     lower = _bisected(values, below)
     upper = lower if above == below else _value_at_or_above(values, lower, above)
     return ((lower + upper) / 2)[:, 0]
 
 
+def _is_sorted_cheaply(values: Array) -> bool:
+    return is_numpy_namespace(array_namespace(values)) or not hasattr(values, "view")
+
+
 def _bisected(values: Array, place: int) -> Array:
-    """Bit by bit from the top. Each pass reads all values once."""
+    """Return the value at a place of each row, found bit by bit from the top. Each pass reads all values once."""
     xp = array_namespace(values)
     whole = {4: xp.int32, 8: xp.int64}[values.dtype.itemsize]
     bits = values.view(whole)
@@ -56,7 +58,7 @@ def _bisected(values: Array, place: int) -> Array:
 
 
 def _value_at_or_above(values: Array, lower: Array, place: int) -> Array:
-    """The value at `place` where that at the place before is `lower` (S, 1): the same again, or the least above it."""
+    """Return the value at `place` where the one before is `lower` (S, 1): the same again, or the least above it."""
     xp = array_namespace(values)
     never = xp.asarray(float("inf"), dtype=values.dtype)
     above = xp.min(xp.where(values > lower, values, never), axis=-1, keepdims=True)

@@ -1,4 +1,4 @@
-"""A small columnar store: sorted 64-bit keys with columns beside them; what the ledger and the bank are made of.
+"""A small columnar store: sorted 64-bit keys with columns beside them; scorer state and banks are made of it.
 
 Example:
     >>> table = SortedTable.empty(count=np.float32)
@@ -6,11 +6,9 @@ Example:
     >>> table.get(np.array([7, 5]), "count", missing=0)
     array([2., 0.], dtype=float32)
 
-Additions go to a small young part that is merged into the old one when it has grown, so that adding costs the logarithm
-of what is there, not its length.
-
-A table lies where it is placed, on the host or on a device. It may be asked from either: keys are brought to it, and the answer
-back.
+Additions go to a small young part that is merged into the old one when it has grown, so that adding costs the logarithm of what
+is there, not its length. A table lies where it is placed, on the host or on a device. It may be asked from either: keys are
+moved to it, and the answer back.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ YOUNG_MINIMUM = 4096
 
 
 class SortedTable:
-    """Keys (M,) sorted and distinct, columns (M,); the same key added again has its columns summed (`first`: kept)."""
+    """Keys (M,) sorted and distinct, columns (M,); adding a key again sums its columns, or with `keep_first` changes nothing."""
 
     def __init__(self, keys: Keys, columns: Columns, keep_first: bool = False) -> None:
         self.old = (keys, columns)
@@ -76,7 +74,7 @@ class SortedTable:
             self.old = (to_device_of(keys, self.old[0]).copy(), mine)
 
     def get(self, keys: Keys, column: str, missing: Any = 0) -> NDArray[Any]:
-        """A column at `keys`, `missing` where a key is not there: (N,) -> (N,)."""
+        """Return a column at `keys`, `missing` where a key is not there: (N,) -> (N,)."""
         wanted, dtype = to_device_of(keys, self.old[0]), self.old[1][column].dtype
         out = namespace(wanted).full(len(wanted), missing, dtype=dtype)
         for part, columns in (self.old, self.young):
@@ -85,31 +83,31 @@ class SortedTable:
         return to_device_of(out, keys)
 
     def has(self, keys: Keys) -> NDArray[np.bool_]:
-        """Which keys are there: (N,) -> (N,)."""
+        """Return which keys are there: (N,) -> (N,)."""
         wanted = to_device_of(keys, self.old[0])
         return to_device_of(find_sorted(self.old[0], wanted)[1] | find_sorted(self.young[0], wanted)[1], keys)
 
     def overwrite(self, keys: Keys, column: str, values: NDArray[Any]) -> None:
-        """Overwrite a column at keys that are there."""
+        """Set a column at keys that are there."""
         keys, values = (to_device_of(each, self.old[0]) for each in (keys, values))
         for part, columns in (self.old, self.young):
             place, found = find_sorted(part, keys)
             columns[column][place[found]] = values[found]
 
     def compact(self) -> tuple[Keys, Columns]:
-        """Everything as one sorted part: (keys, columns)."""
+        """Merge everything into one sorted part and return it: (keys, columns)."""
         if len(self.young[0]):
             self.old = _merge(self.old, self.young, self.keep_first)
             self.young = (self.old[0][:0], {name: column[:0] for name, column in self.old[1].items()})
         return self.old
 
     def retain(self, which: NDArray[np.bool_]) -> None:
-        """Forget all rows but these (a mask over `settle()`'s order)."""
+        """Remove all rows but these (a mask over the order of `compact`)."""
         keys, columns = self.compact()
         self.old = (keys[which], {name: column[which] for name, column in columns.items()})
 
     def items(self) -> Iterator[tuple[str, NDArray[Any]]]:
-        """The columns by name, keys as `key`: what a snapshot writes."""
+        """Yield the columns by name, keys as `key`: what a checkpoint writes."""
         keys, columns = self.compact()
         yield "key", keys
         yield from columns.items()
@@ -124,7 +122,7 @@ class SortedTable:
 
 
 def find_sorted(keys: Keys, wanted: Keys) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Places of `wanted` in sorted `keys`, and which of them are really there. Both lie in one memory."""
+    """Return places of `wanted` in sorted `keys`, and which of them are really there. Both lie in one memory."""
     xp = namespace(keys)
     place = xp.searchsorted(keys, wanted)
     if not len(keys):
@@ -146,7 +144,7 @@ def _reduce(keys: Keys, columns: Columns, keep_first: bool) -> tuple[Keys, Colum
 
 
 def run_starts(ordered: Keys) -> NDArray[np.intp]:
-    """Where each run of equal keys begins: (N,) -> (R,)."""
+    """Return where each run of equal keys begins: (N,) -> (R,)."""
     xp = namespace(ordered)
     first = xp.ones(len(ordered), bool)
     first[1:] = ordered[1:] != ordered[:-1]
@@ -166,7 +164,7 @@ def _merge(left: tuple[Keys, Columns], right: tuple[Keys, Columns], keep_first: 
 def expand_ranges(
     starts: NDArray[np.intp], ends: NDArray[np.intp]
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """All places of many ranges at once: starts, ends (R,) -> (which range, place), each (sum of lengths,)."""
+    """Return all places of many ranges at once: starts, ends (R,) -> (which range, place), each (sum of lengths,)."""
     xp, lengths = namespace(starts), ends - starts
     which = arrays.segment_ids(lengths)
     before = xp.cumsum(lengths) - lengths  # places in the ranges before

@@ -1,13 +1,13 @@
-"""Who works at the desk, and what each may do: persons, roles, sessions, second factors, tokens, invitations.
+"""Accounts of the web app: roles, sessions, second factors, tokens, invitations.
 
 Example:
-    >>> may("analyst", "viewer"), may("analyst", "engineer")
+    >>> role_includes("analyst", "viewer"), role_includes("analyst", "engineer")
     (True, False)
-    >>> role_of("admin", ("read",))
+    >>> token_role("admin", ("read",))
     'viewer'
 
-Roles rise: a *viewer* reads; an *analyst* decides, assigns, notes and saves views; an *engineer* suppresses, sets thresholds and
-reads the audit; an *admin* sees to people, everybody's tokens and retention. A *secret* is 256 random bits that one side shows
+Roles rise: a *viewer* reads; an *analyst* decides, assigns, notes and saves views; an *engineer* suppresses, sets thresholds
+and reads the audit; an *admin* manages accounts, all tokens and retention. A *secret* is 256 random bits that one side shows
 and the other keeps only as a digest: of a session, a token, an invitation.
 """
 
@@ -36,11 +36,11 @@ FactorKind = Literal["code", "passkey"]
 
 
 class AuthenticationFailed(FingerprintError):
-    """Whoever asks is not let in, or not now; the sentence may be shown to anybody."""
+    """Raised where a login is refused, for good or for now; the message may be shown to anyone."""
 
 
 class TooManyAttempts(AuthenticationFailed):
-    """Too many attempts failed: come back after so many seconds, whatever the password."""
+    """Raised where too many attempts failed: try again after so many seconds, whatever the password."""
 
     def __init__(self, seconds: int) -> None:
         unit, count = ("minute", -(-seconds // 60)) if seconds > 90 else ("second", seconds)
@@ -49,7 +49,7 @@ class TooManyAttempts(AuthenticationFailed):
 
 
 class SecondFactorNeeded(AuthenticationFailed):
-    """The password is right, and a second factor is still to be shown; `login` is the secret of the login begun."""
+    """Raised where the password is right and a second factor is still needed; `login` is the secret of the login begun."""
 
     def __init__(self, login: str) -> None:
         super().__init__("a second factor is needed")
@@ -58,9 +58,9 @@ class SecondFactorNeeded(AuthenticationFailed):
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Somebody with an account. `name` is what the audit says for ever: it is never given to somebody else.
+    """A person's account. `name` is what the audit records for ever: it is never given to another person.
 
-    Whoever comes from an OpenID provider is `issuer` and `subject`, and nothing else: never a name or an address.
+    A person who comes from an OpenID provider is `issuer` and `subject`, and nothing else: never a name or an address.
     """
 
     person_id: str
@@ -81,7 +81,7 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class ExternalIdentity:
-    """Who an OpenID provider says it is; `role` as its claim is mapped, None where roles are given out here.
+    """The identity that an OpenID provider asserts; `role` as its claim is mapped, None where roles are given in the web app.
 
     `authenticated_at` is when the provider last asked for a proof (`auth_time`), None where it does not say.
     """
@@ -95,7 +95,7 @@ class ExternalIdentity:
 
 @dataclass(frozen=True, slots=True)
 class ClientInfo:
-    """From where somebody asks: an address, the browser's own words, and the secret of a device that logged in before."""
+    """The client of a login: an address, the browser's own description, and the secret of a device that logged in before."""
 
     address: str = ""
     agent: str = ""
@@ -104,8 +104,11 @@ class ClientInfo:
 
 @dataclass(frozen=True, slots=True)
 class LoginSession:
-    """A session as its owner sees it. `proven_at` is when its owner last showed a password, a second factor or a fresh login
-    at the provider; None where that is not known."""
+    """A session as its owner sees it.
+
+    `proven_at` is when its owner last showed a password, a second factor or a fresh login at the provider; None where that is
+    unknown.
+    """
 
     session_id: str
     owner: str
@@ -118,7 +121,7 @@ class LoginSession:
     proven_at: datetime | None
 
     def is_proven(self, now: datetime) -> bool:
-        """Whether its owner proved within the last ten minutes who they are."""
+        """Return whether its owner proved their identity within the last ten minutes."""
         return self.proven_at is not None and now - self.proven_at < RECENT_PROOF
 
 
@@ -144,7 +147,7 @@ class PendingLogin:
 
 @dataclass(frozen=True, slots=True)
 class RelyingParty:
-    """Where browsers find the desk, as WebAuthn binds a passkey to it: `https://desk.example.com`, `desk.example.com`."""
+    """The address of the web app, as WebAuthn binds a passkey to it: `https://alerts.example.com`, `alerts.example.com`."""
 
     origin: str
     rp_id: str
@@ -152,7 +155,7 @@ class RelyingParty:
 
 @dataclass(frozen=True, slots=True)
 class SecondFactorResponse:
-    """A second factor as it is shown: a code (of an app, or for recovery), or a passkey's answer as JSON to whom it says it."""
+    """A second factor as it is shown: a code (of an app, or for recovery), or a passkey's answer as JSON to the challenge."""
 
     code: str = ""
     passkey: str = ""
@@ -161,7 +164,7 @@ class SecondFactorResponse:
 
 @dataclass(frozen=True, slots=True)
 class AccessToken:
-    """What a program shows instead of a password: never more than its owner may, and never more than its scopes."""
+    """A program's substitute for a password: never more rights than its owner has, and never more than its scopes."""
 
     token_id: str
     owner: str
@@ -182,12 +185,12 @@ class Invitation:
 
 
 def role_includes(role: Role, needed: Role) -> bool:
-    """Whether a role includes another."""
+    """Return whether a role includes another."""
     return ROLES.index(role) >= ROLES.index(needed)
 
 
 def token_role(owner: Role, scopes: tuple[Scope, ...]) -> Role:
-    """The role of a token: the highest of its scopes, capped by its owner's. FingerprintError without a scope."""
+    """Return the role of a token: the highest of its scopes, capped by its owner's. Raises FingerprintError without a scope."""
     if not scopes:
         raise FingerprintError("a token needs a scope: read, triage, engineer or admin")
     widest = max((SCOPES[scope] for scope in scopes), key=ROLES.index)
@@ -195,7 +198,7 @@ def token_role(owner: Role, scopes: tuple[Scope, ...]) -> Role:
 
 
 def validate_name(name: str) -> str:
-    """A name as it is kept, in small letters. FingerprintError for what cannot be one."""
+    """Return a name as it is kept, in small letters. Raises FingerprintError for what cannot be one."""
     kept = name.strip().lower()
     if not ACCOUNT_NAME_PATTERN.fullmatch(kept):
         raise FingerprintError(
@@ -205,5 +208,5 @@ def validate_name(name: str) -> str:
 
 
 def derive_name(external_name: str) -> str:
-    """A name for whom a provider calls something else: what a name cannot have becomes a dash."""
+    """Return a name for a person whom a provider calls something else: what a name cannot have becomes a dash."""
     return re.sub(r"[^a-z0-9._@+-]+", "-", external_name.lower()).strip("._@+-")[:50] or "person"

@@ -1,23 +1,24 @@
-"""What people see of the queue and what they may do to it: rows, filters, changes. Alerts themselves are in `domain`.
+"""Cases: the rows, filters and changes of the alert queue, and how an alert stands by its dispositions. Alerts are in `alert`.
 
 Example:
-    >>> mine = Filter(status="open", assignee="maria", least_urgency=50)
-    >>> page = desk.page(mine, order="urgency", size=50)
-    >>> seen = [Chosen(row.alert_id, row.version, row.events) for row in page.rows]
-    >>> desk.change(seen, Decide("benign", "a migration"), by="maria")
-    [Outcome(alert_id='397edb7b6806', done=True, version=2, reason='')]
+    >>> mine = AlertFilter(status="open", assignee="maria", least_urgency=50)
+    >>> page = store.page(mine, order="urgency", size=50)
+    >>> seen = [AlertRevision(row.alert_id, row.version, row.events) for row in page.rows]
+    >>> store.change(seen, Decide("benign", "a migration"), by="maria")
+    [ActionOutcome(alert_id='397edb7b6806', done=True, version=2, reason='')]
 
-A *case* is an alert's work: who has it, what was decided, how often it was changed. An alert that nobody touched has version 0.
-It is *closed* while its newest disposition was given over all of its events; one that has *grown* since is open again.
+A *case* is the work on an alert: its assignee, its decision, and how often it was changed. An alert without any change has
+version 0. It is *closed* while its newest disposition covers all of its events; one that has *grown* since is open again.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, NamedTuple
 
-from fingerprint.core.alert import AlertEvent, Decision, Level
+from fingerprint.core.alert import AlertEvent, Decision, Disposition, Level
 
 CaseStatus = Literal["open", "closed", "all"]
 QueueOrder = Literal["urgency", "newest", "oldest", "events"]
@@ -31,7 +32,7 @@ MAX_GROUP_FIELDS = 3  # fields
 
 @dataclass(frozen=True, slots=True)
 class AlertFilter:
-    """Which alerts. What is empty or None asks nothing; of `service`, `account` and `tactic` an alert has several."""
+    """A filter of alerts. An empty field or None does not restrict; of `service`, `account` and `tactic` an alert has several."""
 
     status: CaseStatus = "open"
     least_urgency: int = 0
@@ -40,7 +41,7 @@ class AlertFilter:
     service: str = ""
     account: str = ""
     tactic: str = ""
-    assignee: str | None = None  # "" asks for those nobody has
+    assignee: str | None = None  # "" asks for those without one
     decision: Decision | None = None
     level: Level | None = None
     text: str = ""  # in title, principal, human, or the alert's id
@@ -112,8 +113,10 @@ class AlertGroup:
 
 
 class AlertRevision(NamedTuple):
-    """An alert as somebody saw it: changed only if it is still of that version. `events`: so many it had, and a decision is over
-    these, so one that has grown meanwhile stays open; None decides over all that it has by now."""
+    """An alert as an analyst saw it: a change applies only if it still has that `version`.
+
+    A decision covers the `events` it had then, so an alert that has grown stays open; None covers all that it has by now.
+    """
 
     alert_id: str
     version: int
@@ -136,7 +139,7 @@ class SetDisposition:
 
 @dataclass(frozen=True, slots=True)
 class AssignCase:
-    to: str  # "": to nobody
+    to: str  # "" removes the assignee
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +171,7 @@ class CaseNote:
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """One line of the audit, which only grows: who did what to what, and when."""
+    """One line of the audit, which only grows: who changed what, of which alert, and when."""
 
     number: int
     at: datetime
@@ -180,7 +183,7 @@ class AuditEntry:
 
 @dataclass(frozen=True, slots=True)
 class SavedView:
-    """A filter that somebody saved under a name: the queue's URL without its host, `?status=open&service=iam`."""
+    """A filter that was saved under a name: the queue's URL without its host, `?status=open&service=iam`."""
 
     owner: str
     name: str
@@ -189,7 +192,9 @@ class SavedView:
 
 @dataclass(frozen=True, slots=True)
 class SuppressionMatch:
-    """What a suppression hides: alerts all of whose events are like this. What is empty asks nothing; not all may be."""
+    """The alerts that a suppression hides: those all of whose events match. An empty field does not restrict; not all may be
+    empty.
+    """
 
     principal: str = ""
     human: str = ""
@@ -203,8 +208,10 @@ class SuppressionMatch:
 
 @dataclass(frozen=True, slots=True)
 class Suppression:
-    """Alerts that are hidden for a reason, until a day, at somebody's word. The votes behind them are never hidden; nor are
-    confirmed attacks and critical alerts, but by one that was `forced`, and says why."""
+    """Alerts that are hidden for a reason until a day, with the person who decided it.
+
+    The votes behind them are never hidden; confirmed attacks and critical alerts only by one that was `forced`, with a reason.
+    """
 
     suppression_id: str
     version: int
@@ -221,7 +228,7 @@ class Suppression:
 
 @dataclass(frozen=True, slots=True)
 class SuppressionPreview:
-    """What a match would hide of the alerts that are on the desk."""
+    """The stored alerts that a match would hide."""
 
     alerts: int
     open: int
@@ -233,8 +240,10 @@ class SuppressionPreview:
 
 @dataclass(frozen=True, slots=True)
 class ThresholdOverride:
-    """What somebody chose at the desk: it goes before settings files. A threshold of the autoencoder (a z), and a quorum; None
-    for what the files say. `cleared`: all that the files say holds again."""
+    """A threshold override from the web app, which goes before settings files: the autoencoder's threshold (a z), and a quorum.
+
+    None leaves a value to the files. `cleared` removes the override.
+    """
 
     number: int
     at: datetime
@@ -247,9 +256,11 @@ class ThresholdOverride:
 
 @dataclass(frozen=True, slots=True)
 class ThresholdEstimate:
-    """What a threshold and a quorum would have shown on the last days: alerts a day, how many were `found` of the attacks that
-    analysts `confirmed`, and which share of the attacks `known` to all (`probe`) the autoencoder would vote on; None without a
-    bank."""
+    """The effect of a threshold and a quorum on the last days: alerts a day, and attacks found.
+
+    `found` counts attacks that analysts `confirmed`; `known` is the share of the known attacks (`training.attack_injection`)
+    that the autoencoder would vote on, None without a bank.
+    """
 
     threshold: float
     quorum: int
@@ -261,8 +272,11 @@ class ThresholdEstimate:
 
 @dataclass(frozen=True, slots=True)
 class ProgramStatus:
-    """How a program is, in its own words: `lag` messages are not read yet (None: it does not know), `figures` are what it has
-    counted since it began, `trouble` is a sentence where something fails."""
+    """The status of a program as it reports it.
+
+    `lag` messages are not read yet (None: unknown), `figures` are counted since it began, `trouble` is a sentence where
+    something fails.
+    """
 
     kind: str  # stream
     name: str  # of the process
@@ -270,3 +284,39 @@ class ProgramStatus:
     lag: int | None = None
     figures: dict[str, int] = field(default_factory=dict)
     trouble: str = ""
+
+
+def current_decisions(newest: Iterable[Disposition], evidence: Mapping[str, int]) -> dict[str, Decision]:
+    """Return the decision on each alert, by its id, given the newest disposition of each and how many events it has.
+
+    A duplicate stands as the alert it is a duplicate of. Open alerts are left out: those without a decision, those that have
+    grown since, and duplicates of such.
+
+    Example:
+        >>> one = Disposition("a1", "benign", "maria", "a new laptop", datetime(2026, 3, 4, tzinfo=UTC), events=3)
+        >>> current_decisions([one], {"a1": 3})
+        {'a1': 'benign'}
+        >>> current_decisions([one], {"a1": 5})          # two events more than were judged: it is open again
+        {}
+    """
+    return {alert_id: each.decision for alert_id, each in current_dispositions(newest, evidence).items()}
+
+
+def current_dispositions(
+    newest: Iterable[Disposition], evidence: Mapping[str, int]
+) -> dict[str, Disposition]:
+    """Return the disposition by which each alert stands, by its id: its own, or that of the alert it is a duplicate of."""
+    valid = {each.alert_id: each for each in newest if evidence.get(each.alert_id, 0) <= each.events}
+    found = {alert_id: _resolve_duplicate(alert_id, valid) for alert_id in valid}
+    return {alert_id: each for alert_id, each in found.items() if each is not None}
+
+
+def _resolve_duplicate(alert_id: str, newest: Mapping[str, Disposition]) -> Disposition | None:
+    """Return the disposition at the end of a chain of duplicates; None where it ends at an open alert or is a circle."""
+    passed: set[str] = set()
+    while (each := newest.get(alert_id)) and each.decision == "duplicate":
+        if alert_id in passed:
+            return None
+        passed.add(alert_id)
+        alert_id = each.duplicate_of
+    return each

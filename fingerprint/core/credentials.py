@@ -1,9 +1,9 @@
 """Find passwords and tokens inside text, so that settings refuse them and no sentence, log line or traceback repeats them.
 
 Example:
-    >>> masked("cannot reach postgresql://desk:hunter2@db/desk?sslpassword=hunter2")
-    'cannot reach postgresql://desk:***@db/desk?sslpassword=***'
-    >>> holds_credentials("postgresql://desk@db/desk?password_file=/run/secrets/database")
+    >>> mask_credentials("cannot reach postgresql://alerts:hunter2@db/alerts?sslpassword=hunter2")
+    'cannot reach postgresql://alerts:***@db/alerts?sslpassword=***'
+    >>> holds_credentials("postgresql://alerts@db/alerts?password_file=/run/secrets/database")
     False
 
 A credential is a password before the `@` of a URL, anything there of http:// and https:// (a token may stand for the name), and
@@ -28,7 +28,7 @@ _SECRET = re.compile(
 
 
 def holds_credentials(text: str) -> bool:
-    """Return whether `masked` would change the text."""
+    """Return whether `mask_credentials` would change the text."""
     return mask_credentials(text) != text
 
 

@@ -1,16 +1,16 @@
-"""Which addresses a webhook may reach: those of the internet, and of inner networks only what the settings allow.
+"""Egress guard: the addresses that a webhook may reach are those of the internet, and inner networks only as settings allow.
 
 Example:
-    >>> refusal("169.254.169.254")
+    >>> refusal_reason("169.254.169.254")
     '169.254.169.254 is link-local'
-    >>> refusal("64:ff9b::a00:1")                               # NAT64: it leads to 10.0.0.1
+    >>> refusal_reason("64:ff9b::a00:1")                        # NAT64: it leads to 10.0.0.1
     '64:ff9b::a00:1 leads to 10.0.0.1, which is private'
-    >>> refusal("10.0.0.1", allowed=networks(["10.0.0.0/24"])) is None
+    >>> refusal_reason("10.0.0.1", allowed=parse_networks(["10.0.0.0/24"])) is None
     True
 
-It is addresses that are judged, never names: whatever a name or an odd spelling (2130706433, 0x7f.1) resolves to is judged when
-a connection is opened, and that very address is connected to. A cloud's metadata service hands out credentials to whoever asks
-it from inside, which is what a chosen URL would be good for.
+Addresses are judged, never names: whatever a name or an odd spelling (2130706433, 0x7f.1) resolves to is judged when a
+connection is opened, and that very address is connected to. A cloud's metadata service gives credentials to any caller inside,
+which is what an attacker would use a chosen URL for.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ IPV4_COMPATIBLE_NETWORK = ip_network("::/96")  # RFC 4291, given up, and still u
 
 
 class WebhookTarget(NamedTuple):
-    """A URL that may be posted to. Shown, it is without its path, which is a secret with Slack."""
+    """A URL that may be posted to. It is shown without its path, which is a secret with Slack."""
 
     scheme: str
     host: str
@@ -80,7 +80,7 @@ class WebhookTarget(NamedTuple):
 
 
 def parse_target(url: str, plain_http: bool = False) -> WebhookTarget:
-    """A receiver's URL. FingerprintError for one that cannot be, which does not say it: it may hold a secret."""
+    """Return a receiver's URL. Raises FingerprintError, which does not repeat the URL: it may hold a secret."""
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname or "", parts.port
@@ -98,7 +98,7 @@ def parse_target(url: str, plain_http: bool = False) -> WebhookTarget:
 
 
 def parse_networks(texts: Sequence[str]) -> tuple[Network, ...]:
-    """Networks as settings write them, CIDR or one address. FingerprintError for what is none."""
+    """Return networks as settings write them, CIDR or one address. Raises FingerprintError for what is none."""
     try:
         return tuple(ip_network(text) for text in texts)
     except ValueError as error:
@@ -106,7 +106,7 @@ def parse_networks(texts: Sequence[str]) -> tuple[Network, ...]:
 
 
 def refusal_reason(text: str, allowed: Collection[Network] = ()) -> str | None:
-    """Why an address is not connected to; None if it may be."""
+    """Return why an address is not connected to; None if it may be."""
     address = ip_address(text.partition("%")[0])
     if _within(address, allowed):
         return None
@@ -123,7 +123,7 @@ def _within(address: Address, allowed: Collection[Network]) -> bool:
 
 
 def _kind(address: Address) -> str | None:
-    """What an address is, if it is not one of the internet's; one that leads to another is asked by that one."""
+    """Return the kind of an address that is not one of the internet's; one that leads to another is judged by that one."""
     for network, kind in METADATA_NETWORKS.items():
         if _within(address, [network]):
             return kind
@@ -141,7 +141,7 @@ def _kind(address: Address) -> str | None:
 
 
 def _embedded_addresses(address: Address) -> list[IPv4Address]:
-    """The IPv4 addresses that an IPv6 address leads to: mapped, translated (NAT64), by 6to4 or by Teredo."""
+    """Return the IPv4 addresses that an IPv6 address leads to: mapped, translated (NAT64), by 6to4 or by Teredo."""
     if isinstance(address, IPv4Address):
         return []
     if address.ipv4_mapped:

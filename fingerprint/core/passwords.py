@@ -1,4 +1,4 @@
-"""Passwords that are too easy to guess: short ones, common ones, and what anybody would try who knows the product or the name.
+"""Passwords that are too easy to guess: short ones, common ones, and words of the product or the account's own name.
 
 Example:
     >>> weak_password("password1234", "maria")
@@ -28,7 +28,7 @@ PRODUCT_WORDS = (
     "admin",
     "security",
     "desk",
-)  # anybody would try these
+)  # words of the product, which attackers try first
 WORD_PATTERN = re.compile(r"\w{3,}")
 
 

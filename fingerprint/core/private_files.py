@@ -1,12 +1,12 @@
 """Files that only their owner may read: how they are made, and a warning about those that others can read.
 
 Example:
-    >>> make_folder(Path("snapshots"))                              # mode 0700, and so are folders above it that were missing
-    >>> with open("snapshots/part", "xb", opener=opener) as file:   # mode 0600, whatever the umask
+    >>> make_private_folder(Path("checkpoints"))                    # mode 0700, and so are folders above it that were missing
+    >>> with open("checkpoints/part", "xb", opener=private_opener) as file:   # mode 0600, whatever the umask
     ...     file.write(b"...")
 
-A program calls `keep` at its start. The functions that write banks, alert databases, ledgers, snapshots and topics do not rely
-on it.
+A program calls `restrict_new_files` at its start. The functions that write banks, alert databases, scorer state and checkpoints
+do not rely on it.
 """
 
 from __future__ import annotations
@@ -59,7 +59,9 @@ def is_exposed(path: Path) -> bool:
 
 
 def warn_if_exposed(path: Path, remedy: Path | None = None) -> None:
-    """Log a warning, once in a process, about a file that every user can read; `mend` names what to close, if not it."""
+    """Log a warning, once in a process, about a file that every user can read; `remedy` names what to close, if not the file
+    itself.
+    """
     if path in _warned or str(path.absolute()).startswith(SECRETS_MOUNT) or not is_exposed(path):
         return
     _warned.add(path)

@@ -1,13 +1,13 @@
-"""Fields of a record that are not to be kept: replaced before the record is stored.
+"""Redaction: fields of a record whose values are replaced before the record is stored.
 
 Example:
-    >>> redaction = Redaction(["requestParameters.password", "responseElements.*.secret"])
-    >>> redaction.of('{"requestParameters":{"password":"hunter2","name":"x"}}')
+    >>> redactor = Redactor(["requestParameters.password", "responseElements.*.secret"])
+    >>> redactor.redact('{"requestParameters":{"password":"hunter2","name":"x"}}')
     '{"requestParameters":{"password":"[redacted]","name":"x"}}'
 
-A path names fields from the outside in, case and all; `*` is any one name, and lists are walked through. A record that holds
-nothing of the kind stays as AWS wrote it, letter by letter; one that cannot be read, or says a name twice, is replaced whole,
-since nobody can say what is in it.
+A path names fields from the outside in, case-sensitive; `*` is any one name, and lists are walked through. A record that holds
+none of them stays as it was written, byte for byte; one that cannot be read, or has a name twice, is replaced whole, because
+its values cannot be known.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FieldPath = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Redactor:
-    """Paths, read once: `a.b.*.c`. FingerprintError for one that names no field."""
+    """Paths, parsed once: `a.b.*.c`. Raises FingerprintError for one that names no field."""
 
     paths: Sequence[str] = ()
 
@@ -42,7 +42,7 @@ class Redactor:
         return bool(self.paths)
 
     def redact(self, raw: str) -> str:
-        """A record, JSON text, without the values at these paths. Empty text stays empty."""
+        """Return a record, JSON text, without the values at these paths. Empty text stays empty."""
         if not self.paths or not raw:
             return raw
         try:
@@ -54,7 +54,7 @@ class Redactor:
 
 
 def _redact(value: Any, path: FieldPath) -> int:
-    """Replace in place what lies at `path`; how many values that were. Lists are walked through."""
+    """Replace in place what lies at `path` and return how many values that were. Lists are walked through."""
     if isinstance(value, list):
         return sum(_redact(part, path) for part in value)
     if not isinstance(value, dict):
@@ -67,7 +67,7 @@ def _redact(value: Any, path: FieldPath) -> int:
 
 
 def _object_without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object whose names come once each: of one that comes twice a reader sees only the last."""
+    """Return an object whose names are distinct; raise for one with a name twice, of which readers see only the last."""
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("a name comes twice")

@@ -33,8 +33,7 @@ _DEEPEST = 32  # levels of indentation shown; what is deeper stays at that depth
 
 
 def printable(text: str, lines: bool = False) -> str:
-    """The text with characters that would steer a screen written as escapes; with `lines`, line ends and
-    tabs stay."""
+    """Return the text with characters that would steer a screen written as escapes; with `lines`, line ends and tabs stay."""
     return _UNPRINTABLE.sub(lambda match: _escape(match[0], lines), text)
 
 
@@ -46,8 +45,10 @@ def _escape(character: str, lines: bool) -> str:
 
 
 def storable(value: Any) -> Any:
-    """The same value with NULs and lone surrogates in its strings replaced by U+FFFD, in lists and dicts too;
-    NumPy's scalars become Python's."""
+    """Return the same value with NULs and lone surrogates in its strings replaced by U+FFFD, in lists and dicts too.
+
+    NumPy's scalars become Python's.
+    """
     if isinstance(value, str):
         return _storable_text(value)
     if isinstance(value, list | tuple):
@@ -65,8 +66,10 @@ def _storable_text(text: str) -> str:
 
 
 def indent_json(json_text: str) -> str:
-    """JSON text over several lines. Only white space between tokens changes, so that numbers, repeated keys
-    and even broken JSON stay as they were written."""
+    """Return JSON text over several lines.
+
+    Only white space between tokens changes, so that numbers, repeated keys and even broken JSON stay as they were written.
+    """
     out: list[str] = []
     depth, opened = 0, False
     for piece in _PIECE.findall(json_text):

@@ -1,19 +1,16 @@
-"""Which stretch of event time is wanted, and which objects of a trail need not be fetched for it.
+"""A range of event time, and which days and months of delivery may hold events of it.
 
 Example:
-    >>> span = of("2026-01-01", "2026-02-01")
-    >>> span.may_hold("trail/AWSLogs/111122223333/CloudTrail/eu-west-1/2026/01/31/a.json.gz")
-    True
-    >>> span.may_hold("trail/AWSLogs/111122223333/CloudTrail/eu-west-1/2026/02/02/b.json.gz")
-    False
+    >>> january = parse_time_range("2026-01-01", "2026-02-01")
+    >>> january.may_contain_day(date(2026, 2, 1)), january.may_contain_day(date(2026, 2, 2))
+    (True, False)
 
-CloudTrail writes the day of delivery into an object's key, UTC; an organisation's trail has the organisation's id before the
-account. What happened just before midnight is delivered after it, and late deliveries are: a day either way is fetched still.
+Objects are named by the day of delivery. What happened just before midnight is delivered after it, and late deliveries are: a day
+either way may still hold events.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
@@ -25,21 +22,19 @@ from numpy.typing import NDArray
 from fingerprint.core.alert import FingerprintError
 
 KEY_DAY_MARGIN = timedelta(days=1)  # between the day in a key and the day of an event in it, at most
-_DAY = re.compile(
-    r"(?:^|/)AWSLogs/(?:[^/]+/){1,2}CloudTrail[^/]*/[^/]+/(\d{4})/(\d{2})/(\d{2})/[^/]+$"
-)  # of an account's trail, or of an organisation's
 
 
 @dataclass(frozen=True, slots=True)
 class TimeRange:
-    """From `since` on and before `until`, UTC; None is no bound. `days`: so many before the newest event, not known yet."""
+    """From `since` on and before `until`, UTC; None is no bound. `days` counts back from the newest event, until that is
+    known."""
 
     since: datetime | None = None
     until: datetime | None = None
     days: float | None = None
 
     def __bool__(self) -> bool:
-        """Whether anything is left out by it."""
+        """Return whether the range leaves anything out."""
         return (self.since, self.until, self.days) != (None, None, None)
 
     def __str__(self) -> str:
@@ -49,7 +44,7 @@ class TimeRange:
         return " ".join(part for part in (days, begin, end) if part) or "ever"
 
     def contains(self, times: pd.Series) -> NDArray[np.bool_]:
-        """Which event times (n,), UTC, lie in it: a mask (n,)."""
+        """Return which event times (n,), UTC, lie in the range: a mask (n,)."""
         inside = np.ones(len(times), bool)
         if self.since:
             inside &= (times >= self.since).to_numpy(bool)
@@ -58,23 +53,22 @@ class TimeRange:
         return inside
 
     def anchored_at(self, newest: datetime) -> TimeRange:
-        """The same with its days counted back from the newest event."""
+        """Return the same range with its days counted back from the newest event."""
         return self if self.days is None else replace(self, since=newest - timedelta(days=self.days))
 
     def anchored_at_day(self, newest: date | None) -> TimeRange:
-        """The same, as wide as it can still become, where `newest` is the latest day in a key."""
+        """Return the same range, as wide as it can still become, where `newest` is the latest day of delivery."""
         return self if newest is None else self.anchored_at(_midnight(newest) - KEY_DAY_MARGIN)
 
-    def may_contain_object(self, path: str) -> bool:
-        """Whether an object may hold events in it: yes, unless its key names a day that lies too far outside."""
-        day = key_day(path)
+    def may_contain_day(self, day: date | None) -> bool:
+        """Return whether objects of a day of delivery may hold events in it; yes where no day is known."""
         if day is None:
             return True
         begin, end = _midnight(day) - KEY_DAY_MARGIN, _midnight(day) + timedelta(days=1) + KEY_DAY_MARGIN
         return self._overlaps(begin, end)
 
     def may_contain_month(self, first: date) -> bool:
-        """Whether objects of the month with this first day may hold events in it."""
+        """Return whether objects of the month with this first day may hold events of the range."""
         after = last_day_of_month(first) + timedelta(days=1)
         return self._overlaps(_midnight(first) - KEY_DAY_MARGIN, _midnight(after) + KEY_DAY_MARGIN)
 
@@ -88,9 +82,9 @@ ALL_TIME = TimeRange()
 def parse_time_range(
     since: str | None = None, until: str | None = None, days: float | None = None
 ) -> TimeRange:
-    """A span as people write it: ISO dates or date-times, UTC where they say nothing else; a date is its first moment.
+    """Return a range as people write it: ISO dates or date-times, UTC unless they say otherwise; a date is its first moment.
 
-    Raises FingerprintError for what is no date, for one that ends before it begins, and for two beginnings.
+    Raises FingerprintError for what is no date, for a range that ends before it begins, and for two beginnings.
     """
     if days is not None and since is not None:
         raise FingerprintError(
@@ -106,28 +100,19 @@ def parse_time_range(
     return span
 
 
-def key_day(path: str) -> date | None:
-    """The day in the key of a trail's object; None for any other file."""
-    found = _DAY.search(path)
-    try:
-        return date(*map(int, found.groups())) if found else None
-    except ValueError:  # a key that looks like one: 2026/13/40
-        return None
-
-
-def newest_key_day(paths: Iterable[str], today: date | None = None) -> date | None:
-    """The latest day that a key names, of those that have begun somewhere on earth; `today` (UTC) is by the clock."""
+def newest_day(days: Iterable[date | None], today: date | None = None) -> date | None:
+    """Return the latest of the days that have begun somewhere on earth; `today` (UTC) is by the clock."""
     latest = (today or datetime.now(UTC).date()) + KEY_DAY_MARGIN
-    return max((day for day in map(key_day, paths) if day and day <= latest), default=None)
+    return max((day for day in days if day and day <= latest), default=None)
 
 
 def last_day_of_month(first: date) -> date:
-    """Of a month, by its first."""
+    """Return the last day of a month, by its first."""
     return (first + timedelta(days=31)).replace(day=1) - timedelta(days=1)
 
 
 def format_instant(at: datetime) -> str:
-    """A time as people write it: a date alone at midnight, UTC."""
+    """Return a time as people write it: a date alone at midnight, UTC."""
     return at.strftime("%Y-%m-%d" if at.time() == time() else "%Y-%m-%dT%H:%M:%S")
 
 

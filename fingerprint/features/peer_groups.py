@@ -1,11 +1,11 @@
-"""Who resembles whom: people by the role they hold, machines by the pattern of their role's name.
+"""Peer groups: people by the role they hold, machines by the pattern of their role's name.
 
 Example:
     >>> peer_group("123456789012:role/deploy-eu-7", "role", "123456789012:role/deploy-eu-7")
     'machines deploy-eu-#'
 
-A group is known by its name alone, so a principal that was never seen has one too. People whose role nobody else holds,
-and IAM users, are grouped by the services they use, in training (`by_services`).
+A group is known by its name alone, so a principal that was never seen has one too. In training, people whose role has few
+members, and IAM users, are grouped by the services they use (`cluster_by_services`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MEMBERS_PER_CLUSTER = 8
 
 
 def peer_group(principal: str, kind: str, role: str | None) -> str:
-    """The peer group's name of one principal (its key), by its kind and the role it holds."""
+    """Return the name of one principal's peer group, by its key, its kind and the role it holds."""
     if kind == "person" and role:
         return f"people {_pattern(role)}"
     if kind == "role":
@@ -32,7 +32,7 @@ def peer_group(principal: str, kind: str, role: str | None) -> str:
 
 
 def assign_peer_groups(principals: pd.DataFrame) -> pd.Series:
-    """Peer groups of a table of principals with columns principal, kind, role."""
+    """Return the peer groups of a table of principals with columns principal, kind, role."""
     columns = (
         principals[name].astype(object).where(principals[name].notna(), None)
         for name in ("principal", "kind", "role")
@@ -43,16 +43,16 @@ def assign_peer_groups(principals: pd.DataFrame) -> pd.Series:
 
 
 def _pattern(key: str) -> str:
-    """The name without account, path and numbers: one deployment of a thing resembles the next."""
+    """Return the name without account, path and numbers: deployments of one thing get the same."""
     name = key.split(":", 1)[-1].removeprefix("role/").removeprefix("service/")
     return _NUMBERS.sub("#", name)
 
 
 def cluster_by_services(principals: pd.DataFrame, usage: pd.DataFrame, seed: int) -> pd.Series:
-    """Peer groups in training: as by name, but people left alone are clustered by how they spread over services.
+    """Return peer groups for training: by name, but people without enough peers are clustered by the services they use.
 
-    `people` has principal, kind, role, peer; `usage` has principal, service and events. k-means on the unit sphere
-    (log counts), about MEMBERS_A_CLUSTER members a cluster. Returns the groups, aligned with `people`.
+    `principals` has principal, kind, role, peer; `usage` has principal, service and events. k-means on the unit sphere (log
+    counts), about MEMBERS_PER_CLUSTER members a cluster. The groups are aligned with `principals`.
     """
     from sklearn.cluster import KMeans  # takes most of a second to import, and only training needs it
     from sklearn.preprocessing import normalize

@@ -1,21 +1,21 @@
-"""What fingerprints know: the values each has seen, how often, and the likelihood of any value, seen or not.
+"""Vocabulary: the values that each fingerprint has seen, how often, and the likelihood of any value, seen or not.
 
 Example:
-    >>> vocabulary = build(presences, parent, slots=24)
+    >>> vocabulary = build_vocabulary(presences, parent, slots=24)
     >>> logp, slot, known = vocabulary.look_up(np.array([5]), codes[:1])     # fingerprint 5, codes (1, F)
 
-A fingerprint keeps a share e of its probability for what it has not seen, and hands it to its parent, entity -> principal
--> peer group -> generic, where the values it does know are left out (they were not meant; "exclusion" in Cleary and Witten
-1984, without which a value that is new at every level would pay for its novelty at every level):
+A fingerprint keeps a share e of its probability for what it has not seen, and hands it to its parent, entity -> principal ->
+peer group -> generic, where the values it does know are left out (they were not meant; "exclusion" in Cleary and Witten 1984,
+without which a value that is new at every level would pay for its novelty at every level):
 
     p(x) = (1 - e) count(x) / n                               x was seen here
     p(x) = e p_parent(x) / (1 - sum of p_parent(known here))  x was not
-    e    = (T + LEAN e_parent) / (n + T + LEAN)               T distinct values in n presences (Witten and Bell 1991), a
-                                                              thin fingerprint being as curious as its parent
+    e    = (T + W e_parent) / (n + T + W)                     T distinct values in n presences (Witten and Bell 1991), W is
+                                                              PARENT_WEIGHT: a fingerprint with few presences takes its parent's e
 
 Counts are presences, not events: distinct intervals at an entity or principal, distinct principal-days in a peer group,
-distinct principals in the organisation (the continuation counts of Kneser and Ney 1995). How *much* somebody does is the
-spectral detector's question; here a loop of a million calls must not drown what else is usual.
+distinct principals in the organisation (the continuation counts of Kneser and Ney 1995). The volume of activity is the spectral
+detector's question; here a loop of a million calls must not drown what else is usual.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ class PresenceCounts:
 class Vocabulary:
     """M known values of E fingerprints with F features, K slots each; everything is an array, nothing a string.
 
-    `keys` (M,) sorted hashes of (fingerprint, feature, code); `logp`, `count`, `slot` (M,) beside them; `escape` (E, F)
-    log probability of a value never seen here, over what its parent has left for it; `base` (E, F, K) log probability
-    of each slot, slot 0 being all values without one; `codes` (E, F, K) which value has the slot; `total` (E, F)
-    presences in all; `parent` (E,), -1 at generic.
+    `keys` (M,) sorted hashes of (fingerprint, feature, code); `logp`, `count`, `slot` (M,) beside them; `escape` (E, F) log
+    probability of a value never seen here, over what its parent has left for it; `base` (E, F, K) log probability of each slot,
+    slot 0 being all values without one; `codes` (E, F, K) which value has the slot; `total` (E, F) presences in all; `parent`
+    (E,), -1 at generic.
     """
 
     keys: hashing.Hashes
@@ -75,15 +75,15 @@ class Vocabulary:
     parent: Ints
 
     def on(self, place: Placement) -> Vocabulary:
-        """Itself with its arrays where `place` puts them; but for `codes`, which explain and never score."""
+        """Return the vocabulary with its arrays moved by `place`, except `codes`, which explain and never score."""
         return move_arrays(self, place, excluded=("codes",))
 
     def look_up(
         self, fingerprint: Ints, codes: hashing.Hashes
     ) -> tuple[Floats, NDArray[np.int16], NDArray[np.bool_]]:
-        """Log probability, slot and whether it was known, of each feature: fingerprint (N,), codes (N, F) -> 3 x (N, F).
+        """Return log probability, slot and whether it was known, of each feature: fingerprint (N,), codes (N, F) -> 3 x (N, F).
 
-        A value that is not known here escapes to the parent, and so on; known nowhere, it is one of POSSIBLE values.
+        A value that is not known here escapes to the parent, and so on; known nowhere, it is one of POSSIBLE_VALUES.
         """
         xp = namespace(codes)
         possible = to_device_of(LOG_POSSIBLE_VALUES, codes)
@@ -108,8 +108,10 @@ class Vocabulary:
         return logp, slot, known
 
     def observed_share(self, fingerprint: Ints, codes: hashing.Hashes) -> Floats:
-        """How often a value was seen at the fingerprint itself, as a share of its presences: (N, F), 0 if never. It explains, so
-        it is asked of few and answers on the host, wherever the counts lie."""
+        """Return how often a value was seen at the fingerprint itself, as a share of its presences: (N, F), 0 if never.
+
+        It explains alerts, so it is asked for few events and answers on the host, wherever the counts lie.
+        """
         owner, codes = to_host(fingerprint), to_host(codes)
         feature = np.broadcast_to(np.arange(codes.shape[1]), codes.shape).ravel()
         keys = vocabulary_key(np.repeat(owner, codes.shape[1]), feature, codes.ravel())
@@ -153,7 +155,7 @@ def _presences_of(
 
 
 def merge_presences(parts: Sequence[PresenceCounts]) -> PresenceCounts:
-    """Counts of the same level from several places, of units that no two of them share; in the order of their keys."""
+    """Return counts of the same level from several places, of units that no two of them share, in the order of their keys."""
     owner, feature, code, count = (
         np.concatenate([getattr(part, name) for part in parts])
         for name in ("fingerprint", "feature", "code", "count")
@@ -215,7 +217,7 @@ def _with_level(
 
 
 def _inherited(known: Vocabulary, level: PresenceCounts) -> NDArray[np.float64]:
-    """What the parents say of each value (M,)."""
+    """Return the likelihood of each value at the parents, (M,)."""
     at, out = known.parent[level.fingerprint], np.zeros(len(level.code))
     open_ = np.arange(len(level.code))
     while len(open_):
@@ -233,7 +235,7 @@ def _inherited(known: Vocabulary, level: PresenceCounts) -> NDArray[np.float64]:
 
 
 def _slots_by_count(level: PresenceCounts, slots: int) -> NDArray[np.int16]:
-    """Slots 1 ... slots - 1 go to a feature's most present values, ties by code; 0 to the rest: (M,)."""
+    """Return slots (M,): 1 ... slots - 1 for a feature's most present values, ties by code; 0 for the rest."""
     order = np.lexsort((level.code, -level.count, level.feature, level.fingerprint))
     owner = level.fingerprint[order].astype(np.int64) * 256 + level.feature[order]
     starts = np.flatnonzero(np.r_[True, owner[1:] != owner[:-1]]) if len(owner) else np.empty(0, int)

@@ -1,1 +1,1 @@
-"""registry."""
+"""Banks on disk: writing, verifying and opening them, their versions, signatures, quality and drift."""

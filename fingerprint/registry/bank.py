@@ -1,24 +1,24 @@
 """A bank on disk: all fingerprints of one version, stacked. Data, never code; the manifest with the hashes comes last.
 
 Example:
-    >>> version = publish(bank, Path("bank"))
-    >>> open_bank(Path("bank")).version == version
+    >>> manifest = write_bank(bank, Path("bank"))
+    >>> open_bank(Path("bank"), version=bank.version).version == bank.version
     True
 
     versions/<version>/             (what else lies in the folder: `versions`)
-      manifest.json                 span, counts, settings it learned by, quality, gate; size and SHA-256 of every other file
+      manifest.json                 span, counts, settings it was trained by, quality, gate; size and SHA-256 of every other file
       signatures.json               of the manifest, where a key is set (`signatures`)
       fingerprints.parquet          one row a fingerprint: key, level, parent, events, days, ready
       people.parquet                principals: key, kind, peer group
       words.parquet                 the text of every value a fingerprint knows
-      stack[.*].safetensors         vocabulary, weights, baselines (shapes: vocabulary.py, autoencoder.py; `shards`)
-      ledger[.*].safetensors        series and counts as they stood at the end of training; no ids
+      stack[.*].safetensors         vocabulary, weights, baselines (shapes: vocabulary.py, autoencoder.py; `mapped_arrays`)
+      ledger[.*].safetensors        scorer state (series and counts) at the end of training; no ids
 
 Opening asks first who signed the manifest, then checks sizes against it and the settings before anything is read, then hashes,
-then maps the arrays: what is never looked up is never in memory. What the manifest does not list may not lie there. The name of
-a version is a digest of what it learned (`version_of`). Every file is opened once (`sealing`). A version that is open may be
-retired or published again: its files live as long as they are mapped.
-Files are readable by their owner alone; no setting that could hold a secret is in the manifest.
+then maps the arrays: what is never looked up is never in memory. Files that the manifest does not list may not lie there. The
+name of a version is a digest of what it was trained on (`version_name`). Every file is opened once (`sealing`). A version that
+is open may be retired or written again: its files live as long as they are mapped. Files are readable by their owner alone; no
+setting that could hold a secret is in the manifest.
 """
 
 from __future__ import annotations
@@ -97,9 +97,9 @@ FEEDBACK_COLUMNS = (
 @dataclass(frozen=True)
 class Bank:
     """`fingerprints` (E rows): key, hash, level, parent, events, days, first, last, ready, and MOVED where a threshold moved;
-    row 0 is the generic one; a principal's hash says where its home is, as in `people` (`hashing`).
+    row 0 is the generic one; a principal's hash says its hash bucket, as in `people` (`hashing`).
     `people`: hash, principal, kind, role, peer; `words`: code, text, sorted by code. `sample` (R, F) codes of training
-    rows. `ledger`: arrays by name. `files`: what it was opened from, None for one that was just learned."""
+    rows. `scorer_state`: arrays by name. `files`: what it was opened from, None for one that was just trained."""
 
     manifest: dict[str, Any]
     fingerprints: pd.DataFrame
@@ -126,7 +126,7 @@ class Bank:
 
     @cached_property
     def owners(self) -> tuple[Hashes, NDArray[np.object_]]:
-        """Entities and principals: the part of a hash that is the same at every home, sorted, and what each is called."""
+        """Entities and principals: the part of a hash that is the same in every bucket, sorted, and the name of each."""
         known = self.fingerprints[self.fingerprints["level"] <= 1]
         hashes = hashing.without_bucket(known["hash"].to_numpy(np.uint64))
         order = np.argsort(hashes)
@@ -134,15 +134,16 @@ class Bank:
 
     @cached_property
     def shift(self) -> NDArray[np.float32]:
-        """By which share of it the autoencoder's threshold is moved for each fingerprint (E,): 0 where nobody said anything."""
+        """The share by which feedback moved the autoencoder's threshold of each fingerprint (E,): 0 without feedback."""
         if FEEDBACK_COLUMNS[0] not in self.fingerprints:
             return np.zeros(len(self.fingerprints), np.float32)
         return self.fingerprints[FEEDBACK_COLUMNS[0]].to_numpy(np.float32)
 
     @cached_property
     def whole(self) -> NDArray[np.int32]:
-        """The fingerprint of the principal as a whole, above each of its entities' (E,); -1 for those that are no entity's, and
-        where principals share entities."""
+        """The fingerprint of the whole principal above each of its entities' (E,); -1 for others, and where principals share
+        entities.
+        """
         level, parent = self.fingerprints["level"].to_numpy(), self.vocabulary.parent
         above = (level == 0) & (level[parent] == 1)
         return np.where(above, parent, -1).astype(np.int32)
@@ -159,11 +160,11 @@ class Bank:
 
     @cached_property
     def on_host(self) -> Bank:
-        """Itself, on the host: what alerts are explained from."""
+        """Return the bank on the host, where alerts are explained."""
         return self
 
     def on(self, place: Placement) -> Bank:
-        """The same bank with the arrays that scoring reads where `place` puts them; tables and texts stay on the host."""
+        """Return the same bank with the arrays that scoring reads moved by `place`; tables and texts stay on the host."""
         parts = {name: getattr(self.on_host, name).on(place) for name in ARRAY_PARTS}
         there, here = replace(self.on_host, **parts), self.on_host
         hashes, texts = here.owners
@@ -176,14 +177,14 @@ class Bank:
         return there
 
     def with_lookups_built(self) -> Bank:
-        """Itself, with what is looked up for every event made now rather than at the first one."""
+        """Return the bank with its lookup tables built now rather than at the first event."""
         _ = self._ready_rows, self.owners, self._texts, self.shift, self.whole
         return self
 
     def resolve(
         self, entity: Hashes, principal: Hashes, frame: frames.Frame
     ) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
-        """The finest ready fingerprint of each event and its level: entity, principal (N,) -> row (N,), level (N,).
+        """Return the finest ready fingerprint of each event and its level: entity, principal (N,) -> row (N,), level (N,).
 
         `frame` names principal, kind and role, from which an unknown principal's peer group follows. All of it lies where the
         bank does.
@@ -197,7 +198,7 @@ class Bank:
         return row, level
 
     def _peer_group_hashes(self, principal: Hashes, frame: pd.DataFrame) -> Hashes:
-        """The hash of each event's peer group (N,). Distinct principals are named here, wherever the events lie."""
+        """Return the hash of each event's peer group (N,). Distinct principals are named on the host, wherever the events lie."""
         xp, known = namespace(principal), self.people["hash"].to_numpy()
         distinct, first, inverse = xp.unique(principal, return_index=True, return_inverse=True)
         place, found = find_sorted(known, to_host(distinct))
@@ -208,7 +209,7 @@ class Bank:
         return to_device_of(hashing.hash_strings(pd.Series(groups, dtype=object)), principal)[inverse]
 
     def value_texts(self, codes: Hashes) -> list[str]:
-        """What values are called (N,); a value that no fingerprint knows is ''."""
+        """Return the texts of values (N,); empty for a value that no fingerprint knows."""
         place, found = find_sorted(self.words["code"].to_numpy(), codes)
         texts = self._texts
         return [str(texts[at]) if known else "" for at, known in zip(place, found, strict=True)]
@@ -219,10 +220,11 @@ class Bank:
 
 
 def version_name(manifest: dict[str, Any], fingerprints: pd.DataFrame) -> str:
-    """The name of a bank: its last day, and a digest of all that its manifest says of what it learned, of whom, and of how far
-    thresholds moved."""
-    told = {name: value for name, value in manifest.items() if name not in KEYS_OUTSIDE_VERSION}
-    plain = json.loads(json.dumps(told, default=str))  # as it comes back from a file
+    """Return the name of a bank: its last day, and a digest of what its manifest says of training data, settings and
+    thresholds.
+    """
+    learned = {name: value for name, value in manifest.items() if name not in KEYS_OUTSIDE_VERSION}
+    plain = json.loads(json.dumps(learned, default=str))  # as it comes back from a file
     digest = hashlib.sha256(json.dumps(plain, sort_keys=True).encode())
     for column in ("hash", FEEDBACK_COLUMNS[0]):
         if column in fingerprints:
@@ -231,7 +233,7 @@ def version_name(manifest: dict[str, Any], fingerprints: pd.DataFrame) -> str:
 
 
 def with_manifest_entries(bank: Bank, **entries: Any) -> Bank:
-    """The same bank with more in its manifest, under the name that follows from it."""
+    """Return the same bank with more in its manifest, under the name that follows from it."""
     manifest = {**bank.manifest, **entries}
     return replace(bank, manifest={**manifest, "version": version_name(manifest, bank.fingerprints)})
 
@@ -250,8 +252,11 @@ def publish_version(
 def write_bank(
     bank: Bank, folder: Path, options: settings.Bank = DEFAULT_OPTIONS, signer: Signer | None = None
 ) -> bytes:
-    """Put a version beside the others, not served yet, and signed as learned; what was there under its name is replaced as a
-    whole. Returns its manifest, which a signature vouches for."""
+    """Write a version beside the others, not served yet, and signed as learned; an older one of its name is replaced as a
+    whole.
+
+    Returns its manifest, which a signature vouches for.
+    """
     staged = folder / "versions" / f".{bank.version}.{os.getpid()}"
     shutil.rmtree(staged, ignore_errors=True)
     try:
@@ -301,9 +306,9 @@ def verified_manifest_bytes(bank: Bank) -> bytes:
 
 
 def sign_bank(folder: Path, version: str, purpose: Purpose, signer: Signer, manifest: bytes) -> None:
-    """Vouch for a version by the manifest that was checked; a signature for the same purpose is replaced.
+    """Sign a version by the manifest that was checked; a signature for the same purpose is replaced.
 
-    What lies on disk is not read again: whoever changed it since has a manifest without a true signature.
+    The manifest on disk is not read again: if it was changed since, it has no true signature.
     """
     root = versions.version_folder(folder, version)
     try:
@@ -313,7 +318,7 @@ def sign_bank(folder: Path, version: str, purpose: Purpose, signer: Signer, mani
 
 
 def _write_signature(root: Path, beside: Path, purpose: Purpose, signer: Signer, manifest: bytes) -> None:
-    """A folder that is open elsewhere never holds half a file: it is written beside, and moved."""
+    """Write beside the file and move it into place, so that a folder that is open elsewhere never holds half a file."""
     signed, staged = (
         root / signatures.SIGNATURES_FILE,
         beside / f".{signatures.SIGNATURES_FILE}.{os.getpid()}",
@@ -331,10 +336,9 @@ def _write_signature(root: Path, beside: Path, purpose: Purpose, signer: Signer,
 def open_bank(
     folder: Path, options: settings.Bank = DEFAULT_OPTIONS, version: str | None = None, served: bool = True
 ) -> Bank:
-    """A version of a bank, without one the version that is served. With `served` False it need not be signed as one that may
-    judge: to look at it, or to ask the gate.
+    """Return a version of a bank, by default the served one. With `served` False it need not be signed for serving.
 
-    A missing, damaged, newer, too large or unsigned one is a FingerprintError that names the file.
+    Raises FingerprintError that names the file for a missing, damaged, newer, too large or unsigned one.
     """
     root = (
         versions.version_folder(folder, version)
@@ -357,7 +361,10 @@ def _read_bank(files: VerifiedFolder, manifest: dict[str, Any]) -> Bank:
             name: _read_table(files, manifest, f"{name}.parquet") for name in BANK_TABLES
         }
         listed = {name: files.descriptor(name) for name in manifest["files"]}
-        stack, ledger = mapped_arrays.map_arrays(listed, "stack"), mapped_arrays.map_arrays(listed, "ledger")
+        stack, scorer_state = (
+            mapped_arrays.map_arrays(listed, "stack"),
+            mapped_arrays.map_arrays(listed, "ledger"),
+        )
         for part, kind in ARRAY_PARTS.items():
             parts[part] = kind(**{each.name: stack[f"{part}.{each.name}"] for each in fields(kind)})
         true = version_name(manifest, parts["fingerprints"])
@@ -366,13 +373,13 @@ def _read_bank(files: VerifiedFolder, manifest: dict[str, Any]) -> Bank:
     if manifest["version"] != true:
         raise FingerprintError(
             f"the manifest of bank {files.root} was changed: by what it says this is version {true}. "
-            "Roll back to another version, or train anew"
+            "Roll back to another version, or train again"
         )
-    return Bank(**parts, manifest=manifest, scorer_state=ledger, files=files)
+    return Bank(**parts, manifest=manifest, scorer_state=scorer_state, files=files)
 
 
 def _read_table(files: VerifiedFolder, manifest: dict[str, Any], name: str, **options: Any) -> pd.DataFrame:
-    """A table, read and hashed at once: what was checked is what is read."""
+    """Read and hash a table at once: what was checked is what is read."""
     with files.open_stream(name) as stream:
         content = stream.read()
     if hashlib.sha256(content).hexdigest() != manifest["files"][name]["sha256"]:
@@ -383,8 +390,10 @@ def _read_table(files: VerifiedFolder, manifest: dict[str, Any], name: str, **op
 def find_fingerprints(
     folder: Path, version: str, keys: Sequence[str], options: settings.Bank = DEFAULT_OPTIONS
 ) -> pd.DataFrame:
-    """The fingerprints that bear one of some keys, without opening the rest of a version. FingerprintError where it is not
-    kept, or its table is damaged."""
+    """Return the fingerprints with one of some keys, without opening the rest of a version.
+
+    Raises FingerprintError where the version is not kept, or its table is damaged.
+    """
     files = VerifiedFolder(versions.version_folder(folder, version))
     manifest = _parse_manifest(files, options, ANY_PURPOSE)
     try:
@@ -396,7 +405,7 @@ def find_fingerprints(
 
 
 def find_problems(root: Path, options: settings.Bank = DEFAULT_OPTIONS, served: bool = False) -> list[str]:
-    """What is wrong with a version, a sentence each."""
+    """Return what is wrong with a version, a sentence each."""
     try:
         files = VerifiedFolder(root)
         manifest = _parse_manifest(files, options, ("served",) if served else ANY_PURPOSE)
@@ -409,7 +418,7 @@ def find_problems(root: Path, options: settings.Bank = DEFAULT_OPTIONS, served: 
 
 
 def _file_problems(files: VerifiedFolder, manifest: dict[str, Any], options: settings.Bank) -> Iterator[str]:
-    """What is wrong with the files, the cheap questions first."""
+    """Yield what is wrong with the files, the cheap questions first."""
     listed, root = manifest["files"], files.root
     bytes_ = sum(each["bytes"] for each in listed.values())
     if bytes_ > options.max_bytes:
@@ -449,7 +458,7 @@ def _damage_message(files: VerifiedFolder, name: str) -> str:
 
 
 def _expansion_problems(files: VerifiedFolder, name: str, most: int) -> Iterator[str]:
-    """A table that would expand to more than a bank may have: compressed or repeated, its values may look small."""
+    """Yield tables that would expand to more than a bank may have: compressed or repeated, their values may look small."""
     file = files.root / name
     try:
         with files.open_stream(name) as stream:
@@ -464,11 +473,11 @@ def _expansion_problems(files: VerifiedFolder, name: str, most: int) -> Iterator
 
 
 def check_bank_clock(root: Path, manifest: dict[str, Any]) -> None:
-    """FingerprintError if a bank claims to have learned what has not happened yet: all until then would be passed over.
+    """Raise FingerprintError if a bank's watermark lies in the future: a scorer would skip all events until then.
 
-    Its name vouches for the watermark, and the watermark bounds what a scorer passes over.
+    The version's name vouches for the watermark.
     """
-    remedy = "Train it anew, or `fingerprint bank rollback` to the one before"
+    remedy = "Train it again, or `fingerprint bank rollback` to the one before"
     latest = max(int(manifest["watermark"]), int(manifest["arrived_upto"]))
     check_watermark(f"the manifest of bank {root}", latest, remedy)
     if manifest["learned_upto"] > manifest["watermark"]:
@@ -478,19 +487,21 @@ def check_bank_clock(root: Path, manifest: dict[str, Any]) -> None:
 
 
 def check_bank_settings(bank: Bank, wanted: settings.Settings) -> None:
-    """FingerprintError if what the bank counted is not what these settings would count: its series would mean nothing."""
+    """Raise FingerprintError if the bank was trained with other intervals or entities than these settings: its series would
+    mean nothing.
+    """
     learned = bank.manifest["settings"]
     for section, key in SERIES_SETTINGS:
         was, now = learned[section][key], wanted.model_dump(mode="json")[section][key]
         if was != now:
             raise FingerprintError(
                 f"setting {section}.{key} is {now!r}, the bank {bank.version} was trained with {was!r}: "
-                "set it back or train anew"
+                "set it back or train again"
             )
 
 
 def read_manifest(root: Path, options: settings.Bank = DEFAULT_OPTIONS) -> dict[str, Any]:
-    """The manifest in a version's folder. FingerprintError where it is none, of another format, or wants a signature."""
+    """Return the manifest in a version's folder. Raises FingerprintError where it is none, of another format, or unsigned."""
     return _parse_manifest(VerifiedFolder(root), options, ANY_PURPOSE)
 
 
@@ -504,13 +515,13 @@ def _parse_manifest(
         manifest = json.loads(content)
         if manifest["format"] != BANK_FORMAT:
             raise FingerprintError(
-                f"bank {root} has format {manifest['format']}, this program reads {BANK_FORMAT}: train it anew"
+                f"bank {root} has format {manifest['format']}, this program reads {BANK_FORMAT}: train it again"
             )
         if manifest["features"] != list(encoding.FEATURE_NAMES):
-            raise FingerprintError(f"bank {root} knows other features than this program: train it anew")
+            raise FingerprintError(f"bank {root} knows other features than this program: train it again")
         if manifest["version"] != root.name:
             raise FingerprintError(
-                f"bank {root} holds another version by its manifest: put it back, or train anew"
+                f"bank {root} holds another version by its manifest: put it back, or train again"
             )
         listed = {
             str(name): {"bytes": int(each["bytes"]), "sha256": str(each["sha256"])}
@@ -525,7 +536,7 @@ def _parse_manifest(
 def _check_signed(
     files: VerifiedFolder, manifest: bytes, options: settings.Bank, purposes: Sequence[Purpose]
 ) -> None:
-    """FingerprintError where keys are set, and none of them vouches for a manifest."""
+    """Raise FingerprintError where keys are set, and none of them vouches for a manifest."""
     keys = signatures.read_public_keys(options.verify_key_files)
     if not keys:
         return

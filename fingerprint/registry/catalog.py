@@ -1,28 +1,35 @@
-"""The banks as people look at them from the desk: which versions there are, and what the one that is served knows.
+"""The versions of a bank as people and the web app look at them: which there are, and what the served one knows.
 
 Example:
-    >>> [each.version for each in banks.versions() if each.served]
-    ['2026-02-01-5b3c0a1e']
-    >>> banks.served().people["principal"]
+    >>> banks = BankListing(Path("bank"), settings)
+    >>> banks.versions()[0].version, banks.served_version()
+    ('2026-02-01-5b3c0a1e', '2026-02-01-5b3c0a1e')
+    >>> banks.open_served().people["principal"]
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Protocol
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import Lock
+from typing import Any, Protocol
 
-from fingerprint.registry.bank import Bank
+from fingerprint.core.alert import FingerprintError, NotFound
+from fingerprint.core.settings import Bank as BankOptions
+from fingerprint.core.settings import Settings
+from fingerprint.registry import versions
+from fingerprint.registry.bank import DEFAULT_OPTIONS, Bank, open_bank, read_manifest
 
 
 @dataclass(frozen=True, slots=True)
 class BankVersion:
-    """A version that is kept. It learned `events` from `since` to `until`; of its `fingerprints` so many are `ready`, by level.
+    """A version that is kept: trained on `events` from `since` to `until`; `ready` counts its ready fingerprints by level.
 
-    `passed`: what the gate said, None where it was never asked, and `reasons` why not. `decided` is the newest decision about it:
-    trained and served, published, rolled back to, or refused; by whom, when and why, and whether past the gate (`forced`).
-    `drift`: how far the behaviour of those who are ready had moved since the version before, by quantile (0 the same, 1 nothing
-    in common). `problem` says why a version cannot be read; then the rest is empty.
+    `passed` is the promotion gate's decision, None where it was not asked, and `reasons` why not. `decided` is the newest
+    decision about the version: trained and served, published, rolled back to, or refused; by whom, when and why, and whether
+    past the gate (`forced`). `drift` is how far the behaviour of ready fingerprints had moved since the version before, by
+    quantile (0 the same, 1 nothing in common). `problem` says why a version cannot be read; then the rest is empty.
     """
 
     version: str
@@ -46,16 +53,131 @@ class BankVersion:
 
 
 class BankCatalog(Protocol):
-    """A folder of banks, looked at and never changed."""
+    """The banks of a folder, which a reader never changes."""
 
     def versions(self) -> list[BankVersion]:
-        """Those that are kept, the one written last first; none where there is no bank yet."""
+        """Return the versions that are kept, the newest first; none where there is no bank yet."""
         ...
 
     def served_version(self) -> str:
-        """The version that is served now, without opening it; NotThere where there is none."""
+        """Return the version that is served now, without opening it; raise NotFound where there is none."""
         ...
 
     def open_served(self) -> Bank:
-        """The version that is served now, verified. NotThere where there is none, FingerprintError where it cannot be read."""
+        """Return the bank that is served now, verified.
+
+        Raises NotFound where none is served, FingerprintError where it cannot be read.
+        """
         ...
+
+
+class BankListing:
+    """A folder of banks as a `BankCatalog`: opens the served version when it is first asked for, and again when another is
+    served.
+
+    While one thread opens a new version, the others get the one before.
+    """
+
+    def __init__(self, folder: Path, settings: Settings) -> None:
+        self.folder, self.settings = folder, settings
+        self._open: Bank | None = None
+        self._opening = Lock()
+
+    def versions(self) -> list[BankVersion]:
+        """Return the versions that are kept, the newest first; none where there is no bank yet."""
+        return (
+            [_bank_version(row) for row in list_versions(self.folder, self.settings.bank)]
+            if versions.list_bank_versions(self.folder)
+            else []
+        )
+
+    def served_version(self) -> str:
+        """Return the version that is served; raise NotFound where there is none."""
+        try:
+            return versions.require_served_version(self.folder)
+        except FingerprintError as error:
+            raise NotFound(str(error)) from None
+
+    def open_served(self) -> Bank:
+        """Return the served bank, verified.
+
+        Raises NotFound where none is served, FingerprintError where it cannot be read.
+        """
+        version, known = self.served_version(), self._open
+        if known and known.version == version:
+            return known
+        if not self._opening.acquire(blocking=known is None) and known:
+            return known
+        try:
+            if self._open is None or self._open.version != version:
+                self._open = open_bank(self.folder, self.settings.bank, version).with_lookups_built()
+            return self._open
+        finally:
+            self._opening.release()
+
+
+def _bank_version(row: dict[str, Any]) -> BankVersion:
+    """Return a row of `bank list --json` as a BankVersion."""
+    last, written = row["last_decision"] or {}, datetime.fromisoformat(row["written"])
+    if row["problem"]:
+        return BankVersion(row["version"], row["served"], written, problem=row["problem"])
+    gate = row["gate"] or {}
+    return BankVersion(
+        version=row["version"],
+        served=row["served"],
+        written=written,
+        since=row["span"][0],
+        until=row["span"][1],
+        events=row["events"],
+        fingerprints=row["fingerprints"],
+        ready=row["ready"],
+        bytes=row["bytes"],
+        passed=gate.get("passed"),
+        reasons=tuple(gate.get("reasons", ())),
+        decided=last.get("action", ""),
+        by=last.get("by", ""),
+        at=last.get("at", ""),
+        why=last.get("why", ""),
+        forced=last.get("forced", False),
+        drift=gate.get("drift", {}).get("quantiles", {}),
+    )
+
+
+def list_versions(folder: Path, options: BankOptions = DEFAULT_OPTIONS) -> list[dict[str, Any]]:
+    """Return the figures of every version that is kept, newest first, as `bank list --json` shows them.
+
+    Raises FingerprintError where there is no bank.
+    """
+    kept = versions.list_bank_versions(folder)
+    if not kept:
+        versions.require_served_version(folder)
+    served, lines = versions.served_version(folder), versions.decision_history(folder)
+    return [_version_row(folder, version, served, lines, options) for version in kept]
+
+
+def _version_row(
+    folder: Path, version: str, served: str | None, lines: list[dict[str, Any]], options: BankOptions
+) -> dict[str, Any]:
+    root = folder / "versions" / version
+    own = [line for line in lines if line["version"] == version]
+    row = {
+        "version": version,
+        "served": version == served,
+        "written": _iso_time((root / "manifest.json").stat().st_mtime),
+        "last_decision": own[-1] if own else None,
+    }
+    try:
+        manifest = read_manifest(root, options)
+    except FingerprintError as error:
+        return {**row, "problem": str(error)}
+    counts = {name: manifest[name] for name in ("span", "events", "fingerprints", "ready")}
+    return {**row, **counts, "bytes": size_in_bytes(manifest), "gate": manifest.get("gate"), "problem": None}
+
+
+def size_in_bytes(manifest: dict[str, Any]) -> int:
+    """Return the bytes of all files of a version, by its manifest."""
+    return sum(each["bytes"] for each in manifest["files"].values())
+
+
+def _iso_time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -1,16 +1,16 @@
-"""Two banks side by side: who came and went, and how far everybody's behaviour moved from one to the other.
+"""Drift between two banks: principals that came and went, and how far behaviour moved from one to the other.
 
 Example:
-    >>> found = between(served, trained)
-    >>> found.came, found.gone, found.quantiles
-    (14, 2, {'0.5': 0.04, '0.9': 0.13, '0.99': 0.41})
+    >>> found = compare_banks(served, trained)
+    >>> found.came, found.gone
+    (14, 2)
     >>> found.top(1)
     [{'key': '123456789012:role/deploy', 'level': 'principal', 'drift': 0.62, 'most': 'network'}]
 
 The drift of a feature is the share of its likelihood that lies elsewhere now (total variation: 0 the same, 1 nothing in
-common), over the values that have slots and the rest taken together. The drift of a fingerprint is the mean over features
-that are values. Whoever teaches a bank slowly moves a little each time and far in the end: so a bank is also held against
-one of several versions ago (`gate`).
+common), over the values that have slots and the rest taken together. The drift of a fingerprint is the mean over features that
+are values. An attacker who teaches a bank slowly moves a little each time and far in the end: so a bank is also compared with
+one of several versions ago (`training.promotion_gate`).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class BankDrift:
 
     @property
     def mean_drift(self) -> Floats:
-        """(D,) mean over features."""
+        """The mean over features, (D,)."""
         return self.drift.mean(1) if len(self.drift) else np.zeros(0, np.float32)
 
     @property
@@ -64,7 +64,7 @@ class BankDrift:
         return named_quantiles(self.mean_drift)
 
     def top(self, most: int) -> list[dict[str, Any]]:
-        """Those that moved furthest, and by which feature most."""
+        """Return those that moved furthest, and by which feature most."""
         of_each = self.mean_drift
         return [
             {
@@ -77,7 +77,7 @@ class BankDrift:
         ]
 
     def summary(self, most: int = 5) -> dict[str, Any]:
-        """What a manifest keeps."""
+        """Return what a manifest keeps."""
         return {
             "against": self.older,
             "fingerprints": len(self.row),
@@ -116,7 +116,7 @@ def compare_banks(older: Bank, newer: Bank) -> BankDrift:
 
 
 def loss_quantiles(bank: Bank, sample: Bank) -> dict[str, float]:
-    """Quantiles of the loss (nats) that a bank gives the sample of training rows that another bank keeps."""
+    """Return quantiles of the loss (nats) that a bank gives the sample of training rows that another bank keeps."""
     row, codes = sample.scorer_state["sample.fingerprint"], sample.scorer_state["sample.codes"]
     place, found = _match_hashes(_fingerprint_hashes(bank), _fingerprint_hashes(sample))
     parent, ready = sample.fingerprints["parent"].to_numpy(), bank.fingerprints["ready"].to_numpy(bool)
@@ -130,27 +130,27 @@ def loss_quantiles(bank: Bank, sample: Bank) -> dict[str, float]:
 
 
 def compare_values(older: Bank, newer: Bank) -> dict[str, Any]:
-    """Values that a bank knows and the other does not: how many, and some of those that came."""
+    """Return how many values one bank knows and the other does not, and some of those that came."""
     then, now = (bank.words["code"].to_numpy(np.uint64) for bank in (older, newer))
     came = np.setdiff1d(now, then)
     return {"added": len(came), "removed": len(np.setdiff1d(then, now)), "some": newer.value_texts(came[:10])}
 
 
 def _fingerprint_hashes(bank: Bank) -> Hashes:
-    """One name for each fingerprint (E,), the same in every bank."""
+    """Return one hash for each fingerprint (E,), the same in every bank."""
     stack = bank.fingerprints
     return hashing.hash_pair(stack["hash"].to_numpy(np.uint64), stack["level"].to_numpy())
 
 
 def _match_hashes(old: Hashes, new: Hashes) -> tuple[RowIndices, NDArray[np.bool_]]:
-    """Where each of the new names stands among the old ones, and whether it does: (N,), (N,)."""
+    """Return where each of the new hashes stands among the old ones, and whether it does: (N,), (N,)."""
     order = np.argsort(old)
     place, found = find_sorted(old[order], new)
     return np.where(found, order[np.where(found, place, 0)], 0), found
 
 
 def _total_variation(older: Vocabulary, was: RowIndices, newer: Vocabulary, now: RowIndices) -> Floats:
-    """Total variation of each feature of VALUES, pair by pair: rows was, now (D,) -> (D, V)."""
+    """Return the total variation of each of VALUE_FEATURES, pair by pair: rows was, now (D,) -> (D, V)."""
     parts = [
         1 - _shared_likelihood(older, was[start : start + CHUNK_ROWS], newer, now[start : start + CHUNK_ROWS])
         for start in range(0, len(now), CHUNK_ROWS)
@@ -161,7 +161,7 @@ def _total_variation(older: Vocabulary, was: RowIndices, newer: Vocabulary, now:
 def _shared_likelihood(
     older: Vocabulary, was: RowIndices, newer: Vocabulary, now: RowIndices
 ) -> NDArray[np.float64]:
-    """Likelihood that two banks give to the same values, at least: sum of the minima, (D, V)."""
+    """Return the likelihood that two banks give to the same values, at least: sum of the minima, (D, V)."""
     (old_keys, old), (keys, new) = _slot_shares(older, was), _slot_shares(newer, now)
     place, found = _match_hashes(old_keys, keys)
     same = np.where(found, old[..., 1:].ravel()[place], 0).reshape(new[..., 1:].shape)
@@ -170,7 +170,7 @@ def _shared_likelihood(
 
 
 def _slot_shares(known: Vocabulary, rows: RowIndices) -> tuple[Hashes, Floats]:
-    """Keys of the slots from 1 on, flat, and the shares of all slots (D, V, K)."""
+    """Return keys of the slots from 1 on, flat, and the shares of all slots (D, V, K)."""
     codes = known.codes[rows][:, VALUE_FEATURES, 1:]
     owner, feature = np.arange(len(rows))[:, None, None], np.arange(len(VALUE_FEATURES))[:, None]
     key = vocabulary_key(owner, feature, codes)

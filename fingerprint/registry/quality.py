@@ -1,7 +1,7 @@
-"""How good a bank is, by rows that were not fitted: what the gate and whoever compares two banks go by.
+"""The quality of a bank by rows held out from training: the promotion gate and comparisons of banks use it.
 
 Example:
-    >>> figures(held, settings)["votes_per_day"]
+    >>> holdout_metrics(holdout, settings)["votes_per_day"]
     1.4
 """
 
@@ -29,7 +29,8 @@ MAX_STRONGEST = 400  # alerts of the days held out whose z is kept, to choose th
 @dataclass(frozen=True)
 class HoldoutScores:
     """Rows held out at their finest ready level (N,): `loss` summed over features, `z` of the loss, `count_z` of the counts,
-    `principal`, `day` and `window` (of alerts)."""
+    `principal`, `day` and `window` (of alerts).
+    """
 
     loss: Floats
     z: Floats
@@ -40,7 +41,9 @@ class HoldoutScores:
 
 
 def holdout_metrics(holdout: HoldoutScores, options: settings.Settings) -> dict[str, Any]:
-    """Quantiles of the loss (nats) and of z, principals with an autoencoder's vote a day, and the z of the strongest alerts."""
+    """Return quantiles of the loss (nats) and of z, principals with an autoencoder's vote a day, and the z of the strongest
+    alerts.
+    """
     days = max(len(np.unique(holdout.day)), 1)
     alerts = strongest_alerts(holdout, options.spectral.threshold)
     voted = holdout.z >= calibrated_threshold({"alerts": alerts, "days": days}, options.autoencoder)
@@ -55,7 +58,7 @@ def holdout_metrics(holdout: HoldoutScores, options: settings.Settings) -> dict[
 
 
 def strongest_alerts(holdout: HoldoutScores, threshold: float) -> list[float]:
-    """The largest z of each principal's window in which the counts had a vote too or no opinion, strongest first (`tuning`)."""
+    """Return the largest z of each principal's window in which the counts voted too or had no opinion, strongest first."""
     both = np.nan_to_num(holdout.count_z, nan=np.inf) >= threshold
     alert, z = _each(holdout.principal, holdout.window)[both], holdout.z[both]
     strongest = np.sort(z[tail_calibration.argmax_per_group(z, alert)])[::-1]
@@ -63,7 +66,7 @@ def strongest_alerts(holdout: HoldoutScores, threshold: float) -> list[float]:
 
 
 def calibrated_threshold(quality: Mapping[str, Any], options: settings.Autoencoder) -> float:
-    """The autoencoder's threshold: as set, or so that a bank's held-out days showed `alerts_per_day`.
+    """Return the autoencoder's threshold: as set, or so that a bank's held-out days showed `alerts_per_day`.
 
     Between the alerts of those days the threshold lies half way; where fewer are wanted than there were, it follows the
     exponential tail of the strongest (Hill's estimator, in nats).
@@ -88,7 +91,7 @@ def calibrated_threshold(quality: Mapping[str, Any], options: settings.Autoencod
 
 
 def named_quantiles(values: NDArray[Any], probabilities: tuple[float, ...] = QUANTILES) -> dict[str, float]:
-    """By name, as a manifest keeps them: `{"0.5": 11.2, ...}`; nothing for no values."""
+    """Return quantiles by name, as a manifest keeps them: `{"0.5": 11.2, ...}`; nothing for no values."""
     if not len(values):
         return {}
     return {

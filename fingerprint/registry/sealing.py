@@ -1,17 +1,17 @@
-"""The files of one folder, opened once: what is checked is what is read, and a change of an open file is noticed.
+"""The files of one folder, opened once: the bytes that are checked are the bytes that are read, and later changes are noticed.
 
 Example:
-    >>> files = Sealed(Path("bank/versions/2026-02-01-5b3c0a1e"))
+    >>> files = VerifiedFolder(Path("bank/versions/2026-02-01-5b3c0a1e"))
     >>> files.names
     ['fingerprints.parquet', 'ledger.safetensors', 'manifest.json', ...]
     >>> files.sha256("ledger.safetensors") == manifest["files"]["ledger.safetensors"]["sha256"]
     True
-    >>> files.changed()                                   # later, while its arrays are mapped
+    >>> files.changed_files()                             # later, while its arrays are mapped
     []
 
-Links are not followed, and a file is never opened a second time: whoever moves another file into its place changes nothing
-that is open. Whoever writes into the file itself changes the pages of a map that were not read yet. So its time of change is
-kept, which no writer can set (`st_ctime_ns`), and a file that was touched is hashed again.
+Links are not followed, and a file is never opened a second time: moving another file into its place changes nothing that is
+open. Writing into the file itself changes the pages of a map that were not read yet. So its time of change is kept, which no
+writer can set (`st_ctime_ns`), and a file that was touched is hashed again.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ CLOCK_GRANULARITY_NS = 2_000_000_000  # ns: a change so soon after another may b
 
 
 class VerifiedFolder:
-    """A folder and its files. They stay open as long as this object lives; none of its methods is for several threads."""
+    """A folder and its files, which stay open as long as this object lives. Not safe for several threads."""
 
     def __init__(self, root: Path) -> None:
-        """FingerprintError where the folder is none, or a link."""
+        """Open the folder. Raises FingerprintError where it is none, or a link."""
         self.root = root
         self._opened: dict[str, int] = {}
         self._hashes: dict[str, str] = {}
@@ -47,7 +47,7 @@ class VerifiedFolder:
             self.names = sorted(os.listdir(self._folder))
 
     def descriptor(self, name: str) -> int:
-        """The file, open for reading. FingerprintError that names what is no plain file, or missing."""
+        """Return the file, open for reading. Raises FingerprintError that names what is no plain file, or missing."""
         if name not in self._opened:
             file = self.root / name
             with self._reporting_errors(file):
@@ -59,7 +59,7 @@ class VerifiedFolder:
         return self._opened[name]
 
     def open_stream(self, name: str) -> BufferedReader:
-        """The file from its beginning; to be closed, which leaves the descriptor open."""
+        """Return the file from its beginning; close the stream, which leaves the descriptor open."""
         os.lseek(self.descriptor(name), 0, os.SEEK_SET)
         return os.fdopen(self.descriptor(name), "rb", closefd=False)
 
@@ -73,11 +73,11 @@ class VerifiedFolder:
         return self._contents[name]
 
     def size(self, name: str) -> int:
-        """Bytes."""
+        """Return the size of a file in bytes."""
         return os.fstat(self.descriptor(name)).st_size
 
     def sha256(self, name: str) -> str:
-        """The hash of a file, in hex; computed once, and remembered until `changed` finds that the file was touched."""
+        """Return the hash of a file, in hex; computed once, and kept until `changed_files` finds that the file was touched."""
         if name not in self._hashes:
             before = os.fstat(self.descriptor(name)).st_ctime_ns
             with self.open_stream(name) as stream:
@@ -88,12 +88,14 @@ class VerifiedFolder:
         return self._hashes[name]
 
     def may_have_changed(self) -> bool:
-        """Whether `changed` would have anything to hash."""
+        """Return whether `changed_files` would have anything to hash."""
         return any(os.fstat(self._opened[name]).st_ctime_ns != when for name, when in self._touched.items())
 
     def changed_files(self) -> list[str]:
-        """The hashed files whose content is another by now; reads those that were touched since. Links made and removed, as
-        Triton's repository does, touch a file and change nothing."""
+        """Return the hashed files whose content has changed; reads those that were touched since.
+
+        Links made and removed, as Triton's repository does, touch a file and change nothing.
+        """
         names = []
         for name, when in list(self._touched.items()):
             if os.fstat(self._opened[name]).st_ctime_ns != when:

@@ -1,16 +1,16 @@
-"""Who vouches for a version of a bank: Ed25519 signatures over its manifest, which lists the hash of every file.
+"""Signatures of a bank: Ed25519 over the manifest of a version, which lists the hash of every file.
 
 Example:
-    >>> make_keys(Path("bank-key"))                                      # bank-key, bank-key.pub
-    >>> signed = sign(manifest, "served", KeyFile(Path("bank-key")))
-    >>> problem(manifest, signed, ("served",), trusted(("bank-key.pub",))) is None
+    >>> generate_keys(Path("bank-key"))                                  # bank-key, bank-key.pub
+    >>> signed = sign_manifest(manifest, "served", FileSigner(Path("bank-key")))
+    >>> verification_problem(manifest, signed, ("served",), read_public_keys(("bank-key.pub",))) is None
     True
 
-What is signed is one short line: what for, and the SHA-256 of the manifest. So a key that never leaves a key management
-service can sign it (`Signer`), and a signature for one purpose is none for another:
+One short line is signed: the purpose, and the SHA-256 of the manifest. So a key that never leaves a key management service can
+sign it (`Signer`), and a signature for one purpose is none for another:
 
-    learned   this installation trained it; it may be looked at, compared and offered to the gate
-    served    it may judge: the gate let it pass, or a person said so
+    learned   this installation trained it; it may be inspected, compared and offered to the promotion gate
+    served    it may judge: the gate passed it, or an operator said so
 """
 
 from __future__ import annotations
@@ -38,15 +38,17 @@ Purpose = Literal["learned", "served"]
 
 
 class Signer(Protocol):
-    """Whoever holds a private Ed25519 key: a file, or a key management service behind the setting `bank.signer`."""
+    """A holder of a private Ed25519 key: a file, or a key management service behind the setting `bank.signer`."""
 
     def sign(self, content: bytes, /) -> bytes:
-        """The 64 bytes of an Ed25519 signature (RFC 8032, of the content itself, not prehashed). `content` is < 200 bytes."""
+        """Return the 64 bytes of an Ed25519 signature (RFC 8032, of the content itself, not prehashed). `content` is < 200
+        bytes.
+        """
         ...
 
 
 class FileSigner:
-    """A private key in a PEM file (PKCS 8, not encrypted). FingerprintError where it is none."""
+    """A private key in a PEM file (PKCS 8, not encrypted). Raises FingerprintError where it is none."""
 
     def __init__(self, file: Path) -> None:
         key = _load_key(file, lambda content: serialization.load_pem_private_key(content, None))
@@ -61,13 +63,13 @@ class FileSigner:
 
 
 def load_signer(name: str) -> Signer:
-    """What `package.module:factory` makes. FingerprintError where it cannot be had."""
+    """Return what `package.module:factory` makes. Raises FingerprintError where it cannot be imported or called."""
     module, colon, factory = name.partition(":")
     try:
         if not colon:
             raise ValueError("it is not like package.module:factory")
         made: Signer = getattr(import_module(module), factory)()
-    except Exception as error:  # whatever somebody else's code raises
+    except Exception as error:  # a plug-in may raise anything
         raise FingerprintError(f"bank.signer {name!r} gives no signer: {error}") from None
     return made
 
@@ -93,7 +95,7 @@ def generate_keys(file: Path) -> str:
 
 
 def read_public_keys(files: Sequence[str]) -> dict[str, Ed25519PublicKey]:
-    """Public keys (PEM) by their ids. FingerprintError that names a file that holds none."""
+    """Return public keys (PEM) by their ids. Raises FingerprintError that names a file that holds none."""
     keys = {}
     for name in files:
         key = _load_key(Path(name), serialization.load_pem_public_key)
@@ -106,12 +108,12 @@ def read_public_keys(files: Sequence[str]) -> dict[str, Ed25519PublicKey]:
 
 
 def key_id(key: Ed25519PublicKey) -> str:
-    """16 hex digits of its SHA-256: what a signature names its key by."""
+    """Return 16 hex digits of a key's SHA-256: the id by which a signature names its key."""
     return hashlib.sha256(key.public_bytes_raw()).hexdigest()[:16]
 
 
 def sign_manifest(manifest: bytes, purpose: Purpose, signer: Signer) -> bytes:
-    """A signature of a manifest as it lies on disk. FingerprintError where the signer does not."""
+    """Return a signature of a manifest as it lies on disk. Raises FingerprintError where the signer fails."""
     try:
         return signer.sign(_statement(manifest, purpose))
     except Exception as error:  # a service may be away, or refuse, in words of its own
@@ -119,7 +121,7 @@ def sign_manifest(manifest: bytes, purpose: Purpose, signer: Signer) -> bytes:
 
 
 def add_signature(content: bytes, purpose: Purpose, signature: bytes) -> bytes:
-    """The file of signatures with one more, in place of the last one for this purpose."""
+    """Return the file of signatures with one more, in place of the last one for this purpose."""
     known = {**_read(content), purpose: signature}
     text = {name: base64.b64encode(each).decode() for name, each in known.items()}
     return json.dumps(text, indent=1, sort_keys=True).encode() + b"\n"
@@ -128,16 +130,16 @@ def add_signature(content: bytes, purpose: Purpose, signature: bytes) -> bytes:
 def verification_problem(
     manifest: bytes, content: bytes, purposes: Sequence[Purpose], keys: Mapping[str, Ed25519PublicKey]
 ) -> str | None:
-    """Why a manifest is not vouched for by one of `keys`, for any of `purposes`; None if it is, or if there are no keys."""
+    """Return why a manifest is not signed by one of `keys` for any of `purposes`; None if it is, or if there are no keys."""
     if not keys:
         return None
     signatures = _read(content)
-    told = [(purpose, signatures[purpose]) for purpose in purposes if purpose in signatures]
+    known = [(purpose, signatures[purpose]) for purpose in purposes if purpose in signatures]
     if any(
-        _is_valid(manifest, purpose, signature, key) for purpose, signature in told for key in keys.values()
+        _is_valid(manifest, purpose, signature, key) for purpose, signature in known for key in keys.values()
     ):
         return None
-    how = "has no true signature" if told else "is not signed"
+    how = "has no true signature" if known else "is not signed"
     return f"{how} as {' or '.join(purposes)}"
 
 
@@ -154,7 +156,7 @@ def _statement(manifest: bytes, purpose: Purpose) -> bytes:
 
 
 def _read(content: bytes) -> dict[str, bytes]:
-    """Signatures by purpose; none where the file is damaged."""
+    """Return signatures by purpose; none where the file is damaged."""
     try:
         known = json.loads(content)
         return {str(name): base64.b64decode(each, validate=True) for name, each in known.items()}
@@ -163,7 +165,7 @@ def _read(content: bytes) -> dict[str, bytes]:
 
 
 def _load_key(file: Path, load: Callable[[bytes], object]) -> object:
-    """A key of any kind; None where the file holds none."""
+    """Return a key of any kind; None where the file holds none."""
     try:
         return load(file.read_bytes())
     except OSError as error:

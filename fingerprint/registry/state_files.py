@@ -1,8 +1,8 @@
-"""A ledger in a folder, so that one run continues the next: arrays as safetensors, moved into place as the last step.
+"""Scorer state in a folder, so that one run continues the next: arrays as safetensors, moved into place as the last step.
 
 Example:
-    >>> save(ledger, Path("ledger"))
-    >>> ledger = restore(Path("ledger"), settings)
+    >>> save_state(state, Path("state"))
+    >>> state = restore_state(Path("state"), settings)
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ STATE_FILE = "ledger.safetensors"
 
 
 def save_state(state: ScorerState, folder: Path) -> None:
-    """Write the ledger; a crash while writing leaves the one before. FingerprintError if the folder cannot be written."""
+    """Write the state; a crash while writing leaves the one before. Raises FingerprintError if the folder cannot be written."""
     staged = folder / f".{STATE_FILE}.{os.getpid()}"
     try:
         private_files.make_private_folder(folder)
@@ -34,23 +34,25 @@ def save_state(state: ScorerState, folder: Path) -> None:
         staged.chmod(private_files.PRIVATE_FILE_MODE)
         staged.replace(folder / STATE_FILE)
     except OSError as error:
-        raise FingerprintError(f"cannot write the ledger {folder}: {error.strerror or error}") from None
+        raise FingerprintError(f"cannot write the scorer state {folder}: {error.strerror or error}") from None
 
 
 def restore_state(folder: Path, settings: Settings) -> ScorerState | None:
-    """The ledger of a folder, None if there is none yet. FingerprintError if it cannot be read, or its
-    clock lies ahead of this machine's."""
+    """Return the state of a folder, None if there is none yet.
+
+    Raises FingerprintError if it cannot be read, or its clock lies ahead of this machine's.
+    """
     if not (folder / STATE_FILE).exists():
         return None
     try:
-        ledger = ScorerState.from_arrays(settings, read_state_arrays(folder))
+        state = ScorerState.from_arrays(settings, read_state_arrays(folder))
     except (OSError, SafetensorError, KeyError, ValueError, IndexError) as error:
-        raise FingerprintError(f"the ledger {folder / STATE_FILE} cannot be read: {error}") from None
+        raise FingerprintError(f"the scorer state {folder / STATE_FILE} cannot be read: {error}") from None
     remedy = "Name another folder in --state, and score again what followed the bank's history"
-    check_watermark(f"the ledger {folder / STATE_FILE}", ledger.watermark, remedy)
-    return ledger
+    check_watermark(f"the scorer state {folder / STATE_FILE}", state.watermark, remedy)
+    return state
 
 
 def read_state_arrays(folder: Path) -> dict[str, NDArray[Any]]:
-    """The ledger of a folder as `Ledger.as_arrays` gave it."""
+    """Return the state of a folder as `ScorerState.as_arrays` gave it."""
     return load_file(folder / STATE_FILE)

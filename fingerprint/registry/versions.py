@@ -1,10 +1,10 @@
-"""The versions of a bank in its folder: which there are, which one is served, and what was served when, and why.
+"""The versions of a bank in its folder: which one is served, and the history of decisions with their reasons.
 
 Example:
-    >>> serve(folder, "2026-02-01-5b3c0a1e", Note("train", why="the gate let it pass"))
-    >>> current(folder), before(folder)
+    >>> serve_version(folder, "2026-02-01-5b3c0a1e", VersionDecision("train", why="the gate passed it"))
+    >>> served_version(folder), previous_version(folder)
     ('2026-02-01-5b3c0a1e', '2026-01-25-77aa01f2')
-    >>> roll_back(folder, Note("rollback", why="too many votes"))
+    >>> roll_back(folder, VersionDecision("rollback", why="too many votes"))
     '2026-01-25-77aa01f2'
 
     bank/
@@ -12,8 +12,8 @@ Example:
       HISTORY.jsonl           a line for each decision, only ever added to
       versions/<version>/     what `bank` writes; never changed once it is there
 
-The line is written before CURRENT is moved. Who dies in between has said what they were about to do and not done it: a line
-says which version was served *before*, and only the line of the version that is served is asked for that.
+The line is written before CURRENT is moved. A process that dies in between leaves a line about a decision that had no effect: a
+line says which version was served *before*, and only the line of the version that is served is asked for that.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ MAX_LINE_LENGTH = 1_000  # bytes
 
 @dataclass(frozen=True, slots=True)
 class VersionDecision:
-    """Who decided what, when (ISO 8601) and why. `refused`: the gate kept it from being served."""
+    """A decision about a version: by whom, when (ISO 8601) and why. `refused`: the gate kept it from being served."""
 
     action: Literal["train", "publish", "rollback", "refused"]
     at: str = ""
@@ -51,7 +51,7 @@ class VersionDecision:
 
 
 def require_served_version(folder: Path) -> str:
-    """The version that is served. FingerprintError where there is none, or the pointer names none."""
+    """Return the version that is served. Raises FingerprintError where there is none, or the pointer names none."""
     try:
         with open(folder / "CURRENT", "rb", opener=_open_nonblocking) as stream:
             version = (stream.read(MAX_LINE_LENGTH) or b"").decode(errors="replace").strip()
@@ -63,7 +63,7 @@ def require_served_version(folder: Path) -> str:
 
 
 def _open_nonblocking(file: str, flags: int) -> int:
-    """Opens what may be a pipe without waiting for who writes into it."""
+    """Open what may be a pipe without waiting for its writer."""
     return os.open(file, flags | os.O_NONBLOCK)
 
 
@@ -76,12 +76,12 @@ def _no_version_message(folder: Path) -> str:
 
 
 def served_version(folder: Path) -> str | None:
-    """The version that is served, None where there is none."""
+    """Return the version that is served, None where there is none."""
     return require_served_version(folder) if (folder / "CURRENT").exists() else None
 
 
 def list_bank_versions(folder: Path) -> list[str]:
-    """All versions that are there, the one written last first."""
+    """Return all versions that are there, the one written last first."""
     root = folder / "versions"
     found = [each for each in root.iterdir() if _is_version(each)] if root.is_dir() else []
     return [each.name for each in sorted(found, key=_write_order, reverse=True)]
@@ -96,7 +96,7 @@ def _write_order(folder: Path) -> tuple[float, str]:
 
 
 def version_folder(folder: Path, version: str) -> Path:
-    """The folder of a version. FingerprintError that names those there are."""
+    """Return the folder of a version. Raises FingerprintError that names those there are."""
     if version in (there := list_bank_versions(folder)):
         return folder / "versions" / version
     names = ", ".join(there) or "none"
@@ -134,7 +134,7 @@ def append_decision(folder: Path, version: str, note: VersionDecision) -> None:
 
 
 def decision_history(folder: Path) -> list[dict[str, Any]]:
-    """The lines, oldest first; one that a crash cut off is passed over."""
+    """Return the lines, oldest first; one that a crash cut off is skipped."""
     try:
         text = (folder / "HISTORY.jsonl").read_text(errors="replace")
     except FileNotFoundError:
@@ -143,7 +143,7 @@ def decision_history(folder: Path) -> list[dict[str, Any]]:
 
 
 def previous_version(folder: Path) -> str | None:
-    """The version that was served before the one that is."""
+    """Return the version that was served before the one that is."""
     return _previous_to(folder, require_served_version(folder))
 
 
@@ -158,9 +158,9 @@ def remove_old_versions(folder: Path, keep: int) -> list[str]:
         safe = {served_version(folder), previous_version(folder) if served_version(folder) else None}
         old = [version for version in list_bank_versions(folder)[keep:] if version not in safe]
         for version in old:
-            gone = folder / "versions" / f".{version}.retired"
-            (folder / "versions" / version).rename(gone)  # half a version must not look like one
-            shutil.rmtree(gone, ignore_errors=True)
+            retired = folder / "versions" / f".{version}.retired"
+            (folder / "versions" / version).rename(retired)  # half a version must not look like one
+            shutil.rmtree(retired, ignore_errors=True)
     return old
 
 
@@ -191,7 +191,7 @@ def _line(text: str) -> dict[str, Any] | None:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """One decision at a time; the lock goes with its holder, however that ends."""
+    """Hold the lock of the folder: one decision at a time. The lock goes with its holder, however that ends."""
     try:
         private_files.make_private_folder(folder)
         with (folder / ".lock").open("w") as lock:

@@ -1,13 +1,13 @@
-"""The bytes of one file or object, a chunk at a time, to records: in constant memory, whatever they expand to.
+"""Files and objects to records: a chunk at a time, in constant memory, whatever the bytes expand to.
 
 Example:
     >>> stored = iter([gzip.compress(b'{"eventName": "GetUser"}')])
-    >>> [records.lines for records in read("a.json.gz", stored, ReadLimits())]
+    >>> [records.lines for records in read_records("a.json.gz", stored, ReadLimits())]
     [[b'{"eventName": "GetUser"}']]
 
-Whether the bytes are compressed, and whether they hold lines or one document, is told from them, not from the name; but
-what is named LINES always holds lines. Memory is bounded by one document (`max_document_bytes`) where it is one, else by a line;
-what it expands to, with all that is wrapped inside, by `max_expanded_bytes`.
+The bytes tell whether they are compressed, and whether they hold lines or one document; only a name of LINE_SUFFIXES always
+means lines. Memory is bounded by one document (`max_document_bytes`) where it is one, else by a line; what it expands to, with
+everything wrapped inside, by `max_expanded_bytes`.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from dataclasses import dataclass, field
 from itertools import chain, pairwise
 
 from fingerprint.core.alert import Reject
-from fingerprint.sources.cloudtrail import envelopes
-from fingerprint.sources.cloudtrail.envelopes import RecordBatch
+from fingerprint.sources.active import SOURCE
+from fingerprint.sources.base import LogSource, RecordBatch, merge_batches
 from fingerprint.sources.inflate import GZIP_MAGIC, ExpansionBudget, GzipInflater
+from fingerprint.sources.json_text import is_json, is_json_object
 from fingerprint.sources.limits import ReadLimits
 
 LINE_SUFFIXES = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
@@ -29,43 +30,47 @@ BATCH_BYTES = 64 << 20  # of records: a batch ends here too, so few large ones c
 
 
 class TruncatedInput(Exception):
-    """Raised by the bytes themselves: no more will come, and why. What came before is kept, the reason is a reject."""
-
-
-def read_records(name: str, stored: Iterator[bytes], limits: ReadLimits) -> Iterator[RecordBatch]:
-    """The records of one file or object. What breaks on the way is one reject that says how far it came.
-
-    What `stored` raises comes out of here, but for CutShort.
+    """Raised by an iterator of bytes when no more will come, with the reason. What came before is kept; the reason becomes a
+    reject.
     """
-    trouble: list[Reject] = []
+
+
+def read_records(
+    name: str, stored: Iterator[bytes], limits: ReadLimits, log_source: LogSource = SOURCE
+) -> Iterator[RecordBatch]:
+    """Yield the records of one file or object. A failure on the way is one reject that says how far reading came.
+
+    Exceptions of `stored` are passed on, except TruncatedInput.
+    """
+    errors: list[Reject] = []
     budget = ExpansionBudget(limits.max_expanded_bytes)
-    chunks = _chunks(name, stored, budget, trouble)
+    chunks = _chunks(name, stored, budget, errors)
     head = next(chunks, b"")
     following = next(chunks, None)
     rest = chain([head] if following is None else [head, following], chunks)
-    if not name.lower().endswith(LINE_SUFFIXES) and _is_document(head, whole=following is None):
-        yield from _document(name, rest, limits, budget, trouble)
+    if not name.lower().endswith(LINE_SUFFIXES) and _is_document(head, following is None, log_source):
+        yield from _document(name, rest, limits, budget, errors, log_source)
     else:
-        yield from _LineSplitter(name, limits, budget, trouble).read(rest)
-    if trouble:
-        yield RecordBatch([], [], trouble)
+        yield from _LineSplitter(name, limits, budget, errors, log_source).read(rest)
+    if errors:
+        yield RecordBatch([], [], errors)
 
 
 def rebatch(parts: Iterator[RecordBatch], batch_records: int) -> Iterator[RecordBatch]:
-    """The same records in batches that are full, however small or large the files were."""
+    """Yield the same records in full batches, however small or large the files were."""
     waiting: list[RecordBatch] = []
     count = held = 0
     for part in parts:
         for piece in _split_batch(part, batch_records):
             size, weight = len(piece.lines) + len(piece.rejects), sum(map(len, piece.lines))
             if waiting and (count + size > batch_records or held + weight > BATCH_BYTES):
-                yield envelopes.merge_batches(waiting)
+                yield merge_batches(waiting)
                 waiting, count, held = [], 0, 0
             if size or piece.skipped:
                 waiting.append(piece)
             count, held = count + size, held + weight
     if waiting:
-        yield envelopes.merge_batches(waiting)
+        yield merge_batches(waiting)
 
 
 def _split_batch(part: RecordBatch, most: int) -> Iterator[RecordBatch]:
@@ -78,48 +83,52 @@ def _split_batch(part: RecordBatch, most: int) -> Iterator[RecordBatch]:
 
 
 def _chunks(
-    name: str, stored: Iterator[bytes], budget: ExpansionBudget, trouble: list[Reject]
+    name: str, stored: Iterator[bytes], budget: ExpansionBudget, errors: list[Reject]
 ) -> Iterator[bytes]:
-    """The bytes, expanded if they are gzip, at most CHUNK at a time; ends early with an entry in `trouble`."""
+    """Yield the bytes, expanded if they are gzip, at most READ_BYTES at a time; ends early with an entry in `errors`."""
     try:
         first = next(stored, b"")
         stored = chain([first], stored)
-        yield from _expanded(name, stored, budget, trouble) if first.startswith(GZIP_MAGIC) else stored
+        yield from _expanded(name, stored, budget, errors) if first.startswith(GZIP_MAGIC) else stored
     except TruncatedInput as error:
-        trouble.append(Reject(name, "", str(error)))
+        errors.append(Reject(name, "", str(error)))
 
 
 def _expanded(
-    name: str, stored: Iterator[bytes], budget: ExpansionBudget, trouble: list[Reject]
+    name: str, stored: Iterator[bytes], budget: ExpansionBudget, errors: list[Reject]
 ) -> Iterator[bytes]:
-    """Gzip, several members in a row too. Bounded: a bomb costs one chunk of memory and ends with its `budget`."""
+    """Yield what gzip expands to, several members in a row too. A bomb costs one chunk of memory and ends with its `budget`."""
     inflate = GzipInflater()
     total = 0
     try:
         for text in inflate.read(stored):
             total += len(text)
             if not budget.spend(len(text)):
-                trouble.append(Reject(name, "", f"expands to more than {budget.limit:,} bytes"))
+                errors.append(Reject(name, "", f"expands to more than {budget.limit:,} bytes"))
                 return
             yield text
         if not inflate.complete:
-            trouble.append(Reject(name, "", f"gzip is cut short after {total:,} expanded bytes"))
+            errors.append(Reject(name, "", f"gzip is cut short after {total:,} expanded bytes"))
     except zlib.error as error:
-        trouble.append(Reject(name, "", f"gzip is damaged after {total:,} expanded bytes: {error}"))
+        errors.append(Reject(name, "", f"gzip is damaged after {total:,} expanded bytes: {error}"))
 
 
-def _is_document(head: bytes, whole: bool) -> bool:
-    """Whether a file is one value, or several, spread over lines as they please, rather than a value a
-    line."""
+def _is_document(head: bytes, whole: bool, log_source: LogSource) -> bool:
+    """Return whether a file is one value, or several values spread over lines, rather than one value per line."""
     lines = [line for line in head.split(b"\n") if line.strip()]
     if len(lines) <= 1 and not whole:
-        return envelopes.may_be_envelope(head)
+        return log_source.may_be_envelope(head)
     lines = (lines if whole else lines[:-1])[:8]
-    return sum(map(envelopes.is_json_object, lines)) * 2 <= len(lines)
+    return sum(map(is_json_object, lines)) * 2 <= len(lines)
 
 
 def _document(
-    path: str, chunks: Iterator[bytes], limits: ReadLimits, budget: ExpansionBudget, trouble: list[Reject]
+    path: str,
+    chunks: Iterator[bytes],
+    limits: ReadLimits,
+    budget: ExpansionBudget,
+    errors: list[Reject],
+    log_source: LogSource,
 ) -> Iterator[RecordBatch]:
     held, size = [], 0
     for chunk in chunks:
@@ -132,12 +141,12 @@ def _document(
             return
     text = b"".join(held)
     held.clear()  # it is there twice, else
-    parts = envelopes.split_message_in_parts(text, path, "", limits, budget)
-    yield from _without_truncation_reject(parts) if trouble else parts
+    parts = log_source.split_message_in_parts(text, path, "", limits, budget)
+    yield from _without_truncation_reject(parts) if errors else parts
 
 
 def _without_truncation_reject(parts: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
-    """What was cut off is told once, by the file's own reject."""
+    """Yield the parts without the reject of what was cut off: the file's own reject reports it."""
     for part, following in pairwise(chain(parts, [None])):
         assert part is not None  # noqa: S101 - only the last is
         if following is None and part.rejects and part.rejects[-1].reason.startswith("malformed JSON: no"):
@@ -147,12 +156,13 @@ def _without_truncation_reject(parts: Iterator[RecordBatch]) -> Iterator[RecordB
 
 @dataclass(slots=True)
 class _LineSplitter:
-    """Chunks to lines. A line longer than its bound is dropped while it is read, never held."""
+    """Chunks to lines. A line longer than its bound is dropped while it is read and never held in memory."""
 
     path: str
     limits: ReadLimits
     budget: ExpansionBudget
     errors: list[Reject]
+    log_source: LogSource
     number: int = 1  # of the line that is being held
     buffered: list[bytes] = field(default_factory=list)
     size: int = 0
@@ -165,7 +175,7 @@ class _LineSplitter:
             if newline:
                 yield from self._finish()
                 yield from self._whole_lines(rest)
-        if self.errors and not envelopes.is_json(b"".join(self.buffered)):
+        if self.errors and not is_json(b"".join(self.buffered)):
             yield from self._salvage_last_line()
         else:
             yield from self._finish()
@@ -190,7 +200,7 @@ class _LineSplitter:
             return
         if len(self.buffered) > 1 and self.size - len(part) <= self.limits.max_record_bytes:
             self.buffered = [b"".join(self.buffered)]
-        most = self.limits.max_document_bytes if envelopes.may_be_envelope(self.buffered[0]) else 0
+        most = self.limits.max_document_bytes if self.log_source.may_be_envelope(self.buffered[0]) else 0
         if self.size > most:
             limit = most or self.limits.max_record_bytes
             self.dropping, self.buffered = True, []
@@ -199,19 +209,19 @@ class _LineSplitter:
             )
 
     def _finish(self) -> Iterator[RecordBatch]:
-        """The held line is complete."""
+        """Yield the records of the buffered line, which is complete."""
         line = b"".join(self.buffered)
         if line and not self.dropping:
             yield from self._parts([line])
         self.number, self.buffered, self.size, self.dropping = self.number + 1, [], 0, False
 
     def _salvage_last_line(self) -> Iterator[RecordBatch]:
-        """The end of the file is missing: of the line that it tore, keep what is complete."""
+        """Yield what is complete of the last line, where the end of the file is missing."""
         yield from _without_truncation_reject(
-            envelopes.split_message_in_parts(
+            self.log_source.split_message_in_parts(
                 b"".join(self.buffered), self.path, str(self.number), self.limits, self.budget
             )
         )
 
     def _parts(self, lines: list[bytes]) -> Iterator[RecordBatch]:
-        return envelopes.split_lines_in_parts(lines, self.path, self.number, self.limits, self.budget)
+        return self.log_source.split_lines_in_parts(lines, self.path, self.number, self.limits, self.budget)

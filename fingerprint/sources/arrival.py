@@ -1,15 +1,15 @@
-"""Bound every clock that a record can move: by when the record arrived, and by the reader's own clock.
+"""Arrival times: bound every clock that a record can move, by when the record arrived and by the reader's own clock.
 
 Example:
     >>> now = 1_767_225_600_000                                      # ms since 1970: 2026-01-01
-    >>> arrived(np.array([1_767_225_000_000, 0, 4_070_908_800_000]), now).tolist()
+    >>> arrival_times_ms(np.array([1_767_225_000_000, 0, 4_070_908_800_000]), now).tolist()
     [1767225000000, 1767225600000, 1767225600000]
-    >>> future_dated(np.array([now + 60_000, now + 3_600_000]), now, seconds=900).tolist()
+    >>> future_dated_mask(np.array([now + 60_000, now + 3_600_000]), now, seconds=900).tolist()
     [False, True]
 
-A record says when its event happened, and whoever wrote the record chose what it says. Kafka's timestamp of a message may be
-the producer's word too (`message.timestamp.type=CreateTime`), and some connectors copy the event's own time into it. So
-neither is believed past the clock of the process that reads. An arrival that is not known is now.
+A record says when its event happened, and its author chose what it says. Kafka's timestamp of a message may be the producer's,
+too (`message.timestamp.type=CreateTime`), and some connectors copy the event's own time into it. So neither is believed past
+the clock of the process that reads. An unknown arrival is now.
 """
 
 from __future__ import annotations
@@ -63,8 +63,9 @@ def check_watermark(
     """
     now = wall_clock_ms() if now is None else now
     if watermark * 1000 > now + seconds * 1000:
+        stored, clock = format_epoch_seconds(watermark), format_epoch_seconds(now // 1000)
         raise FingerprintError(
-            f"{what} says that event time has come to {format_epoch_seconds(watermark)}, and this machine's clock says {format_epoch_seconds(now // 1000)}: "
+            f"{what} says that event time has come to {stored}, and this machine's clock says {clock}: "
             f"records dated in the future moved it, or the clock is wrong. {remedy}"
         )
 

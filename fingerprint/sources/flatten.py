@@ -1,13 +1,10 @@
 """Records to events: one row a record, fixed columns, whatever types a record's fields have.
 
 Example:
-    >>> from fingerprint.sources.cloudtrail.envelopes import split
+    >>> from fingerprint.sources.active import SOURCE
     >>> record = b'{"eventTime": "2023-07-10T11:42:18Z", "eventSource": "ec2.amazonaws.com"}'
-    >>> flatten(split(record)).events[["event_time", "service", "action"]].values.tolist()
+    >>> flatten(SOURCE.split_lines([record])).events[["event_time", "service", "action"]].values.tolist()
     [[Timestamp('2023-07-10 11:42:18+0000', tz='UTC'), 'ec2', 'unknown']]
-
-`columns` has the one table that says which column comes from which path as which type. `reading_duckdb` reads it on a host,
-`reading_cudf` on a device; both give the same events and the same rejects (docs/explanation/reading.md).
 """
 
 from __future__ import annotations
@@ -20,33 +17,29 @@ from fingerprint.compute import arrays, frames
 from fingerprint.compute.arrays import Array
 from fingerprint.compute.frames import Frame, FrameColumn
 from fingerprint.compute.kernels import launch_kernel
-from fingerprint.sources import cudf_reader, duckdb_reader
-from fingerprint.sources.cloudtrail.envelopes import RecordBatch
-from fingerprint.sources.cloudtrail.schema import COLUMNS, FlattenedRecords
-
-__all__ = ["COLUMNS", "FlattenedRecords", "dedup_key", "flatten"]
+from fingerprint.sources.active import SOURCE
+from fingerprint.sources.base import FlattenedRecords, LogSource, RecordBatch
 
 _ODD = 0x9E3779B97F4A7C15  # keeps account and event from cancelling out where they are the same text
 
 
-def flatten(records: RecordBatch, tables: str = "pandas") -> FlattenedRecords:
-    """One row per readable record, in their order: the columns of COLUMNS, then `row`, the index into `records.lines`.
+def flatten(
+    records: RecordBatch, dataframe_library: str = "pandas", source: LogSource = SOURCE
+) -> FlattenedRecords:
+    """Return one row per readable record, in their order; `row` is its index into `records.lines`.
 
     Text is `str` with NA for missing, flags are nullable booleans, times `datetime64[us, UTC]` (on a device without the zone).
-    A record is an event if its eventTime can be used; no other field can cost it. Columns that others group by are cut at
-    KEY_LENGTH characters; a missing event id becomes `digest:` and a hash of the record's bytes. Repeats are kept (see
-    `repeat_key`). `tables` names the library of the frame: pandas, or cudf, whose frame lies on the device.
+    A record is an event if its time can be used; no other field can cost it. Repeats are kept (see `dedup_key`).
+    `dataframe_library` is pandas, or cudf, whose frame lies on the device.
     """
-    return (
-        duckdb_reader.read_on_host(records)
-        if tables == "pandas"
-        else cudf_reader.read_on_device(records, tables)
-    )
+    return source.flatten(records, dataframe_library)
 
 
 def dedup_key(events: Frame) -> Array:
-    """A 64-bit hash of (recipient_account, event_id) per event, shape (n,), uint64, where the events lie: equal for a repeat,
-    stable over runs, the same from every library."""
+    """Return a 64-bit hash of (recipient_account, event_id) per event, (N,) uint64 where the events lie.
+
+    It is equal for a repeat, stable over runs, and the same from every library.
+    """
     codes, distinct = frames.factorize_values(
         events["recipient_account"]
     )  # there are few; a missing one is the last
@@ -55,7 +48,7 @@ def dedup_key(events: Frame) -> Array:
 
 
 def _hash_each(texts: FrameColumn) -> Array:
-    """The hash of each text (n,): ids, of which hardly two are the same."""
+    """Return the hash of each text, (N,): ids, of which hardly two are the same."""
     if frames.is_host_frame(texts):
         return _hashed(texts.to_numpy(object))
     characters, borders = frames.utf8_buffers(texts)

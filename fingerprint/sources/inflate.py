@@ -1,12 +1,12 @@
 """Gzip to text, a bounded chunk at a time and in linear time, whatever the bytes.
 
 Example:
-    >>> [text] = Inflate().read(iter([gzip.compress(b"one, ") + gzip.compress(b"two")]))
+    >>> [text] = GzipInflater().read(iter([gzip.compress(b"one, ") + gzip.compress(b"two")]))
     >>> text
     b'one, two'
 
-A decompressor hands back what it did not use as a copy. Fed a whole message, it would copy the rest for every member, and an
-attacker's message has a member for every twenty bytes. So it is fed small slices.
+A decompressor returns the input that it did not use as a copy. Fed a whole message, it would copy the rest for every member,
+and an attacker's message has a member for every twenty bytes. So it is fed small slices.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _GZIP_ONLY = 31  # zlib's wbits: gzip, its window as large as may be
 
 
 class ExpansionBudget:
-    """Bytes that one message or document may still expand to, all that is wrapped in it together.
+    """Bytes that one message or document may still expand to, together with everything that is wrapped in it.
 
     Example:
-        >>> whole = Budget(1000)
-        >>> inner = Budget(300, whole)              # what is spent of a part is spent of the whole
-        >>> inner.spend(200), inner.left, whole.left
+        >>> whole = ExpansionBudget(1000)
+        >>> inner = ExpansionBudget(300, whole)         # bytes spent of a part are spent of the whole
+        >>> inner.spend(200), inner.remaining, whole.remaining
         (True, 100, 800)
     """
 
@@ -42,7 +42,7 @@ class ExpansionBudget:
         return max(left, 0)
 
     def spend(self, count: int) -> bool:
-        """Take so many away; whether there were so many. What is past the budget is taken, too: it was paid for."""
+        """Take `count` bytes off the budget and return whether it had so many; bytes past it are taken off, too."""
         within = count <= self.remaining
         self._left -= count
         if self._whole is not None:
@@ -51,9 +51,10 @@ class ExpansionBudget:
 
 
 class GzipInflater:
-    """Gzip members, one after the other, to text of at most CHUNK bytes at a time; `complete` after a whole last member.
+    """Gzip members, one after the other, to text of at most OUTPUT_BYTES at a time; `complete` after a whole last member.
 
-    What follows a member and is none (padding apart) ends the text where `strict` is False, and is a zlib.error where it is True.
+    Bytes after a member that are no member (padding apart) end the text where `strict` is False, and are a zlib.error where it
+    is True.
     """
 
     def __init__(self, strict: bool = True) -> None:
@@ -68,7 +69,9 @@ class GzipInflater:
         return self._member.eof
 
     def read(self, stored: Iterator[bytes]) -> Iterator[bytes]:
-        """The text of what is stored, as far as it is gzip; raises zlib.error where that is damaged, after what came before."""
+        """Yield the text of stored bytes as far as they are gzip; raise zlib.error where they are damaged, after the text
+        before.
+        """
         try:
             for chunk in stored:
                 for start in range(0, len(chunk), _SLICE):
@@ -90,7 +93,7 @@ class GzipInflater:
             part = self._member.unused_data if self._member.eof else self._member.unconsumed_tail
 
     def _next_member(self, part: bytes) -> bytes:
-        """What follows the padding between members, with a decompressor of its own; empty where nothing does."""
+        """Begin a new member behind the padding and return its bytes; empty where none follows."""
         part = part.lstrip(b"\x00")
         self._ended = bool(part) and not self._strict and part[:1] != GZIP_MAGIC[:1]
         if self._ended or not part:

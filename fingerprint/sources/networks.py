@@ -1,12 +1,12 @@
-"""Whose network an address lies in, from a table of ranges: better than a prefix, where a table is given.
+"""The network of an address by a table of ranges: better than a prefix, where a table is given.
 
 Example:
-    >>> table = Networks.of([("198.51.100.0", "198.51.100.255", "AS64500 Example Cloud")])
-    >>> table.names(pd.Series(["198.51.100.7", "192.0.2.1", "ec2.amazonaws.com"])).tolist()
+    >>> table = NetworkTable.from_ranges([("198.51.100.0", "198.51.100.255", "AS64500 Example Cloud")])
+    >>> table.lookup(pd.Series(["198.51.100.7", "192.0.2.1", "ec2.amazonaws.com"])).tolist()
     ['AS64500 Example Cloud', nan, nan]
 
-A home that gets a new address every few days stays with its provider, and an intruder from the same cloud as yesterday is
-the same cloud: an autonomous system says both where a prefix says neither.
+A household that gets a new address every few days stays with its provider, and an attacker in the cloud that was used yesterday
+is in the same cloud: an autonomous system shows both, a prefix neither.
 """
 
 from __future__ import annotations
@@ -30,13 +30,12 @@ class NetworkTable:
 
     @classmethod
     def from_ranges(cls, ranges: Iterable[tuple[str, str, str]]) -> NetworkTable:
-        """From (first address, last address, name) in any order. ValueError for what is no address."""
+        """Return a table of (first address, last address, name) in any order. Raises ValueError for what is no address."""
         rows = sorted((_pack_address(first), _pack_address(last), name) for first, last, name in ranges)
         return cls(*(tuple(column) for column in zip(*rows, strict=True))) if rows else cls()
 
     def lookup(self, addresses: FrameColumn) -> FrameColumn:
-        """The network of each address (N,), none where the table has none; each distinct address is looked up once. Numbered
-        from 0, where the addresses lie."""
+        """Return the network of each address (N,), missing where the table has none; each distinct address is looked up once."""
         codes, distinct = frames.factorize_values(addresses)
         found = [*(self._lookup_address(str(address)) for address in distinct), None]
         return frames.make_text_column(

@@ -16,9 +16,8 @@ from typing import Any
 
 import sqlalchemy as sql
 
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.alert import SEVERITY_LEVELS, FingerprintError
 from fingerprint.core.case import MAX_GROUP_FIELDS, AlertFilter, AlertGroup, GroupField
-from fingerprint.core.severity import SEVERITY_LEVELS
 from fingerprint.store.filters import (
     ALERTS_WITH_CASES,
     ASSIGNEE,

@@ -14,7 +14,7 @@ from datetime import datetime
 import pandas as pd
 import sqlalchemy as sql
 
-from fingerprint.core import disposition
+from fingerprint.core import case
 from fingerprint.core.alert import Decision, Disposition
 from fingerprint.core.sanitize import storable
 from fingerprint.store import schema as tables
@@ -79,4 +79,4 @@ def _current_dispositions(connection: sql.Connection) -> dict[str, Disposition]:
         sql.select(events, sql.func.count()).where(events.in_(sql.select(judged).distinct())).group_by(events)
     )
     evidence = {row[0]: row[1] for row in connection.execute(sizes)}
-    return disposition.current_dispositions(newest.values(), evidence)
+    return case.current_dispositions(newest.values(), evidence)

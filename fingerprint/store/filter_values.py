@@ -1,7 +1,7 @@
 """What the queue is filtered and grouped by, derived from alerts as they are saved: services, accounts, tactics, surprises.
 
 Example:
-    >>> sorted(values_of("123456789012:role/ci", ["Discovery"], ["ec2", "s3"], ['{"recipientAccountId": "210987654321"}']))
+    >>> sorted(values_of("123456789012:role/ci", ["Discovery"], ["ec2", "s3"], [record]))
     [('account', '123456789012'), ('account', '210987654321'), ('service', 'ec2'), ('service', 's3'), ('tactic', 'Discovery')]
 
 Services and accounts are those of all evidence, and never fall; tactics and surprises are the newest save's, as on the alert.
@@ -14,23 +14,16 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
-import msgspec
 import sqlalchemy as sql
 
 from fingerprint.core.sanitize import storable
+from fingerprint.sources.active import SOURCE
 from fingerprint.store.queue_tables import alert_surprises, alert_values
 from fingerprint.store.schema import Row, index_key, insert_into
 
 CHUNK = 10_000  # rows of one executemany
 MAX_IDS_PER_QUERY = 500  # ids of one IN (...)
 _ACCOUNT = re.compile(r"[0-9]{12}")
-
-
-class _Record(msgspec.Struct):
-    recipientAccountId: str = ""
-
-
-_RECORD_DECODER = msgspec.json.Decoder(_Record)
 
 
 def update_filter_values(connection: sql.Connection, alerts: Sequence[Row], events: Iterable[Row]) -> None:
@@ -56,7 +49,7 @@ def derive_filter_values(
     principal: str, tactics: Iterable[str], services: Iterable[str], raws: Iterable[str]
 ) -> set[tuple[str, str]]:
     """(kind, value) of an alert. The accounts are the principal's and those whose trail recorded its calls."""
-    accounts = {principal.partition(":")[0], *map(_recipient_account, raws)}
+    accounts = {principal.partition(":")[0], *map(SOURCE.record_account, raws)}
     found = {"account": filter(_ACCOUNT.fullmatch, accounts), "service": services, "tactic": tactics}
     return {(kind, index_key(value)) for kind, values in found.items() for value in values}
 
@@ -72,14 +65,6 @@ def surprise_rows(alert_id: str, drivers: Sequence[Mapping[str, Any]]) -> Iterat
 def surprise_id(feature: str, seen: str) -> str:
     """The same for the same value of the same feature, 32 characters."""
     return blake2b(f"{feature}\0{seen}".encode(), digest_size=16).hexdigest()
-
-
-def _recipient_account(raw: str) -> str:
-    """The account whose trail recorded a call: the record's own field, never one that a caller wrote into its parameters."""
-    try:
-        return _RECORD_DECODER.decode(raw).recipientAccountId
-    except (msgspec.DecodeError, UnicodeError):
-        return ""
 
 
 def _group_by_alert(events: Iterable[Row], column: str) -> dict[str, set[str]]:

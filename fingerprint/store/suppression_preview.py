@@ -20,9 +20,8 @@ from typing import NamedTuple
 import sqlalchemy as sql
 
 from fingerprint.alerting.suppression import SuppressionMatcher
-from fingerprint.core.alert import Decision, FingerprintError
+from fingerprint.core.alert import MINIMUM_URGENCY, Decision, FingerprintError
 from fingerprint.core.case import SuppressionMatch, SuppressionPreview
-from fingerprint.core.severity import MINIMUM_URGENCY
 from fingerprint.store import dispositions, queue_rows, suppressions
 from fingerprint.store.filters import ALERTS_WITH_CASES, OPEN
 from fingerprint.store.queue_tables import cases

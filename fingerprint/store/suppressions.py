@@ -30,10 +30,9 @@ from fingerprint.alerting.suppression import (
     validate_expiry,
     validate_reason,
 )
-from fingerprint.core.alert import Conflict, Decision, NotFound
+from fingerprint.core.alert import MINIMUM_URGENCY, Conflict, Decision, NotFound
 from fingerprint.core.case import Suppression, SuppressionMatch
 from fingerprint.core.sanitize import printable, storable
-from fingerprint.core.severity import MINIMUM_URGENCY
 from fingerprint.store import audit
 from fingerprint.store.queue_tables import alert_values, cases
 from fingerprint.store.schema import Row, alert_events, alerts, index_key, insert_into

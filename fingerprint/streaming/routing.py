@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from fingerprint.compute import frames
 from fingerprint.core.ports import Message, Partition
 from fingerprint.sources import arrival
-from fingerprint.sources.cloudtrail.envelopes import join_lines
+from fingerprint.sources.base import join_lines
 from fingerprint.sources.decode import DecodedMessages
 
 Longs = NDArray[np.int64]

@@ -20,10 +20,10 @@ from fingerprint.core.ports import Message
 from fingerprint.core.settings import Settings
 from fingerprint.sources import archives, arrival
 from fingerprint.sources.arrival import Now, wall_clock_ms
-from fingerprint.sources.cloudtrail.envelopes import RecordBatch
-from fingerprint.sources.cloudtrail.identity import add_entity_columns
+from fingerprint.sources.base import RecordBatch
 from fingerprint.sources.cloudtrail.s3_notifications import S3Object
 from fingerprint.sources.decode import DecodedMessages, event_times_ms, row_indices
+from fingerprint.sources.entities import add_entity_columns
 from fingerprint.sources.flatten import flatten
 from fingerprint.sources.limits import ReadLimits
 from fingerprint.streaming import s3_watermarks

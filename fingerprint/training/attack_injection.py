@@ -30,8 +30,9 @@ from fingerprint.estimators import autoencoder, tail_calibration
 from fingerprint.features import encoding
 from fingerprint.features.vocabulary import Floats
 from fingerprint.registry.bank import Bank
+from fingerprint.sources.base import escape_key
 from fingerprint.sources.cloudtrail import envelopes, samples
-from fingerprint.sources.cloudtrail.identity import add_entity_columns, escape_key
+from fingerprint.sources.entities import add_entity_columns
 from fingerprint.sources.flatten import flatten
 from fingerprint.state.interval_surprise import IntervalSurprise
 

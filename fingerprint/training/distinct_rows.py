@@ -196,7 +196,7 @@ class NameCollector:
             code, first = np.unique(batch.codes[:, place], return_index=True)
             new = ~np.isin(code, self.words["code"].to_numpy())
             if new.any():
-                texts = feature.texts(frame.iloc[first[new]])
+                texts = encoding.FEATURE_SET.texts_of(feature, frame.iloc[first[new]])
                 text = pd.Series(texts, dtype="str").fillna("(none)")
                 fresh = pd.DataFrame({"code": code[new], "text": text.to_numpy()})
                 self.words = pd.concat([self.words, fresh], ignore_index=True)

@@ -13,6 +13,7 @@ from fastapi import FastAPI
 from fastapi.responses import FileResponse
 from fastapi.staticfiles import StaticFiles
 
+from fingerprint.detection.detectors import register_detectors
 from fingerprint.web import api, errors, health, middleware, pages
 from fingerprint.web.change_feed import ChangeBroadcaster
 from fingerprint.web.dependencies import Dependencies
@@ -27,6 +28,7 @@ STATIC = Path(__file__).parent / "static"
 def create_app(deps: Dependencies, security: SecurityEventLog | None = None) -> FastAPI:
     """The whole application over its doors; it opens nothing itself. `security` counts in the program's own registry."""
     web = deps.settings.web
+    register_detectors(deps.settings)  # their labels
     app = FastAPI(title="Fingerprint", version="1", docs_url=None, redoc_url=None, openapi_url=None)
     app.state.dependencies, app.state.broadcaster = deps, ChangeBroadcaster(deps.store)
     app.state.security = security or SecurityEventLog()

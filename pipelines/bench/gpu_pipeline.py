@@ -21,7 +21,7 @@ from fingerprint.detection.batch import FRAME_COLUMNS
 from fingerprint.pipeline import Counters, DetectionPipeline
 from fingerprint.registry.bank import Bank
 from fingerprint.sources.cloudtrail.envelopes import split_lines
-from fingerprint.sources.cloudtrail.identity import add_entity_columns
+from fingerprint.sources.entities import add_entity_columns
 from fingerprint.sources.flatten import flatten
 from fingerprint.state.scorer_state import ScorerState
 from fingerprint.training import pipeline

@@ -12,7 +12,7 @@ from fingerprint.core.settings import Entities
 from fingerprint.features import encoding
 from fingerprint.sources.cloudtrail import samples
 from fingerprint.sources.cloudtrail.envelopes import split_lines
-from fingerprint.sources.cloudtrail.identity import add_entity_columns
+from fingerprint.sources.entities import add_entity_columns
 from fingerprint.sources.flatten import flatten
 from pipelines.bench.gpu_report import BenchmarkSide, CpuAndDevice, Figure, GpuBenchmarkRow
 

@@ -29,8 +29,8 @@ WhyOption = Annotated[str, typer.Option("--why", help="The reason, for the histo
 @bank_app.command("list")
 def bank_list(bank: BankFolder = Path("bank"), settings: SettingsFile = None, json: Json = False) -> None:
     """List kept versions: history, whether it is served, the decision of the promotion gate."""
+    from fingerprint.registry.catalog import list_versions
     from pipelines.commands import bank_table
-    from pipelines.commands.bank import list_versions
 
     found = list_versions(bank, load_settings(settings).bank)
     print_result(found, json, lambda: bank_table.print_versions(found))

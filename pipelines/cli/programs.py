@@ -236,7 +236,9 @@ def evaluate(
     ] = None,
     third: Annotated[
         bool | None,
-        typer.Option(help="Evaluate the optional forest too: slow.", show_default="up to 500 principals"),
+        typer.Option(
+            help="Evaluate the optional isolation forest too: slow.", show_default="up to 500 principals"
+        ),
     ] = None,
     peers: Annotated[
         bool | None,
@@ -308,7 +310,7 @@ def backend(
     settings: SettingsFile = None,
     json: Json = False,
 ) -> None:
-    """Show which libraries and which device read and score here, and why (docs/gpu.md).
+    """Show which libraries and which device read and score here, and why (docs/how-to/gpu.md).
 
     The setting `backend` (auto, cpu, cuda; FINGERPRINT_BACKEND) chooses; auto takes a GPU that works and reads as the CPU does.
     """

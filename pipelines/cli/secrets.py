@@ -45,7 +45,7 @@ def secrets_make(
 
     May be run at every start. Each file appears complete, and only its owner can read it (mode 0400); the group can read
     database-password and grafana-admin too (0440), for PostgreSQL and Grafana. FOLDER/NAME as a name puts the file into a
-    folder that can be mounted by itself. Rotation: docs/operate.md.
+    folder that can be mounted by itself. Rotation: docs/how-to/operate.md.
     """
     from pipelines.commands.secrets import DEFAULT_NAMES, create_secrets, print_secrets, rotate_secrets
 

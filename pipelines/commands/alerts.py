@@ -23,12 +23,11 @@ from rich.text import Text
 
 from fingerprint.adapters.system import SystemClock
 from fingerprint.core import time_range
-from fingerprint.core.alert import Alert, Decision, FingerprintError
+from fingerprint.core.alert import MINIMUM_URGENCY, Alert, Decision, FingerprintError, severity_of
 from fingerprint.core.case import MAX_PAGE_SIZE, AlertFilter, CaseStatus, QueueRow
 from fingerprint.core.sanitize import printable
-from fingerprint.core.severity import MINIMUM_URGENCY, severity_of
+from fingerprint.delivery.formats import encode_export
 from fingerprint.delivery.formats.csv import safe_cell
-from fingerprint.delivery.formats.registry import encode_export
 from fingerprint.delivery.notification import Notification
 from fingerprint.store.alert_export import iterate_full_alerts
 from fingerprint.store.alerts import SqlAlertStore, open_alert_store

@@ -2,51 +2,22 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from fingerprint.core import settings as settings_
 from fingerprint.core.alert import LEVELS, FingerprintError
 from fingerprint.core.settings import Settings
 from fingerprint.registry import bank as banks
 from fingerprint.registry import drift, quality, signatures, versions
 from fingerprint.registry.bank import Bank
+from fingerprint.registry.catalog import size_in_bytes
 from fingerprint.training import feedback
 from pipelines.runtime import promotion, training_data
 
 MAX_FINGERPRINTS_SHOWN = 5  # fingerprints, largest and quietest
 MAX_DRIFTED_SHOWN = 10  # fingerprints that moved furthest
-
-
-def list_versions(folder: Path, options: settings_.Bank = banks.DEFAULT_OPTIONS) -> list[dict[str, Any]]:
-    """Return every kept version, newest first. FingerprintError if there is no bank."""
-    kept = versions.list_bank_versions(folder)
-    if not kept:
-        versions.require_served_version(folder)
-    served, lines = versions.served_version(folder), versions.decision_history(folder)
-    return [_version_row(folder, version, served, lines, options) for version in kept]
-
-
-def _version_row(
-    folder: Path, version: str, served: str | None, lines: list[dict[str, Any]], options: settings_.Bank
-) -> dict[str, Any]:
-    root = folder / "versions" / version
-    own = [line for line in lines if line["version"] == version]
-    row = {
-        "version": version,
-        "served": version == served,
-        "written": _iso_time((root / "manifest.json").stat().st_mtime),
-        "last_decision": own[-1] if own else None,
-    }
-    try:
-        manifest = banks.read_manifest(root, options)
-    except FingerprintError as error:
-        return {**row, "problem": str(error)}
-    counts = {name: manifest[name] for name in ("span", "events", "fingerprints", "ready")}
-    return {**row, **counts, "bytes": _size_in_bytes(manifest), "gate": manifest.get("gate"), "problem": None}
 
 
 def describe_version(folder: Path, settings: Settings, version: str | None = None) -> dict[str, Any]:
@@ -72,12 +43,12 @@ def describe_version(folder: Path, settings: Settings, version: str | None = Non
         },
         "largest": _fingerprint_rows(entities.nlargest(MAX_FINGERPRINTS_SHOWN, "events")),
         "quietest_ready": _fingerprint_rows(ready.nsmallest(MAX_FINGERPRINTS_SHOWN, "events")),
-        "bytes": _size_in_bytes(manifest),
+        "bytes": size_in_bytes(manifest),
         "bytes_by_part": parts,
         "bytes_an_entity": round(
-            (_size_in_bytes(manifest) - parts["ledger"]) / max(len(entities), 1)
+            (size_in_bytes(manifest) - parts["ledger"]) / max(len(entities), 1)
         ),  # series apart
-        "bytes_with_net": _bytes_per_net(bank, _size_in_bytes(manifest) - parts["ledger"]),
+        "bytes_with_net": _bytes_per_net(bank, size_in_bytes(manifest) - parts["ledger"]),
     }
 
 
@@ -198,10 +169,6 @@ def _open_pair(old: Bank, new: Bank) -> tuple[tuple[str, Bank], tuple[str, Bank]
     return ("older", old), ("newer", new)
 
 
-def _size_in_bytes(manifest: dict[str, Any]) -> int:
-    return sum(each["bytes"] for each in manifest["files"].values())
-
-
 def _bytes_per_net(bank: Bank, learned: int) -> int:
     """Return the bytes of an entity with a net of its own: the net, and its share of everything else that was `learned`."""
     nets = bank.weights
@@ -214,7 +181,3 @@ def _bytes_by_file(manifest: dict[str, Any]) -> dict[str, int]:
     return {
         str(name): int(size) for name, size in parts.groupby(parts.index.str.split(".").str[0]).sum().items()
     }
-
-
-def _iso_time(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

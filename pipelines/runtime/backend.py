@@ -25,7 +25,7 @@ from fingerprint.compute.cuda import MAX_ERROR_LENGTH, CudaDevice, library_versi
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.settings import Settings
 from fingerprint.core.time_range import ALL_TIME, TimeRange
-from fingerprint.features import backend_check
+from fingerprint.sources.cloudtrail import backend_check
 
 MAX_FFT_PLANS = 2  # of cuFFT that are kept: there and back; each holds memory as large as what it transforms
 POOL_SHARE = 8  # of the device's memory the pool keeps so much when it is idle; what it holds beyond goes back to the driver

@@ -20,6 +20,7 @@ from fingerprint.core.settings import Settings
 from fingerprint.core.time_range import ALL_TIME, KEY_DAY_MARGIN, TimeRange
 from fingerprint.sources import arrival
 from fingerprint.sources import decode as messages_
+from fingerprint.sources.active import SOURCE
 from fingerprint.store.alerts import SqlAlertStore, alert_store_exists, masked_url, open_alert_store
 from fingerprint.streaming import routing
 from fingerprint.streaming.bounded_read import poll_until_end
@@ -134,7 +135,7 @@ def _history_span(history: EventSpool, newest: datetime) -> tuple[datetime, date
 
 def _key_date_range(near: files.FilesInSpan) -> tuple[datetime, datetime]:
     """Return the first and the last day in the keys, or of months that were not listed."""
-    days = [day for day in (time_range.key_day(file.path) for file in near.found) if day]
+    days = [day for day in (SOURCE.object_day(file.path) for file in near.found) if day]
     days = sorted([*days, *near.unlisted, *map(time_range.last_day_of_month, near.unlisted)])
     first, last = (datetime(day.year, day.month, day.day, tzinfo=UTC) for day in (days[0], days[-1]))
     return first, last

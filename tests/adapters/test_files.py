@@ -11,7 +11,7 @@ import pytest
 from fingerprint.adapters import files
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.settings import Reading
-from fingerprint.sources.cloudtrail.envelopes import RecordBatch, merge_batches
+from fingerprint.sources.base import RecordBatch, merge_batches
 from fingerprint.sources.flatten import flatten
 from fingerprint.sources.limits import ReadLimits
 

@@ -23,7 +23,7 @@ from fingerprint.detection import triton_model
 from fingerprint.registry import bank as banks
 from fingerprint.registry import signatures, versions
 from fingerprint.registry.bank import Bank, open_bank
-from fingerprint.registry.bank_listing import BankListing
+from fingerprint.registry.catalog import BankListing
 from fingerprint.registry.signatures import FileSigner
 from fingerprint.training import promotion_gate
 from pipelines.commands.bank import generate_key_pair, sign_version, verify_versions

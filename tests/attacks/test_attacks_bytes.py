@@ -27,6 +27,7 @@ from fingerprint.core.ports import Message
 from fingerprint.core.settings import Reading, Settings
 from fingerprint.sources import decode
 from fingerprint.sources import limits as read_limits
+from fingerprint.sources.base import RecordBatch, merge_batches
 from fingerprint.sources.cloudtrail import envelopes
 from fingerprint.sources.limits import ReadLimits
 from fingerprint.streaming.poison import POISON_REASON
@@ -98,7 +99,7 @@ def test_a_file_or_object_has_one_budget_too(tmp_path: Path, name: str) -> None:
     logs = json.dumps({"awslogs": {"data": base64.b64encode(gzip.compress(b" " * MIB)).decode()}}).encode()
     lines = b"\n".join([record(0), *[logs] * 30, record(1)]) + b"\n"
     (tmp_path / name).write_bytes(gzip.compress(lines) if name.endswith("gz") else lines)
-    found = envelopes.merge_batches(
+    found = merge_batches(
         list(files.read_sources([str(tmp_path)], Reading(), limits=ReadLimits(max_expanded_bytes=10 * MIB)))
     )
     assert len(found.lines) == 2
@@ -171,10 +172,10 @@ def test_an_array_in_windows_gives_what_it_gives_at_once(monkeypatch: pytest.Mon
 def test_what_does_not_fit_into_memory_is_that_messages_reject(monkeypatch: pytest.MonkeyPatch) -> None:
     flatten, large = decode.flatten, b'{"eventVersion": "1.08", "large": 1}'
 
-    def full(found: envelopes.RecordBatch, tables: str) -> Any:
+    def full(found: RecordBatch, *rest: Any) -> Any:
         if large in found.lines:
             raise MemoryError
-        return flatten(found, tables)
+        return flatten(found, *rest)
 
     monkeypatch.setattr(decode, "flatten", full)
     polled = [
@@ -255,15 +256,15 @@ WORST: dict[str, tuple[Use, Any]] = {
     "sources.cloudtrail.envelopes._record_boundary": (all_of, b"}" + b" " * MIB + b"x"),
     "core.sanitize._UNPRINTABLE": (all_of, "\x1b" * MIB),
     "core.sanitize._PIECE": (all_of, '"' + '\\"' * (MIB // 2) + "\\"),
-    "features.encoding._PRODUCT": (all_of, "a" * MIB),
-    "features.encoding._SYSTEM": (all_of, "mac o" * (MIB // 5)),
-    "sources.cloudtrail.identity._RESERVED": (all_of, "/" * MIB),
+    "features.value_texts._PRODUCT": (all_of, "a" * MIB),
+    "features.value_texts._SYSTEM": (all_of, "mac o" * (MIB // 5)),
+    "sources.base._RESERVED": (all_of, "/" * MIB),
     "sources.cloudtrail.identity._INSTANCE": (match, "i-" + "0" * MIB),
     "sources.cloudtrail.identity._PERSONAL": (match, "a@" + "." * MIB + " "),
     "features.peer_groups._NUMBERS": (all_of, "abcdefag" * (MIB // 8)),
     "sources.cloudtrail.attack_tactics._API_VERSION": (all_of, "20150331v" + "20150331v1" * (MIB // 10)),
     "sources.cloudtrail.s3_notifications._TRAIL": (match, "/AWSLogs/o-a" * (MIB // 12)),
-    "core.time_range._DAY": (search, "/AWSLogs/a/CloudTrail/a/2026/01/01/" * (MIB // 35)),
+    "sources.cloudtrail.s3_layout._DAY": (search, "/AWSLogs/a/CloudTrail/a/2026/01/01/" * (MIB // 35)),
     "sources.cloudtrail.s3_layout._TRAIL": (search, "/AWSLogs/a/CloudTrail" * (MIB // 21) + "x"),
     "sources.cloudtrail.s3_layout._MONTH": (search, "/AWSLogs/a/CloudTrail/a/2026/" * (MIB // 29)),
     "store.filter_values._ACCOUNT": (match, "1" * MIB),

@@ -114,7 +114,7 @@ def test_a_bank_from_the_future_is_neither_served_nor_opened(bank: Bank, tmp_pat
     word = offer_bank(far, tmp_path, roads.SETTINGS)
     assert not word.passed
     assert "2099-01-01" in word.reasons[0]
-    with pytest.raises(FingerprintError, match=r"2099-01-01.*Train it anew"):
+    with pytest.raises(FingerprintError, match=r"2099-01-01.*Train it again"):
         banks.open_bank(tmp_path, version=far.version)
 
 

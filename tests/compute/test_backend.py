@@ -94,8 +94,8 @@ class Machine:
     def says(self, setting: str = "auto") -> str:
         """`trouble` or not, and the sentence; or the error."""
         code = (
-            "from fingerprint.compute.backend import choose\nfrom fingerprint.core.alert import FingerprintError\n"
-            f"try: found = choose({setting!r}); print(found.device, found.trouble, found)\n"
+            "from fingerprint.compute.backend import choose_backend\nfrom fingerprint.core.alert import FingerprintError\n"
+            f"try: found = choose_backend({setting!r}); print(found.device, found.is_misconfigured, found)\n"
             "except FingerprintError as error: print('refused', error)"
         )
         done = self.run("-c", code)

@@ -31,9 +31,10 @@ from fingerprint.core.settings import Settings
 from fingerprint.detection.inference import LocalInference
 from fingerprint.pipeline import DetectionPipeline, StepResult
 from fingerprint.registry.bank import Bank
+from fingerprint.sources.base import FlattenedRecords
 from fingerprint.sources.cloudtrail import envelopes
-from fingerprint.sources.cloudtrail.identity import add_entity_columns
-from fingerprint.sources.flatten import FlattenedRecords, dedup_key, flatten
+from fingerprint.sources.entities import add_entity_columns
+from fingerprint.sources.flatten import dedup_key, flatten
 from fingerprint.state.scorer_state import ScorerState
 
 CLOSE = 1e-4  # nats of a loss; z from its threshold

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from fingerprint.core.alert import Alert, FingerprintError, NotFound
+from fingerprint.core.alert import SEVERITY_LEVELS, Alert, FingerprintError, NotFound, severity_of
 from fingerprint.core.case import (
     ActionOutcome,
     AlertFilter,
@@ -24,7 +24,6 @@ from fingerprint.core.case import (
     SetDisposition,
 )
 from fingerprint.core.sanitize import storable
-from fingerprint.core.severity import SEVERITY_LEVELS, severity_of
 from tests.contracts.alert_store import judged, only_events
 from tests.support.alerts import ACCOUNT, DRIVERS, NASTY, START, event, nasty, new_pipeline, stolen_session
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from fingerprint.compute import arrays, frames
 from fingerprint.core.settings import Entities
 from fingerprint.features import encoding
+from fingerprint.sources.base import FlattenedRecords
 from fingerprint.sources.cloudtrail.envelopes import split_lines
-from fingerprint.sources.cloudtrail.identity import add_entity_columns
-from fingerprint.sources.cloudtrail.schema import FlattenedRecords
+from fingerprint.sources.entities import add_entity_columns
 from fingerprint.sources.flatten import dedup_key, flatten
 from tests.support import record_corpus, sample_organisation
 from tests.support.random_records import drawn, mutated

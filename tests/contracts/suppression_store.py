@@ -14,6 +14,7 @@ import pytest
 from fingerprint.alerting.prevalence import MAX_COUNTED_OTHERS
 from fingerprint.alerting.suppression import MIN_ATTACKER_CONTROLLED_LENGTH
 from fingerprint.core.alert import (
+    MINIMUM_URGENCY,
     Alert,
     Conflict,
     CredentialIssue,
@@ -24,7 +25,6 @@ from fingerprint.core.alert import (
 from fingerprint.core.case import AlertFilter, AlertRevision, SetDisposition, SuppressionMatch
 from fingerprint.core.sanitize import storable
 from fingerprint.core.settings import Retention
-from fingerprint.core.severity import MINIMUM_URGENCY
 from tests.support.alerts import ACCOUNT, NASTY, event, nasty, new_pipeline, stolen_session, votes
 
 NOW = datetime(2026, 3, 6, 9, tzinfo=UTC)

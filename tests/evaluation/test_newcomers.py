@@ -10,7 +10,7 @@ import pytest
 from fingerprint.compute.hashing import hash_strings
 from fingerprint.core.settings import Autoencoder, Entities, Settings
 from fingerprint.evaluation.newcomers import ATTACKER_KINDS, LEAD_HOURS, NewcomerScenario
-from fingerprint.sources.cloudtrail.identity import add_entity_columns
+from fingerprint.sources.entities import add_entity_columns
 from pipelines.cli.console import no_progress
 from pipelines.evaluation.newcomers import SUPPORT_RULES, evaluate_newcomers, print_newcomers
 

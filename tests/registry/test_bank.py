@@ -104,7 +104,7 @@ def test_a_bank_of_another_format_or_with_other_features_is_refused(
 ) -> None:
     file = version_of(bank) / "manifest.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | change))
-    with pytest.raises(FingerprintError, match="train it anew"):
+    with pytest.raises(FingerprintError, match="train it again"):
         banks.open_bank(bank)
 
 

@@ -28,7 +28,7 @@ from fingerprint.simulation.organisation import Organisation
 from fingerprint.simulation.record_templates import template_from_record
 from fingerprint.simulation.staff import Staff, create_staff
 from fingerprint.sources.cloudtrail import samples
-from fingerprint.sources.cloudtrail.identity import add_entity_columns
+from fingerprint.sources.entities import add_entity_columns
 from fingerprint.sources.flatten import flatten
 from pipelines.simulate import DEFAULT_START, SimulationSummary, first_day, simulate_organisation
 

@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fingerprint.sources.base import FlattenedRecords
 from fingerprint.sources.cloudtrail.envelopes import split_lines
 from fingerprint.sources.cloudtrail.lenient import parse_time
-from fingerprint.sources.flatten import COLUMNS, FlattenedRecords, dedup_key, flatten
+from fingerprint.sources.cloudtrail.schema import COLUMNS
+from fingerprint.sources.flatten import dedup_key, flatten
 from tests.support.record_corpus import SHARED, sets
 
 REAL = Path(__file__).parents[2] / "data" / "real"

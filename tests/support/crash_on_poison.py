@@ -11,8 +11,8 @@ import signal
 from collections.abc import Iterator
 from typing import Any
 
+from fingerprint.sources.base import RecordBatch
 from fingerprint.sources.cloudtrail import envelopes
-from fingerprint.sources.cloudtrail.envelopes import RecordBatch
 from pipelines.cli import main
 
 POISON = b"whoever reads this is dead"

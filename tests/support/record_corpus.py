@@ -15,8 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from fingerprint.features import backend_check
-from fingerprint.sources.cloudtrail import samples
+from fingerprint.sources.cloudtrail import backend_check, samples
 from tests.support.alerts import NASTY
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"

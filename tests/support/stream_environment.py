@@ -32,7 +32,7 @@ from fingerprint.core.alert import Alert
 from fingerprint.core.ports import Headers, Message, Partition
 from fingerprint.core.settings import Settings
 from fingerprint.sources.cloudtrail.envelopes import split_lines
-from fingerprint.sources.cloudtrail.identity import add_entity_columns
+from fingerprint.sources.entities import add_entity_columns
 from fingerprint.sources.flatten import flatten
 from fingerprint.store.alerts import SqlAlertStore, open_alert_store
 from fingerprint.streaming.bank_watcher import BankWatcher

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from fingerprint.core.alert import Decision, Disposition, FingerprintError
-from fingerprint.core.disposition import current_decisions
+from fingerprint.core.case import current_decisions
 from fingerprint.core.settings import Training
 from fingerprint.training.exclusions import TrainingExclusions
 

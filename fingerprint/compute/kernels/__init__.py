@@ -1,11 +1,11 @@
-"""What no library does for us, in C: small kernels for a device, which run from the same source on a CPU, where they are tested.
+"""Small kernels in C for what no library does: they run on a device, and from the same source on a CPU, where they are tested.
 
 Example:
     >>> out = cupy.empty(len(borders) - 1, cupy.uint64)
-    >>> launch("siphash", len(out), characters, borders, out)
+    >>> launch_kernel("siphash", len(out), characters, borders, out)
 
-A kernel is one file `NAME.cu` with one function NAME, whose first argument is how many rows there are; `each.h` says how the rows
-are shared out. It is compiled when it is first asked for, by the library whose arrays it is given (CuPy: NVRTC).
+A kernel is one file `NAME.cu` with one function NAME, whose first argument is the number of rows; `each.h` distributes the
+rows. It is compiled when it is first used, by the library whose arrays it is given (CuPy: NVRTC).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def launch_kernel(name: str, count: int, *values: Any) -> None:
 
 
 def kernel_source(name: str) -> str:
-    """The text of a kernel, as it is compiled."""
+    """Return the text of a kernel, as it is compiled."""
     return "".join((KERNEL_FOLDER / file).read_text() for file in ("each.h", f"{name}.cu"))
 
 

@@ -1,4 +1,4 @@
-"""What an action is good for to an attacker: the MITRE ATT&CK tactics of an action, from public mappings.
+"""The MITRE ATT&CK tactics that an AWS action serves, from public mappings.
 
 Example:
     >>> tactics_of("secretsmanager", "GetSecretValue")
@@ -6,8 +6,7 @@ Example:
     >>> tactics_of("ec2", "DescribeRegions")                        # not every call has one
     ()
 
-Source: data/attack_tactics, derived from Panther's rules and Stratus Red Team's techniques; its README
-says how.
+Source: data/attack_tactics, derived from Panther's rules and Stratus Red Team's techniques; its README says how.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ _API_VERSION = re.compile(
 
 
 def tactics_of(service: str, action: str) -> tuple[str, ...]:
-    """The tactics that an action serves, in the order of the matrix; none where no source names the action.
+    """Return the tactics that an action serves, in the order of the matrix; none where no mapping names the action.
 
     `service` is an event's (`ec2`), `action` its eventName.
     """
@@ -47,14 +46,13 @@ def tactics_of(service: str, action: str) -> tuple[str, ...]:
 
 
 def tactics_among(calls: Iterable[tuple[str, str]]) -> tuple[str, ...]:
-    """The tactics that any of many (service, action) serves, in the order of the matrix; each pair is looked
-    up once."""
+    """Return the tactics that any of many (service, action) serves, in the order of the matrix; each pair is looked up once."""
     found = {tactic for service, action in set(calls) for tactic in tactics_of(service, action)}
     return tuple(tactic for tactic in TACTICS if tactic in found)
 
 
 def without_api_version(action: str) -> str:
-    """The action without the API version that some services append."""
+    """Return the action without the API version that some services append."""
     return _API_VERSION.sub("", action)
 
 

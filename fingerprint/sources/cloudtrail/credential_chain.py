@@ -1,15 +1,14 @@
-"""Who began a session: calls that hand out credentials, remembered by the access key they handed out.
+"""Credential chains: calls that hand out credentials, found again by the access key they handed out.
 
 Example:
-    >>> hops = issued(events)                               # of events with entities: AssumeRole and its like
-    >>> desk.save(hops=hops)
-    >>> [hop.principal for hop in climbed("ASIA…", by_key.get)]     # the nearest first
+    >>> issues = find_issued_credentials(events)            # of events with entities: AssumeRole and its like
+    >>> [issue.principal for issue in trace_credentials("ASIA…", by_key.get)]      # the nearest first
     ['123456789012:role/deploy', '123456789012:user/alice']
 
 A session's credentials have an access key of their own, and the record of the call that issued them names it
-(`responseElements.credentials.accessKeyId`) beside the key of whoever called (`userIdentity.accessKeyId`). Joined by these keys,
-the calls lead from a role back to the person or the first key. Calls of AWS services for themselves are left out: they are most
-of them, and nobody stands behind them.
+(`responseElements.credentials.accessKeyId`) beside the caller's key (`userIdentity.accessKeyId`). Joined by these keys, the
+calls lead from a role back to the person or the first key. Calls of AWS services for themselves are left out: they are most of
+them, and lead to no caller.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ EVENT_COLUMNS = ("action", "principal", "human", "access_key", "source_address",
 
 
 def find_issued_credentials(events: Frame) -> list[CredentialIssue]:
-    """The calls among events (with entities) that handed out credentials to somebody, the oldest first and one a key."""
+    """Return the calls among events (with entities) that handed out credentials, the oldest first and one a key."""
     handed = (
         (events["issued_key"].fillna("") != "") & (events["kind"] != "service") & events["event_id"].notna()
     )
@@ -45,7 +44,7 @@ def find_issued_credentials(events: Frame) -> list[CredentialIssue]:
 def trace_credentials(
     access_key: str, find_issue: Callable[[str], CredentialIssue | None]
 ) -> Iterator[CredentialIssue]:
-    """From a session's access key to the call that began it, to the call that began the caller's session, and so on."""
+    """Yield the call that issued a session's access key, then the call that issued its caller's key, and so on."""
     passed: set[str] = set()
     while access_key and access_key not in passed and len(passed) < MAX_CHAIN_LENGTH:
         passed.add(access_key)
@@ -54,3 +53,13 @@ def trace_credentials(
             return
         yield found
         access_key = found.access_key
+
+
+def containment_step(access_key: str) -> str:
+    """Return what stops an access key, as part of a sentence; empty for a key of no known kind."""
+    match access_key[:4]:
+        case "AKIA":
+            return f"deactivate access key {access_key}"
+        case "ASIA":
+            return "revoke the role's active sessions"
+    return ""

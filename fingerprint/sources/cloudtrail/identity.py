@@ -1,35 +1,26 @@
-"""Who acted: an identity to a principal with a stable key, and the entity that has a fingerprint.
+"""The identity of a CloudTrail record, as a principal with a stable key.
 
 Example:
-    >>> name({"identity_type": "AssumedRole", "issuer_arn": "arn:aws:iam::123456789012:role/deploy",
-    ...       "arn": "arn:aws:sts::123456789012:assumed-role/deploy/build-7"}).key
+    >>> principal_of({"identity_type": "AssumedRole", "issuer_arn": "arn:aws:iam::123456789012:role/deploy",
+    ...               "arn": "arn:aws:sts::123456789012:assumed-role/deploy/build-7"}).key
     '123456789012:role/deploy'
 
-The account comes first, because the same name exists in many. A role's sessions collapse onto the role, for
-whoever
-assumes a role chooses the session's name; only where the issuer fixes it (Identity Center, SAML) is the
-person at the
-role the principal. What a caller may choose is escaped, so that no name can be made that is another
-principal's key.
+The account comes first, because the same name exists in many. A role's sessions collapse onto the role, because the caller
+chooses the session's name; only where the issuer fixes it (Identity Center, SAML) is the person at the role the principal.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
-from typing import Literal
 
-import numpy as np
+import msgspec
 
-from fingerprint.compute import arrays, frames
-from fingerprint.compute.arrays import Array
-from fingerprint.compute.frames import Frame
 from fingerprint.core.alert import CallPath
-from fingerprint.core.settings import Entities
+from fingerprint.sources.base import Principal, escape_key
 
-PrincipalKind = Literal["person", "user", "role", "root", "federated", "account", "service", "unknown"]
 Identity = Mapping[str, str]  # the columns of IDENTITY; "" for missing
 
 IDENTITY_COLUMNS = (
@@ -50,88 +41,26 @@ IDENTITY_COLUMNS = (
     "recipient_account",
     "service",
 )
-ENTITY_COLUMNS = ("principal", "kind", "role", "lane", "via", "entity", "human", "session")
 
 _PERSON_ROLES = (r"^AWSReservedSSO_",)
 _HIDDEN_NAMES = {"", "HIDDEN_DUE_TO_SECURITY_REASONS", "UNKNOWN", "-"}
 _SERVICE_ROLE_PATH = ":role/aws-service-role/"
 _SSO_ROLE_PATH = ":role/aws-reserved/sso.amazonaws.com/"  # only Identity Center can make roles there
-_RESERVED = re.compile(r"[%/|:?*\x00-\x1f\x7f-\xa0\u2000-\u200f\u2028-\u202f\u205f-\u206f\ufeff]")
 _INSTANCE = re.compile(r"^i-[0-9a-f]{8,17}$")
 _PERSONAL = re.compile(r"^[^@\s]++@[^@\s][^@\s.]*+\.[^@\s]++$|^[A-Za-z]{2,}+[._][A-Za-z]{2,}+$")
 
 
-@dataclass(frozen=True, slots=True)
-class Principal:
-    """Who acted. `human` is shown and never trusted; `role`, `via`, `session` and `human` are empty where
-    there is none."""
-
-    key: str
-    kind: PrincipalKind
-    role: str = ""
-    lane: CallPath = "direct"
-    via: str = ""
-    human: str = ""
-    session: str = ""
-
-
 def principal_of(identity: Identity, person_roles: tuple[str, ...] = _PERSON_ROLES) -> Principal:
-    """The principal of one identity: the columns of IDENTITY as text, missing ones absent or empty.
+    """Return the principal of one identity: the texts of IDENTITY_COLUMNS, missing ones absent or empty.
 
-    Follows the userIdentity reference of the CloudTrail user guide; the shapes seen in practice are in
-    tests/test_entity.py.
+    Follows the userIdentity reference of the CloudTrail user guide; tests/sources/cloudtrail/test_identity.py has the shapes
+    seen in practice.
     """
     who = {column: identity.get(column) or "" for column in IDENTITY_COLUMNS}
     account = _account(who)
     principal = _of_type(who, account, person_roles)
-    lane, via = _call_path(who, principal)
-    return replace(principal, lane=lane, via=via, human=principal.human or _human(who, principal))
-
-
-def add_entity_columns(events: Frame, settings: Entities) -> Frame:
-    """The events with the columns of ADDED (`str`, NA where there is none); each distinct identity is named
-    once, on the host, wherever the events lie.
-
-    entity is `{principal}|{service}|{lane}`, with `*` for what the granularity leaves out.
-    """
-    codes, distinct = _distinct(events)
-    people = [principal_of(identity, settings.person_role_patterns) for identity in distinct]
-    out = events.copy(deep=False)
-    out["principal"] = frames.make_text_column([person.key for person in people], codes, events)
-    for column in ("kind", "role", "lane", "via", "human", "session"):
-        out[column] = frames.make_text_column(
-            [getattr(person, column) or None for person in people], codes, events
-        )
-    keys = [_entity(person, who["service"], settings) for person, who in zip(people, distinct, strict=True)]
-    out["entity"] = frames.make_text_column(keys, codes, events)
-    return out[[*events.columns, *ENTITY_COLUMNS]]
-
-
-def escape_key(text: str) -> str:
-    """Percent-escapes what keys are made of (`/ | : ? * %`), and control and bidirectional characters."""
-    if not _RESERVED.search(text):
-        return text
-    return _RESERVED.sub(lambda match: "".join(f"%{byte:02X}" for byte in match[0].encode()), text)
-
-
-def _distinct(events: Frame) -> tuple[Array, list[Identity]]:
-    """The number of each event's identity (n,), and the distinct identities: column by column, numbers of
-    pairs of numbers."""
-    xp = frames.array_module_of(events)
-    codes = xp.zeros(len(events), np.int64)
-    for column in IDENTITY_COLUMNS:
-        of_column, count = frames.factorize_codes(events[column])
-        codes = arrays.unique_inverse(codes * (count + 1) + of_column + 1)[0]
-    first = xp.unique(codes, return_index=True)[1]
-    table = frames.to_pandas(frames.select_rows(events[list(IDENTITY_COLUMNS)], first)).astype(object)
-    rows = table.where(table.notna(), "").to_numpy(object)
-    return codes, [dict(zip(IDENTITY_COLUMNS, row, strict=True)) for row in rows]
-
-
-def _entity(person: Principal, service: str, settings: Entities) -> str:
-    principal = "*" if settings.granularity == "service" else person.key
-    service = "*" if settings.granularity == "principal" else escape_key(service)
-    return f"{principal}|{service}|{person.lane}"
+    call_path, via = _call_path(who, principal)
+    return replace(principal, call_path=call_path, via=via, human=principal.human or _human(who, principal))
 
 
 def _account(who: Identity) -> str:
@@ -140,7 +69,7 @@ def _account(who: Identity) -> str:
 
 
 def _arn(arn: str) -> tuple[str, str]:
-    """Account and resource of an ARN: `arn:aws:iam::123456789012:role/x` -> `123456789012`, `role/x`."""
+    """Return account and resource of an ARN: `arn:aws:iam::123456789012:role/x` -> `123456789012`, `role/x`."""
     parts = arn.split(":", 5)
     return (parts[4], parts[5]) if len(parts) == 6 and parts[0] == "arn" else ("", "")
 
@@ -172,8 +101,9 @@ def _of_type(who: Identity, account: str, person_roles: tuple[str, ...]) -> Prin
 
 
 def _user(who: Identity, account: str) -> Principal:
-    """The name of the ARN without its path: it is unique in the account, and the one that `userName`
-    holds."""
+    """Return an IAM user by the name in the ARN without its path: it is unique in the account, and the one that `userName`
+    holds.
+    """
     resource = _arn(who["arn"])[1]
     from_arn = resource.rsplit("/", 1)[-1] if resource.startswith("user/") else ""
     named = _visible_name(from_arn) or _visible_name(who["user_name"])
@@ -192,8 +122,7 @@ def _role(who: Identity, account: str, person_roles: tuple[str, ...]) -> Princip
 
 
 def _role_and_session(who: Identity) -> tuple[str, str]:
-    """Role name (without path) and session name: from the session issuer, else from the ARN, else from the
-    user name."""
+    """Return role name (without path) and session name: from the session issuer, else from the ARN, else from the user name."""
     resource = _arn(who["arn"])[1]
     kind, _, rest = resource.partition("/")
     of_arn, _, session = rest.partition("/") if kind == "assumed-role" else (rest.rsplit("/", 1)[-1], "", "")
@@ -208,7 +137,7 @@ def _id(who: Identity) -> str:
 
 
 def _session_is_fixed(role: str, who: Identity, person_roles: tuple[str, ...]) -> bool:
-    """Whether the issuer of the session, and not the caller, wrote its name."""
+    """Return whether the issuer of the session, and not the caller, wrote its name."""
     if ":saml-provider/" in who["federated_provider"] or _SSO_ROLE_PATH in who["issuer_arn"]:
         return True
     return any(pattern.search(role) for pattern in _patterns(person_roles))
@@ -220,8 +149,7 @@ def _patterns(person_roles: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
 
 
 def _federated_user(who: Identity, account: str, person_roles: tuple[str, ...]) -> Principal:
-    """GetFederationToken: the caller chose the federation's name, so the principal is who called: an IAM
-    user or root."""
+    """Return the caller of GetFederationToken, an IAM user or root, because the caller chose the federation's name."""
     shown = _arn(who["arn"])[1].partition("/")[2] or who["principal_id"].partition(":")[2]
     issuer = _arn(who["issuer_arn"])[1]
     if issuer == "root" or who["issuer_type"] == "Root":
@@ -235,8 +163,7 @@ def _federated_user(who: Identity, account: str, person_roles: tuple[str, ...]) 
 
 
 def _federated(who: Identity, account: str) -> Principal:
-    """The provider vouches for the subject: AssumeRoleWithSAML or AssumeRoleWithWebIdentity, before there
-    is a session."""
+    """Return the subject that a provider names (AssumeRoleWithSAML, AssumeRoleWithWebIdentity), before there is a session."""
     identifier = who["principal_id"]
     provider = who["identity_provider"] or who["federated_provider"] or identifier.rpartition(":")[0]
     subject = _visible_name(who["user_name"]) or identifier.rpartition(":")[2]
@@ -249,18 +176,17 @@ def _identity_center(who: Identity, account: str) -> Principal:
 
 
 def _service(who: Identity, account: str) -> Principal:
-    """Keyed by the account it acted in, not its own. `AWS Internal` says no more than that it was AWS."""
+    """Return an AWS service, keyed by the account it acted in, not its own. `AWS Internal` says no more than that it was AWS."""
     account = escape_key(who["recipient_account"]) or account
     source = who["service"] or "unknown"
     service = who["invoked_by"] or (
         source if "." in source or source == "unknown" else f"{source}.amazonaws.com"
     )
-    return Principal(f"{account}:service/{escape_key(service)}", "service", lane="service", via=service)
+    return Principal(f"{account}:service/{escape_key(service)}", "service", call_path="service", via=service)
 
 
 def _without_type(who: Identity, account: str, person_roles: tuple[str, ...]) -> Principal:
-    """Older records and service events have no type: believe the ARN, then `invokedBy`, then the event
-    source."""
+    """Return the principal of older records and service events without a type: by the ARN, `invokedBy`, or the event source."""
     resource = _arn(who["arn"])[1]
     for prefix, kind in (
         ("user/", "IAMUser"),
@@ -281,8 +207,9 @@ def _other(who: Identity, account: str, type_: str) -> Principal:
 
 
 def _call_path(who: Identity, principal: Principal) -> tuple[CallPath, str]:
-    """Through which service, if any: AWS itself, somebody on whose behalf it calls, or a role that only it
-    can assume."""
+    """Return the call path and the service it leads through: AWS itself, a service calling for a caller, or a service-linked
+    role.
+    """
     if principal.kind == "service":
         return "service", principal.via
     if who["invoked_by"]:
@@ -295,8 +222,7 @@ def _call_path(who: Identity, principal: Principal) -> tuple[CallPath, str]:
 
 
 def _human(who: Identity, principal: Principal) -> str:
-    """Who or what is behind it, for the screen: an e-mail or a person's name, an instance, the user's
-    name."""
+    """Return the person or machine behind it, for the screen: an e-mail, a person's name, an instance, or the user's name."""
     for text in (principal.session, who["behalf_user"], _visible_name(who["user_name"])):
         if _PERSONAL.match(text) or _INSTANCE.match(text):
             return text
@@ -306,5 +232,21 @@ def _human(who: Identity, principal: Principal) -> str:
 
 
 def _visible_name(text: str) -> str:
-    """A name, or nothing where AWS hid it or had none."""
+    """Return a name, or nothing where AWS hid it or had none."""
     return "" if text in _HIDDEN_NAMES else text
+
+
+class _Record(msgspec.Struct):
+    recipientAccountId: str = ""
+
+
+_RECORD_DECODER = msgspec.json.Decoder(_Record)
+
+
+def record_account(record: str) -> str:
+    """Return the account whose trail recorded a call: the record's own field, never one that a caller wrote into its
+    parameters."""
+    try:
+        return _RECORD_DECODER.decode(record).recipientAccountId
+    except (msgspec.DecodeError, UnicodeError):
+        return ""

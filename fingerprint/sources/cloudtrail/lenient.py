@@ -1,13 +1,11 @@
-"""The careful reader for the few records that the fast one refuses: mends what can be mended, says why
-where not.
+"""The lenient parser for the few records that the fast reader refuses: repair what can be repaired, else give the reason.
 
 Example:
-    >>> mend(rb'{"eventTime": "2023-07-10T11:42:18Z", "userAgent": "\\ud800"}').decode()
+    >>> repair_record(rb'{"eventTime": "2023-07-10T11:42:18Z", "userAgent": "\\ud800"}').decode()
     '{"eventTime": "2023-07-10T11:42:18Z", "userAgent": "\ufffd"}'
 
-Whoever can break a strict parser with a character in his user agent could hide his records; so lone
-surrogates become
-U+FFFD and raw control characters are admitted. Numbers stay the text they were.
+An attacker who can break a strict parser with a character in a user agent could hide records; so lone surrogates become U+FFFD
+and raw control characters are admitted. Numbers stay the text they were.
 """
 
 from __future__ import annotations
@@ -25,11 +23,11 @@ EARLIEST_TIME, LATEST_TIME = datetime(2000, 1, 1, tzinfo=UTC), datetime(2200, 1,
 
 
 class ParseError(ValueError):
-    """Why a line is no record, in words for the list of rejects."""
+    """The reason why a line is no record, as the list of rejects shows it."""
 
 
 def repair_record(line: bytes) -> bytes:
-    """The same record as strict JSON. Raises Unreadable with the reason."""
+    """Return the same record as strict JSON. Raises ParseError with the reason."""
     record = _load(line)
     if not isinstance(record, dict):
         raise ParseError(f"a record must be a JSON object, not {_kind(line)}")
@@ -37,8 +35,7 @@ def repair_record(line: bytes) -> bytes:
 
 
 def non_event_reason(line: bytes) -> str | None:
-    """The reason why a line that parses holds no event; None for what is no event by design (digest,
-    insight, test notice)."""
+    """Return why a line that parses holds no event; None for what is no event by design (digest, insight, test notice)."""
     try:
         record = _load(line)
     except ParseError as error:
@@ -51,8 +48,7 @@ def non_event_reason(line: bytes) -> str | None:
 
 
 def parse_time(text: str) -> datetime | None:
-    """An ISO 8601 time as UTC: fractions of any length, offsets, a space for the T; without an offset it is
-    UTC.
+    """Return an ISO 8601 time as UTC: fractions of any length, offsets, a space for the T; without an offset it is UTC.
 
     None for what is no time, or none between the years 2000 and 2200.
     """

@@ -1,11 +1,11 @@
-"""Notices to the objects they name: what S3, SNS, EventBridge or CloudTrail put on a queue when an object was written.
+"""Notifications to the objects they name: what S3, SNS, EventBridge or CloudTrail put on a queue when an object was written.
 
 Example:
-    >>> read(b'{"s3Bucket": "trail", "s3ObjectKey": ["AWSLogs/1/CloudTrail/eu-west-1/a.json.gz"]}').objects
-    (Object(bucket='trail', key='AWSLogs/1/CloudTrail/eu-west-1/a.json.gz'),)
+    >>> parse_notification(b'{"s3Bucket": "trail", "s3ObjectKey": ["AWSLogs/1/CloudTrail/eu-west-1/a.json.gz"]}').objects
+    (S3Object(bucket='trail', key='AWSLogs/1/CloudTrail/eu-west-1/a.json.gz'),)
 
-Four forms, each also inside SNS: S3's own event notices (keys URL-encoded), EventBridge's `Object Created`, CloudTrail's own,
-and what is sent once to see whether the road is open (`s3:TestEvent`, CloudTrail's validation message).
+Four forms, each also inside SNS: S3's own event notifications (keys URL-encoded), EventBridge's `Object Created`, CloudTrail's
+own, and the test messages that are sent once when a queue is connected (`s3:TestEvent`, CloudTrail's validation message).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _TRAIL = re.compile(r"(?:.*/)?AWSLogs/(?:o-[a-z0-9]+/)?\d{12}/CloudTrail/[a-z0-9
 
 
 class NotificationError(ValueError):
-    """No notice: why, in a sentence without its end."""
+    """Raised for a message that is no notification; the reason is a clause without a full stop."""
 
 
 class S3Object(NamedTuple):
@@ -38,9 +38,9 @@ class S3Object(NamedTuple):
 
     @property
     def trail_prefix(self) -> str:
-        """Bucket and prefix of one account and region, whose objects come one after the other; else the bucket.
+        """Bucket and prefix of one account and region, whose objects come in order; the bucket where the key is no trail's.
 
-        >>> Object("b", "AWSLogs/111122223333/CloudTrail/eu-west-1/2026/01/01/a.json.gz").trail
+        >>> S3Object("b", "AWSLogs/111122223333/CloudTrail/eu-west-1/2026/01/01/a.json.gz").trail_prefix
         'b/AWSLogs/111122223333/CloudTrail/eu-west-1'
         """
         prefix = _TRAIL.match(self.key)
@@ -48,7 +48,7 @@ class S3Object(NamedTuple):
 
 
 class S3Notification(NamedTuple):
-    """`skipped` counts what needs no reading: objects removed, digests, insights, folders. `test`: only a greeting."""
+    """The objects of a notification. `skipped` counts what needs no reading: objects removed, digests, insights, folders."""
 
     objects: tuple[S3Object, ...] = ()
     skipped: int = 0
@@ -87,7 +87,7 @@ _WRONG = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
 
 
 def parse_notification(body: bytes) -> S3Notification:
-    """What a message of the queue says; raises Unreadable, whatever the bytes."""
+    """Return what a message of the queue names; raises NotificationError, whatever the bytes."""
     try:
         return _parse_body(body, MAX_WRAPPINGS)
     except _WRONG as error:

@@ -1,8 +1,7 @@
-"""The data that travels with the project: real records with their licences, and the catalogue of AWS
-operations.
+"""The data that travels with the project: real records with their licences, and the catalogue of AWS operations.
 
 Example:
-    >>> folder("real/invictus_stratus").name
+    >>> data_folder("real/invictus_stratus").name
     'invictus_stratus'
 """
 
@@ -21,7 +20,7 @@ _PLACES = (_HERE / "_data", _HERE.parent / "data")  # in an installed wheel, in 
 
 
 def data_folder(name: str = "") -> Path:
-    """The folder `name` under data/, wherever the package was installed from.
+    """Return the folder `name` under data/, wherever the package was installed from.
 
     Raises FingerprintError when the installation lacks it.
     """
@@ -34,18 +33,18 @@ def data_folder(name: str = "") -> Path:
 
 
 def sample_records(name: str) -> Iterator[dict[str, Any]]:
-    """The raw records of one real set, in the order of its file: `records("real/invictus_stratus")`."""
+    """Yield the raw records of one real set, in the order of its file: `sample_records("real/invictus_stratus")`."""
     yield from map(json.loads, sample_lines(name))
 
 
 def sample_lines(name: str) -> Iterator[bytes]:
-    """The same, each as it was written."""
+    """Yield the same, each as it was written."""
     with gzip.open(data_folder(name) / f"{Path(name).name}.jsonl.gz", "rb") as written:
         for line in written:
             yield line.rstrip(b"\r\n")
 
 
 def sample_labels(name: str) -> dict[str, dict[str, str]]:
-    """eventID -> label of one real set that has labels."""
+    """Return the labels of one real set by eventID."""
     with gzip.open(data_folder(name) / "labels.jsonl.gz", "rb") as lines:
         return {label["eventID"]: label for label in map(json.loads, lines)}

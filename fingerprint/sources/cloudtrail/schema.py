@@ -1,19 +1,16 @@
-"""The columns of the events: what each is called, where in a record it comes from, and how it is read.
+"""The schema of events: each column's name, the path in a record that it comes from, and how it is read.
 
 Example:
-    >>> structure()["userIdentity"]["onBehalfOf"]
+    >>> record_structure()["userIdentity"]["onBehalfOf"]
     {'userId': 'userIdentity.onBehalfOf.userId', 'identityStoreArn': 'userIdentity.onBehalfOf.identityStoreArn'}
 
-This is the one table; each reader makes of it what it needs: DuckDB a structure for `json_transform`, a device a tree of nodes
-for its sieve and a schema for cuDF.
+Both readers are made from this one table: for DuckDB a structure for `json_transform`, for a device a tree of nodes for its
+filter and a schema for cuDF.
 """
 
 from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
-
-from fingerprint.compute.frames import Frame
-from fingerprint.core.alert import Reject
 
 MAX_COLUMN_LENGTH = 1024  # characters kept of a column that others group by; what is only shown is kept whole
 UNTRUNCATED_COLUMNS = {"user_agent", "error_message", "parameter_names"}
@@ -89,7 +86,7 @@ RESOURCES, RESOURCE_ACCOUNT = "resources", "accountId"  # a list; what is read o
 
 
 def record_structure() -> dict[str, Any]:
-    """The members of a record that are read, nested as they are there; for each of them its path."""
+    """Return the members of a record that are read, nested as they are there, each with its path."""
     root: dict[str, Any] = {}
     for path in (*(column.path for column in COLUMNS), *HELPER_PATHS):
         *parents, leaf = path.split(".")
@@ -101,14 +98,5 @@ def record_structure() -> dict[str, Any]:
 
 
 def sort_parameter_names(names: str | None) -> str:
-    """Names of parameters in the order of the alphabet."""
+    """Return names of parameters in alphabetical order."""
     return ",".join(sorted((names or "").split(",")))
-
-
-class FlattenedRecords(NamedTuple):
-    """What became of records: `len(events) + len(rejects) + skipped` is every record that came in, split's
-    rest included."""
-
-    events: Frame
-    rejects: list[Reject]
-    skipped: int

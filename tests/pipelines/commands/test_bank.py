@@ -97,8 +97,8 @@ def test_a_version_that_cannot_be_read_is_listed_with_the_reason(two: Path, call
     broken = other(two)
     (two / "versions" / broken / "manifest.json").write_text('{"format": 2}')
     rows = {row["version"]: row for row in call("bank", "list", "--json").json}
-    assert "train it anew" in rows[broken]["problem"]
-    assert "train it anew" in call("bank", "list").out
+    assert "train it again" in rows[broken]["problem"]
+    assert "train it again" in call("bank", "list").out
 
 
 def test_show_says_who_is_large_who_is_quiet_and_what_a_fingerprint_weighs(two: Path, call: Any) -> None:

@@ -13,8 +13,7 @@ import fake_cupy
 from prometheus_client import CollectorRegistry
 
 from fingerprint.compute.backend import HOST_BACKEND
-from fingerprint.features import backend_check
-from fingerprint.sources import cudf_reader
+from fingerprint.sources.cloudtrail import backend_check, cudf_reader
 from fingerprint.sources.cloudtrail.envelopes import split_lines
 from fingerprint.streaming.metrics import StreamMetrics
 from tests.compute.test_backend import NO_DRIVER, ROOT, WORKS, Machine

@@ -9,7 +9,7 @@ import pytest
 
 from fingerprint.core.alert import CredentialIssue
 from fingerprint.sources.cloudtrail import credential_chain, envelopes
-from fingerprint.sources.cloudtrail.identity import add_entity_columns
+from fingerprint.sources.entities import add_entity_columns
 from fingerprint.sources.flatten import flatten
 from tests.support.sample_organisation import SETTINGS
 

@@ -8,13 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fingerprint.sources.cloudtrail.envelopes import (
-    json_depth,
-    merge_batches,
-    recover_objects,
-    split_lines,
-    split_message,
-)
+from fingerprint.sources.base import merge_batches
+from fingerprint.sources.cloudtrail.envelopes import json_depth, recover_objects, split_lines, split_message
 from fingerprint.sources.limits import ReadLimits
 
 ONE = {"eventVersion": "1.08", "eventTime": "2023-07-10T11:42:18Z", "eventName": "GetUser"}

@@ -10,15 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fingerprint.core.settings import Entities
+from fingerprint.sources.base import Principal, escape_key
 from fingerprint.sources.cloudtrail.envelopes import split_lines
-from fingerprint.sources.cloudtrail.identity import (
-    ENTITY_COLUMNS,
-    IDENTITY_COLUMNS,
-    Principal,
-    add_entity_columns,
-    escape_key,
-    principal_of,
-)
+from fingerprint.sources.cloudtrail.identity import IDENTITY_COLUMNS, principal_of
+from fingerprint.sources.entities import ENTITY_COLUMNS, add_entity_columns
 from fingerprint.sources.flatten import flatten
 
 REAL = Path(__file__).parents[3] / "data" / "real"
@@ -142,14 +137,14 @@ def test_what_a_service_does_for_somebody_is_a_lane_of_its_own() -> None:
         "AssumedRole", issuer_arn=f"{ROLE}/aws-service-role/config.amazonaws.com/AWSServiceRoleForConfig"
     )
     by_name = who("AssumedRole", arn=f"{SESSION}/AWSServiceRoleForRDS/x")
-    assert (for_alice.key, for_alice.lane, for_alice.via) == (
+    assert (for_alice.key, for_alice.call_path, for_alice.via) == (
         f"{ACCOUNT}:user/alice",
         "service",
         "cloudformation.amazonaws.com",
     )
-    assert (linked.lane, linked.via) == ("service", "config.amazonaws.com")
-    assert by_name.lane == "service"
-    assert who("IAMUser", user_name="alice").lane == "direct"
+    assert (linked.call_path, linked.via) == ("service", "config.amazonaws.com")
+    assert by_name.call_path == "service"
+    assert who("IAMUser", user_name="alice").call_path == "direct"
 
 
 def test_the_same_name_in_two_accounts_is_two_principals() -> None:

@@ -38,13 +38,19 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> list[Recorded]:
     return made
 
 
-@pytest.mark.parametrize("options", [OPTIONS, LONG, LONG.model_copy(update={"patience": 1})])
+@pytest.mark.parametrize(("options", "patience"), [(OPTIONS, 2), (LONG, 2), (LONG, 1)])
 def test_epochs_that_are_replayed_give_the_nets_of_epochs_that_are_called(
-    history: History8, options: Autoencoder, recorded: list[Recorded], monkeypatch: pytest.MonkeyPatch
+    history: History8,
+    options: Autoencoder,
+    patience: int,
+    recorded: list[Recorded],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(loop, "EARLY_STOPPING_PATIENCE", patience)
     replayed = history.fit(ALL, options)
     assert sum(each.recorder is not None for each in recorded) >= 3  # the generic net, and several buckets
     monkeypatch.undo()
+    monkeypatch.setattr(loop, "EARLY_STOPPING_PATIENCE", patience)
     called = history.fit(ALL, options)
     for place in ALL:
         same(replayed, place, called, place)
@@ -62,11 +68,11 @@ def test_who_is_done_stays_in_a_stack_that_is_replayed_and_changes_no_more(
         put(stack, places, done, best)
 
     monkeypatch.setattr(trainer, "_store_weights", counted)
-    some = LONG.model_copy(update={"patience": 1})
-    together = history.fit(ALL, some)
+    monkeypatch.setattr(loop, "EARLY_STOPPING_PATIENCE", 1)
+    together = history.fit(ALL, LONG)
     assert len(homes) == len(recorded)
     assert max(homes) >= 3
-    same(history.fit([0, 3], some), 1, together, 3)
+    same(history.fit([0, 3], LONG), 1, together, 3)
 
 
 def test_a_large_bucket_is_not_replayed(

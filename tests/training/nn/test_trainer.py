@@ -71,10 +71,14 @@ class History8:
         )
 
     def fit(
-        self, ready: list[int], options: Autoencoder = OPTIONS, start: InitialWeights | None = None
+        self,
+        ready: list[int],
+        options: Autoencoder = OPTIONS,
+        start: InitialWeights | None = None,
+        seed: int = 0,
     ) -> Weights:
         return fit_autoencoders(
-            self.known, self.rows, self.held, np.array(ready), options, start=start, keys=KEYS
+            self.known, self.rows, self.held, np.array(ready), options, start=start, keys=KEYS, seed=seed
         )
 
     def gain(self, nets: Weights, fingerprint: int) -> float:
@@ -144,7 +148,7 @@ def test_a_net_follows_its_key_where_the_fingerprint_has_another_number(
 def test_small_buckets_give_the_nets_of_large_ones(
     history: History8, all_of_them: Weights, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trainer, "room", lambda device: 1)
+    monkeypatch.setattr(trainer, "bucket_memory_bytes", lambda device: 1)
     alone = history.fit(list(range(len(SIZES))))
     np.testing.assert_allclose(alone.outputs, all_of_them.outputs, atol=1e-6, rtol=0)
 
@@ -259,8 +263,11 @@ def test_who_has_no_rows_or_none_held_out_is_judged_by_the_counts(history: Histo
     assert sum(told) == 2
 
 
-def test_weights_come_in_half_precision_and_never_past_its_range(history: History8) -> None:
-    nets = history.fit([0, 4], OPTIONS.model_copy(update={"learning_rate": 1e6}))
+def test_weights_come_in_half_precision_and_never_past_its_range(
+    history: History8, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "LEARNING_RATE", 1e6)
+    nets = history.fit([0, 4])
     assert {nets.inputs.dtype, nets.bias.dtype, nets.outputs.dtype} == {np.dtype(np.float16)}
     assert np.isfinite(nets.inputs).all()
     assert np.isfinite(nets.outputs).all()

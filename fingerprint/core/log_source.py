@@ -1,0 +1,17 @@
+"""The log source of this process: the package that knows the records, their identities and their features.
+
+Example:
+    >>> LOG_SOURCE_PACKAGE
+    'fingerprint.sources.cloudtrail'
+
+Estimators and state take the positions of feature columns when they are imported, so one process reads one log source. The choice
+is therefore an environment variable, which worker processes inherit, and no setting. `fingerprint.features.encoding` loads
+`features` of that package, `fingerprint.sources.active` loads `source` of it (`fingerprint.sources.base.LogSource`).
+"""
+
+from __future__ import annotations
+
+import os
+
+LOG_SOURCE_VARIABLE = "LOG_SOURCE_PACKAGE"
+LOG_SOURCE_PACKAGE = os.environ.get(LOG_SOURCE_VARIABLE, "fingerprint.sources.cloudtrail")

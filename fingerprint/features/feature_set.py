@@ -1,0 +1,140 @@
+"""A feature is one categorical column of codes; a feature set is all that a log source offers, in their order.
+
+Example:
+    >>> verb = Feature("action", "action", "value", "what", ("action",), lambda action: action)
+    >>> features = FeatureSet((verb,), is_write=lambda events: np.zeros(len(events), bool))
+    >>> features.names, features.is_bin.tolist()
+    (('action',), [False])
+
+Every feature is a category: numbers (ages, counts) are binned by powers, clocks by part of the day, so that one kind of
+likelihood serves all and a loss means the same for all. Ids that are new in every record (request ids, session keys) are no
+features. A feature that is `given` another is judged by what it adds: p(parameters | action) = p(action, parameters) /
+p(action).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal, get_args
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fingerprint.compute import arrays, frames, hashing
+from fingerprint.compute.arrays import Array
+from fingerprint.compute.dictionary import DictionaryEncoded, EncodedColumn
+from fingerprint.compute.frames import Frame
+
+FeatureKind = Literal["value", "bin"]
+EvidenceGroup = Literal["what", "outcome", "tool", "place", "time"]  # features of one group show one fact
+DerivedColumns = Mapping[str, Callable[[DictionaryEncoded], EncodedColumn]]
+
+EVIDENCE_GROUPS: tuple[EvidenceGroup, ...] = get_args(EvidenceGroup)
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """One column of codes.
+
+    `text` gets the values that an event has in `columns`, which are columns of the events or of the set's derived ones; a missing
+    value comes as None, and None is the text of a missing feature.
+    """
+
+    name: str
+    label: str  # as the analyst reads it
+    kind: FeatureKind  # "bin": a small closed set, in which no value is ever quite new
+    evidence_group: EvidenceGroup
+    columns: tuple[str, ...]
+    text: Callable[..., str | None]
+    given: str | None = None
+    is_stateful: bool = False  # from the scorer state, not from the record
+    weight: float = (
+        1.0  # of its surprise beside the others' (docs/explanation/detection.md says how it was found)
+    )
+
+    def encoded_texts(self, coded: DictionaryEncoded) -> tuple[Array, NDArray[np.object_]]:
+        """Return the code of each event's text, (N,) where the events lie, and the texts on the host; the last one is None."""
+        code, distinct = coded.combined_column(self.columns)
+        return code, np.array([*(self.text(*values) for values in distinct), None], object)
+
+
+@dataclass(frozen=True)
+class FeatureSet:
+    """F features in the order of their columns, and what is made from the events for them.
+
+    `is_write` returns which events (N,) changed something, as a boolean array where the events lie. `derived_columns` are columns
+    that features read and events do not have.
+    """
+
+    features: tuple[Feature, ...]
+    is_write: Callable[[Frame], Array]
+    derived_columns: DerivedColumns = field(default_factory=dict)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The name of each feature, (F,)."""
+        return tuple(feature.name for feature in self.features)
+
+    @cached_property
+    def given(self) -> NDArray[np.int64]:
+        """The position of the feature that each is judged given, (F,); -1 for none."""
+        return np.array(
+            [self.names.index(feature.given) if feature.given else -1 for feature in self.features]
+        )
+
+    @cached_property
+    def weights(self) -> NDArray[np.float32]:
+        """The weight of each feature's surprise, (F,)."""
+        return np.array([feature.weight for feature in self.features], np.float32)
+
+    @cached_property
+    def is_bin(self) -> NDArray[np.bool_]:
+        """Which features are small closed sets, (F,)."""
+        return np.array([feature.kind == "bin" for feature in self.features])
+
+    @cached_property
+    def evidence_group_features(self) -> tuple[NDArray[np.intp], ...]:
+        """The positions of the features of each of EVIDENCE_GROUPS."""
+        return tuple(
+            np.flatnonzero([feature.evidence_group == group for feature in self.features])
+            for group in EVIDENCE_GROUPS
+        )
+
+    def encode(self, events: Frame) -> Array:
+        """Return codes (N, F) uint64 of N events, where they lie; a missing value is `hashing.MISSING`.
+
+        Columns of stateful features are zero: `encode_stateful` fills them when the scorer state has added theirs.
+        """
+        codes = frames.array_module_of(events).zeros((len(events), len(self.features)), dtype=np.uint64)
+        self._fill(codes, events, stateful=False)
+        return codes
+
+    def encode_stateful(self, codes: Array, events: Frame) -> None:
+        """Fill the columns of stateful features in place, from events that have the scorer state's columns."""
+        self._fill(codes, events, stateful=True)
+
+    def texts_of(self, feature: Feature, events: pd.DataFrame) -> NDArray[np.object_]:
+        """Return the text of one feature for each event of a pandas table, (N,); None where there is none."""
+        code, texts = feature.encoded_texts(DictionaryEncoded(events, self.derived_columns))
+        return texts[code]
+
+    def texts(self, events: pd.DataFrame) -> pd.DataFrame:
+        """Return the text behind each code, one column a feature: for the few events that are explained."""
+        return pd.DataFrame(
+            {feature.name: self.texts_of(feature, events) for feature in self.features}, index=events.index
+        )
+
+    def _fill(self, codes: Array, events: Frame, stateful: bool) -> None:
+        if not len(events):  # a batch of nothing but repeats
+            return
+        coded, start = DictionaryEncoded(events, self.derived_columns), 0
+        places = [place for place, feature in enumerate(self.features) if feature.is_stateful == stateful]
+        named = [self.features[place].encoded_texts(coded) for place in places]
+        texts = np.concatenate([texts for _, texts in named]) if named else np.empty(0, object)
+        hashes = arrays.to_device_of(hashing.hash_distinct(texts), codes)
+        for place, (code, texts) in zip(places, named, strict=True):
+            codes[:, place] = hashes[start + code]
+            start += len(texts)

@@ -1,0 +1,143 @@
+"""Texts and bins that features of any log source are made of: programs, networks, times of day, ages, counts.
+
+Example:
+    >>> program_and_version("aws-cli/2.15.1 Python/3.11 Linux/6")
+    ('aws-cli', 'aws-cli 2.15 linux')
+    >>> network_range("198.51.100.7", (24, 48))
+    '198.51.100.0/24'
+    >>> duration_text(900 * 2 ** 3)
+    '2 h'
+
+Functions of texts are called once per distinct value; user agents and addresses come again in the next batch, so their texts are
+cached. Binned columns (`time_of_day`, `session_age`) stay where the events lie.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Callable
+from functools import lru_cache
+
+import numpy as np
+
+from fingerprint.compute import arrays, frames
+from fingerprint.compute.dictionary import DictionaryEncoded, EncodedColumn, encode_numbers
+
+TEXT_CACHE_SIZE = 1 << 14  # user agents and addresses whose texts are kept
+DAY_MICROSECONDS = 86_400_000_000
+QUARTER_HOUR_MICROSECONDS = 900_000_000
+EPOCH_WEEKDAY = 3  # 1 January 1970 was a Thursday
+
+# A word without a slash is taken whole, too: it would be tried again from each of its letters.
+_PRODUCT = re.compile(r"([A-Za-z][\w.+-]*+)(?:(/)v?(\d++(?:\.\d++)?)?)?+")
+_GENERIC_PRODUCTS = {"apn", "hashicorp", "mozilla", "exec-env", "aws-internal"}  # the real name comes later
+_BROWSERS = ("edg", "firefox", "chrome", "safari")
+_SYSTEM = re.compile(r"(windows|darwin|macos|mac os|linux|android|iphone)", re.IGNORECASE)
+# Anonymised and simulated records use these as if they were public addresses (RFC 5737, RFC 3849).
+_DOCUMENTATION = [
+    ipaddress.ip_network(text)
+    for text in ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "2001:db8::/32")
+]
+
+
+def same_text(value: str | None) -> str | None:
+    """Return the value as it is."""
+    return value
+
+
+def or_default(default: str) -> Callable[[str | None], str]:
+    """Return a text function that says `default` where a value is missing."""
+    return lambda value: default if value is None else value
+
+
+def of_text(convert: Callable[[str], str]) -> Callable[[str | None], str | None]:
+    """Return a text function that leaves missing values missing and converts the others."""
+    return lambda value: None if value is None else convert(str(value))
+
+
+@lru_cache(TEXT_CACHE_SIZE)
+def program_and_version(agent: str) -> tuple[str, str]:
+    """Return family and version of a user agent, with the operating system where it says one."""
+    agent = agent[:512].strip("[]")
+    products = [(name, version) for name, slash, version in _PRODUCT.findall(agent) if slash]
+    if not products:
+        return (agent[:64] or "none",) * 2
+    names = {name.lower(): (name, version) for name, version in reversed(products)}
+    browser = next((names[key] for key in _BROWSERS if key in names), None) if "mozilla" in names else None
+    named = (product for product in products if product[0].lower() not in _GENERIC_PRODUCTS)
+    name, version = browser or next(named, products[0])
+    system = _SYSTEM.search(agent)
+    return name, f"{name} {version} {system[0].lower() if system else ''}".strip()
+
+
+@lru_cache(TEXT_CACHE_SIZE)
+def network_range(address: str, bits: tuple[int, int]) -> str:
+    """Return the network of a source: an address by its prefix, a private range or the host name of a service by name.
+
+    `bits` are the prefix lengths for IPv4 and IPv6. An address that cannot exist (anonymised records) is cut as text.
+    """
+    try:
+        ip = ipaddress.ip_address(address)
+    except ValueError:
+        octets = address.split(".")
+        cut = len(octets) == 4 and all(octet.isdigit() for octet in octets)
+        return ".".join(octets[: bits[0] // 8]) + f".*/{bits[0]}" if cut else address[:128].lower()
+    if ip.is_private and not ip.is_global and not _is_documentation(ip):
+        return "private"
+    return str(ipaddress.ip_network((ip, bits[ip.version == 6]), strict=False))
+
+
+def _is_documentation(ip: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+    return any(ip in network for network in _DOCUMENTATION if ip.version == network.version)
+
+
+def network_text(name: str | None, address: str | None) -> str | None:
+    """Return the network's name where a table has one (`sources.networks`), else a wide prefix of the address."""
+    return name if name is not None else None if address is None else network_range(address, (16, 32))
+
+
+def time_of_day(coded: DictionaryEncoded) -> EncodedColumn:
+    """Bin `event_time` by two hours of the day, numbered by the first hour; 100 more at the weekend."""
+    time = frames.epoch_microseconds(coded.events["event_time"])
+    weekend = (time // DAY_MICROSECONDS + EPOCH_WEEKDAY) % 7 >= 5
+    return encode_numbers(time % DAY_MICROSECONDS // (DAY_MICROSECONDS // 12) * 2 + 100 * weekend)
+
+
+def time_of_day_text(code: int) -> str:
+    """Return what a bin of `time_of_day` says: `weekday 08-10 UTC`."""
+    return f"{'weekend' if code >= 100 else 'weekday'} {code % 100:02d}-{code % 100 + 2:02d} UTC"
+
+
+def session_age(coded: DictionaryEncoded) -> EncodedColumn:
+    """Bin the time since `session_created` by log2 of quarters of an hour; -2 where there is no session."""
+    time, begun = (
+        frames.epoch_microseconds(coded.events[name]) for name in ("event_time", "session_created")
+    )
+    xp = arrays.namespace(time)
+    quarters = xp.maximum((time - begun) // QUARTER_HOUR_MICROSECONDS, 1)
+    exponent = xp.frexp(quarters.astype(np.float64))[1] - 1  # floor(log2), the same by every library
+    return encode_numbers(xp.where(begun == frames.NOT_A_TIME, -2, exponent).astype(np.int64))
+
+
+def session_age_text(code: int) -> str:
+    """Return what a bin of `session_age` says: `up to 30 min`."""
+    return "no session" if code < 0 else f"up to {duration_text(900 * 2 ** (code + 1))}"
+
+
+def idle_text(code: int) -> str:
+    """Return what a bin of the scorer state's `idle` says: log2 of hours since the principal was last active."""
+    return "never seen before" if code < 0 else f"up to {duration_text(3600 * 2**code)} ago"
+
+
+def under_text(code: int) -> str:
+    """Return what a bin of a count says: log2, rounded up."""
+    return f"under {2**code}"
+
+
+def duration_text(seconds: float) -> str:
+    """Return seconds in the largest unit that they fill, as analysts read them."""
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.0f} s"

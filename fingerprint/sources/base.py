@@ -1,0 +1,190 @@
+"""What a log source is: a package that turns its own bytes into events, identities and features that all else works on.
+
+Example:
+    >>> from fingerprint.sources.active import SOURCE
+    >>> records = SOURCE.split_lines([b'{"eventTime": "2023-07-10T11:42:18Z", "eventSource": "ec2.amazonaws.com"}'])
+    >>> SOURCE.flatten(records, "pandas").events[["service", "action"]].values.tolist()
+    [['ec2', 'unknown']]
+
+A log source is a package with two modules: `features`, which has FEATURE_SET, and `source`, a module that has the members of
+`LogSource`. No other package spells a field of the source's records: it works on events, tables with the columns of
+EVENT_COLUMNS and whatever else the source's features read. `core.log_source` says which package a process uses.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any, Literal, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fingerprint.compute.frames import Frame
+from fingerprint.core.alert import CallPath, CredentialIssue, Reject
+from fingerprint.core.time_range import TimeRange
+from fingerprint.sources.inflate import ExpansionBudget
+from fingerprint.sources.limits import ReadLimits
+
+Origin = tuple[str, str]  # source, position
+FileListing = dict[str, dict[str, Any]]  # path: the details that fsspec gives
+PrincipalKind = Literal["person", "user", "role", "root", "federated", "account", "service", "unknown"]
+
+_RESERVED = re.compile(r"[%/|:?*\x00-\x1f\x7f-\xa0\u2000-\u200f\u2028-\u202f\u205f-\u206f\ufeff]")
+
+# The columns of events that detection, alerts and their explanation read by name, whatever the source.
+EVENT_COLUMNS = (
+    *("event_id", "event_time", "service", "action", "region", "source_address", "user_agent"),
+    *("error_code", "recipient_account", "access_key", "issued_key", "row"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordBatch:
+    """Bare records, valid UTF-8 and within the limits; rejects for what could not be read.
+
+    `origins` are the (source, position) of each of `lines`. `skipped` counts what is no event by design (control messages here;
+    digests, insights and test notices in `flatten`).
+    """
+
+    lines: list[bytes]
+    origins: list[Origin]
+    rejects: list[Reject]
+    skipped: int = 0
+
+
+class FlattenedRecords(NamedTuple):
+    """Events and rejects: `len(events) + len(rejects) + skipped` is every record that came in, split's rest included."""
+
+    events: Frame
+    rejects: list[Reject]
+    skipped: int
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """The identity that acted, by a stable key. `human` is shown and never trusted; a missing `role`, `via`, `session` or `human`
+    is empty."""
+
+    key: str
+    kind: PrincipalKind
+    role: str = ""
+    call_path: CallPath = "direct"
+    via: str = ""
+    human: str = ""
+    session: str = ""
+
+
+class FileSystem(Protocol):
+    """The listing that `LogSource.list_months` needs of an fsspec file system."""
+
+    def ls(self, path: str, detail: bool) -> list[dict[str, Any]]:
+        """Return the entries of a folder, each with its `name` and `type`."""
+
+    def find(self, path: str, detail: bool) -> FileListing:
+        """Return all files below a folder."""
+
+
+class LogSource(Protocol):
+    """The members of a source's `source` module. All but `name` and the tuples are functions."""
+
+    @property
+    def NAME(self) -> str:
+        """The name that people read: `CloudTrail`."""
+
+    @property
+    def RECORD_PREFIX(self) -> bytes:
+        """How nearly every bare record begins: messages that begin so are read together, without looking for envelopes."""
+
+    @property
+    def IDENTITY_COLUMNS(self) -> tuple[str, ...]:
+        """The columns of events that `principal_of` reads."""
+
+    def split_lines(
+        self, lines: Sequence[bytes], source: str = "", first: int = 1, limits: ReadLimits | None = None
+    ) -> RecordBatch:
+        """Return the records of many lines, each a message of its own; `first` is the number of the first line."""
+
+    def split_lines_in_parts(
+        self,
+        lines: Sequence[bytes],
+        source: str = "",
+        first: int = 1,
+        limits: ReadLimits | None = None,
+        budget: ExpansionBudget | None = None,
+    ) -> Iterator[RecordBatch]:
+        """Yield the same a part at a time, in bounded memory; one part at least."""
+
+    def split_message_in_parts(
+        self,
+        message: bytes,
+        source: str = "",
+        position: str = "",
+        limits: ReadLimits | None = None,
+        budget: ExpansionBudget | None = None,
+    ) -> Iterator[RecordBatch]:
+        """Yield the records of one message or document, whatever wraps them, a part at a time; never raises."""
+
+    def may_be_envelope(self, head: bytes) -> bool:
+        """Return whether a line that begins so may hold many records, and so may be longer than one record."""
+
+    def flatten(self, records: RecordBatch, dataframe_library: str) -> FlattenedRecords:
+        """Return one row per readable record, in their order: EVENT_COLUMNS and what features read.
+
+        `dataframe_library` is pandas or cudf. Text is `str` with NA for missing, times are UTC.
+        """
+
+    def principal_of(self, identity: dict[str, str], person_roles: tuple[str, ...]) -> Principal:
+        """Return the principal of one identity: the texts of IDENTITY_COLUMNS, empty where missing."""
+
+    def find_issued_credentials(self, events: Frame) -> list[CredentialIssue]:
+        """Return the calls that handed out credentials, the oldest first and one a key."""
+
+    def tactics_of(self, service: str, action: str) -> tuple[str, ...]:
+        """Return the MITRE ATT&CK tactics that an action serves, in the order of the matrix."""
+
+    def tactics_among(self, calls: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+        """Return the tactics that any of many (service, action) serves, in the order of the matrix."""
+
+    def containment_step(self, access_key: str) -> str:
+        """Return what stops an access key, as part of a sentence; empty for a key of no known kind."""
+
+    def record_account(self, record: str) -> str:
+        """Return the account whose log has the record: never one that a caller wrote into it; empty where there is none."""
+
+    def object_day(self, path: str) -> date | None:
+        """Return the day of delivery that an object's name says; None for any other file."""
+
+    def is_log_folder(self, path: str) -> bool:
+        """Return whether a folder leads to months of objects that `list_months` may leave out."""
+
+    def list_months(self, system: FileSystem, path: str, span: TimeRange) -> tuple[FileListing, list[date]]:
+        """Return the files below a log folder that may hold events of the span, and the first days of the months left out."""
+
+
+def escape_key(text: str) -> str:
+    """Return the text with what keys are made of (`/ | : ? * %`) and control and bidirectional characters percent-escaped."""
+    if not _RESERVED.search(text):
+        return text
+    return _RESERVED.sub(lambda match: "".join(f"%{byte:02X}" for byte in match[0].encode()), text)
+
+
+def merge_batches(parts: Sequence[RecordBatch]) -> RecordBatch:
+    """Return several batches as one, in their order."""
+    if len(parts) == 1:
+        return parts[0]
+    return RecordBatch(
+        [line for part in parts for line in part.lines],
+        [origin for part in parts for origin in part.origins],
+        [reject for part in parts for reject in part.rejects],
+        sum(part.skipped for part in parts),
+    )
+
+
+def join_lines(lines: Sequence[bytes]) -> tuple[bytes, NDArray[np.int64]]:
+    """Return lines as one text, and the offsets at which each begins and the last ends, (N + 1,)."""
+    borders = np.zeros(len(lines) + 1, np.int64)
+    np.cumsum(np.fromiter(map(len, lines), np.int64, len(lines)), out=borders[1:])
+    return b"".join(lines), borders

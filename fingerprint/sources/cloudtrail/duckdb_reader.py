@@ -1,0 +1,272 @@
+"""Records to events on a host: one query of DuckDB over a batch of lines, and the lenient reader for what it refuses.
+
+Example:
+    >>> read_on_host(split_message(b'{"eventTime": "2023-07-10T11:42:18Z"}')).events["action"].tolist()
+    ['unknown']
+
+COLUMNS becomes a structure for DuckDB's `json_transform`, which reads each line once, gives NULL where a type conflicts, and
+runs over a whole batch in C++. What it refuses goes through `lenient`, one by one. docs/explanation/reading.md has the figures and what was
+tried.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+from collections.abc import Sequence
+from functools import cache
+from hashlib import blake2b
+from threading import Lock
+from typing import Any
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fingerprint.core.alert import Reject
+from fingerprint.sources.base import FlattenedRecords, RecordBatch, join_lines
+from fingerprint.sources.cloudtrail.lenient import (
+    EARLIEST_TIME,
+    LATEST_TIME,
+    ParseError,
+    non_event_reason,
+    parse_time,
+    repair_record,
+)
+from fingerprint.sources.cloudtrail.schema import (
+    COLUMNS,
+    MAX_COLUMN_LENGTH,
+    PARAMETERS,
+    RESOURCE_ACCOUNT,
+    RESOURCES,
+    UNTRUNCATED_COLUMNS,
+    ColumnType,
+    record_structure,
+    sort_parameter_names,
+)
+
+# How each type is read from its field {f} of the record r. Paths that two types share are read as JSON text.
+_ARN_ACCOUNT = '\'arn:aws[a-z-]*:[^:"]*:[^:"]*:([0-9]{12})[:"]\''
+_OWN_ACCOUNT = "coalesce(r.recipientAccountId, r.userIdentity.accountId, '')"
+_RESOURCES = (  # their accounts, written as ARNs
+    "concat('arn:aws:::', array_to_string(list_transform(r.resources, lambda x: x.accountId), ':arn:aws:::'), ':')"
+)
+
+
+def _other_account(text: str) -> str:
+    """Return SQL for the first account in the ARNs of `text` that is not the record's own."""
+    return f"nullif(regexp_extract(replace({text}, {_OWN_ACCOUNT}, ''), {_ARN_ACCOUNT}, 1), '')"
+
+
+_READ: dict[ColumnType, str] = {
+    "text": "{f}",
+    "name": "coalesce(nullif({f}, ''), 'unknown')",
+    "service": "coalesce(nullif(replace(lower({f}), '.amazonaws.com', ''), ''), 'unknown')",
+    "flag": "TRY_CAST({f} AS BOOLEAN)",
+    "time": "TRY_STRPTIME({f}, '%Y-%m-%dT%H:%M:%SZ')",
+    "error": "coalesce(nullif({f}, ''), CASE WHEN nullif(r.errorMessage, '') IS NOT NULL"
+    " OR r.responseElements.ConsoleLogin = 'Failure' THEN 'Failure' END)",
+    "keys": "coalesce(array_to_string(json_keys({f}), ','), '')",
+    "role": "CASE WHEN contains({f}::VARCHAR, '\"roleArn\"') THEN json_extract_string({f}, '$.roleArn') END",
+    "target": "coalesce(CASE WHEN r.resources[2] IS NOT NULL"
+    " OR r.resources[1].accountId <> coalesce(r.recipientAccountId, '')"
+    f" THEN {_other_account(_RESOURCES)} END,"
+    f" CASE WHEN contains({{f}}::VARCHAR, 'arn:aws') THEN {_other_account('{f}::VARCHAR')} END)",
+}
+
+
+def read_on_host(records: RecordBatch) -> FlattenedRecords:
+    """Return one row per readable record, in their order; see `source.flatten`."""
+    table, rejects = _extract(records)
+    frame, no_time = _to_frame(table, records.lines)
+    no_event, skipped = _classify_rows(frame, no_time, records)
+    events = frame.drop(index=frame.index[no_event]) if no_event.any() else frame
+    return FlattenedRecords(
+        events.reset_index(drop=True), records.rejects + rejects + skipped[0], records.skipped + skipped[1]
+    )
+
+
+def _texts(members: dict[str, Any]) -> dict[str, Any]:
+    """Return the members with type VARCHAR: everything is read as text first, because fields have any type in practice."""
+    return {name: _texts(each) if isinstance(each, dict) else "VARCHAR" for name, each in members.items()}
+
+
+def _structure() -> str:
+    """Return the structure for json_transform; the parameters stay JSON, because their names are read from it."""
+    texts = _texts(record_structure())
+    return json.dumps(texts | {PARAMETERS: "JSON", RESOURCES: [{RESOURCE_ACCOUNT: "VARCHAR"}]})
+
+
+@cache
+def _query() -> str:
+    fields = [f"{_READ[c.type].replace('{f}', 'r.' + c.path)} AS {c.name}" for c in COLUMNS]
+    odd = [
+        f"CASE WHEN {c.name} IS NULL THEN r.{c.path} END AS odd_{c.name}" for c in COLUMNS if c.type == "time"
+    ]
+    return (
+        f"SELECT {', '.join(fields + odd)}, row FROM "  # noqa: S608 - made of the table above alone
+        f"(SELECT row, json_transform(line, '{_structure()}') AS r FROM lines)"
+    )
+
+
+class _LineTable:
+    """The table that a planned query reads from, replaced before each run."""
+
+    table = pa.table({"line": pa.array([], pa.large_string()), "row": np.arange(0)})
+
+    def __arrow_c_stream__(self, schema: object = None) -> object:
+        return self.table.__arrow_c_stream__(schema)
+
+
+class _PlannedQuery:
+    """A query over `lines(line, row)`, planned once: planning it costs as much as reading 3,000 records."""
+
+    def __init__(self, query: str) -> None:
+        self.lock, self.lines = Lock(), _LineTable()
+        self.engine = duckdb.connect(
+            config={
+                "threads": "1",  # one batch is one vector of work: more threads were measured to gain nothing
+                "enable_external_access": "false",
+                "autoinstall_known_extensions": "false",
+                "autoload_known_extensions": "false",
+            }
+        )
+        self.engine.register("lines", self.lines)
+        self.engine.execute(f"PREPARE reading AS {query}")
+        atexit.register(self.engine.close)  # it holds `lines`: left open, the interpreter complains of leaks
+
+    def read(self, table: pa.Table) -> pa.Table:
+        with self.lock:
+            self.lines.table = table
+            try:
+                return self.engine.sql("EXECUTE reading").to_arrow_table()
+            except duckdb.OutOfMemoryException as error:
+                raise MemoryError(str(error)) from None
+            finally:
+                del self.lines.table
+
+
+_reader = cache(_PlannedQuery)
+
+
+def _run(query: str, lines: Sequence[bytes], rows: np.ndarray) -> pa.Table:
+    """Run a query over a table `lines(line, row)`. Raises duckdb.Error if one line is no strict JSON."""
+    text, borders = join_lines(lines)
+    column = pa.LargeStringArray.from_buffers(len(lines), pa.py_buffer(borders), pa.py_buffer(text))
+    return _reader(query).read(pa.table({"line": column, "row": rows}))
+
+
+def _extract(records: RecordBatch) -> tuple[pa.Table, list[Reject]]:
+    """Return all columns of all lines that are or can be made strict JSON, in the order of the lines; and rejects for the
+    rest."""
+    rows = np.arange(len(records.lines))
+    try:
+        return _run(_query(), records.lines, rows), []
+    except (duckdb.InvalidInputException, UnicodeDecodeError):  # the message quotes the line, cut anywhere
+        valid = _valid(records.lines)
+    repaired, repaired_rows, rejects = _repair_records(records, rows[~valid])
+    parts = [
+        _run(_query(), [records.lines[row] for row in rows[valid]], rows[valid]),
+        _run(_query(), repaired, repaired_rows),
+    ]
+    return pa.concat_tables(parts).sort_by("row"), rejects
+
+
+def _valid(lines: Sequence[bytes]) -> np.ndarray:
+    table = _run("SELECT row, json_valid(line) AS ok FROM lines", lines, np.arange(len(lines)))
+    return np.asarray(table.sort_by("row")["ok"].to_numpy(), bool)
+
+
+def _repair_records(
+    records: RecordBatch,
+    rows: np.ndarray,
+) -> tuple[list[bytes], np.ndarray, list[Reject]]:
+    repaired: dict[int, bytes] = {}
+    rejects = []
+    for row in rows.tolist():
+        try:
+            repaired[row] = repair_record(records.lines[row])
+        except ParseError as error:
+            rejects.append(_reject(records, row, str(error)))
+    good = _valid(list(repaired.values()))
+    for row in np.array(list(repaired), np.int64)[~good].tolist():
+        rejects.append(_reject(records, row, "malformed JSON"))
+        del repaired[row]
+    return list(repaired.values()), np.array(list(repaired), np.int64), rejects
+
+
+def _to_frame(table: pa.Table, lines: list[bytes]) -> tuple[pd.DataFrame, np.ndarray]:
+    """Return a pandas frame with times repaired, keys cut and ids filled; and which rows have no usable time."""
+    columns: dict[str, Any] = {}
+    for column in COLUMNS:
+        values = table[column.name]
+        if column.type == "time":
+            values = _times(values, table[f"odd_{column.name}"])
+        elif column.type == "keys":
+            values = _sorted(values)
+        elif column.type != "flag" and column.name not in UNTRUNCATED_COLUMNS:
+            values = _cut(values)
+        columns[column.name] = values
+    columns["event_id"] = _ids(columns["event_id"], table["row"], lines)
+    columns["row"] = table["row"]
+    frame = pa.table(columns).to_pandas(types_mapper={pa.bool_(): pd.BooleanDtype()}.get)
+    return frame, pc.is_null(columns["event_time"]).to_numpy()
+
+
+def _times(parsed: pa.ChunkedArray, odd: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return times as UTC; those not written the usual way are parsed one by one."""
+    known = parsed.cast(pa.timestamp("us")).cast(pa.timestamp("us", "UTC"))
+    possible = pc.and_(pc.greater_equal(known, EARLIEST_TIME), pc.less(known, LATEST_TIME))
+    known = pc.if_else(possible, known, pa.scalar(None, known.type))
+    if odd.null_count == len(odd):
+        return known
+    careful = pa.array([parse_time(text) if text else None for text in odd.to_pylist()], known.type)
+    return pc.coalesce(known, careful)
+
+
+def _sorted(names: pa.ChunkedArray) -> pa.Array:
+    """Return parameter names in alphabetical order, sorted once per distinct set."""
+    encoded = names.combine_chunks().dictionary_encode()
+    ordered = [sort_parameter_names(each) for each in encoded.dictionary.to_pylist()]
+    return pa.array(ordered, names.type).take(encoded.indices)
+
+
+def _cut(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    longest = pc.max(pc.binary_length(values)).as_py() or 0
+    return pc.utf8_slice_codeunits(values, 0, MAX_COLUMN_LENGTH) if longest > MAX_COLUMN_LENGTH else values
+
+
+def _ids(ids: pa.ChunkedArray, rows: pa.ChunkedArray, lines: list[bytes]) -> pa.ChunkedArray:
+    missing = pc.equal(pc.fill_null(ids, ""), "")
+    if not pc.any(missing).as_py():
+        return ids
+    digests = [
+        f"digest:{blake2b(lines[row], digest_size=16).hexdigest()}"
+        for row in rows.filter(missing).to_pylist()
+    ]
+    return pc.replace_with_mask(ids.combine_chunks(), missing.combine_chunks(), pa.array(digests, ids.type))
+
+
+def _classify_rows(
+    frame: pd.DataFrame, no_time: np.ndarray, records: RecordBatch
+) -> tuple[np.ndarray, tuple[list[Reject], int]]:
+    """Return which rows are no events, their rejects, and how many are no events by design (insights, digests, test notices)."""
+    insight = (
+        (frame["event_category"] == "Insight") | (frame["event_type"] == "AwsCloudTrailInsight")
+    ).to_numpy(bool)
+    notice = (frame["service"] == "aws:s3").to_numpy(bool)
+    rejects, skipped = [], int(insight.sum())
+    for row in frame["row"][no_time & ~insight & ~notice].tolist():
+        reason = non_event_reason(records.lines[row])
+        skipped += reason is None
+        rejects += [_reject(records, row, reason)] if reason else []
+    for row in frame["row"][notice & ~insight].tolist():
+        rejects.append(_reject(records, row, "an S3 notice: it names objects and holds no record"))
+    return no_time | insight | notice, (rejects, skipped)
+
+
+def _reject(records: RecordBatch, row: int, reason: str) -> Reject:
+    source, position = records.origins[row]
+    return Reject(source, position, reason)

@@ -1,0 +1,133 @@
+"""The features of CloudTrail events: which columns identify behaviour and are hard to mimic.
+
+Example:
+    >>> FEATURE_SET.names[:4]
+    ('action', 'parameters', 'error', 'program')
+
+Ids that are new in every record (request ids, session keys) are no features. Whether a call changed something is the record's own
+flag, or where it has none by the verb of the action.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fingerprint.compute import arrays
+from fingerprint.compute.arrays import Array
+from fingerprint.compute.dictionary import DictionaryEncoded, EncodedColumn, map_values
+from fingerprint.compute.frames import Frame
+from fingerprint.features.feature_set import Feature, FeatureSet
+from fingerprint.features.value_texts import (
+    idle_text,
+    network_range,
+    network_text,
+    of_text,
+    or_default,
+    program_and_version,
+    same_text,
+    session_age,
+    session_age_text,
+    time_of_day,
+    time_of_day_text,
+    under_text,
+)
+
+KEY_KINDS = {"AKIA": "long-lived key", "ASIA": "temporary key", "": "no key"}
+READ_PREFIXES = (
+    "Get",
+    "List",
+    "Describe",
+    "Head",
+    "Lookup",
+    "Batch",
+    "Search",
+    "Query",
+    "Scan",
+    "View",
+    "Check",
+    "Test",
+)
+
+
+BIN_WEIGHT = 0.4  # weight of a bin: how busy or early a day is says less than who calls what from where
+
+
+def is_write(events: Frame) -> Array:
+    """Return which events (N,) changed something: by the record's own flag where it has one, else by the action's verb."""
+    code, distinct = DictionaryEncoded(events).combined_column(("action", "read_only"))
+    return arrays.to_device_of(np.array([*(_writes(*values) for values in distinct), False]), code)[code]
+
+
+def _writes(action: str | None, read_only: bool | None) -> bool:
+    return not ((action or "").startswith(READ_PREFIXES) if read_only is None else read_only)
+
+
+def _mode(action: str | None, read_only: bool | None) -> str:
+    return "write" if _writes(action, read_only) else "read"
+
+
+def _action(service: str | None, action: str | None) -> str | None:
+    return None if service is None or action is None else f"{service}:{action}"
+
+
+def _parameters(service: str | None, action: str | None, names: str | None) -> str | None:
+    called = _action(service, action)
+    return None if called is None or names is None else f"{called}({names})"
+
+
+def _credential(identity: str | None, key: str, mfa: bool | None, console: bool | None) -> str:
+    kind = f"{'no type' if identity is None else identity} {KEY_KINDS.get(key, 'other key')}"
+    return kind + (" with MFA" if mfa else "") + (" from the console" if console else "")
+
+
+def _key_kind(coded: DictionaryEncoded) -> EncodedColumn:
+    """Return what access keys begin with: there are many keys and few kinds."""
+    return map_values(coded.column("access_key"), lambda key: (key or "")[:4])
+
+
+_FEATURES: tuple[Feature, ...] = (
+    Feature("action", "action", "value", "what", ("service", "action"), _action),
+    Feature(
+        *("parameters", "parameters", "value", "what", ("service", "action", "parameter_names"), _parameters),
+        given="action",
+        weight=0.5,
+    ),
+    Feature("error", "error", "value", "outcome", ("error_code",), or_default("no error")),
+    Feature(
+        *("program", "program", "value", "tool", ("user_agent",)),
+        of_text(lambda agent: program_and_version(agent)[0]),
+    ),
+    Feature(
+        *("version", "program version", "value", "tool", ("user_agent",)),
+        of_text(lambda agent: program_and_version(agent)[1]),
+        given="program",
+    ),
+    Feature("network", "network", "value", "place", ("network", "source_address"), network_text),
+    Feature(
+        *("address", "address range", "value", "place", ("source_address",)),
+        of_text(lambda address: network_range(address, (24, 48))),
+        given="network",
+    ),
+    Feature("mode", "read or write", "bin", "what", ("action", "read_only"), _mode),
+    Feature("region", "region", "value", "place", ("region",), same_text),
+    Feature(
+        *("credentials", "credentials", "value", "tool"),
+        ("identity_type", "key_kind", "mfa", "from_console"),
+        _credential,
+    ),
+    Feature("target", "target account", "value", "place", ("target_account",), or_default("own account")),
+    Feature("hour", "time of day", "bin", "time", ("hour",), time_of_day_text, weight=BIN_WEIGHT),
+    Feature("age", "age of the session", "bin", "time", ("age",), session_age_text, weight=BIN_WEIGHT),
+    Feature("idle", "last active", "bin", "time", ("idle",), idle_text, is_stateful=True, weight=BIN_WEIGHT),
+    Feature("today", "events so far today", "bin", "time", ("today",), under_text, is_stateful=True),
+    Feature(
+        "sources", "new sources today", "bin", "time", ("sources",), str, is_stateful=True, weight=BIN_WEIGHT
+    ),
+    Feature("actions", "new actions today", "bin", "time", ("actions",), under_text, is_stateful=True),
+)
+
+FEATURE_SET = FeatureSet(
+    _FEATURES,
+    is_write,
+    {"key_kind": _key_kind, "hour": time_of_day, "age": session_age},
+)

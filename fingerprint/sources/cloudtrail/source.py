@@ -1,0 +1,60 @@
+"""AWS CloudTrail as a log source: the members that `fingerprint.sources.base.LogSource` asks for, gathered from this package.
+
+Example:
+    >>> split_lines([b'{"eventName": "GetUser"}']).lines
+    [b'{"eventName": "GetUser"}']
+    >>> containment_step("AKIAIOSFODNN7EXAMPLE")
+    'deactivate access key AKIAIOSFODNN7EXAMPLE'
+
+`schema.COLUMNS` says which column comes from which path of a record as which type. `duckdb_reader` reads it on a host,
+`cudf_reader` on a device; both give the same events and the same rejects (docs/explanation/reading.md).
+"""
+
+from __future__ import annotations
+
+from fingerprint.sources.base import FlattenedRecords, RecordBatch
+from fingerprint.sources.cloudtrail import cudf_reader, duckdb_reader
+from fingerprint.sources.cloudtrail.attack_tactics import tactics_among, tactics_of
+from fingerprint.sources.cloudtrail.credential_chain import containment_step, find_issued_credentials
+from fingerprint.sources.cloudtrail.envelopes import (
+    RECORD_PREFIX,
+    may_be_envelope,
+    split_lines,
+    split_lines_in_parts,
+    split_message_in_parts,
+)
+from fingerprint.sources.cloudtrail.identity import IDENTITY_COLUMNS, principal_of, record_account
+from fingerprint.sources.cloudtrail.s3_layout import is_log_folder, list_months, object_day
+
+NAME = "CloudTrail"
+
+__all__ = [
+    "IDENTITY_COLUMNS",
+    "NAME",
+    "RECORD_PREFIX",
+    "containment_step",
+    "find_issued_credentials",
+    "flatten",
+    "is_log_folder",
+    "list_months",
+    "may_be_envelope",
+    "object_day",
+    "principal_of",
+    "record_account",
+    "split_lines",
+    "split_lines_in_parts",
+    "split_message_in_parts",
+    "tactics_among",
+    "tactics_of",
+]
+
+
+def flatten(records: RecordBatch, dataframe_library: str) -> FlattenedRecords:
+    """Return one row per readable record, in their order: the columns of `schema.COLUMNS`, then `row`.
+
+    Columns that others group by are cut at `schema.MAX_COLUMN_LENGTH` characters; a missing event id becomes `digest:` and a
+    hash of the record's bytes.
+    """
+    if dataframe_library == "pandas":
+        return duckdb_reader.read_on_host(records)
+    return cudf_reader.read_on_device(records, dataframe_library)

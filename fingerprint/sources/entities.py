@@ -1,0 +1,65 @@
+"""Principals and entities of events: the log source names the principal, this module makes the keys that have fingerprints.
+
+Example:
+    >>> add_entity_columns(flatten(records).events, Entities())["entity"].tolist()
+    ['123456789012:role/deploy|s3|direct']
+
+An entity is `{principal}|{service}|{call path}`. What a caller may choose is escaped, so that no name can be made that is another
+principal's key. Each distinct identity is named once, on the host, wherever the events lie.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fingerprint.compute import arrays, frames
+from fingerprint.compute.arrays import Array
+from fingerprint.compute.frames import Frame
+from fingerprint.core.settings import Entities
+from fingerprint.sources.active import SOURCE
+from fingerprint.sources.base import LogSource, Principal, escape_key
+
+ENTITY_COLUMNS = ("principal", "kind", "role", "call_path", "via", "entity", "human", "session")
+
+
+def add_entity_columns(events: Frame, settings: Entities, source: LogSource = SOURCE) -> Frame:
+    """Return the events with ENTITY_COLUMNS added: text, NA where there is none.
+
+    The settings' granularity says what of `{principal}|{service}|{call path}` is left out, as `*`.
+    """
+    codes, distinct = _distinct_identities(events, source.IDENTITY_COLUMNS)
+    principals = [source.principal_of(identity, settings.person_role_patterns) for identity in distinct]
+    out = events.copy(deep=False)
+    out["principal"] = frames.make_text_column([each.key for each in principals], codes, events)
+    for column in ("kind", "role", "call_path", "via", "human", "session"):
+        out[column] = frames.make_text_column(
+            [getattr(each, column) or None for each in principals], codes, events
+        )
+    keys = [
+        _entity_key(each, identity["service"], settings)
+        for each, identity in zip(principals, distinct, strict=True)
+    ]
+    out["entity"] = frames.make_text_column(keys, codes, events)
+    return out[[*events.columns, *ENTITY_COLUMNS]]
+
+
+def _distinct_identities(events: Frame, columns: tuple[str, ...]) -> tuple[Array, list[dict[str, str]]]:
+    """Return the number of each event's identity, (N,), and the distinct identities.
+
+    Columns are combined pair by pair: distinct pairs of numbers are numbered again, so that products stay small.
+    """
+    xp = frames.array_module_of(events)
+    codes = xp.zeros(len(events), np.int64)
+    for column in columns:
+        of_column, count = frames.factorize_codes(events[column])
+        codes = arrays.unique_inverse(codes * (count + 1) + of_column + 1)[0]
+    first = xp.unique(codes, return_index=True)[1]
+    table = frames.to_pandas(frames.select_rows(events[list(columns)], first)).astype(object)
+    rows = table.where(table.notna(), "").to_numpy(object)
+    return codes, [dict(zip(columns, row, strict=True)) for row in rows]
+
+
+def _entity_key(principal: Principal, service: str, settings: Entities) -> str:
+    key = "*" if settings.granularity == "service" else principal.key
+    service = "*" if settings.granularity == "principal" else escape_key(service)
+    return f"{key}|{service}|{principal.call_path}"

@@ -1,0 +1,30 @@
+"""JSON as text: whether bytes are one JSON value, without building it.
+
+Example:
+    >>> is_json_object(b' {"a": 1} '), is_json(b'{"a": 1} {"b": 2}')
+    (True, False)
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+BLANK = b" \t\r\n\x00"  # what may stand around a value: some writers pad with zeros
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+_decoder = msgspec.json.Decoder(msgspec.Raw)
+
+
+def is_json_object(line: bytes) -> bool:
+    """Return whether a line is one whole JSON object or array by itself."""
+    line = line.removeprefix(BYTE_ORDER_MARK).strip(BLANK)
+    return line[:1] in (b"{", b"[") and len(line) > 2 and is_json(line)
+
+
+def is_json(text: bytes) -> bool:
+    """Return whether the bytes are one JSON value (strings unchecked)."""
+    try:
+        _decoder.decode(text)
+    except (msgspec.MsgspecError, RecursionError, ValueError):
+        return False
+    return True

@@ -1,0 +1,100 @@
+"""Codes of events: the hashes of their texts, the same one by one as in a batch, wherever features come from."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fingerprint.compute import hashing
+from fingerprint.core.settings import Entities
+from fingerprint.features import encoding
+from fingerprint.features.feature_set import EVIDENCE_GROUPS, Feature, FeatureSet
+from fingerprint.sources.active import SOURCE
+from fingerprint.sources.cloudtrail.samples import sample_lines
+from fingerprint.sources.entities import add_entity_columns
+from fingerprint.sources.flatten import flatten
+
+STATEFUL = {"idle", "today", "sources", "actions"}
+
+
+@pytest.fixture(scope="module")
+def events() -> pd.DataFrame:
+    lines = list(islice(sample_lines("real/schema_variety"), 400))
+    return add_entity_columns(flatten(SOURCE.split_lines(lines)).events, Entities())
+
+
+def with_state(events: pd.DataFrame) -> pd.DataFrame:
+    return events.assign(idle=-1, today=2, sources=0, actions=3)
+
+
+def test_codes_are_a_column_a_feature_and_stateful_ones_are_filled_later(events: pd.DataFrame) -> None:
+    codes = encoding.encode_events(events)
+    assert codes.shape == (len(events), len(encoding.FEATURES))
+    assert codes.dtype == np.uint64
+    stateful = np.array([name in STATEFUL for name in encoding.FEATURE_NAMES])
+    assert not codes[:, stateful].any()
+    assert codes[:, ~stateful].all()
+    before = codes.copy()
+    encoding.encode_stateful_features(codes, with_state(events))
+    np.testing.assert_array_equal(codes[:, ~stateful], before[:, ~stateful])
+    assert codes[:, stateful].all()
+
+
+def test_the_codes_of_a_batch_are_those_of_its_events_one_by_one(events: pd.DataFrame) -> None:
+    some = events.iloc[np.random.default_rng(0).choice(len(events), 40, replace=False)]
+    alone = np.concatenate([encoding.encode_events(some.iloc[[row]]) for row in range(len(some))])
+    np.testing.assert_array_equal(encoding.encode_events(some), alone)
+
+
+def test_the_codes_are_the_hashes_of_the_texts(events: pd.DataFrame) -> None:
+    codes = encoding.encode_events(with_state(events))
+    encoding.encode_stateful_features(codes, with_state(events))
+    texts = encoding.feature_texts(with_state(events))
+    assert list(texts.columns) == list(encoding.FEATURE_NAMES)
+    assert texts.index.equals(events.index)
+    for place, name in enumerate(encoding.FEATURE_NAMES):
+        np.testing.assert_array_equal(codes[:, place], hashing.hash_strings(texts[name].astype(object)))
+
+
+def test_no_events_have_no_codes(events: pd.DataFrame) -> None:
+    assert encoding.encode_events(events.iloc[:0]).shape == (0, len(encoding.FEATURES))
+    assert encoding.is_write(events.iloc[:0]).tolist() == []
+
+
+def test_the_arrays_of_features_say_what_each_feature_says() -> None:
+    for place, feature in enumerate(encoding.FEATURES):
+        assert encoding.FEATURE_NAMES[place] == feature.name
+        assert encoding.FEATURE_WEIGHTS[place] == np.float32(feature.weight)
+        assert encoding.IS_BIN[place] == (feature.kind == "bin")
+        given = encoding.GIVEN_FEATURE[place]
+        assert (encoding.FEATURE_NAMES[given] if given >= 0 else None) == feature.given
+    groups = dict(zip(EVIDENCE_GROUPS, encoding.EVIDENCE_GROUP_FEATURES, strict=True))
+    assert sorted(np.concatenate(list(groups.values()))) == list(range(len(encoding.FEATURES)))
+    assert all(
+        encoding.FEATURES[place].evidence_group == group
+        for group, places in groups.items()
+        for place in places
+    )
+
+
+def test_a_feature_reads_derived_columns_and_a_missing_column_is_missing_everywhere() -> None:
+    first = Feature(
+        "first", "first", "value", "what", ("initial", "nowhere"), lambda one, none: f"{one} {none}"
+    )
+    features = FeatureSet(
+        (first,),
+        is_write=lambda events: np.zeros(len(events), bool),
+        derived_columns={"initial": lambda coded: (np.array([0, 1, 0]), ["a", "b"])},
+    )
+    events = pd.DataFrame({"action": ["x", "y", "z"]})
+    assert features.texts_of(first, events).tolist() == ["a None", "b None", "a None"]
+    codes = features.encode(events)
+    assert codes[0] == codes[2] != codes[1]
+
+
+def test_the_parameters_are_shown_by_their_names() -> None:
+    assert encoding.parameter_names("ec2:RunInstances(imageId,maxCount)") == "imageId, maxCount"
+    assert encoding.parameter_names("sts:GetCallerIdentity()") == "none"

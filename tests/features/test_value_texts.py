@@ -1,0 +1,111 @@
+"""Texts and bins of features: programs, networks, times of day, ages and counts as analysts read them."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from fingerprint.compute.dictionary import DictionaryEncoded
+from fingerprint.features.value_texts import (
+    duration_text,
+    idle_text,
+    network_range,
+    network_text,
+    of_text,
+    or_default,
+    program_and_version,
+    session_age,
+    session_age_text,
+    time_of_day,
+    time_of_day_text,
+    under_text,
+)
+
+
+def times(*texts: str | None) -> pd.Series:
+    return pd.Series(pd.to_datetime(list(texts), utc=True)).astype("datetime64[us, UTC]")
+
+
+def texts(column, text) -> list[str]:
+    codes, values = column
+    return [text(values[code]) for code in codes]
+
+
+@pytest.mark.parametrize(
+    ("agent", "program", "version"),
+    [
+        ("aws-cli/2.15.1 Python/3.11.6 Linux/6.1 exe/x86_64", "aws-cli", "aws-cli 2.15 linux"),
+        ("Boto3/1.35.50 md/Botocore#1.35.50 ua/2.0 os/linux#5.10", "Boto3", "Boto3 1.35 linux"),
+        ("APN/1.0 HashiCorp/1.0 Terraform/1.5.7 (+https://www.terraform.io)", "Terraform", "Terraform 1.5"),
+        ("[S3Console/0.4, aws-internal/3 aws-sdk-java/1.12]", "S3Console", "S3Console 0.4"),
+        (
+            "Mozilla/5.0 (Windows NT 10.0) AppleWebKit/537.36 Chrome/131.0.0.0 Safari/537.36",
+            "Chrome",
+            "Chrome 131.0 windows",
+        ),
+        ("ec2.amazonaws.com", "ec2.amazonaws.com", "ec2.amazonaws.com"),
+        ("", "none", "none"),
+    ],
+)
+def test_a_user_agent_is_a_program_and_a_version(agent: str, program: str, version: str) -> None:
+    assert program_and_version(agent) == (program, version)
+
+
+@pytest.mark.parametrize(
+    ("address", "network"),
+    [
+        ("10.1.2.3", "private"),
+        ("127.0.0.1", "private"),
+        ("8.8.4.4", "8.8.4.0/24"),
+        ("2a00:1450::1", "2a00:1450::/48"),
+        ("06.237.252.245", "06.237.252.*/24"),
+        ("cloudtrail.amazonaws.com", "cloudtrail.amazonaws.com"),
+        ("AWS Internal", "aws internal"),
+    ],
+)
+def test_a_source_is_a_network(address: str, network: str) -> None:
+    assert network_range(address, (24, 48)) == network
+
+
+def test_a_network_has_the_name_of_its_table_or_else_a_wide_prefix() -> None:
+    assert network_text("AS64500", "198.51.100.7") == "AS64500"
+    assert network_text(None, "203.0.113.9") == "203.0.0.0/16"
+    assert network_text(None, None) is None
+
+
+def test_a_missing_value_stays_missing_or_has_a_default() -> None:
+    assert [of_text(str.upper)(value) for value in ("a", None)] == ["A", None]
+    assert [or_default("none")(value) for value in ("a", None)] == ["a", "none"]
+
+
+def test_a_time_is_two_hours_of_a_weekday_or_of_the_weekend() -> None:
+    events = pd.DataFrame(
+        {"event_time": times("2026-02-06T23:59:59", "2026-02-07T00:00:00", "2026-02-08T13:30:00")}
+    )
+    assert texts(time_of_day(DictionaryEncoded(events)), time_of_day_text) == [
+        "weekday 22-24 UTC",
+        "weekend 00-02 UTC",
+        "weekend 12-14 UTC",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("begun", "text"),
+    [
+        (None, "no session"),
+        ("2026-02-02T12:00:00", "up to 30 min"),  # no time at all: the first bin
+        ("2026-02-02T11:30:01", "up to 30 min"),
+        ("2026-02-02T11:30:00", "up to 1 h"),
+        ("2026-02-02T08:00:00", "up to 8 h"),
+        ("2026-02-02T13:00:00", "up to 30 min"),  # a clock that ran ahead
+    ],
+)
+def test_the_age_of_a_session_is_a_power_of_quarters_of_an_hour(begun: str | None, text: str) -> None:
+    events = pd.DataFrame({"event_time": times("2026-02-02T12:00:00"), "session_created": times(begun)})
+    assert texts(session_age(DictionaryEncoded(events)), session_age_text) == [text]
+
+
+def test_counts_and_idle_times_say_what_they_are_under() -> None:
+    assert [under_text(code) for code in (0, 3)] == ["under 1", "under 8"]
+    assert [idle_text(code) for code in (-1, 0, 5)] == ["never seen before", "up to 1 h ago", "up to 1 d ago"]
+    assert [duration_text(seconds) for seconds in (59, 60, 7200, 86400)] == ["59 s", "1 min", "2 h", "1 d"]

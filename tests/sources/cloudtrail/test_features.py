@@ -1,0 +1,75 @@
+"""The features of CloudTrail events: what each says of a record, and what changed something."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from fingerprint.sources.cloudtrail.envelopes import split_lines
+from fingerprint.sources.cloudtrail.features import FEATURE_SET, is_write
+from fingerprint.sources.flatten import flatten
+
+TIME = "2026-02-02T08:15:00Z"
+
+
+def texts(**fields: Any) -> dict[str, str | None]:
+    record = {"eventTime": TIME, "eventSource": "ec2.amazonaws.com", "eventName": "RunInstances"} | fields
+    events = flatten(split_lines([json.dumps(record).encode()])).events
+    events = events.assign(network=None, idle=0, today=0, sources=0, actions=0)
+    return dict(FEATURE_SET.texts(events).iloc[0])
+
+
+def test_an_action_has_its_service_and_parameters_their_sorted_names() -> None:
+    said = texts(requestParameters={"minCount": 1, "imageId": "ami-1"})
+    assert said["action"] == "ec2:RunInstances"
+    assert said["parameters"] == "ec2:RunInstances(imageId,minCount)"
+    assert texts(requestParameters=None)["parameters"] == "ec2:RunInstances()"
+
+
+@pytest.mark.parametrize(
+    ("identity", "fields", "credentials"),
+    [
+        ({"type": "IAMUser", "accessKeyId": "AKIA1"}, {}, "IAMUser long-lived key"),
+        ({"type": "AssumedRole", "accessKeyId": "ASIA1"}, {}, "AssumedRole temporary key"),
+        ({"type": "Root"}, {"sessionCredentialFromConsole": "true"}, "Root no key from the console"),
+        ({"accessKeyId": "XXXX1"}, {}, "no type other key"),
+        (
+            {"type": "IAMUser", "sessionContext": {"attributes": {"mfaAuthenticated": "true"}}},
+            {},
+            "IAMUser no key with MFA",
+        ),
+    ],
+)
+def test_credentials_are_their_kind_and_how_they_were_got(
+    identity: dict[str, Any], fields: dict[str, Any], credentials: str
+) -> None:
+    assert texts(userIdentity=identity, **fields)["credentials"] == credentials
+
+
+def test_a_missing_field_has_a_default_where_its_absence_says_something() -> None:
+    said = texts()
+    assert said["error"] == "no error"
+    assert said["target"] == "own account"
+    assert said["age"] == "no session"
+    assert said["region"] is None
+    assert said["program"] is None
+    assert texts(errorCode="AccessDenied")["error"] == "AccessDenied"
+
+
+def test_the_age_of_a_session_is_counted_from_its_creation() -> None:
+    attributes = {"creationDate": "2026-02-02T06:15:00Z"}
+    said = texts(userIdentity={"type": "AssumedRole", "sessionContext": {"attributes": attributes}})
+    assert said["age"] == "up to 4 h"
+
+
+def test_a_change_is_told_by_the_record_or_else_by_the_verb() -> None:
+    actions = pd.Series(["GetUser", "ListUsers", "PutObject", None], dtype="str")
+    told = pd.DataFrame(
+        {"action": actions, "read_only": pd.Series([False, True, True, None], dtype="boolean")}
+    )
+    assert is_write(told).tolist() == [True, False, False, True]
+    untold = told.assign(read_only=pd.Series([None] * 4, dtype="boolean"))
+    assert is_write(untold).tolist() == [False, False, True, True]

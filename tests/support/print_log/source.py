@@ -1,0 +1,108 @@
+"""The print log as a log source: lines `2026-02-02T08:00:00Z alice printer-3`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import date
+from typing import Any
+
+import pandas as pd
+
+from fingerprint.core.alert import Reject
+from fingerprint.core.time_range import TimeRange
+from fingerprint.sources.base import (
+    EVENT_COLUMNS,
+    FileListing,
+    FlattenedRecords,
+    Principal,
+    RecordBatch,
+    escape_key,
+)
+from fingerprint.sources.inflate import ExpansionBudget
+from fingerprint.sources.limits import ReadLimits
+
+NAME = "print log"
+RECORD_PREFIX = b"20"
+IDENTITY_COLUMNS = ("user", "service")
+
+
+def split_lines(
+    lines: Sequence[bytes], source: str = "", first: int = 1, limits: ReadLimits | None = None
+) -> RecordBatch:
+    origins = [(source, str(number)) for number in range(first, first + len(lines))]
+    return RecordBatch(list(lines), origins, [])
+
+
+def split_lines_in_parts(
+    lines: Sequence[bytes],
+    source: str = "",
+    first: int = 1,
+    limits: ReadLimits | None = None,
+    budget: ExpansionBudget | None = None,
+) -> Iterator[RecordBatch]:
+    yield split_lines(lines, source, first, limits)
+
+
+def split_message_in_parts(
+    message: bytes,
+    source: str = "",
+    position: str = "",
+    limits: ReadLimits | None = None,
+    budget: ExpansionBudget | None = None,
+) -> Iterator[RecordBatch]:
+    lines = message.split(b"\n")
+    yield RecordBatch(lines, [(source, f"{position}/{number}") for number in range(len(lines))], [])
+
+
+def may_be_envelope(head: bytes) -> bool:
+    return False
+
+
+def flatten(records: RecordBatch, dataframe_library: str) -> FlattenedRecords:
+    rows, rejects = [], list(records.rejects)
+    for row, (line, origin) in enumerate(zip(records.lines, records.origins, strict=True)):
+        fields = line.decode().split(" ")
+        time = pd.to_datetime(fields[0], utc=True, errors="coerce")
+        if len(fields) != 3 or pd.isna(time):
+            rejects.append(Reject(*origin, "not a line of three fields"))
+            continue
+        rows.append({"event_time": time, "user": fields[1], "action": fields[2], "row": row})
+    events = pd.DataFrame(rows).reindex(columns=[*EVENT_COLUMNS, "user"])
+    events = events.assign(service="print", event_id=[f"line-{row['row']}" for row in rows])
+    return FlattenedRecords(events, rejects, records.skipped)
+
+
+def principal_of(identity: dict[str, str], person_roles: tuple[str, ...]) -> Principal:
+    return Principal(f"office:user/{escape_key(identity['user'])}", "user", human=identity["user"])
+
+
+def find_issued_credentials(events: pd.DataFrame) -> list[Any]:
+    return []
+
+
+def tactics_of(service: str, action: str) -> tuple[str, ...]:
+    return ()
+
+
+def tactics_among(calls: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    return ()
+
+
+def containment_step(access_key: str) -> str:
+    return ""
+
+
+def record_account(record: str) -> str:
+    return "office"
+
+
+def object_day(path: str) -> date | None:
+    return None
+
+
+def is_log_folder(path: str) -> bool:
+    return False
+
+
+def list_months(system: Any, path: str, span: TimeRange) -> tuple[FileListing, list[date]]:
+    return {}, []
