@@ -19,11 +19,12 @@ from fingerprint.core.alert import Alert, Decision, FingerprintError
 from fingerprint.core.settings import IsolationForestSettings, Settings, Training, Voting
 from fingerprint.registry import bank as banks
 from fingerprint.store import SqlStore, open_store
-from pipelines import cli, training_data
+from pipelines import cli
 from pipelines.cli.console import no_progress
 from pipelines.commands.triage import triage_alert
+from pipelines.runtime import training_data
+from pipelines.runtime.training_data import TrainingDataRequest
 from pipelines.train import train_bank
-from pipelines.training_data import TrainingDataRequest
 from tests.support import sample_organisation
 from tests.support.sample_organisation import SETTINGS, Road, Run
 
@@ -238,10 +239,10 @@ def test_the_desk_of_the_settings_is_asked_where_there_is_one(
         for records in files.read_sources(organisation.new[:1], SETTINGS.reading):
             history.add_records(records)
         said = asks(with_desk(url(desk)), None, history)
-        assert said["asked"] == url(desk)
+        assert said["url"] == url(desk)
         assert said["votes_since"] == desk.desk.votes.read()["event_time"].min().isoformat()
-        assert asks(with_desk(nothing), None, history)["asked"] is None
-        assert asks(with_desk(url(desk)), "none", history)["asked"] is None
+        assert asks(with_desk(nothing), None, history)["url"] is None
+        assert asks(with_desk(url(desk)), "none", history)["url"] is None
         with pytest.raises(FingerprintError, match="no desk"):
             asks(SETTINGS, nothing, history)
         with pytest.raises(FingerprintError, match="desk postgresql"):  # it may know attacks: not passed over
@@ -269,7 +270,7 @@ def test_an_alert_is_judged_at_the_keyboard(
 ) -> None:
     place = copy(desk, tmp_path)
     alert, other = attacks(desk)
-    triage = ("alerts", "triage", "--desk", place, "--by", "maria")
+    triage = ("alerts", "triage", "--database", place, "--by", "maria")
     assert cli_says(capsys, *triage, alert.alert_id[:8], "benign", "--why", "the yearly audit") == 0
     assert f"{alert.alert_id} is benign, says maria" in shown(capsys)
     assert cli_says(capsys, *triage, other.alert_id, "duplicate", "--of", alert.alert_id[:8], "--json") == 0
@@ -299,7 +300,7 @@ def test_a_span_of_days_is_learned_without_what_the_desk_of_the_settings_says(
         event for alert in desk.alerts for event in alert.events if f"{event.event_time:%Y-%m-%d}" < last
     ]
     assert figures["left_out"]["open"] == len(inside) > 0
-    assert figures["desk"]["asked"] == url(desk)
+    assert figures["database"]["url"] == url(desk)
     assert cli_says(capsys, *train) == 0
     said = shown(capsys)
     assert f"outside the span: {figures['outside']:,} events" in said
@@ -318,7 +319,7 @@ def test_what_makes_no_disposition_is_one_sentence(
     desk: Run, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], named: str
 ) -> None:
     first = attacks(desk)[0].alert_id
-    assert cli_says(capsys, "alerts", "triage", "--desk", url(desk), first, *arguments) == 2
+    assert cli_says(capsys, "alerts", "triage", "--database", url(desk), first, *arguments) == 2
     said = capsys.readouterr().err
     assert named in said
     assert len(said.splitlines()) == 1

@@ -1,14 +1,35 @@
-"""How much memory this process has held at most, and others with their children."""
+"""Facts about this process and its user: login name, process name, peak memory."""
 
 from __future__ import annotations
 
+import getpass
+import os
 import resource
+import socket
 import sys
 from pathlib import Path
 
 
+def login_name() -> str:
+    """Return the login name, or the number of a user without one."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container may run as a number that has no name
+        return f"uid {os.getuid()}"
+
+
+def process_name() -> str:
+    """Return the name of this process among all hosts: host name and process id."""
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+def operator_name() -> str:
+    """Return the author for the audit log. Names of accounts have no colon, so it differs from all of them."""
+    return f"console:{login_name()}"
+
+
 def peak_bytes() -> int:
-    """Bytes that were resident at most. Linux counts what the starting process held into ru_maxrss, so not that."""
+    """Return the peak resident memory in bytes. Linux counts the parent's memory into ru_maxrss, so VmHWM is read instead."""
     status = Path("/proc/self/status")
     if not status.exists():
         most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -18,7 +39,7 @@ def peak_bytes() -> int:
 
 
 def peak_bytes_by_process(pid: int) -> dict[int, int]:
-    """Bytes that a process and all who descend from it have held at most, by process; of Linux. Who is over is not in it."""
+    """Return the peak resident memory in bytes of a process and its descendants, by process id; Linux only."""
     held: dict[int, int] = {}
     waiting = [pid]
     while waiting:

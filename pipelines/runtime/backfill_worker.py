@@ -1,4 +1,4 @@
-"""A part of a backfill, wherever it is walked: the events of some principals, by the whole's clock, what is said in files."""
+"""One part of a backfill: score the events of some principals by the clock of the whole, and write the results to files."""
 
 from __future__ import annotations
 
@@ -66,44 +66,44 @@ class BackfillPlan:
         return self.folder / "start" / f"{part:03}"
 
     def bucket_mask(self, part: int) -> Mask:
-        """Which homes (65536,) are a part's."""
+        """Return which hash buckets (65536,) belong to a part."""
         virtual = np.arange(hashing.VIRTUAL_PARTITIONS, dtype=np.uint64)
         return hashing.buckets_of_partitions(self.history.partition_of(virtual << np.uint64(56)) == part)
 
 
 def score_partition(plan: BackfillPlan, part: int) -> dict[str, Any]:
-    """Walk a part, unless that was done before; its figures. Two who do it at once do not disturb each other."""
+    """Score a part, unless it is scored already; return its figures. Two workers that do it at once do not disturb each other."""
     require_folder(plan.folder)
-    said = make_once(plan.results_folder(part), partial(_score_partition, plan, part))
-    known: dict[str, Any] = json.loads((said / "figures.json").read_text())
+    results = make_once(plan.results_folder(part), partial(_score_partition, plan, part))
+    known: dict[str, Any] = json.loads((results / "figures.json").read_text())
     return known
 
 
 def _score_partition(plan: BackfillPlan, part: int, folder: Path) -> None:
     backend = backends.get_backend(plan.settings)  # of this worker, which may have a device of its own
     bank = _open_bank(plan.bank, plan.settings.bank, plan.version).on(backend.to_device)
-    ledger, most = _initial_state(plan, bank, part, backend), plan.settings.reading.batch_records
-    late, watermarks = ledger.late_events, json.loads(plan.read_file.read_text())["watermarks"]
+    state, most = _initial_state(plan, bank, part, backend), plan.settings.reading.batch_records
+    late, watermarks = state.late_events, json.loads(plan.read_file.read_text())["watermarks"]
     with (
         wiring.open_inference(plan.settings.triton, bank) as losses,
         StepResultSpool(folder, plan.settings, plan.every_event) as files,
     ):
-        road = DetectionPipeline(
-            bank, PipelineState(ledger), plan.settings, plan.every_event, inference=losses
+        pipeline = DetectionPipeline(
+            bank, PipelineState(state), plan.settings, plan.every_event, inference=losses
         )
-        for said in replay_partition(
-            road, plan.history.read_chunks(part, most), watermarks, most, backend.dataframe_library
+        for results in replay_partition(
+            pipeline, plan.history.read_chunks(part, most), watermarks, most, backend.dataframe_library
         ):
-            files.write(said)
+            files.write(results)
     if plan.keeps_state:
-        state_files.save_state(ledger, folder)
-    own = run_figures(road) | {"late": ledger.late_events - late, "ahead": 0}  # the rest is the whole's
+        state_files.save_state(state, folder)
+    own = run_figures(pipeline) | {"late": state.late_events - late, "ahead": 0}  # the rest is the whole's
     (folder / "figures.json").write_text(json.dumps(own))
 
 
 @cache
 def _open_bank(folder: Path, options: settings.Bank, version: str) -> Bank:
-    """Verified once in a process, and mapped."""
+    """Return a bank that is verified and mapped once in a process."""
     return banks.open_bank(folder, options, version)
 
 
@@ -119,14 +119,14 @@ def _initial_state(plan: BackfillPlan, bank: Bank, part: int, backend: Backend) 
 
 
 def write_initial_states(plan: BackfillPlan, whole: Arrays) -> None:
-    """Cut the ledger that a run before left."""
+    """Split the state of an earlier run into parts."""
     for part in range(plan.parts):
         own = partitioning.select_buckets(whole, plan.bucket_mask(part))
         state_files.save_state(ScorerState.from_arrays(plan.settings, own), plan.initial_state_folder(part))
 
 
 def merge_states(plan: BackfillPlan, late: int, clock: Sequence[int]) -> ScorerState:
-    """The parts' ledgers at the end, put together; `clock` is that of the whole (`Steps`)."""
+    """Return the merged states of the parts; `clock` is that of the whole (`ReplayClock`)."""
     whole = ScorerState(plan.settings)
     for part in range(plan.parts):
         arrays = state_files.read_state_arrays(plan.results_folder(part))
