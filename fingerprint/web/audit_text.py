@@ -2,7 +2,7 @@
 
 Example:
     >>> [(line.by, line.sentence) for line in story(desk.history(alert_id), desk.notes(alert_id), [])]
-    [('maria', 'closed it as benign'), ('maria', 'wrote a note')]
+    [('maria', 'closed it as benign'), ('maria', 'added a note')]
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def activity_log(
     audited = list(entries)
     decided = {(entry.at, entry.by) for entry in audited if entry.action == "alert.decide"}
     lines = [describe_entry(entry) for entry in audited if entry.action != "alert.note"]
-    lines += [ActivityLine(note.at, note.by, "wrote a note", note.text) for note in notes]
+    lines += [ActivityLine(note.at, note.by, "added a note", note.text) for note in notes]
     lines += [_describe_disposition(each) for each in dispositions if (each.at, each.by) not in decided]
     return sorted(lines, key=lambda line: line.at, reverse=True)
 
@@ -70,7 +70,7 @@ def _describe_decision(detail: Mapping[str, Any]) -> str:
 
 def _describe_assignment(detail: Mapping[str, Any]) -> str:
     to = str(detail.get("to") or "")
-    return f"assigned it to {to}" if to else "gave it back: nobody has it"
+    return f"assigned it to {to}" if to else "unassigned it"
 
 
 def _describe_unknown(action: str, detail: Mapping[str, Any]) -> str:
@@ -81,5 +81,5 @@ def _describe_unknown(action: str, detail: Mapping[str, Any]) -> str:
 _SENTENCES: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "alert.decide": _describe_decision,
     "alert.assign": _describe_assignment,
-    "alert.reopen": lambda _: "opened it again",
+    "alert.reopen": lambda _: "reopened it",
 }

@@ -171,14 +171,14 @@ def require_recent_authentication(request: Request, caller: SessionCaller, deps:
     if session and session.is_proven(deps.clock.now()):
         return caller
     if is_api_request(request):
-        raise HTTPException(403, "prove first who you are: open /confirm in this browser, then repeat it")
+        raise HTTPException(403, "confirm your identity first: open /confirm in this browser, then repeat it")
     back = (
         request.url.path
         if request.method in SAFE_METHODS
         else _split_url(request.headers.get("referer", "")).path
     )
     raise HTTPException(
-        303, "prove first who you are", {"Location": f"/confirm?next={quote(back or '/', safe='')}"}
+        303, "confirm your identity first", {"Location": f"/confirm?next={quote(back or '/', safe='')}"}
     )
 
 
@@ -212,7 +212,7 @@ def check_origin(request: Request, settings: Settings) -> None:
     own = {request.headers.get("host", ""), urlsplit(settings.web.public_url or "").netloc} - {""}
     if site not in (None, "same-origin", "none") or (origin and _split_url(origin).netloc not in own):
         raise CrossSiteRequest(
-            403, "this came from another site, so nothing was changed: use the desk's own pages"
+            403, "this came from another site, so nothing was changed: use the web app's own pages"
         )
 
 

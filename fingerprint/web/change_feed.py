@@ -148,7 +148,7 @@ class ChangeBroadcaster:
             try:
                 found = await asyncio.to_thread(self.store.changes, self._newest)
             except FingerprintError as error:
-                log.warning("the desk does not say what changed", extra={"fields": {"reason": str(error)}})
+                log.warning("the change feed is unavailable", extra={"fields": {"reason": str(error)}})
                 continue
             if found:
                 await self._publish(found)

@@ -42,7 +42,7 @@ class ServerBusy(HTTPException):
 
     def __init__(self) -> None:
         super().__init__(
-            503, "too many ask for this at the moment: try again in some seconds", {"Retry-After": "5"}
+            503, "too many requests: try again in a few seconds", {"Retry-After": "5"}
         )
 
 

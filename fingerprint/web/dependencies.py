@@ -53,7 +53,7 @@ def require_thresholds(deps: Dependencies) -> ThresholdService:
     """FingerprintError on a server that has none to look at."""
     if deps.thresholds is None:
         raise FingerprintError(
-            "thresholds cannot be looked at from here: this server was started without them"
+            "thresholds are unavailable: this server was started without --bank"
         )
     return deps.thresholds
 
@@ -61,7 +61,7 @@ def require_thresholds(deps: Dependencies) -> ThresholdService:
 def check_assignee(change: CaseAction, deps: Dependencies) -> CaseAction:
     """FingerprintError for an assignee who cannot work at this desk."""
     if isinstance(change, AssignCase) and change.to and not _is_active_account(change.to, deps):
-        raise FingerprintError(f"{change.to!r} has no account here that works: assign it to somebody who has")
+        raise FingerprintError(f"{change.to!r} has no active account: choose another assignee")
     return change
 
 

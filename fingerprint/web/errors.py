@@ -130,10 +130,10 @@ def _user_error(request: Request, error: Exception) -> Response:
 def _log_error(request: Request, error: Exception) -> None:
     route = route_template(request.scope)  # without what was filled in: a link's secret is
     fields = {"route": route, "request_id": getattr(request.state, "request_id", "")}
-    log.error("a request failed", exc_info=error, extra={"fields": fields})
+    log.error("request failed", exc_info=error, extra={"fields": fields})
 
 
 def _internal_error(request: Request) -> Response:
     return problem_response(
-        request, 500, "something broke here, and stands in the log of this server; nothing was changed"
+        request, 500, "internal error, logged on this server; nothing was changed"
     )

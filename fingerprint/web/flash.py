@@ -2,7 +2,7 @@
 
 Example:
     >>> path("/?status=all", "benign", [Outcome("3fa9", True, 4), Outcome("77b0", False, 2, "changed by maria")])
-    '/?status=all&did=benign&done=4%3A3fa9&lost=77b0'
+    '/?status=all&action=benign&changed=4%3A3fa9&conflicts=77b0'
 
 Ids alone travel, never sentences: whoever makes up such an address can make the page say nothing that is not so.
 """
@@ -26,13 +26,13 @@ ACTION_SENTENCES = {
     "duplicate": "closed as a duplicate",
     "take": "assigned to you",
     "assign": "assigned",
-    "release": "given back: nobody has them now",
-    "reopen": "open again",
+    "release": "unassigned",
+    "reopen": "reopened",
     "note": "noted",
 }
 DECISIONS = ("true_positive", "benign", "false_positive", "duplicate")
 _SELECTION = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?:(.+)", re.DOTALL)  # version, events, id
-_FLASH_PARAMETERS = frozenset({"did", "done", "lost", "count"})
+_FLASH_PARAMETERS = frozenset({"action", "changed", "conflicts", "count"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,18 +67,18 @@ def flash_url(back: str, action: str, outcomes: Sequence[ActionOutcome]) -> str:
     parts = urlsplit(back)
     kept = [(name, value) for name, value in parse_qsl(parts.query) if name not in _FLASH_PARAMETERS]
     done = [f"{each.version}:{each.alert_id}" for each in outcomes if each.done]
-    said = [("done", each) for each in done] if len(done) <= MAX_IDS else [("count", str(len(done)))]
-    lost = [("lost", each.alert_id) for each in outcomes if not each.done][:MAX_IDS]
-    return f"{parts.path}?{urlencode([*kept, ('did', action), *said, *lost])}"
+    said = [("changed", each) for each in done] if len(done) <= MAX_IDS else [("count", str(len(done)))]
+    lost = [("conflicts", each.alert_id) for each in outcomes if not each.done][:MAX_IDS]
+    return f"{parts.path}?{urlencode([*kept, ('action', action), *said, *lost])}"
 
 
 def read_flash(pairs: Sequence[tuple[str, str]], store: WebStore) -> FlashMessage | None:
     """What a page says above everything else; None where nothing was changed."""
-    did = dict(pairs).get("did", "")
+    did = dict(pairs).get("action", "")
     if did not in ACTION_SENTENCES:
         return None
-    done = tuple(filter(None, (parse_selection(value) for name, value in pairs if name == "done")))[:MAX_IDS]
-    asked = [value for name, value in pairs if name == "lost"][:MAX_IDS]
+    done = tuple(filter(None, (parse_selection(value) for name, value in pairs if name == "changed")))[:MAX_IDS]
+    asked = [value for name, value in pairs if name == "conflicts"][:MAX_IDS]
     lost = tuple(filter(None, (_unchanged_alert(store, alert_id) for alert_id in asked)))
     counted = dict(pairs).get("count", "")
     count = int(counted) if counted.isascii() and counted.isdecimal() and len(counted) < 7 else len(done)

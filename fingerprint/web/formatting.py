@@ -107,7 +107,7 @@ def format_figure(value: float) -> str:
 def format_threshold(base: float, shift: float, benign: int, malicious: int) -> str:
     """A threshold that dispositions moved by a share of itself: `4.0 + 0.7 (3 alerts judged benign)`; `4.0` where none did."""
     said = [
-        pluralize(count, "alert") + f" judged {word}"
+        pluralize(count, "alert") + f" closed as {word}"
         for count, word in ((benign, "benign"), (malicious, "malicious"))
         if count
     ]

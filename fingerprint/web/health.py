@@ -32,8 +32,8 @@ def readyz(deps: Deps) -> PlainTextResponse:
     try:
         deps.store.feeds_checked_until()
     except FingerprintError as error:
-        log.warning("the desk does not answer", extra={"fields": {"reason": str(error)}})
-        return PlainTextResponse("the desk does not answer\n", 503)
+        log.warning("the alert store is unavailable", extra={"fields": {"reason": str(error)}})
+        return PlainTextResponse("the alert store is unavailable\n", 503)
     return PlainTextResponse("ok\n")
 
 

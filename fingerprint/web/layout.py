@@ -31,10 +31,10 @@ class NavEntry(NamedTuple):
 NAVIGATION = (
     NavEntry("/", "Queue", "viewer"),
     NavEntry("/suppressions", "Suppressions", "viewer"),
-    NavEntry("/tuning", "Tuning", "viewer"),
+    NavNavEntry("/thresholds", "Thresholds", "viewer"),
     NavEntry("/banks", "Banks and health", "viewer"),
     NavEntry("/audit", "Audit", "engineer"),
-    NavEntry("/people", "People", "admin"),
+    NavNavEntry("/people", "Accounts", "admin"),
 )
 
 
@@ -49,7 +49,7 @@ def render_page(request: Request, template: str, status: int = 200, **values: An
             caller=caller,
             csrf=caller.csrf if caller else "",
             nav=[entry for entry in NAVIGATION if caller and caller.has_role(entry.role)],
-            here=request.url.path,
+            current_path=request.url.path,
             site=doors.settings.web.title,
             **values,
         )

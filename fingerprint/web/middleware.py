@@ -84,7 +84,7 @@ class RequestGuard:
     def _find_refusal(self, path: str, headers: Headers) -> tuple[str, int, str] | None:
         host = _host(headers.get("host", "")).lower()
         if path not in HEALTH_PATHS and (host not in self.hosts or len(headers.getlist("host")) != 1):
-            return "host", 400, "this name is not the desk's: set web.public_url or web.allowed_hosts"
+            return "host", 400, "unknown Host: set web.public_url or web.allowed_hosts"
         length = headers.get("content-length", "0")
         if length.isdecimal() and (len(length) > MAX_LENGTH_DIGITS or int(length) > self.max_body_bytes):
             return "too_large", 413, f"a request has at most {self.max_body_bytes:,} bytes"

@@ -70,7 +70,7 @@ class SecurityEventMiddleware:
         if self._trusts_no_proxy and any(name == b"x-forwarded-for" for name, _ in scope["headers"]):
             self._trusts_no_proxy = False
             log.warning(
-                "a request was forwarded, but web.trusted_proxies is 0: everybody behind that proxy has its address, "
+                "X-Forwarded-For was sent, but web.trusted_proxies is 0: all clients behind that proxy share its address, "
                 "and bad logins of one slow down all; set web.trusted_proxies"
             )
 

@@ -1,8 +1,8 @@
 """An alert, and the queue of alerts, as pages that need nothing else: no script, no network, no second file.
 
 Example:
-    >>> write_alert_page(desk.alert("3fa9"), Path("alert.html"))
-    PosixPath('alert.html')
+    >>> write_alert_page(desk.alert("3fa9"), Path("report/alert.html"))
+    PosixPath('report/alert.html')
 
 Whatever a template shows is escaped twice on its way: characters that would steer a screen become visible
 text (`hostile.visible`), then markup becomes text. The Content-Security-Policy allows the page's own style
@@ -47,12 +47,12 @@ def write_queue_page(alerts: Sequence[Alert], folder: Path) -> Path:
     names = {alert.alert_id: f"alert-{_file_name(alert.alert_id)}.html" for alert in alerts}
     for alert in alerts:
         write_alert_page(alert, folder / names[alert.alert_id], queue="index.html")
-    return _write(folder / "index.html", _render("queue.html", alerts=alerts, names=names))
+    return _write(folder / "index.html", _render("report/queue.html", alerts=alerts, names=names))
 
 
 def render_alert(alert: Alert, queue: str | None = None) -> str:
     """The page as text, which holds no lone surrogates or control characters but line ends."""
-    return _render("alert.html", queue=queue, **alert_context(alert))
+    return _render("report/alert.html", queue=queue, **alert_context(alert))
 
 
 def alert_context(alert: Alert) -> dict[str, Any]:
@@ -63,9 +63,9 @@ def alert_context(alert: Alert) -> dict[str, Any]:
         if curve and curve.counts
         else []
     )
-    most = max((driver.surprise for driver in alert.drivers), default=0.0)
+    largest_surprise = max((driver.surprise for driver in alert.drivers), default=0.0)
     events = sorted(alert.events, key=lambda event: (event.event_time, event.event_id))
-    return {"alert": alert, "drawings": drawings, "most": max(most, 1e-9), "events": events}
+    return {"alert": alert, "drawings": drawings, "largest_surprise": max(largest_surprise, 1e-9), "events": events}
 
 
 def _render(template: str, **values: Any) -> str:

@@ -71,7 +71,7 @@ def admitted(browser: Browser, setup: str) -> object:
 
 
 def choose_two(page: Page) -> None:
-    for box in page.locator(".queue.desk input[type=checkbox]").all()[1:3]:
+    for box in page.locator(".queue.interactive input[type=checkbox]").all()[1:3]:
         box.check()
 
 

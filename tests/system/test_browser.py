@@ -32,7 +32,7 @@ PAGES = (
     "/suppressions/new?alert={alert}",
     "/banks",
     "/audit",
-    "/tuning",
+    "/thresholds",
     "/account",
     "/confirm",
     "/people",
@@ -123,7 +123,7 @@ def tab_to(page: Page, selector: str) -> None:
 
 
 def rows(page: Page) -> Any:
-    return page.locator(".queue.desk > li")
+    return page.locator(".queue.interactive > li")
 
 
 def overflow(page: Page) -> int:
@@ -285,7 +285,7 @@ def test_keys_can_be_switched_off(browser, place, admitted):
         page.get_by_label("Single keys act").uncheck()
         press(page, "Escape", "g", "s")
         press(page, "j")
-        expect(page.locator(".queue.desk .current")).to_have_count(0)
+        expect(page.locator(".queue.interactive .current")).to_have_count(0)
         expect(page).to_have_url(f"{place.base}/")
 
 

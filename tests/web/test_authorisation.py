@@ -52,8 +52,8 @@ engineer any     GET     /suppressions/new
 engineer any     POST    /suppressions/preview
 engineer any     POST    /suppressions
 engineer any     POST    /suppressions/{suppression_id}/end
-viewer   any     GET     /tuning
-engineer any     POST    /tuning
+viewer   any     GET     /thresholds
+engineer any     POST    /thresholds
 viewer   any     GET     /banks
 engineer any     GET     /audit
 

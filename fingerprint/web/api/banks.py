@@ -72,7 +72,7 @@ class HealthResponse(ResponseModel):
 
 @router.get("/banks")
 def list_banks(caller: Viewer, deps: Deps) -> list[BankVersion]:
-    """Those that are kept, the one written last first; none where no bank is to be seen from here."""
+    """Those that are kept, the one written last first; none where no bank folder is configured."""
     return deps.banks.versions() if deps.banks else []
 
 
@@ -80,7 +80,7 @@ def list_banks(caller: Viewer, deps: Deps) -> list[BankVersion]:
 def get_served_bank(caller: Viewer, deps: Deps) -> ServedBank:
     """Which is served, who in it is ready, and who still warms up."""
     if deps.banks is None:
-        raise NotFound("no bank is to be seen from here: `fingerprint serve --bank FOLDER`")
+        raise NotFound("no bank folder is configured: `fingerprint serve --bank FOLDER`")
     bank = deps.banks.open_served()
     since, until = bank.manifest["span"]
     levels = readiness_by_level(bank, deps.settings)
@@ -121,6 +121,6 @@ def _partition_lags(deps: Dependencies, now: datetime) -> list[PartitionLag]:
 def _served_version(deps: Dependencies) -> tuple[str, str]:
     """The version that is served, or why there is none."""
     try:
-        return (deps.banks.served_version(), "") if deps.banks else ("", "no bank is to be seen from here")
+        return (deps.banks.served_version(), "") if deps.banks else ("", "no bank folder is configured")
     except FingerprintError as error:
         return "", str(error)

@@ -32,7 +32,7 @@ from fingerprint.web.api.responses import alert_etag
 from fingerprint.web.auth import Analyst
 from fingerprint.web.dependencies import Dependencies, Deps, check_assignee
 
-router = APIRouter(tags=["work"])
+router = APIRouter(tags=["cases"])
 ETAG_PATTERN = r'^"([0-9]{1,9})-([0-9]{1,9})"$'  # version and events
 IfMatch = Annotated[str | None, Header(pattern=ETAG_PATTERN, description='the ETag that was seen: `"3-9"`')]
 
@@ -94,7 +94,7 @@ def _seen_alert(alert_id: str, body: SeenState, if_match: str | None) -> AlertRe
     named = re.fullmatch(ETAG_PATTERN, if_match or "")
     version, events = (int(named[1]), int(named[2])) if named else (body.version, body.events)
     if version is None:
-        raise HTTPException(428, "say which version you have seen: If-Match with its ETag, or `version`")
+        raise HTTPException(428, "name the version you read: If-Match with its ETag, or `version`")
     if body.version not in (None, version) or body.events not in (None, events):
         raise FingerprintError("If-Match and the body say that different things were seen: send one of them")
     return AlertRevision(alert_id, version, events)

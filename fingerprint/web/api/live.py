@@ -71,7 +71,7 @@ async def stream_changes(
     first = None if broadcaster.is_full else await anext(batches, None)  # while an error can still be said
     if first is None:
         annotate_request(request.scope, why="streams")
-        raise HTTPException(503, "too many are listening: ask again in a minute", {"Retry-After": "60"})
+        raise HTTPException(503, "too many live streams: try again in a minute", {"Retry-After": "60"})
     return EventStream(_stream(first, batches, seconds), headers={"X-Accel-Buffering": "no"})
 
 
@@ -83,7 +83,7 @@ async def _stream(
         yield f"retry: {RETRY_MILLISECONDS}\n\n{_format_event(first)}"
         try:
             while (batch := await _next_batch(batches, end)) is not None:
-                yield _format_event(batch) if batch.alert_ids else ": still here\n\n"
+                yield _format_event(batch) if batch.alert_ids else ": keep-alive\n\n"
         except StreamDisplaced:
             yield f"retry: {DISPLACED_RETRY_MILLISECONDS}\n\n"
 

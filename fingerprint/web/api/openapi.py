@@ -21,10 +21,10 @@ ERROR_DESCRIPTIONS = {
     400: "what was asked cannot be done: the sentence says why",
     401: "no token and no session, or one that is not good",
     403: "the role does not allow it",
-    404: "there is no such thing",
+    404: "not found",
     413: "the body is too large",
     422: "a parameter or the body cannot be read: the sentence names it",
-    503: "the desk does not answer, or too many are listening",
+    503: "the alert store is unavailable, or there are too many live streams",
 }
 JSON_MEDIA_TYPE = "application/json"
 
@@ -42,7 +42,7 @@ def get_openapi_document(request: Request, caller: Viewer, deps: Deps) -> AsciiJ
 
 def build_openapi(app: FastAPI, cookie: str) -> JsonObject:
     """The description of an application's API; whoever asks shows a token, or the cookie of a session."""
-    said = get_openapi(title=f"{app.title}: the desk", version=app.version, routes=app.routes)
+    said = get_openapi(title=f"{app.title} API", version=app.version, routes=app.routes)
     parts = said.setdefault("components", {})
     parts["securitySchemes"] = {
         "token": {"type": "http", "scheme": "bearer"},

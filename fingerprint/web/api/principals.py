@@ -122,7 +122,7 @@ def _load_profile(
 ) -> tuple[PrincipalProfile | None, str]:
     """The card, or why there is none."""
     if deps.banks is None:
-        return None, "no bank is to be seen from here: `fingerprint serve --bank FOLDER`"
+        return None, "no bank folder is configured: `fingerprint serve --bank FOLDER`"
     try:
         return build_profile(deps.banks.open_served(), principal, deps.settings, shown), ""
     except FingerprintError as error:

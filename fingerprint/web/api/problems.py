@@ -46,9 +46,9 @@ def conflict_response(reason: str, now: QueueRow) -> AsciiJSONResponse:
 
 
 CONFLICT_RESPONSES: ResponseSpecs = {
-    409: {"model": Problem, "description": "somebody changed it since it was looked at"}
+    409: {"model": Problem, "description": "it was changed since it was read"}
 }
 ALERT_CONFLICT_RESPONSES: ResponseSpecs = {
-    409: {"model": ConflictProblem, "description": "somebody changed it since it was looked at"},
+    409: {"model": ConflictProblem, "description": "it was changed since it was read"},
     428: {"model": Problem, "description": "the change does not say which version was seen"},
 }

@@ -46,7 +46,7 @@ def submit_role(
     try:
         deps.accounts.set_role(name, role, by=caller.name)
     except FingerprintError as error:
-        return _page(request, deps, 409, wrong=str(error))
+        return _page(request, deps, 409, error=str(error))
     return redirect("/people")
 
 
@@ -55,7 +55,7 @@ def submit_disable(request: Request, name: str, caller: SessionAdmin, deps: Deps
     try:
         deps.accounts.disable(name, by=caller.name)
     except FingerprintError as error:
-        return _page(request, deps, 409, wrong=str(error))
+        return _page(request, deps, 409, error=str(error))
     return redirect("/people")
 
 
@@ -89,14 +89,14 @@ def _invite(request: Request, caller: Caller, deps: Dependencies, name: str, rol
     try:
         secret = deps.accounts.invite(name, role, by=caller.name)
     except FingerprintError as error:
-        return _page(request, deps, 409, wrong=str(error))
+        return _page(request, deps, 409, error=str(error))
     return _page(request, deps, invited=name.strip().lower(), link=absolute_url(request, f"/setup/{secret}"))
 
 
 def _page(request: Request, deps: Dependencies, status: int = 200, **values: Any) -> Response:
-    values = {"wrong": "", "invited": "", "link": ""} | values
+    values = {"error": "", "invited": "", "link": ""} | values
     now = deps.clock.now()
     tokens = [token for token in deps.accounts.tokens() if not token.revoked_at and token.expires_at > now]
     values |= {"persons": deps.accounts.accounts(), "tokens": tokens, "roles": ROLES}
-    values["secured"] = deps.accounts.accounts_with_second_factor()
-    return render_page(request, "access/people.html", status, title="People", **values)
+    values["with_second_factor"] = deps.accounts.accounts_with_second_factor()
+    return render_page(request, "account/accounts.html", status, title="Accounts", **values)

@@ -42,16 +42,16 @@ def show_alert(alert_id: str, request: Request, caller: Viewer, deps: Deps) -> R
     found = replace(whole, urgency=row.urgency, events=evidence.events)
     return render_page(
         request,
-        "desk/alert.html",
+        "queue/alert.html",
         title=f"{row.urgency} · {found.title[:120]}",
         row=row,
         queue=queue,
         back=urls.alert_url(alert_id, queue),
-        around=_adjacent_urls(desk, row, queue),
-        after=flash.read_flash(asks.multi_items(), desk),
+        adjacent=_adjacent_urls(desk, row, queue),
+        flash=flash.read_flash(asks.multi_items(), desk),
         now=deps.clock.now(),
-        newest=newest,
-        links=urls,
+        newest_change=newest,
+        urls=urls,
         **alert_context(found),
         **_events_context(alert_id, evidence, queue, asks.get("events", "")),
         **_related_context(deps, found, row),
@@ -64,22 +64,22 @@ def show_record(alert_id: str, event: str, request: Request, caller: Viewer, dep
     found, removed = deps.store.event(alert_id, event), deps.store.records_removed_at(alert_id)
     record_read(request, alert_id, bool(found.raw), event)
     back = urls.alert_url(alert_id)
-    return render_page(request, "desk/record.html", title="A record", back=back, event=found, removed=removed)
+    return render_page(request, "queue/record.html", title="A record", back=back, event=found, removed=removed)
 
 
 def _events_context(alert_id: str, evidence: EvidencePage, queue: str, cursor: str) -> dict[str, Any]:
     """Where their records lie, and the pages of events around this one."""
 
-    def more(following: str) -> str:
+    def events_url(following: str) -> str:
         asks = {"from": queue, "events": following}
         return f"{urls.alert_url(alert_id)}?{urlencode(asks)}#timeline"
 
     return {
-        "record_of": lambda event: urls.record_url(alert_id, event.event_id),
+        "record_url_of": lambda event: urls.record_url(alert_id, event.event_id),
         "total": evidence.total,
         "following": evidence.following,
-        "page_of_events": cursor,
-        "more": more,
+        "events_cursor": cursor,
+        "events_url": events_url,
     }
 
 
@@ -93,8 +93,8 @@ def _related_context(deps: Dependencies, found: Alert, row: QueueRow) -> dict[st
         "similar": [
             each for each in desk.similar_alerts(alert_id, limit=MAX_SIMILAR) if each.alert_id != alert_id
         ],
-        "held": _thresholds_in_force(deps, found),
-        "story": audit_text.activity_log(
+        "thresholds": _thresholds_in_force(deps, found),
+        "activity": audit_text.activity_log(
             desk.audit_log(alert_id), desk.notes(alert_id), desk.dispositions(alert_id)
         ),
     }

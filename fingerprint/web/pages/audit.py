@@ -33,7 +33,7 @@ def show_audit(
     more = {"target": target, "before": str(entries[-1].number)} if len(entries) == LINES_PER_PAGE else None
     return render_page(
         request,
-        "desk/audit.html",
+        "queue/audit.html",
         title="Audit",
         target=target,
         lines=[(entry, audit_text.entry_details(entry)) for entry in entries],

@@ -36,18 +36,18 @@ class PartitionProgress(NamedTuple):
 def show_banks(request: Request, caller: Viewer, deps: Deps) -> Response:
     """All of it on one page."""
     now = deps.clock.now()
-    bank, why = _served_bank(deps)
+    bank, bank_error = _served_bank(deps)
     return render_page(
         request,
-        "desk/banks.html",
+        "queue/banks.html",
         title="Banks and health",
         versions=deps.banks.versions() if deps.banks else [],
         bank=bank.version if bank else "",
-        why=why,
+        bank_error=bank_error,
         levels=readiness_by_level(bank, deps.settings) if bank else [],
         partitions=_partitions(deps, now),
         programs=[(each, now - each.at > SILENT_AFTER) for each in deps.store.heartbeats()],
-        notices=deps.store.feed_gaps(),
+        gaps=deps.store.feed_gaps(),
         now=now,
     )
 
@@ -65,7 +65,7 @@ def _partitions(deps: Dependencies, now: datetime) -> list[PartitionProgress]:
 def _served_bank(deps: Dependencies) -> tuple[Bank | None, str]:
     """The bank that is served; without one, why there is none."""
     if deps.banks is None:
-        return None, "No bank can be seen from here: `fingerprint serve --bank FOLDER` shows them."
+        return None, "No bank folder is configured: `fingerprint serve --bank FOLDER` shows them."
     try:
         return deps.banks.open_served(), ""
     except FingerprintError as error:

@@ -60,7 +60,7 @@ def _valid_invitation(deps: Dependencies, secret: str) -> Invitation:
     return invited
 
 
-def _form(request: Request, invited: Invitation, wrong: str = "", name: str = "") -> Response:
+def _form(request: Request, invited: Invitation, error: str = "", name: str = "") -> Response:
     title = "Set a password" if invited.name else "The first account"
-    values = {"invited": invited, "wrong": wrong, "name": name}
-    return render_page(request, "access/setup.html", 400 if wrong else 200, title=title, **values)
+    values = {"invited": invited, "error": error, "name": name}
+    return render_page(request, "account/invitation.html", 400 if error else 200, title=title, **values)

@@ -62,9 +62,9 @@ def submit_logout(request: Request, caller: OptionalCaller, deps: Deps) -> Respo
     return clear_session_cookie(redirect("/login"), deps.settings)
 
 
-def _form(request: Request, deps: Dependencies, next: str, status: int = 200, wrong: str = "") -> Response:
+def _form(request: Request, deps: Dependencies, next: str, status: int = 200, error: str = "") -> Response:
     web = deps.settings.web
     provider = web.oidc.provider_name if deps.provider else ""
-    values: dict[str, Any] = {"next": safe_local_path(next), "wrong": wrong, "provider": provider}
+    values: dict[str, Any] = {"next": safe_local_path(next), "error": error, "provider": provider}
     values |= {"passwords": not web.single_sign_on_only, "emergency": bool(web.emergency_account)}
-    return render_page(request, "access/login.html", status, title="Log in", **values)
+    return render_page(request, "account/login.html", status, title="Log in", **values)

@@ -47,17 +47,17 @@ def show_alert_principal(
 
 def _page(request: Request, deps: Dependencies, principal: str, key: str | None) -> Response:
     desk = deps.store
-    card, why = _load_profile(deps, principal, key)
+    profile, profile_error = _load_profile(deps, principal, key)
     days = daily_votes(desk.votes(principal, limit=MAX_CHARTED_VOTES, newest=True))
     mine = [each for each in desk.suppressions(ended=True) if each.match.principal == principal]
     pages = _alerts(deps, principal)
     return render_page(
         request,
-        "desk/entity.html",
+        "queue/principal.html",
         title=principal[:120] or "A principal without a name",
         principal=principal,
-        card=card,
-        why=why,
+        profile=profile,
+        profile_error=profile_error,
         drawings=[
             drawing
             for size in (WIDE_RISK_CHART, NARROW_RISK_CHART)
@@ -67,7 +67,7 @@ def _page(request: Request, deps: Dependencies, principal: str, key: str | None)
         alerts=[row for page in pages for row in page.rows],
         total=sum(page.total for page in pages),
         suppressions=mine,
-        links=urls,
+        urls=urls,
         now=deps.clock.now(),
     )
 
@@ -83,7 +83,7 @@ def _alerts(deps: Dependencies, principal: str) -> list[QueuePage]:
 def _load_profile(deps: Dependencies, principal: str, key: str | None) -> tuple[PrincipalProfile | None, str]:
     """The card in the bank that is served; without one, why there is none."""
     if deps.banks is None:
-        return None, "No bank can be seen from here: `fingerprint serve --bank FOLDER` shows what is usual."
+        return None, "No bank folder is configured: `fingerprint serve --bank FOLDER` shows what is usual."
     try:
         return build_profile(deps.banks.open_served(), principal, deps.settings, key), ""
     except FingerprintError as error:

@@ -30,19 +30,19 @@ def show_queue(request: Request, caller: Viewer, deps: Deps) -> Response:
     wanted, newest = queue_query.parse_query_pairs(pairs), desk.newest_change_number()
     return render_page(
         request,
-        "desk/queue.html",
+        "queue/queue.html",
         title="Queue",
-        asked=wanted,
+        query=wanted,
         choices=queue_query.FIELD_CHOICES,
-        nobody=queue_query.UNASSIGNED,
-        day_of=queue_query.date_field_value,
+        unassigned=queue_query.UNASSIGNED,
+        date_field_value=queue_query.date_field_value,
         counts=desk.counts(wanted.filter),
         page=None if wanted.by else desk.page(wanted.filter, wanted.order, ROWS_PER_PAGE, wanted.following),
         groups=desk.groups(wanted.filter, wanted.by) if wanted.by else [],
         views=desk.views(caller.name),
-        after=flash.read_flash(pairs, desk),
-        newest=newest,
-        links=urls,
+        flash=flash.read_flash(pairs, desk),
+        newest_change=newest,
+        urls=urls,
         now=deps.clock.now(),
     )
 

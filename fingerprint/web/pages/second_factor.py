@@ -61,7 +61,7 @@ def submit_second_factor_setup(
     except FingerprintError as error:
         return _retry_form(request, deps, next, error, app_secret)
     page = render_page(
-        request, "access/codes.html", title="Recovery codes", codes=codes, next=safe_local_path(next)
+        request, "account/recovery_codes.html", title="Recovery codes", codes=codes, next=safe_local_path(next)
     )
     return complete_login(request, deps, session, response=page)
 
@@ -89,7 +89,7 @@ def _retry_form(
     status = (
         429 if isinstance(error, TooManyAttempts) else 401 if isinstance(error, AuthenticationFailed) else 400
     )
-    page = _form(request, deps, login, next, status, wrong=str(error), app_secret=app_secret)
+    page = _form(request, deps, login, next, status, error=str(error), app_secret=app_secret)
     if isinstance(error, TooManyAttempts):
         page.headers["Retry-After"] = str(error.seconds)
     return page
@@ -101,14 +101,14 @@ def _form(
     login: PendingLogin,
     next: str,
     status: int = 200,
-    wrong: str = "",
+    error: str = "",
     app_secret: str = "",
 ) -> Response:
     party = relying_party(request)
-    values: dict[str, Any] = {"login": login, "next": safe_local_path(next), "wrong": wrong, "options": ""}
+    values: dict[str, Any] = {"login": login, "next": safe_local_path(next), "error": error, "options": ""}
     if "passkey" in login.kinds and party:
         values["options"] = deps.accounts.begin_passkey_login(_login_secret(request, deps), party)
     if not login.kinds:
         values["app_secret"], address = deps.accounts.new_authenticator_app(login.name, app_secret)
         values["qr"] = qr_code(address)
-    return render_page(request, "access/second.html", status, title="Second factor", **values)
+    return render_page(request, "account/second_factor.html", status, title="Second factor", **values)

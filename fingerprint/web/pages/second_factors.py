@@ -37,7 +37,7 @@ def submit_app(
     try:
         codes = deps.accounts.add_authenticator_app(session, label or "authenticator app", app_secret, code)
     except FingerprintError as error:
-        return _page(request, caller, deps, 400, wrong=str(error), app_secret=app_secret)
+        return _page(request, caller, deps, 400, error=str(error), app_secret=app_secret)
     return _show_codes(request, codes) if codes else redirect(SECOND_FACTORS_PATH)
 
 
@@ -56,7 +56,7 @@ def submit_passkey(
     try:
         codes = deps.accounts.add_passkey(session, label or "passkey", passkey, party)
     except FingerprintError as error:
-        return _page(request, caller, deps, 400, wrong=str(error))
+        return _page(request, caller, deps, 400, error=str(error))
     return _show_codes(request, codes) if codes else redirect(SECOND_FACTORS_PATH)
 
 
@@ -76,7 +76,7 @@ def submit_factor_removal(
 
 def _show_codes(request: Request, codes: list[str]) -> Response:
     return render_page(
-        request, "access/codes.html", title="Recovery codes", codes=codes, next=SECOND_FACTORS_PATH
+        request, "account/recovery_codes.html", title="Recovery codes", codes=codes, next=SECOND_FACTORS_PATH
     )
 
 
@@ -85,11 +85,11 @@ def _page(
     caller: Caller,
     deps: Dependencies,
     status: int = 200,
-    wrong: str = "",
+    error: str = "",
     app_secret: str = "",
 ) -> Response:
     person, party = deps.accounts.account(caller.name), relying_party(request)
-    values: dict[str, Any] = {"person": person, "wrong": wrong, "options": ""}
+    values: dict[str, Any] = {"person": person, "error": error, "options": ""}
     values["factors"] = deps.accounts.factors(caller.name)
     values["codes_left"] = deps.accounts.recovery_codes_left(caller.name)
     if not person.subject:
@@ -99,4 +99,4 @@ def _page(
             values["options"] = deps.accounts.begin_passkey_registration(
                 session_secret(request, deps.settings), party
             )
-    return render_page(request, "access/factors.html", status, title="Second factor", **values)
+    return render_page(request, "account/second_factors.html", status, title="Second factor", **values)

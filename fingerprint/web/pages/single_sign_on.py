@@ -69,7 +69,7 @@ def _check_reauthenticated(identity: ExternalIdentity, deps: Dependencies) -> No
 
 def _provider(deps: Dependencies) -> IdentityProvider:
     if deps.provider is None:
-        raise HTTPException(404, "nobody is vouched for here: set web.oidc, or log in with a password")
+        raise HTTPException(404, "single sign-on is not configured: set web.oidc, or log in with a password")
     return deps.provider
 
 

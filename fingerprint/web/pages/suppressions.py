@@ -78,11 +78,11 @@ def show_suppressions(request: Request, caller: Viewer, deps: Deps, ended: bool 
     """Those in force, the next to expire first; with `ended` those that are over, too."""
     return render_page(
         request,
-        "desk/suppressions.html",
+        "queue/suppressions.html",
         title="Suppressions",
-        found=deps.store.suppressions(ended),
+        suppressions=deps.store.suppressions(ended),
         ended=ended,
-        said=describe_match,
+        describe_match=describe_match,
         now=deps.clock.now(),
     )
 
@@ -141,20 +141,20 @@ def _run_or_explain(
     try:
         return work()
     except FingerprintError as error:
-        return _form(request, deps, form, status=400, wrong=str(error))
+        return _form(request, deps, form, status=400, error=str(error))
 
 
 def _form(
     request: Request, deps: Dependencies, form: SuppressionForm, status: int = 200, **values: Any
 ) -> Response:
     now = deps.clock.now()
-    shown = {"preview": None, "wrong": "", **values}
+    shown = {"preview": None, "error": "", **values}
     return render_page(
         request,
-        "desk/suppress.html",
+        "queue/suppression_form.html",
         status,
         title="A new suppression",
-        wish=form,
+        form=form,
         fields=[
             (name, name.replace("_", " ").capitalize(), getattr(form, name), FIELD_HINTS[name])
             for name in MATCH_FIELDS
@@ -162,7 +162,7 @@ def _form(
         soonest=f"{now:%Y-%m-%d}",
         latest=f"{now + MAX_DURATION - timedelta(days=1):%Y-%m-%d}",
         longest=MAX_VALUE_LENGTH,
-        links=urls,
+        urls=urls,
         now=now,
         **shown,
     )

@@ -45,7 +45,7 @@ class ThresholdForm(BaseModel):
     why: Annotated[str, Field(max_length=MAX_WHY_LENGTH)] = ""
 
 
-@router.get("/tuning")
+@router.get("/thresholds")
 def show_thresholds(
     query: Annotated[ThresholdQuery, Query()], request: Request, caller: Viewer, deps: Deps
 ) -> Response:
@@ -53,7 +53,7 @@ def show_thresholds(
     return _page(request, deps, query)
 
 
-@router.post("/tuning")
+@router.post("/thresholds")
 def submit_threshold(
     choice: Annotated[ThresholdForm, Form()], request: Request, caller: Engineer, deps: Deps
 ) -> Response:
@@ -64,8 +64,8 @@ def submit_threshold(
         wish = ThresholdQuery.model_construct(
             alerts_per_day=None, threshold=choice.threshold, quorum=choice.quorum
         )
-        return _page(request, deps, wish, status=400, wrong=str(error), why=choice.why)
-    return redirect("/tuning")
+        return _page(request, deps, wish, status=400, error=str(error), why=choice.why)
+    return redirect("/thresholds")
 
 
 def _page(
@@ -79,23 +79,23 @@ def _page(
     marks = {"now": now.threshold} | ({"asked for": wanted.threshold} if wanted else {})
     return render_page(
         request,
-        "desk/tuning.html",
+        "queue/thresholds.html",
         status,
-        title="Tuning",
+        title="Thresholds",
         now=now,
-        wanted=wanted,
-        asked=query,
+        requested=wanted,
+        query=query,
         quorum=quorum,
         curve=curve,
         drawings=[
             draw_threshold_chart(curve, marks, *size)
             for size in (WIDE_THRESHOLD_CHART, NARROW_THRESHOLD_CHART)
         ],
-        lost=_hidden_alerts(deps, thresholds, wanted) if wanted else [],
-        chosen=thresholds.override_history(),
-        links=urls,
+        hidden_alerts=_hidden_alerts(deps, thresholds, wanted) if wanted else [],
+        overrides=thresholds.override_history(),
+        urls=urls,
         at=deps.clock.now(),
-        **{"wrong": "", "why": "", **values},
+        **{"error": "", "why": "", **values},
     )
 
 

@@ -1,8 +1,8 @@
-// What script adds to the desk's pages. Everything essential works without it: forms, links, and folded text.
-import { listenForKeys } from "./keys.js";
-import { choose } from "./choosing.js";
-import { followLive } from "./live.js";
-import { fetchRecords } from "./records.js";
+// What script adds to the web app's pages. Everything essential works without it: forms, links, and folded text.
+import { listenForKeys } from "./shortcuts.js";
+import { choose } from "./selection.js";
+import { followLive } from "./live_updates.js";
+import { fetchRecords } from "./raw_records.js";
 
 choose();
 listenForKeys();

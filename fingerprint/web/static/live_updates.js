@@ -8,15 +8,15 @@ export function followLive() {
   const events = new EventSource(`/api/v1/live?since=${bar.dataset.since}`);
   events.addEventListener("alerts", (event) => {
     for (const id of JSON.parse(event.data).alert_ids) if (!own || id === own) fresh.add(id);
-    if (fresh.size) say(bar, fresh);
+    if (fresh.size) announce(bar, fresh);
   });
   addEventListener("pagehide", () => events.close());
 }
 
-function say(bar, fresh) {
+function announce(bar, fresh) {
   const link = bar.querySelector("a");
   bar.hidden = false; // before it speaks: what is said while hidden is not announced
   link.textContent = bar.dataset.alert
-    ? "This alert has changed since: look again"
+    ? "This alert has changed: reload"
     : `${fresh.size} new or changed ${fresh.size === 1 ? "alert" : "alerts"}: show`;
 }

@@ -1,9 +1,9 @@
 // Single keys: j and k go from alert to alert, the others act on the one that is focused or on those that are selected.
-import { chooseAtLeast, openDialog, tick } from "./choosing.js";
+import { chooseAtLeast, openDialog, tick } from "./selection.js";
 
-const PLACES = { q: "/", s: "/suppressions", t: "/tuning", b: "/banks", a: "/audit" };
+const PLACES = { q: "/", s: "/suppressions", t: "/thresholds", b: "/banks", a: "/audit" };
 const WAIT = 1500; // milliseconds that a `g` waits for its second key
-const rows = () => [...document.querySelectorAll(".queue.desk > li")];
+const rows = () => [...document.querySelectorAll(".queue.interactive > li")];
 let current = null;
 let went = 0; // when `g` was pressed
 
@@ -15,7 +15,7 @@ export function listenForKeys() {
   }
   document.addEventListener("keydown", pressed);
   document.addEventListener("focusin", (event) => {
-    const row = event.target.closest?.(".queue.desk > li");
+    const row = event.target.closest?.(".queue.interactive > li");
     if (row) mark(row);
   });
   keepPlace();
