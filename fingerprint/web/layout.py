@@ -31,10 +31,10 @@ class NavEntry(NamedTuple):
 NAVIGATION = (
     NavEntry("/", "Queue", "viewer"),
     NavEntry("/suppressions", "Suppressions", "viewer"),
-    NavNavEntry("/thresholds", "Thresholds", "viewer"),
+    NavEntry("/thresholds", "Thresholds", "viewer"),
     NavEntry("/banks", "Banks and health", "viewer"),
     NavEntry("/audit", "Audit", "engineer"),
-    NavNavEntry("/people", "Accounts", "admin"),
+    NavEntry("/people", "Accounts", "admin"),
 )
 
 
