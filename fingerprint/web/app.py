@@ -7,15 +7,19 @@ Example:
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
-from fastapi import FastAPI
-from fastapi.responses import FileResponse
+from fastapi import APIRouter, FastAPI, Response
+from fastapi.responses import FileResponse, PlainTextResponse
 from fastapi.staticfiles import StaticFiles
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from fingerprint.web import api, errors, health, middleware, pages
+from fingerprint.core.alert import FingerprintError
+from fingerprint.web import api, errors, middleware, pages
+from fingerprint.web.auth import Viewer
 from fingerprint.web.change_feed import ChangeBroadcaster
-from fingerprint.web.dependencies import Dependencies
+from fingerprint.web.dependencies import Dependencies, Deps
 from fingerprint.web.middleware import RequestGuard, allowed_host_names
 from fingerprint.web.security_events import SecurityEventLog
 from fingerprint.web.security_metrics import SecurityEventMiddleware
@@ -31,7 +35,7 @@ def create_app(deps: Dependencies, security: SecurityEventLog | None = None) -> 
     app.state.dependencies, app.state.broadcaster = deps, ChangeBroadcaster(deps.store)
     app.state.security = security or SecurityEventLog()
     errors.install_error_handlers(app)
-    for router in (health.router, *pages.ROUTERS):
+    for router in (health_router, *pages.ROUTERS):
         app.include_router(router, include_in_schema=False)
     for router in api.ROUTERS:
         app.include_router(router, prefix="/api/v1")
@@ -49,3 +53,30 @@ def create_app(deps: Dependencies, security: SecurityEventLog | None = None) -> 
 def _serve_stylesheet() -> FileResponse:
     """The look that the site shares with pages that stand alone."""
     return FileResponse(TEMPLATES / "style.css", headers={"Cache-Control": "no-cache"})
+
+
+health_router = APIRouter(include_in_schema=False, default_response_class=PlainTextResponse)
+log = logging.getLogger("fingerprint.web")
+
+
+@health_router.get("/livez")
+async def livez() -> str:
+    """Whether requests are taken."""
+    return "ok\n"
+
+
+@health_router.get("/readyz")
+def readyz(deps: Deps) -> PlainTextResponse:
+    """Whether the desk answers."""
+    try:
+        deps.store.feeds_checked_until()
+    except FingerprintError as error:
+        log.warning("the alert store is unavailable", extra={"fields": {"reason": str(error)}})
+        return PlainTextResponse("the alert store is unavailable\n", 503)
+    return PlainTextResponse("ok\n")
+
+
+@health_router.get("/metrics")
+def metrics(caller: Viewer) -> Response:
+    """Prometheus'."""
+    return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST)

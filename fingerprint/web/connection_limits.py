@@ -41,9 +41,7 @@ class ServerBusy(HTTPException):
     """503: too many of a kind wait already."""
 
     def __init__(self) -> None:
-        super().__init__(
-            503, "too many requests: try again in a few seconds", {"Retry-After": "5"}
-        )
+        super().__init__(503, "too many requests: try again in a few seconds", {"Retry-After": "5"})
 
 
 def limit_concurrency(

@@ -52,9 +52,7 @@ Deps = Annotated[Dependencies, Depends(_dependencies)]
 def require_thresholds(deps: Dependencies) -> ThresholdService:
     """FingerprintError on a server that has none to look at."""
     if deps.thresholds is None:
-        raise FingerprintError(
-            "thresholds are unavailable: this server was started without --bank"
-        )
+        raise FingerprintError("thresholds are unavailable: this server was started without --bank")
     return deps.thresholds
 
 

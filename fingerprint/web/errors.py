@@ -134,6 +134,4 @@ def _log_error(request: Request, error: Exception) -> None:
 
 
 def _internal_error(request: Request) -> Response:
-    return problem_response(
-        request, 500, "internal error, logged on this server; nothing was changed"
-    )
+    return problem_response(request, 500, "internal error, logged on this server; nothing was changed")

@@ -77,7 +77,9 @@ def read_flash(pairs: Sequence[tuple[str, str]], store: WebStore) -> FlashMessag
     did = dict(pairs).get("action", "")
     if did not in ACTION_SENTENCES:
         return None
-    done = tuple(filter(None, (parse_selection(value) for name, value in pairs if name == "changed")))[:MAX_IDS]
+    done = tuple(filter(None, (parse_selection(value) for name, value in pairs if name == "changed")))[
+        :MAX_IDS
+    ]
     asked = [value for name, value in pairs if name == "conflicts"][:MAX_IDS]
     lost = tuple(filter(None, (_unchanged_alert(store, alert_id) for alert_id in asked)))
     counted = dict(pairs).get("count", "")

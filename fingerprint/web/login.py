@@ -13,7 +13,9 @@ from contextlib import suppress
 from ipaddress import ip_address
 from urllib.parse import quote, urlsplit
 
+import segno
 from fastapi import Request, Response
+from markupsafe import Markup
 
 from fingerprint.core.account import RelyingParty, SecondFactorNeeded
 from fingerprint.core.settings import Settings
@@ -66,3 +68,15 @@ def relying_party(request: Request) -> RelyingParty | None:
 def _set_cookie(response: Response, name: str, value: str, seconds: int, settings: Settings) -> None:
     secure = settings.web.https
     response.set_cookie(name, value, seconds, path="/", httponly=True, samesite="lax", secure=secure)
+
+
+MODULE_PIXELS = 4  # pixels of a square
+
+
+def qr_code(text: str) -> Markup:
+    """Return a QR code, black on white also where the page is dark: not every camera reads the other way round."""
+    made = segno.make(text, micro=False)
+    svg = made.svg_inline(
+        scale=MODULE_PIXELS, light="#fff", dark="#000", title="QR code for an authenticator app"
+    )
+    return Markup(svg)  # noqa: S704  segno writes paths, and escapes the title

@@ -65,7 +65,12 @@ def alert_context(alert: Alert) -> dict[str, Any]:
     )
     largest_surprise = max((driver.surprise for driver in alert.drivers), default=0.0)
     events = sorted(alert.events, key=lambda event: (event.event_time, event.event_id))
-    return {"alert": alert, "drawings": drawings, "largest_surprise": max(largest_surprise, 1e-9), "events": events}
+    return {
+        "alert": alert,
+        "drawings": drawings,
+        "largest_surprise": max(largest_surprise, 1e-9),
+        "events": events,
+    }
 
 
 def _render(template: str, **values: Any) -> str:

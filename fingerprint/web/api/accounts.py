@@ -12,13 +12,20 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, HTTPException, Request
 from pydantic import Field
 
-from fingerprint.core.account import LoginSession, Role
-from fingerprint.web.api.queue_params import RequestModel, StorableText
+from fingerprint.core.account import AccessToken, LoginSession, Role, Scope
+from fingerprint.web.api.queue_params import RequestModel, StorableText, UtcDatetime
 from fingerprint.web.api.responses import ResponseModel
-from fingerprint.web.auth import Admin, ReauthenticatedAdmin, SessionAdmin
+from fingerprint.web.auth import (
+    Admin,
+    ReauthenticatedAdmin,
+    ReauthenticatedCaller,
+    SessionAdmin,
+    SessionCaller,
+    Viewer,
+)
 from fingerprint.web.dependencies import Deps
 from fingerprint.web.layout import absolute_url
 
@@ -122,3 +129,47 @@ def reset_account_second_factor(
     """For somebody who lost it. Their sessions end."""
     deps.accounts.reset_factors(name, by=caller.name)
     return AccountResponse.model_validate(deps.accounts.account(name))
+
+
+token_router = APIRouter(tags=["tokens"])
+
+
+class TokenRequest(RequestModel):
+    """A token may what its scopes say, and never more than its owner."""
+
+    label: Annotated[str, Field(min_length=1, max_length=100, description="what it is for")]
+    scopes: Annotated[list[Scope], Field(min_length=1, max_length=4)]
+    expires_at: Annotated[UtcDatetime, Field(description="within a year")]
+
+
+class CreatedToken(ResponseModel):
+    """`secret` is shown here and never again."""
+
+    token: AccessToken
+    secret: str
+
+
+@token_router.get("/tokens")
+def list_tokens(caller: Viewer, deps: Deps, everybody: bool = False) -> list[AccessToken]:
+    """My own, also those that are over, the newest first; with `everybody` all, for an admin."""
+    if everybody and not caller.has_role("admin"):
+        raise HTTPException(
+            403, f"everybody's tokens need the role admin; {caller.name} has {caller.role} here"
+        )
+    return deps.accounts.tokens(None if everybody else caller.name)
+
+
+@token_router.post("/tokens", status_code=201)
+def create_token(body: TokenRequest, caller: ReauthenticatedCaller, deps: Deps) -> CreatedToken:
+    """A new one. A session is needed, and a proof of the last ten minutes: a token cannot make another."""
+    token, secret = deps.accounts.create_token(
+        caller.name, body.label, body.scopes, body.expires_at, by=caller.name
+    )
+    return CreatedToken(token=token, secret=secret)
+
+
+@token_router.delete("/tokens/{token_id}", status_code=204)
+def revoke_token(token_id: StorableText, caller: SessionCaller, deps: Deps) -> None:
+    """It is good for nothing from now on; a second time changes nothing. An admin revokes anybody's. A session is needed."""
+    owner = None if caller.has_role("admin") else caller.name
+    deps.accounts.revoke_token(token_id, by=caller.name, owner=owner)

@@ -12,25 +12,129 @@ now. One that has only grown is changed, and a decision is over the events that 
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Header, HTTPException, Response
+from pydantic import AfterValidator, Field, StringConstraints
 
-from fingerprint.core.alert import FingerprintError, NotFound
-from fingerprint.core.case import ActionOutcome, AlertRevision, CaseAction, CaseNote, QueueRow
-from fingerprint.web.api.case_changes import (
-    AssignmentRequest,
-    BulkChangeRequest,
-    DecisionRequest,
-    NoteRequest,
-    ReopenRequest,
-    SeenState,
+from fingerprint.core.alert import Decision, FingerprintError, NotFound
+from fingerprint.core.case import (
+    MAX_PAGE_SIZE,
+    ActionOutcome,
+    AlertRevision,
+    AssignCase,
+    AuditEntry,
+    CaseAction,
+    CaseNote,
+    QueueRow,
+    ReopenCase,
+    SetDisposition,
 )
-from fingerprint.web.api.problems import ALERT_CONFLICT_RESPONSES, conflict_response
-from fingerprint.web.api.queue_params import StorableText
-from fingerprint.web.api.responses import alert_etag
-from fingerprint.web.auth import Analyst
+from fingerprint.core.sanitize import storable
+from fingerprint.web.api.queue_params import (
+    NON_BLANK_PATTERN,
+    BeforeNumber,
+    PageSize,
+    RequestModel,
+    StorableText,
+)
+from fingerprint.web.api.responses import ALERT_CONFLICT_RESPONSES, alert_etag, conflict_response
+from fingerprint.web.auth import Analyst, Engineer
 from fingerprint.web.dependencies import Dependencies, Deps, check_assignee
+
+MAX_NOTE_LENGTH = 10_000  # characters
+
+OptionalReason = Annotated[str, Field(max_length=2_000), AfterValidator(storable)]
+SeenEvents = Annotated[int, Field(ge=0, le=2**31 - 1, description="so many were seen")]
+SeenVersion = Annotated[int, Field(ge=0, le=2**31 - 1, description="the one that was seen")]
+
+
+class DecisionModel(RequestModel):
+    """What an analyst says of an alert."""
+
+    decision: Decision
+    why: OptionalReason = ""
+    duplicate_of: Annotated[
+        StorableText, Field(description="an alert's id, where the decision is `duplicate`")
+    ] = ""
+
+    def to_change(self) -> CaseAction:
+        return SetDisposition(self.decision, self.why, self.duplicate_of)
+
+
+class AssignmentModel(RequestModel):
+    """Who has the alert from now on; empty: nobody."""
+
+    to: Annotated[str, Field(max_length=64)]
+
+    def to_change(self) -> CaseAction:
+        return AssignCase(self.to)
+
+
+class ReopenModel(RequestModel):
+    """The last decision is taken back."""
+
+    why: OptionalReason = ""
+
+    def to_change(self) -> CaseAction:
+        return ReopenCase(self.why)
+
+
+class SeenState(RequestModel):
+    """How the alert was when it was looked at. A decision is over so many `events`: one that has grown since stays open."""
+
+    version: SeenVersion | None = None
+    events: SeenEvents | None = None
+
+
+class DecisionRequest(DecisionModel, SeenState): ...
+
+
+class AssignmentRequest(AssignmentModel, SeenState): ...
+
+
+class ReopenRequest(ReopenModel, SeenState): ...
+
+
+class BulkDecision(DecisionModel):
+    kind: Literal["decide"]
+
+
+class BulkAssignment(AssignmentModel):
+    kind: Literal["assign"]
+
+
+class BulkReopen(ReopenModel):
+    kind: Literal["reopen"]
+
+
+class SelectedAlert(RequestModel):
+    """An alert as it was seen."""
+
+    alert_id: StorableText
+    version: SeenVersion
+    events: SeenEvents | None = None
+
+    def to_chosen(self) -> AlertRevision:
+        return AlertRevision(self.alert_id, self.version, self.events)
+
+
+class BulkChangeRequest(RequestModel):
+    """One change of many alerts."""
+
+    chosen: Annotated[list[SelectedAlert], Field(min_length=1, max_length=MAX_PAGE_SIZE)]
+    change: Annotated[BulkDecision | BulkAssignment | BulkReopen, Field(discriminator="kind")]
+
+
+class NoteRequest(RequestModel):
+    text: Annotated[
+        str,
+        StringConstraints(
+            strip_whitespace=True, min_length=1, pattern=NON_BLANK_PATTERN, max_length=MAX_NOTE_LENGTH
+        ),
+        AfterValidator(storable),
+    ]
+
 
 router = APIRouter(tags=["cases"])
 ETAG_PATTERN = r'^"([0-9]{1,9})-([0-9]{1,9})"$'  # version and events
@@ -112,3 +216,14 @@ def _apply_change(
         return conflict_response(outcome.reason, row)
     response.headers["ETag"] = alert_etag(row)
     return row
+
+
+audit_router = APIRouter(tags=["audit"])
+
+
+@audit_router.get("/audit")
+def list_audit_entries(
+    caller: Engineer, deps: Deps, target: StorableText = "", size: PageSize = 200, before: BeforeNumber = None
+) -> list[AuditEntry]:
+    """The newest lines first, of one target (an alert's id, a suppression's, a person's name) or of all."""
+    return deps.store.audit_log(target, size, before)

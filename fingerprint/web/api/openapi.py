@@ -11,8 +11,7 @@ from typing import Any
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.openapi.utils import get_openapi
 
-from fingerprint.web.api.problems import PROBLEM_MEDIA_TYPE, Problem
-from fingerprint.web.api.responses import AsciiJSONResponse
+from fingerprint.web.api.responses import PROBLEM_MEDIA_TYPE, AsciiJSONResponse, Problem
 from fingerprint.web.auth import Viewer, session_cookie_name
 from fingerprint.web.dependencies import Deps
 

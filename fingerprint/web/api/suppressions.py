@@ -14,8 +14,8 @@ from pydantic import Field
 
 from fingerprint.core import case
 from fingerprint.core.case import Suppression, SuppressionPreview
-from fingerprint.web.api.problems import CONFLICT_RESPONSES
 from fingerprint.web.api.queue_params import ReasonText, RequestModel, StorableText, UtcDatetime
+from fingerprint.web.api.responses import CONFLICT_RESPONSES
 from fingerprint.web.auth import Engineer, Viewer
 from fingerprint.web.dependencies import Deps
 

@@ -64,7 +64,9 @@ def show_record(alert_id: str, event: str, request: Request, caller: Viewer, dep
     found, removed = deps.store.event(alert_id, event), deps.store.records_removed_at(alert_id)
     record_read(request, alert_id, bool(found.raw), event)
     back = urls.alert_url(alert_id)
-    return render_page(request, "queue/record.html", title="A record", back=back, event=found, removed=removed)
+    return render_page(
+        request, "queue/record.html", title="A record", back=back, event=found, removed=removed
+    )
 
 
 def _events_context(alert_id: str, evidence: EvidencePage, queue: str, cursor: str) -> dict[str, Any]:

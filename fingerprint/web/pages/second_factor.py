@@ -11,8 +11,7 @@ from fingerprint.core.alert import FingerprintError
 from fingerprint.web.auth import check_origin, client_context
 from fingerprint.web.dependencies import Dependencies, Deps
 from fingerprint.web.layout import redirect, render_page, safe_local_path
-from fingerprint.web.login import complete_login, login_cookie_name, relying_party
-from fingerprint.web.qr import qr_code
+from fingerprint.web.login import complete_login, login_cookie_name, qr_code, relying_party
 from fingerprint.web.security_events import annotate_request
 
 router = APIRouter()
@@ -61,7 +60,11 @@ def submit_second_factor_setup(
     except FingerprintError as error:
         return _retry_form(request, deps, next, error, app_secret)
     page = render_page(
-        request, "account/recovery_codes.html", title="Recovery codes", codes=codes, next=safe_local_path(next)
+        request,
+        "account/recovery_codes.html",
+        title="Recovery codes",
+        codes=codes,
+        next=safe_local_path(next),
     )
     return complete_login(request, deps, session, response=page)
 

@@ -10,8 +10,7 @@ from fingerprint.core.alert import FingerprintError
 from fingerprint.web.auth import Caller, ReauthenticatedCaller, session_secret
 from fingerprint.web.dependencies import Dependencies, Deps
 from fingerprint.web.layout import redirect, render_page
-from fingerprint.web.login import relying_party
-from fingerprint.web.qr import qr_code
+from fingerprint.web.login import qr_code, relying_party
 
 router = APIRouter()
 SECOND_FACTORS_PATH = "/account/second"

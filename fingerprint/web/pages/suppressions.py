@@ -6,7 +6,8 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import ipaddress
+from collections.abc import Callable, Collection, Iterable
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Annotated, Any
 
@@ -18,15 +19,15 @@ from fingerprint.alerting.suppression import (
     MAX_DURATION,
     MAX_REASON_LENGTH,
     MAX_VALUE_LENGTH,
+    MIN_ATTACKER_CONTROLLED_LENGTH,
     describe_match,
 )
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.alert import Alert, AlertEvent, FingerprintError
 from fingerprint.core.case import MAX_PAGE_SIZE, SuppressionMatch
 from fingerprint.web import urls
 from fingerprint.web.auth import Engineer, Viewer
 from fingerprint.web.dependencies import Dependencies, Deps
 from fingerprint.web.layout import redirect, render_page
-from fingerprint.web.suppression_suggestion import suggest_match
 
 DEFAULT_SUPPRESSION_DAYS = 30  # a suppression lasts, unless somebody chooses otherwise
 FIELD_HINTS = {
@@ -166,3 +167,31 @@ def _form(
         now=now,
         **shown,
     )
+
+
+def suggest_match(alert: Alert, events: Collection[AlertEvent]) -> SuppressionMatch:
+    """As narrow as the evidence allows: whoever suppresses may leave out what is too much."""
+    return SuppressionMatch(
+        principal=_common_value([alert.principal]),
+        service=_common_value(event.service for event in events),
+        action=_common_value(event.action for event in events),
+        network=_parse_address(_common_value(event.source_address for event in events)),
+        user_agent=_common_value((event.user_agent for event in events), MIN_ATTACKER_CONTROLLED_LENGTH),
+        error_code=_common_value((event.error_code for event in events), MIN_ATTACKER_CONTROLLED_LENGTH),
+    )
+
+
+def _common_value(values: Iterable[str], min_length: int = 1) -> str:
+    """The one value that all have, if a suppression can ask for it; else nothing."""
+    found = set(values)
+    only = next(iter(found), "")
+    return (
+        only if len(found) == 1 and min_length <= len(only.strip()) and len(only) <= MAX_VALUE_LENGTH else ""
+    )
+
+
+def _parse_address(text: str) -> str:
+    try:
+        return str(ipaddress.ip_address(text))
+    except ValueError:
+        return ""
