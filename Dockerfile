@@ -9,9 +9,9 @@
 # the build. What installs is left behind: the images have neither pip in their environment nor a compiler. They run as 10001:10001, on a root
 # file system that may be read-only; what they write lies in /srv/fingerprint and /tmp.
 #
-# Build arguments: PYTHON_IMAGE and TRITON_IMAGE, by tag or digest (python@sha256:...: docs/operate.md has the command that finds it); CUDA,
+# Build arguments: PYTHON_IMAGE and TRITON_IMAGE, by tag or digest (python@sha256:...: docs/how-to/operate.md has the command that finds it); CUDA,
 # empty, 12 or 13: with cuDF and CuPy for it (3.4 GB more); TORCH_INDEX with TRAIN_LOCK: another index for torch, and the lock with its
-# hashes (PyTorch's own has a build for CUDA 12, and one for CPUs, a tenth as large: docs/operate.md).
+# hashes (PyTorch's own has a build for CUDA 12, and one for CPUs, a tenth as large: docs/how-to/operate.md).
 
 ARG PYTHON_IMAGE=python:3.11-slim-bookworm
 ARG TRITON_IMAGE=nvcr.io/nvidia/tritonserver:25.10-py3

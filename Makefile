@@ -39,10 +39,10 @@ notebooks: .venv/stamp   ## the notebooks in JupyterLab
 notebooks-test: .venv/stamp   ## every notebook from top to bottom, as in the tests
 	$(BIN)/pytest tests/system/test_notebooks.py
 
-compose-test: .venv/stamp   ## docker-compose.yml with its demo, through restarts, in a browser (docs/operate.md), ten minutes or so
+compose-test: .venv/stamp   ## docker-compose.yml with its demo, through restarts, in a browser (docs/how-to/compose.md), ten minutes or so
 	$(BIN)/pytest -x tests/system/deployments/compose.py
 
-helm-test: .venv/stamp   ## the chart on the Kubernetes that kubectl reaches (docs/operate.md), ten minutes or so
+helm-test: .venv/stamp   ## the chart on the Kubernetes that kubectl reaches (docs/how-to/kubernetes.md), ten minutes or so
 	$(BIN)/pytest -x -s tests/system/deployments/kubernetes.py
 
 docs: .venv/stamp   ## the documentation as a site in build/site: references from the code, strict, every link checked
@@ -55,10 +55,10 @@ bench: .venv/stamp   ## speed and memory as ratios in one run; writes build/benc
 bench-long: .venv/stamp   ## memory of a stream over a simulated day; 100,000 entities trained; writes build/bench-*.json
 	$(BIN)/python -m pipelines.bench.soak
 
-bench-gpu: .venv/stamp   ## the road on a GPU against the CPU; writes docs/gpu-figures.json and its table in docs/gpu.md
+bench-gpu: .venv/stamp   ## the pipeline on a GPU against the CPU; writes docs/gpu-figures.json and the figures in docs/how-to/gpu.md
 	timeout 590 $(BIN)/python -m pipelines.bench.gpu --page
 
-gpu: .venv/stamp   ## where a GPU is at hand: its tests, then bench-gpu, ten minutes each at most (docs/gpu.md)
+gpu: .venv/stamp   ## where a GPU is at hand: its tests, then bench-gpu, ten minutes each at most (docs/how-to/gpu.md)
 	timeout 590 $(BIN)/pytest -m gpu -s
 	$(MAKE) bench-gpu
 
@@ -68,7 +68,7 @@ locked = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gener
   --no-annotate --custom-compile-command "make lock" $(UPGRADE) $(2) -o locks/$(1).txt
 with   = pyproject.toml $(foreach extra,$(1),--extra $(extra))
 
-lock: .venv/stamp   ## resolve locks/ anew, hashes and all (docs/operate.md); UPGRADE=--upgrade takes the newest versions
+lock: .venv/stamp   ## resolve locks/ again, with hashes (docs/how-to/operate.md); UPGRADE=--upgrade takes the newest versions
 	$(call locked,dev,$(call with,$(IMAGE) train scale peers notebooks dev))
 	$(call locked,lab,$(call with,lab) -c locks/dev.txt)
 	$(call locked,serve,$(call with,$(IMAGE)) -c locks/dev.txt)

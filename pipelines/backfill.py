@@ -3,7 +3,8 @@
 Example:
     >>> backfill(["s3://trail/AWSLogs/"], Path("bank"), settings, progress, ledger_folder=Path("ledger"))
 
-It says what `score` says (docs/scale.md). Killed and given again, it goes on: parts that were walked are not walked again.
+It says what `score` says (docs/explanation/scale.md). Killed and given again, it goes on: parts that were walked are not
+walked again.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ PLAN_FORMAT = 2  # of what lies in the work folder
 PARTS_PER_WORKER = (
     4  # parts for each worker, if the settings do not say: the last ones under way leave little idle
 )
-RESULT_SHAPING_SECTIONS = {"reading", "entities", "autoencoder", "spectral", "forest", "voting", "alerts"}
+RESULT_SHAPING_SECTIONS = {
+    *("reading", "entities", "autoencoder", "spectral", "isolation_forest", "detectors", "voting", "alerts")
+}
 READ_COUNTERS = ("records", "rejects", "skipped", "future_dated", "reasons", "started_from")
 
 

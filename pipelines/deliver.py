@@ -23,7 +23,7 @@ from fingerprint.adapters.system import SystemClock
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Clock, ObjectNotFound, Unavailable
 from fingerprint.core.settings import ReceiverSettings, Settings
-from fingerprint.delivery.formats.registry import encode_notification
+from fingerprint.delivery.formats import encode_notification
 from fingerprint.delivery.notification import Notification
 from fingerprint.delivery.outbox import Outbox, RateLimited, Receiver
 from fingerprint.delivery.policy import MAX_BACKOFF, Delivery, next_attempt, retry_delay

@@ -17,8 +17,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.alert import FingerprintError, vote_column, z_column
 from fingerprint.core.settings import Settings
+from fingerprint.detection.detectors import detector_names
 
 SUFFIXES = (".parquet", ".jsonl")
 
@@ -79,15 +80,15 @@ class ResultWriter:
 
 
 def _schema(settings: Settings) -> pa.Schema:
-    detectors = settings.voting.detectors
+    detectors = detector_names(settings)
     return pa.schema(
         [
             ("event_id", pa.string()),
             ("event_time", pa.timestamp("us", tz="UTC")),
             ("principal", pa.string()),
             ("entity", pa.string()),
-            *((f"{name}_z", pa.float32()) for name in detectors),
-            *((f"{name}_vote", pa.bool_()) for name in detectors),
+            *((z_column(name), pa.float32()) for name in detectors),
+            *((vote_column(name), pa.bool_()) for name in detectors),
             ("verdict", pa.bool_()),
             ("alert_id", pa.string()),
             ("level", pa.string()),

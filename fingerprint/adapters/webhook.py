@@ -1,17 +1,21 @@
-"""The webhook door: one signed POST, to the very address that was checked, and nowhere else.
+"""Webhook receiver: one signed POST, to the very address that was checked.
 
 Example:
-    >>> Webhook("https://soc.example.com/alerts", receiver).take("6f0c...", b"{}", "123456789012:role/ci", now)
+    >>> WebhookReceiver(options).deliver("6f0c...", b"{}", "123456789012:role/ci", now)
 
-A name is resolved once for a request, every answer is judged (`reaching`), and what is connected to is one of these answers, so a
-name cannot answer one thing to the check and another to the connection. TLS asks for the certificate of the name. Redirects are
-not followed, the environment's proxies are not asked, a connection serves one request, and all of it has one deadline.
+A name is resolved once for a request, every address is checked (`core.egress`), and the connection is opened to one of these
+addresses, so a name cannot resolve to one thing for the check and another for the connection. TLS asks for the certificate of the
+name. Redirects are not followed, the environment's proxies are not used, a connection serves one request, and all of it has one
+deadline. httpcore, the layer beneath httpx, lets us open the connection ourselves.
 
-httpcore, the layer beneath httpx, because it lets us open the connection ourselves.
+Bodies are signed as Standard Webhooks says (`standardwebhooks`): id, timestamp and body together, so that neither a body nor its
+time can be exchanged, and a replayed request is found by its timestamp. While a secret is rotated there are two, and each signs.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import ssl
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -19,6 +23,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 import httpcore
+from standardwebhooks import Webhook
 
 from fingerprint.adapters.guarded_transport import AddressRefused, GuardedBackend, Resolver, resolve_host
 from fingerprint.core.alert import FingerprintError
@@ -26,16 +31,20 @@ from fingerprint.core.egress import WebhookTarget, parse_networks, parse_target
 from fingerprint.core.ports import ObjectNotFound, Unavailable
 from fingerprint.core.sanitize import printable
 from fingerprint.core.settings import ReceiverSettings, read_secret
-from fingerprint.core.webhook_signature import parse_secrets, signature_headers
 from fingerprint.delivery.outbox import RateLimited
 
-MAX_RESPONSE_BYTES = 64 << 10  # bytes of an answer that are read
-EXCERPT_LENGTH = 200  # characters of an answer that are told
-PERMANENT_STATUSES = (410,)  # Gone, says Standard Webhooks: nobody wants it any more
+MAX_RESPONSE_BYTES = 64 << 10  # of a response that are read
+EXCERPT_LENGTH = 200  # characters of a response in an error message
+PERMANENT_STATUSES = (410,)  # Gone: by Standard Webhooks the endpoint is disabled
+SECRET_PREFIX = "whsec_"  # noqa: S105 - begins every secret
+MIN_SECRET_BYTES, MAX_SECRET_BYTES = 24, 64
 
 
 class WebhookReceiver:
-    """A Taker behind a URL. FingerprintError if the settings' URL, secret, networks or certificates are none."""
+    """A receiver of alerts behind a URL.
+
+    Raise FingerprintError if the URL, a secret, the networks or the certificates of the settings are wrong.
+    """
 
     def __init__(self, options: ReceiverSettings, resolve: Resolver = resolve_host) -> None:
         self.options, self.resolve = options, resolve
@@ -58,7 +67,7 @@ class WebhookReceiver:
 
     @contextmanager
     def _post(self, key: str, body: bytes, now: datetime) -> Iterator[tuple[int, dict[bytes, bytes], str]]:
-        """Status, headers, and how the answer begins."""
+        """Send the body; yield the status, the headers and the beginning of the response."""
         network = GuardedBackend(self.resolve, self.allowed_networks, self.options.timeout_seconds)
         pool = httpcore.ConnectionPool(
             ssl_context=self.tls_context, network_backend=network, max_connections=1
@@ -78,17 +87,43 @@ class WebhookReceiver:
             yield answer.status, given, _read_excerpt(answer.iter_stream())
 
     def _headers(self, key: str, body: bytes, now: datetime) -> dict[bytes | str, bytes | str]:
-        said: dict[bytes | str, bytes | str] = {
+        headers: dict[bytes | str, bytes | str] = {
             "content-type": "application/json",
             "content-length": str(len(body)),
             "user-agent": "fingerprint",
             "idempotency-key": key,
         }
-        return said | dict(signature_headers(key, int(now.timestamp()), body, self._secrets()).items())
+        return headers | dict(signature_headers(key, now, body, self._secrets()).items())
 
-    def _secrets(self) -> Sequence[bytes]:
-        """Read for each request, so that they can be exchanged while the program runs."""
+    def _secrets(self) -> Sequence[Webhook]:
+        """Read the secrets; for each request, so that they can be rotated while the program runs."""
         return parse_secrets(read_secret(self.options.signing_secret_file) or "")
+
+
+def parse_secrets(text: str) -> list[Webhook]:
+    """Return a signer for each secret in a file's text, one a line. Raise FingerprintError, without the text, for a bad one."""
+    return [_parse_secret(line.strip()) for line in text.splitlines() if line.strip()]
+
+
+def _parse_secret(line: str) -> Webhook:
+    try:
+        secret = base64.b64decode(line.removeprefix(SECRET_PREFIX), validate=True)
+    except (binascii.Error, ValueError):
+        secret = b""
+    if not line.startswith(SECRET_PREFIX) or not MIN_SECRET_BYTES <= len(secret) <= MAX_SECRET_BYTES:
+        raise FingerprintError(
+            f"a secret is {SECRET_PREFIX} and base64 of {MIN_SECRET_BYTES} to {MAX_SECRET_BYTES} bytes; "
+            "`openssl rand -base64 32` makes the second part"
+        )
+    return Webhook(secret)
+
+
+def signature_headers(key: str, now: datetime, body: bytes, secrets: Iterable[Webhook]) -> dict[str, str]:
+    """Return the headers of Standard Webhooks; without a secret there is no signature. `body` is ASCII."""
+    now = now.astimezone(UTC)  # the library takes the figures of any time for UTC
+    signatures = [secret.sign(key, now, body.decode("ascii")) for secret in secrets]
+    headers = {"webhook-id": key, "webhook-timestamp": str(int(now.timestamp()))}
+    return headers | ({"webhook-signature": " ".join(signatures)} if signatures else {})
 
 
 def _create_tls_context(file: str | None) -> ssl.SSLContext:
@@ -100,7 +135,7 @@ def _create_tls_context(file: str | None) -> ssl.SSLContext:
 
 @contextmanager
 def _translate_errors(place: WebhookTarget) -> Iterator[None]:
-    """What goes wrong on the way, as one sentence without the URL."""
+    """Turn network errors into one sentence without the URL."""
     try:
         yield
     except AddressRefused as refused:
@@ -109,12 +144,12 @@ def _translate_errors(place: WebhookTarget) -> Iterator[None]:
         raise Unavailable(f"{place} did not answer in time") from None
     except (httpcore.NetworkError, httpcore.ProtocolError, OSError) as error:
         raise Unavailable(
-            f"{place} could not be told: {printable(str(error)[:EXCERPT_LENGTH]) or type(error).__name__}"
+            f"{place} could not be reached: {printable(str(error)[:EXCERPT_LENGTH]) or type(error).__name__}"
         ) from None
 
 
 def _read_excerpt(chunks: Iterable[bytes]) -> str:
-    """Of an answer, as text; no more than MOST is read of it."""
+    """Return the beginning of a response as text; at most MAX_RESPONSE_BYTES are read."""
     read = b""
     for chunk in chunks:
         read += chunk[: MAX_RESPONSE_BYTES - len(read)]
@@ -128,7 +163,7 @@ def _explain_redirect(why: str, status: int) -> str:
 
 
 def _retry_after_seconds(given: dict[bytes, bytes], now: datetime) -> float:
-    """Seconds that `Retry-After` asks for; 0 without one that can be read."""
+    """Return the seconds of `Retry-After`; 0 without a readable one."""
     text = given.get(b"retry-after", b"").decode("ascii", "replace").strip()
     if text.isdecimal():
         return float(text[:9])

@@ -1,14 +1,16 @@
 """Verdicts -> alerts: grouped, explained, with an urgency.
 
 Example:
-    >>> for alert in build(judged.batch, judged.frame, explainer):
+    >>> for alert in build_alerts(scored.batch, scored.frame, explainer):
     ...     print(alert.urgency, alert.title)
     84 alice@example.com called iam:CreateAccessKey and 4 other actions new to them from 198.51.100.0/24 (never seen), ...
 
-Urgency is how rare the strangest event is (`tails`): the z of its surprise, told as nats of a tail probability and mapped to
-0 ... 100. So it means the same for everybody, and the queue is worked from what happens least often by chance. A fingerprint
-that had to fall back knows less, so its urgency is capped. An alert about somebody who has no history of counts yet says when
-they were first seen, and that their peers alone speak for them.
+Urgency is how rare the most unusual event is (`tail_calibration`): the highest z of the calibrated detectors as nats of a tail
+probability, mapped to 0 ... 100. So it means the same for every principal, and the queue is worked from what happens least often
+by chance. A fingerprint that had to fall back knows less, so its urgency is capped. The title of an alert about a principal
+without a history of counts says when it was first seen, and that only its peers are a measure for it.
+
+What drove an alert is explained by the detectors themselves (`Detector.drivers`, `Detector.curve`).
 """
 
 from __future__ import annotations
@@ -22,14 +24,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.compute import frames
-from fingerprint.compute.hashing import Hashes
-from fingerprint.core.alert import ActivityCurve, Alert, AlertEvent, Level, Rarity, SurpriseDriver
+from fingerprint.core.alert import ActivityCurve, Alert, AlertEvent, Level, SurpriseDriver, z_column
 from fingerprint.core.settings import Settings
 from fingerprint.detection.batch import EventBatch, concat_batches
-from fingerprint.detection.detectors import CHANNEL_LABELS, feature_surprise
+from fingerprint.detection.detectors import calibrated_detectors, interval_detectors, load_known_detectors
 from fingerprint.detection.scorer import alert_windows
 from fingerprint.estimators import tail_calibration
-from fingerprint.features import encoding
 from fingerprint.registry.bank import PEER_LEVEL, Bank
 from fingerprint.sources.active import SOURCE
 from fingerprint.state.activity_series import ActivitySeries
@@ -37,14 +37,11 @@ from fingerprint.state.activity_series import ActivitySeries
 HALF_URGENCY_NATS = 18.0  # nats of tail probability at which urgency is 50: one active interval in 66 million
 URGENCY_CAP: dict[Level, int] = {"entity": 100, "principal": 100, "peer": 85, "generic": 70}
 MAX_DRIVERS = 10  # values shown
-MIN_SURPRISE = 1.0  # nats; less is not worth an analyst's eye
-CURVE_DAYS = 7
 
 
 @dataclass(frozen=True)
 class Explainer:
-    """What alerts are explained from: the bank that judges, the earlier ones that measured what still waits, by version, and
-    series."""
+    """The context that alerts are explained from: the bank, the earlier banks (by version) of pending events, and the series."""
 
     bank: Bank
     series: ActivitySeries
@@ -52,8 +49,10 @@ class Explainer:
     previous_banks: Mapping[str, Bank] = field(default_factory=dict)
 
     def bank_and_row(self, batch: EventBatch, row: int) -> tuple[Bank, NDArray[np.int32]]:
-        """The bank that measured an event, and which row of its stack did, (1,). The one that judges now explains what was
-        measured by one that is gone."""
+        """Return the bank that measured the event at a row, and the row of its fingerprint, (1,).
+
+        The current bank stands in for one that is no longer loaded.
+        """
         version = batch.frame["bank_version"].iloc[row]
         if version == self.bank.version or version in self.previous_banks:
             return self.previous_banks.get(version, self.bank), batch.fingerprint[[row]]
@@ -64,7 +63,7 @@ class Explainer:
 
 
 def build_alerts(batch: EventBatch, frame: pd.DataFrame, explainer: Explainer) -> Iterator[Alert]:
-    """One alert for every `alert_id` of the verdicts in a judged batch, in order of first event."""
+    """Build an alert for every `alert_id` of the verdicts in a scored batch, in order of first event."""
     alert_id = frame["alert_id"].where(frame["verdict"])
     for name, places in frame.groupby(alert_id, sort=False).indices.items():
         places = _sort_by_time(frame, np.asarray(places))
@@ -72,7 +71,7 @@ def build_alerts(batch: EventBatch, frame: pd.DataFrame, explainer: Explainer) -
 
 
 def _sort_by_time(frame: pd.DataFrame, rows: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Places of events in the order of time, ties by id: what is told first must not depend on the order in which they came."""
+    """Return rows in the order of time, ties by id: the order of arrival must not change an alert."""
     ids, times = (frame[name].to_numpy()[rows] for name in ("event_id", "event_time"))
     return rows[np.lexsort((ids.astype(object), times))]
 
@@ -90,12 +89,12 @@ def _build_alert(alert_id: str, batch: EventBatch, frame: pd.DataFrame, explaine
         window_start=times.iloc[0].floor(f"{window}s").to_pydatetime(),
         first_event_time=times.min().to_pydatetime(),
         last_event_time=times.max().to_pydatetime(),
-        urgency=min(round(urgency_from_nats(_max_nats(frame))), URGENCY_CAP[level]),
-        title=_build_title(frame, drivers, _first_seen_text(batch, frame, explainer)),
+        urgency=min(round(urgency_from_nats(_max_nats(batch, frame))), URGENCY_CAP[level]),
+        title=_build_title(batch, frame, drivers, _first_seen_text(batch, frame, explainer)),
         level=level,
         bank_version=events[-1].bank_version,
         drivers=tuple(drivers[:MAX_DRIVERS]),
-        curve=_build_curve(batch, frame, explainer),
+        curve=_find_curve(batch, frame, explainer),
         tactics=_tactics(frame),
         next_steps=_next_steps(frame, drivers, _first_seen_text(batch, frame, explainer)),
         events=events,
@@ -104,81 +103,37 @@ def _build_alert(alert_id: str, batch: EventBatch, frame: pd.DataFrame, explaine
 
 
 def urgency_from_nats(nats: Any) -> Any:
-    """0 ... 100 from the nats of a tail probability; HALF_URGENT are 50, and nothing is ever quite 100."""
+    """Return an urgency, 0 to below 100, from the nats of a tail probability; HALF_URGENCY_NATS are 50."""
     return 100 * (1 - 2 ** (-nats / HALF_URGENCY_NATS))
 
 
-def _max_nats(frame: pd.DataFrame) -> float:
-    """How rare the strangest event is, as minus the log of its tail probability; 0 where no autoencoder judged."""
-    return (
-        float(tail_calibration.z_to_nats(frame["autoencoder_z"].max())) if "autoencoder_z" in frame else 0.0
-    )
+def _max_nats(batch: EventBatch, frame: pd.DataFrame) -> float:
+    """Return how rare the most unusual event is, as minus the log of its tail probability; 0 without a calibrated detector."""
+    z = _calibrated_z(batch, frame)
+    return 0.0 if z is None else float(tail_calibration.z_to_nats(z.max()))
 
 
-# --- what drove the loss --------------------------------------------------------------------------------------------
+def _calibrated_z(batch: EventBatch, frame: pd.DataFrame) -> pd.Series | None:
+    """Return each event's highest z of the calibrated detectors, or None where none of them judged."""
+    columns = [z_column(name) for name in calibrated_detectors(batch.evidence)]
+    return frame[columns].max(axis=1) if columns else None
 
 
 def _find_drivers(batch: EventBatch, frame: pd.DataFrame, explainer: Explainer) -> list[SurpriseDriver]:
-    """The values that surprised most, strongest first."""
-    if "autoencoder" not in batch.evidence:
-        return []
-    surprise = feature_surprise(batch)
-    strongest = [
-        _rank_values(batch.codes[:, place], surprise[:, place]) for place in range(len(encoding.FEATURES))
+    """Return the values that the detectors found most surprising, strongest first."""
+    found = [
+        driver
+        for detector in load_known_detectors(batch.evidence)
+        for driver in detector.drivers(batch, frame, explainer)
     ]
-    shown = [
-        (place, row, value, count)
-        for place, each in enumerate(strongest)
-        for row, value, count in each[:MAX_DRIVERS]
-        if value >= MIN_SURPRISE
-    ]
-    texts = encoding.feature_texts(frame.iloc[sorted({row for _, row, _, _ in shown})])
-    drivers = [
-        _build_driver(batch, texts.loc[row].iloc[place], explainer, place, row, value, count)
-        for place, row, value, count in shown
-    ]
-    return sorted(drivers, key=lambda driver: -driver.surprise)
+    return sorted(found, key=lambda driver: -driver.surprise)
 
 
-def _rank_values(codes: NDArray[np.uint64], surprise: NDArray[np.float32]) -> list[tuple[int, float, int]]:
-    """Distinct values of a feature by their surprise: (an example row, nats, events that share it)."""
-    order = np.lexsort((-surprise, codes))
-    _, first, counts = np.unique(codes[order], return_index=True, return_counts=True)
-    rows = order[first]
-    ranked = np.lexsort((codes[rows], -surprise[rows]))
-    return [(int(rows[at]), float(surprise[rows[at]]), int(counts[at])) for at in ranked]
-
-
-def _build_driver(
-    batch: EventBatch, value: Any, explainer: Explainer, feature_index: int, row: int, nats: float, count: int
-) -> SurpriseDriver:
-    bank, at = explainer.bank_and_row(batch, row)
-    share = float(bank.vocabulary.observed_share(at, batch.codes[[row]])[0, feature_index])
-    usual = bank.vocabulary.codes[at[0], feature_index, 1:4]
-    expected = ", ".join(text for text in bank.value_texts(usual[usual != 0]) if text)
-    return SurpriseDriver(
-        encoding.FEATURES[feature_index].label,
-        _text_or_empty(value) or "(none)",
-        expected or "nothing yet",
-        _rarity(share),
-        round(nats, 2),
-        count,
-        _peer_rarity(bank, int(at[0]), batch.codes[[row]], feature_index),
-    )
-
-
-def _peer_rarity(bank: Bank, fingerprint: int, codes: Hashes, feature_index: int) -> Rarity | None:
-    """How rare a value is among those that resemble the principal: codes (1, F), `place` the feature."""
-    peers = bank.peers[[fingerprint]]
-    return (
-        _rarity(float(bank.vocabulary.observed_share(peers, codes)[0, feature_index]))
-        if peers[0] >= 0
-        else None
-    )
-
-
-def _rarity(share: float) -> Rarity:
-    return "unseen" if share == 0 else "rare" if share < 0.01 else "infrequent" if share < 0.1 else "frequent"
+def _find_curve(batch: EventBatch, frame: pd.DataFrame, explainer: Explainer) -> ActivityCurve | None:
+    """Return the activity curve of the first detector that has one."""
+    detectors = load_known_detectors(batch.evidence)
+    curves = (detector.curve(batch, frame, explainer) for detector in detectors)
+    return next((curve for curve in curves if curve is not None), None)
 
 
 def _most_common_level(frame: pd.DataFrame) -> Level:
@@ -186,12 +141,13 @@ def _most_common_level(frame: pd.DataFrame) -> Level:
     return level
 
 
-# --- who, what, where, when -----------------------------------------------------------------------------------------
+# --- texts --------------------------------------------------------------------------------------------------------------
 
 
 def _first_seen_text(batch: EventBatch, frame: pd.DataFrame, explainer: Explainer) -> str:
-    """How long before the alert a principal was first seen that only its peers could speak for; empty for all others."""
-    if "spectral_z" not in frame or frame["spectral_z"].notna().any() or (batch.level < PEER_LEVEL).any():
+    """Return how long before the alert a newcomer was first seen; empty for a principal that is judged by its own history."""
+    counted = [z_column(name) for name in interval_detectors(batch.evidence)]
+    if not counted or frame[counted].notna().any(axis=None) or (batch.level < PEER_LEVEL).any():
         return ""
     hours = (
         int((batch.interval - batch.first_seen).max()) * explainer.settings.spectral.interval_seconds // 3600
@@ -203,10 +159,12 @@ def _first_seen_text(batch: EventBatch, frame: pd.DataFrame, explainer: Explaine
     )
 
 
-def _build_title(frame: pd.DataFrame, drivers: list[SurpriseDriver], first_seen: str) -> str:
-    """A sentence: who did what, where, and how unusual that is; of somebody new when they were `first_seen`."""
+def _build_title(
+    batch: EventBatch, frame: pd.DataFrame, drivers: list[SurpriseDriver], first_seen: str
+) -> str:
+    """Return a sentence: who did what, where, and how unusual that is; of a newcomer also when it was `first_seen`."""
     new = [driver for driver in drivers if driver.feature == "action" and driver.rarity == "unseen"]
-    actions = [driver.seen for driver in new] or list(_ranked_actions(frame))
+    actions = [driver.seen for driver in new] or list(_ranked_actions(batch, frame))
     more = f" and {len(actions) - 1} other{'s' if len(actions) > 2 else ''}" if len(actions) > 1 else ""
     what = f"called {actions[0]}{more}" + (", new to them," if new else "")
     unseen = {driver.feature: driver.seen for driver in reversed(drivers) if driver.rarity == "unseen"}
@@ -225,13 +183,13 @@ def _build_title(frame: pd.DataFrame, drivers: list[SurpriseDriver], first_seen:
 
 
 def _lateness_text(frame: pd.DataFrame) -> str:
-    """How long after they happened the events came, where that is days: whoever dates records back wants nobody to look."""
+    """Return how long after they happened the events came, if that is days: back-dated records deserve a look."""
     days = int(frame["delay"].max()) // 86400 if "delay" in frame else 0
     return f"; delivered {days:,} day{'s' if days > 1 else ''} late" if days else ""
 
 
 def _actor_name(frame: pd.DataFrame) -> str:
-    """The person where there is one, else the principal without its account, and what ran behind it."""
+    """Return the person if there is one, else the principal without its account, and what ran behind it."""
     human, name = _human(frame), str(frame["principal"].iloc[0]).split(":", 1)[-1]
     return human if "@" in human else f"{name} ({human})" if human and human not in name else name
 
@@ -241,13 +199,15 @@ def _human(frame: pd.DataFrame) -> str:
 
 
 def _first_value(column: pd.Series) -> str:
-    """The first value of a column that is there."""
+    """Return the first value of a column that is not missing, or an empty text."""
     return _text_or_empty(column.dropna().iloc[0]) if column.notna().any() else ""
 
 
-def _ranked_actions(frame: pd.DataFrame) -> Iterator[str]:
-    strange = frame.sort_values("autoencoder_z", ascending=False) if "autoencoder_z" in frame else frame
-    yield from (strange["service"].astype(object) + ":" + strange["action"].astype(object)).drop_duplicates()
+def _ranked_actions(batch: EventBatch, frame: pd.DataFrame) -> Iterator[str]:
+    """Yield the distinct actions, those of the most unusual events first."""
+    z = _calibrated_z(batch, frame)
+    ranked = frame if z is None else frame.assign(highest_z=z).sort_values("highest_z", ascending=False)
+    yield from (ranked["service"].astype(object) + ":" + ranked["action"].astype(object)).drop_duplicates()
 
 
 def _account_text(frame: pd.DataFrame) -> str:
@@ -267,7 +227,7 @@ def _tactics(frame: pd.DataFrame) -> tuple[str, ...]:
 
 
 def _next_steps(frame: pd.DataFrame, drivers: list[SurpriseDriver], first_seen: str) -> tuple[str, str]:
-    """The two things an analyst would do next."""
+    """Return the two things that an analyst would do next."""
     who, first = _human(frame), frame["event_time"].min()
     asked = f"Ask {who}" if "@" in who else f"Ask the owner of {frame['principal'].iloc[0]}"
     strange = next(
@@ -284,7 +244,8 @@ def _next_steps(frame: pd.DataFrame, drivers: list[SurpriseDriver], first_seen: 
 
 
 def _alert_events(frame: pd.DataFrame, batch: EventBatch) -> Iterator[AlertEvent]:
-    """The verdicts as the analyst reads them, oldest first."""
+    """Yield the verdicts as the analyst reads them, oldest first."""
+    detectors = tuple(batch.evidence)
     for row in frame.sort_values(["event_time", "event_id"]).to_dict("records"):
         yield AlertEvent(
             event_id=str(row["event_id"]),
@@ -297,8 +258,7 @@ def _alert_events(frame: pd.DataFrame, batch: EventBatch) -> Iterator[AlertEvent
             user_agent=_text_or_empty(row["user_agent"]),
             error_code=_text_or_empty(row["error_code"]),
             session=_text_or_empty(row["session"]),
-            autoencoder_z=_rounded_or_none(row.get("autoencoder_z")),
-            spectral_z=_rounded_or_none(row.get("spectral_z")),
+            scores={name: _rounded_or_none(row.get(z_column(name))) for name in detectors},
             raw=_record_text(row.get("raw")),
             bank_version=str(row["bank_version"]),
             access_key=_text_or_empty(row["access_key"]),
@@ -306,7 +266,7 @@ def _alert_events(frame: pd.DataFrame, batch: EventBatch) -> Iterator[AlertEvent
 
 
 def _record_text(raw: object) -> str:
-    """Bytes, as they came; a text, where they lay on a device."""
+    """Return the record as text: it comes as bytes, or from a device as text."""
     if isinstance(raw, bytes):
         return raw.decode(errors="replace")
     return raw if isinstance(raw, str) else ""
@@ -316,41 +276,16 @@ def _rounded_or_none(value: float | None) -> float | None:
     return None if value is None or np.isnan(value) else round(float(value), 3)
 
 
-def _build_curve(batch: EventBatch, frame: pd.DataFrame, explainer: Explainer) -> ActivityCurve | None:
-    """The activity of the series that voted most strongly, with its expected line, over the last days."""
-    if "spectral" not in batch.evidence or frame["spectral_z"].isna().all():
-        return None
-    at = int(np.nan_to_num(frame["spectral_z"].to_numpy(), nan=-np.inf).argmax())
-    rows = explainer.series.find_rows(batch.evidence["spectral"][at])
-    z = explainer.series.z_scores(rows, np.repeat(batch.interval[at], len(rows)))
-    row = rows[int(np.nan_to_num(z, nan=-np.inf).argmax())]
-    seconds, window = (
-        explainer.settings.spectral.interval_seconds,
-        explainer.settings.alerts.group_window_seconds,
-    )
-    end = -(-(int(frame["event_time"].iloc[at].timestamp()) // window + 1) * window // seconds)
-    start, counts, expected, flagged = explainer.series.curve(row, int(batch.interval[at]), CURVE_DAYS, end)
-    owner, channel = explainer.series.owner_and_channel(int(row))
-    return ActivityCurve(
-        entity=str(frame["entity"].iloc[at] if owner == batch.owner[at] else frame["principal"].iloc[at]),
-        channel=CHANNEL_LABELS.get(channel) or str(frame["action"].iloc[at]),
-        start=pd.Timestamp(start * seconds, unit="s", tz="UTC").to_pydatetime(),
-        interval_seconds=seconds,
-        counts=tuple(counts.round(2).tolist()),
-        expected=tuple(expected.round(2).tolist()),
-        flagged=tuple(flagged.tolist()),
-    )
-
-
 class AlertGroups:
-    """Verdicts that belong to alerts whose window is still open. An alert is built when its window is over, and before that
-    whenever it has grown.
+    """Verdicts of alerts whose window is still open.
+
+    An alert is built when its window is over, and before that when it has grown.
 
     Example:
-        >>> groups = Groups(explainer)
-        >>> groups.add(judged.batch, judged.frame)
-        >>> early = groups.grown(so_far.batch, so_far.frame)    # with verdicts whose interval is still open
-        >>> alerts = groups.close(before=ledger.closed())
+        >>> groups = AlertGroups(explainer)
+        >>> groups.add(scored.batch, scored.frame)
+        >>> early = groups.build_grown(open.batch, open.frame)  # with verdicts whose interval is still open
+        >>> alerts = groups.close_windows(before=state.first_open_interval())
     """
 
     def __init__(self, explainer: Explainer) -> None:

@@ -1,12 +1,12 @@
-"""Alerts, votes and notices as messages: JSON with a schema version, keyed by principal or feed.
+"""Alerts, votes and feed gaps as messages: JSON with a schema version, keyed by principal or feed.
 
 Example:
-    >>> [(key, value)] = votes(frame.head(1))
+    >>> [(key, value)] = encode_votes(frame.head(1))
     >>> value
     b'{"schema":1,"event_id":"...","event_time":"2026-01-23T03:28:11.000Z","principal":"...", ... "z":5.2,"vote":true}'
 
-An alert is told again when it has grown: the newest of its id holds all the others. Its events come without their records,
-and at most MOST_EVENTS of them, the newest; `event_count` says how many there are. The desk has everything.
+An alert is published again when it has grown: the newest message of its id replaces the others. It carries at most
+MAX_ALERT_EVENTS events, the newest, without their records; `event_count` says how many there are. The alert store has all.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _VOTE_COLUMNS = (
 
 
 def encode_alerts(alerts: Sequence[Alert]) -> Iterator[tuple[bytes, bytes]]:
-    """Key and value of each."""
+    """Yield the key (principal) and value of each alert."""
     for alert in alerts:
         fields = msgspec.to_builtins(alert)
         events = [{**event, "raw": None} for event in fields.pop("events")]
@@ -49,7 +49,7 @@ def encode_alerts(alerts: Sequence[Alert]) -> Iterator[tuple[bytes, bytes]]:
 
 
 def encode_votes(frame: pd.DataFrame) -> Iterator[tuple[bytes, bytes]]:
-    """Key and value of each row."""
+    """Yield the key (principal) and value of each row; the columns are those of `Vote`."""
     if not len(frame):
         return
     table = frame[list(_VOTE_COLUMNS)]
@@ -61,7 +61,7 @@ def encode_votes(frame: pd.DataFrame) -> Iterator[tuple[bytes, bytes]]:
 
 
 def encode_feed_gaps(gaps: Sequence[FeedGap]) -> Iterator[tuple[bytes, bytes]]:
-    """Key and value of each; told again when it has grown or ended."""
-    for notice in gaps:
-        message = {"schema": MESSAGE_SCHEMA_VERSION, **msgspec.to_builtins(notice)}
-        yield notice.feed.encode(errors="replace"), msgspec.json.encode(message)
+    """Yield the key (feed) and value of each gap; a gap is published again when it has grown or ended."""
+    for gap in gaps:
+        message = {"schema": MESSAGE_SCHEMA_VERSION, **msgspec.to_builtins(gap)}
+        yield gap.feed.encode(errors="replace"), msgspec.json.encode(message)

@@ -1,19 +1,21 @@
-"""How much less urgent an alert is because others show the same: a roll-out surprises many at once, and is read once.
+"""Prevalence: an alert is less urgent where many other principals show the same surprise, as in a roll-out.
 
 Example:
-    >>> weighed(48, [Shown("program version", 10.0, others=7), Shown("read or write", 2.0)])
+    >>> adjust_urgency(48, [SurprisingValue("program version", 10.0, 7), SurprisingValue("read or write", 2.0)])
     (33, 7)
 
-*Sharing* is so many other principals that at least half of the alert's surprise, in nats, is shown by as many of them, or more,
-within a day (a weighted median). Only what a roll-out brings is counted: actions, parameters, errors and tools. What is not:
+Prevalence is the number of other principals that show at least half of the alert's surprise, in nats, within a day (a weighted
+median). Only what a roll-out brings is counted: actions, parameters, errors and tools. Not counted are:
 
-- a place (network, address range, other account): one thief with many keys brings the same place to all of them. Where
-  somebody else comes from the alert's strange place too, nothing is lowered at all;
-- an action that serves an attacker by public mappings (`tactics`, all but mere looking): many do it when many keys are stolen;
-- what is shared with an attack: as soon as one of those who show it is judged a true positive, nobody is excused by it.
+- a place (network, address range, other account): one thief with many keys brings the same place to all of them. Where another
+  principal comes from the alert's unusual place too, urgency is not lowered at all;
+- an action that serves an attacker by public mappings (`attack_tactics`, all but discovery): many do it when many keys are
+  stolen;
+- a value that an attack shows: as soon as one of the principals that share it has a true positive, it excuses no other.
 
-From FEW others on, urgency falls by STEP for each doubling, by MOST at most and never below half. It is bounded because an
-attacker may make noise to be shared: whoever is critical stays high, and the page shows both figures. No verdict ever changes.
+From MIN_OTHERS others on, urgency falls by URGENCY_PER_DOUBLING for each doubling, by MAX_REDUCTION at most and never below half.
+It is bounded because an attacker may make noise to be shared: a critical alert stays high, and the page shows both figures. No
+verdict changes.
 """
 
 from __future__ import annotations
@@ -26,9 +28,9 @@ from fingerprint.features.encoding import FEATURES
 from fingerprint.sources.active import SOURCE
 
 WINDOW_SECONDS = 86_400  # seconds
-MIN_OTHERS = 3  # other principals, from whom on it is no coincidence
-MAX_COUNTED_OTHERS = 20  # are as many as are counted
-URGENCY_PER_DOUBLING = 5.0  # of urgency, for each doubling of who shows it
+MIN_OTHERS = 3  # other principals; fewer may be a coincidence
+MAX_COUNTED_OTHERS = 20  # counting ends here
+URGENCY_PER_DOUBLING = 5.0  # urgency, for each doubling of the other principals
 MAX_REDUCTION = 20  # of urgency
 
 FEATURE_LABELS = {feature.name: feature.label for feature in FEATURES}
@@ -41,7 +43,7 @@ DISCOVERY_TACTIC = "Discovery"
 
 
 class SurprisingValue(NamedTuple):
-    """A surprise of an alert, and how many other principals show it within a day."""
+    """A surprising value of an alert, and how many other principals show it within a day."""
 
     feature: str
     surprise: float  # nats
@@ -51,27 +53,27 @@ class SurprisingValue(NamedTuple):
 
 
 def counts_towards_prevalence(feature: str) -> bool:
-    """Whether it is asked who else shows it."""
+    """Return whether other principals are counted for a feature."""
     return feature in SHARED_FEATURES or feature in PLACE_FEATURES
 
 
 def adjust_urgency(urgency: int, surprises: Sequence[SurprisingValue]) -> tuple[int, int]:
-    """The urgency that is shown, and how many others share at least half of what surprises."""
+    """Return the adjusted urgency, and how many other principals share at least half of the surprise."""
     others = _weighted_median_others(surprises)
     one_thief = any(each.other_principals for each in surprises if each.feature in PLACE_FEATURES)
     return (urgency if one_thief else reduce_urgency(urgency, others)), others
 
 
 def reduce_urgency(urgency: int, others: int) -> int:
-    """An urgency that is shared with so many other principals."""
+    """Return an urgency lowered for so many other principals."""
     if others < MIN_OTHERS:
         return urgency
-    by = min(MAX_REDUCTION, round(URGENCY_PER_DOUBLING * math.log2(others + 1)))
-    return max(urgency - by, math.ceil(urgency / 2))
+    reduction = min(MAX_REDUCTION, round(URGENCY_PER_DOUBLING * math.log2(others + 1)))
+    return max(urgency - reduction, math.ceil(urgency / 2))
 
 
 def _weighted_median_others(surprises: Sequence[SurprisingValue]) -> int:
-    """The weighted median of how many others show each; that of nothing is nobody."""
+    """Return the median over values, weighted by surprise, of how many others show each; 0 without values."""
     left = sum(each.surprise for each in surprises) / 2
     for each in sorted(surprises, key=_excusing_others, reverse=True):
         left -= each.surprise
@@ -81,7 +83,7 @@ def _weighted_median_others(surprises: Sequence[SurprisingValue]) -> int:
 
 
 def _excusing_others(value: SurprisingValue) -> int:
-    """How many others excuse a surprise."""
+    """Return how many other principals excuse a value."""
     if value.feature not in SHARED_FEATURES or value.is_attack or _is_attack_tactic(value):
         return 0
     return value.other_principals

@@ -1,14 +1,14 @@
-"""Which alerts a suppression hides: those all of whose events are as it says, letter by letter.
+"""Suppression matching: a suppression hides an alert if every one of its events matches, literally.
 
 Example:
-    >>> hides = Matcher(Match(service="glue", network="10.0.0.0/8"))
-    >>> hides(Facts("111122223333:role/etl", "", ["111122223333"], [Seen("glue", "StartJobRun", "10.3.1.8", "Boto3/1.34", "")]))
+    >>> hides = SuppressionMatcher(SuppressionMatch(service="glue", network="10.0.0.0/8"))
+    >>> event = EventFacts("glue", "StartJobRun", "10.3.1.8", "Boto3/1.34", "")
+    >>> hides(AlertFacts("111122223333:role/etl", "", ["111122223333"], [event]))
     True
 
-A match is literal: an attacker writes half of what it is compared with, and no character of it means more than itself. One
-event that is different shows the alert, so whoever steals what is suppressed is seen as soon as they do anything else. What an
-attacker can write at will (WRITTEN) narrows a match and is never all of it: beside it stands a principal, or a network and an
-account.
+A match is literal, without wildcards: an attacker writes half of the values it is compared with. One event that differs shows
+the alert, so a thief of suppressed credentials is seen with the first different call. A field that an attacker writes at will
+(ATTACKER_CONTROLLED_FIELDS) narrows a match and never stands alone: beside it stands a principal, or a network and an account.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 MAX_VALUE_LENGTH = 4_000  # characters of one value; principals and user agents are long at most like this
 MAX_REASON_LENGTH = 2_000  # characters
-MAX_DURATION = timedelta(days=366)  # what nobody looked at for a year is nobody's decision any more
+MAX_DURATION = timedelta(days=366)  # after a year a suppression is decided again
 MIN_PREFIX_LENGTH = {
     4: 8,
     6: 16,
@@ -46,7 +46,7 @@ MIN_ATTACKER_CONTROLLED_LENGTH = (
 
 
 class EventFacts(NamedTuple):
-    """What a match asks of an event."""
+    """The fields of an event that a match compares."""
 
     service: str
     action: str
@@ -56,8 +56,10 @@ class EventFacts(NamedTuple):
 
 
 class AlertFacts(NamedTuple):
-    """What a match asks of an alert: `accounts` as the queue shows them, the principal's own and those it called into; of
-    `events` the distinct ones are enough."""
+    """The fields of an alert that a match compares.
+
+    `accounts` are those of the queue: the principal's own and those it called into. Of `events` the distinct ones are enough.
+    """
 
     principal: str
     human: str
@@ -66,7 +68,7 @@ class AlertFacts(NamedTuple):
 
 
 class SuppressionMatcher:
-    """A match, read once. FingerprintError for one that asks nothing, too much, or cannot be read (`checked`)."""
+    """A parsed match. Raise FingerprintError for one that is empty, too wide or malformed (`validate_match`)."""
 
     def __init__(self, match: SuppressionMatch) -> None:
         self.match = validate_match(match)
@@ -74,11 +76,11 @@ class SuppressionMatcher:
         self.network = _parse_network(self.match.network) if self.match.network else None
 
     def __call__(self, facts: AlertFacts) -> bool:
-        """Whether the alert is hidden: it has events, and every one is as the match says."""
+        """Return whether the alert is hidden: it has events, and every one of them matches."""
         return self.matches_alert(facts) and bool(facts.events) and all(map(self.matches_event, facts.events))
 
     def matches_alert(self, facts: AlertFacts) -> bool:
-        """Whether it is of the principal, the human and the one account that are asked for."""
+        """Return whether principal, human and account of the alert match."""
         wanted = self.match
         return (
             wanted.principal in ("", facts.principal)
@@ -87,7 +89,7 @@ class SuppressionMatcher:
         )
 
     def matches_event(self, event: EventFacts) -> bool:
-        """Whether one event is as the match says."""
+        """Return whether one event matches."""
         wanted = self.match
         return (
             self.service in ("", event.service)
@@ -98,12 +100,12 @@ class SuppressionMatcher:
         )
 
     def matches_address(self, address: str) -> bool:
-        """Whether an address lies in the network that is asked for, if any is."""
+        """Return whether an address lies in the network of the match, if it has one."""
         return self.network is None or _is_in_network(address, self.network)
 
 
 def validate_match(match: SuppressionMatch) -> SuppressionMatch:
-    """The match as it is kept. FingerprintError, in one sentence, for one that no suppression may have."""
+    """Return the match as it is stored. Raise FingerprintError, in one sentence, for one that is not allowed."""
     kept = SuppressionMatch(**{name: storable(getattr(match, name)) for name in MATCH_FIELDS})
     for name in MATCH_FIELDS:
         _check_value(name.replace("_", " "), getattr(kept, name))
@@ -125,9 +127,9 @@ def validate_match(match: SuppressionMatch) -> SuppressionMatch:
 
 
 def validate_reason(
-    reason: str, missing_message: str = "a suppression needs a reason: whoever reads it later asks why"
+    reason: str, missing_message: str = "a suppression needs a reason, for its later readers"
 ) -> str:
-    """The reason as it is kept. FingerprintError without one."""
+    """Return the reason as it is stored. Raise FingerprintError without one."""
     kept: str = storable(reason).strip()
     if not kept:
         raise FingerprintError(missing_message)
@@ -139,7 +141,7 @@ def validate_reason(
 
 
 def validate_expiry(expires_at: datetime, now: datetime) -> datetime:
-    """The end, in UTC. FingerprintError for one that has passed, or lies more than LONGEST_TERM ahead."""
+    """Return the end in UTC. Raise FingerprintError for one in the past, or more than MAX_DURATION ahead."""
     if expires_at.tzinfo is None:
         raise FingerprintError("the end of a suppression needs a time zone: 2026-06-01T00:00Z")
     if expires_at <= now:
@@ -152,22 +154,22 @@ def validate_expiry(expires_at: datetime, now: datetime) -> datetime:
 
 
 def describe_match(match: SuppressionMatch) -> str:
-    """A match in words, one line: `service glue, network 10.0.0.0/8`."""
+    """Return a match in words, on one line: `service glue, network 10.0.0.0/8`."""
     parts = ((name.replace("_", " "), getattr(match, name)) for name in MATCH_FIELDS)
     return ", ".join(f"{name} {printable(value)}" for name, value in parts if value)
 
 
 def _check_attacker_controlled(match: SuppressionMatch, name: str) -> None:
-    """FingerprintError for a condition on what an attacker writes that is short, or stands by itself."""
-    said = name.replace("_", " ")
+    """Raise FingerprintError for an attacker-controlled condition that is short, or stands alone."""
+    label = name.replace("_", " ")
     if len(getattr(match, name).strip()) < MIN_ATTACKER_CONTROLLED_LENGTH:
         raise FingerprintError(
-            f"the {said} of a suppression has {MIN_ATTACKER_CONTROLLED_LENGTH} characters or more: attackers choose theirs, "
+            f"the {label} of a suppression has {MIN_ATTACKER_CONTROLLED_LENGTH} characters or more: attackers choose theirs, "
             "and a shorter one fits too much"
         )
     if not match.principal and not (match.network and match.account):
         raise FingerprintError(
-            f"an attacker chooses the {said}: say also whose alerts (principal), or from where (network and account)"
+            f"an attacker chooses the {label}: say also whose alerts (principal), or from where (network and account)"
         )
 
 
@@ -181,7 +183,7 @@ def _check_value(name: str, value: str) -> None:
 
 
 def _service_and_action(match: SuppressionMatch) -> tuple[str, str]:
-    """Service and action: `iam:ListUsers` says both."""
+    """Return service and action; `iam:ListUsers` names both."""
     service, colon, action = match.action.partition(":")
     if not colon:
         return match.service, match.action
@@ -197,7 +199,7 @@ def _service_and_action(match: SuppressionMatch) -> tuple[str, str]:
 
 
 def _parse_network(text: str) -> Network:
-    """A CIDR, or one address. FingerprintError for anything else, and for bits behind the prefix, which would be ignored."""
+    """Parse a CIDR or an address. Raise FingerprintError for anything else, also for bits behind the prefix."""
     try:
         return ipaddress.ip_network(text)
     except ValueError:
@@ -218,7 +220,7 @@ def _is_in_network(address: str, network: Network) -> bool:
 
 @lru_cache(1 << 14)
 def _parse_address(text: str) -> Address | None:
-    """None for what is no address: AWS's own services call from names."""
+    """Return an address, or None for a name: AWS's own services call from names."""
     try:
         found = ipaddress.ip_address(text)
     except ValueError:

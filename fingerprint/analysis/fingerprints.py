@@ -19,10 +19,12 @@ import numpy as np
 import pandas as pd
 
 from fingerprint.compute import frames, hashing
-from fingerprint.core.alert import LEVELS, ActivityCurve, FingerprintError
+from fingerprint.core.alert import LEVELS, ActivityCurve, FingerprintError, z_column
 from fingerprint.core.settings import Settings
 from fingerprint.detection.batch import concat_batches
-from fingerprint.detection.detectors import CHANNEL_LABELS, EVENT_CHANNEL, feature_surprise
+from fingerprint.detection.detectors import detector_names
+from fingerprint.detection.detectors.autoencoder import feature_surprise
+from fingerprint.detection.detectors.spectral import CHANNEL_LABELS, EVENT_CHANNEL
 from fingerprint.detection.scorer import ScoredEvents, Scorer
 from fingerprint.estimators import autoencoder, tail_calibration
 from fingerprint.features.encoding import FEATURES, parameter_names
@@ -162,7 +164,7 @@ def score_one_by_one(
         if judged:  # one that was done before already is nothing new
             mine = judged.frame[judged.frame["event_id"].isin(calls["event_id"])]
             rows.append(mine.iloc[[-1]].assign(verdicts=int(mine["verdict"].sum())))
-    names = ["event_id", *(f"{name}_z" for name in settings.voting.detectors), "verdicts"]
+    names = ["event_id", *map(z_column, detector_names(settings)), "verdicts"]
     return pd.concat(rows, ignore_index=True)[names]
 
 

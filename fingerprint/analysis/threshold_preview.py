@@ -7,9 +7,9 @@ Example:
     >>> applied(settings, desk.tuned()).autoencoder.threshold
     3.6
 
-A desk keeps single votes from a z of `database.min_vote_score` on: the autoencoder's by event, the spectral detector's by interval of a
-series. An event is taken to have its interval's vote whichever series of its entity or principal it was given to, though the
-event may not be counted in that one. So what is said here of alerts a day is at most too many;
+A desk keeps single votes from a z of `database.min_vote_score` on: the autoencoder's by event, the spectral detector's by
+interval of a series. An event is taken to have its interval's vote whichever series of its entity or principal it was given to,
+though the event may not be counted in that one. So what is said here of alerts a day is at most too many;
 docs/how-to/tune-thresholds.md says by how much.
 """
 
@@ -28,6 +28,8 @@ from fingerprint.core.alert import LEVELS, Decision, FingerprintError
 from fingerprint.core.case import ThresholdEstimate, ThresholdOverride
 from fingerprint.core.settings import Settings
 from fingerprint.detection import ensemble
+from fingerprint.detection.detectors import interval_detectors
+from fingerprint.detection.detectors.autoencoder import AutoencoderDetector
 from fingerprint.detection.scorer import alert_ids
 
 INTERVAL_ID_PREFIX = "interval:"  # how the id of a vote on an interval begins; a silence is never a verdict
@@ -43,7 +45,7 @@ def apply_override(settings: Settings, override: ThresholdOverride | None) -> Se
         return settings
     table = settings.model_dump()
     if override.threshold is not None:
-        table["autoencoder"] |= {"threshold": override.threshold, "target_alerts_per_day": None}
+        table[AutoencoderDetector.name] |= {"threshold": override.threshold, "target_alerts_per_day": None}
     if override.quorum is not None:
         table["voting"]["quorum"] = override.quorum
     try:
@@ -84,7 +86,7 @@ class VoteHistory:
         time = votes["event_time"].astype("datetime64[us, UTC]").astype("int64") // 1_000_000
         timed = votes.assign(interval=time // seconds)
         surges = _voted_intervals(timed, seconds)
-        habits = timed[timed["detector"].eq("autoencoder")]
+        habits = timed[timed["detector"].eq(AutoencoderDetector.name)]
         counted = _in_voted_interval(habits, "entity", surges) | _in_voted_interval(
             habits, "principal", surges
         )
@@ -146,7 +148,7 @@ def _voted_intervals(timed: pd.DataFrame, seconds: int) -> pd.DataFrame:
     """The intervals in which the spectral detector voted, by entity or principal; `event_time` becomes their beginning. A vote
     on an interval is told when it is over."""
     voted = (
-        timed["detector"].eq("spectral")
+        timed["detector"].isin(interval_detectors(timed["detector"].unique()))
         & timed["vote"].eq(True)
         & timed["event_id"].str.startswith(INTERVAL_ID_PREFIX)
     )

@@ -21,9 +21,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fingerprint.core.alert import LEVELS
+from fingerprint.core.alert import LEVELS, vote_column, z_column
 from fingerprint.core.settings import Settings
 from fingerprint.detection import ensemble
+from fingerprint.detection.detectors import detector_names
+from fingerprint.detection.detectors.autoencoder import AutoencoderDetector
 from fingerprint.detection.scorer import alert_ids
 
 Floats = NDArray[np.float64]
@@ -41,7 +43,7 @@ class ThresholdWhatIf:
 
     @classmethod
     def from_scored_events(
-        cls, scored: pd.DataFrame, settings: Settings, days: float, detector: str = "autoencoder"
+        cls, scored: pd.DataFrame, settings: Settings, days: float, detector: str = AutoencoderDetector.name
     ) -> ThresholdWhatIf:
         """`judged`: the columns of `fingerprint score --out`, and `session` where attacks are known. The other detectors keep
         their thresholds."""
@@ -82,13 +84,15 @@ class ThresholdWhatIf:
         return pd.DataFrame(rows, columns=["threshold", "alerts_per_day", "recall"])
 
 
-def decisive_thresholds(scored: pd.DataFrame, settings: Settings, detector: str = "autoencoder") -> Floats:
+def decisive_thresholds(
+    scored: pd.DataFrame, settings: Settings, detector: str = AutoencoderDetector.name
+) -> Floats:
     """The highest threshold of a detector at which each event is a verdict (N,): its z where one vote is lacking, more of a
     newcomer, for whom a share of the threshold is enough; infinity where the others suffice, minus infinity where it could not
     help."""
-    names = settings.voting.detectors
-    z = {name: scored[f"{name}_z"].to_numpy(float) for name in names}
-    votes = sum(scored[f"{name}_vote"].eq(True).to_numpy(int) for name in names if name != detector)
+    names = detector_names(settings)
+    z = {name: scored[z_column(name)].to_numpy(float) for name in names}
+    votes = sum(scored[vote_column(name)].eq(True).to_numpy(int) for name in names if name != detector)
     opinions, level = ensemble.opinion_masks(z), pd.Categorical(scored["level"], LEVELS).codes
     lacking = ensemble.votes_needed(opinions, settings.voting.quorum) - votes
     own = z[detector] / np.where(

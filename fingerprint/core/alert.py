@@ -1,11 +1,18 @@
-"""The nouns of the house as frozen records; the README's vocabulary says what each word means.
+"""Records that the packages exchange: rejects, votes, alerts, dispositions, feed gaps; and the errors that people read.
 
-Events travel as tables (one row an event, see `flatten.COLUMNS`), because they are millions; what is few (rejects, votes
-that were kept, alerts) travels as these records.
+Events are millions, so they travel as tables (one row an event, see `flatten.COLUMNS`); what is few travels as these frozen
+records.
+
+Example:
+    >>> event.scores
+    {'autoencoder': 9.0, 'spectral': None}
+    >>> z_column("autoencoder"), vote_column("autoencoder")
+    ('autoencoder_z', 'autoencoder_vote')
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
@@ -21,30 +28,45 @@ Decision = Literal["true_positive", "benign", "false_positive", "duplicate"]
 LEVELS: tuple[Level, ...] = ("entity", "principal", "peer", "generic")  # finest first
 
 
+def z_column(detector: Detector) -> str:
+    """Return the column of a frame of events that holds a detector's z (NaN for no opinion)."""
+    return f"{detector}_z"
+
+
+def vote_column(detector: Detector) -> str:
+    """Return the column of a frame of events that holds whether a detector voted."""
+    return f"{detector}_vote"
+
+
 class FingerprintError(Exception):
-    """Something the person at the keyboard can mend: shown as one sentence, exit status 2, never as a traceback. A password or
-    token in a URL is not part of the sentence, whoever wrote it."""
+    """An error that the user can correct: shown as one sentence with exit status 2, never as a traceback.
+
+    A password or token in a URL is masked in the sentence.
+    """
 
     def __str__(self) -> str:
         return mask_credentials(super().__str__())
 
 
 class NotFound(FingerprintError):
-    """What was asked for by its id or name is not there (any more)."""
+    """There is nothing with the requested id or name (any more)."""
 
 
 class Conflict(FingerprintError):
-    """Somebody else changed it since it was looked at: look again, then decide."""
+    """It was changed since it was read: read it again, then decide."""
 
 
 class ServerUnavailable(FingerprintError):
-    """A server that this program needs does not answer: try again in a while."""
+    """A server that this program needs does not answer: try again later."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """A message or record that could not be read. `position` is a line, an index in `Records`, or a byte offset. `count` is how
-    many it stands for: of one message or document only the first have a reject each."""
+    """A message or record that could not be read.
+
+    `position` is a line, an index in `Records`, or a byte offset. `count` is how many rejects it stands for: of one message or
+    document only the first ones have a reject each.
+    """
 
     source: str
     position: str
@@ -54,8 +76,11 @@ class Reject:
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """One detector's opinion of one event: z (high is strange) against the threshold it was held to, by the bank that measured
-    the event; of an interval, by the one that judged when it closed. `alone`: no other detector had an opinion."""
+    """One detector's z of one event or interval (high is unusual), the threshold it was compared with, and whether it voted.
+
+    `bank_version` is that of the bank that measured the event, or that judged the interval when it closed. `alone`: no other
+    detector had an opinion. The `event_id` of an interval is a digest, which no event has.
+    """
 
     event_id: str
     event_time: datetime
@@ -72,11 +97,10 @@ class Vote:
 
 @dataclass(frozen=True, slots=True)
 class SurpriseDriver:
-    """One feature that drove the loss: what was seen beside what was expected, and how rare that is here.
+    """One feature that drove the loss: the value that was seen, the expected ones, and how rare it is here.
 
     `surprise` is the loss of the feature in nats above what is usual for the fingerprint; `events` counts the alert's
-    events that share it. `peers` is how rare it is among those that resemble the principal, None where nothing is known of
-    them.
+    events that share it. `peers` is how rare it is in the principal's peer group, None without one.
     """
 
     feature: str
@@ -92,7 +116,7 @@ class SurpriseDriver:
 class ActivityCurve:
     """An entity's activity in one channel: counts and expected counts per interval, oldest first, same length.
 
-    `flagged` holds the indices of intervals in which the spectral detector voted.
+    `flagged` holds the indices of the intervals that had a vote.
     """
 
     entity: str
@@ -106,7 +130,11 @@ class ActivityCurve:
 
 @dataclass(frozen=True, slots=True)
 class AlertEvent:
-    """One event of an alert as the analyst reads it. `raw` is the record as AWS wrote it, JSON text."""
+    """One event of an alert as the analyst reads it.
+
+    `scores` maps each detector that was asked to its z, None where it had no opinion. `raw` is the record as AWS wrote it,
+    JSON text.
+    """
 
     event_id: str
     event_time: datetime
@@ -118,8 +146,7 @@ class AlertEvent:
     user_agent: str
     error_code: str
     session: str
-    autoencoder_z: float | None
-    spectral_z: float | None
+    scores: Mapping[Detector, float | None] = field(hash=False)
     raw: str
     bank_version: str = ""  # of the bank that measured it
     access_key: str = ""
@@ -130,8 +157,8 @@ class Alert:
     """Verdicts of one principal in one window of event time, explained: what the analyst reads.
 
     `alert_id` is a hash of principal and window, so scoring again overwrites instead of repeating. `urgency` is 0 to 100.
-    `bank_version`: of the bank that measured its newest event.
-    `degraded`: some losses were measured in process, because the server that should have was away; they are the same to 1e-4.
+    `bank_version` is that of the bank that measured its newest event. `degraded`: some losses were computed in process, because
+    the inference server was unavailable; they are the same to 1e-4.
     """
 
     alert_id: str
@@ -155,11 +182,20 @@ class Alert:
     def event_ids(self) -> tuple[str, ...]:
         return tuple(event.event_id for event in self.events)
 
+    @property
+    def highest_scores(self) -> dict[Detector, float]:
+        """Return the highest z of each detector over the events; a detector without an opinion on any of them is left out."""
+        highest: dict[Detector, float] = {}
+        for event in self.events:
+            for name, z in event.scores.items():
+                if z is not None:
+                    highest[name] = max(z, highest.get(name, z))
+        return highest
+
 
 @dataclass(frozen=True, slots=True)
 class CredentialIssue:
-    """A call that handed out credentials: `issued_key` is the access key of the session it began, `access_key` that of who
-    called, and `principal` and `human` are who called."""
+    """A call that issued credentials: `issued_key` is the access key of the session it began, the rest is the caller's."""
 
     issued_key: str
     at: datetime
@@ -174,9 +210,9 @@ class CredentialIssue:
 
 @dataclass(frozen=True, slots=True)
 class Disposition:
-    """What an analyst says of an alert, when, and why. The newest one of an alert counts.
+    """An analyst's decision on an alert, when, and why. The newest one of an alert counts.
 
-    `events`: so many events the alert had when it was judged; one that has grown since is open again. `duplicate_of` is the
+    `events` is how many events the alert had when it was decided; one that has grown since is open again. `duplicate_of` is the
     id of the other alert, where the decision is `duplicate`.
     """
 
@@ -191,12 +227,12 @@ class Disposition:
 
 @dataclass(frozen=True, slots=True)
 class FeedGap:
-    """A feed (an account, a region of it, a source) from which nothing comes although much was expected.
+    """A feed (an account, a region of it, a source) from which no event comes although many were expected.
 
-    `notice_id` is a hash of the feed and the first silent interval: one silence is one notice. `since` is that interval's start;
-    `expected` events were missed up to `seen_at`, the end of the interval last looked at; `hourly` is how many usually come in
-    an hour. `ending` is empty while it is silent; then `heard again`, or `given up` when its past is too long ago to expect
-    anything, and `ended_at` says when.
+    `notice_id` is a hash of the feed and the first silent interval. `since` is that interval's start; `expected` events were
+    missed up to `seen_at`, the end of the interval last examined; `hourly` is how many usually come in an hour. `ending` is empty
+    while the feed is silent; then `heard again`, or `given up` when its past is too long ago to expect anything, and `ended_at`
+    is when.
     """
 
     notice_id: str

@@ -1,8 +1,8 @@
-"""What is told of an alert, whatever the format: the alert, what happened to it, and how it stands.
+"""Notification: an alert, what happened to it, and the decision on it; the input of every format.
 
 Example:
-    >>> News(alert)                                             # it is new, and open
-    >>> News(alert, "decided", said)                            # somebody has judged it
+    >>> Notification(alert)                                     # it is new, and open
+    >>> Notification(alert, "decided", disposition)             # an analyst has decided
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fingerprint.core.alert import Alert, AlertEvent, Decision, Disposition
 ChangeKind = Literal["new", "updated", "decided"]
 CHANGE_KINDS: tuple[ChangeKind, ...] = get_args(ChangeKind)
 MAX_NOTIFICATION_EVENTS = (
-    200  # told of an alert, the newest; `event_count` says how many there are, and the desk has all
+    200  # the newest; `event_count` says how many there are, and the alert store has all
 )
 
 _EMAIL = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]+@[A-Za-z0-9-]+\.[A-Za-z0-9.-]+", re.ASCII)
@@ -26,7 +26,10 @@ _EMAIL = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]+@[A-Za-z0-9-]+\.[A-Za-z0-9
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """`said`: the disposition by which the alert stands now; None while it is open. `link`: its page, where it has one."""
+    """An alert and its change.
+
+    `disposition` is the current decision, None while it is open; `link` is its page, if it has one.
+    """
 
     alert: Alert
     change: ChangeKind = "new"
@@ -39,28 +42,28 @@ class Notification:
 
     @property
     def newest_events(self) -> tuple[AlertEvent, ...]:
-        """Its events, the oldest first, without the oldest where there are too many."""
+        """Return its newest events, oldest first; at most MAX_NOTIFICATION_EVENTS."""
         return self.alert.events[-MAX_NOTIFICATION_EVENTS:]
 
 
 def account_of(alert: Alert) -> str:
-    """The account of its principal; empty where the principal is of none (an AWS service)."""
+    """Return the account of an alert's principal; empty for an AWS service."""
     account = alert.principal.partition(":")[0]
     return account if re.fullmatch(r"[0-9]{12}", account) else ""
 
 
 def display_name(alert: Alert) -> str:
-    """The person behind the principal where one is known, else the principal without its account."""
+    """Return the person behind the principal if one is known, else the principal without its account."""
     return alert.human or alert.principal.partition(":")[2] or alert.principal
 
 
 def distinct_values(values: Iterable[str], limit: int = 100) -> list[str]:
-    """In their order, each once, without empty ones; so many at most."""
+    """Return the distinct values in their order, without empty ones; at most `limit`."""
     return list(dict.fromkeys(value for value in values if value))[:limit]
 
 
 def parse_address(text: str) -> str | None:
-    """An IP address as receivers want it; None for what AWS writes instead (`AWS Internal`, a service's name), or worse."""
+    """Return an IP address in normal form; None for anything else (`AWS Internal`, a service's name)."""
     try:
         return (
             str(ip_address(text).exploded if "%" in text else ip_address(text)) if len(text) <= 45 else None
@@ -70,5 +73,5 @@ def parse_address(text: str) -> str | None:
 
 
 def parse_email(text: str) -> str | None:
-    """The text, if it is an address of e-mail and nothing more."""
+    """Return the text if it is an email address and nothing more."""
     return text if len(text) <= 254 and _EMAIL.fullmatch(text) else None

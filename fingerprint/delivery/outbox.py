@@ -1,10 +1,10 @@
-"""What is to be told elsewhere, and who takes it: ports of delivery.
+"""Ports of delivery: the outbox of deliveries, and the receivers of their bodies.
 
 Example:
-    >>> outbox.plan("soc", receiver, now)                       # what happened since the last time becomes deliveries
-    >>> for delivery in outbox.take("soc", now, held_until, most=20):
-    ...     taker.take(delivery.key, body, principal, now)
-    ...     outbox.sent(delivery, now)
+    >>> outbox.schedule("soc", options, now)                    # changes since the last call become deliveries
+    >>> for delivery in outbox.claim("soc", now, lease_until, limit=20, worker="a"):
+    ...     receiver.deliver(delivery.key, body, principal, now)
+    ...     outbox.mark_sent(delivery, now)
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fingerprint.delivery.policy import Delivery, DeliveryState
 
 
 class RateLimited(Unavailable):
-    """The receiver answers, and asks to be left alone for so many seconds."""
+    """The receiver answers, but asks for a pause of so many seconds."""
 
     def __init__(self, reason: str, retry_after: float) -> None:
         super().__init__(reason)
@@ -28,7 +28,7 @@ class RateLimited(Unavailable):
 
 
 class DeliveryCounts(NamedTuple):
-    """How a receiver's deliveries stand. `oldest`: of those that wait, when it was created."""
+    """Counts of a receiver's deliveries by state; `oldest_waiting` is when the oldest waiting one was created."""
 
     waiting: int
     sent: int
@@ -37,73 +37,82 @@ class DeliveryCounts(NamedTuple):
 
 
 class Outbox(Protocol):
-    """Deliveries beside the alerts that they tell of. What happened to an alert becomes a delivery once, however often it is
-    planned and by however many; one that waits is in one sender's hands at a time, until the end of its lease."""
+    """Deliveries stored beside the alerts.
+
+    A change of an alert becomes one delivery, however often and by however many workers it is scheduled; a waiting delivery is
+    claimed by one worker at a time, until the end of its lease.
+    """
 
     def register_receiver(self, receiver: str, include_backlog: bool) -> None:
-        """A receiver hears of what happens from now on; with `backlog` also of what lies there. A second time does nothing."""
+        """Register a receiver for changes from now on.
+
+        With `include_backlog` also for stored alerts. A second call does nothing.
+        """
         ...
 
     def schedule(self, receiver: str, options: ReceiverSettings, now: datetime) -> int:
-        """Turn what has changed since the last time into deliveries; how many changes were looked at, 0 when there are no
-        more."""
+        """Turn changes since the last call into deliveries; return how many changes were examined, 0 when there are no more."""
         ...
 
     def claim(
         self, receiver: str, now: datetime, lease_until: datetime, limit: int, worker: str
     ) -> list[Delivery]:
-        """Deliveries that are due, the longest due first, in `by`'s hands until `held_until`."""
+        """Return deliveries that are due, the longest due first, claimed by `worker` until `lease_until`."""
         ...
 
     def mark_sent(self, delivery: Delivery, now: datetime) -> None:
-        """The receiver has it."""
+        """Record that the receiver has it."""
         ...
 
     def reschedule(self, delivery: Delivery, due_at: datetime, reason: str, worker: str) -> None:
-        """A try failed; nothing where it is in other hands by now."""
+        """Record a failed attempt; do nothing if another worker has claimed the delivery since."""
         ...
 
     def mark_failed(self, delivery: Delivery, now: datetime, reason: str) -> None:
-        """It is not tried again, unless somebody asks for it."""
+        """Give up: it is tried again on request only."""
         ...
 
     def release(self, deliveries: Sequence[Delivery], worker: str) -> None:
-        """They were not tried, and wait on."""
+        """Give back deliveries that were not tried; they stay waiting."""
         ...
 
     def retry_failed(self, now: datetime, key: str = "", receiver: str = "") -> int:
-        """Try what has failed anew: one by its key, those of one receiver, or all; how many."""
+        """Make failed deliveries wait again (one by its key, those of a receiver, or all); return how many."""
         ...
 
     def list_deliveries(
         self, receiver: str = "", state: DeliveryState | None = None, limit: int = 200
     ) -> list[Delivery]:
-        """The newest first."""
+        """Return deliveries, the newest first."""
         ...
 
     def counts_by_receiver(self) -> dict[str, DeliveryCounts]:
-        """By receiver."""
+        """Return the counts by receiver."""
         ...
 
     def current_alert(self, delivery: Delivery) -> tuple[Alert, Disposition | None] | None:
-        """What it tells of as it is now, without the records of its events, and the decision by which it stands; None where the
-        alert was removed."""
+        """Return a delivery's alert as it is now, without records, and its current decision; None if the alert was removed."""
         ...
 
     def delete_sent(self, before: datetime) -> int:
-        """Remove deliveries that were sent before then; how many."""
+        """Delete deliveries that were sent before then; return how many."""
         ...
 
 
 class Receiver(Protocol):
-    """Where the bodies for one receiver go.
+    """The transport of one receiver.
 
     Example:
-        >>> taker.take("6f0c...", b"{}", "123456789012:role/ci", now)
+        >>> receiver.deliver("6f0c...", b"{}", "123456789012:role/ci", now)
     """
 
     def deliver(self, key: str, body: bytes, principal: str, now: datetime) -> None:
-        """The receiver has it when this returns. Away (Busy): not now. Gone: never."""
+        """Deliver a body; the receiver has it when this returns.
+
+        Raise Unavailable (RateLimited) to try later, ObjectNotFound to give up.
+        """
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Release what it holds."""
+        ...

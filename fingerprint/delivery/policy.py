@@ -1,13 +1,13 @@
-"""Who is told what, when it is tried again, and when it is given up: rules without a clock, a network or a table.
+"""Delivery policy: which changes of an alert go to which receiver, and when a delivery is tried again. No I/O.
 
 Example:
-    >>> news_for(receiver, now_is, told=None)                   # it is urgent enough, and this receiver never heard of it
+    >>> changes_to_deliver(receiver, status, known=None)        # urgent enough, and never sent to this receiver
     ['new']
-    >>> round(wait(tries=3, draw=1.0))                          # seconds after the third try; between half of it and it
+    >>> round(retry_delay(tries=3, jitter=1.0))                 # seconds after the third attempt, with the longest jitter
     20
 
-A *receiver* is one entry `[deliver.NAME]` of the settings. A *delivery* is one thing that happened to one alert, for one
-receiver. Its key is a hash of the three: whoever gets the same key again has it already.
+A *receiver* is an entry `[deliver.NAME]` of the settings. A *delivery* is one change of one alert for one receiver. Its key is a
+hash of the three: a receiver that gets the same key again has it already.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from fingerprint.core.settings import ReceiverSettings
 from fingerprint.delivery.notification import ChangeKind
 
 MAX_ATTEMPTS = 60  # after which a delivery has failed; max_age_seconds bounds it for operators
-INITIAL_BACKOFF = 5.0  # seconds after the first try that failed; each later wait is twice as long ...
+INITIAL_BACKOFF = 5.0  # seconds after the first failed attempt; each later wait is twice as long ...
 MAX_BACKOFF = 3600.0  # ... up to this
 
 DeliveryState = Literal["waiting", "sent", "failed"]
 
 
 class AlertStatus(NamedTuple):
-    """An alert as the desk has it now. `decided_at`: when it was judged, if that decision still covers all its events."""
+    """The current state of an alert. `decided_at` is set if the decision still covers all its events."""
 
     alert_id: str
     urgency: int
@@ -38,7 +38,7 @@ class AlertStatus(NamedTuple):
 
 
 class ReceiverKnowledge(NamedTuple):
-    """What a receiver has heard of an alert last."""
+    """The state of an alert that a receiver was sent last."""
 
     events: int
     decided_at: datetime | None = None
@@ -46,7 +46,10 @@ class ReceiverKnowledge(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """`due_at`: before then it is not tried. `reason`: why the last try failed; `done_at`: when it was sent, or given up."""
+    """One change of one alert for one receiver.
+
+    It is not tried before `due_at`; `reason` says why the last attempt failed; `done_at` is when it was sent or given up.
+    """
 
     key: str
     receiver: str
@@ -63,8 +66,10 @@ class Delivery:
 def changes_to_deliver(
     receiver: ReceiverSettings, status: AlertStatus, known: ReceiverKnowledge | None
 ) -> list[ChangeKind]:
-    """What has happened to an alert that this receiver is to hear of. Of what is suppressed, or not urgent enough yet, nothing:
-    the first time that it is neither, it is new."""
+    """Return the changes of an alert that a receiver is to be sent.
+
+    A suppressed alert, or one below the receiver's `min_urgency`, has none; the first time that it is neither, it is new.
+    """
     if known is None and (status.suppressed or status.urgency < receiver.min_urgency):
         return []
     decided = status.decided_at is not None and (known is None or status.decided_at != known.decided_at)
@@ -77,12 +82,12 @@ def changes_to_deliver(
 
 
 def knowledge_after(status: AlertStatus, known: ReceiverKnowledge | None) -> ReceiverKnowledge:
-    """What the receiver has heard of when it was told that."""
+    """Return the state that a receiver knows once it was sent the alert's current one."""
     return ReceiverKnowledge(status.events, status.decided_at or (known.decided_at if known else None))
 
 
 def idempotency_key(receiver: str, status: AlertStatus, change: ChangeKind) -> str:
-    """The same for the same thing that happened to the same alert: 32 hexadecimal digits."""
+    """Return the same key for the same change of the same alert: 32 hexadecimal digits."""
     mark = {
         "new": "",
         "updated": str(status.events),
@@ -93,8 +98,11 @@ def idempotency_key(receiver: str, status: AlertStatus, change: ChangeKind) -> s
 
 
 def retry_delay(tries: int, jitter: float, retry_after: float = 0.0) -> float:
-    """Seconds until the next try after `tries` that failed: doubled each time, and of that a half to the whole (`draw`, 0 to 1),
-    so that what failed together does not come back together. `asked`: what the receiver wants (Retry-After), within bounds."""
+    """Return the seconds until the next attempt after `tries` failed ones.
+
+    They double with each attempt; of that, half to all is waited by `jitter` (0 to 1), so that deliveries which failed together
+    do not come back together. `retry_after` is the receiver's wish in seconds, within bounds.
+    """
     whole = min(INITIAL_BACKOFF * 2.0 ** min(tries - 1, 30), MAX_BACKOFF)
     return max(whole * (0.5 + jitter / 2), min(retry_after, MAX_BACKOFF))
 
@@ -102,7 +110,10 @@ def retry_delay(tries: int, jitter: float, retry_after: float = 0.0) -> float:
 def next_attempt(
     receiver: ReceiverSettings, delivery: Delivery, now: datetime, jitter: float, retry_after: float = 0.0
 ) -> datetime | None:
-    """When to try again what has just failed; None where it is given up. The try that failed is not yet in `tries`."""
+    """Return when to try a delivery again that has just failed, or None to give up.
+
+    The failed attempt is not yet counted in `delivery.tries`.
+    """
     tries = delivery.tries + 1
     again = now + timedelta(seconds=retry_delay(tries, jitter, retry_after))
     last = delivery.created_at + timedelta(seconds=receiver.max_age_seconds)

@@ -1,4 +1,10 @@
-"""A batch of events on its way from reading to judging: what detectors are given and alerts are explained from."""
+"""Event batch: encoded events with their principals, intervals and fingerprints; the input of the detectors.
+
+Example:
+    >>> batch, repeats = encode_batch(events, state)
+    >>> batch.codes.shape, batch.principal.shape
+    ((1830, 14), (1830,))
+"""
 
 from __future__ import annotations
 
@@ -20,11 +26,13 @@ from fingerprint.state.scorer_state import ScorerState
 
 @dataclass(frozen=True)
 class EventBatch:
-    """N events, on the host or on a device. `frame` has their columns, `codes` (N, F); `principal` (with its home) and
-    `entity` (N,) are hashes; `interval` (N,) is the number of the event's interval and `since` (N,) of that in which the
-    principal was first seen.
-    `fingerprint` (N,) and `level` (N,) say which row of the stack judged it; `evidence` is what each detector keeps of an
-    event, (N, C) each."""
+    """N events, on the host or on a device.
+
+    `frame` has their columns, `codes` (N, F) their features; `principal` (with its hash bucket) and `entity` (N,) are hashes.
+    `interval` (N,) is the number of the event's interval, `first_seen` (N,) of that in which the principal was first seen.
+    `fingerprint` (N,) and `level` (N,) name the row of the stack that judges it; `evidence` maps each detector to what it keeps
+    of the events, (N, C).
+    """
 
     frame: frames.Frame
     codes: Hashes
@@ -40,7 +48,7 @@ class EventBatch:
         return len(self.frame)
 
     def take(self, rows: NDArray[Any]) -> EventBatch:
-        """The events of a mask or an index, on the host: few are taken, to wait for a verdict or to be explained."""
+        """Return the events of a mask or an index, on the host: few are taken, to be pending or to be explained."""
         rows = to_device_of(rows, self.codes)
         return replace(
             self,
@@ -51,19 +59,21 @@ class EventBatch:
 
     @property
     def owner(self) -> Hashes:
-        """(N,) the entity as the ledger knows it: at the home of the principal who acted. An entity that principals share
-        (granularity `service`) is counted at each of their homes by itself."""
+        """Return the entity's hash in the principal's bucket (N,), the key of its series.
+
+        An entity that principals share (granularity `service`) has a series in the bucket of each.
+        """
         return hashing.rebucket(self.principal, self.entity)
 
     @property
     def is_write(self) -> NDArray[np.bool_]:
-        """Which events changed something."""
+        """Return which events changed something (N,)."""
         wrote: NDArray[np.bool_] = to_device_of(encoding.is_write(self.frame), self.codes)
         return wrote
 
     @property
     def is_error(self) -> NDArray[np.bool_]:
-        """Which events were refused or went wrong."""
+        """Return which events failed (N,)."""
         failed: NDArray[np.bool_] = to_device_of(self.frame["error_code"].notna().values, self.codes)
         return failed
 
@@ -79,9 +89,9 @@ ARRAY_FIELDS = tuple(field.name for field in fields(EventBatch) if field.name no
 
 
 def encode_batch(events: frames.Frame, state: ScorerState) -> tuple[EventBatch, int]:
-    """Drop repeats, encode, remember: events with entities -> a batch that is not judged yet, and how many were repeats.
+    """Drop repeats, encode events with entities and update their principals' history; return the batch and the number of repeats.
 
-    Arrays go to where the ledger lies, which is where the events lie if these are on a device.
+    Arrays are placed where the state is, which is where the events are if these are on a device.
     """
     place = partial(to_device_of, other=state.series.owner)
     seconds = place(frames.epoch_seconds(events["event_time"]))
@@ -110,16 +120,16 @@ def encode_batch(events: frames.Frame, state: ScorerState) -> tuple[EventBatch, 
 def _encode_features(
     events: frames.Frame, principal: Hashes, interval: NDArray[np.int32], state: ScorerState
 ) -> tuple[frames.Frame, Hashes]:
-    """Events with what the ledger remembers of their principals, and the codes of all their features (N, F)."""
+    """Return events with the history columns of their principals, and the codes of all their features (N, F)."""
     codes = encoding.encode_events(events)
-    memory = state.update_history(principal, interval, to_device_of(codes, principal))
-    events = events.assign(**{name: to_device_of(column, codes) for name, column in memory.items()})
+    history = state.update_history(principal, interval, to_device_of(codes, principal))
+    events = events.assign(**{name: to_device_of(column, codes) for name, column in history.items()})
     encoding.encode_stateful_features(codes, events)
     return events, to_device_of(codes, principal)
 
 
 def concat_batches(parts: list[EventBatch]) -> EventBatch:
-    """Batches of the host one after the other; at least one."""
+    """Return batches of the host as one; at least one is needed."""
     return EventBatch(
         frame=pd.concat([part.frame for part in parts], ignore_index=True),
         evidence={

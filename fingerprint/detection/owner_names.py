@@ -1,9 +1,9 @@
-"""Who is behind a hash: the text of a series' owner, for votes on intervals, which no single event stands for.
+"""Owner names: the text behind the hash of a series' owner, for votes on intervals.
 
 Example:
-    >>> names = Names(bank)
-    >>> names.meet(batch)                                # owners that the bank does not know, while their interval is open
-    >>> names.of(ledger.series.owner[rows])              # (R,) texts, None for nobody we know
+    >>> names = OwnerNames(bank)
+    >>> names.observe(batch)                             # owners that the bank does not know, while their interval is open
+    >>> names.look_up(state.series.owner[rows])          # (R,) texts, None for an unknown owner
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from fingerprint.state.activity_series import Ints
 
 
 class OwnerNames:
-    """Entities and principals: those of the bank for ever, strangers until their last interval is over.
+    """Names of entities and principals: those of the bank always, unknown ones until their last interval is over.
 
-    Known by the part of a hash that is the same at every home, as principals may share an entity.
+    The key is the part of a hash that is the same in every bucket, as principals may share an entity.
     """
 
     def __init__(self, bank: Bank) -> None:
@@ -32,7 +32,7 @@ class OwnerNames:
         self.unknown_owners: dict[int, tuple[str, int]] = {}  # hash -> text, last interval
 
     def observe(self, batch: EventBatch) -> None:
-        """Remember the owners in a batch that the bank does not know, each until its own last interval there."""
+        """Keep the owners in a batch that the bank does not know, each until its own last interval."""
         xp = namespace(batch.entity)
         for owner, column in ((batch.entity, "entity"), (batch.principal, "principal")):
             distinct, first, group = xp.unique(
@@ -46,8 +46,10 @@ class OwnerNames:
                 self.unknown_owners[name] = (text, max(at, self.unknown_owners.get(name, (text, 0))[1]))
 
     def with_bank(self, bank: Bank, owner: Hashes, interval: Ints) -> OwnerNames:
-        """The names when another bank judges: of owners (R,) that were last met in intervals (R,), those whom it does not know
-        are strangers from now on."""
+        """Return the names for another bank.
+
+        Of owners (R,) last seen in intervals (R,), those that it does not know are unknown.
+        """
         after, owner = OwnerNames(bank), hashing.without_bucket(owner)
         unknown = ~after._find_in_bank(owner)[1]
         last = pd.Series(interval[unknown]).groupby(owner[unknown]).max()
@@ -59,7 +61,7 @@ class OwnerNames:
         return after
 
     def look_up(self, owner: Hashes) -> NDArray[np.object_]:
-        """The text of each owner, None where there is none: (R,) -> (R,), on the host."""
+        """Return the text of each owner (R,), None for an unknown one; on the host."""
         owner = hashing.without_bucket(owner)
         place, found = self._find_in_bank(owner)
         out = np.full(len(owner), None, object)
@@ -69,17 +71,17 @@ class OwnerNames:
         return out
 
     def is_in_bank(self, owner: Hashes) -> NDArray[np.bool_]:
-        """Return which owners the bank knows: (N,) -> (N,), where they lie."""
+        """Return which owners (N,) the bank knows, on their device."""
         found: NDArray[np.bool_] = to_device_of(
             find_sorted(self.hashes, to_device_of(hashing.without_bucket(owner), self.hashes))[1], owner
         )
         return found
 
     def _find_in_bank(self, owner: Hashes) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-        """Where owners of the host (R,) are among those of the bank, and which of them are."""
+        """Return the places of owners (R,) among those of the bank, and which were found; on the host."""
         place, found = find_sorted(self.hashes, to_device_of(owner, self.hashes))
         return to_host(place), to_host(found)
 
     def expire(self, before: int) -> None:
-        """Drop strangers that were last met before an interval."""
+        """Drop unknown owners that were last seen before an interval."""
         self.unknown_owners = {name: kept for name, kept in self.unknown_owners.items() if kept[1] >= before}

@@ -1,10 +1,11 @@
-"""One bank behind a server: what several requests ask at the same time is measured at once.
+"""The model that Triton serves: one bank; concurrent requests are computed together.
 
 Example:
-    >>> served = Served(opened(folder, number(bank.version)))
-    >>> served.answer([(np.array([5], np.int32), codes[:1])])[0].loss      # (1, F) nats
+    >>> model = TritonBankModel(open_numbered_bank(folder, version_number(bank.version)))
+    >>> model.infer_batch([(np.array([5], np.int32), codes[:1])])[0].loss      # (1, F) nats
 
-The server numbers versions, a bank names them: `number` of a name is the same everywhere, and says which bank an answer is of.
+The server numbers versions, a bank names them: `version_number` of a name is the same everywhere and identifies the bank of a
+response.
 """
 
 from __future__ import annotations
@@ -30,8 +31,10 @@ from fingerprint.registry.bank import DEFAULT_OPTIONS, Bank, open_bank
 
 
 class InferenceResult(NamedTuple):
-    """Of N events: `loss` (N, F) nats, `known` (N, F), `z` (N,) by itself (without company, nor what a ledger remembers of the
-    principal), `level` (N,) of the fingerprint."""
+    """Results of N events: `loss` (N, F) nats, `known` (N, F), `z` (N,) and `level` (N,).
+
+    The z takes no account of the rest of the interval, nor of the principal's history.
+    """
 
     loss: Floats
     known: NDArray[np.bool_]
@@ -40,13 +43,13 @@ class InferenceResult(NamedTuple):
 
 
 def version_number(version: str) -> int:
-    """A bank version's number, 1 ... 2^53 - 1: what JSON can say exactly, and no two banks share."""
+    """Return the number of a bank version, 1 ... 2^53 - 1: exact in JSON, and a hash, so that no two banks share one."""
     digest = hashlib.blake2b(version.encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") % (2**53 - 1) + 1
 
 
 def open_numbered_bank(folder: Path, expected_number: int, options: settings.Bank = DEFAULT_OPTIONS) -> Bank:
-    """The bank in a folder. FingerprintError where it is damaged, not signed, or not the one of that number."""
+    """Open the bank in a folder. Raise FingerprintError if it is damaged, not signed, or not the one of that number."""
     bank = open_bank(folder, options)
     if version_number(bank.version) != expected_number:
         raise FingerprintError(
@@ -57,14 +60,14 @@ def open_numbered_bank(folder: Path, expected_number: int, options: settings.Ban
 
 
 def place_networks(bank: Bank, placement: Placement) -> Bank:
-    """A bank whose nets alone lie where `place` puts arrays, those of any library. `Bank.on` puts all there that measures."""
+    """Return a bank whose nets alone are placed by `placement`, in any array library; `Bank.on` places all arrays."""
     nets = {name: placement(getattr(bank.weights, name)) for name in ("inputs", "bias", "outputs")}
     vocabulary = replace(bank.vocabulary, base=placement(bank.vocabulary.base))
     return replace(bank, weights=replace(bank.weights, **nets), vocabulary=vocabulary)
 
 
 class TritonBankModel:
-    """A bank in the memory of who measures, or of its device (`Bank.on`, `nets_only`)."""
+    """A bank in host or device memory (`Bank.on`, `place_networks`) that computes batches of requests."""
 
     def __init__(self, bank: Bank) -> None:
         self.bank, self.inference = bank, LocalInference(bank)
@@ -77,7 +80,7 @@ class TritonBankModel:
     def infer_batch(
         self, requests: Sequence[tuple[Ints, Hashes]]
     ) -> list[InferenceResult | FingerprintError]:
-        """To each request (fingerprint (N,), codes (N, F)) its answer, or why there is none; all are measured together."""
+        """Return a result or an error for each request (fingerprint (N,), codes (N, F)); all are computed together."""
         problems = [self.inference.validation_error(*each) for each in requests]
         good = [each for each, problem in zip(requests, problems, strict=True) if problem is None]
         answers = iter(self._infer_valid(good))
@@ -94,7 +97,7 @@ class TritonBankModel:
         ]
 
     def _compute(self, fingerprint: Ints, codes: Hashes) -> tuple[Floats, NDArray[np.bool_], Floats]:
-        """Loss and known (N, F), z (N,). What is asked goes up once, and the answers come down."""
+        """Return loss and known (N, F) and z (N,); the input is copied to the device once, the results back."""
         usual, there = self.bank.baseline, self.bank.vocabulary.keys
         fingerprint, codes = to_device_of(fingerprint, there), to_device_of(codes, there)
         loss, known = self.inference.losses(fingerprint, codes)

@@ -1,19 +1,19 @@
-"""Did it do what it usually does? Many autoencoders as one stacked tensor program: loss per feature, and z.
+"""Many autoencoders as one stacked tensor program: the loss of each feature, and the surprise of an event.
 
 Example:
-    >>> loss, known = losses(vocabulary, weights, fingerprint, codes)       # (N, F) nats
-    >>> surprise = surprises(loss, baseline.center, fingerprint)            # (N, F) nats above what is usual
-    >>> excess(surprise, company, at_home, options)                         # (N,) nats in all; `tails` says how rare that is
+    >>> loss, known = feature_losses(vocabulary, weights, fingerprint, codes)      # (N, F) nats
+    >>> surprise = surprise_per_feature(loss, baseline.center, fingerprint)        # (N, F) nats above the usual loss
+    >>> excess_nats(surprise, interval_surprise, from_usual_place, options)        # (N,) nats; tail_calibration makes a z
 
 Each fingerprint has a masked autoencoder with one hidden layer. Every feature is reconstructed from the others: the
 hidden layer sums the embeddings of the other features' values, and its output *corrects* the counted likelihood of each
 slot (a softmax over log p + correction). An untrained net corrects nothing, so what is served is never worse than the
-counts by construction, and a value nobody reconstructs keeps the likelihood its prior gives it. Fitting needs torch
-(`fitting`); this needs an array library only, and is written over the namespace of its arguments.
+counts by construction, and a value that no net reconstructs keeps the likelihood of its prior. Training needs torch
+(`training.nn`); this module needs an array library only, and is written over the namespace of its arguments.
 
-Half precision is for what rests: a net is gathered at 2 bytes a weight and widened before anything is computed. Where it is
-computed memory is the bound, at half an operation a byte (docs/gpu.md), so products in half precision would gain nothing, and
-cost a thousandth of a nat.
+Half precision is for storage: a net is gathered at 2 bytes a weight and widened before anything is computed. Memory bandwidth is
+the bound, at half an operation a byte (docs/explanation/gpu-design.md), so products in half precision would gain nothing, and cost a thousandth of a
+nat.
 """
 
 from __future__ import annotations
@@ -58,8 +58,10 @@ MAX_CORRECTION = 4.0  # nats: a net is badly calibrated for what it has hardly s
 UNIFORM_BIN_SHARE = (
     0.1  # share of a bin's probability spread over all 16 or so: the next bin is never out of the question
 )
-CONTEXT_THRESHOLD = 8.0  # nats an event must surprise by itself before the company it keeps counts
-RECHECK_THRESHOLD = 2.0  # nats: what surprises less is neither company nor asked about again
+CONTEXT_THRESHOLD = 8.0  # nats an event must surprise by itself before the surprise of its interval counts
+RECHECK_THRESHOLD = (
+    2.0  # nats: a smaller surprise neither counts for the interval nor is compared with the principal
+)
 REMOTE_PLACE_THRESHOLD = 7.0  # nats of surprise at a place that is not the principal's own
 SIMULTANEOUS_PLACES_NATS = (
     5.0  # nats that it adds to be there while the principal works where it usually does
@@ -79,8 +81,8 @@ _FILLED = np.int32(-0x70002000)  # bits of a float32 that a float16 moved by 13 
 class Weights:
     """P stacked nets with H hidden units: `inputs` (P, F, K, H), `bias` (P, H), `outputs` (P, G, K, H), in half precision.
 
-    What is gathered of them is widened before anything is computed. `row` (E,) is the net of each fingerprint, -1 where the
-    history was too thin for one.
+    Gathered weights are widened before anything is computed. `row` (E,) is the net of each fingerprint, -1 where the history was
+    too thin for one.
     """
 
     inputs: Array
@@ -89,14 +91,14 @@ class Weights:
     row: Ints
 
     def on(self, place: Placement) -> Weights:
-        """Themselves with their arrays where `place` puts them."""
+        """Return them with their arrays on another device."""
         return move_arrays(self, place)
 
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """What is usual, from held-out rows: `center` (E, F) loss of each feature; `rate`, `edge` and `slope` (E,) say how rare
-    an excess is (`tails`)."""
+    """The usual losses, from held-out rows: `center` (E, F) of each feature; `rate`, `edge` and `slope` (E,) of the tail
+    (`tail_calibration`)."""
 
     center: Floats
     rate: Floats
@@ -104,17 +106,17 @@ class Baseline:
     slope: Floats
 
     def on(self, place: Placement) -> Baseline:
-        """Itself with its arrays where `place` puts them."""
+        """Return it with its arrays on another device."""
         return move_arrays(self, place)
 
 
 def feature_losses(
     vocabulary: Vocabulary, weights: Weights, fingerprint: Ints, codes: hashing.Hashes
 ) -> tuple[Floats, NDArray[np.bool_]]:
-    """Loss of each feature in nats and whether its value was known: fingerprint (N,), codes (N, F) -> 2 x (N, F).
+    """Return the loss of each feature in nats and whether its value was known: fingerprint (N,), codes (N, F) -> 2 x (N, F).
 
-    Rows that are alike are measured once: what machines do repeats itself. All of it happens where `codes` lie, and the
-    vocabulary with them; nets may lie elsewhere.
+    Equal rows are computed once: machines repeat themselves. It happens on the device of `codes` and the vocabulary; nets may be
+    on another.
     """
     xp = namespace(codes)
     alike = fingerprint.astype(np.uint64)
@@ -134,9 +136,9 @@ def feature_losses(
 
 
 def correction(weights: Weights, base: Floats, fingerprint: Ints, slot: NDArray[np.int16]) -> Floats:
-    """log p(slot | the other features) - log p(slot): fingerprint (N,), slot (N, F) -> (N, G), zero without a net.
+    """Return log p(slot | the other features) - log p(slot): fingerprint (N,), slot (N, F) -> (N, G), zero without a net.
 
-    It is computed where the nets lie, and `base` with them, and comes back to where `slot` lies.
+    It is computed on the device of the nets and `base`, and returned on that of `slot`.
     """
     xp, here = array_namespace(weights.inputs), namespace(slot)
     place = device(weights.inputs)
@@ -159,12 +161,12 @@ def correction(weights: Weights, base: Floats, fingerprint: Ints, slot: NDArray[
 
 
 def _match_location(out: Array, found: Array) -> Array:
-    """What was found, brought to the host where `out` is another library's."""
+    """Return an array on the host if `out` is of another library."""
     return found if isinstance(found, type(out)) else to_device(found, "cpu")
 
 
 def reconstruct(inputs: Array, bias: Array, outputs: Array, net: Array, slot: Array) -> Array:
-    """Corrections of all slots of all free features, each seen from the other features: -> (N, G, K)."""
+    """Return the corrections of all slots of all free features, each from the other features: (N, G, K)."""
     xp = array_namespace(inputs)
     features = xp.arange(slot.shape[1], device=device(inputs))
     seen = widen_half(inputs[net[:, None], features, slot])  # (N, F, H)
@@ -174,9 +176,9 @@ def reconstruct(inputs: Array, bias: Array, outputs: Array, net: Array, slot: Ar
 
 
 def widen_half(half: Array) -> Array:
-    """Finite half-precision numbers as float32, exactly; float32 stays what it is.
+    """Return finite half-precision numbers as float32, exactly; float32 is returned unchanged.
 
-    NumPy takes 1.6 ns for a number of its own accord. Moved to where float32 has its exponent and fraction, and multiplied by
+    NumPy's own conversion takes 1.6 ns for a number. Moved to where float32 has its exponent and fraction, and multiplied by
     the difference of what the exponents are counted from, the bits take 0.2 ns.
     """
     if not isinstance(half, np.ndarray) or half.dtype != np.float16:
@@ -191,7 +193,7 @@ def widen_half(half: Array) -> Array:
 
 
 def gain(logits: Array, base: Array, slot: Array) -> Array:
-    """How much likelier the corrected softmax makes each slot than the counts do: (N, G, K), (N, G, K), (N, G) -> (N, G)."""
+    """Return how much likelier the corrected softmax makes each slot than the counts: (N, G, K), (N, G, K), (N, G) -> (N, G)."""
     xp = array_namespace(logits)
     taken = xp.take_along_axis(logits, xp.astype(slot, xp.int64)[..., None], axis=-1)[..., 0]
     return taken - _logsumexp(logits + base) + _logsumexp(base)
@@ -204,7 +206,7 @@ def _logsumexp(values: Array) -> Array:
 
 
 def surprise_per_feature(loss: Floats, center: Floats, fingerprint: Ints) -> Floats:
-    """What is surprising about each feature (N, F): weighted nats above its usual loss, center (E, F), at most MOST."""
+    """Return the surprise of each feature (N, F): weighted nats above its usual loss, at most MAX_FEATURE_SURPRISE."""
     return namespace(loss).clip(
         (loss - center[fingerprint]) * to_device_of(FEATURE_WEIGHTS, loss), 0, MAX_FEATURE_SURPRISE
     )
@@ -213,10 +215,11 @@ def surprise_per_feature(loss: Floats, center: Floats, fingerprint: Ints) -> Flo
 def novel_to_principal(
     surprise: Floats, principal_row: Ints, measure_at_principal: Callable[[NDArray[np.intp]], Floats]
 ) -> Floats:
-    """What surprises at the entity (N, F) and at its principal as a whole, `whole` (N,), -1 for none: (N, F). A tool that
-    somebody uses every day is no news at a service where they do not.
+    """Return the surprise (N, F) that is one at the entity and at its principal as a whole.
 
-    Of what is ODD alone the principal is asked: `again` gives the surprise there of the rows (M,) it is called with, (M, F).
+    A tool that a principal uses every day is no news at a service where it does not. Only rows with a surprise of at least
+    RECHECK_THRESHOLD are compared: `measure_at_principal` returns the surprise at `principal_row` (N,), -1 for none, of the rows
+    (M,) it is called with: (M, F).
     """
     xp = namespace(surprise)
     rows = xp.flatnonzero((surprise >= RECHECK_THRESHOLD).any(axis=1) & (principal_row >= 0))
@@ -227,8 +230,10 @@ def novel_to_principal(
 
 
 def group_surprise(surprise: Floats) -> Floats:
-    """The strongest surprise of each facet: (N, F) -> (N, number of FACETS). A new action brings new parameters along, a new
-    tool a new version: one fact is news once."""
+    """Return the strongest surprise of each evidence group: (N, F) -> (N, number of groups).
+
+    A new action brings new parameters along, a new tool a new version: one fact counts once.
+    """
     strongest = [
         surprise[:, to_device_of(places, surprise)].max(axis=1) for places in EVIDENCE_GROUP_FEATURES
     ]
@@ -236,18 +241,18 @@ def group_surprise(surprise: Floats) -> Floats:
 
 
 def total_surprise(surprise: Floats) -> Floats:
-    """How surprising events are by themselves, (N, F) -> (N,): one strange facet is enough, two are more."""
+    """Return the surprise of events by themselves, (N, F) -> (N,): the sum over evidence groups."""
     return group_surprise(surprise).sum(axis=1)
 
 
 def place_surprise(surprise: Floats) -> Floats:
-    """How surprising the place is that events come from: (N, F) -> (N,)."""
+    """Return the surprise of the place that events come from: (N, F) -> (N,)."""
     out: Floats = surprise[:, to_device_of(EVIDENCE_GROUP_FEATURES[PLACE_GROUP], surprise)].max(axis=1)
     return out
 
 
 def needs_interval_context(surprise: Floats) -> NDArray[np.bool_]:
-    """Events (N,) strange enough by themselves that what else happens in their interval counts."""
+    """Return which events (N,) are so unusual by themselves that the rest of their interval counts."""
     return total_surprise(surprise) >= CONTEXT_THRESHOLD
 
 
@@ -257,11 +262,11 @@ def excess_nats(
     from_usual_place: NDArray[np.bool_],
     options: settings.Autoencoder,
 ) -> Floats:
-    """Nats by which events lie above what is usual: surprise (N, F) -> (N,).
+    """Return the nats by which events lie above what is usual: surprise (N, F) -> (N,).
 
-    An event that is strange by itself (ALONE) is credited with a share of the `company` (N,) it keeps, what else of its
-    principal surprised in its interval; and, if it came from FAR, with its principal having been `at_home` (N,) meanwhile:
-    nobody is in two places at once.
+    An event that is unusual by itself (CONTEXT_THRESHOLD) is credited with a share of `interval_surprise` (N,), what else of its
+    principal was surprising in its interval; and, if it came from a remote place, with the principal being active
+    `from_usual_place` (N,) in the same interval.
     """
     strongest = group_surprise(surprise)
     own = strongest.sum(axis=1)

@@ -1,9 +1,9 @@
-"""Did it do it as much, and when, as it usually does? Many series as one matrix: expected, residual, z.
+"""Spectral forecasts of many series as one matrix: expected counts, residual spread, robust z.
 
 Example:
     >>> day = np.array([0.0] * 8 + [5.0] * 8 + [0.0] * 8)
     >>> ahead, spread = forecast(np.tile(day, 14)[None, :], horizon=24, quantile=0.9)
-    >>> bool(z(np.array([20.0]), ahead[:, 10], spread, floor=0.04)[0] > 4)       # twenty calls where five are usual
+    >>> bool(robust_z(np.array([20.0]), ahead[:, 10], spread, floor=0.04)[0] > 4)       # twenty calls where five are usual
     True
 
 The method is the published one (NVIDIA, "Detecting stolen AWS credentials": keep the strongest frequencies, invert, judge
@@ -11,7 +11,8 @@ the difference by a rolling z), with what makes it hold on a stream: it looks ba
 bursts do not mask a new one) and has a Poisson floor (a flat series never divides by zero).
 
 Everything is written over the array namespace of its arguments: NumPy, CuPy or torch. On a CPU a few rows are transformed at a
-time, so that they stay in its cache; on a device all are, or as many as `room` has bytes for. docs/gpu.md counts the bytes.
+time, so that they stay in its cache; on a device all are, or as many as `memory_bytes` has room for. docs/explanation/gpu-design.md counts the
+bytes.
 """
 
 from __future__ import annotations
@@ -29,14 +30,15 @@ Array = Any  # (series, intervals), of any array library
 CPU_BLOCK_ROWS = (
     128  # series transformed together on a CPU: 128 x 1,440 x 4 B = 0.7 MB, which its cache holds
 )
-DEVICE_BYTES_PER_VALUE = 20  # a device needs for each value while it forecasts: spectrum 4, its copy 4, result 4, cuFFT's own 4, mask; and a rest
+# Bytes that a device needs for each value of a forecast: spectrum 4, its copy 4, result 4, cuFFT's own 4, mask, and a reserve.
+DEVICE_BYTES_PER_VALUE = 20
 MAX_TRANSFORM_VALUES = 2**31 - 1  # values in one transform: cuFFT's plans count in 32 bits
 POWER_TIE_TOLERANCE = 1e-3  # powers that differ by less, as a share, are the same: float32 tells them apart by its rounding alone
 MAD_TO_SIGMA = 1.4826  # median absolute deviation -> standard deviation, for a normal distribution
 
 
 def keep_strongest_frequencies(series: Array, quantile: float) -> Array:
-    """The part of each series that its strongest frequencies explain: (S, W) -> (S, W), never below zero.
+    """Return the part of each series that its strongest frequencies explain: (S, W) -> (S, W), never below zero.
 
     A frequency is kept when its power is not below the `quantile` of the series' own powers; the mean always is. Few calls
     make many powers that are the same (one call makes all of them so): those at the quantile are kept together. Without that,
@@ -52,7 +54,7 @@ def keep_strongest_frequencies(series: Array, quantile: float) -> Array:
 
 
 def _weak_frequencies(spectrum: Array, quantile: float) -> Array:
-    """Which frequencies are not kept: (S, F) complex -> (S, F)."""
+    """Return which frequencies are dropped: (S, F) complex -> (S, F)."""
     xp = array_namespace(spectrum)
     power = xp.real(spectrum) ** 2 + xp.imag(spectrum) ** 2
     place = min(int(quantile * power.shape[1]), power.shape[1] - 1)
@@ -63,12 +65,12 @@ def _weak_frequencies(spectrum: Array, quantile: float) -> Array:
 def forecast(
     series: Array, horizon: int, quantile: float, gap: int = 0, memory_bytes: int | None = None
 ) -> tuple[Array, Array]:
-    """Expected counts after the window, and the spread of what the window's residuals were.
+    """Return expected counts after the window, and the spread of the window's residuals.
 
     `series` is (S, W), oldest first, W a whole number of the periods that matter (days, weeks); `gap` intervals after the
     window are skipped, because late records may still change them. Kept frequencies repeat with the window, so what they
     say of interval W + k is what they say of interval k. Returns (S, horizon) expected counts and (S,) spreads, the
-    residuals' robust standard deviation (1.4826 x median absolute deviation). `room` is how many bytes a device has left.
+    residuals' robust standard deviation (1.4826 x median absolute deviation). `memory_bytes` is what a device has left.
     """
     xp = array_namespace(series)
     places = xp.asarray([(gap + k) % series.shape[-1] for k in range(horizon)])
@@ -82,10 +84,10 @@ def forecast(
 
 
 def max_rows_per_transform(width: int, memory_bytes: int | None) -> int:
-    """How many series of so many intervals a device transforms together in so many bytes; None is no bound but cuFFT's.
+    """Return how many series of `width` intervals a device transforms together; None is no bound but cuFFT's.
 
     Example:
-        >>> rows_at_once(504, 40 * 10**9)
+        >>> max_rows_per_transform(504, 40 * 10**9)
         3968253
     """
     values = (
@@ -103,7 +105,7 @@ def _forecast(series: Array, places: Array, quantile: float) -> tuple[Array, Arr
 
 
 def robust_z(count: Array, expected: Array, spread: Array, floor: float) -> Array:
-    """How far a count lies above what was expected, in robust standard deviations; below is negative.
+    """Return how far a count lies above the expected one, in robust standard deviations; below is negative.
 
     The scale is the larger of the residuals' spread and the Poisson root of the expected count (plus `floor`, so that a
     first call where nothing was ever expected has a finite z of 1/sqrt(floor)).

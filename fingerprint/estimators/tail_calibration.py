@@ -1,22 +1,22 @@
-"""How rare is it? Nats above the usual -> the share of a principal's hours that hold anything as strange -> z.
+"""Tail calibration: nats above the usual -> the share of a principal's intervals with as large an excess -> z.
 
 Example:
-    >>> hours = strangest(excess, hour, owner)          # of each interval in which a principal was active, held-out rows
-    >>> edge, slope = shape(hours.excess)
-    >>> rate = rates(hours, edge, parent)               # (E,)
-    >>> float(z(log_share(np.array([40.0]), rate[:1], edge, slope))[0]) > 4
+    >>> maxima = interval_maxima(excess, interval, owner)       # of each active interval of a principal, held-out rows
+    >>> edge, slope = fit_tail(maxima.excess)
+    >>> rate = exceedance_log_rates(maxima, edge, parent)       # (E,)
+    >>> float(z_of_log_survival(log_survival(np.array([40.0]), rate[:1], edge, slope))[0]) > 4
     True
 
-A z must mean the same for a quiet and a busy entity, for a calm and a restless one. So an excess x is told by S(x), the share of
-the principal's active intervals whose strangest event lies at least x above what is usual:
+A z must mean the same for a quiet and a busy entity, for a calm and a restless one. So an excess x is expressed as S(x), the
+share of the principal's active intervals whose largest excess is at least x:
 
     S(x) = rate exp(-(x - edge) / slope)      from the edge on
     S(x) = rate ^ (x / edge)                  below it
 
 `edge` is what one interval in twenty of the whole organisation passes, `slope` the mean excess over it (the exponential tail of
 peaks over a threshold, Pickands 1975, with shape 0: nats are logarithms already), and `rate` the share of the principal's own
-intervals that pass it, leaning on its peers' and theirs on everybody's. Then z = -Phi^-1(S): what is as rare as four standard
-deviations of a normal distribution has a z of four, once in 31,574 active intervals.
+intervals that pass it, shrunk towards its peers' rate and theirs towards the organisation's. Then z = -Phi^-1(S): what is as
+rare as four standard deviations of a normal distribution has a z of four, once in 31,574 active intervals.
 """
 
 from __future__ import annotations
@@ -44,27 +44,26 @@ PARENT_PRIOR_INTERVALS = 300  # intervals that the rate of a parent is worth
 
 
 class IntervalMaxima(NamedTuple):
-    """Active intervals (U,) of principals: the `excess` of each one's strangest event, and whose it is (`owner`, a row of the
-    stack)."""
+    """Active intervals (U,) of principals: the largest `excess` of each, and its `owner`, a row of the stack."""
 
     excess: Floats
     owner: Ints
 
 
 def interval_maxima(excess: Floats, interval: Hashes, owner: Ints) -> IntervalMaxima:
-    """The strangest event of each interval: excess, hour (a principal's interval, hashed) and owner of each event (N,)."""
+    """Return the largest excess of each interval, from excess, interval (of a principal, hashed) and owner of each event (N,)."""
     first = argmax_per_group(excess, interval)
     return IntervalMaxima(excess[first], owner[first])
 
 
 def argmax_per_group(values: Floats, group: Hashes) -> NDArray[np.intp]:
-    """Where the highest value of each group is: values and group (N,) -> (U,), in the order of the groups."""
+    """Return the place of the highest value of each group: values and group (N,) -> (U,), in the order of the groups."""
     order = np.lexsort((-values, group))
     return order[np.unique(group[order], return_index=True)[1]]
 
 
 def fit_tail(excess: Floats) -> tuple[float, float]:
-    """Edge and slope in nats, from the strangest of each interval (U,)."""
+    """Return edge and slope in nats, from the largest excess of each interval (U,)."""
     if not len(excess):
         return DEFAULT_EDGE, DEFAULT_SLOPE
     own = float(np.quantile(excess, 1 - TAIL_SHARE))
@@ -76,8 +75,10 @@ def fit_tail(excess: Floats) -> tuple[float, float]:
 
 
 def exceedance_log_rates(maxima: IntervalMaxima, edge: float, parent: Ints) -> Floats:
-    """Log share of each fingerprint's intervals that pass the edge: parent (E,) -> (E,). Who has none of its own has its
-    parent's."""
+    """Return the log share of each fingerprint's intervals that pass the edge: parent (E,) -> (E,).
+
+    A fingerprint without intervals of its own has its parent's.
+    """
     count, passed = (
         _accumulate_to_ancestors(np.bincount(maxima.owner, weight, len(parent)), parent)
         for weight in (None, (maxima.excess > edge).astype(float))
@@ -92,7 +93,7 @@ def exceedance_log_rates(maxima: IntervalMaxima, edge: float, parent: Ints) -> F
 
 
 def log_survival(excess: Floats, rate: Floats, edge: Any, slope: Any) -> NDArray[np.float64]:
-    """log S of an excess (N,), at most 0: rate, edge and slope (N,) or of all."""
+    """Return log S of an excess (N,), at most 0; rate, edge and slope are (N,) or scalars."""
     xp = namespace(excess)
     below = rate * xp.clip(excess / edge, 0, 1)
     out: NDArray[np.float64] = below - xp.maximum(excess - edge, 0) / slope
@@ -100,7 +101,7 @@ def log_survival(excess: Floats, rate: Floats, edge: Any, slope: Any) -> NDArray
 
 
 def z_of_log_survival(log_survival: NDArray[np.float64]) -> Floats:
-    """The z of a normal distribution that is passed with this probability, its logarithm given (N,)."""
+    """Return the z that a normal distribution exceeds with this probability, given as a logarithm (N,)."""
     xp = namespace(log_survival)
     logarithm = xp.minimum(log_survival, -1e-9)
     out: Floats = -(ndtri_exp(logarithm) if xp is np else _ndtri_exp(logarithm))
@@ -108,10 +109,10 @@ def z_of_log_survival(log_survival: NDArray[np.float64]) -> Floats:
 
 
 def _ndtri_exp(logarithm: Array) -> Array:
-    """SciPy's function where only `ndtri` is to be had (N,), as from CuPy; both agree to 1e-6.
+    """Compute SciPy's `ndtri_exp` (N,) from `ndtri`, which is all that CuPy has; both agree to 1e-6.
 
-    What is rarer than a float64 can say follows from the tail, log Phi(-z) = -z^2 / 2 - log(z sqrt(2 pi)) - 1 / z^2, solved by
-    putting the last z into the smaller terms.
+    What is rarer than a float64 can express follows from the tail, log Phi(-z) = -z^2 / 2 - log(z sqrt(2 pi)) - 1 / z^2, solved
+    by putting the last z into the smaller terms.
     """
     xp, logarithm = namespace(logarithm), logarithm.astype(np.float64)  # in float32 e^-1e-9 is 1
     near = scipy_special(logarithm).ndtri(xp.exp(xp.maximum(logarithm, MIN_LOG_SHARE)))
@@ -123,7 +124,7 @@ def _ndtri_exp(logarithm: Array) -> Array:
 
 
 def excess_to_z(excess: Floats, baseline: Baseline, fingerprint: Ints) -> Floats:
-    """The z of excesses (N,) at fingerprints (N,)."""
+    """Return the z of excesses (N,) at fingerprints (N,)."""
     return z_of_log_survival(
         log_survival(
             excess, baseline.rate[fingerprint], baseline.edge[fingerprint], baseline.slope[fingerprint]
@@ -132,12 +133,12 @@ def excess_to_z(excess: Floats, baseline: Baseline, fingerprint: Ints) -> Floats
 
 
 def z_to_nats(z: Any) -> Any:
-    """Back: how many nats of surprise it is that a z is passed, (N,)."""
+    """Return minus the log of the probability that a z is exceeded (N,)."""
     return -log_ndtr(-np.asarray(z, np.float64))
 
 
 def rows_by_depth(parent: Ints) -> list[NDArray[np.intp]]:
-    """Fingerprints by their distance from the generic one, nearest first: parent (E,), -1 for none."""
+    """Return the rows of fingerprints by distance from the generic one, nearest first: parent (E,), -1 for none."""
     depth = np.zeros(len(parent), int)
     at = parent.copy()
     while (at >= 0).any():
@@ -147,7 +148,7 @@ def rows_by_depth(parent: Ints) -> list[NDArray[np.intp]]:
 
 
 def _accumulate_to_ancestors(counts: NDArray[Any], parent: Ints) -> NDArray[Any]:
-    """Each fingerprint's own counts and those of all below it (E,)."""
+    """Return each fingerprint's own counts plus those of all below it (E,)."""
     out = counts.astype(float)
     for level in reversed(rows_by_depth(parent)[1:]):
         np.add.at(out, parent[level], out[level])

@@ -23,12 +23,17 @@ from fingerprint.alerting import explanation
 from fingerprint.analysis.threshold_what_if import alert_session_pairs
 from fingerprint.compute import frames, hashing
 from fingerprint.compute.hashing import Hashes
+from fingerprint.core.alert import vote_column, z_column
 from fingerprint.core.settings import Entities
+from fingerprint.detection.detectors.autoencoder import AutoencoderDetector
+from fingerprint.detection.detectors.spectral import SpectralDetector
 from fingerprint.estimators import tail_calibration
 from fingerprint.evaluation.labels import DAY_SECONDS, find_label_rows
 from fingerprint.sources.cloudtrail.identity import IDENTITY_COLUMNS
 from fingerprint.sources.entities import ENTITY_COLUMNS, add_entity_columns
 
+OWN_Z, OWN_VOTE = (column(AutoencoderDetector.name) for column in (z_column, vote_column))
+COUNT_Z, COUNT_VOTE = (column(SpectralDetector.name) for column in (z_column, vote_column))
 ATTACKER_KINDS = ("new user", "new role", "root", "robbed newcomer")
 LEAD_HOURS = 3  # before the attack, that a robbed newcomer began
 SETTLING_DAYS = 2  # days at the end of what is judged in which nobody begins
@@ -159,14 +164,14 @@ def newcomer_metrics(
 ) -> dict[str, Any]:
     """Return what a rule shows: `share` of the autoencoder's threshold is enough where it alone has an opinion; None: nothing is.
 
-    `judged`: event_time, group, session (None for harmless ones), principal, autoencoder_z and _vote, spectral_z and _vote.
+    `judged`: event_time, group, session (None for harmless ones), principal, and z and vote of both default detectors.
     """
-    z, alone = scored["autoencoder_z"].to_numpy(float), scored["spectral_z"].isna().to_numpy()
-    both = (scored["autoencoder_vote"] & scored["spectral_vote"]).to_numpy(bool)
+    z, alone = scored[OWN_Z].to_numpy(float), scored[COUNT_Z].isna().to_numpy()
+    both = (scored[OWN_VOTE] & scored[COUNT_VOTE]).to_numpy(bool)
     shown = scored[both | (alone & (z >= (np.inf if share is None else share * threshold)))]
     found = alert_session_pairs(shown)
     false = shown[~shown["group"].isin(found["group"])]
-    young = false[false["spectral_z"].isna()]
+    young = false[false[COUNT_Z].isna()]
     harmless = scored[alone & scored["session"].isna().to_numpy()]
     return {
         "share": share,
@@ -193,7 +198,7 @@ def _sessions_found(
 
 def _highest_urgency(shown: pd.DataFrame) -> int | None:
     """Of the most urgent alert shown, before any cap."""
-    best = shown["autoencoder_z"].max()
+    best = shown[OWN_Z].max()
     return (
         None
         if pd.isna(best)

@@ -17,9 +17,11 @@ from numpy.typing import NDArray
 
 from fingerprint.alerting import explanation
 from fingerprint.alerting.explanation import AlertGroups, Explainer
-from fingerprint.core.alert import Alert
+from fingerprint.core.alert import Alert, vote_column, z_column
 from fingerprint.core.settings import Settings
 from fingerprint.detection import ensemble
+from fingerprint.detection.detectors import detector_names
+from fingerprint.detection.detectors.autoencoder import AutoencoderDetector
 from fingerprint.detection.scorer import ScoredEvents as Batch
 from fingerprint.detection.scorer import alert_ids
 from fingerprint.estimators import tail_calibration
@@ -67,19 +69,19 @@ class MultiQuorumPipeline(DetectionPipeline):
         quorums: Mapping[str, tuple[Sequence[str], int]],
     ) -> None:
         super().__init__(bank, ledger, settings, keep_all_events=True)
-        self.scored_events = ScoredEventTable(settings.voting.detectors, settings.alerts.group_window_seconds)
+        self.scored_events = ScoredEventTable(detector_names(settings), settings.alerts.group_window_seconds)
         self.quorums = {
             name: QuorumAlerts(*wanted, self.alert_groups.explainer) for name, wanted in quorums.items()
         }
 
-    def _kept(self, judged: Batch | None) -> StepResult:
+    def _add_verdicts(self, judged: Batch | None) -> StepResult:
         if judged is not None:
             self.scored_events.add(judged.frame)
             for quorum in self.quorums.values():
                 quorum.add(judged)
         return super()._add_verdicts(judged)
 
-    def _over(self, before: int | None) -> list[Alert]:
+    def _close_alerts(self, before: int | None) -> list[Alert]:
         for quorum in self.quorums.values():
             quorum.close(before)
         return super()._close_alerts(before)
@@ -91,11 +93,11 @@ def quorum_verdicts(judged: pd.DataFrame, detectors: Sequence[str], votes: int) 
 
 
 def _detector_votes(judged: pd.DataFrame, detectors: Sequence[str]) -> dict[str, NDArray[np.bool_]]:
-    return {name: judged[f"{name}_vote"].to_numpy(bool) for name in detectors}
+    return {name: judged[vote_column(name)].to_numpy(bool) for name in detectors}
 
 
 def _detector_opinions(judged: pd.DataFrame, detectors: Sequence[str]) -> dict[str, NDArray[np.bool_]]:
-    return ensemble.opinion_masks({name: judged[f"{name}_z"].to_numpy(float) for name in detectors})
+    return ensemble.opinion_masks({name: judged[z_column(name)].to_numpy(float) for name in detectors})
 
 
 # --- as methods ---------------------------------------------------------------------------------------------
@@ -108,11 +110,13 @@ def rank_by_urgency(
     autoencoder would show, by the urgency it would have: so a number of alerts a day can be asked of it as of any other."""
     verdict = quorum_verdicts(judged, detectors, votes)
     needs = ensemble.votes_needed(_detector_opinions(judged, detectors), votes)
-    others = _detector_votes(judged, [name for name in detectors if name != "autoencoder"])
+    others = _detector_votes(judged, [name for name in detectors if name != AutoencoderDetector.name])
     lower = needs - sum(others.values(), np.zeros(len(judged), int)) <= 1
     would = np.where(
         lower,
-        explanation.urgency_from_nats(tail_calibration.z_to_nats(_detector_z(judged, "autoencoder"))),
+        explanation.urgency_from_nats(
+            tail_calibration.z_to_nats(_detector_z(judged, AutoencoderDetector.name))
+        ),
         -np.inf,
     )
     return np.where(verdict, urgency.reindex(judged["group"]).to_numpy(float), would), verdict
@@ -126,8 +130,8 @@ def rank_by_threshold_share(judged: pd.DataFrame, thresholds: Mapping[str, float
 
 def rank_by_detector(judged: pd.DataFrame, detector: str) -> ScoresAndFlags:
     """One detector's votes, ranked by its z."""
-    return _detector_z(judged, detector), judged[f"{detector}_vote"].to_numpy(bool)
+    return _detector_z(judged, detector), judged[vote_column(detector)].to_numpy(bool)
 
 
 def _detector_z(judged: pd.DataFrame, detector: str) -> NDArray[np.float64]:
-    return np.nan_to_num(judged[f"{detector}_z"].to_numpy(float), nan=-np.inf)
+    return np.nan_to_num(judged[z_column(detector)].to_numpy(float), nan=-np.inf)

@@ -17,6 +17,7 @@ import pandas as pd
 
 from fingerprint.compute import hashing
 from fingerprint.compute.hashing import Hashes
+from fingerprint.core.alert import vote_column, z_column
 
 
 class ScoredEventTable:
@@ -35,8 +36,8 @@ class ScoredEventTable:
             "time": time,
             "principal": principal,
             "group": alert_groups(principal, time // 1_000_000, self.window),
-            **{f"{name}_z": frame[f"{name}_z"].to_numpy(np.float32) for name in self.detectors},
-            **{f"{name}_vote": frame[f"{name}_vote"].to_numpy(bool) for name in self.detectors},
+            **{z_column(name): frame[z_column(name)].to_numpy(np.float32) for name in self.detectors},
+            **{vote_column(name): frame[vote_column(name)].to_numpy(bool) for name in self.detectors},
         }
         self.parts.append(pd.DataFrame(columns))
 

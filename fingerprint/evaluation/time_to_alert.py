@@ -57,7 +57,7 @@ class VerdictPipeline(DetectionPipeline):
         settled, self.final_verdicts = self.final_verdicts, []
         return np.concatenate([*settled, *waiting, np.empty(0, np.uint64)])
 
-    def _kept(self, judged: ScoredEvents | None) -> StepResult:
+    def _add_verdicts(self, judged: ScoredEvents | None) -> StepResult:
         if judged is not None:
             self.final_verdicts.append(_verdict_ids(judged))
         return StepResult([], empty_votes(), [])

@@ -142,8 +142,7 @@ alert_events = sql.Table(
     required_text("user_agent"),
     required_text("error_code"),
     required_text("session"),
-    sql.Column("autoencoder_z", NanAsNull),
-    sql.Column("spectral_z", NanAsNull),
+    sql.Column("scores", FiniteJson, nullable=False),  # detector -> z, null for no opinion
     required_text("raw"),
     required_text("bank_version", server_default=""),  # since version 4
     required_text("access_key", server_default=""),

@@ -23,7 +23,6 @@ from fingerprint.store import dispositions
 from fingerprint.store import schema as tables
 
 FETCH_ROWS = 50_000  # of one table
-INTERVAL_DETECTORS = ("spectral",)  # detectors whose votes are on intervals: their ids name no event
 _COLUMNS = ["event_id", "event_time", "entity", "word"]
 
 
@@ -60,7 +59,13 @@ def alert_ids_since(connection: sql.Connection, since: datetime) -> list[str]:
 
 
 def _is_event_vote() -> sql.ColumnElement[bool]:
-    return tables.votes.c.detector.not_in(INTERVAL_DETECTORS)
+    """Leave out votes on intervals: their ids name no event."""
+    from fingerprint.detection.detectors import (  # late: few programs train
+        available_detectors,
+        interval_detectors,
+    )
+
+    return tables.votes.c.detector.not_in(interval_detectors(available_detectors()))
 
 
 def _select_in_range(

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from fingerprint.compute import hashing
 from fingerprint.compute.arrays import to_host
 from fingerprint.compute.hashing import Hashes
-from fingerprint.detection import detectors
+from fingerprint.detection.detectors.spectral import EVENT_CHANNEL
 from fingerprint.state import partitioning
 from fingerprint.state.activity_series import Ints
 from fingerprint.state.partitioning import Arrays, Mask
@@ -118,7 +118,7 @@ class StateEvictor:
         latest = self._last_active()
         may = (rows > 0) & ~protected & (latest < self.state.voted_until)
         series = self.state.series
-        busy = series.owner[series.busy_rows(detectors.EVENT_CHANNEL, self.state.voted_until)]
+        busy = series.owner[series.busy_rows(EVENT_CHANNEL, self.state.voted_until)]
         may[hashing.bucket_of(to_host(busy))] = False
         candidates = np.flatnonzero(may)
         candidates = candidates[np.argsort(latest[candidates], kind="stable")]

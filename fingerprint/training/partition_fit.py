@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 from fingerprint.compute import hashing, mapped_arrays
 from fingerprint.core.alert import LEVELS
 from fingerprint.core.settings import Settings
-from fingerprint.detection import detectors
+from fingerprint.detection.detectors.autoencoder import ObservedValues, discount_recent_novelty
+from fingerprint.detection.detectors.spectral import ACTION_COLUMN, count_events, strongest_surge
 from fingerprint.estimators import autoencoder
 from fingerprint.estimators.autoencoder import Weights
 from fingerprint.features import vocabulary
@@ -161,11 +162,11 @@ def _holdout_losses(
         at = rows.to_event_batch(piece.owners[late, level])
         loss, seen = autoencoder.feature_losses(known, nets, at.fingerprint, at.codes)
         losses.append(
-            detectors.discount_recent_novelty(
+            discount_recent_novelty(
                 loss,
                 seen,
                 known.escape[at.fingerprint],
-                detectors.ObservedValues.from_batch(at),
+                ObservedValues.from_batch(at),
                 ScorerState(piece.settings),
             )
         )
@@ -284,7 +285,7 @@ def _activity_series(piece: PartitionContext, known: Vocabulary) -> tuple[Arrays
     """The series and counts as they stand at the end of the history, flagged intervals clipped, day by day; and the z of each
     row's counts (R,), NaN where there was no opinion yet."""
     ledger, rows = _scorer_state(piece), piece.rows
-    slot = known.look_up(piece.owners[:, ENTITY], rows.codes)[1][:, detectors.ACTION_COLUMN]
+    slot = known.look_up(piece.owners[:, ENTITY], rows.codes)[1][:, ACTION_COLUMN]
     # who is not ready has no channels of single actions when it is scored, either
     ready = piece.index.ready[piece.owners[:, ENTITY]]
     busy = (slot > 0) & (slot <= ACTION_CHANNELS) & ready
@@ -292,12 +293,8 @@ def _activity_series(piece: PartitionContext, known: Vocabulary) -> tuple[Arrays
     for day in np.unique(days[days < _history_end(piece)]):  # who dates a record far ahead ends no series
         part = np.flatnonzero(days == day)
         batch = rows.take(part).to_event_batch()
-        cells = detectors.count_events(
-            batch, ledger, np.zeros(len(part), bool), busy[part], rows.events[part]
-        )
-        z[part] = detectors.strongest_surge(
-            cells, batch.interval, ledger.series
-        )  # by these the day is clipped
+        cells = count_events(batch, ledger, np.zeros(len(part), bool), busy[part], rows.events[part])
+        z[part] = strongest_surge(cells, batch.interval, ledger.series)  # by these the day is clipped
         ledger.series.close_days((int(day) + 1) * ledger.series.intervals_per_day)
     ledger.series.close_days(_history_end(piece) * ledger.series.intervals_per_day)
     return ledger.as_arrays(("principals", "activity", "firsts", "series")), z

@@ -6,7 +6,8 @@ Example:
     (False, ('it misses 69 of the 96 attacks that 2026-01-25-77aa01f2 clearly finds, more than the 10% of ...',))
 
 Seven questions. (1) Of known attacks, tried as principals of the served bank (`probe`), it finds what the served bank finds
-clearly: those on the edge of the threshold fall to one side or the other with every training (docs/bank.md has figures).
+clearly: those on the edge of the threshold fall to one side or the other with every training (docs/explanation/training.md
+has figures).
 (2) It does so of the attacks that analysts confirmed. (3) The quantiles of its losses on its own held-out days are near those
 of the served bank on its own. (4) Most fingerprints that were ready still are: a bank of half the input is half a bank. (5) So
 many principals have a vote on a day of the held-out history, at most; alerts, which need a quorum, are fewer. (6) It has learned

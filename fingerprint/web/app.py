@@ -16,6 +16,7 @@ from fastapi.staticfiles import StaticFiles
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from fingerprint.core.alert import FingerprintError
+from fingerprint.detection.detectors import register_detectors
 from fingerprint.web import api, errors, middleware, pages
 from fingerprint.web.auth import Viewer
 from fingerprint.web.change_feed import ChangeBroadcaster
@@ -31,6 +32,7 @@ STATIC = Path(__file__).parent / "static"
 def create_app(deps: Dependencies, security: SecurityEventLog | None = None) -> FastAPI:
     """The whole application over its doors; it opens nothing itself. `security` counts in the program's own registry."""
     web = deps.settings.web
+    register_detectors(deps.settings)  # their labels
     app = FastAPI(title="Fingerprint", version="1", docs_url=None, redoc_url=None, openapi_url=None)
     app.state.dependencies, app.state.broadcaster = deps, ChangeBroadcaster(deps.store)
     app.state.security = security or SecurityEventLog()

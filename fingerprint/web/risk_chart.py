@@ -1,4 +1,4 @@
-"""How strange a principal was, day by day, as geometry: a bar for each detector, as high as its strongest single vote.
+"""The risk of a principal by day, as geometry: a bar for each detector, as high as its strongest single vote.
 
 Example:
     >>> drawing = drawn(days_of(desk.votes(principal=principal)), width=960, height=160)
@@ -9,11 +9,12 @@ Example:
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 
 from fingerprint.analysis.principal_profile import DailyVotes
+from fingerprint.detection.detectors import detector_label, load_known_detectors
 from fingerprint.web.charts import Tick
 from fingerprint.web.formatting import pluralize
 
@@ -21,7 +22,7 @@ MAX_DAYS = 90
 MAX_Z = 20.0  # z: what is stranger is drawn no higher
 LEFT, RIGHT, TOP, BOTTOM = 34, 8, 10, 26  # margins in units of the drawing, for the labels
 DAY_LABEL_WIDTH = 64  # units that a label of a day needs
-DETECTOR_CSS_CLASSES = {"autoencoder": "habit", "spectral": "volume"}
+COLOURS = 3  # of bars, by the place of their detector: style classes detector-0 ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,15 @@ class DetectorBar:
 
 
 @dataclass(frozen=True, slots=True)
+class LegendEntry:
+    """A detector's style class, its label, and what it asks."""
+
+    kind: str
+    label: str
+    question: str
+
+
+@dataclass(frozen=True, slots=True)
 class RiskChart:
     """All positions are in units of a drawing `width` by `height`."""
 
@@ -47,6 +57,7 @@ class RiskChart:
     bars: tuple[DetectorBar, ...]
     x_ticks: tuple[Tick, ...]
     y_ticks: tuple[Tick, ...]
+    legend: tuple[LegendEntry, ...] = ()
 
 
 def draw_risk_chart(days: Sequence[DailyVotes], width: int, height: int) -> RiskChart | None:
@@ -57,19 +68,42 @@ def draw_risk_chart(days: Sequence[DailyVotes], width: int, height: int) -> Risk
     first = max(min(day.day for day in days), last - timedelta(days=MAX_DAYS - 1))
     span = (last - first).days + 1
     base, step = height - BOTTOM, min(40.0, (width - LEFT - RIGHT) / span)
-    bars = (_bar(day, (day.day - first).days * step + LEFT, step, base) for day in days if day.day >= first)
+    names = detectors_of(days)
+    bars = (
+        _bar(day, names, (day.day - first).days * step + LEFT, step, base) for day in days if day.day >= first
+    )
     levels = (Tick(_y(z, base), f"{z:g}") for z in (0.0, MAX_Z / 2, MAX_Z))
-    return RiskChart(width, height, base, tuple(bars), tuple(_day_ticks(first, span, step)), tuple(levels))
+    ticks = tuple(_day_ticks(first, span, step))
+    return RiskChart(width, height, base, tuple(bars), ticks, tuple(levels), tuple(_legend(names)))
 
 
-def _bar(day: DailyVotes, left: float, step: float, baseline: float) -> DetectorBar:
-    """Beside the other detector's bar of the same day."""
-    place = list(DETECTOR_CSS_CLASSES).index(day.detector) if day.detector in DETECTOR_CSS_CLASSES else 0
-    y, half = _y(day.strongest, baseline), 0.42 * step
+def _legend(names: Sequence[str]) -> Iterator[LegendEntry]:
+    questions = {each.name: each.question for each in load_known_detectors(names)}
+    for place, name in enumerate(names):
+        yield LegendEntry(detector_class(place), detector_label(name), questions.get(name, ""))
+
+
+def detectors_of(days: Sequence[DailyVotes]) -> list[str]:
+    """Return the names of the detectors with votes, in the order of their bars."""
+    return sorted({day.detector for day in days})
+
+
+def detector_class(place: int) -> str:
+    """Return the style class of the bars of the detector at a place."""
+    return f"detector-{place % COLOURS}"
+
+
+def _bar(day: DailyVotes, names: Sequence[str], left: float, step: float, baseline: float) -> DetectorBar:
+    """Return a detector's bar of a day, beside those of the other detectors."""
+    place, width = names.index(day.detector), 0.84 * step / max(len(names), 2)
+    y = _y(day.strongest, baseline)
     when = f"{day.day.day} {day.day:%B %Y}"
-    text = f"{when}, {day.detector}: {pluralize(day.votes, 'vote')}, the strongest {day.strongest:.1f}"
-    x, kind = round(left + 0.08 * step + place * half, 2), DETECTOR_CSS_CLASSES.get(day.detector, "habit")
-    return DetectorBar(x, y, round(half, 2), round(baseline - y, 2), kind, day.votes > 0, text)
+    label = detector_label(day.detector).lower()
+    text = f"{when}, {label}: {pluralize(day.votes, 'vote')}, the strongest {day.strongest:.1f}"
+    x = round(left + 0.08 * step + place * width, 2)
+    return DetectorBar(
+        x, y, round(width, 2), round(baseline - y, 2), detector_class(place), day.votes > 0, text
+    )
 
 
 def _y(z: float, baseline: float) -> float:

@@ -6,7 +6,8 @@ Example:
     {... "logger": "fingerprint.security", "message": "request refused", "event": "request", "outcome": "refused", "why": "host",
      "who": "", "address": "198.51.100.9", "method": "", "route": "", "status": 0, "request_id": "5f0c27aa01b6d3e4"}
 
-Every line has the same fields; some have more (docs/operate.md). Texts are cut to LONGEST characters, and `edges/logs.py` escapes
+Every line has the same fields; some have more (docs/reference/metrics.md). Texts are cut to LONGEST characters, and
+`edges/logs.py` escapes
 control characters. Lines are bounded, so that nobody fills the disk: PER_SOURCE lines of a kind and source and PER_KIND of a kind
 in each window of SECONDS. What is left out is counted in one line when the window is over. Counters count everything.
 """

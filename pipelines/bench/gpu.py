@@ -1,6 +1,8 @@
-"""The road on a GPU against the CPU, same run, same records; docs/gpu.md has the table. `make bench-gpu` runs it; or by itself:
+"""Benchmark of the pipeline on a GPU against the CPU, on the same records; docs/how-to/gpu.md has the figures.
 
-    python -m pipelines.bench.gpu --page docs/gpu.md
+`make bench-gpu` runs it; or by itself:
+
+    python -m pipelines.bench.gpu --page docs/how-to/gpu.md
     python -m pipelines.bench.gpu --only flatten,spectral
     python -m pipelines.bench.gpu --only training --entities 1000000
 
@@ -33,14 +35,14 @@ from pipelines.bench.gpu_spectral import forecast_rows
 from pipelines.bench.gpu_training import training_rows
 from pipelines.runtime import backend
 
-OUT, PAGE = Path("docs/gpu-figures.json"), Path("docs/gpu.md")
+OUT, PAGE = Path("docs/gpu-figures.json"), Path("docs/how-to/gpu.md")
 TIME_LIMIT_SECONDS = 500  # seconds after which no row is begun: a lent machine gives ten minutes a command
 
 Section = Callable[[BenchmarkSide, BenchmarkSide, argparse.Namespace], Iterator[GpuBenchmarkRow]]
 SECTIONS: dict[str, Section] = {
     "flatten": reading_rows,
     "spectral": forecast_rows,
-    "road": pipeline_rows,
+    "pipeline": pipeline_rows,
     "training": training_rows,
 }
 

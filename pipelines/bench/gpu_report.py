@@ -204,11 +204,22 @@ def write_page(file: Path, sections: dict[str, Any]) -> None:
 
 
 def _section_tables(sections: dict[str, Any]) -> Iterator[str]:
+    machine = ""
     for name, section in sections.items():
-        yield f"**{name}**, {section['date']}, `{section['command']}`"
-        yield f"CPU: {section['cpu']}, load {section['load']} at the start. Device: {section['device']}."
-        yield f"{_versions(section['versions'])}."
+        yield f"**{name}**, {section['date']}, load {section['load']} at the start, `{section['command']}`"
         yield ""
+        if machine != (
+            machine
+            := f"CPU: {section['cpu']}. Device: {section['device']}. {_versions(section['versions'])}."
+        ):
+            yield machine
+            yield ""
+        if all(row["device"]["value"] is None for row in section["rows"]):
+            yield "| what | CPU | aim of a device |"
+            yield "|---|---|---|"
+            yield from (_cpu_line(each) for each in section["rows"])
+            yield ""
+            continue
         yield "| what | CPU | device | ratio | aim | met |"
         yield "|---|---|---|---|---|---|"
         general = section["device"].removeprefix("none (").removesuffix(")")
@@ -227,10 +238,21 @@ def _table_line(row: dict[str, Any], general: str) -> str:
     )
     values = row["cpu"]["value"], row["device"]["value"]
     ratio = f"{values[1] / values[0]:.1f}" if values[0] and values[1] else ""
-    bound = "at most " if row["at_most"] else ""
-    aim = "" if row["aim"] is None else f"{bound}{_format_value(row['aim'])} {row['unit']}"
+    aim = _format_aim(row)
     met = {True: "yes", False: "**no**", None: ""}[row["met"]]
     return f"| {row['what'].replace('|', '/')} | {cpu} | {device} | {ratio} | {aim} | {met} |"
+
+
+def _cpu_line(row: dict[str, Any]) -> str:
+    """Return the row of a table without a device's columns: the line above the table says that there was none."""
+    return (
+        f"| {row['what'].replace('|', '/')} | {_format_cell(row['cpu'], row['unit'])} | {_format_aim(row)} |"
+    )
+
+
+def _format_aim(row: dict[str, Any]) -> str:
+    bound = "at most " if row["at_most"] else ""
+    return "" if row["aim"] is None else f"{bound}{_format_value(row['aim'])} {row['unit']}"
 
 
 def _format_cell(figure: dict[str, Any], unit: str) -> str:

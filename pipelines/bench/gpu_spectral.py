@@ -1,6 +1,7 @@
 """Rows of the GPU's bench: forecasts of many series at once, and the transforms in them alone.
 
-The bytes that a forecast must move, by value of a series (docs/gpu.md counts them): the share of a device's bandwidth follows.
+The bytes that a forecast must move, by value of a series (docs/explanation/gpu-design.md counts them): the share of a
+device's bandwidth follows.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ def _run_program(program: BenchmarkProgram, side: BenchmarkSide, many: int, devi
     """What the program says, or why it says nothing under `skipped`."""
     if device == "cpu" and many > CPU_NETS:
         return {
-            "skipped": f"takes a CPU too long to be done beside (docs/performance.md: {bench_training.ENTITIES:,})"
+            "skipped": f"takes a CPU too long to be done beside (docs/explanation/performance.md: {bench_training.ENTITIES:,})"
         }
     told: Result = {}
 

@@ -1,7 +1,7 @@
 """Speed and memory as ratios in one run: `make bench` prints the table and writes build/bench.json.
 
 What a row is: `bench_rows`. The rows of `fingerprint stream`: `bench_stream`; of the queue: `bench_queue`.
-docs/performance.md says how to read them.
+docs/explanation/performance.md says how to read them.
 """
 
 from __future__ import annotations

@@ -301,7 +301,9 @@ def evaluate(
     ] = None,
     third: Annotated[
         bool | None,
-        typer.Option(help="Also ask the optional forest: slow.", show_default="up to 500 principals"),
+        typer.Option(
+            help="Also measure the optional isolation forest: slow.", show_default="up to 500 principals"
+        ),
     ] = None,
     peers: Annotated[
         bool | None, typer.Option(help="Also ask simpler methods.", show_default="up to 500 principals")

@@ -20,6 +20,7 @@ from fingerprint.core.alert import ActivityCurve, Alert, AlertEvent, Decision, D
 from fingerprint.core.case import MAX_PAGE_SIZE, AlertFilter, QueueRow
 from fingerprint.core.sanitize import printable
 from fingerprint.core.settings import Settings
+from fingerprint.detection.detectors import detector_label
 from fingerprint.store.alerts import SqlAlertStore, open_alert_store
 from fingerprint.web import formatting
 from fingerprint.web.static_report import write_alert_page
@@ -278,9 +279,12 @@ def _print_curve(console: Console, curve: ActivityCurve) -> None:
 
 
 def _events_table(alert: Alert) -> Table:
-    table = Table("time (UTC)", "call", "error", "from", "habit z", "volume z", box=None, pad_edge=False)
+    detectors = tuple(dict.fromkeys(name for event in alert.events for name in event.scores))
+    labels = (f"{detector_label(name).lower()} z" for name in detectors)
+    table = Table("time (UTC)", "call", "error", "from", *labels, box=None, pad_edge=False)
     for event in alert.events[:MAX_EVENTS_SHOWN]:
-        z = [("" if value is None else f"{value:.1f}") for value in (event.autoencoder_z, event.spectral_z)]
+        scores = (event.scores.get(name) for name in detectors)
+        z = [("" if value is None else f"{value:.1f}") for value in scores]
         when = formatting.format_iso(event.event_time)[:19].replace("T", " ")
         table.add_row(
             when,

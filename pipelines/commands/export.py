@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from fingerprint.core.alert import FingerprintError
-from fingerprint.delivery.formats.registry import encode_export
+from fingerprint.delivery.formats import encode_export
 from fingerprint.delivery.notification import Notification
 from fingerprint.store.alert_export import iterate_full_alerts
 from fingerprint.store.alerts import SqlAlertStore, open_alert_store

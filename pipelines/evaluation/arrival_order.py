@@ -15,7 +15,7 @@ class ArrivalOrderSpool(EventSpool):
     def __enter__(self) -> ArrivalOrderSpool:
         return self
 
-    def _keep(self, named: pd.DataFrame, lines: list[bytes]) -> None:
+    def _spill_with_networks(self, named: pd.DataFrame, lines: list[bytes]) -> None:
         super()._spill_with_networks(
             named.assign(arrival=self.records_seen + named["row"].astype("int64")), lines
         )

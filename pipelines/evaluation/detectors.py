@@ -1,4 +1,4 @@
-"""What our detectors and their quorums say of the judged days: one walk along the road, as `score` walks it."""
+"""Scores of our detectors and verdicts of their quorums on the judged days, in one run of the detection pipeline."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import numpy as np
 import pandas as pd
 
 from fingerprint.core.settings import Settings
-from fingerprint.detection.detectors import IsolationForestDetector
+from fingerprint.detection.detectors import detector_names, listed_detectors
+from fingerprint.detection.detectors.isolation_forest import IsolationForestDetector
 from fingerprint.detection.scorer import empty_votes
 from fingerprint.evaluation import quorums
 from fingerprint.evaluation.quorums import MultiQuorumPipeline, ScoresAndFlags
@@ -32,12 +33,12 @@ WITH_THIRD, SERVED = (
 def evaluate_detectors(
     bank: Bank, chunks: Iterable[pd.DataFrame], settings: Settings, third: bool, progress: Progress
 ) -> tuple[pd.DataFrame, dict[str, ScoresAndFlags]]:
-    """The judged events (`Judged.table`), and by name what is said of them; what is served comes first."""
+    """Return the scored events (`ScoredEventTable`), and by method their scores and flags; the served quorum comes first."""
     voting = settings.voting
-    third = third and THIRD_DETECTOR not in voting.detectors
+    third = third and THIRD_DETECTOR not in detector_names(settings)
     names = (*voting.detectors, THIRD_DETECTOR) if third else voting.detectors
     asked = settings.model_copy(update={"voting": voting.model_copy(update={"detectors": names})})
-    others = {SERVED: (voting.detectors, voting.quorum)} if third else {}
+    others = {SERVED: (detector_names(settings), voting.quorum)} if third else {}
     panel = MultiQuorumPipeline(bank, ScorerState.from_arrays(asked, bank.scorer_state), asked, others)
     with QuorumStores((WITH_THIRD, *others)) as desks:
         for events in chunks:
@@ -51,10 +52,12 @@ def evaluate_detectors(
 
 def _as_served(judged: pd.DataFrame, settings: Settings, urgency: pd.Series) -> dict[str, ScoresAndFlags]:
     """The quorum, ranked by urgency; any vote; each detector alone."""
-    names, quorum = settings.voting.detectors, settings.voting.quorum
+    names, quorum = detector_names(settings), settings.voting.quorum
     out = {f"fingerprint ({quorum} of {len(names)})": quorums.rank_by_urgency(judged, names, quorum, urgency)}
     if len(names) > 1:
-        thresholds = {name: float(getattr(settings, name).threshold) for name in names}
+        thresholds = {
+            each.name: float(each.options_from(settings).threshold) for each in listed_detectors(settings)
+        }
         out[f"any vote (1 of {len(names)})"] = quorums.rank_by_threshold_share(judged, thresholds)
         out |= {f"{name} alone": quorums.rank_by_detector(judged, name) for name in names}
     return out
@@ -64,7 +67,7 @@ def _with_third(
     judged: pd.DataFrame, names: Sequence[str], quorum: int, urgency: pd.Series
 ) -> dict[str, ScoresAndFlags]:
     return {
-        f"with a {THIRD_DETECTOR} ({quorum} of {len(names)})": quorums.rank_by_urgency(
+        f"with {IsolationForestDetector.label.lower()} ({quorum} of {len(names)})": quorums.rank_by_urgency(
             judged, names, quorum, urgency
         ),
         f"{THIRD_DETECTOR} alone": quorums.rank_by_detector(judged, THIRD_DETECTOR),

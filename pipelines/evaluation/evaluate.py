@@ -21,6 +21,7 @@ from fingerprint.evaluation import leakage_check, time_to_alert
 from fingerprint.evaluation import peers as baselines
 from fingerprint.evaluation.aggregation import pool_figures
 from fingerprint.evaluation.confidence import confidence_intervals
+from fingerprint.evaluation.delivery_floor import floor_figures
 from fingerprint.evaluation.event_table import HOUR_SECONDS, EventTable, build_event_table
 from fingerprint.evaluation.false_alert_causes import FalseAlertCauses
 from fingerprint.evaluation.label_files import read_benign_anomalies, read_labels
@@ -92,6 +93,7 @@ def run_evaluation(
         "time_to_alert": time_to_alert.time_to_alert(
             pd.concat([run.time_to_alert for run in runs], ignore_index=True)
         ),
+        "by_urgency": pool_figures([run.by_urgency for run in runs]),
         "left_out": sorted(baselines.UNAVAILABLE_PEERS.values()),
         "seconds": round(time.monotonic() - started, 1),
         "peak_memory_bytes": memory.peak_bytes(),
@@ -104,12 +106,13 @@ def _pool_figures(same: list[Figures]) -> Figures:
 
 
 class OrganisationResult(NamedTuple):
-    """One organisation: what it is, the figures of every method on it, and how long each session that we found took to be in
-    an alert (strength, seconds, events)."""
+    """One organisation: what it is, the figures of every method on it, how long each session that we found took to be in
+    an alert (strength, seconds, events), and what our alerts above each urgency show."""
 
     about: Figures
     methods: list[Figures]
     time_to_alert: pd.DataFrame
+    by_urgency: Figures
 
 
 class OrganisationEvaluation:
@@ -151,7 +154,8 @@ class OrganisationEvaluation:
         days = max(int(judged["time"].max() - judged["time"].min()) / 1e6, HOUR_SECONDS) / DAY_SECONDS
         figures = self._method_figures(events, methods, days, cut)
         about = self._describe(history, bank, cut, events)
-        return OrganisationResult({**about, "form": betrayal}, figures, delays)
+        by_urgency = floor_figures(_with_results(events, next(iter(methods.values()))), days)
+        return OrganisationResult({**about, "form": betrayal}, figures, delays, by_urgency)
 
     # --- before anything is judged ------------------------------------------------------------------------------------
 

@@ -19,7 +19,9 @@ from rich.table import Table
 from fingerprint.adapters import files
 from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.compute import frames, hashing
+from fingerprint.core.alert import vote_column, z_column
 from fingerprint.core.settings import Settings
+from fingerprint.detection.detectors import detector_names
 from fingerprint.evaluation.label_files import read_labels
 from fingerprint.evaluation.labels import (
     DAY_SECONDS,
@@ -86,7 +88,7 @@ def _evaluate_organisation(
         judged = _score_events(
             bank, _replay_as_newcomers(history, cast, settings, cut, None), settings, progress
         )
-    columns = {f"{name}_{what}" for name in settings.voting.detectors for what in ("z", "vote")}
+    columns = {column(name) for name in detector_names(settings) for column in (z_column, vote_column)}
     table = join_labels(judged, known).assign(**{name: judged[name] for name in sorted(columns)})
     size, days = len(overview.principals), (overview.last - cut) / DAY_SECONDS
     threshold = settings.autoencoder.threshold

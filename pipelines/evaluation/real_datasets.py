@@ -21,7 +21,10 @@ from sklearn.metrics import roc_auc_score
 from fingerprint.adapters import files
 from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.compute import hashing
+from fingerprint.core.alert import vote_column, z_column
 from fingerprint.core.settings import Settings
+from fingerprint.detection.detectors import detector_names
+from fingerprint.detection.detectors.autoencoder import AutoencoderDetector
 from fingerprint.evaluation.label_files import read_labels
 from fingerprint.evaluation.metrics import Figures
 from fingerprint.evaluation.quorums import MultiQuorumPipeline
@@ -56,7 +59,7 @@ def _evaluate_labelled(settings: Settings, progress: Progress) -> Figures:
     ).run()
     about, methods = run.about, {method["name"]: method for method in run.methods}
     served = run.methods[0]
-    alone = methods.get("autoencoder alone", served)
+    alone = methods.get(f"{AutoencoderDetector.name} alone", served)
     return {
         "set": LABELLED,
         **{name: about[name] for name in ("records", "rejects")},
@@ -64,13 +67,13 @@ def _evaluate_labelled(settings: Settings, progress: Progress) -> Figures:
         "judged": about["events_judged"],
         "votes": {
             name: methods.get(f"{name} alone", served)["per_event"]["said"]
-            for name in settings.voting.detectors
+            for name in detector_names(settings)
         },
         "verdicts": served["per_event"]["said"],
         "alerts": served["per_session"]["said"],
         "sessions": served["sessions"],
         "found": served["found"],
-        "found_by_autoencoder": alone["found"],
+        "found_by_event_detector": alone["found"],
         "says": f"of {served['sessions']} attack sessions the quorum finds {served['found']}, the autoencoder alone "
         f"{alone['found']}: an hour is too short for the spectral detector to have an opinion, so the autoencoder decides, and "
         "most of what is learned is the attackers' own work.",
@@ -122,7 +125,7 @@ def _autoencoder_auc(judged: pd.DataFrame, guilty: list[bool]) -> float:
     """Of the autoencoder's z: how likely a guilty event ranks above an innocent one."""
     lines = hashing.hash_strings(pd.Series([str(line) for line in range(len(guilty))], dtype=object))
     right = pd.Series(guilty, index=lines).reindex(judged["event"]).to_numpy(bool)
-    z = np.nan_to_num(judged["autoencoder_z"].to_numpy(float), nan=-1e9)
+    z = np.nan_to_num(judged[z_column(AutoencoderDetector.name)].to_numpy(float), nan=-1e9)
     return round(float(roc_auc_score(right, z)), 4)
 
 
@@ -154,7 +157,7 @@ def _run_pipeline(panel: MultiQuorumPipeline, chunks: Iterable[pd.DataFrame]) ->
         panel.process(events)
     panel.flush()
     judged, tally = panel.scored_events.to_frame(), panel.counters
-    votes = {name: int(judged[f"{name}_vote"].sum()) for name in panel.scored_events.detectors}
+    votes = {name: int(judged[vote_column(name)].sum()) for name in panel.scored_events.detectors}
     return {
         "judged": len(judged),
         "votes": votes,

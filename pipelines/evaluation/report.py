@@ -29,6 +29,7 @@ def print_evaluation(figures: Figures) -> None:
     methods = figures["methods"]
     tables = [_threshold_table(methods), _budget_table(methods), _strength_table(methods)]
     tables += [_time_to_alert_table(figures["time_to_alert"])] if figures["time_to_alert"] else []
+    tables += [_urgency_table(figures["by_urgency"])]
     tables += [_surprise_table(methods[0])] if methods[0].get("by_surprise") else []
     for table in tables:
         caption, table.caption = table.caption, None
@@ -49,8 +50,7 @@ def _print_real_datasets(sets: list[Figures], console: Console) -> None:
         "rejects",
         "learned",
         "judged",
-        "autoencoder",
-        "spectral",
+        *sets[0]["votes"],
         "verdicts",
         "alerts",
     )
@@ -164,6 +164,26 @@ def _time_to_alert_table(times: Figures) -> Table:
             str(part["sessions"]),
             *(_format_duration(part[f"{word}_seconds"]) for word in ("median", "p90")),
             *(f"{part[f'{word}_events']:.0f}" for word in ("median", "p90")),
+        )
+    return table
+
+
+def _urgency_table(by_urgency: Figures) -> Table:
+    strengths = _order_strengths(by_urgency["0"]["found_by_strength"])
+    sessions = by_urgency["0"]["sessions"]
+    table = _figures_table("Urgency at least", "found", "share", *strengths, "alerts a day", "false a day")
+    table.caption = (
+        f"Of {sessions} attack sessions, those with an alert of at least this urgency: what a receiver with this\n"
+        "deliver.NAME.min_urgency is sent. Alerts a day are of one organisation."
+    )
+    for floor, part in by_urgency.items():
+        table.add_row(
+            floor,
+            str(part["found"]),
+            f"{part['found'] / sessions:.0%}" if sessions else EMPTY_CELL,
+            *(str(part["found_by_strength"].get(name, 0)) for name in strengths),
+            f"{part['alerts_per_day']:.2f}",
+            f"{part['false_alerts_per_day']:.2f}",
         )
     return table
 

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import socket
 import time
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 from threading import Thread
 
 import pytest
+from standardwebhooks import Webhook, WebhookVerificationError
 
-from fingerprint.adapters.webhook import WebhookReceiver
+from fingerprint.adapters.webhook import WebhookReceiver, parse_secrets, signature_headers
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import ObjectNotFound, Unavailable
 from fingerprint.core.settings import ReceiverSettings
-from fingerprint.core.webhook_signature import parse_secrets, verify_signature
 from fingerprint.delivery.outbox import RateLimited
 from tests.support.http_receiver import Listening, listening
 from tests.support.services.certificates import Authority
@@ -58,6 +61,59 @@ def post(to: WebhookReceiver) -> None:
     to.deliver("6f0c1d", BODY, "123456789012:role/ci", NOW)
 
 
+def is_signed(headers: dict[str, str], body: bytes, secret: str) -> bool:
+    """Whether the secret signed this body, by the library of Standard Webhooks."""
+    when = datetime.fromtimestamp(int(headers["webhook-timestamp"]), UTC)
+    wanted = Webhook(secret).sign(headers["webhook-id"], when, body.decode())
+    return wanted in headers["webhook-signature"].split()
+
+
+# --- signatures ------------------------------------------------------------------------------------------------------
+
+
+def test_a_signature_is_the_one_of_standard_webhooks():
+    """Computed as its specification says, without the library."""
+    body, when = b'{"test": 2432232314}', datetime.fromtimestamp(1614265330, UTC)
+    made = signature_headers("msg_p5jXN8AQM9LWM0D4loKWxJek", when, body, parse_secrets(SECRET))
+    key = b64decode(SECRET.removeprefix("whsec_"))
+    signed = hmac.new(key, b"msg_p5jXN8AQM9LWM0D4loKWxJek.1614265330." + body, hashlib.sha256).digest()
+    assert made["webhook-signature"] == "v1," + b64encode(signed).decode()
+    assert made["webhook-signature"] == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="  # their own example
+
+
+@pytest.mark.parametrize("zone", [UTC, timezone(timedelta(hours=5, minutes=30))])
+def test_a_receiver_with_the_library_accepts_what_is_sent_now(zone):
+    made = signature_headers("k", datetime.now(zone), BODY, parse_secrets(SECRET))
+    assert Webhook(SECRET).verify(BODY, made) == {"title": "x"}
+    with pytest.raises(WebhookVerificationError):
+        Webhook(SECRET).verify(b"{}", made)
+    late = signature_headers("k", datetime.now(zone) - timedelta(seconds=301), BODY, parse_secrets(SECRET))
+    with pytest.raises(WebhookVerificationError, match="too old"):
+        Webhook(SECRET).verify(BODY, late)
+
+
+def test_while_a_secret_is_rotated_both_sign():
+    lines = [SECRET, "whsec_" + b64encode(b"x" * 32).decode()]
+    made = signature_headers("k", NOW, BODY, parse_secrets("\n\n".join(lines) + "\n"))
+    assert all(is_signed(made, BODY, line) for line in lines)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "hunter2",
+        "whsec_hunter2",
+        "whsec_" + b64encode(b"short").decode(),
+        "whsec_é",
+        b64encode(b"x" * 32).decode(),
+    ],
+)
+def test_a_bad_secret_is_refused_and_not_repeated(text):
+    with pytest.raises(FingerprintError, match="openssl") as caught:
+        parse_secrets(text)
+    assert text not in str(caught.value)
+
+
 # --- what is sent ----------------------------------------------------------------------------------------------------
 
 
@@ -69,7 +125,8 @@ def test_a_body_arrives_as_it_is_signed_and_with_its_key(listen, tmp_path):
     assert (got.path, got.body) == ("/alerts?team=a%20b", BODY)
     assert got.headers["idempotency-key"] == got.headers["webhook-id"] == "6f0c1d"
     assert got.headers["content-type"] == "application/json"
-    assert verify_signature(got.headers, got.body, parse_secrets(SECRET), NOW.timestamp())
+    assert got.headers["webhook-timestamp"] == str(int(NOW.timestamp()))
+    assert is_signed(got.headers, got.body, SECRET)
 
 
 def test_without_a_secret_there_is_no_signature(listen):
@@ -85,11 +142,7 @@ def test_a_secret_is_exchanged_while_the_program_runs(listen, tmp_path):
     post(webhook)
     file.write_text("whsec_" + "A" * 43 + "=")
     post(webhook)
-    now = NOW.timestamp()
-    assert [verify_signature(got.headers, got.body, parse_secrets(SECRET), now) for got in server.got] == [
-        True,
-        False,
-    ]
+    assert [is_signed(got.headers, got.body, SECRET) for got in server.got] == [True, False]
 
 
 def test_the_proxies_of_the_environment_are_not_asked(listen, monkeypatch):
@@ -307,14 +360,14 @@ def test_what_is_no_answer_is_one_sentence(answer):
         connection.recv(65536)
         connection.sendall(answer)
 
-    with raw_server(speak) as port, pytest.raises(Unavailable, match="could not be told"):
+    with raw_server(speak) as port, pytest.raises(Unavailable, match="could not be reached"):
         post(hook(f"http://127.0.0.1:{port}/"))
 
 
 def test_nobody_listens_there():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-    with pytest.raises(Unavailable, match=r"http://127\.0\.0\.1 could not be told"):
+    with pytest.raises(Unavailable, match=r"http://127\.0\.0\.1 could not be reached"):
         post(hook(f"http://127.0.0.1:{port}/services/hunter2"))
 
 

@@ -6,6 +6,7 @@ import itertools
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,7 @@ import pytest
 from fingerprint.alerting import explanation
 from fingerprint.core.alert import Alert
 from fingerprint.core.settings import Alerts, Autoencoder, Settings, Voting
-from fingerprint.detection import detectors
+from fingerprint.detection.detectors import autoencoder, spectral
 from fingerprint.detection.scorer import alert_ids
 from fingerprint.registry.bank import open_bank
 from tests.support import sample_organisation
@@ -88,7 +89,7 @@ def test_what_is_new_to_a_principal_may_be_usual_among_its_peers(
     [(0.0, "unseen"), (0.009, "rare"), (0.01, "infrequent"), (0.099, "infrequent"), (0.1, "frequent")],
 )
 def test_how_rare_a_value_is_follows_its_share_of_the_history(share: float, rarity: str) -> None:
-    assert explanation._rarity(share) == rarity
+    assert autoencoder._rarity(share) == rarity
 
 
 def test_urgency_grows_with_surprise_and_never_quite_reaches_a_hundred() -> None:
@@ -101,11 +102,11 @@ def test_urgency_grows_with_surprise_and_never_quite_reaches_a_hundred() -> None
 
 
 def test_an_alert_is_as_urgent_as_its_strangest_event_is_rare() -> None:
-    frame = pd.DataFrame({"autoencoder_z": [1.0, 5.0, np.nan]})
-    assert explanation._max_nats(frame) == pytest.approx(
-        -np.log(2.866515719e-7), rel=1e-6
-    )  # of a normal distribution past five
-    assert explanation._max_nats(frame.drop(columns="autoencoder_z")) == 0
+    frame = pd.DataFrame({"autoencoder_z": [1.0, 5.0, np.nan], "spectral_z": [9.0, 9.0, 9.0]})
+    measured, counted = (SimpleNamespace(evidence={name: None}) for name in ("autoencoder", "spectral"))
+    past_five = -np.log(2.866515719e-7)  # of a normal distribution
+    assert explanation._max_nats(measured, frame) == pytest.approx(past_five, rel=1e-6)
+    assert explanation._max_nats(counted, frame) == 0, "a z of counts is no tail probability"
 
 
 def test_whoever_falls_back_is_less_urgent_at_most(scored: sample_organisation.Run) -> None:
@@ -254,4 +255,4 @@ def test_a_shorter_window_makes_more_alerts_of_the_same_verdicts(
 
 
 def test_every_channel_has_a_name_an_analyst_can_read() -> None:
-    assert all(name.replace(" ", "").isalpha() for name in detectors.CHANNEL_LABELS.values())
+    assert all(name.replace(" ", "").isalpha() for name in spectral.CHANNEL_LABELS.values())

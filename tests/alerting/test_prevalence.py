@@ -118,7 +118,7 @@ def test_what_serves_an_attacker_is_not_excused_by_company(feature, seen, excuse
 def test_what_is_shared_with_an_attack_excuses_nobody():
     tool = SurprisingValue("program version", 10.0, MAX_COUNTED_OTHERS)
     assert adjust_urgency(40, [tool]) == (20, MAX_COUNTED_OTHERS)
-    assert adjust_urgency(40, [tool._replace(attack=True)]) == (40, 0)
+    assert adjust_urgency(40, [tool._replace(is_attack=True)]) == (40, 0)
     assert adjust_urgency(40, [tool, SurprisingValue("error", 9.0, MAX_COUNTED_OTHERS, is_attack=True)]) == (
         20,
         MAX_COUNTED_OTHERS,

@@ -12,7 +12,7 @@ from fingerprint.analysis import fingerprints
 from fingerprint.compute import hashing
 from fingerprint.core.alert import ActivityCurve, FingerprintError
 from fingerprint.core.settings import Autoencoder, Settings
-from fingerprint.detection.detectors import EVENT_CHANNEL
+from fingerprint.detection.detectors.spectral import EVENT_CHANNEL
 from fingerprint.features.encoding import FEATURE_NAMES, FEATURES
 from fingerprint.features.vocabulary import vocabulary_key
 from fingerprint.pipeline import DetectionPipeline

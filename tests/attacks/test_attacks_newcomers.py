@@ -87,7 +87,7 @@ def test_an_attack_by_a_principal_that_nobody_ever_saw_is_an_alert(
     assert alerts
     assert "first seen" in alerts[0].title
     assert "judged by its peers" in alerts[0].next_steps[0]
-    assert all(event.spectral_z is None for event in alerts[0].events)
+    assert all(event.scores["spectral"] is None for event in alerts[0].events)
 
 
 def test_what_everybody_known_did_is_judged_as_before(

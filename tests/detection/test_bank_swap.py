@@ -1,4 +1,4 @@
-"""What of a scorer depends on its bank, and what on its ledger, seen when another bank takes over."""
+"""A bank swap: what of a scorer depends on its bank, and what on its state."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from fingerprint.compute import hashing
-from fingerprint.detection import detectors
 from fingerprint.detection.batch import encode_batch
+from fingerprint.detection.detectors import spectral
 from fingerprint.pipeline import DetectionPipeline
 from fingerprint.registry.bank import Bank
 from fingerprint.state.scorer_state import ScorerState
@@ -32,13 +32,13 @@ def without(bank: Bank, principal: str) -> Bank:
     return replace(bank, manifest=manifest, fingerprints=bank.fingerprints[~theirs].reset_index(drop=True))
 
 
-def channels_of(road: DetectionPipeline, step: Step) -> np.ndarray:
+def channels_of(pipeline: DetectionPipeline, step: Step) -> np.ndarray:
     """The series of its own action, or of the others, in which each event of a step is counted."""
-    batch, _ = encode_batch(step.events, road.state)
-    fingerprint, level = road.scorer.bank.resolve(batch.entity, batch.principal, batch.frame)
+    batch, _ = encode_batch(step.events, pipeline.state)
+    fingerprint, level = pipeline.scorer.bank.resolve(batch.entity, batch.principal, batch.frame)
     batch = replace(batch, fingerprint=fingerprint, level=level)
-    spectral = next(each for each in road.scorer.detectors if each.granularity == "interval")
-    keys, series = spectral.measure(batch)[:, 0], road.state.series
+    spectral = next(each for each in pipeline.scorer.detectors if each.granularity == "interval")
+    keys, series = spectral.measure(batch)[:, 0], pipeline.state.series
     return series.channel[series.find_rows(keys)]
 
 
@@ -49,10 +49,10 @@ def test_taking_over_changes_nothing_where_the_bank_is_the_same(
     actions and the scorer all together."""
     same = replace(bank, manifest=bank.manifest | {"version": "another name"})
 
-    def swap(road: DetectionPipeline, step: Step) -> DetectionPipeline:
+    def swap(pipeline: DetectionPipeline, step: Step) -> DetectionPipeline:
         if step is steps[HALF]:
-            road.swap_bank(same)
-        return road
+            pipeline.swap_bank(same)
+        return pipeline
 
     events = walked(road_of(bank, bank.scorer_state), steps, swap).events
     assert set(events["bank_version"]) == {bank.version, "another name"}
@@ -64,64 +64,66 @@ def test_taking_over_changes_nothing_where_the_bank_is_the_same(
 
 
 def test_what_cannot_be_remembered_is_taken_back(bank: Bank, steps: list[Step], undisturbed: Outcome) -> None:
-    """The snapshot that should have said so could not be saved."""
+    """The checkpoint with the new bank could not be saved."""
 
-    def swap_in_vain(road: DetectionPipeline, step: Step) -> DetectionPipeline:
-        road.swap_bank(without_entities(bank))()
-        return road
+    def swap_in_vain(pipeline: DetectionPipeline, step: Step) -> DetectionPipeline:
+        pipeline.swap_bank(without_entities(bank))()
+        return pipeline
 
     same(walked(road_of(bank, bank.scorer_state), steps, swap_in_vain), undisturbed)
 
 
 def test_an_action_that_was_counted_by_itself_stays_so(bank: Bank, steps: list[Step]) -> None:
     """Among the others it would look like a surge of them."""
-    road, twin = road_of(bank, bank.scorer_state), road_of(bank, bank.scorer_state)
-    before = channels_of(twin, steps[0])
-    assert (before != detectors.OTHER_ACTION_CHANNEL).mean() > 0.3
-    road.process(steps[0].events.iloc[:0], steps[0].watermark)
-    road.swap_bank(without_entities(bank))
-    np.testing.assert_array_equal(channels_of(road, steps[0]), before)
+    pipeline, other = road_of(bank, bank.scorer_state), road_of(bank, bank.scorer_state)
+    before = channels_of(other, steps[0])
+    assert (before != spectral.OTHER_ACTION_CHANNEL).mean() > 0.3
+    pipeline.process(steps[0].events.iloc[:0], steps[0].watermark)
+    pipeline.swap_bank(without_entities(bank))
+    np.testing.assert_array_equal(channels_of(pipeline, steps[0]), before)
 
 
 def test_an_action_that_is_counted_by_itself_from_now_on_has_no_past_to_be_held_against(
     bank: Bank, steps: list[Step]
 ) -> None:
     """Its past lies among the others: held against nothing, its first interval would be a surge."""
-    road = DetectionPipeline(without_entities(bank), ScorerState(SETTINGS), SETTINGS, keep_all_events=True)
+    pipeline = DetectionPipeline(
+        without_entities(bank), ScorerState(SETTINGS), SETTINGS, keep_all_events=True
+    )
     for step in steps[:HALF]:
-        road.process(*step)
-    series = road.state.series
-    assert set(series.channel) <= set(detectors.CHANNEL_LABELS)
-    road.swap_bank(bank)
+        pipeline.process(*step)
+    series = pipeline.state.series
+    assert set(series.channel) <= set(spectral.CHANNEL_LABELS)
+    pipeline.swap_bank(bank)
     for step in steps[HALF:]:
-        road.process(*step)
-    own = ~np.isin(series.channel, list(detectors.CHANNEL_LABELS))
+        pipeline.process(*step)
+    own = ~np.isin(series.channel, list(spectral.CHANNEL_LABELS))
     assert own.sum() > 10
-    assert (series.since[own] >= road.state.channels_since).all()
-    known = road.state.principals.items()
-    assert min(dict(known)["since"]) < road.state.channels_since
+    assert (series.since[own] >= pipeline.state.channels_since).all()
+    known = pipeline.state.principals.items()
+    assert min(dict(known)["since"]) < pipeline.state.channels_since
 
 
 def test_who_the_new_bank_does_not_know_keeps_the_name_until_their_interval_is_told_of(
     bank: Bank, steps: list[Step]
 ) -> None:
-    road = road_of(bank, bank.scorer_state)
+    pipeline = road_of(bank, bank.scorer_state)
     for step in steps[:HALF]:
-        road.process(*step)
+        pipeline.process(*step)
     last = steps[HALF - 1].events["principal"].astype(str)
     principal = last[last.isin(bank.fingerprints["key"])].iloc[-1]  # one that the bank has learned
     owner = hashing.hash_with_bucket(pd.Series([principal], dtype=object))
-    road.swap_bank(without(bank, principal))
-    assert road.scorer.owner_names.look_up(owner).tolist() == [principal]
-    road.scorer.owner_names.expire(road.state.first_open_interval() + 1000)
-    assert road.scorer.owner_names.look_up(owner).tolist() == [None]
+    pipeline.swap_bank(without(bank, principal))
+    assert pipeline.scorer.owner_names.look_up(owner).tolist() == [principal]
+    pipeline.scorer.owner_names.expire(pipeline.state.first_open_interval() + 1000)
+    assert pipeline.scorer.owner_names.look_up(owner).tolist() == [None]
 
 
 def test_the_ledger_of_the_new_bank_is_not_taken(bank: Bank, steps: list[Step]) -> None:
-    road = road_of(bank, bank.scorer_state)
-    road.process(*steps[0])
-    before = road.state.as_arrays()
-    road.swap_bank(replace(bank, ledger={}))
-    after = road.state.as_arrays()
+    pipeline = road_of(bank, bank.scorer_state)
+    pipeline.process(*steps[0])
+    before = pipeline.state.as_arrays()
+    pipeline.swap_bank(replace(bank, scorer_state={}))
+    after = pipeline.state.as_arrays()
     for name in before.keys() - {"clock"}:
         np.testing.assert_array_equal(before[name], after[name])

@@ -1,4 +1,4 @@
-"""The road on arrays that lie elsewhere says what it says on the host's, and brings down what waits and little else."""
+"""The pipeline on arrays that lie elsewhere says what it says on the host's, and brings down what waits and little else."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fingerprint.compute import arrays, frames, hashing
 from fingerprint.compute.sorted_table import SortedTable
 from fingerprint.core.alert import Alert
 from fingerprint.detection import batch as measured
-from fingerprint.detection import detectors
+from fingerprint.detection.detectors.isolation_forest import IsolationForestDetector
 from fingerprint.detection.inference import LocalInference
 from fingerprint.estimators import tail_calibration
 from fingerprint.pipeline import DetectionPipeline, StepResult
@@ -145,7 +145,7 @@ def test_rare_is_as_rare_there_however_rare_it_is() -> None:
         )
 
 
-# --- the road -----------------------------------------------------------------------------------------------------------
+# --- the pipeline -----------------------------------------------------------------------------------------------------------
 
 
 def _here(value: Any) -> Any:
@@ -167,10 +167,10 @@ def batches(organisation: Any) -> list[pd.DataFrame]:
 def walks(
     bank: Bank, batches: list[pd.DataFrame], place: arrays.Placement, tables: str, every_event: bool = True
 ) -> Iterator[tuple[DetectionPipeline, StepResult]]:
-    """The road and what it says, batch by batch. A third of the way the ledger is put away and taken back; after two thirds
+    """The pipeline and what it says, batch by batch. A third of the way the ledger is put away and taken back; after two thirds
     another bank judges."""
     placed = bank.on(place)
-    road = DetectionPipeline(
+    pipeline = DetectionPipeline(
         placed,
         ScorerState.from_arrays(SETTINGS, bank.scorer_state, place),
         SETTINGS,
@@ -179,28 +179,28 @@ def walks(
     )
     for number, events in enumerate(batches):
         if number == len(batches) // 3:
-            road.state.replace_with(ScorerState.from_arrays(SETTINGS, road.state.as_arrays(), place))
+            pipeline.state.replace_with(ScorerState.from_arrays(SETTINGS, pipeline.state.as_arrays(), place))
         if number == 2 * len(batches) // 3:
             other = replace(bank, manifest={**bank.manifest, "version": "another"})
-            road.swap_bank(other.on(place))
-        yield road, road.process(frames.to_device(events, tables))
-    yield road, road.flush()
+            pipeline.swap_bank(other.on(place))
+        yield pipeline, pipeline.process(frames.to_device(events, tables))
+    yield pipeline, pipeline.flush()
 
 
 class Walked(NamedTuple):
-    """A road that was walked to its end, and all that it said."""
+    """A pipeline that was walked to its end, and all that it results."""
 
-    road: DetectionPipeline
-    said: list[StepResult]
+    pipeline: DetectionPipeline
+    results: list[StepResult]
 
     @property
     def alerts(self) -> list[Alert]:
-        return [alert for each in self.said for alert in each.alerts]
+        return [alert for each in self.results for alert in each.alerts]
 
 
-def walked(*told: Any) -> Walked:
-    roads, said = zip(*walks(*told), strict=True)
-    return Walked(roads[-1], list(said))
+def walked(*arguments: Any) -> Walked:
+    pipelines, results = zip(*walks(*arguments), strict=True)
+    return Walked(pipelines[-1], list(results))
 
 
 @pytest.fixture(scope="module")
@@ -215,14 +215,14 @@ def far(bank: Bank, batches: list[pd.DataFrame], request: pytest.FixtureRequest)
 
 
 def test_the_road_says_there_what_it_says_here(here: Walked, far: Walked) -> None:
-    assert here.road.counters.verdicts > 0
-    assert here.road.counters.silent_intervals > 0
-    assert here.road.counters == far.road.counters
+    assert here.pipeline.counters.verdicts > 0
+    assert here.pipeline.counters.silent_intervals > 0
+    assert here.pipeline.counters == far.pipeline.counters
     assert here.alerts == far.alerts
 
 
 def test_events_have_the_same_memory_z_and_verdict_there(here: Walked, far: Walked) -> None:
-    mine, theirs = stepwise_pipeline.outcome(here.said), stepwise_pipeline.outcome(far.said)
+    mine, theirs = stepwise_pipeline.outcome(here.results), stepwise_pipeline.outcome(far.results)
     for name in (*stepwise_pipeline.MEMORY, "verdict", "alert_id", "bank_version", "degraded"):
         assert mine.events[name].astype(str).equals(theirs.events[name].astype(str)), name
     for name in ("autoencoder_z", "spectral_z"):
@@ -231,7 +231,7 @@ def test_events_have_the_same_memory_z_and_verdict_there(here: Walked, far: Walk
 
 
 def test_a_ledger_comes_back_from_there_as_it_is_here(here: Walked, far: Walked) -> None:
-    mine, theirs = here.road.state.as_arrays(), far.road.state.as_arrays()
+    mine, theirs = here.pipeline.state.as_arrays(), far.pipeline.state.as_arrays()
     assert mine.keys() == theirs.keys()
     for name, array in mine.items():
         assert type(theirs[name]) is np.ndarray, name
@@ -246,13 +246,13 @@ WAITS = 300  # times that a batch may wait for the device, however many events i
 def test_of_a_batch_only_what_waits_comes_down(bank: Bank, batches: list[pd.DataFrame]) -> None:
     events = pd.concat(batches, ignore_index=True)
     lifted = frames.to_device(events, "fake_cudf")
-    road = DetectionPipeline(
+    pipeline = DetectionPipeline(
         bank.on(there), ScorerState.from_arrays(SETTINGS, bank.scorer_state, there), SETTINGS
     )
     fake_cupy.moved.reset()
-    road.scorer.measure(lifted)
+    pipeline.scorer.measure(lifted)
     moved = replace(fake_cupy.moved)
-    [waiting] = road.scorer.pending
+    [waiting] = pipeline.scorer.pending
     assert 0 < len(waiting) < len(events) // 5
     assert moved.bytes_down - bytes_of(waiting, lifted, events) < BYTES * len(events)
     assert moved.down < WAITS
@@ -274,7 +274,7 @@ def test_the_forest_is_asked_on_the_host(bank: Bank, batches: list[pd.DataFrame]
         placed, ledger = bank.on(place), ScorerState.from_arrays(SETTINGS, bank.scorer_state, place)
         batch, _ = measured.encode_batch(batches[0], ledger)
         row, level = placed.resolve(batch.entity, batch.principal, batch.frame)
-        forest = detectors.IsolationForestDetector(SETTINGS, placed, ledger, LocalInference(placed))
+        forest = IsolationForestDetector(SETTINGS, placed, ledger, LocalInference(placed))
         found.append(forest.measure(replace(batch, fingerprint=row, level=level)))
     assert arrays.namespace(found[1]) is fake_cupy
     np.testing.assert_allclose(found[1].get(), found[0], atol=1e-6)

@@ -54,14 +54,14 @@ def in_parts(bank: banks.Bank, steps: list[Step], count: int, most: int, chunk: 
     clock = ReplayClock(ScorerState.from_arrays(SETTINGS, bank.scorer_state))
     marked = pd.concat([clock.assign_step(step.events) for step in steps], ignore_index=True)
     part = hashing.bucket_of(hashing.hash_with_bucket(marked["principal"])) % count
-    said: list[StepResult] = []
+    results: list[StepResult] = []
     for number in range(count):
         mine = marked[part == number].reset_index(drop=True)
         homes = np.arange(hashing.BUCKETS) % count == number
-        road = road_of(bank, partitioning.select_buckets(bank.scorer_state, homes))
-        said += replay_partition(road, chunks(mine, chunk), clock.watermarks, most)
-        assert road.state.watermark == clock.watermarks[-1]
-    return said
+        pipeline = road_of(bank, partitioning.select_buckets(bank.scorer_state, homes))
+        results += replay_partition(pipeline, chunks(mine, chunk), clock.watermarks, most)
+        assert pipeline.state.watermark == clock.watermarks[-1]
+    return results
 
 
 def chunks(events: pd.DataFrame, rows: int) -> Iterator[pd.DataFrame]:

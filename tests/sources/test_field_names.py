@@ -24,7 +24,6 @@ FIELDS = {name for name in MEMBERS if name.lower() != name} | {
 
 # Packages and files that may spell some of them, and why.
 EXCEPTIONS = {
-    "fingerprint/core/settings/": "the description of store.redact shows a path of a record as its example",
     "fingerprint/core/redaction.py": "an error shows a path of a record as its example",
     "fingerprint/evaluation/": "reads labelled CloudTrail sets and checks simulated records for leaked labels",
     "fingerprint/training/attack_injection.py": "reads the labelled CloudTrail attacks that travel with the project",

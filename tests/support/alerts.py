@@ -54,8 +54,7 @@ def event(minute: int, service: str, action: str, **fields: Any) -> AlertEvent:
         user_agent="aws-cli/2.15.30 md/Botocore#2.15.30 ua/2.0 os/linux#6.8.0 lang/python#3.11.8",
         error_code="",
         session="maria.lopez@example.com",
-        autoencoder_z=9.0,
-        spectral_z=8.0,
+        scores={"autoencoder": 9.0, "spectral": 8.0},
         raw="",
     )
     made = replace(made, **fields)
@@ -125,8 +124,7 @@ def stolen_session(**fields: Any) -> Alert:
             service,
             action,
             error_code=error,
-            autoencoder_z=own,
-            spectral_z=volume,
+            scores={"autoencoder": own, "spectral": volume},
             parameters=parameters,
         )
         for minute, service, action, error, own, volume, parameters in STOLEN
@@ -170,8 +168,7 @@ def new_pipeline(**fields: Any) -> Alert:
             source_address="10.3.1.8",
             session="i-0ab",
             user_agent="Boto3/1.34.60",
-            autoencoder_z=4.2,
-            spectral_z=None,
+            scores={"autoencoder": 4.2, "spectral": None},
             parameters={"service": f"web-{minute}"},
         )
         for minute in range(3)

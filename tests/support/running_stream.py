@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fingerprint.detection.batch import EventBatch
-from fingerprint.detection.detectors import feature_surprise
+from fingerprint.detection.detectors.autoencoder import feature_surprise
 from fingerprint.detection.inference import LocalInference
 from fingerprint.estimators import autoencoder
 from fingerprint.registry import versions

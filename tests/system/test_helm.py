@@ -358,6 +358,16 @@ def test_a_demo_with_other_arguments_is_another_job_and_otherwise_the_same() -> 
 # --- GPUs, scale, monitoring ------------------------------------------------------------------------------------------
 
 
+def test_a_pod_whose_limits_equal_its_requests_can_have_cpus_of_its_own(plain: Chart) -> None:
+    """Every container counts for the QoS class Guaranteed, also those that run before the program."""
+    equal = {"requests": {"cpu": "4", "memory": "8Gi"}, "limits": {"cpu": "4", "memory": "8Gi"}}
+    chart = rendered(stream={"resources": equal}, triton={"resources": equal})
+    for name, first in ((STREAM, "50m"), (TRITON, "10m")):
+        assert [each["resources"] for each in containers(pods(chart)[name])] == [equal] * 2
+        before = {each["resources"]["requests"]["cpu"] for each in containers(pods(plain)[name])}
+        assert first in before
+
+
 @pytest.mark.parametrize("resource", ["nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/mig-1g.10gb"])
 def test_triton_scorers_and_training_ask_for_a_gpu_by_the_name_it_has_there(resource: str) -> None:
     one = {"gpu": {"count": 1}}

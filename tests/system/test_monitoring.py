@@ -34,7 +34,8 @@ from tests.support.monitoring import (
 from tests.support.services.prometheus import Prometheus, promtool
 from tests.support.services.requirement import needed
 
-PAGE = (ROOT / "docs" / "operate.md").read_text()
+METRICS_PAGE = (ROOT / "docs/reference/metrics.md").read_text()
+RULES_PAGE = (ROOT / "docs/reference/alert-rules.md").read_text()
 PROMETHEUS_OWN = {"up", "ALERTS"}
 PARTS = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count")}
 
@@ -82,8 +83,7 @@ def test_every_metric_that_is_asked_for_is_told_by_a_program() -> None:
 
 
 def test_every_metric_is_explained() -> None:
-    section = PAGE.split("\n## Metrics\n")[1].split("\n## ")[0]
-    explained = set(re.findall(r"`(\w+)`", section))
+    explained = set(re.findall(r"`(\w+)`", METRICS_PAGE))
     own = {name for name in series() if name.startswith("fingerprint_")}
     wanted = {re.sub("_(bucket|sum|count)$", "", name) for name in own} | {
         name for name in asked() if name.startswith("nv_")
@@ -157,14 +157,14 @@ def _expected(test: dict[str, Any]) -> Iterator[str]:
 def test_a_rule_says_how_bad_it_is_what_it_means_and_what_to_do(rule: dict[str, Any]) -> None:
     assert rule["labels"]["severity"] in ("critical", "warning")
     assert set(rule["annotations"]) == {"summary", "description", "runbook"}
-    assert rule["annotations"]["runbook"] == f"docs/operate.md#{rule['alert'].lower()}"
-    steps = PAGE.split(f"\n#### {rule['alert']}\n")
+    assert rule["annotations"]["runbook"] == f"docs/reference/alert-rules.md#{rule['alert'].lower()}"
+    steps = RULES_PAGE.split(f"\n### {rule['alert']}\n")
     assert len(steps) == 2, "the page has a section for it, and one"
     assert len(steps[1].split("\n#")[0].split()) > 15
 
 
 def test_no_section_is_left_of_a_rule_that_is_gone() -> None:
-    assert set(re.findall(r"\n#### (Fingerprint\w+)\n", PAGE)) == {rule["alert"] for rule in alerts()}
+    assert set(re.findall(r"\n### (Fingerprint\w+)\n", RULES_PAGE)) == {rule["alert"] for rule in alerts()}
 
 
 # --- dashboards -------------------------------------------------------------------------------------------------------

@@ -153,7 +153,7 @@ def votes(organisation: Road, tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("votes")
     calm = SETTINGS.model_copy(
         update={
-            "voting": Voting(detectors=("autoencoder", "forest")),
+            "voting": Voting(detectors=("autoencoder", "isolation_forest")),
             "isolation_forest": IsolationForestSettings(threshold=1e9),
         }
     )

@@ -6,7 +6,7 @@ Example:
     ...     control.versions()
     {5874331811777929: 'READY'}
 
-Loading can run code: a server gives this API to whoever has its key (docs/triton.md).
+Loading can run code: a server gives this API to whoever has its key (docs/explanation/triton.md).
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ Example:
 from __future__ import annotations
 
 import re
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -95,6 +95,10 @@ class Settings(Section):
     spectral: Spectral = Field(Spectral(), description="The spectral detector of unusual intervals.")
     isolation_forest: IsolationForestSettings = Field(
         IsolationForestSettings(), description="The isolation forest, an optional detector of unusual events."
+    )
+    detectors: dict[str, dict[str, Any]] = Field(
+        {},
+        description="Sections of detectors from other packages, by the detector's name; each validates its own.",
     )
     voting: Voting = Field(Voting(), description="Which detectors vote, and what makes a verdict.")
     bank: Bank = Field(Bank(), description="Banks on disk.")

@@ -1,4 +1,4 @@
-"""Settings of Kafka, under Kafka's own names where Kafka has one (docs/kafka.md says what each topic holds)."""
+"""Settings of Kafka, under Kafka's own names where Kafka has one (docs/reference/messages.md says what each topic holds)."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def _check_names(variables: Mapping[str, str]) -> None:
         if section not in Settings.model_fields:
             what = _suggest(section, sorted(Settings.model_fields))
             raise FingerprintError(f"setting {name}: {what}; variables are {PREFIX}<SECTION>{NESTED}<KEY>")
-        is_section = section == "deliver" or _section((section,)) is not None
+        is_section = section in ("deliver", "detectors") or _section((section,)) is not None
         if is_section and not nested:
             raise FingerprintError(
                 f"setting {name}: name it {PREFIX}<SECTION>{NESTED}<KEY>, with two underscores"
@@ -252,6 +252,7 @@ _TYPES = {
     float: "number",
     bool: "true or false",
     SecretStr: "text (secret)",
+    Any: "any value",
 }
 
 

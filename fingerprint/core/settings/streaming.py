@@ -1,4 +1,4 @@
-"""Settings of the streaming programs: ingest, stream, feed gaps, checkpoints, health (docs/kafka.md, docs/stream.md)."""
+"""Settings of the streaming programs: ingest, stream, feed gaps, checkpoints, health (docs/explanation/streaming.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings of training, retraining, banks and their promotion (docs/explanation/training.md, docs/bank.md)."""
+"""Settings of training, retraining, banks and their promotion (docs/explanation/training.md, docs/reference/bank-format.md)."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ class ReceiverSettings(Section):
         description="Path of the file that holds the webhook's signing secrets, one whsec_... a line, the newest first.",
     )
     min_urgency: int = Field(
-        50, ge=0, le=100, description="Lowest urgency, from 0 to 100, of an alert that is delivered."
+        30, ge=0, le=100, description="Lowest urgency, from 0 to 100, of an alert that is delivered."
     )
     notify_on: tuple[Literal["new", "updated", "decided"], ...] = Field(
         ("new",),

@@ -1,12 +1,12 @@
 """Alerts as rows for a spreadsheet, one an alert, in which no cell is ever a formula.
 
 Example:
-    >>> cell('=HYPERLINK("http://evil.example","x")')
+    >>> safe_cell('=HYPERLINK("http://evil.example","x")')
     '\\'=HYPERLINK("http://evil.example","x")'
 
 A cell that a spreadsheet would work out (it begins with = + - @, also as full-width characters) gets an apostrophe before it, and
 so does what follows a semicolon within one, because some countries' spreadsheets cut there. All cells are quoted; what would
-steer a screen is written as an escape (`hostile.visible`). Source of the rules: OWASP, "CSV Injection".
+steer a screen is written as an escape (`sanitize.printable`). Source of the rules: OWASP, "CSV Injection".
 """
 
 from __future__ import annotations
@@ -25,7 +25,18 @@ MAX_CELL_LENGTH = 32_000  # characters of a cell; a spreadsheet takes 32,767
 COLUMNS = (
     *("alert_id", "urgency", "severity", "decision", "title", "principal", "human", "account"),
     *("first_event_time", "last_event_time", "events", "services", "actions", "regions", "source_addresses"),
-    *("errors", "tactics", "level", "degraded", "bank_version", "next_steps", "decided_by", "why", "link"),
+    *(
+        "errors",
+        "scores",
+        "tactics",
+        "level",
+        "degraded",
+        "bank_version",
+        "next_steps",
+        "decided_by",
+        "why",
+        "link",
+    ),
 )
 _WORKED_OUT = re.compile(
     r"(?:(?<=^)|(?<=[;|]))(?=[\s\"']*[=+\-@\uff1d\uff0b\uff0d\uff20\ufe62\ufe63\ufe66\ufe6b])"
@@ -33,18 +44,19 @@ _WORKED_OUT = re.compile(
 
 
 def csv_header() -> bytes:
+    """Return the line of column names."""
     return _encode_line(COLUMNS)
 
 
 def csv_lines(notifications: Iterable[Notification]) -> Iterator[bytes]:
-    """One line each, UTF-8, ended as RFC 4180 says."""
-    for news in notifications:
-        yield _encode_line(csv_cells(news))
+    """Yield a line for each alert: UTF-8, with the line end of RFC 4180."""
+    for notification in notifications:
+        yield _encode_line(csv_cells(notification))
 
 
 def csv_cells(notification: Notification) -> list[str]:
-    """The cells of one alert, in the order of COLUMNS."""
-    alert, said = notification.alert, notification.disposition
+    """Return the cells of an alert, in the order of COLUMNS."""
+    alert, disposition = notification.alert, notification.disposition
     events = alert.events
     return [
         *(alert.alert_id, str(alert.urgency), severity_of(alert.urgency), notification.decision or "open"),
@@ -55,15 +67,16 @@ def csv_cells(notification: Notification) -> list[str]:
         _join_distinct(event.region for event in events),
         _join_distinct(event.source_address for event in events),
         _join_distinct(event.error_code for event in events),
+        _join_distinct(f"{name} {z:.1f}" for name, z in alert.highest_scores.items()),
         *(_join_distinct(alert.tactics), alert.level, "yes" if alert.degraded else "no", alert.bank_version),
         " ".join(alert.next_steps),
-        *((said.by, said.why) if said else ("", "")),
+        *((disposition.by, disposition.why) if disposition else ("", "")),
         notification.link,
     ]
 
 
 def safe_cell(text: str) -> str:
-    """Text that is shown as it is and never worked out."""
+    """Return a text that a spreadsheet shows and never evaluates."""
     return _WORKED_OUT.sub("'", truncate(printable(truncate(text, MAX_CELL_LENGTH)), MAX_CELL_LENGTH))
 
 

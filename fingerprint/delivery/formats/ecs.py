@@ -1,7 +1,7 @@
 """An alert as a document of the Elastic Common Schema, for Elasticsearch, OpenSearch and what reads like them.
 
 Example:
-    >>> document(News(alert))["event"]["risk_score"]
+    >>> ecs_document(Notification(alert))["event"]["risk_score"]
     91
 
 What ECS has no field for stands under `fingerprint.`, as its guidelines ask for a product's own fields. A field of type `ip`
@@ -32,7 +32,7 @@ SEVERITY_NUMBERS = {"low": 1, "medium": 2, "high": 3, "critical": 4}
 
 
 def ecs_document(notification: Notification) -> dict[str, Any]:
-    """One document an alert; its texts are bounded."""
+    """Return the document of an alert; its texts are bounded."""
     alert = notification.alert
     made: dict[str, Any] = truncate_texts(
         without_empty(
@@ -61,6 +61,7 @@ def ecs_document(notification: Notification) -> dict[str, Any]:
 
 
 def iso_timestamp(moment: datetime) -> str:
+    """Return ISO 8601 in UTC, with a Z."""
     return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
@@ -123,16 +124,17 @@ def _threat_fields(alert: Alert) -> dict[str, Any]:
 
 
 def _custom_fields(notification: Notification) -> dict[str, Any]:
-    """What ECS has no word for."""
-    alert, said = notification.alert, notification.disposition
+    """Return the fields that ECS has no name for."""
+    alert, disposition = notification.alert, notification.disposition
     return without_empty(
         happened=notification.change,
         decision=notification.decision or "open",
-        decided_by=said.by if said else None,
-        why=said.why if said else None,
+        decided_by=disposition.by if disposition else None,
+        why=disposition.why if disposition else None,
         severity=severity_of(alert.urgency),
         level=alert.level,
         degraded=alert.degraded,
+        scores=alert.highest_scores,
         event_count=len(alert.events),
         event_ids=[event.event_id for event in notification.newest_events],
         next_steps=list(alert.next_steps),

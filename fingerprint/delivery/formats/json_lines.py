@@ -1,7 +1,7 @@
-"""An alert in the house's own words, one JSON object: what `kafka.alerts_topic` carries, with what happened and how it stands.
+"""An alert as one JSON object of our own schema: its message on the alerts topic with its change, decision and link.
 
 Example:
-    >>> document(News(alert, "decided", said))["decision"]
+    >>> json_document(Notification(alert, "decided", disposition))["decision"]
     'benign'
 """
 
@@ -18,28 +18,28 @@ JSON_SCHEMA_VERSION = 1
 
 
 def json_document(notification: Notification) -> dict[str, Any]:
-    """As it is told: its newest events without their records, every text bounded."""
+    """Return the document for a receiver: the newest events without their records, every text bounded."""
     fields = msgspec.to_builtins(notification.alert)
     events = [{**event, "raw": None} for event in fields["events"][-len(notification.newest_events) :]]
     for event in events:
         del event["raw"]
-    told: dict[str, Any] = truncate_texts(_build_document(notification, fields | {"events": events}))
-    return told
+    document: dict[str, Any] = truncate_texts(_build_document(notification, fields | {"events": events}))
+    return document
 
 
 def full_json_document(notification: Notification) -> dict[str, Any]:
-    """Nothing left out and nothing cut: all events with their records, as text."""
+    """Return the document for an export: all events with their records, nothing cut."""
     return _build_document(notification, msgspec.to_builtins(notification.alert))
 
 
 def _build_document(notification: Notification, fields: dict[str, Any]) -> dict[str, Any]:
-    said = notification.disposition
+    disposition = notification.disposition
     return {
         "schema": JSON_SCHEMA_VERSION,
         "happened": notification.change,
         **fields,
         "event_count": len(notification.alert.events),
         "decision": notification.decision or "open",
-        "decided": msgspec.to_builtins(said) if said else None,
+        "decided": msgspec.to_builtins(disposition) if disposition else None,
         "link": notification.link,
     }

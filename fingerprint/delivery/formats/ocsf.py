@@ -1,22 +1,31 @@
-"""An alert as a Detection Finding of the Open Cybersecurity Schema Framework (class 2004), in the words of version 1.5.
+"""An alert as a Detection Finding (class 2004) of the Open Cybersecurity Schema Framework, version 1.5.
 
 Example:
-    >>> finding(News(alert))["type_name"], finding(News(alert))["severity"]
+    >>> finding = ocsf_finding(Notification(alert))
+    >>> finding["type_name"], finding["severity"]
     ('Detection Finding: Create', 'Critical')
 
-Valid by the published schemas of 1.5, the first with `anomaly_analyses`, to 1.8 (tests/test_ocsf.py asks them). Of profiles it
-uses `cloud` (whose account), `host` (who acted) and `incident` (what an analyst said). All times are milliseconds since 1970.
-Source: https://schema.ocsf.io/1.5.0/classes/detection_finding
+Valid by the published schemas of 1.5, the first with `anomaly_analyses`, to 1.8. Of profiles it uses `cloud` (the account),
+`host` (the actor) and `incident` (the decision). All times are milliseconds since 1970. Source:
+https://schema.ocsf.io/1.5.0/classes/detection_finding
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
-from fingerprint.core.alert import Alert, AlertEvent, Decision, Level, severity_of
-from fingerprint.delivery.formats.ocsf_anomalies import anomaly_analyses
+from fingerprint.core.alert import (
+    ActivityCurve,
+    Alert,
+    AlertEvent,
+    Decision,
+    Level,
+    SurpriseDriver,
+    severity_of,
+)
 from fingerprint.delivery.formats.text import truncate_texts, without_empty
 from fingerprint.delivery.notification import (
     ChangeKind,
@@ -33,6 +42,7 @@ OCSF_VERSION = "1.5.0"
 PROFILES = ["cloud", "host", "incident"]
 PRODUCT = {"name": "fingerprint", "vendor_name": "fingerprint"}
 
+JsonObject = dict[str, Any]
 EnumValue = tuple[int, str]  # a number of an enumeration, and its caption
 
 SEVERITY: dict[str, EnumValue] = {
@@ -47,7 +57,7 @@ RISK: dict[str, EnumValue] = {
     "medium": (2, "Medium"),
     "low": (1, "Low"),
 }
-CONFIDENCE: dict[Level, EnumValue] = {  # how much was known of whom it judges
+CONFIDENCE: dict[Level, EnumValue] = {  # by the fingerprint that judged
     "entity": (3, "High"),
     "principal": (3, "High"),
     "peer": (2, "Medium"),
@@ -82,7 +92,7 @@ OBSERVABLE: dict[str, EnumValue] = {
 
 
 def ocsf_finding(notification: Notification) -> dict[str, Any]:
-    """The whole document; its texts are bounded, and of its events it has the newest as evidence."""
+    """Return the document; its texts are bounded, and its evidence is the newest events."""
     alert = notification.alert
     made: dict[str, Any] = truncate_texts(
         without_empty(
@@ -108,6 +118,7 @@ def ocsf_finding(notification: Notification) -> dict[str, Any]:
 
 
 def to_milliseconds(moment: datetime) -> int:
+    """Return milliseconds since 1970."""
     return int(moment.timestamp() * 1000)
 
 
@@ -129,8 +140,8 @@ def _class_fields(notification: Notification) -> dict[str, Any]:
 
 
 def _judgement_fields(notification: Notification) -> dict[str, Any]:
-    """How bad, how sure, how it stands, and what was said of it."""
-    alert, said = notification.alert, notification.disposition
+    """Return severity, confidence, status and verdict."""
+    alert, disposition = notification.alert, notification.disposition
     word = severity_of(alert.urgency)
     return {
         **_enum_fields("severity", SEVERITY[word]),
@@ -139,8 +150,8 @@ def _judgement_fields(notification: Notification) -> dict[str, Any]:
         **_enum_fields("confidence", CONFIDENCE[alert.level]),
         **_enum_fields("status", STATUS[notification.decision]),
         **_enum_fields("verdict", VERDICT[notification.decision]),
-        "is_alert": said is None,
-        "comment": f"{said.by}: {said.why}" if said and said.why else None,
+        "is_alert": disposition is None,
+        "comment": f"{disposition.by}: {disposition.why}" if disposition and disposition.why else None,
     }
 
 
@@ -160,7 +171,7 @@ def _metadata_fields(notification: Notification) -> dict[str, Any]:
 
 
 def _finding_info(notification: Notification) -> dict[str, Any]:
-    alert, said = notification.alert, notification.disposition
+    alert, disposition = notification.alert, notification.disposition
     return without_empty(
         uid=alert.alert_id or "(none)",
         title=alert.title,
@@ -174,7 +185,7 @@ def _finding_info(notification: Notification) -> dict[str, Any]:
         data_sources=["AWS CloudTrail"],
         first_seen_time=to_milliseconds(alert.first_event_time),
         last_seen_time=to_milliseconds(alert.last_event_time),
-        modified_time=to_milliseconds(said.at) if said else None,
+        modified_time=to_milliseconds(disposition.at) if disposition else None,
         related_events_count=len(alert.events),
         src_url=notification.link,
     )
@@ -200,14 +211,13 @@ def _user_fields(alert: Alert) -> dict[str, Any]:
 
 
 def _evidence_fields(alert: Alert, event: AlertEvent) -> dict[str, Any]:
-    """One event: who called what, from where, with which tool."""
+    """Return one event as evidence: caller, call, source and user agent."""
     address = parse_address(event.source_address)
     data = {
         "event_time": event.event_time.isoformat(),
         "entity": event.entity,
         "region": event.region,
-        "autoencoder_z": event.autoencoder_z,
-        "spectral_z": event.spectral_z,
+        "scores": without_empty(**event.scores),
     }
     return without_empty(
         uid=event.event_id,
@@ -224,7 +234,7 @@ def _evidence_fields(alert: Alert, event: AlertEvent) -> dict[str, Any]:
 
 
 def _find_observables(notification: Notification) -> Iterator[dict[str, Any]]:
-    """What can be searched for elsewhere, each once."""
+    """Yield the values that other tools can search for, each once."""
     alert, events = notification.alert, notification.newest_events
     found = {
         ("user", "actor.user.name"): [display_name(alert)],
@@ -239,3 +249,73 @@ def _find_observables(notification: Notification) -> Iterator[dict[str, Any]]:
         number, caption = OBSERVABLE[kind]
         for value in distinct_values(values):
             yield {"name": name, "type_id": number, "type": caption, "value": value}
+
+
+# --- unusual values beside usual ones ------------------------------------------------------------------------------------
+
+
+def anomaly_analyses(alert: Alert) -> list[JsonObject]:
+    """Return one analysis: the principal's values against its habits, and its activity against the expected one.
+
+    Return no analysis for an alert without drivers and curve.
+    """
+    pairs = [_driver_pair(driver) for driver in alert.drivers]
+    if alert.curve:
+        pairs += _curve_pairs(alert.curve)
+    if not pairs:
+        return []
+    return [
+        {
+            "analysis_targets": [{"name": alert.principal or "(none)", "type": "Principal"}],
+            "anomalies": [anomaly for anomaly, _ in pairs],
+            "baselines": [baseline for _, baseline in pairs],
+        }
+    ]
+
+
+def _driver_pair(driver: SurpriseDriver) -> tuple[JsonObject, JsonObject]:
+    """Return a surprising value of a feature, and the usual ones."""
+    feature = driver.feature or "(none)"
+    seen = {"value": driver.seen or "(none)", "count": driver.events}
+    surprise = f"{driver.rarity}; {driver.surprise:.1f} nats above what is usual"
+    return (
+        _anomaly_part(feature, "Habit", surprise, [seen]),
+        _anomaly_part(feature, "Habit", None, [{"value": driver.expected or "(none)"}]),
+    )
+
+
+def _curve_pairs(curve: ActivityCurve) -> list[tuple[JsonObject, JsonObject]]:
+    """Return the flagged intervals of a curve: the counts, and the expected counts."""
+    spans = [place for place in curve.flagged if place < len(curve.counts)]
+    if not spans:
+        return []
+    name, pattern = curve.channel or "(none)", f"per {curve.interval_seconds} s, {curve.entity}"
+    counted = [_observation(curve, place, curve.counts[place]) for place in spans]
+    expected = [_observation(curve, place, curve.expected[place]) for place in spans]
+    return [
+        (
+            _anomaly_part(name, "Activity", pattern, counted),
+            _anomaly_part(name, "Activity", pattern, expected),
+        )
+    ]
+
+
+def _observation(curve: ActivityCurve, place: int, value: float) -> JsonObject:
+    start = curve.start + timedelta(seconds=curve.interval_seconds * place)
+    ends = (start, start + timedelta(seconds=curve.interval_seconds))
+    first, last = (int(moment.timestamp() * 1000) for moment in ends)
+    return {
+        "value": f"{value:g}" if math.isfinite(value) else "unknown",
+        "timespan": {"start_time": first, "end_time": last, "type_id": 9, "type": "Time Interval"},
+    }
+
+
+def _anomaly_part(
+    parameter: str, kind: str, pattern: str | None, observations: list[JsonObject]
+) -> JsonObject:
+    return without_empty(
+        observation_parameter=parameter,
+        observation_type=kind,
+        observed_pattern=pattern,
+        observations=observations,
+    )

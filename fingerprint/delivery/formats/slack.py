@@ -1,13 +1,13 @@
 """An alert as a message for a Slack-compatible webhook: short, and nothing in it is a mention, a link or a command.
 
 Example:
-    >>> message(News(alert))["blocks"][0]["text"]["text"]
+    >>> slack_message(Notification(alert))["blocks"][0]["text"]["text"]
     'Critical alert (91)'
-    >>> escaped("<!channel> @here")
+    >>> escape_untrusted("<!channel> @here")
     '&lt;!channel&gt; @\\u200bhere'
 
 `blocks` is what Slack shows; `text` is for notifications, and for others (Mattermost, Rocket.Chat), which read it as Markdown. So
-in all of it & < > are entities, an @ that could mention somebody and a ]( are parted by a zero-width space, and :// is [:]//.
+in all of it & < > are entities, an @ that could be a mention and a ]( are parted by a zero-width space, and :// is [:]//.
 Source: https://docs.slack.dev/messaging/formatting-message-text and the limits of https://docs.slack.dev/reference/block-kit/blocks
 """
 
@@ -36,7 +36,7 @@ _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
 def slack_message(notification: Notification) -> dict[str, Any]:
-    """What is posted, as JSON."""
+    """Return the message as JSON."""
     alert = notification.alert
     head = _headline(notification)
     blocks = [
@@ -68,7 +68,7 @@ def slack_message(notification: Notification) -> dict[str, Any]:
 
 
 def escape_untrusted(text: str, max_length: int = MAX_RECORD_TEXT_LENGTH) -> str:
-    """Somebody else's text, cut and made harmless."""
+    """Return a text from a record, cut and escaped."""
     safe = truncate(printable(text), max_length).translate(_ENTITIES).replace("://", "[:]//")
     return _MENTION.sub(lambda found: f"{found[0]}\u200b", safe)
 
@@ -79,8 +79,8 @@ def _headline(notification: Notification) -> str:
 
 
 def _summary_fields(notification: Notification) -> Iterable[tuple[str, str]]:
-    """At most ten: Slack's limit."""
-    alert, said = notification.alert, notification.disposition
+    """Yield label and value of the fields, at most ten: Slack's limit."""
+    alert, disposition = notification.alert, notification.disposition
     yield "Who", display_name(alert)
     yield "Principal", alert.principal
     yield "When (UTC)", f"{alert.first_event_time:%Y-%m-%d %H:%M} to {alert.last_event_time:%Y-%m-%d %H:%M}"
@@ -89,11 +89,9 @@ def _summary_fields(notification: Notification) -> Iterable[tuple[str, str]]:
     yield "Services", ", ".join(distinct_values((event.service for event in alert.events), 10))
     yield "Tactics", ", ".join(alert.tactics)
     yield "Alert", alert.alert_id
-    if said:
-        yield (
-            "Decided",
-            f"{said.decision.replace('_', ' ')}, says {said.by}{f': {said.why}' if said.why else ''}",
-        )
+    if disposition:
+        why = f": {disposition.why}" if disposition.why else ""
+        yield "Decided", f"{disposition.decision.replace('_', ' ')}, says {disposition.by}{why}"
 
 
 def _field_block(label: str, value: str) -> dict[str, Any]:
@@ -108,7 +106,7 @@ def _next_steps_text(notification: Notification) -> str:
 
 
 def _text_block(text: str, max_length: int) -> dict[str, Any]:
-    """`verbatim`: Slack makes no links of what looks like one."""
+    """Return a text block; `verbatim` keeps Slack from making links."""
     return {"type": "mrkdwn", "text": truncate(text, max_length), "verbatim": True}
 
 

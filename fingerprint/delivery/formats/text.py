@@ -1,7 +1,7 @@
-"""Text and figures made fit to leave the house: of a bounded length, without what no database takes, and as ASCII.
+"""Text and numbers for other systems: of bounded length, without NUL or broken surrogates, and as ASCII.
 
 Example:
-    >>> line({"name": "evil\\u202eexe.txt", "z": float("nan")})
+    >>> to_json_line({"name": "evil\\u202eexe.txt", "z": float("nan")})
     b'{"name":"evil\\\\u202eexe.txt","z":null}'
 
 A receiver gets the text that was in the record; only NULs and halves of surrogate pairs become U+FFFD, which JSON's readers
@@ -16,16 +16,16 @@ from typing import Any
 
 from fingerprint.core.sanitize import storable
 
-MAX_TEXT_LENGTH = 4_096  # characters of one text that is told
+MAX_TEXT_LENGTH = 4_096  # characters of one text
 
 
 def truncate(text: str, max_length: int = MAX_TEXT_LENGTH) -> str:
-    """At most so many characters; one that is longer ends with an ellipsis."""
+    """Return at most `max_length` characters; a longer text ends with an ellipsis."""
     return text if len(text) <= max_length else f"{text[: max_length - 1]}…"
 
 
 def truncate_texts(value: Any, max_length: int = MAX_TEXT_LENGTH) -> Any:
-    """The same value with every text in it cut."""
+    """Return the value with every text in it cut."""
     if isinstance(value, str):
         return truncate(value, max_length)
     if isinstance(value, list | tuple):
@@ -36,12 +36,12 @@ def truncate_texts(value: Any, max_length: int = MAX_TEXT_LENGTH) -> Any:
 
 
 def without_empty(**fields: Any) -> dict[str, Any]:
-    """The fields that say something: without None, and without empty texts, lists and objects."""
+    """Return the fields that are not None, and no empty text, list or object."""
     return {name: value for name, value in fields.items() if value not in (None, "", [], {}, ())}
 
 
 def to_json_line(value: Any) -> bytes:
-    """One value as JSON on one line of ASCII, without the end of the line; NaN and infinities are null."""
+    """Return a value as JSON on one line of ASCII, without a line end; NaN and infinities are null."""
     text = json.dumps(
         _replace_non_finite(storable(value)),
         ensure_ascii=True,

@@ -1,322 +1,273 @@
-"""The voters: each measures the same events by itself (the protocol is `voting.Detector`).
+"""The detectors: what each of them declares, and the list that the settings choose from.
+
+A detector is one module. It declares a name, a label for the screen, a granularity (event or interval), its section of the
+settings, and how it explains an alert. Votes, z-scores in frames, tables, API, exports and pages follow from that declaration.
+
+- A module of this package is a detector of its file's name; it names its class `DETECTOR`.
+- A detector from another package is an entry point of the group `fingerprint.detectors`, whose name is the detector's,
+  or an import path in the settings: `voting.detectors = ["autoencoder", "spectral", "my_package.my_module:MyDetector"]`.
+  Its section of the settings is `[detectors.NAME]`, validated by its `Options`.
 
 Example:
-    >>> detectors = list_of(settings, bank, ledger, InProcess(bank))
-    >>> [detector.name for detector in detectors]
-    ['autoencoder', 'spectral']
+    >>> detectors = build_detectors(settings, bank, state, LocalInference(bank))
+    >>> [(each.name, each.label, each.granularity) for each in detectors]
+    [('autoencoder', 'Autoencoder', 'event'), ('spectral', 'Spectral', 'interval')]
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+import importlib
+import logging
+import pkgutil
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.metadata import entry_points
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
+from pydantic import Field, ValidationError
 
-from fingerprint.compute import hashing
-from fingerprint.compute.arrays import namespace, to_device_of, to_host
+from fingerprint.compute.arrays import namespace
 from fingerprint.compute.hashing import Hashes
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.alert import ActivityCurve, FingerprintError, SurpriseDriver
 from fingerprint.core.ports import Inference
-from fingerprint.core.settings import Settings
+from fingerprint.core.settings import Section, Settings
 from fingerprint.detection.batch import EventBatch
-from fingerprint.detection.ensemble import NEWCOMER_THRESHOLD_SHARE, Detector
-from fingerprint.estimators import autoencoder, tail_calibration
-from fingerprint.features.encoding import FEATURE_NAMES, IS_BIN
-from fingerprint.registry import quality
-from fingerprint.registry.bank import PEER_LEVEL, Bank
-from fingerprint.state.activity_series import ACTION_CHANNELS, ActivitySeries
+from fingerprint.registry.bank import Bank
+from fingerprint.state.activity_series import ActivitySeries
 from fingerprint.state.scorer_state import ScorerState
 
-TREES, SEED = 100, 0  # of the isolation forest
 Floats = NDArray[np.float32]
+Ints = NDArray[np.int32]
+Mask = NDArray[np.bool_]
+Granularity = Literal["event", "interval"]
 
-ACTION_COLUMN = FEATURE_NAMES.index("action")
-EVENT_CHANNEL, ERROR_CHANNEL, WRITE_CHANNEL, NEW_ACTION_CHANNEL, OTHER_ACTION_CHANNEL = (
-    np.uint64(number) for number in range(1, 6)
-)  # channels beside single actions
-CHANNEL_LABELS = {
-    EVENT_CHANNEL: "events",
-    ERROR_CHANNEL: "errors",
-    WRITE_CHANNEL: "writes",
-    NEW_ACTION_CHANNEL: "new actions",
-    OTHER_ACTION_CHANNEL: "other actions",
-}
+ENTRY_POINT_GROUP = "fingerprint.detectors"
+
+log = logging.getLogger("fingerprint.detection.detectors")
 
 
-class AutoencoderDetector:
-    """Did it do what it usually does? Evidence (N, F + 4): each feature's surprise in nats, and how rare the bank says that an
-    excess is (`tails`) and which way its threshold was moved (`shifting`): an event that waits is judged by the bank that
-    measured it, also when another one has come since."""
+class DetectorOptions(Section):
+    """The least that a detector's section of the settings holds; a detector adds its own fields in a subclass."""
 
-    name = "autoencoder"
-    granularity: Literal["event", "interval"] = "event"
+    threshold: float = Field(
+        4.0, description="Score in standard deviations (z) from which the detector votes."
+    )
+
+
+class ExplanationContext(Protocol):
+    """What a detector explains an alert from: the series of activity, the settings, and the bank that measured an event."""
+
+    @property
+    def series(self) -> ActivitySeries: ...
+
+    @property
+    def settings(self) -> Settings: ...
+
+    def bank_and_row(self, batch: EventBatch, row: int) -> tuple[Bank, Ints]:
+        """Return the bank that measured the event at a row of the batch, and the row of its fingerprint, (1,)."""
+        ...
+
+
+class IntervalScores(NamedTuple):
+    """Scores of R intervals, each of one channel of an entity or principal.
+
+    `owner` (R,) and `channel` (R,) are hashes, `interval` (R,) numbers of intervals, `z` (R,); `no_opinion` counts the
+    intervals that were looked at and could not be judged yet.
+    """
+
+    owner: Hashes
+    channel: Hashes
+    interval: Ints
+    z: Floats
+    no_opinion: int = 0
+
+
+class Detector(ABC):
+    """Base class of the detectors. Each measures the same events and shares nothing with the others but these."""
+
+    name: ClassVar[str]  # in votes, settings and scores: lower case, digits and underscores
+    label: ClassVar[str]  # on screen
+    question: ClassVar[str] = ""  # what it asks of an event, for a tooltip
+    granularity: ClassVar[Granularity] = "event"
+    # Whether a z is the normal quantile of a tail probability: of such z's an alert's urgency is made.
+    calibrated: ClassVar[bool] = False
+    Options: ClassVar[type[DetectorOptions]] = DetectorOptions
+
+    degraded = False  # whether the fallback measured the last batch
 
     def __init__(self, settings: Settings, bank: Bank, state: ScorerState, inference: Inference) -> None:
-        self.options, self.bank, self.state, self.inference = settings.autoencoder, bank, state, inference
-        self.threshold = quality.calibrated_threshold(bank.manifest["quality"], self.options)
-        self.newcomer_share = NEWCOMER_THRESHOLD_SHARE
-        self.degraded = False
-
-    def measure(self, batch: EventBatch) -> Floats:
-        shown, whole, self.degraded = (
-            ObservedValues.from_batch(batch),
-            self.bank.whole[batch.fingerprint],
-            False,
-        )
-        surprise = autoencoder.novel_to_principal(
-            self._feature_surprise(batch.fingerprint, shown),
-            whole,
-            lambda odd: self._feature_surprise(whole[odd], shown.take(odd)),
-        )
-        self.state.interval_surprise.add(batch.principal, batch.interval, batch.codes, surprise)
-        evidence: Floats = namespace(surprise).column_stack(
-            [surprise, *self._tail_parameters(batch.fingerprint)]
-        )
-        return evidence.astype(np.float32)
-
-    def _feature_surprise(self, fingerprint: NDArray[np.int32], observed: ObservedValues) -> Floats:
-        """What surprises of events at these fingerprints (N,), novelties of an hour ago discounted: (N, F)."""
-        loss, known = self.inference.losses(fingerprint, observed.codes)
-        self.degraded |= self.inference.degraded
-        loss = discount_recent_novelty(
-            loss, known, self.bank.vocabulary.escape[fingerprint], observed, self.state
-        )
-        return autoencoder.surprise_per_feature(loss, self.bank.baseline.center, fingerprint)
-
-    def _tail_parameters(self, fingerprint: NDArray[np.int32]) -> list[Floats]:
-        usual = self.bank.baseline
-        return [each[fingerprint] for each in (usual.rate, usual.edge, usual.slope, self.bank.shift)]
-
-    def score(self, batch: EventBatch) -> Floats:
-        where = (batch.principal, batch.interval)
-        together, at_home = (
-            self.state.interval_surprise.total(*where),
-            self.state.interval_surprise.from_usual_place(*where),
-        )
-        excess = autoencoder.excess_nats(feature_surprise(batch), together, at_home, self.options)
-        rate, edge, slope, shift = batch.evidence[self.name][:, len(FEATURE_NAMES) :].T
-        return tail_calibration.z_of_log_survival(
-            tail_calibration.log_survival(excess, rate, edge, slope)
-        ) / (1 + shift)
-
-    def can_still_vote(self, batch: EventBatch) -> NDArray[np.bool_]:
-        share = namespace(batch.level).where(batch.level >= PEER_LEVEL, self.newcomer_share, 1.0)
-        return autoencoder.needs_interval_context(feature_surprise(batch)) | (
-            self.score(batch) >= share * self.threshold
-        )
-
-    def has_opinion(self, batch: EventBatch) -> NDArray[np.bool_]:
-        return _all_events(batch)
-
-
-def feature_surprise(batch: EventBatch) -> Floats:
-    """How surprising the autoencoder found each feature of events that it measured, in nats: (N, F)."""
-    return batch.evidence[AutoencoderDetector.name][:, : len(FEATURE_NAMES)]
-
-
-RECENT_NOVELTY_NATS = float(
-    -np.log(0.1)
-)  # nats beyond "something new": what one of about ten recent novelties costs
-
-
-class ObservedValues(NamedTuple):
-    """What events show of a principal, and when: `principal` (N,), `interval` (N,), `codes` (N, F)."""
-
-    principal: Hashes
-    interval: NDArray[np.int32]
-    codes: Hashes
+        self.settings, self.bank, self.state, self.inference = settings, bank, state, inference
+        self.threshold: float = self.options_from(settings).threshold
 
     @classmethod
-    def from_batch(cls, batch: EventBatch) -> ObservedValues:
-        return cls(batch.principal, batch.interval, batch.codes)
+    def options_from(cls, settings: Settings) -> Any:
+        """Return the detector's own section: `[detectors.NAME]`, validated by `Options`.
 
-    def take(self, rows: NDArray[np.intp]) -> ObservedValues:
-        return ObservedValues(self.principal[rows], self.interval[rows], self.codes[rows])
+        Raise FingerprintError if it is wrong.
+        """
+        try:
+            return cls.Options.model_validate(settings.detectors.get(cls.name, {}))
+        except ValidationError as error:
+            problem = error.errors()[0]
+            field = ".".join(map(str, ("detectors", cls.name, *problem["loc"])))
+            raise FingerprintError(
+                f"setting {field}: {problem['msg'].removeprefix('Value error, ')}"
+            ) from None
 
+    @abstractmethod
+    def measure(self, batch: EventBatch) -> NDArray[Any]:
+        """Return the evidence that is kept of each event until its interval closes: (N, C), C this detector's own."""
 
-def discount_recent_novelty(
-    loss: Floats, known: NDArray[np.bool_], escape: Floats, observed: ObservedValues, state: ScorerState
-) -> Floats:
-    """A novelty of an hour ago is less of one: cap the loss (N, F) of values that the principal showed since the training.
-
-    What is left is the surprise of doing *something* new, by `escape` (N, F) of who measured, plus that of it being this of
-    about ten recent novelties.
-    """
-    xp = namespace(known)
-    row, column = xp.nonzero(~known & to_device_of(~IS_BIN, known))
-    owner = hashing.combine(observed.principal[row], column.astype(np.uint64))
-    again = state.is_known_novelty(
-        hashing.combine(owner, observed.codes[row, column]), observed.interval[row]
-    )
-    row, column = row[again], column[again]
-    out = loss.copy()
-    out[row, column] = xp.minimum(out[row, column], RECENT_NOVELTY_NATS - escape[row, column])
-    return out
-
-
-class SpectralDetector:
-    """Did it do it as much, and when, as it usually does? Evidence (N, 9): the keys of the series an event was counted in,
-    0 for none (rows may be renumbered while an event waits)."""
-
-    name = "spectral"
-    degraded = False
-    granularity: Literal["event", "interval"] = "interval"
-
-    def __init__(self, settings: Settings, bank: Bank, state: ScorerState, inference: Inference) -> None:
-        self.options, self.bank, self.state = settings.spectral, bank, state
-        self.threshold = self.options.threshold
-
-    def measure(self, batch: EventBatch) -> Hashes:
-        _, slots, known = self.bank.vocabulary.look_up(batch.fingerprint, batch.codes)
-        busy = self._has_own_channel(batch, slots[:, ACTION_COLUMN])
-        weight = namespace(busy).ones(len(batch), np.float32)
-        return count_events(batch, self.state, known[:, ACTION_COLUMN], busy, weight)
-
-    def _has_own_channel(self, batch: EventBatch, slot: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
-        """Whose action has a channel of its own (N,): those that the bank has seen most, and those that an earlier bank gave
-        one. Sent back among the others, it would look like a surge of them."""
-        busy = (slot > 0) & (slot <= ACTION_CHANNELS) & (batch.level == 0)
-        if self.state.channels_since:
-            busy |= (
-                self.state.series.find_rows(hashing.combine(batch.owner, batch.codes[:, ACTION_COLUMN])) >= 0
-            )
-        return busy
-
+    @abstractmethod
     def score(self, batch: EventBatch) -> Floats:
-        strongest = strongest_surge(batch.evidence[self.name], batch.interval, self.state.series)
-        strongest[~self.has_opinion(batch)] = (
-            np.nan
-        )  # also where a series is older than what is remembered of its principal
-        return strongest
+        """Return the z of events (N,) from their evidence (`batch.evidence[name]`) as things stand now; NaN for no opinion.
 
-    def can_still_vote(self, batch: EventBatch) -> NDArray[np.bool_]:
-        return _all_events(batch)
+        A z may grow while an event's interval is open, and never falls; it is NaN all the while or never.
+        """
 
-    def has_opinion(self, batch: EventBatch) -> NDArray[np.bool_]:
-        return self.state.series.is_warm(batch.first_seen, batch.interval)
+    def can_still_vote(self, batch: EventBatch) -> Mask:
+        """Return which events (N,) have the vote or may have it before their interval closes.
 
+        Events without an opinion belong to them, so that they wait for the other detectors.
+        """
+        return all_events(batch)
 
-def count_events(
-    batch: EventBatch,
-    state: ScorerState,
-    known: NDArray[np.bool_],
-    has_own_channel: NDArray[np.bool_],
-    weight: Floats,
-) -> Hashes:
-    """Count events in the channels they belong to: `known`, `busy` (N,) say of their actions whether the fingerprint knows
-    them and gives them a channel of their own; `weight` (N,) events each. Returns the keys of their
-    series (N, 9), 0 where not counted."""
-    xp, entity = namespace(batch.codes), batch.owner
-    keys: Hashes = xp.zeros((len(batch), 9), np.uint64)
-    own_action = xp.where(has_own_channel, batch.codes[:, ACTION_COLUMN], OTHER_ACTION_CHANNEL)
-    begun = xp.where(
-        has_own_channel, xp.maximum(batch.first_seen, state.channels_since), batch.first_seen
-    ).astype(np.int32)
-    fresh = xp.flatnonzero(~known)
-    owner = hashing.combine(entity[fresh], batch.codes[fresh, ACTION_COLUMN])
-    new = xp.zeros(len(batch), bool)
-    new[fresh] = ~state.is_known_novelty(hashing.combine(owner, NEW_ACTION_CHANNEL), batch.interval[fresh])
-    everything = xp.ones(len(batch), bool)
-    channels = (
-        (EVENT_CHANNEL, everything),
-        (ERROR_CHANNEL, batch.is_error),
-        (WRITE_CHANNEL, batch.is_write),
-        (NEW_ACTION_CHANNEL, new),
-    )
-    for place, (owners, channel, which, since) in enumerate(
-        [(entity, own_action, everything, begun)]
-        + [
-            (owners, xp.full(len(batch), name, np.uint64), which, batch.first_seen)
-            for owners in (entity, batch.principal)
-            for name, which in channels
-        ]
-    ):
-        keys[which, place] = state.series.add_counts(
-            owners[which], channel[which], batch.interval[which], since[which], weight[which]
-        )
-    return keys
+    def has_opinion(self, batch: EventBatch) -> Mask:
+        """Return on which events (N,) the z is not NaN; known before any z is computed."""
+        return all_events(batch)
+
+    def priority(self, batch: EventBatch) -> Floats:
+        """Return how unusual events (N,) look before they are judged: the order in which they are kept where too many wait."""
+        return namespace(batch.interval).zeros(len(batch), np.float32)
+
+    def interval_scores(self, start: int, end: int, min_z: float) -> IntervalScores | None:
+        """Return the intervals start ... end - 1 with a z of at least `min_z`; None from a detector of events."""
+        return None
+
+    def silent_intervals(self, start: int, end: int) -> IntervalScores | None:
+        """Return the intervals start ... end - 1 in which far fewer events came than expected: votes, never verdicts."""
+        return None
+
+    @classmethod
+    def drivers(
+        cls, batch: EventBatch, frame: pd.DataFrame, context: ExplanationContext
+    ) -> list[SurpriseDriver]:
+        """Return the values of an alert's events (N rows of both) that drove the score, strongest first."""
+        return []
+
+    @classmethod
+    def curve(
+        cls, batch: EventBatch, frame: pd.DataFrame, context: ExplanationContext
+    ) -> ActivityCurve | None:
+        """Return the activity that drove the score of an alert's events, or None."""
+        return None
 
 
-def strongest_surge(keys: Hashes, interval: NDArray[np.int32], series: ActivitySeries) -> Floats:
-    """The z of the channel that is most of a surge, of those each event was counted in: keys (N, 9), 0 for none, interval (N,)
-    -> (N,), NaN for no opinion."""
-    xp = namespace(keys)
-    each = series.z_scores(series.find_rows(keys.ravel()), xp.repeat(interval, keys.shape[1])).reshape(
-        keys.shape
-    )
-    opinion = ~xp.isnan(each).all(axis=1)
-    out: Floats = xp.full(len(each), np.nan, np.float32)
-    out[opinion] = xp.nanmax(each[opinion], axis=1)
-    return out
+def all_events(batch: EventBatch) -> Mask:
+    """Return True for each event (N,)."""
+    everything: Mask = namespace(batch.interval).ones(len(batch), bool)
+    return everything
 
 
-class IsolationForestDetector:
-    """The optional third voter: scikit-learn's IsolationForest over the features' log likelihoods.
+# --- the list ---------------------------------------------------------------------------------------------------------
 
-    It is fitted when it starts, from the bank's sample of training rows: a forest on disk would be code, not data.
-    """
-
-    name = "forest"
-    degraded = False
-    granularity: Literal["event", "interval"] = "event"
-
-    def __init__(self, settings: Settings, bank: Bank, state: ScorerState, inference: Inference) -> None:
-        self.options, self.bank = settings.isolation_forest, bank
-        self.threshold, self.newcomer_share = self.options.threshold, NEWCOMER_THRESHOLD_SHARE
-        from sklearn.ensemble import IsolationForest  # seconds of every start, and few programs ask it
-
-        table = self._log_likelihoods(
-            bank.scorer_state["sample.fingerprint"], bank.scorer_state["sample.codes"]
-        )
-        self.forest = IsolationForest(
-            n_estimators=TREES, max_samples=min(256, len(table)), random_state=SEED
-        ).fit(table)
-        usual = self.forest.score_samples(table)
-        self.median = float(np.median(usual))
-        self.scale = max(1.4826 * float(np.median(np.abs(usual - self.median))), 0.01)
-
-    def measure(self, batch: EventBatch) -> Floats:
-        strange = self.median - self.forest.score_samples(
-            self._log_likelihoods(batch.fingerprint, batch.codes)
-        )
-        evidence: Floats = to_device_of((strange / self.scale).astype(np.float32)[:, None], batch.codes)
-        return evidence
-
-    def score(self, batch: EventBatch) -> Floats:
-        return batch.evidence[self.name][:, 0]
-
-    def can_still_vote(self, batch: EventBatch) -> NDArray[np.bool_]:
-        return self.score(batch) >= self.threshold * self.newcomer_share
-
-    def has_opinion(self, batch: EventBatch) -> NDArray[np.bool_]:
-        return _all_events(batch)
-
-    def _log_likelihoods(self, fingerprint: NDArray[np.int32], codes: Hashes) -> Floats:
-        """Log likelihoods (N, F), on the host: scikit-learn knows no other place."""
-        known = self.bank.vocabulary
-        return to_host(
-            known.look_up(to_device_of(fingerprint, known.keys), to_device_of(codes, known.keys))[0]
-        )
-
-
-def _all_events(batch: EventBatch) -> NDArray[np.bool_]:
-    everybody: NDArray[np.bool_] = namespace(batch.interval).ones(len(batch), bool)
-    return everybody
-
-
-DETECTOR_CLASSES: dict[str, type] = {
-    kind.name: kind for kind in (AutoencoderDetector, SpectralDetector, IsolationForestDetector)
-}
+_loaded: dict[str, type[Detector]] = {}  # by name, and by what the settings call them
 
 
 def build_detectors(
     settings: Settings, bank: Bank, state: ScorerState, inference: Inference
 ) -> list[Detector]:
-    """The detectors that the settings list, in that order; each takes of bank, ledger and losses what it needs."""
-    unknown = [name for name in settings.voting.detectors if name not in DETECTOR_CLASSES]
-    if unknown:
+    """Return the detectors that the settings list, in that order. Raise FingerprintError for an unknown one."""
+    return [each(settings, bank, state, inference) for each in listed_detectors(settings)]
+
+
+def listed_detectors(settings: Settings) -> list[type[Detector]]:
+    """Return the classes of `voting.detectors`, in that order. Raise FingerprintError for an unknown one."""
+    listed = [load_detector(each) for each in settings.voting.detectors]
+    names = [each.name for each in listed]
+    if len(set(names)) < len(names):
         raise FingerprintError(
-            f"setting voting.detectors: no detector {unknown[0]!r} (known: {', '.join(DETECTOR_CLASSES)})"
+            f"setting voting.detectors: two detectors are called {_first_repeated(names)!r}"
         )
-    return [DETECTOR_CLASSES[name](settings, bank, state, inference) for name in settings.voting.detectors]
+    return listed
+
+
+def detector_names(settings: Settings) -> tuple[str, ...]:
+    """Return the names of the detectors that the settings list: keys of scores, and of columns in frames."""
+    return tuple(each.name for each in listed_detectors(settings))
+
+
+def load_detector(name: str) -> type[Detector]:
+    """Return a detector's class by its name or import path (`package.module:Class`). Raise FingerprintError without one."""
+    if name not in _loaded:
+        found = _import_detector(name)
+        _loaded.setdefault(found.name, found)
+        _loaded[name] = found
+    return _loaded[name]
+
+
+def register_detectors(settings: Settings) -> None:
+    """Load the listed detectors for their labels; log those that are not installed here instead of raising."""
+    for name in settings.voting.detectors:
+        try:
+            load_detector(name)
+        except FingerprintError as error:
+            log.warning("a detector is shown by its name", extra={"fields": {"reason": str(error)}})
+
+
+def load_known_detectors(names: Iterable[str]) -> list[type[Detector]]:
+    """Return the classes of those names that there is a detector of: a stored score may be of one that is no longer installed."""
+    return [load_detector(name) for name in names if name in _loaded or name in available_detectors()]
+
+
+def detector_label(name: str) -> str:
+    """Return what a detector is called on screen: its label, or its name where it is not installed."""
+    known = load_known_detectors([name])
+    return known[0].label if known else name
+
+
+def interval_detectors(names: Iterable[str]) -> tuple[str, ...]:
+    """Return those of the names that are detectors of intervals: their votes name no event."""
+    return tuple(each.name for each in load_known_detectors(names) if each.granularity == "interval")
+
+
+def calibrated_detectors(names: Iterable[str]) -> tuple[str, ...]:
+    """Return those of the names whose z is the normal quantile of a tail probability."""
+    return tuple(each.name for each in load_known_detectors(names) if each.calibrated)
+
+
+def available_detectors() -> Mapping[str, str]:
+    """Return the import path of every detector that has a name: the modules of this package, then entry points."""
+    own = {each.name: f"{__name__}.{each.name}:DETECTOR" for each in pkgutil.iter_modules(__path__)}
+    return {point.name: point.value for point in entry_points(group=ENTRY_POINT_GROUP)} | own
+
+
+def _import_detector(name: str) -> type[Detector]:
+    path = name if ":" in name else available_detectors().get(name)
+    if path is None:
+        known = ", ".join(sorted(available_detectors()))
+        raise FingerprintError(
+            f"setting voting.detectors: no detector {name!r} (known: {known}; one of another package is written "
+            "package.module:Class)"
+        )
+    module, _, attribute = path.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise FingerprintError(f"setting voting.detectors: {name!r} cannot be imported: {error}") from None
+    if not (isinstance(found, type) and issubclass(found, Detector)):
+        raise FingerprintError(
+            f"setting voting.detectors: {name!r} is no subclass of fingerprint.detection.detectors.Detector"
+        )
+    if ":" not in name and found.name != name:
+        raise FingerprintError(
+            f"setting voting.detectors: {name!r} calls itself {found.name!r}; the two must agree"
+        )
+    return found
+
+
+def _first_repeated(names: Sequence[str]) -> str:
+    return next(name for place, name in enumerate(names) if name in names[:place])

@@ -77,7 +77,8 @@ class CurveResponse(ResponseModel):
 
 
 class EventResponse(ResponseModel):
-    """One event. `raw` is the record as AWS wrote it, JSON text; empty where it was not asked for, or is no longer kept."""
+    """One event. `scores` maps each detector to its z, null for no opinion. `raw` is the record as AWS wrote it, JSON text;
+    empty where it was not asked for, or is no longer kept."""
 
     event_id: str
     event_time: datetime
@@ -89,8 +90,7 @@ class EventResponse(ResponseModel):
     user_agent: str
     error_code: str
     session: str
-    autoencoder_z: FiniteFloat
-    spectral_z: FiniteFloat
+    scores: dict[str, FiniteFloat]
     bank_version: str
     raw: str
 

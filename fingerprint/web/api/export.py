@@ -13,7 +13,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import StreamingResponse
 
 from fingerprint.core.case import QueueOrder, QueuePage
-from fingerprint.delivery.formats.registry import encode_export
+from fingerprint.delivery.formats import encode_export
 from fingerprint.delivery.notification import Notification
 from fingerprint.web import urls
 from fingerprint.web.api.queue_params import AlertFilterParams

@@ -14,19 +14,21 @@ import pytest
 
 from fingerprint.core.alert import Disposition
 from fingerprint.core.sanitize import storable
-from fingerprint.delivery.formats import csv as csv_rows
-from fingerprint.delivery.formats import ecs, json_lines, slack
-from fingerprint.delivery.formats.registry import (
+from fingerprint.delivery.formats import (
     EXPORT_FORMATS,
     NOTIFICATION_FORMATS,
+    ecs,
     encode_export,
     encode_notification,
+    json_lines,
+    slack,
 )
+from fingerprint.delivery.formats import csv as csv_rows
 from fingerprint.delivery.formats.text import MAX_TEXT_LENGTH, to_json_line
 from fingerprint.delivery.notification import MAX_NOTIFICATION_EVENTS, Notification
 from tests.support.alerts import NASTY, nasty, new_pipeline, stolen_session
 
-SAID = Disposition("a", "benign", "maria", "a new laptop", datetime(2026, 3, 6, 9, tzinfo=UTC), 9)
+DECISION = Disposition("a", "benign", "maria", "a new laptop", datetime(2026, 3, 6, 9, tzinfo=UTC), 9)
 AWFUL = (
     *NASTY,
     "+1+1",
@@ -118,8 +120,8 @@ def texts(value: object) -> list[str]:
 csv.field_size_limit(1 << 22)
 
 
-def read_csv(*told: Notification) -> list[dict[str, str]]:
-    text = b"".join(encode_export("csv", told)).decode("utf-8")
+def read_csv(*notifications: Notification) -> list[dict[str, str]]:
+    text = b"".join(encode_export("csv", notifications)).decode("utf-8")
     return list(csv.DictReader(io.StringIO(text, newline="")))
 
 
@@ -130,7 +132,7 @@ def read_csv(*told: Notification) -> list[dict[str, str]]:
 @pytest.mark.parametrize("text", AWFUL, ids=range(len(AWFUL)))
 def test_every_format_is_json_that_no_terminal_minds_whatever_a_record_says(format, text):
     sent = encode_notification(
-        format, Notification(nasty(text), "decided", replace(SAID, by=text, why=text), link=text)
+        format, Notification(nasty(text), "decided", replace(DECISION, by=text, why=text), link=text)
     )
     assert re.fullmatch(rb"[\x20-\x7e]+", sent)
     assert json.loads(sent)
@@ -170,7 +172,7 @@ def test_json_lines_hold_the_alert_whole(text):
 def test_what_is_told_leaves_records_out_and_says_how_it_stands():
     events = stolen_session().events * 50
     document = json_lines.json_document(
-        Notification(replace(stolen_session(), events=events), "decided", SAID)
+        Notification(replace(stolen_session(), events=events), "decided", DECISION)
     )
     assert (document["happened"], document["decision"], document["decided"]["by"]) == (
         "decided",
@@ -191,11 +193,11 @@ def test_an_alert_that_nobody_judged_is_open():
 
 @pytest.mark.parametrize("text", AWFUL, ids=range(len(AWFUL)))
 def test_no_cell_is_a_formula_wherever_a_spreadsheet_cuts(text):
-    told = b"".join(
-        encode_export("csv", [Notification(nasty(text), disposition=replace(SAID, why=text), link=text)])
+    exported = b"".join(
+        encode_export("csv", [Notification(nasty(text), disposition=replace(DECISION, why=text), link=text)])
     ).decode()
     for separator in ",;\t|":
-        for row in csv.reader(io.StringIO(told, newline=""), delimiter=separator):
+        for row in csv.reader(io.StringIO(exported, newline=""), delimiter=separator):
             assert not [cell for cell in row if re.match(r"[\s\"]*[=+\-@\uff1d\uff0b\uff0d\uff20]", cell)]
 
 
@@ -207,7 +209,9 @@ def test_a_row_is_one_row_with_all_its_cells(text):
 
 
 def test_a_row_says_what_a_manager_asks():
-    (row, other) = read_csv(Notification(stolen_session(), disposition=SAID), Notification(new_pipeline()))
+    (row, other) = read_csv(
+        Notification(stolen_session(), disposition=DECISION), Notification(new_pipeline())
+    )
     assert (row["urgency"], row["severity"], row["decision"], row["decided_by"]) == (
         "91",
         "critical",
@@ -251,7 +255,7 @@ def test_an_addresses_field_holds_addresses_alone():
 @pytest.mark.parametrize("text", AWFUL, ids=range(len(AWFUL)))
 def test_a_message_mentions_nobody_and_keeps_to_the_limits(text):
     message = slack.slack_message(
-        Notification(nasty(text), "decided", replace(SAID, why=text), "https://desk.example/alerts/1")
+        Notification(nasty(text), "decided", replace(DECISION, why=text), "https://desk.example/alerts/1")
     )
     shown = [message["text"]]
     for block in message["blocks"]:

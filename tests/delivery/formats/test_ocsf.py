@@ -60,13 +60,15 @@ def wrong_captions(document: dict, kind: dict, version: str) -> list[str]:
     return found
 
 
-def said(decision: str, **fields: object) -> Disposition:
+def decided_as(decision: str, **fields: object) -> Disposition:
     return replace(Disposition("a", decision, "maria", "a new laptop", AT, 9), **fields)
 
 
-def told() -> list[Notification]:
+def notifications() -> list[Notification]:
     """Every sort of news of every sort of alert."""
-    decided = [said(decision) for decision in ("true_positive", "benign", "false_positive", "duplicate")]
+    decided = [
+        decided_as(decision) for decision in ("true_positive", "benign", "false_positive", "duplicate")
+    ]
     alerts = [stolen_session(), new_pipeline(), replace(stolen_session(), drivers=(), curve=None, tactics=())]
     every = [
         Notification(alert, happened, each, "https://desk.example/alerts/1")
@@ -79,7 +81,7 @@ def told() -> list[Notification]:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_finding_is_valid_by_the_published_schema(version):
-    for news in told() if version == OCSF_VERSION else told()[::7]:
+    for news in notifications() if version == OCSF_VERSION else notifications()[::7]:
         document = json.loads(to_json_line(ocsf_finding(news)))
         document["metadata"]["version"] = version
         assert faults(document, version) == []
@@ -106,7 +108,7 @@ def test_the_check_finds_what_is_wrong():
 
 
 def test_urgency_level_and_decision_are_the_schemas_own_words():
-    document = ocsf_finding(Notification(stolen_session(), "decided", said("benign")))
+    document = ocsf_finding(Notification(stolen_session(), "decided", decided_as("benign")))
     words = [document[name] for name in ("severity", "confidence", "status", "verdict", "activity_name")]
     assert words == ["Critical", "High", "Suppressed", "Benign", "Close"]
     assert document["comment"] == "maria: a new laptop"

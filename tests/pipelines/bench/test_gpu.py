@@ -101,7 +101,8 @@ def test_the_page_has_the_tables_between_its_marks_and_nothing_else_is_touched(t
         "absent", "s", CpuAndDevice(Figure(1.0), Figure(None, f"not yet measured: {WHY}"))
     )
     write_page(
-        file, write_section(out, "road", section_header(None, WHY, {"numpy": "2.4"}), [slow, fast, absent])
+        file,
+        write_section(out, "pipeline", section_header(None, WHY, {"numpy": "2.4"}), [slow, fast, absent]),
     )
     text = file.read_text()
     assert text.startswith("before\n")

@@ -78,8 +78,11 @@ def test_a_quorum_flags_no_more_than_any_of_its_detectors(figures: dict[str, Any
 
 def test_a_third_detector_only_adds_to_what_two_of_two_say(figures: dict[str, Any]) -> None:
     said = {method["name"]: method["per_event"]["said"] for method in figures["methods"]}
-    assert said["fingerprint (2 of 2)"] <= said["with a forest (2 of 3)"]
-    assert said["with a forest (2 of 3)"] <= said["fingerprint (2 of 2)"] + said["forest alone"]
+    assert said["fingerprint (2 of 2)"] <= said["with isolation forest (2 of 3)"]
+    assert (
+        said["with isolation forest (2 of 3)"]
+        <= said["fingerprint (2 of 2)"] + said["isolation_forest alone"]
+    )
 
 
 def test_asking_a_third_changes_nothing_of_what_is_served(small: Path, figures: dict[str, Any]) -> None:

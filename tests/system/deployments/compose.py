@@ -262,7 +262,7 @@ def reached() -> Counter[str]:
 
 
 def test_what_it_costs_to_be_idle(stack: Stack) -> None:
-    """Not a limit: docs/operate.md has the figures."""
+    """Not a limit: docs/how-to/operate.md has the figures."""
     command = ["docker", "stats", "--no-stream", "--format", "{{.Name}}\t{{.MemUsage}}"]
     lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
     said("\n".join(sorted(line for line in lines if line.startswith(PROJECT))))

@@ -2,7 +2,8 @@
 `helm uninstall`: `make helm-test`.
 
 The tests are one story: each goes on where the one before ended. Where no image registry and no Kubernetes is at hand the
-container lab has both (docs/operate.md, Kubernetes); what its stand-ins replace is in compose.py. Not proven there: that
+container lab has both (docs/how-to/kubernetes.md, Kubernetes); what its stand-ins replace is in compose.py. Not proven
+there: that
 NetworkPolicies are enforced (they are accepted), that a GPU computes (its resource name is scheduled), KEDA and the
 Prometheus operator.
 """
@@ -43,7 +44,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
 
 
 def told(text: str) -> None:
-    """Figures that docs/operate.md has, also where output is captured."""
+    """Figures that docs/how-to/kubernetes.md has, also where output is captured."""
     with Path("build/helm-test.txt").open("a") as file:
         print(text, file=file)
     print(text)

@@ -143,6 +143,19 @@ topologySpreadConstraints:
 {{- toYaml $resources -}}
 {{- end -}}
 
+{{/* Resources of an init container: small, or the program's own where its requests equal its limits. The pod then has QoS class
+Guaranteed, which exclusive CPUs and memory of one NUMA node need. */}}
+{{- define "fingerprint.initResources" -}}
+{{- $own := (default (dict) (get .root.Values .component)).resources | default dict -}}
+{{- $requests := dict "cpu" (get ($own.requests | default dict) "cpu" | toString) "memory" (get ($own.requests | default dict) "memory" | toString) -}}
+{{- $limits := dict "cpu" (get ($own.limits | default dict) "cpu" | toString) "memory" (get ($own.limits | default dict) "memory" | toString) -}}
+{{- if and (deepEqual $requests $limits) $requests.cpu $requests.memory -}}
+{{- toYaml (dict "requests" $requests "limits" $limits) -}}
+{{- else -}}
+{{- toYaml (dict "requests" (dict "cpu" .cpu "memory" .memory) "limits" (dict "memory" .limit)) -}}
+{{- end -}}
+{{- end -}}
+
 {{/* A container's image and guards. Takes "image", one of ours by name or another's; with a GPU it is another where there is one. */}}
 {{- define "fingerprint.container" -}}
 {{- $image := default "serve" .image -}}
@@ -259,9 +272,7 @@ initContainers:
       - --settings=/etc/fingerprint/settings.toml
     {{- include "fingerprint.env" $with | nindent 4 }}
     {{- include "fingerprint.mounts" $logins | nindent 4 }}
-    resources:
-      requests: { cpu: 50m, memory: 128Mi }
-      limits: { memory: 512Mi }
+    resources: {{- include "fingerprint.initResources" (dict "root" .root "component" .component "cpu" "50m" "memory" "128Mi" "limit" "512Mi") | nindent 6 }}
 {{- end -}}
 
 {{- define "fingerprint.bootstrapServers" -}}

@@ -51,8 +51,7 @@ sql.Table(
     required_text("user_agent"),
     required_text("error_code"),
     required_text("session"),
-    sql.Column("autoencoder_z", NanAsNull),
-    sql.Column("spectral_z", NanAsNull),
+    sql.Column("scores", FiniteJson, nullable=False),
     required_text("raw"),
     required_text("bank_version", server_default=""),
 )

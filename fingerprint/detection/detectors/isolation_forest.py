@@ -1,0 +1,81 @@
+"""The optional isolation forest: scikit-learn's IsolationForest over the features' log likelihoods.
+
+It is fitted when it starts, from the bank's sample of training rows: a forest on disk would be code, not data.
+
+Example:
+    >>> settings = Settings(voting={"detectors": ["autoencoder", "spectral", "isolation_forest"]})
+    >>> build_detectors(settings, bank, state, LocalInference(bank))[-1].label
+    'Isolation forest'
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fingerprint.compute.arrays import to_device_of, to_host
+from fingerprint.compute.hashing import Hashes
+from fingerprint.core.ports import Inference
+from fingerprint.core.settings import IsolationForestSettings, Settings
+from fingerprint.detection.batch import EventBatch
+from fingerprint.detection.detectors import Detector, Floats, Mask
+from fingerprint.detection.ensemble import NEWCOMER_THRESHOLD_SHARE
+from fingerprint.registry.bank import Bank
+from fingerprint.state.scorer_state import ScorerState
+
+TREES = 100
+SEED = 0
+
+
+class IsolationForestDetector(Detector):
+    """Votes on events that are isolated among the rows of the training sample.
+
+    Evidence (N, 1): the distance of the forest's score from the sample's median, in robust standard deviations.
+    """
+
+    name = "isolation_forest"
+    label = "Isolation forest"
+    question = "Do its features stand apart from those of the training sample?"
+
+    def __init__(self, settings: Settings, bank: Bank, state: ScorerState, inference: Inference) -> None:
+        super().__init__(settings, bank, state, inference)
+        self.newcomer_share = NEWCOMER_THRESHOLD_SHARE
+        # Imported here: it takes seconds of every start, and few programs ask this detector.
+        from sklearn.ensemble import IsolationForest
+
+        table = self._log_likelihoods(
+            bank.scorer_state["sample.fingerprint"], bank.scorer_state["sample.codes"]
+        )
+        self.forest = IsolationForest(
+            n_estimators=TREES, max_samples=min(256, len(table)), random_state=SEED
+        ).fit(table)
+        usual = self.forest.score_samples(table)
+        self.median = float(np.median(usual))
+        self.scale = max(1.4826 * float(np.median(np.abs(usual - self.median))), 0.01)
+
+    @classmethod
+    def options_from(cls, settings: Settings) -> IsolationForestSettings:
+        return settings.isolation_forest
+
+    def measure(self, batch: EventBatch) -> Floats:
+        strange = self.median - self.forest.score_samples(
+            self._log_likelihoods(batch.fingerprint, batch.codes)
+        )
+        evidence: Floats = to_device_of((strange / self.scale).astype(np.float32)[:, None], batch.codes)
+        return evidence
+
+    def score(self, batch: EventBatch) -> Floats:
+        return batch.evidence[self.name][:, 0]
+
+    def can_still_vote(self, batch: EventBatch) -> Mask:
+        return self.score(batch) >= self.threshold * self.newcomer_share
+
+    def _log_likelihoods(self, fingerprint: NDArray[np.int32], codes: Hashes) -> Floats:
+        """Return log likelihoods (N, F) on the host, the only place that scikit-learn knows."""
+        known = self.bank.vocabulary
+        return to_host(
+            known.look_up(to_device_of(fingerprint, known.keys), to_device_of(codes, known.keys))[0]
+        )
+
+
+DETECTOR = IsolationForestDetector

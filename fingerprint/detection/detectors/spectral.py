@@ -1,0 +1,194 @@
+"""The spectral detector: did the principal do it as much, and when, as it usually does?
+
+It votes on intervals. An event is counted in up to nine series of its entity and principal (channels); its z is that of the
+channel with the largest surge. The maths is in `estimators.spectral`, the series are `state.activity_series`.
+
+Example:
+    >>> detector = SpectralDetector(settings, bank, state, LocalInference(bank))
+    >>> batch = replace(batch, evidence={detector.name: detector.measure(batch)})
+    >>> detector.score(batch)                              # (N,) z, NaN while a series warms up
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fingerprint.compute import hashing
+from fingerprint.compute.arrays import namespace
+from fingerprint.compute.hashing import Hashes
+from fingerprint.core.alert import ActivityCurve, z_column
+from fingerprint.core.ports import Inference
+from fingerprint.core.settings import Settings, Spectral
+from fingerprint.detection.batch import EventBatch
+from fingerprint.detection.detectors import Detector, ExplanationContext, Floats, IntervalScores, Ints, Mask
+from fingerprint.features.encoding import FEATURE_NAMES
+from fingerprint.registry.bank import Bank
+from fingerprint.state.activity_series import ACTION_CHANNELS, ActivitySeries
+from fingerprint.state.scorer_state import ScorerState
+
+ACTION_COLUMN = FEATURE_NAMES.index("action")
+# Channels beside those of single actions.
+EVENT_CHANNEL, ERROR_CHANNEL, WRITE_CHANNEL, NEW_ACTION_CHANNEL, OTHER_ACTION_CHANNEL = (
+    np.uint64(number) for number in range(1, 6)
+)
+CHANNEL_LABELS = {
+    EVENT_CHANNEL: "events",
+    ERROR_CHANNEL: "errors",
+    WRITE_CHANNEL: "writes",
+    NEW_ACTION_CHANNEL: "new actions",
+    OTHER_ACTION_CHANNEL: "other actions",
+}
+CURVE_DAYS = 7  # of activity that an alert shows
+
+
+class SpectralDetector(Detector):
+    """Votes on intervals by counts that exceed their forecast.
+
+    Evidence (N, 9): the keys of the series that an event was counted in, 0 for none (rows may be renumbered while an event
+    waits).
+    """
+
+    name = "spectral"
+    label = "Spectral"
+    question = "Did it do it as much, and when, as it usually does?"
+    granularity = "interval"
+
+    def __init__(self, settings: Settings, bank: Bank, state: ScorerState, inference: Inference) -> None:
+        super().__init__(settings, bank, state, inference)
+        self.options = self.options_from(settings)
+
+    @classmethod
+    def options_from(cls, settings: Settings) -> Spectral:
+        return settings.spectral
+
+    def measure(self, batch: EventBatch) -> Hashes:
+        _, slots, known = self.bank.vocabulary.look_up(batch.fingerprint, batch.codes)
+        own_channel = self._has_own_channel(batch, slots[:, ACTION_COLUMN])
+        weight = namespace(own_channel).ones(len(batch), np.float32)
+        return count_events(batch, self.state, known[:, ACTION_COLUMN], own_channel, weight)
+
+    def _has_own_channel(self, batch: EventBatch, slot: NDArray[np.integer[Any]]) -> Mask:
+        """Return whose action has a channel of its own (N,).
+
+        Those are the actions that the bank has seen most, and those that an earlier bank gave one: sent back among the others, an
+        action would look like a surge of them.
+        """
+        busy = (slot > 0) & (slot <= ACTION_CHANNELS) & (batch.level == 0)
+        if self.state.channels_since:
+            busy |= (
+                self.state.series.find_rows(hashing.combine(batch.owner, batch.codes[:, ACTION_COLUMN])) >= 0
+            )
+        return busy
+
+    def score(self, batch: EventBatch) -> Floats:
+        strongest = strongest_surge(batch.evidence[self.name], batch.interval, self.state.series)
+        # Also where a series is older than what the state knows of its principal.
+        strongest[~self.has_opinion(batch)] = np.nan
+        return strongest
+
+    def has_opinion(self, batch: EventBatch) -> Mask:
+        return self.state.series.is_warm(batch.first_seen, batch.interval)
+
+    def interval_scores(self, start: int, end: int, min_z: float) -> IntervalScores:
+        series = self.state.series
+        row, interval, z = series.scored_cells(start, end)
+        strong, no_opinion = z >= min_z, int(namespace(z).isnan(z).sum())
+        row = row[strong]
+        return IntervalScores(series.owner[row], series.channel[row], interval[strong], z[strong], no_opinion)
+
+    def silent_intervals(self, start: int, end: int) -> IntervalScores:
+        series = self.state.series
+        row, interval, z = series.silent_intervals(
+            EVENT_CHANNEL, max(start, end - series.intervals_per_day), end
+        )
+        return IntervalScores(series.owner[row], series.channel[row], interval, z)
+
+    @classmethod
+    def curve(
+        cls, batch: EventBatch, frame: pd.DataFrame, context: ExplanationContext
+    ) -> ActivityCurve | None:
+        """Return the activity of the series that voted most strongly, with its expected line, over the last days."""
+        z_scores = frame[z_column(cls.name)]
+        if z_scores.isna().all():
+            return None
+        at = int(np.nan_to_num(z_scores.to_numpy(), nan=-np.inf).argmax())
+        rows = context.series.find_rows(batch.evidence[cls.name][at])
+        z = context.series.z_scores(rows, np.repeat(batch.interval[at], len(rows)))
+        row = rows[int(np.nan_to_num(z, nan=-np.inf).argmax())]
+        seconds, window = (
+            context.settings.spectral.interval_seconds,
+            context.settings.alerts.group_window_seconds,
+        )
+        end = -(-(int(frame["event_time"].iloc[at].timestamp()) // window + 1) * window // seconds)
+        start, counts, expected, flagged = context.series.curve(row, int(batch.interval[at]), CURVE_DAYS, end)
+        owner, channel = context.series.owner_and_channel(int(row))
+        return ActivityCurve(
+            entity=str(frame["entity"].iloc[at] if owner == batch.owner[at] else frame["principal"].iloc[at]),
+            channel=CHANNEL_LABELS.get(channel) or str(frame["action"].iloc[at]),
+            start=pd.Timestamp(start * seconds, unit="s", tz="UTC").to_pydatetime(),
+            interval_seconds=seconds,
+            counts=tuple(counts.round(2).tolist()),
+            expected=tuple(expected.round(2).tolist()),
+            flagged=tuple(flagged.tolist()),
+        )
+
+
+DETECTOR = SpectralDetector
+
+
+def count_events(
+    batch: EventBatch, state: ScorerState, known: Mask, has_own_channel: Mask, weight: Floats
+) -> Hashes:
+    """Count events in the channels they belong to, and return the keys of their series: (N, 9), 0 where not counted.
+
+    `known` (N,) marks actions that the fingerprint knows, `has_own_channel` (N,) those with a channel of their own; an event
+    counts `weight` (N,) times.
+    """
+    xp, entity = namespace(batch.codes), batch.owner
+    keys: Hashes = xp.zeros((len(batch), 9), np.uint64)
+    own_action = xp.where(has_own_channel, batch.codes[:, ACTION_COLUMN], OTHER_ACTION_CHANNEL)
+    begun = xp.where(
+        has_own_channel, xp.maximum(batch.first_seen, state.channels_since), batch.first_seen
+    ).astype(np.int32)
+    fresh = xp.flatnonzero(~known)
+    owner = hashing.combine(entity[fresh], batch.codes[fresh, ACTION_COLUMN])
+    new = xp.zeros(len(batch), bool)
+    new[fresh] = ~state.is_known_novelty(hashing.combine(owner, NEW_ACTION_CHANNEL), batch.interval[fresh])
+    everything = xp.ones(len(batch), bool)
+    channels = (
+        (EVENT_CHANNEL, everything),
+        (ERROR_CHANNEL, batch.is_error),
+        (WRITE_CHANNEL, batch.is_write),
+        (NEW_ACTION_CHANNEL, new),
+    )
+    for place, (owners, channel, which, since) in enumerate(
+        [(entity, own_action, everything, begun)]
+        + [
+            (owners, xp.full(len(batch), name, np.uint64), which, batch.first_seen)
+            for owners in (entity, batch.principal)
+            for name, which in channels
+        ]
+    ):
+        keys[which, place] = state.series.add_counts(
+            owners[which], channel[which], batch.interval[which], since[which], weight[which]
+        )
+    return keys
+
+
+def strongest_surge(keys: Hashes, interval: Ints, series: ActivitySeries) -> Floats:
+    """Return the z of the channel with the largest surge, of those each event was counted in: (N,), NaN for no opinion.
+
+    `keys` (N, 9) are of series, 0 for none; `interval` (N,).
+    """
+    xp = namespace(keys)
+    each = series.z_scores(series.find_rows(keys.ravel()), xp.repeat(interval, keys.shape[1])).reshape(
+        keys.shape
+    )
+    opinion = ~xp.isnan(each).all(axis=1)
+    out: Floats = xp.full(len(each), np.nan, np.float32)
+    out[opinion] = xp.nanmax(each[opinion], axis=1)
+    return out

@@ -1,0 +1,123 @@
+"""The autoencoder detector: evidence, scores that only grow, who stays pending, and what drove a score."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fingerprint.detection.batch import EventBatch
+from fingerprint.detection.detectors.autoencoder import (
+    MIN_DRIVER_SURPRISE,
+    RECENT_NOVELTY_NATS,
+    AutoencoderDetector,
+    ObservedValues,
+    discount_recent_novelty,
+    feature_surprise,
+)
+from fingerprint.detection.inference import LocalInference
+from fingerprint.estimators import autoencoder
+from fingerprint.features.encoding import FEATURE_NAMES, IS_BIN
+from fingerprint.registry.bank import Bank
+from fingerprint.state.scorer_state import ScorerState
+from tests.detection.detectors.conftest import Encode
+from tests.support.stepwise_pipeline import SETTINGS
+
+
+class Degraded(LocalInference):
+    """A fallback that computed in place of the server."""
+
+    degraded = True
+
+
+@pytest.fixture
+def detector(bank: Bank, state: ScorerState) -> AutoencoderDetector:
+    return AutoencoderDetector(SETTINGS, bank, state, LocalInference(bank))
+
+
+def measured(detector: AutoencoderDetector, batch: EventBatch) -> EventBatch:
+    return replace(batch, evidence={detector.name: detector.measure(batch)})
+
+
+def test_its_evidence_is_the_surprise_of_every_feature_and_the_tail_of_the_fingerprint(
+    detector: AutoencoderDetector, encode: Encode, events: pd.DataFrame, bank: Bank
+) -> None:
+    batch = measured(detector, encode(events, detector.state))
+    evidence = batch.evidence["autoencoder"]
+    assert (evidence.shape, evidence.dtype) == ((len(batch), len(FEATURE_NAMES) + 4), np.float32)
+    np.testing.assert_array_equal(feature_surprise(batch), evidence[:, :-4])
+    np.testing.assert_array_equal(evidence[:, -1], bank.shift[batch.fingerprint])
+    np.testing.assert_array_equal(
+        detector.priority(batch), autoencoder.total_surprise(feature_surprise(batch))
+    )
+
+
+def test_a_score_never_falls_while_more_events_of_the_interval_come(
+    detector: AutoencoderDetector, encode: Encode, events: pd.DataFrame
+) -> None:
+    half = len(events) // 2
+    batch = measured(detector, encode(events.iloc[:half].reset_index(drop=True), detector.state))
+    before = detector.score(batch)
+    measured(detector, encode(events.iloc[half:].reset_index(drop=True), detector.state))
+    after = detector.score(batch)
+    assert not np.isnan(before).any()
+    assert (after >= before).all()
+    assert (after > before).any(), "something else of a principal was surprising in the same interval"
+
+
+def test_who_cannot_vote_any_more_never_reaches_the_threshold(
+    detector: AutoencoderDetector, encode: Encode, events: pd.DataFrame
+) -> None:
+    half = len(events) // 2
+    batch = measured(detector, encode(events.iloc[:half].reset_index(drop=True), detector.state))
+    may = detector.can_still_vote(batch)
+    measured(detector, encode(events.iloc[half:].reset_index(drop=True), detector.state))
+    assert 0 < may.mean() < 0.5
+    assert (detector.score(batch)[~may] < detector.threshold).all()
+
+
+def test_dispositions_move_the_threshold_of_a_fingerprint_by_a_share(
+    detector: AutoencoderDetector, encode: Encode, events: pd.DataFrame
+) -> None:
+    batch = measured(detector, encode(events, detector.state))
+    moved = batch.evidence["autoencoder"].copy()
+    moved[:, -1] = 0.25
+    other = replace(batch, evidence={"autoencoder": moved})
+    shift = batch.evidence["autoencoder"][:, -1]
+    np.testing.assert_allclose(detector.score(other) * 1.25, detector.score(batch) * (1 + shift), rtol=1e-5)
+
+
+def test_what_the_fallback_measured_is_degraded(
+    bank: Bank, state: ScorerState, encode: Encode, events: pd.DataFrame
+) -> None:
+    detector = AutoencoderDetector(SETTINGS, bank, state, Degraded(bank))
+    detector.measure(encode(events, state))
+    assert detector.degraded
+
+
+def test_a_novelty_of_an_hour_ago_costs_no_more_than_one_of_ten(bank: Bank, state: ScorerState) -> None:
+    shape = (2, len(FEATURE_NAMES))
+    codes = np.full(shape, 77, np.uint64)
+    observed = ObservedValues(np.array([11, 22], np.uint64), np.array([500_000, 500_000], np.int32), codes)
+    loss, known, escape = (
+        np.full(shape, 12.0, np.float32),
+        np.zeros(shape, bool),
+        np.full(shape, -0.5, np.float32),
+    )
+    fresh = discount_recent_novelty(loss, known, escape, observed, state)
+    later = observed._replace(interval=observed.interval + 1 + state.series.late_intervals)
+    again = discount_recent_novelty(loss, known, escape, later, state)
+    free = ~IS_BIN
+    assert (fresh == 12.0).all()
+    np.testing.assert_allclose(again[:, free], RECENT_NOVELTY_NATS + 0.5)
+    assert (again[:, ~free] == 12.0).all(), "a bin of a number is no novelty"
+    assert (loss == 12.0).all(), "the argument is left alone"
+
+
+def test_drivers_are_the_most_surprising_values_first(scored: object, bank: Bank) -> None:
+    for alert in scored.alerts:  # type: ignore[attr-defined]
+        surprises = [driver.surprise for driver in alert.drivers]
+        assert surprises == sorted(surprises, reverse=True)
+        assert min(surprises, default=MIN_DRIVER_SURPRISE) >= MIN_DRIVER_SURPRISE

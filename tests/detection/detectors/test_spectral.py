@@ -1,0 +1,139 @@
+"""The spectral detector: channels that events are counted in, surges, opinions, intervals and silences."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fingerprint.detection.batch import EventBatch
+from fingerprint.detection.detectors.spectral import (
+    CHANNEL_LABELS,
+    ERROR_CHANNEL,
+    EVENT_CHANNEL,
+    NEW_ACTION_CHANNEL,
+    WRITE_CHANNEL,
+    SpectralDetector,
+    count_events,
+)
+from fingerprint.detection.inference import LocalInference
+from fingerprint.registry.bank import Bank
+from fingerprint.state.scorer_state import ScorerState
+from tests.detection.detectors.conftest import Encode
+from tests.support.stepwise_pipeline import SETTINGS
+
+CHANNELS = (EVENT_CHANNEL, ERROR_CHANNEL, WRITE_CHANNEL, NEW_ACTION_CHANNEL)
+
+
+@pytest.fixture
+def detector(bank: Bank, state: ScorerState) -> SpectralDetector:
+    return SpectralDetector(SETTINGS, bank, state, LocalInference(bank))
+
+
+def measured(detector: SpectralDetector, batch: EventBatch) -> EventBatch:
+    return replace(batch, evidence={detector.name: detector.measure(batch)})
+
+
+def repeated(events: pd.DataFrame, row: int, times: int) -> pd.DataFrame:
+    """One event as often as wanted, a second apart, each with an id of its own."""
+    many = events.iloc[[row] * times].reset_index(drop=True)
+    seconds = pd.to_timedelta(np.arange(times) % 60, unit="s")
+    return many.assign(
+        event_id=[f"burst-{number}" for number in range(times)],
+        event_time=many["event_time"].dt.floor("min") + seconds,
+    )
+
+
+def test_an_event_is_counted_for_its_entity_and_its_principal_in_the_channels_it_belongs_to(
+    detector: SpectralDetector, encode: Encode, events: pd.DataFrame
+) -> None:
+    batch = measured(detector, encode(events, detector.state))
+    keys, series = batch.evidence["spectral"], detector.state.series
+    assert keys.shape == (len(batch), 9)
+    for start, owner in ((1, batch.owner), (5, batch.principal)):
+        for offset, channel in enumerate(CHANNELS):
+            here = keys[:, start + offset] != 0
+            rows = series.find_rows(keys[here, start + offset])
+            assert (series.channel[rows] == channel).all()
+            assert (series.owner[rows] == owner[here]).all()
+    assert (keys[:, [1, 5]] != 0).all(), "every event is an event"
+    np.testing.assert_array_equal(keys[:, 2] != 0, batch.is_error)
+    np.testing.assert_array_equal(keys[:, 3] != 0, batch.is_write)
+
+
+def test_only_an_action_that_is_new_is_counted_as_new_and_once_an_interval_later_no_more(
+    encode: Encode, events: pd.DataFrame, state: ScorerState
+) -> None:
+    batch = encode(events, state)
+    everything, nothing, weight = (
+        np.ones(len(batch), bool),
+        np.zeros(len(batch), bool),
+        np.ones(len(batch), np.float32),
+    )
+    known = count_events(batch, state, everything, nothing, weight)
+    assert (known[:, [4, 8]] == 0).all()
+    new = count_events(batch, state, nothing, nothing, weight)
+    assert (new[:, 4] != 0).any()
+    later = replace(batch, interval=batch.interval + 1 + state.series.late_intervals)
+    assert ((count_events(later, state, nothing, nothing, weight)[:, 4] != 0) < (new[:, 4] != 0)).any()
+
+
+def test_a_burst_is_a_surge_that_only_grows(
+    detector: SpectralDetector, encode: Encode, events: pd.DataFrame
+) -> None:
+    warm = detector.has_opinion(encode(events, ScorerState.from_arrays(SETTINGS, detector.bank.scorer_state)))
+    row = int(np.flatnonzero(warm)[0])
+    burst = repeated(events, row, 600)
+    first = measured(detector, encode(burst.iloc[:5].reset_index(drop=True), detector.state))
+    before = detector.score(first)
+    measured(detector, encode(burst.iloc[5:].reset_index(drop=True), detector.state))
+    after = detector.score(first)
+    assert (after > before).all()
+    assert (after >= detector.threshold).all()
+
+
+def test_there_is_no_opinion_on_a_principal_that_is_new(
+    detector: SpectralDetector, encode: Encode, events: pd.DataFrame
+) -> None:
+    first_day = events[events["event_time"] < events["event_time"].min() + pd.Timedelta(days=1)]
+    strange = first_day.assign(principal="999999999999:user/eve", entity="999999999999:user/eve|s3")
+    batch = measured(detector, encode(strange, detector.state))
+    assert not detector.has_opinion(batch).any()
+    assert np.isnan(detector.score(batch)).all()
+    assert detector.can_still_vote(batch).all(), "so that it waits for the other detectors"
+
+
+def test_an_opinion_is_a_z_and_no_opinion_is_none(
+    detector: SpectralDetector, encode: Encode, events: pd.DataFrame
+) -> None:
+    batch = measured(detector, encode(events, detector.state))
+    opinion = detector.has_opinion(batch)
+    assert opinion.any()
+    np.testing.assert_array_equal(~np.isnan(detector.score(batch)), opinion)
+
+
+def test_intervals_are_told_from_a_z_on_and_those_without_one_are_counted(
+    detector: SpectralDetector, encode: Encode, events: pd.DataFrame
+) -> None:
+    measured(detector, encode(events, detector.state))
+    everything = detector.interval_scores(0, np.iinfo(np.int32).max, -np.inf)
+    strong = detector.interval_scores(0, np.iinfo(np.int32).max, 2.0)
+    assert 0 < len(strong.z) < len(everything.z)
+    np.testing.assert_array_equal(strong.z, everything.z[everything.z >= 2.0])
+    np.testing.assert_array_equal(strong.owner, everything.owner[everything.z >= 2.0])
+    assert strong.no_opinion == everything.no_opinion
+    labelled = np.isin(strong.channel, list(CHANNEL_LABELS))
+    assert labelled.any()
+
+
+def test_only_what_is_expected_to_come_can_be_missed(
+    detector: SpectralDetector, encode: Encode, events: pd.DataFrame
+) -> None:
+    """Nothing comes for a day: whose series are busy enough is missed, and only their events."""
+    end = int(encode(events, detector.state).interval.max()) + 24
+    silent = detector.silent_intervals(end - 24, end)
+    assert (silent.channel == EVENT_CHANNEL).all()
+    assert (silent.z >= detector.threshold).all()
+    assert ((silent.interval >= end - 24) & (silent.interval < end)).all()

@@ -1,0 +1,316 @@
+"""The scorer: which events are pending, what they are judged by, what votes are kept, and what never turns back."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fingerprint.adapters import files
+from fingerprint.adapters.event_spool import EventSpool
+from fingerprint.core.alert import FingerprintError, vote_column, z_column
+from fingerprint.core.settings import Settings, Voting
+from fingerprint.detection import scorer as scorer_module
+from fingerprint.detection.batch import concat_batches
+from fingerprint.detection.scorer import VOTE_COLUMNS, Scorer
+from fingerprint.registry import bank as banks
+from fingerprint.registry.bank import Bank
+from fingerprint.state.scorer_state import ScorerState
+from pipelines.cli.console import no_progress
+from pipelines.train import train_bank
+from tests.support import sample_organisation
+from tests.support.stepwise_pipeline import SETTINGS, Step
+
+
+def voting(*detectors: str, quorum: int = 2) -> Settings:
+    return sample_organisation.SETTINGS.model_copy(
+        update={"voting": Voting(detectors=detectors, quorum=quorum)}
+    )
+
+
+def scorer_of(bank: Bank, settings: Settings = SETTINGS, keep_all_events: bool = False) -> Scorer:
+    state = ScorerState.from_arrays(settings, bank.scorer_state)
+    return Scorer(bank, state, settings, keep_all_events)
+
+
+def pending_ids(scorer: Scorer) -> set[str]:
+    return {str(name) for part in scorer.pending for name in part.frame["event_id"]}
+
+
+# --- measuring --------------------------------------------------------------------------------------------------------
+
+
+def test_an_event_that_comes_again_is_dropped_and_counted(bank: Bank, steps: list[Step]) -> None:
+    scorer = scorer_of(bank)
+    first = scorer.measure(steps[0].events)
+    again = scorer.measure(steps[0].events)
+    assert first.events == steps[0].events["event_id"].nunique() > 0
+    assert first.events + first.repeats == len(steps[0].events)
+    assert (again.events, again.repeats) == (0, len(steps[0].events))
+    assert again.votes.empty
+
+
+def test_an_event_is_pending_only_while_it_may_get_a_verdict(bank: Bank, steps: list[Step]) -> None:
+    """With two of two the autoencoder is sure of most events when they come."""
+    few, every = scorer_of(bank), scorer_of(bank, keep_all_events=True)
+    for step in steps[:8]:
+        few.measure(step.events)
+        every.measure(step.events)
+    assert 0 < len(pending_ids(few)) < 0.5 * len(pending_ids(every))
+    scored = every.judge_closed(include_open=True)
+    assert scored is not None
+    with_verdict = set(scored.frame.loc[scored.frame["verdict"], "event_id"])
+    assert with_verdict <= pending_ids(few)
+
+
+def test_votes_are_kept_from_the_floor_on_and_name_their_threshold(bank: Bank, steps: list[Step]) -> None:
+    scorer = scorer_of(bank)
+    at_once = pd.concat([scorer.measure(step.events).votes for step in steps], ignore_index=True)
+    assert not pending_ids(scorer) & set(at_once["event_id"]), (
+        "votes on pending events come when they are judged"
+    )
+    scored = scorer.judge_closed(include_open=True)
+    assert scored is not None
+    votes = pd.concat([at_once, scorer.event_votes(scored)], ignore_index=True)
+    assert tuple(votes.columns) == VOTE_COLUMNS
+    assert set(votes["detector"]) == {"autoencoder"}, "votes on intervals come when these close"
+    assert votes["z"].min() >= SETTINGS.database.min_vote_score
+    reached = votes["z"].to_numpy(np.float32) >= votes["threshold"].to_numpy(np.float32)
+    np.testing.assert_array_equal(votes["vote"].to_numpy(bool), reached)
+    intervals = scorer.close_intervals(include_open=True).votes
+    assert set(intervals["detector"]) == {"spectral"}
+    assert intervals["event_id"].str.match("interval:|silence:").all()
+
+
+def test_judging_gives_each_detector_a_column_and_lets_closed_events_go(
+    bank: Bank, steps: list[Step]
+) -> None:
+    scorer = scorer_of(bank, keep_all_events=True)
+    for step in steps[:8]:
+        scorer.measure(step.events)
+        scorer.state.watermark = step.watermark
+    before = pending_ids(scorer)
+    scored = scorer.judge_closed()
+    assert scored is not None
+    closed = set(scored.frame["event_id"])
+    assert closed
+    assert (scored.batch.interval < scorer.state.first_open_interval()).all()
+    assert pending_ids(scorer) == before - closed
+    for detector in scorer.detectors:
+        z, vote = scored.frame[z_column(detector.name)], scored.frame[vote_column(detector.name)]
+        assert not (vote & z.isna()).any()
+    assert scorer.judge_closed() is None
+
+
+def test_of_too_many_pending_events_each_principal_keeps_its_most_unusual(
+    bank: Bank, steps: list[Step], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, limited, cut = (scorer_of(bank, keep_all_events=False) for _ in range(3))
+    for scorer in (whole, limited, cut):
+        monkeypatch.setattr(scorer, "_can_reach_quorum", lambda batch: np.ones(len(batch), bool))
+    events = pd.concat([step.events for step in steps[:4]], ignore_index=True)
+    whole.measure(events)
+    monkeypatch.setattr(scorer_module, "MAX_PENDING_EVENTS_PER_PRINCIPAL", 2)
+    limited.measure(events)
+    limited._limit_pending()
+    for start in range(0, len(events), 50):
+        cut.measure(events.iloc[start : start + 50].reset_index(drop=True))
+    cut._limit_pending()
+    batch = concat_batches(whole.pending)
+    unusual = pd.DataFrame(
+        {
+            "event": batch.frame["event_id"].astype(str),
+            "key": list(zip(batch.principal.tolist(), batch.interval.tolist(), strict=True)),
+            "priority": sum(each.priority(batch) for each in whole.detectors),
+        }
+    )
+    kept = unusual[unusual["event"].isin(pending_ids(limited))]
+    assert kept["key"].value_counts().max() == 2
+    assert limited.dropped_events == len(unusual) - len(kept) > 0
+    for key, mine in kept.groupby("key"):
+        others = unusual[(unusual["key"] == key) & ~unusual["event"].isin(kept["event"])]
+        assert others.empty or others["priority"].max() <= mine["priority"].min()
+    assert set(concat_batches(limited.pending).principal) == set(batch.principal)
+    assert len(pending_ids(cut)) == len(pending_ids(limited))
+
+
+def test_events_of_too_many_unknown_principals_are_neither_pending_nor_voted_on(
+    bank: Bank, steps: list[Step]
+) -> None:
+    limit = SETTINGS.voting.model_copy(update={"max_unknown_principals_per_day": 1})
+    scorer = scorer_of(bank, SETTINGS.model_copy(update={"voting": limit}))
+    events = pd.concat([step.events for step in steps], ignore_index=True)
+    strange = events.assign(principal=[f"999999999999:user/{number}" for number in range(len(events))])
+    votes = scorer.measure(strange.assign(entity=strange["principal"] + "|s3")).votes
+    known = {str(name) for part in scorer.pending for name in part.frame["principal"]} | set(
+        votes["principal"]
+    )
+    assert len(known) <= len(pd.to_datetime(strange["event_time"]).dt.date.unique())
+    assert scorer.over_limit_events > 0
+
+
+# --- the quorum ------------------------------------------------------------------------------------------------------
+
+
+def test_two_of_two_is_both(scored: sample_organisation.Run) -> None:
+    events = scored.events[scored.events["spectral_z"].notna()]
+    assert (events["verdict"] == events["autoencoder_vote"] & events["spectral_vote"]).all()
+    assert (events["autoencoder_vote"] ^ events["spectral_vote"]).any(), "or the quorum would decide nothing"
+
+
+def test_a_vote_is_a_z_at_or_above_its_threshold_and_no_opinion_is_no_vote(
+    scored: sample_organisation.Run,
+) -> None:
+    events = scored.events
+    for name in ("autoencoder", "spectral"):
+        threshold = getattr(sample_organisation.SETTINGS, name).threshold
+        assert (events[f"{name}_vote"] == (events[f"{name}_z"] >= threshold)).all()
+
+
+def test_while_every_series_warms_up_the_autoencoder_decides(
+    organisation: sample_organisation.Road, tmp_path: Path
+) -> None:
+    events = sample_organisation.run(organisation.learned[:1], organisation.bank, tmp_path).events
+    assert events["spectral_z"].isna().all()
+    assert not events["spectral_vote"].any()
+    assert (events["verdict"] == events["autoencoder_vote"]).all()
+
+
+def test_one_of_two_is_either(
+    organisation: sample_organisation.Road, scored: sample_organisation.Run, tmp_path: Path
+) -> None:
+    either = sample_organisation.run(
+        organisation.new, organisation.bank, tmp_path, voting("autoencoder", "spectral", quorum=1)
+    ).events
+    assert (either["verdict"] == either["autoencoder_vote"] | either["spectral_vote"]).all()
+    assert either["verdict"].sum() > scored.events["verdict"].sum()
+
+
+def test_a_third_detector_touches_none_of_the_others(
+    organisation: sample_organisation.Road, scored: sample_organisation.Run, tmp_path: Path
+) -> None:
+    three = sample_organisation.run(
+        organisation.new, organisation.bank, tmp_path, voting("autoencoder", "spectral", "isolation_forest")
+    )
+    events, before = three.events, scored.events
+    for name in ("autoencoder", "spectral"):
+        pd.testing.assert_series_equal(events[f"{name}_z"], before[f"{name}_z"])
+    ballots = events[["autoencoder_vote", "spectral_vote", "isolation_forest_vote"]].sum(axis=1)
+    assert (events["verdict"] == (ballots >= 2)).all(), "two always have an opinion"
+    assert events["isolation_forest_z"].notna().all()
+    assert 0 < events["isolation_forest_vote"].mean() < 0.5
+    assert set(three.desk.votes()["detector"]) == {"autoencoder", "spectral", "isolation_forest"}
+    assert three.figures["votes"]["isolation_forest"] == events["isolation_forest_vote"].sum()
+
+
+@pytest.mark.parametrize("alone", ["autoencoder", "spectral", "isolation_forest"])
+def test_any_detector_can_vote_alone(
+    alone: str, organisation: sample_organisation.Road, tmp_path: Path
+) -> None:
+    run = sample_organisation.run(organisation.new, organisation.bank, tmp_path, voting(alone, quorum=1))
+    events = run.events
+    assert [name for name in events if name.endswith("_z")] == [f"{alone}_z"]
+    assert (events["verdict"] == events[f"{alone}_vote"]).all()
+    assert {event for alert in run.alerts for event in alert.event_ids} == set(
+        events.loc[events["verdict"], "event_id"]
+    )
+    assert all(alert.title for alert in run.alerts)
+
+
+def test_an_unknown_detector_is_named(organisation: sample_organisation.Road, tmp_path: Path) -> None:
+    with pytest.raises(FingerprintError, match="no detector 'oracle'"):
+        sample_organisation.run(
+            organisation.new, organisation.bank, tmp_path, voting("autoencoder", "oracle")
+        )
+
+
+# --- while an interval fills ----------------------------------------------------------------------------------------
+
+
+def test_a_verdict_turns_true_once_and_never_back_as_its_interval_fills(
+    organisation: sample_organisation.Road,
+) -> None:
+    """Judge what waits after every few events, as a stream does: no verdict and no spectral vote is ever taken back."""
+    bank = banks.open_bank(organisation.bank)
+    state = ScorerState.from_arrays(sample_organisation.SETTINGS, bank.scorer_state)
+    scorer = Scorer(bank, state, sample_organisation.SETTINGS, keep_all_events=True)
+    seen = pd.DataFrame({"spectral_vote": [], "verdict": []}, dtype=bool)
+    turned = pd.Series({"spectral_vote": 0, "verdict": 0})
+    with EventSpool(sample_organisation.SETTINGS) as history:
+        for records in files.read_sources(organisation.new, sample_organisation.SETTINGS.reading):
+            history.add_records(records)
+        events = pd.concat(list(history.batches()), ignore_index=True)
+    labels = [json.loads(line) for line in (organisation.folder / "labels.jsonl").open()]
+    loud = events[events["event_id"].isin([label["event_id"] for label in labels])]
+    first = loud["event_time"].min().floor("h") - timedelta(hours=1)
+    window = events[(events["event_time"] >= first) & (events["event_time"] < first + timedelta(hours=4))]
+    for start in range(0, len(window), 10):
+        scorer.measure(window.iloc[start : start + 10].reset_index(drop=True))
+        judged = scorer.judge(concat_batches(scorer.pending))
+        now = judged.frame.set_index("event_id")[["spectral_vote", "verdict"]]
+        before = now.loc[seen.index]
+        assert not (seen & ~before).any(axis=None)
+        turned += (before & ~seen).sum()
+        seen = now
+    assert seen["verdict"].any()
+    assert turned["spectral_vote"] > 0, "some event came before its interval had filled enough"
+
+
+# --- silence --------------------------------------------------------------------------------------------------------
+
+
+def machine(number: int, when: datetime) -> dict[str, Any]:
+    role = "arn:aws:iam::123456789012:role/sync"
+    return {
+        "eventID": f"sync-{number}",
+        "eventTime": f"{when:%Y-%m-%dT%H:%M:%SZ}",
+        "eventSource": "s3.amazonaws.com",
+        "eventName": "ListBuckets",
+        "userIdentity": {
+            "type": "AssumedRole",
+            "arn": "arn:aws:sts::123456789012:assumed-role/sync/i-0a",
+            "accountId": "123456789012",
+            "sessionContext": {"sessionIssuer": {"type": "Role", "arn": role, "userName": "sync"}},
+        },
+        "sourceIPAddress": "10.0.0.1",
+        "readOnly": True,
+    }
+
+
+def test_a_silence_is_a_vote_and_never_a_verdict(tmp_path: Path) -> None:
+    """A role that called forty times an hour stops for a night while another goes on."""
+    start = datetime(2026, 1, 5, tzinfo=UTC)
+    beats = [start + timedelta(seconds=90) * step for step in range(40 * 24 * 5)]
+    other = [{**machine(step, when), "eventID": f"other-{step}"} for step, when in enumerate(beats[::10])]
+    for each in other:
+        each["userIdentity"] = {"type": "IAMUser", "accountId": "123456789012", "userName": "ada"}
+    silent_from = start + timedelta(days=4, hours=6)
+    sync = [machine(step, when) for step, when in enumerate(beats) if when < silent_from]
+    learned = start + timedelta(days=4)
+    rows = sorted([*sync, *other], key=lambda row: row["eventTime"])
+    border = f"{learned:%Y-%m-%dT%H:%M:%SZ}"
+    past = sample_organisation.write(
+        tmp_path / "past.jsonl", [row for row in rows if row["eventTime"] < border]
+    )
+    new = sample_organisation.write(
+        tmp_path / "new.jsonl", [row for row in rows if row["eventTime"] >= border]
+    )
+    small = sample_organisation.SETTINGS.model_copy(
+        update={"reading": sample_organisation.SETTINGS.reading.model_copy(update={"batch_records": 100})}
+    )
+    train_bank([str(past)], tmp_path / "bank", small, no_progress)
+    run = sample_organisation.run([new], tmp_path / "bank", tmp_path, small)
+    votes = run.desk.votes()
+    silences = votes[votes["event_id"].str.startswith("silence:")]
+    assert run.figures["silences"] == len(silences) >= 6
+    assert set(silences["principal"]) == {"123456789012:role/sync"}
+    assert set(silences["detector"]) == {"spectral"}
+    assert silences["event_time"].min() > pd.Timestamp(silent_from)
+    assert (silences["z"] >= small.spectral.threshold).all()
+    assert run.figures["verdicts"] == 0
+    assert not run.alerts
