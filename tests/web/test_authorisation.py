@@ -181,7 +181,7 @@ def site(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def kinds(site) -> dict[str, Kind]:
-    people, now = site.people, site.doors.clock.now()
+    people, now = site.people, site.deps.clock.now()
     found = {"nobody": Kind(site.nobody())}
     found |= {f"the {role}": Kind(site.browser(role), role, csrf=site.csrf(role)) for role in ROLES}
     found |= {f"a token: {scope}": Kind(site.client(role), role, True) for scope, role in SCOPES.items()}
@@ -191,7 +191,7 @@ def kinds(site) -> dict[str, Kind]:
 
     def with_cookie(secret: str) -> TestClient:
         client = site.nobody()
-        client.cookies.set(session_cookie_name(site.doors.settings), secret)
+        client.cookies.set(session_cookie_name(site.deps.settings), secret)
         return client
 
     def with_token(secret: str) -> TestClient:
@@ -212,7 +212,7 @@ def kinds(site) -> dict[str, Kind]:
     people.revoke_token(revoked, by="careless")
     found["a revoked token"] = Kind(with_token(secret), token=True)
     _, secret = people.create_token("careless", "x", ["admin"], now + timedelta(seconds=1), by="careless")
-    site.doors.clock.wait(2)
+    site.deps.clock.wait(2)
     found["an expired token"] = Kind(with_token(secret), token=True)
     found["no token of ours"] = Kind(with_token("fpt_" + "a" * 43), token=True)
     found["a disabled person's token"] = Kind(with_token(token("gone")[1]), token=True)

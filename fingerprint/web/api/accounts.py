@@ -41,7 +41,7 @@ class AccountResponse(ResponseModel):
     disabled_at: datetime | None
     last_login: datetime | None
     issuer: str
-    invited: bool
+    invited: Annotated[bool, Field(validation_alias="is_invited")]
 
 
 class InvitationRequest(RequestModel):

@@ -134,7 +134,7 @@ def test_nobody_is_given_an_alert_who_has_no_account_here(analyst, desk):
     form = {"do": "assign", "to": "mraia", "chosen": f"0:{PIPELINE.alert_id}"}
     answer = analyst.post("/changes", data=form)
     assert answer.status_code == 400
-    assert "has no account here" in answer.text
+    assert "has no active account" in answer.text
     assert desk.row(PIPELINE.alert_id).assignee == ""
 
 
@@ -196,7 +196,7 @@ def test_an_alert_says_who_began_its_session_the_first_caller_first(analyst, des
         ]
     )
     page = analyst.get("/alerts/c4a1").text
-    said = page[page.index("How this session came about") : page.index("this session</li>")]
+    said = page[page.index("Credential chain of this session") : page.index("this session</li>")]
     assert said.index(person) < said.index(role) < said.index(PIPELINE.principal)
 
 
@@ -235,7 +235,7 @@ def test_whoever_comes_second_reads_who_was_first(analyst, desk):
 def test_an_address_can_make_the_page_say_nothing_that_is_not_so(analyst):
     page = analyst.get("/", params={"action": "benign", "conflicts": "<b>the desk is closed</b>", "count": "1"}).text
     assert "the desk is closed" not in page
-    assert "has no such alert any more" in page
+    assert "no longer in the alert store" in page
     assert flash.read_flash([("action", "owned")], None) is None
 
 
@@ -284,8 +284,8 @@ class TestTold:
         lines = audit_text.activity_log(entries, [CaseNote("n", "aa", at[2], "maria", "asked her")], said)
         assert [(line.by, line.sentence, line.text) for line in lines] == [
             ("ana", "closed it as benign", "before there was an audit"),
-            ("bo", "opened it again", "it grew"),
-            ("maria", "wrote a note", "asked her"),
+            ("bo", "reopened it", "it grew"),
+            ("maria", "added a note", "asked her"),
             ("maria", "closed it as false positive", "a test"),
             ("maria", "assigned it to maria", ""),
         ]
