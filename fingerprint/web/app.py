@@ -1,7 +1,7 @@
-"""The application: the pages under /, the API under /api/v1, what every request passes, and nothing that is not named here.
+"""The web application: pages under /, the API under /api/v1, health endpoints and static files.
 
 Example:
-    >>> app = create_app(Doors(desk, people, clock, settings))
+    >>> app = create_app(Dependencies(store, accounts, clock, settings))
     >>> uvicorn.run(app)
 """
 
@@ -30,9 +30,9 @@ STATIC = Path(__file__).parent / "static"
 
 
 def create_app(deps: Dependencies, security: SecurityEventLog | None = None) -> FastAPI:
-    """The whole application over its doors; it opens nothing itself. `security` counts in the program's own registry."""
+    """Return the application over its dependencies; it opens nothing itself. `security` counts in the program's own registry."""
     web = deps.settings.web
-    register_detectors(deps.settings)  # their labels
+    register_detectors(deps.settings)  # for their labels
     app = FastAPI(title="Fingerprint", version="1", docs_url=None, redoc_url=None, openapi_url=None)
     app.state.dependencies, app.state.broadcaster = deps, ChangeBroadcaster(deps.store)
     app.state.security = security or SecurityEventLog()
@@ -53,7 +53,7 @@ def create_app(deps: Dependencies, security: SecurityEventLog | None = None) -> 
 
 
 def _serve_stylesheet() -> FileResponse:
-    """The look that the site shares with pages that stand alone."""
+    """Serve the stylesheet that the app shares with static reports."""
     return FileResponse(TEMPLATES / "style.css", headers={"Cache-Control": "no-cache"})
 
 
@@ -63,13 +63,13 @@ log = logging.getLogger("fingerprint.web")
 
 @health_router.get("/livez")
 async def livez() -> str:
-    """Whether requests are taken."""
+    """Report that the server takes requests."""
     return "ok\n"
 
 
 @health_router.get("/readyz")
 def readyz(deps: Deps) -> PlainTextResponse:
-    """Whether the desk answers."""
+    """Report whether the alert store is available."""
     try:
         deps.store.feeds_checked_until()
     except FingerprintError as error:

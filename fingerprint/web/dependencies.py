@@ -1,9 +1,9 @@
-"""What the pages and the API stand on: the doors, wired by `pipelines/serve.py`, handed to every request.
+"""The dependencies of pages and API routes, wired by `pipelines/serve.py` and injected into every request.
 
 Example:
     >>> @router.get("/alerts/counts")
-    ... def counts(caller: Viewer, doors: TheDoors) -> dict[str, int]:
-    ...     return doors.desk.counts(Filter())
+    ... def count_alerts(caller: Viewer, deps: Deps) -> dict[str, int]:
+    ...     return deps.store.counts(AlertFilter())
 """
 
 from __future__ import annotations
@@ -24,13 +24,12 @@ from fingerprint.registry.catalog import BankCatalog
 
 
 class WebStore(AlertStore, CaseStore, SuppressionStore, AlertChanges, Protocol):
-    """A desk as programs write to it and as people work on it."""
+    """The alert store as programs write to it and as people work on it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dependencies:
-    """`banks` are those to look at; None where no bank is to be seen from here. `provider` vouches for people
-    from elsewhere; None without one."""
+    """The dependencies of the app. `banks` is None where no bank folder is configured; `provider` without single sign-on."""
 
     store: WebStore
     accounts: AccountStore
@@ -42,22 +41,22 @@ class Dependencies:
 
 
 def _dependencies(request: Request) -> Dependencies:
-    doors: Dependencies = request.app.state.dependencies
-    return doors
+    deps: Dependencies = request.app.state.dependencies
+    return deps
 
 
 Deps = Annotated[Dependencies, Depends(_dependencies)]
 
 
 def require_thresholds(deps: Dependencies) -> ThresholdService:
-    """FingerprintError on a server that has none to look at."""
+    """Return the threshold service; raise FingerprintError on a server without it."""
     if deps.thresholds is None:
         raise FingerprintError("thresholds are unavailable: this server was started without --bank")
     return deps.thresholds
 
 
 def check_assignee(change: CaseAction, deps: Dependencies) -> CaseAction:
-    """FingerprintError for an assignee who cannot work at this desk."""
+    """Return the change; raise FingerprintError for an assignee without an active account."""
     if isinstance(change, AssignCase) and change.to and not _is_active_account(change.to, deps):
         raise FingerprintError(f"{change.to!r} has no active account: choose another assignee")
     return change

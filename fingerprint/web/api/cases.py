@@ -1,12 +1,12 @@
-"""What people do to alerts: decide, assign, reopen, note; to one, or to many at once.
+"""Actions on alerts: decide, assign, reopen, note; on one, or on many at once. The audit log.
 
 Example:
     $ curl -X POST -H "Authorization: Bearer $TOKEN" -H 'If-Match: "0-9"' -H "Content-Type: application/json" \\
-        -d '{"decision": "benign", "why": "a new laptop"}' "$DESK/api/v1/alerts/3fa94c1be0d27a58/disposition"
+        -d '{"decision": "benign", "why": "a new laptop"}' "$FINGERPRINT_URL/api/v1/alerts/3fa94c1be0d27a58/disposition"
 
-Whoever changes an alert says what they have seen of it: in If-Match its ETag, which is its version and how many events it had, or
-both in the body. One that somebody else has changed since is left as it is; the answer is 409, and has the alert's row as it is
-now. One that has only grown is changed, and a decision is over the events that were seen: it is open again for the others.
+A change names the state that the caller read: If-Match with the alert's ETag, which is its version and number of events, or both
+in the body. An alert that another person changed since is left as it is; the answer is 409 with its current row. One that has
+only grown is changed, and a decision covers the events that were read: the alert is open again for the others.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ SeenVersion = Annotated[int, Field(ge=0, le=2**31 - 1, description="the one that
 
 
 class DecisionModel(RequestModel):
-    """What an analyst says of an alert."""
+    """An analyst's decision on an alert."""
 
     decision: Decision
     why: OptionalReason = ""
@@ -63,7 +63,7 @@ class DecisionModel(RequestModel):
 
 
 class AssignmentModel(RequestModel):
-    """Who has the alert from now on; empty: nobody."""
+    """The new assignee of an alert; empty for none."""
 
     to: Annotated[str, Field(max_length=64)]
 
@@ -72,7 +72,7 @@ class AssignmentModel(RequestModel):
 
 
 class ReopenModel(RequestModel):
-    """The last decision is taken back."""
+    """A request to revert the last decision."""
 
     why: OptionalReason = ""
 
@@ -81,7 +81,8 @@ class ReopenModel(RequestModel):
 
 
 class SeenState(RequestModel):
-    """How the alert was when it was looked at. A decision is over so many `events`: one that has grown since stays open."""
+    """The state of the alert that the caller read. A decision covers that many `events`: an alert that has grown since stays
+    open."""
 
     version: SeenVersion | None = None
     events: SeenEvents | None = None
@@ -109,7 +110,7 @@ class BulkReopen(ReopenModel):
 
 
 class SelectedAlert(RequestModel):
-    """An alert as it was seen."""
+    """An alert at the version that the caller read."""
 
     alert_id: StorableText
     version: SeenVersion
@@ -143,7 +144,7 @@ IfMatch = Annotated[str | None, Header(pattern=ETAG_PATTERN, description='the ET
 
 @router.post("/alerts/bulk")
 def change_alerts(body: BulkChangeRequest, caller: Analyst, deps: Deps) -> list[ActionOutcome]:
-    """To each of them or not to it, in their order: an outcome says whether, and if not, why."""
+    """Change each alert or leave it, in their order: an outcome reports whether it was changed, and if not, why."""
     chosen = [each.to_chosen() for each in body.chosen]
     return deps.store.change_cases(chosen, check_assignee(body.change.to_change(), deps), caller.name)
 
@@ -157,7 +158,7 @@ def decide_alert(
     response: Response,
     if_match: IfMatch = None,
 ) -> QueueRow | Response:
-    """Close it with a decision; those before stay in its history."""
+    """Close an alert with a decision; earlier decisions stay in its history."""
     return _apply_change(deps, _seen_alert(alert_id, body, if_match), body.to_change(), caller.name, response)
 
 
@@ -170,7 +171,7 @@ def assign_alert(
     response: Response,
     if_match: IfMatch = None,
 ) -> QueueRow | Response:
-    """Give it to somebody with an account, or to nobody."""
+    """Assign an alert to an account, or to none."""
     return _apply_change(deps, _seen_alert(alert_id, body, if_match), body.to_change(), caller.name, response)
 
 
@@ -183,18 +184,18 @@ def reopen_alert(
     response: Response,
     if_match: IfMatch = None,
 ) -> QueueRow | Response:
-    """Take the last decision back."""
+    """Revert the last decision."""
     return _apply_change(deps, _seen_alert(alert_id, body, if_match), body.to_change(), caller.name, response)
 
 
 @router.post("/alerts/{alert_id}/notes", status_code=201)
 def add_note(alert_id: StorableText, body: NoteRequest, caller: Analyst, deps: Deps) -> CaseNote:
-    """Add a note; it changes no version."""
+    """Add a note; the version does not change."""
     return deps.store.add_note(deps.store.row(alert_id).alert_id, body.text, caller.name)
 
 
 def _seen_alert(alert_id: str, body: SeenState, if_match: str | None) -> AlertRevision:
-    """What was seen of the alert. 428 where nobody says, 400 where both say and differ."""
+    """Return the version that the caller read. Answers 428 where none is named, 400 where header and body differ."""
     named = re.fullmatch(ETAG_PATTERN, if_match or "")
     version, events = (int(named[1]), int(named[2])) if named else (body.version, body.events)
     if version is None:
@@ -207,7 +208,7 @@ def _seen_alert(alert_id: str, body: SeenState, if_match: str | None) -> AlertRe
 def _apply_change(
     deps: Dependencies, chosen: AlertRevision, change: CaseAction, by: str, response: Response
 ) -> QueueRow | Response:
-    """The row after the change; 409 with the row of now where it was not done."""
+    """Return the row after the change; 409 with the current row where it was not applied."""
     [outcome] = deps.store.change_cases([chosen], check_assignee(change, deps), by)
     if outcome.version < 0:
         raise NotFound(outcome.reason or f"there is no alert {chosen.alert_id!r}")
@@ -225,5 +226,5 @@ audit_router = APIRouter(tags=["audit"])
 def list_audit_entries(
     caller: Engineer, deps: Deps, target: StorableText = "", size: PageSize = 200, before: BeforeNumber = None
 ) -> list[AuditEntry]:
-    """The newest lines first, of one target (an alert's id, a suppression's, a person's name) or of all."""
+    """List audit entries, the newest first, of one target (an alert's id, a suppression's, an account's name) or of all."""
     return deps.store.audit_log(target, size, before)

@@ -1,4 +1,4 @@
-"""/account: one's own password, sessions and tokens; second factors are in `factors.py`."""
+"""/account: the password, sessions and tokens of the caller; second factors are in `second_factors.py`."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def submit_password(
     again: Annotated[str, Form(max_length=10_000)] = "",
     end_tokens: Annotated[bool, Form()] = False,
 ) -> Response:
-    """Every session ends but the one that is begun here, and every token, if the box is ticked."""
+    """Change the password; end all sessions but the new one, and all tokens if the box is ticked."""
     annotate_request(request.scope, event="password")
     if new != again:
         return _page(request, caller, deps, 400, error="the two new passwords differ")
@@ -79,7 +79,7 @@ def submit_token(
     scope: Annotated[list[Scope] | None, Form()] = None,
     days: Annotated[int, Form()] = 90,
 ) -> Response:
-    """The token is in the answer, and nowhere else: so no redirect."""
+    """Create a token. Its secret is only in this answer, so there is no redirect."""
     if days not in TOKEN_DAYS:
         raise HTTPException(422, f"a token is good for one of {', '.join(map(str, TOKEN_DAYS))} days")
     ends = deps.clock.now() + timedelta(days=days)

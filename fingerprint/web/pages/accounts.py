@@ -1,4 +1,4 @@
-"""/people: who has an account, in which role; links for new accounts and new passwords; everybody's tokens. For admins."""
+"""/people: accounts, roles, invitation links and all tokens. For admins."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def submit_invitation(
     name: AccountNameField = "",
     role: Annotated[Role, Form()] = "analyst",
 ) -> Response:
-    """A new account; the link is in the answer, and nowhere else."""
+    """Create an account; its link is only in this answer."""
     return _invite(request, caller, deps, name, role)
 
 
 @router.post("/people/{name}/link")
 def submit_new_link(request: Request, name: str, caller: ReauthenticatedAdmin, deps: Deps) -> Response:
-    """For somebody who forgot their password, or whose link is too old."""
+    """Create a link for a forgotten password or an expired link."""
     return _invite(request, caller, deps, name, None)
 
 
@@ -67,14 +67,14 @@ def submit_enable(name: str, caller: ReauthenticatedAdmin, deps: Deps) -> Respon
 
 @router.post("/people/{name}/end")
 def submit_sessions_end(name: str, caller: SessionAdmin, deps: Deps) -> Response:
-    """Their sessions and tokens."""
+    """End the sessions and tokens of an account."""
     deps.accounts.end_all_sessions(name, by=caller.name)
     return redirect("/people")
 
 
 @router.post("/people/{name}/reset-second-factor")
 def submit_second_factor_reset(name: str, caller: ReauthenticatedAdmin, deps: Deps) -> Response:
-    """For somebody who lost it."""
+    """Remove the lost second factors of an account."""
     deps.accounts.reset_factors(name, by=caller.name)
     return redirect("/people")
 

@@ -1,4 +1,4 @@
-"""The audit: who did what to what, and when. It is only ever added to.
+"""The audit log, which is append-only.
 
 Example:
     GET /audit?target=3fa94c1be0d27a58
@@ -28,7 +28,7 @@ def show_audit(
     target: Annotated[str, Query(max_length=1000)] = "",
     before: Annotated[int | None, Query(ge=1, le=2**63 - 1)] = None,
 ) -> Response:
-    """The newest first; of one target, where one is asked for."""
+    """Show entries, the newest first; those of one target where one is given."""
     entries = deps.store.audit_log(target.strip(), LINES_PER_PAGE, before)
     more = {"target": target, "before": str(entries[-1].number)} if len(entries) == LINES_PER_PAGE else None
     return render_page(

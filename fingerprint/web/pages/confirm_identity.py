@@ -1,4 +1,4 @@
-"""/confirm: prove again who one is, for what would make a stolen session a permanent one."""
+"""/confirm: confirm the identity of the caller before changes that would make a stolen session permanent."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def submit_confirmation(
     passkey: Annotated[str, Form(max_length=20_000)] = "",
     next: Annotated[str, Form(max_length=4000)] = "/",
 ) -> Response:
-    """Back to the page, or the form again with a sentence."""
+    """Redirect back to the page, or show the form with an error."""
     annotate_request(request.scope, event="password")
     shown = SecondFactorResponse(code, passkey, relying_party(request))
     try:

@@ -1,4 +1,4 @@
-"""/login and /logout: with a name and a password, or through the provider (`provider.py`)."""
+"""/login, /logout, /setup/<secret> and /login/provider: log in by password, invitation link or OpenID provider."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ router = APIRouter()
 
 @router.get("/login")
 def show_login_form(request: Request, caller: OptionalCaller, deps: Deps, next: str = "/") -> Response:
-    """Whoever is in already goes on."""
+    """Show the form; redirect a caller who is logged in already."""
     return redirect(safe_local_path(next)) if caller else _form(request, deps, next)
 
 
@@ -51,7 +51,7 @@ def submit_login(
     password: Annotated[str, Form(max_length=10_000)] = "",
     next: Annotated[str, Form(max_length=4000)] = "/",
 ) -> Response:
-    """A session, the question for a second factor, or the form again with a sentence."""
+    """Begin a session, ask for a second factor, or show the form with an error."""
     annotate_request(request.scope, event="login", name=name)
     check_origin(request, deps.settings)
     try:
@@ -69,7 +69,7 @@ def submit_login(
 
 @router.post("/logout")
 def submit_logout(request: Request, caller: OptionalCaller, deps: Deps) -> Response:
-    """The session is over, here and in every copy of its cookie."""
+    """End the session, here and in every copy of its cookie."""
     if caller:
         deps.accounts.log_out(session_secret(request, deps.settings))
     return clear_session_cookie(redirect("/login"), deps.settings)
@@ -101,7 +101,7 @@ def submit_invitation_acceptance(
     password: Annotated[str, Form(max_length=10_000)] = "",
     again: Annotated[str, Form(max_length=10_000)] = "",
 ) -> Response:
-    """A session, the question for a second factor, or the form again with a sentence."""
+    """Accept an invitation: begin a session, ask for a second factor, or show the form with an error."""
     check_origin(request, deps.settings)
     invited = _valid_invitation(deps, secret)
     if password != again:
@@ -140,7 +140,8 @@ PROVIDER_LOGIN_MINUTES = 10  # that a login at the provider may take
 @router.get("/login/provider")
 @limit_concurrency("provider", per_network=MAX_WAITING)
 def start_provider_login(request: Request, deps: Deps, next: str = "/", again: bool = False) -> Response:
-    """The browser keeps one secret and where it wanted to go. `again`: the provider is to ask who it is, whoever it knows."""
+    """Redirect to the provider; a cookie keeps the login's secret and its target. `again` has the provider ask for a new
+    login."""
     secret = secrets.token_urlsafe(32)
     answer = redirect(_provider(deps).authorization_url(secret, absolute_url(request, CALLBACK_PATH), again))
     name, secure = _provider_cookie(deps.settings), deps.settings.web.https
@@ -154,7 +155,7 @@ def start_provider_login(request: Request, deps: Deps, next: str = "/", again: b
 @router.get(CALLBACK_PATH)
 @limit_concurrency("provider", per_network=MAX_WAITING)
 def finish_provider_login(request: Request, deps: Deps, state: str = "", code: str = "") -> Response:
-    """A session for whom the provider vouches, if this browser began."""
+    """Begin a session for the identity that the provider confirms, if this browser started the login."""
     annotate_request(request.scope, event="login")
     kept = request.cookies.get(_provider_cookie(deps.settings), "").split(".", 2)
     secret, again, wanted = kept if len(kept) == 3 else ("", "", "")
@@ -177,7 +178,7 @@ def finish_provider_login(request: Request, deps: Deps, state: str = "", code: s
 
 
 def _check_reauthenticated(identity: ExternalIdentity, deps: Dependencies) -> None:
-    """Refused where the provider does not say that it asked just now."""
+    """Raise AuthenticationFailed unless the provider confirms a login within the last minutes."""
     at = identity.authenticated_at
     if at is None or deps.clock.now() - at >= RECENT_PROOF:
         raise AuthenticationFailed(

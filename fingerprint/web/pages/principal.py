@@ -1,4 +1,4 @@
-"""A principal: what is usual for it, how strange it was day by day, its alerts, and what is suppressed.
+"""A principal: its usual behaviour, anomaly by day, alerts and suppressions.
 
 Example:
     GET /entities/123456789012:user/ana?key=123456789012:user/ana|s3|direct
@@ -25,7 +25,7 @@ ALERTS_SHOWN = 50  # the newest
 WIDE_RISK_CHART, NARROW_RISK_CHART = (
     (1000, 170),
     (350, 150),
-)  # the drawing for a desk's and for a pocket's screen
+)  # the drawing for a wide and a narrow screen
 router = APIRouter()
 
 
@@ -33,7 +33,7 @@ router = APIRouter()
 def show_principal(
     principal: str, request: Request, caller: Viewer, deps: Deps, key: str | None = None
 ) -> Response:
-    """A principal by its key; `key` says which of its fingerprints is shown."""
+    """Show a principal by its key; `key` selects one of its fingerprints."""
     return _page(request, deps, principal, key)
 
 
@@ -41,7 +41,7 @@ def show_principal(
 def show_alert_principal(
     alert_id: str, request: Request, caller: Viewer, deps: Deps, key: str | None = None
 ) -> Response:
-    """Whoever an alert is about: for names that make no path."""
+    """Show the principal of an alert, for names that cannot be part of a path."""
     return _page(request, deps, deps.store.row(alert_id).principal, key)
 
 
@@ -73,7 +73,7 @@ def _page(request: Request, deps: Dependencies, principal: str, key: str | None)
 
 
 def _alerts(deps: Dependencies, principal: str) -> list[QueuePage]:
-    """The newest that are shown, and the newest that are suppressed."""
+    """Return the newest alerts that are shown, and the newest that are suppressed."""
     if not principal:
         return []
     which = (AlertFilter(status="all", principal=principal, suppressed=hidden) for hidden in (False, True))
@@ -81,7 +81,7 @@ def _alerts(deps: Dependencies, principal: str) -> list[QueuePage]:
 
 
 def _load_profile(deps: Dependencies, principal: str, key: str | None) -> tuple[PrincipalProfile | None, str]:
-    """The card in the bank that is served; without one, why there is none."""
+    """Return the profile in the served bank, or the reason that there is none."""
     if deps.banks is None:
         return None, "No bank folder is configured: `fingerprint serve --bank FOLDER` shows what is usual."
     try:

@@ -1,4 +1,4 @@
-"""The queue: open alerts, the most urgent first, as an analyst opens it in the morning and empties it.
+"""The queue: open alerts, the most urgent first.
 
 Example:
     GET /?status=open&service=iam&by=tactic
@@ -25,7 +25,7 @@ router = APIRouter()
 
 @router.get("/")
 def show_queue(request: Request, caller: Viewer, deps: Deps) -> Response:
-    """Rows, or groups where the address asks for them; what became of the last change stands above."""
+    """Show rows, or groups where the query asks for them, below the result of the last change."""
     pairs, desk = request.query_params.multi_items(), deps.store
     wanted, newest = queue_query.parse_query_pairs(pairs), desk.newest_change_number()
     return render_page(
@@ -48,7 +48,7 @@ def show_queue(request: Request, caller: Viewer, deps: Deps) -> Response:
 
 
 class SavedViewForm(BaseModel):
-    """A name for what an address asks."""
+    """A name for a query of the queue."""
 
     name: Annotated[str, Field(max_length=MAX_VIEW_FIELD_LENGTH)]
     query: Annotated[str, Field(max_length=4000)] = ""
@@ -56,7 +56,7 @@ class SavedViewForm(BaseModel):
 
 @router.post("/views")
 def submit_view(form: Annotated[SavedViewForm, Form()], caller: Analyst, deps: Deps) -> Response:
-    """Keep what the queue shows under a name of one's own; the same name again is overwritten."""
+    """Save the query of the queue under a name and overwrite an earlier view of that name."""
     query = queue_query.parse_query_string(form.query).query
     if not (name := form.name.strip()):
         raise FingerprintError("a view needs a name: go back and give it one")
@@ -66,6 +66,6 @@ def submit_view(form: Annotated[SavedViewForm, Form()], caller: Analyst, deps: D
 
 @router.post("/views/forget")
 def submit_view_deletion(form: Annotated[SavedViewForm, Form()], caller: Analyst, deps: Deps) -> Response:
-    """Forget one of one's own views."""
+    """Delete a view of the caller."""
     deps.store.delete_view(caller.name, form.name)
     return redirect(f"/?{queue_query.parse_query_string(form.query).query}")

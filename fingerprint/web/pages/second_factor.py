@@ -1,4 +1,4 @@
-"""/login/second: the second factor of a login whose password was right, or its setting up where one is required."""
+"""/login/second: the second factor of a login whose password was right, or its setup where one is required."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def submit_second_factor(
     passkey: Annotated[str, Form(max_length=20_000)] = "",
     next: NextPath = "/",
 ) -> Response:
-    """A session, or the form again with a sentence."""
+    """Begin a session, or show the form with an error."""
     secret = _annotated_secret(request, deps)
     check_origin(request, deps.settings)
     shown = SecondFactorResponse(code, passkey, relying_party(request))
@@ -52,7 +52,7 @@ def submit_second_factor_setup(
     code: LoginFactorText = "",
     next: NextPath = "/",
 ) -> Response:
-    """The first authenticator app; its recovery codes are in the answer, and nowhere else."""
+    """Add the first authenticator app; its recovery codes are only in this answer."""
     secret, where = _annotated_secret(request, deps), client_context(request, deps.settings)
     check_origin(request, deps.settings)
     try:
@@ -74,7 +74,7 @@ def _login_secret(request: Request, deps: Dependencies) -> str:
 
 
 def _annotated_secret(request: Request, deps: Dependencies) -> str:
-    """The secret of the login under way; what becomes of it is a security event."""
+    """Return the secret of the pending login and annotate the request for its security event."""
     secret = _login_secret(request, deps)
     login = deps.accounts.pending_login(secret)
     annotate_request(request.scope, event="login", name=login.name if login else "")
@@ -84,7 +84,7 @@ def _annotated_secret(request: Request, deps: Dependencies) -> str:
 def _retry_form(
     request: Request, deps: Dependencies, next: str, error: FingerprintError, app_secret: str = ""
 ) -> Response:
-    """The form with what was wrong; the login page once the login under way is over."""
+    """Show the form with the error; redirect to the login page once the pending login is over."""
     login = deps.accounts.pending_login(_login_secret(request, deps))
     if login is None:
         annotate_request(request.scope, why="login")

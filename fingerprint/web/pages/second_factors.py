@@ -1,4 +1,4 @@
-"""/account/second: one's own second factors: authenticator apps, passkeys, recovery codes."""
+"""/account/second: the caller's second factors: authenticator apps, passkeys, recovery codes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def submit_app(
     app_secret: FactorText = "",
     code: FactorText = "",
 ) -> Response:
-    """Recovery codes come with the first factor, and are in the answer alone."""
+    """Add an authenticator app. The first factor comes with recovery codes, which are only in this answer."""
     session = session_secret(request, deps.settings)
     try:
         codes = deps.accounts.add_authenticator_app(session, label or "authenticator app", app_secret, code)
@@ -61,7 +61,7 @@ def submit_passkey(
 
 @router.post("/account/second/recovery-codes")
 def submit_recovery_codes(request: Request, caller: ReauthenticatedCaller, deps: Deps) -> Response:
-    """Those before are no longer good."""
+    """Create new recovery codes; the earlier ones become invalid."""
     return _show_codes(request, deps.accounts.new_recovery_codes(session_secret(request, deps.settings)))
 
 

@@ -1,4 +1,4 @@
-"""Suppressions: what need not be read, for which reason, until when, at whose word; looked at before it is hidden.
+"""Suppressions: list, preview, create and end them.
 
 Example:
     GET /suppressions/new?alert=3fa94c1be0d27a58
@@ -29,7 +29,7 @@ from fingerprint.web.auth import Engineer, Viewer
 from fingerprint.web.dependencies import Dependencies, Deps
 from fingerprint.web.layout import redirect, render_page
 
-DEFAULT_SUPPRESSION_DAYS = 30  # a suppression lasts, unless somebody chooses otherwise
+DEFAULT_SUPPRESSION_DAYS = 30  # a suppression lasts, unless another end is chosen
 FIELD_HINTS = {
     "principal": "as the queue shows it, whole",
     "human": "the person behind the session, beside a principal",
@@ -45,7 +45,7 @@ router = APIRouter()
 
 
 class SuppressionForm(BaseModel):
-    """The form of a suppression. Of its match, what is empty asks nothing."""
+    """The form of a suppression. Empty fields match everything."""
 
     principal: MatchText = ""
     human: MatchText = ""
@@ -62,12 +62,12 @@ class SuppressionForm(BaseModel):
 
     @property
     def match(self) -> SuppressionMatch:
-        """What browsers add around a value is left out; a user agent's beginning may end in a blank."""
+        """Return the match without surrounding blanks, which browsers may add."""
         return SuppressionMatch(**{name: getattr(self, name).strip() for name in MATCH_FIELDS})
 
     @property
     def expires_at(self) -> datetime:
-        """The end of the day that was chosen, UTC."""
+        """Return the end of the chosen day, UTC."""
         try:
             return datetime.combine(date.fromisoformat(self.until), time.max, UTC)
         except ValueError:
@@ -76,7 +76,7 @@ class SuppressionForm(BaseModel):
 
 @router.get("/suppressions")
 def show_suppressions(request: Request, caller: Viewer, deps: Deps, ended: bool = False) -> Response:
-    """Those in force, the next to expire first; with `ended` those that are over, too."""
+    """Show suppressions in force, the next to expire first; with `ended` also those that are over."""
     return render_page(
         request,
         "queue/suppressions.html",
@@ -90,7 +90,7 @@ def show_suppressions(request: Request, caller: Viewer, deps: Deps, ended: bool 
 
 @router.get("/suppressions/new")
 def show_suppression_form(request: Request, caller: Engineer, deps: Deps, alert: str = "") -> Response:
-    """An empty form, or one that asks for what an alert's events have in common."""
+    """Show an empty form, or one filled with what an alert's events have in common."""
     until = deps.clock.now() + timedelta(days=DEFAULT_SUPPRESSION_DAYS)
     wish = SuppressionForm(until=f"{until:%Y-%m-%d}")
     if alert:
@@ -106,7 +106,7 @@ def show_suppression_form(request: Request, caller: Engineer, deps: Deps, alert:
 def submit_suppression_preview(
     form: Annotated[SuppressionForm, Form()], request: Request, caller: Engineer, deps: Deps
 ) -> Response:
-    """What it would hide, and the form to change it or to go on. Nothing is hidden by looking."""
+    """Show the alerts that it would hide above the form; nothing is hidden yet."""
     return _run_or_explain(
         request, deps, form, lambda: _form(request, deps, form, preview=deps.store.preview(form.match))
     )
@@ -116,7 +116,7 @@ def submit_suppression_preview(
 def submit_suppression(
     form: Annotated[SuppressionForm, Form()], request: Request, caller: Engineer, deps: Deps
 ) -> Response:
-    """Hide them from now on."""
+    """Hide matching alerts from now on."""
 
     def suppress() -> Response:
         force = form.forced if form.force else None
@@ -130,7 +130,7 @@ def submit_suppression(
 def submit_suppression_end(
     suppression_id: str, version: Annotated[int, Form(ge=0, le=2**31 - 1)], caller: Engineer, deps: Deps
 ) -> Response:
-    """What it hid is seen again."""
+    """End a suppression and show its alerts again."""
     deps.store.end_suppression(suppression_id, version, by=caller.name)
     return redirect("/suppressions")
 
@@ -138,7 +138,7 @@ def submit_suppression_end(
 def _run_or_explain(
     request: Request, deps: Dependencies, form: SuppressionForm, work: Callable[[], Response]
 ) -> Response:
-    """What can be mended is said above the form, which keeps what was written."""
+    """Return the answer; on a FingerprintError the form with the error, which keeps its values."""
     try:
         return work()
     except FingerprintError as error:
@@ -170,7 +170,7 @@ def _form(
 
 
 def suggest_match(alert: Alert, events: Collection[AlertEvent]) -> SuppressionMatch:
-    """As narrow as the evidence allows: whoever suppresses may leave out what is too much."""
+    """Return the narrowest match that all events have in common; the analyst may widen it."""
     return SuppressionMatch(
         principal=_common_value([alert.principal]),
         service=_common_value(event.service for event in events),
@@ -182,7 +182,7 @@ def suggest_match(alert: Alert, events: Collection[AlertEvent]) -> SuppressionMa
 
 
 def _common_value(values: Iterable[str], min_length: int = 1) -> str:
-    """The one value that all have, if a suppression can ask for it; else nothing."""
+    """Return the one value that all have, if a suppression can match it; else empty text."""
     found = set(values)
     only = next(iter(found), "")
     return (

@@ -1,4 +1,4 @@
-// What is new while a page is open: server-sent events say which alerts are new or have changed; the page says how many.
+// Live updates: server-sent events name new and changed alerts, and the page shows how many.
 
 export function followLive() {
   const bar = document.getElementById("live");
@@ -15,7 +15,7 @@ export function followLive() {
 
 function announce(bar, fresh) {
   const link = bar.querySelector("a");
-  bar.hidden = false; // before it speaks: what is said while hidden is not announced
+  bar.hidden = false; // first: changes of hidden elements are not announced
   link.textContent = bar.dataset.alert
     ? "This alert has changed: reload"
     : `${fresh.size} new or changed ${fresh.size === 1 ? "alert" : "alerts"}: show`;

@@ -1,4 +1,4 @@
-// What script adds to the web app's pages. Everything essential works without it: forms, links, and folded text.
+// Script of the web app's pages. Everything essential works without it: forms, links, and folded text.
 import { listenForKeys } from "./shortcuts.js";
 import { choose } from "./selection.js";
 import { followLive } from "./live_updates.js";
@@ -9,9 +9,9 @@ listenForKeys();
 followLive();
 fetchRecords();
 
-// A filter that asks nothing does not go into the address.
+// An empty filter does not go into the address.
 document.querySelector("form.filters")?.addEventListener("formdata", ({ formData }) => {
-  const asked = [...formData].filter(([, value]) => value);
+  const given = [...formData].filter(([, value]) => value);
   for (const name of [...formData.keys()]) formData.delete(name);
-  for (const [name, value] of asked) formData.append(name, value);
+  for (const [name, value] of given) formData.append(name, value);
 });

@@ -3,7 +3,7 @@
 export function fetchRecords() {
   for (const event of document.querySelectorAll(".timeline details")) {
     const fetchIt = () => show(event.querySelector(".raw"));
-    if (event.open) fetchIt(); // whoever was quicker than this script
+    if (event.open) fetchIt(); // opened before this script ran
     else event.addEventListener("toggle", fetchIt, { once: true });
   }
 }

@@ -233,7 +233,9 @@ def test_whoever_comes_second_reads_who_was_first(analyst, desk):
 
 
 def test_an_address_can_make_the_page_say_nothing_that_is_not_so(analyst):
-    page = analyst.get("/", params={"action": "benign", "conflicts": "<b>the desk is closed</b>", "count": "1"}).text
+    page = analyst.get(
+        "/", params={"action": "benign", "conflicts": "<b>the desk is closed</b>", "count": "1"}
+    ).text
     assert "the desk is closed" not in page
     assert "no longer in the alert store" in page
     assert flash.read_flash([("action", "owned")], None) is None
