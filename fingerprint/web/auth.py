@@ -5,8 +5,8 @@ Example:
     ... def add_note(alert_id: str, body: NoteRequest, caller: Analyst, deps: Deps) -> CaseNote:
     ...     return deps.store.add_note(alert_id, body.text, by=caller.name)
 
-Programs send a token (`Authorization: Bearer fpt_...`), people a session's cookie. A change with a cookie must come from the app's
-own pages: it carries the session's CSRF token (form field `csrf`, or header `X-CSRF-Token`), and the browser reports its origin
+Programs send a token (`Authorization: Bearer fpt_...`), people a session's cookie. A change with a cookie must come from the
+app's pages: it carries the session's CSRF token (form field `csrf`, or header `X-CSRF-Token`), and the browser reports its origin
 (`Sec-Fetch-Site`, `Origin`). Routes require a role: `Viewer`, `Analyst`, `Engineer`, `Admin`. `SessionCaller` and `SessionAdmin`
 refuse tokens. `ReauthenticatedCaller` and `ReauthenticatedAdmin`, for changes that would make a stolen session permanent, need a
 password, a second factor or a new login at the provider within the last ten minutes.

@@ -92,7 +92,12 @@ def format_span(first: datetime, last: datetime) -> str:
     start = f"{format_day(first)}, {format_time(first)}"
     if first == last:
         return f"{start} UTC"
-    return f"{start} to {format_time(last) if format_day(first) == format_day(last) else f'{format_day(last)}, {format_time(last)}'} UTC"
+    end = (
+        format_time(last)
+        if format_day(first) == format_day(last)
+        else f"{format_day(last)}, {format_time(last)}"
+    )
+    return f"{start} to {end} UTC"
 
 
 def format_duration(first: datetime, last: datetime) -> str:
