@@ -1,4 +1,4 @@
-"""The pictures of the desk in docs/images, taken anew: `.venv/bin/python tests/support/take_screenshots.py`.
+"""Take the screenshots of the app in docs/images: `.venv/bin/python tests/support/take_screenshots.py`.
 
 Needs Chromium, and Pillow to make them small.
 """

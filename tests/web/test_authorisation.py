@@ -212,7 +212,7 @@ def kinds(site) -> dict[str, Kind]:
     people.revoke_token(revoked, by="careless")
     found["a revoked token"] = Kind(with_token(secret), token=True)
     _, secret = people.create_token("careless", "x", ["admin"], now + timedelta(seconds=1), by="careless")
-    site.deps.clock.wait(2)
+    site.deps.clock.sleep(2)
     found["an expired token"] = Kind(with_token(secret), token=True)
     found["no token of ours"] = Kind(with_token("fpt_" + "a" * 43), token=True)
     found["a disabled person's token"] = Kind(with_token(token("gone")[1]), token=True)

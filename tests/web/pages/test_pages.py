@@ -188,7 +188,7 @@ def test_an_alert_says_who_began_its_session_the_first_caller_first(analyst, des
     desk.save([replace(PIPELINE, alert_id="c4a1", events=tuple(later))])
     role, person = "123456789012:role/gate", "123456789012:user/bo"
     desk.save(
-        hops=[
+        credential_issues=[
             CredentialIssue("ASIA2", NOW, "e2", "sts:AssumeRole", role, "", "ASIA1", "10.0.0.2", "eu-west-1"),
             CredentialIssue(
                 "ASIA1", NOW, "e1", "sts:AssumeRole", person, "bo", "AKIA0", "10.0.0.1", "eu-west-1"
