@@ -163,7 +163,7 @@ class Kind:
         filled = re.sub(r"\{[^}]*\}", "nothing", path) + ("?seconds=0" if path.endswith("/live") else "")
         answer = self.client.request(method, filled, headers={"X-CSRF-Token": self.csrf} if self.csrf else {})
         location = answer.headers.get("location", "")
-        if location.startswith("/confirm?next=") or "prove first who you are" in answer.text:
+        if location.startswith("/confirm?next=") or "confirm your identity first" in answer.text:
             return "prove"
         if answer.status_code == 303 and location.startswith("/login"):
             return "login"
