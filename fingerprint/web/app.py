@@ -34,7 +34,7 @@ def create_app(deps: Dependencies, security: SecurityEventLog | None = None) -> 
     web = deps.settings.web
     register_detectors(deps.settings)  # for their labels
     app = FastAPI(title="Fingerprint", version="1", docs_url=None, redoc_url=None, openapi_url=None)
-    app.state.dependencies, app.state.broadcaster = deps, ChangeBroadcaster(deps.store)
+    app.state.dependencies, app.state.broadcaster = deps, ChangeBroadcaster(deps.store.changes)
     app.state.security = security or SecurityEventLog()
     errors.install_error_handlers(app)
     for router in (health_router, *pages.ROUTERS):
@@ -71,7 +71,7 @@ async def livez() -> str:
 def readyz(deps: Deps) -> PlainTextResponse:
     """Report whether the alert store is available."""
     try:
-        deps.store.feeds_checked_until()
+        deps.store.feeds.checked_until()
     except FingerprintError as error:
         log.warning("the alert store is unavailable", extra={"fields": {"reason": str(error)}})
         return PlainTextResponse("the alert store is unavailable\n", 503)

@@ -9,29 +9,25 @@ Example:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Protocol
+from typing import Annotated
 
 from fastapi import Depends, Request
 
 from fingerprint.analysis.threshold_service import ThresholdService
 from fingerprint.core.alert import FingerprintError, NotFound
 from fingerprint.core.case import AssignCase, CaseAction
-from fingerprint.core.ports import AlertStore, Clock
+from fingerprint.core.ports import Clock
 from fingerprint.core.ports.accounts import AccountStore, IdentityProvider
-from fingerprint.core.ports.case_store import AlertChanges, CaseStore, SuppressionStore
+from fingerprint.core.ports.store import Store
 from fingerprint.core.settings import Settings
 from fingerprint.registry.catalog import BankCatalog
-
-
-class WebStore(AlertStore, CaseStore, SuppressionStore, AlertChanges, Protocol):
-    """The alert store as programs write to it and as people work on it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dependencies:
     """The dependencies of the app. `banks` is None where no bank folder is configured; `provider` without single sign-on."""
 
-    store: WebStore
+    store: Store
     accounts: AccountStore
     clock: Clock
     settings: Settings

@@ -20,12 +20,12 @@ from typer.testing import CliRunner
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.settings import Settings, Workers
 from fingerprint.registry import state_files
-from fingerprint.store.alerts import open_alert_store
+from fingerprint.store import open_store
 from pipelines import backfill as backfills
 from pipelines.backfill import backfill
-from pipelines.backfill_worker import BackfillPlan, score_partition
-from pipelines.cli import app
+from pipelines.cli.app import app
 from pipelines.cli.console import no_progress
+from pipelines.runtime.backfill_worker import BackfillPlan, score_partition
 from tests.adapters.test_worker_pool import until
 from tests.support import sample_organisation
 
@@ -58,7 +58,7 @@ def walked(
         out=out,
         state_folder=ledger,
     )
-    return sample_organisation.Run(figures, out, open_alert_store(url))
+    return sample_organisation.Run(figures, out, open_store(url))
 
 
 def said(figures: dict[str, Any]) -> dict[str, Any]:
@@ -69,7 +69,7 @@ def same(one: sample_organisation.Run, other: sample_organisation.Run) -> None:
     """Figures, events, votes and alerts, by id; z's to 1e-4."""
     assert said(one.figures) == said(other.figures)
     same_rows(one.events, other.events, ["event_id", "event_time"])
-    same_rows(one.desk.votes(), other.desk.votes(), ["event_id", "detector"])
+    same_rows(one.desk.votes.read(), other.desk.votes.read(), ["event_id", "detector"])
     ours, theirs = ({alert.alert_id: alert for alert in run.alerts} for run in (one, other))
     assert ours.keys() == theirs.keys()
     for name, alert in ours.items():
@@ -97,7 +97,7 @@ def test_many_parts_say_what_one_walk_says(
     parts: int,
 ) -> None:
     assert scored.alerts
-    assert len(scored.desk.votes()) > 100
+    assert len(scored.desk.votes.read()) > 100
     divided = walked(organisation, tmp_path, where, parts)
     assert divided.figures["parts"] == parts
     same(divided, scored)
@@ -112,7 +112,7 @@ def test_small_steps_and_principals_who_are_new_or_fall_silent_change_nothing(
     )
     sources = [str(strangers(organisation, tmp_path / "strangers"))]
     undivided = sample_organisation.run(sources, organisation.bank, tmp_path / "one", small)
-    assert undivided.figures["silences"]
+    assert undivided.figures["silent_intervals"]
     assert undivided.figures["ahead"]
     same(walked(organisation, tmp_path / "many", parts=4, base=small, sources=sources), undivided)
 
@@ -151,7 +151,7 @@ def test_the_ledger_is_put_together_and_the_next_run_goes_on_from_it(
             organisation, tmp_path / f"many-{name}", parts=3, ledger=tmp_path / "parts", sources=sources
         )
         same(divided, undivided)
-    assert undivided.figures["started_from"] == "ledger"
+    assert undivided.figures["started_from"] == "state"
     one, many = (state_files.read_state_arrays(tmp_path / name) for name in ("ledger", "parts"))
     np.testing.assert_array_equal(one["clock"], many["clock"])
     for key in ("repeats.key", "principals.key", "seen.key", "company.sums.key"):
@@ -281,7 +281,7 @@ def test_the_command_line_says_who_works(organisation: sample_organisation.Road,
         *organisation.new,
         "--bank",
         str(organisation.bank),
-        "--desk",
+        "--database",
         f"sqlite:///{tmp_path}/desk.sqlite",
     ]
     settings = tmp_path / "settings.toml"

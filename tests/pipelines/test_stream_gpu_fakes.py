@@ -54,7 +54,7 @@ def test_a_device_with_too_little_room_puts_away_and_says_the_same(
 ) -> None:
     place.configure(kafka={"max_poll_records": 400}, stream={"max_series": 5})
     place.send(records)
-    assert place.run(backend=THERE)["fetched"] > 0
+    assert place.run(backend=THERE)["reloaded_buckets"] > 0
     assert place.said().differences(oracle) == []
 
 
@@ -75,5 +75,5 @@ def test_history_on_a_device_is_scored_as_on_the_cpu(
         update={"workers": roads.SETTINGS.workers.model_copy(update={"backfill_parts": 2})}
     )
     figures = program(organisation.new, organisation.bank, settings, no_progress, desk_url=desk)
-    for name in ("records", "events", "votes", "verdicts", "alerts", "silences"):
+    for name in ("records", "events", "votes", "verdicts", "alerts", "silent_intervals"):
         assert figures[name] == scored.figures[name], name

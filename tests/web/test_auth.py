@@ -23,9 +23,8 @@ from fingerprint.adapters.system import SystemClock
 from fingerprint.core.account import ROLES, Role
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.settings import Retention, Web, load_settings
-from fingerprint.store import secret_hashes
+from fingerprint.store import open_store, secret_hashes
 from fingerprint.store.accounts import open_account_store
-from fingerprint.store.alerts import open_alert_store
 from fingerprint.web import pages
 from fingerprint.web.app import create_app
 from fingerprint.web.auth import RequireRole, client_address, csrf_token
@@ -66,7 +65,7 @@ def quick(monkeypatch):
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    return Site.of(open_alert_store(f"sqlite:///{tmp_path_factory.mktemp('access')}/desk.sqlite"))
+    return Site.of(open_store(f"sqlite:///{tmp_path_factory.mktemp('access')}/desk.sqlite"))
 
 
 @pytest.fixture
@@ -631,11 +630,11 @@ def fingerprint(*arguments: str) -> list[str]:
 
 def test_the_first_start_prints_a_link_that_makes_the_first_admin(tmp_path):
     desk = f"sqlite:///{tmp_path}/desk.sqlite"
-    command = fingerprint("serve", "--port", "0", "--desk", desk, "--bank", str(tmp_path / "bank"))
+    command = fingerprint("serve", "--port", "0", "--database", desk, "--bank", str(tmp_path / "bank"))
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tmp_path) as serving:  # noqa: S603
         try:
             greeting = [serving.stdout.readline() for _ in range(2)]
-            url = re.fullmatch(r"The desk is at (http://127\.0\.0\.1:\d+)\n", greeting[0])[1]
+            url = re.fullmatch(r"The alert queue is at (http://127\.0\.0\.1:\d+)\n", greeting[0])[1]
             link = re.search(r"Open this once, within 24 hours: (\S+)", greeting[1])[1]
             with httpx2.Client(base_url=url, timeout=120) as browser:
                 form = {"name": "maria", "password": GOOD, "again": GOOD}
@@ -648,14 +647,14 @@ def test_the_first_start_prints_a_link_that_makes_the_first_admin(tmp_path):
         assert serving.stdout.read() == ""
     assert serving.returncode == 0
     assert (
-        open_account_store(open_alert_store(desk), SystemClock(), Web()).create_first_invitation() is None
+        open_account_store(open_store(desk).session, SystemClock(), Web()).create_first_invitation() is None
     )  # a second start prints none
 
 
 def test_a_network_of_ones_own_has_metrics_of_the_desk_without_a_token(tmp_path):
     port = free_port()
     watched = {"FINGERPRINT_WEB__SERVE_HEALTH": "true", "FINGERPRINT_HEALTH__PORT": str(port)}
-    command = fingerprint("serve", "--port", "0", "--desk", f"sqlite:///{tmp_path}/desk.sqlite")
+    command = fingerprint("serve", "--port", "0", "--database", f"sqlite:///{tmp_path}/desk.sqlite")
     with subprocess.Popen(  # noqa: S603
         command, stdout=subprocess.PIPE, text=True, cwd=tmp_path, env=os.environ | watched
     ) as serving:
@@ -712,26 +711,26 @@ def test_sessions_and_links_that_are_over_go_with_what_else_is_old(tmp_path):
 
 
 def test_an_admin_who_is_locked_out_gets_a_link_from_the_command_line(tmp_path, monkeypatch):
-    from pipelines.cli import app
+    from pipelines.cli.app import app
 
     url = f"sqlite:///{tmp_path}/desk.sqlite"
-    site, run = Site.of(open_alert_store(url)), CliRunner()
+    site, run = Site.of(open_store(url)), CliRunner()
     monkeypatch.setattr(os, "environ", {**os.environ, "COLUMNS": "200"})
-    said = lambda *arguments: run.invoke(app, ["users", *arguments, "--desk", url])  # noqa: E731
+    said = lambda *arguments: run.invoke(app, ["accounts", *arguments, "--database", url])  # noqa: E731
     link = re.search(r"/setup/([\w-]+)", said("add", "maria", "--role", "admin").output)[1]
     site.people.accept_invitation(link, "", GOOD)
     again = re.search(r"/setup/([\w-]+)", said("invite", "maria").output)[1]
     site.people.accept_invitation(again, "", OTHER)
     assert "maria" in said("reset-second-factor", "maria").output
     session = site.people.log_in("maria", OTHER, HERE)
-    assert "maria" in said("end", "maria").output
+    assert "maria" in said("end-sessions", "maria").output
     assert site.people.authenticate_session(session) is None
     assert "engineer" in said("role", "maria", "engineer").output
     assert "disabled" in said("disable", "maria").output
     assert "local" in said("enable", "maria").output
     assert re.search(r"maria +engineer +local", said("list").output)
     assert isinstance(said("disable", "nobody").exception, FingerprintError)
-    by = [line.by for line in site.deps.store.audit_log("maria")]
+    by = [line.by for line in site.deps.store.audit.entries("maria")]
     assert all(name == "maria" or name.startswith("console:") for name in by)
     assert "console:" in by[0]
 

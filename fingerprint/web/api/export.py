@@ -47,7 +47,7 @@ def export_alerts(
     params: Annotated[ExportParams, Query()], request: Request, caller: Viewer, deps: Deps
 ) -> StreamingResponse:
     """Stream all alerts of a filter, read page by page while they are sent: each is as it was when it was read."""
-    first = deps.store.page(
+    first = deps.store.queue.page(
         params.to_filter(), params.order, EXPORT_BATCH
     )  # while an error can still be answered
     name = "alerts.csv" if params.format == "csv" else f"alerts-{params.format}.jsonl"
@@ -64,10 +64,10 @@ def _export_rows(deps: Dependencies, params: ExportParams, page: QueuePage) -> I
     """Yield the alerts from a page on, with their events and their current decision."""
     base = deps.settings.web.public_url or ""
     while True:
-        for alert, disposition in deps.store.full_alerts([row.alert_id for row in page.rows]):
+        for alert, disposition in deps.store.evidence.full_alerts([row.alert_id for row in page.rows]):
             yield Notification(
                 alert, "new", disposition, f"{base}{urls.alert_url(alert.alert_id)}" if base else ""
             )
         if not page.following:
             return
-        page = deps.store.page(params.to_filter(), params.order, EXPORT_BATCH, page.following)
+        page = deps.store.queue.page(params.to_filter(), params.order, EXPORT_BATCH, page.following)

@@ -52,7 +52,7 @@ def get_caller(caller: Viewer) -> CallerResponse:
 @router.get("/views")
 def list_views(caller: Viewer, deps: Deps) -> list[SavedView]:
     """List the caller's views."""
-    return deps.store.views(caller.name)
+    return deps.store.views.of_owner(caller.name)
 
 
 @router.put("/views/{name}")
@@ -60,11 +60,11 @@ def save_view(name: ViewName, body: SavedViewRequest, caller: Analyst, deps: Dep
     """Save a filter under a name and overwrite an earlier one."""
     query = addresses.parse_query_string(body.query).query
     view = SavedView(caller.name, name, f"?{query}")
-    deps.store.save_view(view)
+    deps.store.views.save(view)
     return view
 
 
 @router.delete("/views/{name}", status_code=204)
 def delete_view(name: ViewName, caller: Analyst, deps: Deps) -> None:
     """Delete a view; a missing one is no error."""
-    deps.store.delete_view(caller.name, name)
+    deps.store.views.delete(caller.name, name)

@@ -45,8 +45,8 @@ def show_banks(request: Request, caller: Viewer, deps: Deps) -> Response:
         bank_error=bank_error,
         levels=readiness_by_level(bank, deps.settings) if bank else [],
         partitions=_partitions(deps, now),
-        programs=[(each, now - each.at > SILENT_AFTER) for each in deps.store.heartbeats()],
-        gaps=deps.store.feed_gaps(),
+        programs=[(each, now - each.at > SILENT_AFTER) for each in deps.store.heartbeats.recent()],
+        gaps=deps.store.feeds.gaps(),
         now=now,
     )
 
@@ -55,7 +55,7 @@ def _partitions(deps: Dependencies, now: datetime) -> list[PartitionProgress]:
     """Return the partitions that reported their progress, the one furthest behind first."""
     upto = {
         place: datetime.fromtimestamp(closed, UTC)
-        for place, closed in deps.store.feeds_complete_until().items()
+        for place, closed in deps.store.feeds.complete_until().items()
     }
     behind = sorted(upto.items(), key=lambda each: (each[1], each[0]))
     return [PartitionProgress(place.label, moment, now - moment > LATE_AFTER) for place, moment in behind]
