@@ -179,7 +179,9 @@ def test_a_bank_that_misses_what_analysts_confirmed_is_kept_back(
     calm = replace(
         champion, baseline=replace(champion.baseline, slope=champion.baseline.slope * np.float32(100))
     )
-    word = promotion_gate.evaluate_promotion(calm, champion, with_gate(max_missed_share=0.99), confirmed=happened)
+    word = promotion_gate.evaluate_promotion(
+        calm, champion, with_gate(max_missed_share=0.99), confirmed=happened
+    )
     assert any("that analysts confirmed" in reason for reason in word.reasons)
 
 
