@@ -73,7 +73,7 @@ def test_score_holds_events_to_what_was_chosen(
 @pytest.mark.parametrize(
     ("chosen", "because"),
     [
-        ({"threshold": 3.0, "reason": " "}, "say why"),
+        ({"threshold": 3.0, "reason": " "}, "give a reason"),
         ({"threshold": float("nan"), "reason": "x"}, "cannot be meant"),
         ({"threshold": 0.2, "reason": "x"}, "cannot be meant"),
         ({"quorum": 0, "reason": "x"}, "at least one vote"),
