@@ -244,7 +244,7 @@ def test_the_desk_of_the_settings_is_asked_where_there_is_one(
         assert said["votes_since"] == desk.desk.votes.read()["event_time"].min().isoformat()
         assert asks(with_desk(nothing), None, history)["asked"] is None
         assert asks(with_desk(url(desk)), "none", history)["asked"] is None
-        with pytest.raises(FingerprintError, match="no desk"):
+        with pytest.raises(FingerprintError, match="there is no database"):
             asks(SETTINGS, nothing, history)
         with pytest.raises(FingerprintError, match="desk postgresql"):  # it may know attacks: not passed over
             asks(with_desk("postgresql://user@127.0.0.1:1/db"), None, history)
