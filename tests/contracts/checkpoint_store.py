@@ -411,5 +411,5 @@ class SnapshotsContract:
     @pytest.mark.parametrize("about", [{"bad": float("nan")}, {"bad": b"bytes"}])
     def test_facts_that_json_cannot_say_are_refused_before_anything_is_written(self, place, about):
         with pytest.raises((ValueError, TypeError)):
-            opened(place).save(snapshot(about=about))
+            opened(place).save(snapshot(metadata=about))
         assert place.files() == {}
