@@ -1,27 +1,30 @@
-"""The road of one ledger: events in, oldest first or nearly so; alerts and votes out. No I/O.
+"""The detection pipeline: batches of events in, alerts and votes out. No I/O; start reading here.
 
 Example:
-    >>> road = Road(bank, ledger, settings)
-    >>> for events in chunks:
-    ...     said = road.walk(events)
-    ...     desk.save(said.alerts, said.votes)
-    >>> said = road.finish()
+    >>> pipeline = DetectionPipeline(bank, PipelineState(scorer_state), settings)
+    >>> for events in batches:                       # oldest first, or nearly so
+    ...     result = pipeline.process(events)
+    ...     store.save(result.alerts, result.votes)
+    >>> result = pipeline.flush()                    # the input has ended
 
-One step is: take, see how far time has come, close the intervals that are over, settle what waited for them, close the
-windows of alerts, let time pass. Where the events are cut into steps changes no final answer. With `early`, alerts are told
-of while their intervals are open, and told again when they have grown.
+One step measures the events, advances the clock of event time, closes the intervals that are over, judges the events that were
+pending in them, builds the alerts whose window is over, and expires old state. Where the events are cut into steps changes no
+final answer. With `emit_early`, an alert is also built while its intervals are open, and again when it has grown.
+
+What a pipeline keeps between two steps lies in its `PipelineState`, and nowhere else.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from fingerprint.alerting.explanation import AlertGroups, Explainer
+from fingerprint.alerting.explanation import Explainer
+from fingerprint.alerting.grouping import AlertGroups, group_events
 from fingerprint.compute import frames, hashing
 from fingerprint.compute.frames import Frame
 from fingerprint.compute.hashing import Hashes
@@ -30,133 +33,143 @@ from fingerprint.core.ports import Inference
 from fingerprint.core.settings import Settings
 from fingerprint.detection.scorer import MeasureResult, ScoredEvents, Scorer, empty_votes
 from fingerprint.registry.bank import Bank
-from fingerprint.state.scorer_state import ScorerState
+from fingerprint.state.pipeline_state import Counters, PipelineState
 
 EMPTY_RESULT = MeasureResult(0, 0, np.empty(0, np.uint64), empty_votes())
 
 
 class StepResult(NamedTuple):
-    """What one step says: alerts (again, if they have grown), votes, and every judged event if that was asked for."""
+    """Result of one step: alerts (again, where they have grown), votes, and every judged event if that was asked for."""
 
     alerts: list[Alert]
     votes: pd.DataFrame
     scored_events: list[pd.DataFrame]
 
 
-@dataclass
-class Counters:
-    """What has gone by."""
-
-    events: int = 0
-    repeats: int = 0
-    verdicts: int = 0
-    alerts: int = 0
-    silent_intervals: int = 0
-    degraded: int = 0  # events whose losses were measured by who stands in
-    no_opinion: int = 0  # cells of series that were still warming up
-    votes: dict[str, int] = field(default_factory=dict)
-
-
 class DetectionPipeline:
-    """Walks batches of events from measuring to alerts, and counts."""
+    """Score batches of events, count them and build their alerts."""
 
     def __init__(
         self,
         bank: Bank,
-        state: ScorerState,
+        state: PipelineState,
         settings: Settings,
         keep_all_events: bool = False,
         emit_early: bool = False,
         inference: Inference | None = None,
     ) -> None:
-        self.scorer = Scorer(bank, state, settings, keep_all_events, inference)
-        self.alert_groups = AlertGroups(Explainer(bank.on_host, state.series, settings))
+        """`inference` measures losses against `bank`; by default this process does."""
         self.state, self.keep_all_events, self.emit_early = state, keep_all_events, emit_early
-        self.counters = Counters(votes={each.name: 0 for each in self.scorer.detectors})
+        self.scorer = Scorer(bank, state, settings, keep_all_events, inference)
+        explainer = Explainer(bank.on_host, state.scorer.series, settings)
+        self.alert_groups = AlertGroups(explainer, state.open_alerts)
+        for detector in self.scorer.detectors:
+            self.counters.votes.setdefault(detector.name, 0)
+
+    @property
+    def counters(self) -> Counters:
+        """Counts of what was processed."""
+        return self.state.counters
+
+    @property
+    def bank(self) -> Bank:
+        """The bank that new events are measured against."""
+        return self.scorer.bank
+
+    # --- bank and settings --------------------------------------------------------------------------------------------
 
     def swap_bank(self, bank: Bank, inference: Inference | None = None) -> Callable[[], None]:
-        """Measure against another bank from now on; returns what takes that back. The ledger goes on. What waits, and verdicts
-        whose window is open, stay with the bank that measured them."""
-        before = self.scorer, self.alert_groups.explainer, self.state.channels_since
+        """Measure against another bank from now on; return a function that undoes the swap before the next step.
+
+        Pending events, and verdicts of open alerts, stay with the bank that measured them.
+        """
+        groups, scorer_state = self.alert_groups, self.state.scorer
+        before = self.scorer, groups.explainer, self.state.unknown_owners, scorer_state.channels_since
         self.scorer = self.scorer.with_bank(bank, inference)
-        earlier = {
-            **self.alert_groups.explainer.previous_banks,
-            self.alert_groups.explainer.bank.version: self.alert_groups.explainer.bank,
-        }
-        self.alert_groups.explainer = replace(
-            self.alert_groups.explainer, bank=bank.on_host, previous_banks=earlier
-        )
-        self.state.channels_since = (
-            self.state.watermark // self.alert_groups.explainer.settings.spectral.interval_seconds
-        )
+        earlier = {**groups.explainer.previous_banks, groups.explainer.bank.version: groups.explainer.bank}
+        groups.explainer = replace(groups.explainer, bank=bank.on_host, previous_banks=earlier)
+        self.state.restart_action_channels()
 
-        def back() -> None:
-            self.scorer, self.alert_groups.explainer, self.state.channels_since = before
+        def undo() -> None:
+            self.scorer, groups.explainer, self.state.unknown_owners, scorer_state.channels_since = before
 
-        return back
+        return undo
 
     def apply_settings(self, settings: Settings) -> None:
-        """Hold events to other thresholds, or another quorum, from now on. What waits is judged by them too; what could not get a
-        verdict when it came does not come back."""
-        self.scorer = self.scorer.with_bank(self.scorer.bank, self.scorer.inference, settings)
+        """Apply other thresholds, or another quorum, from now on; to pending events too.
+
+        An event that could not reach a verdict when it was measured is not pending, and is not judged again.
+        """
+        self.scorer = self.scorer.with_bank(self.bank, self.scorer.inference, settings)
         self.alert_groups.explainer = replace(self.alert_groups.explainer, settings=settings)
 
-    def referenced_banks(self) -> set[str]:
-        """The versions of the banks that measured what waits, and what has a verdict whose window is open."""
-        waiting = [part.frame for part in self.scorer.pending]
-        frames = waiting + [part.frame for part in self.alert_groups.open_verdicts]
-        return {str(version) for frame in frames for version in frame["bank_version"].unique()}
+    def load_previous_banks(self, find_bank: Callable[[str], Bank | None]) -> None:
+        """Find the banks that measured pending events and open verdicts, to explain their alerts; one may be missing."""
+        found = {
+            version: find_bank(version) for version in self.state.referenced_banks() - {self.bank.version}
+        }
+        previous = {version: bank for version, bank in found.items() if bank}
+        self.alert_groups.explainer = replace(self.alert_groups.explainer, previous_banks=previous)
 
     def release_unused_banks(self) -> None:
-        """Forget the banks of which nothing waits any more."""
-        by = self.alert_groups.explainer
-        if by.previous_banks:
-            needed = self.referenced_banks()
-            earlier = {version: bank for version, bank in by.previous_banks.items() if version in needed}
-            self.alert_groups.explainer = replace(by, previous_banks=earlier)
+        """Drop the previous banks that no pending event and no open verdict refers to."""
+        explainer = self.alert_groups.explainer
+        if explainer.previous_banks:
+            needed = self.state.referenced_banks()
+            previous = {name: bank for name, bank in explainer.previous_banks.items() if name in needed}
+            self.alert_groups.explainer = replace(explainer, previous_banks=previous)
+
+    # --- steps --------------------------------------------------------------------------------------------------------
 
     def process(self, events: Frame, watermark: int | None = None) -> StepResult:
-        """One step, with or without events. `watermark` (seconds from the epoch) says how far time has come, where the
-        events do not."""
-        taken = self.scorer.measure(events) if len(events) else EMPTY_RESULT
-        self.counters.events += taken.events
-        self.counters.repeats += taken.repeats
-        self.counters.degraded += taken.degraded
+        """Process one step of N events, N >= 0, with the columns that `measure` reads.
+
+        `watermark`: how far event time has come, in seconds since 1970; by default the events say it.
+        """
+        measured = self.scorer.measure(events) if len(events) else EMPTY_RESULT
+        self.counters.events += measured.events
+        self.counters.repeats += measured.repeats
+        self.counters.degraded += measured.degraded
         self._advance_clock(events, watermark)
         intervals = self._close_intervals()  # before anything is judged: forecasts are made day by day
         judged = self._add_verdicts(self.scorer.judge_closed())
-        alerts = self._early_alerts(taken.principals) + self._close_alerts(self.state.first_open_interval())
-        self.state.expire()
-        return self._build_result(alerts, [taken.votes, intervals, judged.votes], judged)
+        alerts = self._early_alerts(measured.principals)
+        alerts += self._close_alerts(self.state.scorer.first_open_interval())
+        self.state.scorer.expire()
+        return self._build_result(alerts, [measured.votes, intervals, judged.votes], judged)
 
     def flush(self) -> StepResult:
-        """The input has ended: judge what still waits."""
+        """Judge all pending events and close all alerts: the input has ended."""
         intervals = self._close_intervals(include_open=True)
         judged = self._add_verdicts(self.scorer.judge_closed(include_open=True))
         return self._build_result(self._close_alerts(None), [intervals, judged.votes], judged)
 
     def _advance_clock(self, events: Frame, watermark: int | None) -> None:
+        scorer_state = self.state.scorer
         if watermark is not None:
-            self.state.watermark = max(self.state.watermark, watermark)
+            scorer_state.watermark = max(scorer_state.watermark, watermark)
         elif len(events):
-            self.state.observe_time(
-                frames.epoch_seconds(events["event_time"]), hashing.hash_with_bucket(events["principal"])
-            )
+            principals = hashing.hash_with_bucket(events["principal"])
+            scorer_state.observe_time(frames.epoch_seconds(events["event_time"]), principals)
 
     def _add_verdicts(self, judged: ScoredEvents | None) -> StepResult:
-        """Verdicts go to their alerts; the votes, and the events if every one was asked for, are passed on."""
+        """Give verdicts to their alerts; return the votes, and the events if every one was asked for."""
         if judged is None:
             return StepResult([], empty_votes(), [])
+        judged = self._group(judged)
         self.counters.verdicts += int(judged.frame["verdict"].sum())
-        self.alert_groups.add(judged.batch, judged.frame)
+        self.alert_groups.add(judged)
         return StepResult([], self.scorer.event_votes(judged), [judged.frame] if self.keep_all_events else [])
 
     def _early_alerts(self, principals: Hashes) -> list[Alert]:
         if not self.emit_early:
             return []
         judged = self.scorer.judge_open(principals)
-        grown = self.alert_groups.build_grown(judged.batch, judged.frame) if judged else []
+        grown = self.alert_groups.build_grown(self._group(judged)) if judged else []
         return grown + self.alert_groups.build_delivered_late()
+
+    def _group(self, judged: ScoredEvents) -> ScoredEvents:
+        return group_events(judged, self.scorer.settings)
 
     def _close_alerts(self, before: int | None) -> list[Alert]:
         alerts = self.alert_groups.close_windows(before)

@@ -25,15 +25,15 @@ from fingerprint.adapters.files import SourceFile
 from fingerprint.adapters.result_files import ResultWriter
 from fingerprint.analysis import threshold_preview
 from fingerprint.compute import hashing
-from fingerprint.core.ports import AlertStore
+from fingerprint.core.ports.store import Store
 from fingerprint.core.settings import Settings
-from fingerprint.partitioned_replay import ReplayClock
 from fingerprint.registry import bank as banks
 from fingerprint.registry import state_files
 from fingerprint.registry.bank import Bank
 from fingerprint.sources.cloudtrail import credential_chain
 from fingerprint.state.scorer_state import ScorerState
-from fingerprint.store.alerts import open_alert_store
+from fingerprint.store import open_store
+from fingerprint.streaming.partitioned_replay import ReplayClock
 from fingerprint.training.dataset import write_partitions
 from pipelines import backfill_worker
 from pipelines.backfill_worker import BackfillPlan
@@ -66,10 +66,10 @@ def backfill(
     banks.check_bank_settings(bank, settings)
     backend.get_backend(settings)
     desk, found = (
-        open_alert_store(database_url or settings.database.url, redact=settings.database.redacted_fields),
+        open_store(database_url or settings.database.url, redact=settings.database.redacted_fields),
         files.find_files(sources),
     )
-    settings = threshold_preview.apply_override(settings, desk.threshold_override())
+    settings = threshold_preview.apply_override(settings, desk.thresholds.current())
     about = _plan_fingerprint(found, bank, settings, state_folder, every_event=out is not None)
     with (
         work_directory.work_directory(
@@ -140,7 +140,7 @@ def _partition_once(
     bank: Bank,
     workers: int,
     scorer_state: Path | None,
-    store: AlertStore,
+    store: Store,
     progress: Progress,
 ) -> tuple[BackfillPlan, dict[str, Any]]:
     """Read the files and cut their events into parts, unless a run before did: the plan with its parts, and what was read."""
@@ -161,7 +161,7 @@ def _partition_events(
     found: Sequence[SourceFile],
     bank: Bank,
     scorer_state: Path | None,
-    store: AlertStore,
+    store: Store,
     progress: Progress,
 ) -> dict[str, Any]:
     settings = plan.settings
@@ -176,7 +176,7 @@ def _partition_events(
         def cut(events: pd.DataFrame) -> None:
             nonlocal done
             done += len(events)
-            store.save(credential_issues=credential_chain.find_issued_credentials(events))
+            store.alerts.save(credential_issues=credential_chain.find_issued_credentials(events))
             pa.default_memory_pool().release_unused()  # what was freed in small pieces stays with the process else
             progress("cutting by principal", done, history.events)
 
@@ -207,9 +207,9 @@ def _partition_events(
 # --- after: what the parts said, put together -------------------------------------------------------------------------
 
 
-def _save_to_store(said: Path, store: AlertStore) -> None:
+def _save_to_store(said: Path, store: Store) -> None:
     for alerts, votes in result_spool.read_alerts_and_votes(said):
-        store.save(alerts, votes)
+        store.alerts.save(alerts, votes)
 
 
 def _write(plan: BackfillPlan, results: ResultWriter) -> None:

@@ -16,14 +16,15 @@ from fingerprint.compute import hashing
 from fingerprint.compute.backend import Backend
 from fingerprint.core import settings
 from fingerprint.core.settings import Settings
-from fingerprint.partitioned_replay import replay_partition
 from fingerprint.pipeline import DetectionPipeline
 from fingerprint.registry import bank as banks
 from fingerprint.registry import state_files
 from fingerprint.registry.bank import Bank
 from fingerprint.state import partitioning
 from fingerprint.state.partitioning import Arrays, Mask
+from fingerprint.state.pipeline_state import PipelineState
 from fingerprint.state.scorer_state import ScorerState
+from fingerprint.streaming.partitioned_replay import replay_partition
 from fingerprint.training.dataset import PartitionedDataset, make_once, require_folder
 from pipelines.runtime import backend as backends
 from pipelines.runtime import wiring
@@ -87,7 +88,9 @@ def _score_partition(plan: BackfillPlan, part: int, folder: Path) -> None:
         wiring.open_inference(plan.settings.triton, bank) as losses,
         StepResultSpool(folder, plan.settings, plan.every_event) as files,
     ):
-        road = DetectionPipeline(bank, ledger, plan.settings, plan.every_event, inference=losses)
+        road = DetectionPipeline(
+            bank, PipelineState(ledger), plan.settings, plan.every_event, inference=losses
+        )
         for said in replay_partition(
             road, plan.history.read_chunks(part, most), watermarks, most, backend.dataframe_library
         ):

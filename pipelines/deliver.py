@@ -27,12 +27,12 @@ from fingerprint.delivery.formats import encode_notification
 from fingerprint.delivery.notification import Notification
 from fingerprint.delivery.outbox import Outbox, RateLimited, Receiver
 from fingerprint.delivery.policy import MAX_BACKOFF, Delivery, next_attempt, retry_delay
-from fingerprint.store.alerts import open_alert_store
-from fingerprint.store.outbox import open_outbox
-from fingerprint.streaming.dependency_status import DependencyStatus
+from fingerprint.store import open_store
+from fingerprint.streaming.backpressure import DependencyStatus
+from fingerprint.streaming.lag_monitor import STALLED_SECONDS
 from pipelines.deliver_metrics import DeliverMetrics
 from pipelines.runtime.receivers import create_receiver
-from pipelines.runtime.service import STALLED_SECONDS, running_service
+from pipelines.runtime.service import running_service
 
 MAX_DELIVERIES_PER_TURN = 20  # deliveries of one turn
 POLL_SECONDS = 2.0  # between two looks for something new
@@ -56,11 +56,11 @@ def run_deliver(
     if not settings.deliver:
         raise FingerprintError(NO_RECEIVERS)
     metrics, started = DeliverMetrics(registry), time.monotonic()
-    with closing(open_alert_store(database_url or settings.database.url, create=not once)) as desk:
-        state = DeliveryService(create_senders(settings, open_outbox(desk), metrics), settings)
+    with closing(open_store(database_url or settings.database.url, create=not once)) as desk:
+        state = DeliveryService(create_senders(settings, desk.outbox, metrics), settings)
         with running_service(settings, state.not_ready, state.not_alive, "delivery") as asked_to_end:
             state.run(asked_to_end, once)
-        stand = open_outbox(desk).counts_by_receiver().values()
+        stand = desk.outbox.counts_by_receiver().values()
     left = {"waiting": sum(each.waiting for each in stand), "given_up": sum(each.failed for each in stand)}
     return metrics.figures() | left | {"seconds": round(time.monotonic() - started, 3)}
 
@@ -71,8 +71,8 @@ def deliver_in_background(
 ) -> Iterator[Callable[[], str | None]]:
     """The same within another program, while the block runs; gives what is in trouble, if something is. Without receivers it does
     nothing."""
-    with closing(open_alert_store(database_url)) as desk:
-        state = DeliveryService(create_senders(settings, open_outbox(desk), metrics), settings)
+    with closing(open_store(database_url)) as desk:
+        state = DeliveryService(create_senders(settings, desk.outbox, metrics), settings)
         with state.running_in_background():
             yield state.not_ready
 

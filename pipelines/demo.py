@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from fingerprint.core.settings import Settings
-from fingerprint.store.alerts import open_alert_store
+from fingerprint.store import open_store
 from fingerprint.web.static_report import write_queue_page
 from pipelines.cli import console
 from pipelines.commands.alerts import list_alerts
@@ -38,7 +38,7 @@ def run_demo(out: Path, settings: Settings) -> None:
     console.print_training(trained)
     console.print_scoring(scored)
     list_alerts(desk)
-    alerts = open_alert_store(desk).alerts()
+    alerts = open_store(desk).alerts.by_urgency()
     _print_attacks_found({event for alert in alerts for event in alert.event_ids}, records / "labels.jsonl")
     print(f"\nthe queue and every alert as pages: {write_queue_page(alerts, out / 'pages')}")
 

@@ -1,44 +1,21 @@
-"""Raw topic -> records under their principal, and dead letters: poll, read, send, flush, commit. One page."""
+"""Key the records of the raw topic by principal: connect, and run `IngestService` until asked to end."""
 
 from __future__ import annotations
 
-import logging
-import time
-from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-import numpy as np
 from prometheus_client import REGISTRY
 
-from fingerprint.core.alert import FingerprintError
-from fingerprint.core.ports import (
-    Consumer,
-    Message,
-    Partition,
-    PartitionNotOwned,
-    Producer,
-    RebalanceInProgress,
-)
-from fingerprint.core.ports.topics import DEAD_LETTER_SUFFIX
 from fingerprint.core.settings import Settings
-from fingerprint.core.settings.streaming import DEAD_LETTER_WINDOW
-from fingerprint.streaming.backpressure import PausableConsumer
-from fingerprint.streaming.bounded_read import NO_PARTITION_ASSIGNED, EndOffsets
-from fingerprint.streaming.ingest_metrics import IngestMetrics
-from fingerprint.streaming.lag_monitor import LagMonitor
-from fingerprint.streaming.poison import POISON_REASON, PoisonGuard
-from fingerprint.streaming.rekeying import DeadLetterLimit, OutgoingMessage, RekeyedBatch, Rekeyer
-from fingerprint.streaming.retrying_producer import RetryingProducer
+from fingerprint.streaming.ingest_service import IngestService
+from fingerprint.streaming.metrics import IngestMetrics, S3IngestMetrics
+from fingerprint.streaming.s3_ingest_service import S3IngestService
 from pipelines.runtime import wiring
-from pipelines.runtime.service import STALLED_SECONDS, running_service
-
-POLL_SECONDS = 0.5
-
-log = logging.getLogger("fingerprint.ingest")
+from pipelines.runtime.service import running_service
 
 
 def run_ingest(settings: Settings, once: bool = False) -> dict[str, Any]:
-    """`fingerprint ingest`, with the doors that the settings name."""
+    """Run `fingerprint ingest` with the adapters that the settings name, and return the figures of `ingest --json`."""
     with (
         wiring.open_consumer(settings.kafka, "ingest") as consumer,
         wiring.producing(settings.kafka) as producer,
@@ -48,165 +25,13 @@ def run_ingest(settings: Settings, once: bool = False) -> dict[str, Any]:
             return ingest.run(asked_to_end, once)
 
 
-class IngestService:
-    """The program without its doors: batch after batch. A partition's watermark lives as long as its assignment."""
-
-    def __init__(
-        self, consumer: Consumer, producer: Producer, settings: Settings, metrics: IngestMetrics
-    ) -> None:
-        self.consumer, self.producer, self.settings, self.metrics = consumer, producer, settings, metrics
-        self.record_reader = Rekeyer(settings)
-        self.limit = DeadLetterLimit(settings.ingest)
-        self.topic = settings.kafka.events_topic
-        self.dead_topic = settings.kafka.raw_topic + DEAD_LETTER_SUFFIX
-        self.pausable_consumer = PausableConsumer(consumer, metrics.pauses.inc)
-        self.poison_guard = PoisonGuard(consumer, self._pause_for_single_message)
-        self.sender = RetryingProducer(producer, settings.kafka.delivery_timeout_seconds, self._on_queue_full)
-        self.joined = False
-        self.lag_monitor = LagMonitor(consumer, settings.kafka, metrics.lag_monitor)
-        self.last_turn = time.monotonic()
-
-    def run(self, asked_to_end: Callable[[], bool], once: bool = False) -> dict[str, Any]:
-        """Turn after turn until asked to end, or with `once` until where the raw topic ended at the start; the figures
-        of `ingest --json`.
-
-        Raises FingerprintError when dead letters reach the limit or there is no room for too long, and Undelivered.
-        What is committed was written before, then too.
-        """
-        started = time.monotonic()
-        self.consumer.subscribe(
-            [self.settings.kafka.raw_topic], on_assigned=self.assigned, on_revoked=self.revoked
-        )
-        kafka = self.settings.kafka
-        end = EndOffsets(
-            self.consumer,
-            assignment_timeout_seconds=(kafka.session_timeout_ms + kafka.request_timeout_ms) / 1000,
-        )
-        with self.poison_guard.clearing_marks_on_error():
-            while not asked_to_end():
-                end.observe(self.run_once(POLL_SECONDS))
-                if once and end.is_reached():
-                    break
-        if end.unassigned:
-            log.warning(NO_PARTITION_ASSIGNED)
-        figures = self.metrics.figures() | {"seconds": round(time.monotonic() - started, 3)}
-        log.info("done", extra={"fields": figures})
-        return figures
-
-    def run_once(self, seconds: float) -> list[Message]:
-        """One poll and all that follows from it; the messages that were dealt with."""
-        messages = self.pausable_consumer.poll(seconds)
-        self.lag_monitor.observe(messages)
-        for polled, deadly in self.poison_guard.batches(messages):
-            read = (
-                [self.record_reader.reject(polled[0], POISON_REASON)]
-                if deadly
-                else self.record_reader.rekey(polled)
-            )
-            for batch in read:
-                with self.metrics.batch_seconds.time():
-                    self._write(batch, polled)
-        self.pausable_consumer.resume()
-        self._update_status()
-        return messages
-
-    def assigned(self, partitions: Collection[Partition]) -> None:
-        self.joined = True
-        self.poison_guard.forget(partitions)
-        log.info("assigned", extra={"fields": {"partitions": sorted(each.label for each in partitions)}})
-
-    def revoked(self, partitions: Collection[Partition]) -> None:
-        self.pausable_consumer.drop_backlog(partitions)
-        self.poison_guard.forget(partitions)
-        self.record_reader.forget_partitions(partitions)
-        self.metrics.remove_partitions(partitions)
-        log.info("revoked", extra={"fields": {"partitions": sorted(each.label for each in partitions)}})
-
-    def not_ready(self) -> str | None:
-        return self.lag_monitor.problem() if self.joined else "has not joined the group yet"
-
-    def not_alive(self) -> str | None:
-        still = time.monotonic() - self.last_turn
-        return f"stands still for {still:.0f} s" if still > STALLED_SECONDS else None
-
-    def _write(self, batch: RekeyedBatch, messages: list[Message]) -> None:
-        """Written and acknowledged, then committed; after a commit nothing can be lost, before it all comes again."""
-        dead = np.zeros(batch.completed_until - batch.begin, bool)
-        dead[batch.dead_letter_sources - batch.begin] = True
-        last = self.limit.exceeded_at(dead)
-        if last is not None:
-            batch = batch.truncated_at(batch.begin + last + 1)
-        self._send(self.topic, batch.records)
-        self._send(self.dead_topic, batch.dead_letters)
-        with self.lag_monitor.awaiting_broker():
-            self.producer.flush()
-            self._commit(messages[batch.begin : batch.completed_until])
-        self.metrics.count_batch(batch)
-        if batch.dead_letters:
-            log.warning("dead letters", extra={"fields": _dead_letter_fields(batch)})
-        if last is not None:
-            reason = dict(batch.dead_letters[-1].headers)["reason"] or b""
-            raise FingerprintError(
-                dead_letter_limit_message(self.settings, self.settings.kafka.raw_topic, reason.decode())
-            )
-
-    def _send(self, topic: str, outgoing: list[OutgoingMessage]) -> None:
-        for each in outgoing:
-            self.sender.send(topic, each)
-        if self.pausable_consumer.paused_partitions:
-            self.lag_monitor.response_received()
-        self.pausable_consumer.resume()
-
-    def _pause_for_single_message(self) -> None:
-        """Messages are read one by one, which takes long."""
-        self.last_turn = time.monotonic()
-        self.pausable_consumer.pause()
-
-    def _on_queue_full(self) -> None:
-        """Too much is on its way: the broker owes us its answers."""
-        self.lag_monitor.request_sent()
-        self.pausable_consumer.pause()
-
-    def _commit(self, messages: list[Message]) -> None:
-        """What is still ours. Whoever has the rest reads it again: repeats, reduced by id."""
-        offsets = {message.source_partition: message.offset + 1 for message in messages}
-        while not self._committed(offsets):
-            self.pausable_consumer.poll_to_backlog(POLL_SECONDS)
-
-    def _committed(self, offsets: Mapping[Partition, int]) -> bool:
-        """False while the group is being shared out anew: poll, and come again."""
-        ours = {each: offsets[each] for each in offsets.keys() & self.consumer.assignment()}
-        try:
-            if ours:
-                self.consumer.commit(ours)
-                self.poison_guard.committed(ours)
-        except RebalanceInProgress:
-            return False
-        except PartitionNotOwned:
-            ours = {}
-        if len(ours) < len(offsets):
-            self.metrics.commits_refused.inc()
-            log.warning("not all committed: partitions have another owner")
-        return True
-
-    def _update_status(self) -> None:
-        self.last_turn = time.monotonic()
-        self.metrics.set_watermarks(self.record_reader.watermarks)
-        if self.joined and (lag := self.lag_monitor.poll()) is not None:
-            self.metrics.set_lag(lag)
-
-
-def dead_letter_limit_message(settings: Settings, source: str, reason: str) -> str:
-    """What is said when dead letters reach their limit."""
-    limits = settings.ingest
-    return (
-        f"{limits.max_dead_letters:,} or more of the last {DEAD_LETTER_WINDOW:,} messages of {source} "
-        f"could not be read (the last: {reason}); mend what sends them, look at `fingerprint dlq list`, "
-        "then start again, or raise ingest.max_dead_letters"
-    )
-
-
-def _dead_letter_fields(batch: RekeyedBatch) -> dict[str, Any]:
-    headers = dict(batch.dead_letters[0].headers)
-    first = {name: (headers[name] or b"").decode() for name in ("topic", "partition", "offset", "reason")}
-    return {"letters": len(batch.dead_letters), **first}
+def run_ingest_s3(settings: Settings, url: str, once: bool = False) -> dict[str, Any]:
+    """Run `fingerprint ingest --sqs URL` with the adapters that the settings name, and return its figures."""
+    settings.sqs.check_buckets()
+    with (
+        wiring.open_object_queue(url, settings.sqs) as (queue, objects),
+        wiring.producing(settings.kafka) as producer,
+    ):
+        ingest = S3IngestService(queue, objects, producer, settings, S3IngestMetrics(REGISTRY))
+        with running_service(settings, ingest.not_ready, ingest.not_alive, "ingest") as asked_to_end:
+            return ingest.run(asked_to_end, once)

@@ -16,9 +16,9 @@ from fingerprint.core.settings import Settings
 from fingerprint.sources.base import RecordBatch
 from fingerprint.sources.entities import add_entity_columns
 from fingerprint.sources.flatten import flatten
+from fingerprint.streaming.backpressure import RetryingProducer
 from fingerprint.streaming.rekeying import OutgoingMessage
 from fingerprint.streaming.replay_rate import ReplayRate
-from fingerprint.streaming.retrying_producer import RetryingProducer
 from pipelines.cli.console import Progress
 from pipelines.runtime import wiring
 

@@ -24,13 +24,14 @@ from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Clock
 from fingerprint.core.settings import Settings
 from fingerprint.registry import versions
-from fingerprint.streaming.dependency_status import DependencyStatus
+from fingerprint.streaming.backpressure import DependencyStatus
+from fingerprint.streaming.lag_monitor import STALLED_SECONDS
 from fingerprint.training import schedule
 from fingerprint.training.schedule import NextTraining, ScheduleInputs
 from pipelines.commands import triton
 from pipelines.retrain_metrics import RetrainMetrics
 from pipelines.runtime import child_process, topic_time_span
-from pipelines.runtime.service import STALLED_SECONDS, running_service
+from pipelines.runtime.service import running_service
 
 TICK_SECONDS = 0.2  # how late SIGTERM is heard between two looks
 TOPIC_CHECK_SECONDS = (

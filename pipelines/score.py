@@ -15,7 +15,7 @@ from fingerprint.adapters.result_files import ResultWriter
 from fingerprint.analysis import threshold_preview
 from fingerprint.compute import frames
 from fingerprint.core.alert import CredentialIssue
-from fingerprint.core.ports import AlertStore
+from fingerprint.core.ports.store import Store
 from fingerprint.core.settings import Settings
 from fingerprint.pipeline import DetectionPipeline, StepResult
 from fingerprint.registry import bank as banks
@@ -23,8 +23,9 @@ from fingerprint.registry import state_files
 from fingerprint.registry.bank import Bank
 from fingerprint.sources.cloudtrail import credential_chain
 from fingerprint.state.partitioning import Arrays
+from fingerprint.state.pipeline_state import PipelineState
 from fingerprint.state.scorer_state import ScorerState
-from fingerprint.store.alerts import open_alert_store
+from fingerprint.store import open_store
 from pipelines.cli.console import Progress, rejection_reasons
 from pipelines.runtime import backend as backends
 from pipelines.runtime import memory, wiring
@@ -48,8 +49,8 @@ def score_sources(
     banks.check_bank_settings(bank, settings)
     backend = backends.get_backend(settings)
     bank = bank.on(backend.to_device)
-    desk = open_alert_store(database_url or settings.database.url, redact=settings.database.redacted_fields)
-    settings = threshold_preview.apply_override(settings, desk.threshold_override())
+    desk = open_store(database_url or settings.database.url, redact=settings.database.redacted_fields)
+    settings = threshold_preview.apply_override(settings, desk.thresholds.current())
     with (
         backends.open_history(settings) as history,
         ResultWriter(out, settings) as results,
@@ -60,7 +61,9 @@ def score_sources(
             progress("reading records", history.records)
         arrays, start = initial_state(bank, history, settings, state_folder)
         ledger = ScorerState.from_arrays(settings, arrays, backend.to_device)
-        road = DetectionPipeline(bank, ledger, settings, keep_all_events=out is not None, inference=losses)
+        road = DetectionPipeline(
+            bank, PipelineState(ledger), settings, keep_all_events=out is not None, inference=losses
+        )
         for events in history.batches():
             save_results(
                 road.process(frames.to_device(events, backend.dataframe_library)),
@@ -88,12 +91,12 @@ def score_sources(
 
 def save_results(
     step_results: StepResult,
-    store: AlertStore,
+    store: Store,
     results: ResultWriter,
     credential_issues: Sequence[CredentialIssue] = (),
 ) -> None:
     """To the desk, and to the file of all events."""
-    store.save(step_results.alerts, step_results.votes, credential_issues)
+    store.alerts.save(step_results.alerts, step_results.votes, credential_issues)
     for frame in step_results.scored_events:
         results.write(frame)
 
@@ -119,10 +122,10 @@ def run_figures(pipeline: DetectionPipeline) -> dict[str, Any]:
         "degraded": tally.degraded,
         "votes": tally.votes,
         "no_opinion": tally.no_opinion,
-        "late": pipeline.state.late_events,
-        "ahead": pipeline.state.unconfirmed,
-        "dropped": pipeline.scorer.dropped_events,
-        "refused": pipeline.scorer.over_limit_events,
+        "late": pipeline.state.scorer.late_events,
+        "ahead": pipeline.state.scorer.unconfirmed,
+        "dropped": tally.dropped_events,
+        "refused": tally.over_limit_events,
         "silences": tally.silent_intervals,
         "verdicts": tally.verdicts,
         "alerts": tally.alerts,

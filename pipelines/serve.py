@@ -11,7 +11,6 @@ from __future__ import annotations
 import socket
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import cast
 
 from prometheus_client import REGISTRY
 
@@ -23,9 +22,9 @@ from fingerprint.core.ports import Clock
 from fingerprint.core.ports.accounts import AccountStore, IdentityProvider
 from fingerprint.core.settings import Settings, Web
 from fingerprint.registry.catalog import BankListing
+from fingerprint.store import SqlStore, open_store
 from fingerprint.store.accounts import open_account_store
-from fingerprint.store.alerts import SqlAlertStore, open_alert_store
-from fingerprint.web.dependencies import Dependencies, WebStore
+from fingerprint.web.dependencies import Dependencies
 from pipelines import deliver
 from pipelines.commands import retention
 from pipelines.deliver_metrics import DeliverMetrics
@@ -39,7 +38,7 @@ def run_web_app(settings: Settings, database_url: str | None, bank: Path) -> Non
     from fingerprint.web.server import DeadlineServer, uvicorn_config
 
     logs.configure_logging()
-    desk = open_alert_store(database_url or settings.database.url, redact=settings.database.redacted_fields)
+    desk = open_store(database_url or settings.database.url, redact=settings.database.redacted_fields)
     with _listening_socket(settings.web) as listening:
         doors = create_dependencies(desk, settings, bank)
         _print_welcome(
@@ -57,14 +56,14 @@ def run_web_app(settings: Settings, database_url: str | None, bank: Path) -> Non
     desk.close()
 
 
-def create_dependencies(store: SqlAlertStore, settings: Settings, bank: Path) -> Dependencies:
+def create_dependencies(store: SqlStore, settings: Settings, bank: Path) -> Dependencies:
     """What the application stands on."""
     clock = SystemClock()
-    people = open_account_store(store, clock, settings.web)
+    people = open_account_store(store.session, clock, settings.web)
     provider = _create_identity_provider(settings.web, clock)
     thresholds = ThresholdForecast(store, bank, settings, clock)
     banks = BankListing(bank, settings)
-    return Dependencies(cast(WebStore, store), people, clock, settings, provider, banks, thresholds)
+    return Dependencies(store, people, clock, settings, provider, banks, thresholds)
 
 
 def _delivering_in_background(settings: Settings, database_url: str) -> AbstractContextManager[health.Check]:
@@ -81,9 +80,9 @@ def _serving_health(settings: Settings, ready: health.Checks) -> AbstractContext
     return health.serve_health(settings.health.host, settings.health.port, ready)
 
 
-def _store_problem(store: SqlAlertStore) -> str | None:
+def _store_problem(store: SqlStore) -> str | None:
     try:
-        store.feeds_checked_until()
+        store.feeds.checked_until()
     except FingerprintError as error:
         return str(error)
     return None

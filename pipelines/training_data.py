@@ -17,7 +17,7 @@ from fingerprint.core.alert import FingerprintError
 from fingerprint.core.settings import Settings
 from fingerprint.core.time_range import ALL_TIME, TimeRange
 from fingerprint.sources.active import SOURCE
-from fingerprint.store.alerts import SqlAlertStore, alert_store_exists, masked_url, open_alert_store
+from fingerprint.store import SqlStore, masked_url, open_store, store_exists
 from fingerprint.training import feedback
 from fingerprint.training.exclusions import TrainingExclusions
 from pipelines import topic_reread
@@ -72,8 +72,8 @@ def load_exclusions(
     with open_feedback_store(request.database, settings) as (desk, url):
         if newest is None or desk is None:
             return TrainingExclusions.empty(), {"asked": None, "votes_since": None}
-        known = desk.flagged_events(*_history_span(history, newest))
-        oldest = desk.oldest_vote_time()
+        known = desk.feedback.flagged_events(*_history_span(history, newest))
+        oldest = desk.votes.oldest_time()
         return TrainingExclusions.from_labels(known, settings.training, newest), {
             "asked": masked_url(url),
             "votes_since": oldest.isoformat() if oldest else None,
@@ -88,25 +88,23 @@ def load_dispositions(request: TrainingDataRequest, history: EventSpool, setting
             return pd.DataFrame(columns=list(feedback.DISPOSITION_COLUMNS)).astype(
                 {"event_time": "datetime64[us, UTC]"}
             )
-        return desk.decided_entities(newest + timedelta(seconds=1))
+        return desk.feedback.decided_entities(newest + timedelta(seconds=1))
 
 
 def load_confirmed_attacks(database: str | None, settings: Settings) -> dict[str, list[bytes]]:
     """Attacks that analysts confirmed: by alert, the records of its events. The gate asks whether a new bank finds them."""
     with open_feedback_store(database, settings) as (desk, _):
-        return desk.confirmed_attacks() if desk else {}
+        return desk.feedback.confirmed_attacks() if desk else {}
 
 
 @contextmanager
-def open_feedback_store(
-    database: str | None, settings: Settings
-) -> Iterator[tuple[SqlAlertStore | None, str]]:
+def open_feedback_store(database: str | None, settings: Settings) -> Iterator[tuple[SqlStore | None, str]]:
     """The desk that is asked (`Wanted.desk`) and its URL; None where nobody is."""
     url = settings.database.url if database is None else database
-    if url == NO_DATABASE or (database is None and not alert_store_exists(url)):
+    if url == NO_DATABASE or (database is None and not store_exists(url)):
         yield None, url
         return
-    desk = open_alert_store(url, create=False)
+    desk = open_store(url, create=False)
     try:
         yield desk, url
     finally:

@@ -14,9 +14,9 @@ from fingerprint.core.alert import Alert
 from fingerprint.core.settings import Settings, Voting
 from fingerprint.pipeline import DetectionPipeline, StepResult
 from fingerprint.registry import bank as banks
+from fingerprint.state.pipeline_state import PipelineState
 from fingerprint.state.scorer_state import ScorerState
 from fingerprint.streaming.partition_processor import PartitionProcessor
-from fingerprint.streaming.watermarks import WatermarkTracker
 from tests.support import sample_organisation as roads
 
 
@@ -38,7 +38,7 @@ def walked(
 ) -> tuple[DetectionPipeline, list[StepResult]]:
     bank = banks.open_bank(organisation.bank)
     road = DetectionPipeline(
-        bank, ScorerState.from_arrays(settings, bank.scorer_state), settings, emit_early=early
+        bank, PipelineState(ScorerState.from_arrays(settings, bank.scorer_state)), settings, emit_early=early
     )
     said = [road.process(part) for part in _steps(events, step)]
     return road, [*said, road.flush()]
@@ -114,8 +114,8 @@ def test_of_too_many_that_wait_the_strangest_stay_and_the_others_are_counted(
     few = roads.SETTINGS.model_copy(update={"voting": Voting(max_pending_events=3)})
     one, said = walked(organisation, events, 100, few)
     other, again = walked(organisation, events, 1000, few)
-    assert one.scorer.dropped_events > 0
-    assert max(sum(map(len, road.scorer.pending)) for road in (one, other)) <= 3
+    assert one.counters.dropped_events > 0
+    assert max(sum(map(len, road.state.pending)) for road in (one, other)) <= 3
     assert last_of_each(said), "an attack stands out among them"
     assert again
 
@@ -138,7 +138,7 @@ def test_a_record_that_is_delivered_again_days_later_begins_no_step_of_its_own(
 def _keeper(organisation: roads.Road) -> PartitionProcessor:
     bank = banks.open_bank(organisation.bank)
     return PartitionProcessor(
-        bank, ScorerState.from_arrays(roads.SETTINGS, bank.scorer_state), roads.SETTINGS, WatermarkTracker()
+        bank, PipelineState(ScorerState.from_arrays(roads.SETTINGS, bank.scorer_state)), roads.SETTINGS
     )
 
 

@@ -99,7 +99,11 @@ def panther() -> Iterator[Tag]:
         for number, technique in (tag.split(":") for tag in label["mitre"] or ()):
             if number in TECHNIQUES.get(technique.partition(".")[0], ""):
                 yield Tag(
-                    _service(record), without_api_version(record["eventName"]), technique, BY_ID[number], f"panther {rule}"
+                    _service(record),
+                    without_api_version(record["eventName"]),
+                    technique,
+                    BY_ID[number],
+                    f"panther {rule}",
                 )
 
 
@@ -113,7 +117,9 @@ def stratus() -> Iterator[Tag]:
         tactic = label["technique"].split(".")[1].replace("-", " ").title()
         tactic = "Discovery" if LOOKS.match(record["eventName"]) else tactic
         source = f"stratus {label['technique']}"
-        yield Tag(_service(record), without_api_version(record["eventName"]), label["technique"], tactic, source)
+        yield Tag(
+            _service(record), without_api_version(record["eventName"]), label["technique"], tactic, source
+        )
 
 
 def sensible(tags: set[Tag]) -> Iterator[Tag]:

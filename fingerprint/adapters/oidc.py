@@ -64,7 +64,7 @@ log = logging.getLogger("fingerprint.web")
 
 
 class OpenIdProvider:
-    """One provider, asked over HTTPS (`ports_people.Provider`)."""
+    """One provider, asked over HTTPS (`core.ports.accounts.IdentityProvider`)."""
 
     def __init__(self, oidc: Oidc, clock: Clock, now: Callable[[], float] = time.monotonic) -> None:
         self.oidc, self.clock, self._now = oidc, clock, now

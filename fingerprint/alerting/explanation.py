@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -26,13 +26,12 @@ from numpy.typing import NDArray
 from fingerprint.compute import frames
 from fingerprint.core.alert import ActivityCurve, Alert, AlertEvent, Level, SurpriseDriver, z_column
 from fingerprint.core.settings import Settings
-from fingerprint.detection.batch import EventBatch, concat_batches
 from fingerprint.detection.detectors import calibrated_detectors, interval_detectors, load_known_detectors
-from fingerprint.detection.scorer import alert_windows
 from fingerprint.estimators import tail_calibration
 from fingerprint.registry.bank import PEER_LEVEL, Bank
 from fingerprint.sources.active import SOURCE
 from fingerprint.state.activity_series import ActivitySeries
+from fingerprint.state.event_batch import EventBatch
 
 HALF_URGENCY_NATS = 18.0  # nats of tail probability at which urgency is 50: one active interval in 66 million
 URGENCY_CAP: dict[Level, int] = {"entity": 100, "principal": 100, "peer": 85, "generic": 70}
@@ -274,111 +273,3 @@ def _record_text(raw: object) -> str:
 
 def _rounded_or_none(value: float | None) -> float | None:
     return None if value is None or np.isnan(value) else round(float(value), 3)
-
-
-class AlertGroups:
-    """Verdicts of alerts whose window is still open.
-
-    An alert is built when its window is over, and before that when it has grown.
-
-    Example:
-        >>> groups = AlertGroups(explainer)
-        >>> groups.add(scored.batch, scored.frame)
-        >>> early = groups.build_grown(open.batch, open.frame)  # with verdicts whose interval is still open
-        >>> alerts = groups.close_windows(before=state.first_open_interval())
-    """
-
-    def __init__(self, explainer: Explainer) -> None:
-        self.explainer = explainer
-        self.open_verdicts: list[Verdicts] = []
-        self.published_sizes: dict[str, int] = {}  # alert id -> events it had when it was last built
-
-    def add(self, batch: EventBatch, frame: pd.DataFrame) -> None:
-        """Keep the verdicts of a judged batch."""
-        self.open_verdicts += _select_verdicts(batch, frame)
-
-    def build_grown(self, batch: EventBatch, frame: pd.DataFrame) -> list[Alert]:
-        """The alerts of verdicts that may still change their z's, with those that are kept, where they have grown.
-
-        Large ones are not built for every event: by a twentieth they must have grown.
-        """
-        early = _select_verdicts(batch, frame)
-        if not early:
-            return []
-        ids = set(early[0].frame["alert_id"])
-        kept = [part.take(part.frame["alert_id"].isin(ids).to_numpy()) for part in self.open_verdicts]
-        return self._build_grown(_concat_verdicts(kept + early))
-
-    def _build_grown(self, verdicts: Verdicts) -> list[Alert]:
-        sizes = verdicts.frame["alert_id"].value_counts()
-        before = sizes.index.map(lambda name: self.published_sizes.get(name, 0)).to_numpy(float)
-        news = sizes[sizes.to_numpy() > before * (1 + MIN_GROWTH)]
-        self.published_sizes |= {str(name): int(size) for name, size in news.items()}
-        return list(
-            build_alerts(
-                *verdicts.take(verdicts.frame["alert_id"].isin(news.index).to_numpy()), self.explainer
-            )
-        )
-
-    def build_delivered_late(self) -> list[Alert]:
-        """The alerts of what was delivered late, where they have grown. Their intervals closed long ago, so nothing of them
-        waits, and nothing else tells of them before their window is over."""
-        late = [(part, alert_windows(part.frame, self.explainer.settings)[1]) for part in self.open_verdicts]
-        kept = [part.take(which) for part, which in late if which.any()]
-        return self._build_grown(_concat_verdicts(kept)) if kept else []
-
-    def merge_open(self) -> Verdicts:
-        """All that are kept, as one part; there must be some."""
-        self.open_verdicts = [_concat_verdicts(self.open_verdicts)]
-        return self.open_verdicts[0]
-
-    def close_windows(self, before: int | None = None) -> list[Alert]:
-        """Build the alerts of windows that ended before interval `before` (all, if None) and let them go."""
-        done: list[Verdicts] = []
-        for place, part in enumerate(self.open_verdicts):
-            over = self._window_is_over(part.frame, before)
-            if over.any():
-                done.append(part.take(over))
-                self.open_verdicts[place] = part.take(~over)
-        self.open_verdicts = [part for part in self.open_verdicts if len(part.frame)]
-        if not done:
-            return []
-        together = _concat_verdicts(done)
-        for name in together.frame["alert_id"].unique():
-            self.published_sizes.pop(name, None)
-        return list(build_alerts(*together, self.explainer))
-
-    def _window_is_over(self, frame: pd.DataFrame, before: int | None) -> NDArray[np.bool_]:
-        if before is None:
-            return np.ones(len(frame), bool)
-        end = (
-            alert_windows(frame, self.explainer.settings)[0] + 1
-        ) * self.explainer.settings.alerts.group_window_seconds
-        over: NDArray[np.bool_] = end <= before * self.explainer.settings.spectral.interval_seconds
-        return over
-
-
-MIN_GROWTH = 0.05
-
-
-class Verdicts(NamedTuple):
-    """Judged events with a verdict."""
-
-    batch: EventBatch
-    frame: pd.DataFrame
-
-    def take(self, rows: NDArray[np.bool_]) -> Verdicts:
-        return Verdicts(self.batch.take(rows), frames.select_rows(self.frame, rows))
-
-
-def _select_verdicts(batch: EventBatch, frame: pd.DataFrame) -> list[Verdicts]:
-    """The verdicts among judged events: one part, or none."""
-    verdict = frame["verdict"].to_numpy(dtype=bool)
-    return [Verdicts(batch, frame).take(verdict)] if verdict.any() else []
-
-
-def _concat_verdicts(parts: list[Verdicts]) -> Verdicts:
-    return Verdicts(
-        concat_batches([part.batch for part in parts]),
-        pd.concat([part.frame for part in parts], ignore_index=True),
-    )

@@ -21,7 +21,6 @@ import pandas as pd
 from fingerprint.compute import frames, hashing
 from fingerprint.core.alert import LEVELS, ActivityCurve, FingerprintError, z_column
 from fingerprint.core.settings import Settings
-from fingerprint.detection.batch import concat_batches
 from fingerprint.detection.detectors import detector_names
 from fingerprint.detection.detectors.autoencoder import feature_surprise
 from fingerprint.detection.detectors.spectral import CHANNEL_LABELS, EVENT_CHANNEL
@@ -31,6 +30,8 @@ from fingerprint.features.encoding import FEATURES, parameter_names
 from fingerprint.features.vocabulary import Floats
 from fingerprint.registry.bank import Bank
 from fingerprint.state.activity_series import ActivitySeries
+from fingerprint.state.event_batch import concat_batches
+from fingerprint.state.pipeline_state import PipelineState
 from fingerprint.state.scorer_state import ScorerState
 
 FEATURE_LABELS = [feature.label for feature in FEATURES]
@@ -135,9 +136,8 @@ def score_principal(chunks: Iterable[pd.DataFrame], bank: Bank, settings: Settin
 
     A principal's z's depend on nobody else's events: they are those that it has among all others.
     """
-    scorer = Scorer(
-        bank, ScorerState.from_arrays(settings, bank.scorer_state), settings, keep_all_events=True
-    )
+    state = PipelineState(ScorerState.from_arrays(settings, bank.scorer_state))
+    scorer = Scorer(bank, state, settings, keep_all_events=True)
     parts = [_score_step(scorer, events) for events in chunks]
     settled = [part for part in (*parts, scorer.judge_closed(include_open=True)) if part]
     if not settled:
@@ -154,9 +154,8 @@ def score_one_by_one(
 
     An interval fills while it lasts: what its first call could not say, the tenth may.
     """
-    scorer = Scorer(
-        bank, ScorerState.from_arrays(settings, bank.scorer_state), settings, keep_all_events=True
-    )
+    state = PipelineState(ScorerState.from_arrays(settings, bank.scorer_state))
+    scorer = Scorer(bank, state, settings, keep_all_events=True)
     _score_step(scorer, history)
     rows, once = [], calls.drop_duplicates("event_id", ignore_index=True)
     for at in range(len(once)):

@@ -18,14 +18,13 @@ from fingerprint.analysis import threshold_preview
 from fingerprint.analysis.threshold_preview import VoteHistory
 from fingerprint.analysis.threshold_what_if import ThresholdWhatIf
 from fingerprint.core.alert import FingerprintError
-from fingerprint.core.case import ThresholdEstimate, ThresholdOverride
+from fingerprint.core.case import MAX_THRESHOLD, ThresholdEstimate, ThresholdOverride
 from fingerprint.core.ports import Clock
+from fingerprint.core.ports.store import Store
 from fingerprint.core.settings import Settings
 from fingerprint.features.vocabulary import Floats
 from fingerprint.registry import bank as banks
 from fingerprint.registry import quality, versions
-from fingerprint.store.alerts import SqlAlertStore
-from fingerprint.store.threshold_overrides import MAX_THRESHOLD
 from fingerprint.training import attack_injection
 
 HISTORY_DAYS = 14  # of history that is asked
@@ -40,7 +39,7 @@ class ThresholdForecast:
 
     def __init__(
         self,
-        store: SqlAlertStore,
+        store: Store,
         folder: Path | None,
         settings: Settings,
         clock: Clock,
@@ -52,7 +51,7 @@ class ThresholdForecast:
         self._known_attack_scores: tuple[str, Floats] | None = None  # of a bank's version
 
     def current(self) -> ThresholdEstimate:
-        held = threshold_preview.apply_override(self.settings, self.store.threshold_override())
+        held = threshold_preview.apply_override(self.settings, self.store.thresholds.current())
         return self.estimate(self._effective_threshold(held), held.voting.quorum)
 
     def threshold_for_rate(self, alerts_per_day: float, quorum: int) -> float:
@@ -80,7 +79,7 @@ class ThresholdForecast:
         ]
 
     def override_history(self) -> Sequence[ThresholdOverride]:
-        return self.store.threshold_overrides()
+        return self.store.thresholds.history()
 
     def set_override(
         self, threshold: float | None, quorum: int | None, reason: str, by: str
@@ -92,7 +91,7 @@ class ThresholdForecast:
         threshold_preview.apply_override(
             self.settings, wanted
         )  # refused here, rather than by every program that reads it
-        return self.store.override_threshold(now, by, reason, threshold, quorum)
+        return self.store.thresholds.override(now, by, reason, threshold, quorum)
 
     # --- what it rests on ---------------------------------------------------------------------------------------------
 
@@ -100,11 +99,11 @@ class ThresholdForecast:
         """The votes of the last days that the desk has seen."""
         now = self.clock.now()
         if self._recent_votes is None or now - self._read_at > timedelta(seconds=CACHE_SECONDS):
-            newest = self.store.newest_vote_time() or now
+            newest = self.store.votes.newest_time() or now
             since = newest - timedelta(days=self.days)
-            there = self.store.alert_ids_since(since)
+            there = self.store.alerts.ids_since(since)
             self._recent_votes = VoteHistory.from_votes(
-                self.store.votes(since=since), self.store.current_decisions(), self.settings, there
+                self.store.votes.read(since=since), self.store.cases.current_decisions(), self.settings, there
             )
             self._read_at = now
         return self._recent_votes

@@ -23,6 +23,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
+from fingerprint.alerting.grouping import alert_ids
 from fingerprint.analysis.threshold_what_if import ThresholdWhatIf
 from fingerprint.core.alert import LEVELS, Decision, FingerprintError
 from fingerprint.core.case import ThresholdEstimate, ThresholdOverride
@@ -30,7 +31,6 @@ from fingerprint.core.settings import Settings
 from fingerprint.detection import ensemble
 from fingerprint.detection.detectors import interval_detectors
 from fingerprint.detection.detectors.autoencoder import AutoencoderDetector
-from fingerprint.detection.scorer import alert_ids
 
 INTERVAL_ID_PREFIX = "interval:"  # how the id of a vote on an interval begins; a silence is never a verdict
 DAY_SECONDS = 86_400  # seconds

@@ -21,12 +21,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fingerprint.alerting.grouping import alert_ids
 from fingerprint.core.alert import LEVELS, vote_column, z_column
 from fingerprint.core.settings import Settings
 from fingerprint.detection import ensemble
 from fingerprint.detection.detectors import detector_names
 from fingerprint.detection.detectors.autoencoder import AutoencoderDetector
-from fingerprint.detection.scorer import alert_ids
 
 Floats = NDArray[np.float64]
 LEAST_SHARE = 0.1  # of an alert's events, for it to be about the attack

@@ -63,7 +63,7 @@ class Account:
     A person who comes from an OpenID provider is `issuer` and `subject`, and nothing else: never a name or an address.
     """
 
-    person_id: str
+    account_id: str
     name: str
     role: Role
     created_at: datetime

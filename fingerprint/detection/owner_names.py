@@ -16,9 +16,9 @@ from fingerprint.compute import frames, hashing
 from fingerprint.compute.arrays import namespace, to_device_of, to_host
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import find_sorted
-from fingerprint.detection.batch import EventBatch
 from fingerprint.registry.bank import Bank
 from fingerprint.state.activity_series import Ints
+from fingerprint.state.event_batch import EventBatch
 
 
 class OwnerNames:
@@ -27,9 +27,10 @@ class OwnerNames:
     The key is the part of a hash that is the same in every bucket, as principals may share an entity.
     """
 
-    def __init__(self, bank: Bank) -> None:
+    def __init__(self, bank: Bank, unknown_owners: dict[int, tuple[str, int]]) -> None:
+        """`unknown_owners`: hash -> text, last interval. It belongs to the pipeline's state and is changed in place."""
         self.hashes, self.texts = bank.owners
-        self.unknown_owners: dict[int, tuple[str, int]] = {}  # hash -> text, last interval
+        self.unknown_owners = unknown_owners
 
     def observe(self, batch: EventBatch) -> None:
         """Keep the owners in a batch that the bank does not know, each until its own last interval."""
@@ -50,7 +51,7 @@ class OwnerNames:
 
         Of owners (R,) last seen in intervals (R,), those that it does not know are unknown.
         """
-        after, owner = OwnerNames(bank), hashing.without_bucket(owner)
+        after, owner = OwnerNames(bank, {}), hashing.without_bucket(owner)
         unknown = ~after._find_in_bank(owner)[1]
         last = pd.Series(interval[unknown]).groupby(owner[unknown]).max()
         texts = self.look_up(last.index.to_numpy(np.uint64))
@@ -84,4 +85,5 @@ class OwnerNames:
 
     def expire(self, before: int) -> None:
         """Drop unknown owners that were last seen before an interval."""
-        self.unknown_owners = {name: kept for name, kept in self.unknown_owners.items() if kept[1] >= before}
+        for name in [name for name, (_, last) in self.unknown_owners.items() if last < before]:
+            del self.unknown_owners[name]

@@ -32,13 +32,14 @@ from fingerprint.core.alert import LEVELS, Vote, vote_column, z_column
 from fingerprint.core.ports import Inference
 from fingerprint.core.settings import Settings
 from fingerprint.detection import ensemble
-from fingerprint.detection.batch import EventBatch, concat_batches, encode_batch
+from fingerprint.detection.batch import encode_batch
 from fingerprint.detection.detectors import Detector, IntervalScores, build_detectors
 from fingerprint.detection.inference import LocalInference
 from fingerprint.detection.owner_names import OwnerNames
 from fingerprint.registry.bank import Bank
 from fingerprint.state.activity_series import Floats, Ints
-from fingerprint.state.scorer_state import ScorerState
+from fingerprint.state.event_batch import EventBatch, concat_batches
+from fingerprint.state.pipeline_state import PipelineState
 
 VOTE_COLUMNS = tuple(Vote.__dataclass_fields__)
 MAX_PENDING_EVENTS_PER_PRINCIPAL = 5_000  # of one interval, the most unusual ones
@@ -47,8 +48,8 @@ _IDENTITY_COLUMNS = ["event_id", "event_time", "principal", "entity"]  # of a vo
 
 @dataclass(frozen=True)
 class ScoredEvents:
-    """Events with a z and a vote of each detector (`z_column`, `vote_column`), `verdict`, `alert_id`, `degraded` (the fallback
-    computed their losses) and `bank_version` (of the bank that measured them); the batch explains them."""
+    """Events with a z and a vote of each detector (`z_column`, `vote_column`), `verdict`, `degraded` (the fallback computed their
+    losses) and `bank_version` (of the bank that measured them); the batch explains them."""
 
     batch: EventBatch
     frame: pd.DataFrame
@@ -75,40 +76,35 @@ class IntervalVotes(NamedTuple):
 
 
 class Scorer:
-    """Judges events against one bank. Its state is `state`, the pending events, and the unknown principals of `owner_names`."""
+    """Judges events against one bank. All that it keeps from one call to the next lies in the pipeline's state."""
 
     def __init__(
         self,
         bank: Bank,
-        state: ScorerState,
+        state: PipelineState,
         settings: Settings,
         keep_all_events: bool = False,
         inference: Inference | None = None,
     ) -> None:
         """Build the detectors of the settings; `inference` computes losses against the same bank, by default in this process."""
-        self.bank, self.state, self.settings, self.keep_all_events = bank, state, settings, keep_all_events
+        self.bank, self.settings, self.keep_all_events = bank, settings, keep_all_events
+        self.pipeline_state, self.state = state, state.scorer
         self.inference = inference or LocalInference(bank)
-        self.detectors = build_detectors(settings, bank, state, self.inference)
-        self.owner_names = OwnerNames(bank)
-        self.pending: list[EventBatch] = []
-        self.dropped_events = 0  # pending events beyond the limit
-        self.over_limit_events = 0  # events of unknown principals beyond the limit of a day
-        # What a bank has learned is closed.
-        state.voted_until = state.voted_until or state.first_open_interval()
+        self.detectors = build_detectors(settings, bank, self.state, self.inference)
+        self.owner_names = OwnerNames(bank, state.unknown_owners)
+        self.state.voted_until = (  # the intervals that the bank was trained on are closed
+            self.state.voted_until or self.state.first_open_interval()
+        )
 
     def with_bank(
         self, bank: Bank, inference: Inference | None = None, settings: Settings | None = None
     ) -> Scorer:
         """Return a scorer that continues with another bank or other thresholds. Pending events keep their measurements."""
-        after = Scorer(bank, self.state, settings or self.settings, self.keep_all_events, inference)
+        after = Scorer(bank, self.pipeline_state, settings or self.settings, self.keep_all_events, inference)
         series, end = self.state.series, np.iinfo(np.int32).max
         row, interval = series.open_cells(self.state.voted_until, end)  # intervals without votes yet
         after.owner_names = self.owner_names.with_bank(bank, to_host(series.owner[row]), to_host(interval))
-        after.pending, after.dropped_events, after.over_limit_events = (
-            list(self.pending),
-            self.dropped_events,
-            self.over_limit_events,
-        )
+        self.pipeline_state.unknown_owners = after.owner_names.unknown_owners
         return after
 
     def measure(self, events: Frame) -> MeasureResult:
@@ -131,7 +127,7 @@ class Scorer:
         refused = self._is_over_limit(batch, reportable)
         pending &= ~refused
         if pending.any():
-            self.pending.append(self._with_provenance(batch.take(pending), degraded))
+            self.pipeline_state.pending.append(self._with_provenance(batch.take(pending), degraded))
         votes = self._vote_rows(batch, {name: xp.where(pending | refused, np.nan, z[name]) for name in z})
         return MeasureResult(len(batch), repeats, xp.unique(batch.principal), votes, len(batch) * degraded)
 
@@ -147,11 +143,15 @@ class Scorer:
         """Judge the events whose interval can no longer change (or all); they are no longer pending."""
         self._limit_pending()
         closed = np.iinfo(np.int32).max if include_open else self.state.first_open_interval()
-        over = [part.interval < closed for part in self.pending]
-        done = [part.take(which) for part, which in zip(self.pending, over, strict=True) if which.any()]
-        self.pending = [
+        over = [part.interval < closed for part in self.pipeline_state.pending]
+        done = [
+            part.take(which)
+            for part, which in zip(self.pipeline_state.pending, over, strict=True)
+            if which.any()
+        ]
+        self.pipeline_state.pending = [
             part.take(~which) if which.any() else part
-            for part, which in zip(self.pending, over, strict=True)
+            for part, which in zip(self.pipeline_state.pending, over, strict=True)
             if not which.all()
         ]
         return self.judge(concat_batches(done)) if done else None
@@ -159,12 +159,12 @@ class Scorer:
     def judge_open(self, principals: Hashes) -> ScoredEvents | None:
         """Judge the pending events of these principals as things stand; they stay pending."""
         principals = to_host(principals)
-        theirs = [(part, np.isin(part.principal, principals)) for part in self.pending]
+        theirs = [(part, np.isin(part.principal, principals)) for part in self.pipeline_state.pending]
         parts = [part.take(which) for part, which in theirs if which.any()]
         return self.judge(concat_batches(parts)) if parts else None
 
     def judge(self, batch: EventBatch) -> ScoredEvents:
-        """Return z-scores, votes, verdict and alert of measured events, as the series stand now."""
+        """Return z-scores, votes and verdict of measured events, as the series stand now."""
         z = {each.name: each.score(batch) for each in self.detectors}
         opinions = ensemble.opinion_masks(z)
         share = self._threshold_share(opinions, batch)
@@ -175,9 +175,8 @@ class Scorer:
         columns: dict[str, NDArray[np.generic]] = {z_column(name): each for name, each in z.items()}
         columns |= {vote_column(name): each for name, each in votes.items()}
         frame = batch.frame.assign(
-            **columns, verdict=verdict, level=np.array(LEVELS, dtype=object)[batch.level], alert_id=None
+            **columns, verdict=verdict, level=np.array(LEVELS, dtype=object)[batch.level]
         )
-        frame["alert_id"] = alert_ids(frame, verdict, self.settings)
         return ScoredEvents(batch, frame)
 
     def _threshold_share(self, opinions: ensemble.VoteMasks, batch: EventBatch) -> NDArray[np.float64]:
@@ -242,7 +241,7 @@ class Scorer:
                 principal, interval, self.settings.voting.max_unknown_principals_per_day
             )
             refused[at] = to_device_of(~inside, refused)
-            self.over_limit_events += int((~inside).sum())
+            self.pipeline_state.counters.over_limit_events += int((~inside).sum())
         return refused
 
     def _limit_pending(self) -> None:
@@ -255,7 +254,7 @@ class Scorer:
         )
         if self.keep_all_events or not self._exceeds_pending_limit(max_events, max_events_each):
             return
-        batch = concat_batches(self.pending)
+        batch = concat_batches(self.pipeline_state.pending)
         known = [each for each in self.detectors if each.name in batch.evidence]
         priority = sum((each.priority(batch) for each in known), np.zeros(len(batch), np.float32))
         order = np.lexsort((hashing.hash_strings(batch.frame["event_id"]), -priority))
@@ -267,15 +266,15 @@ class Scorer:
         kept = place < max_events_each
         kept[order] &= occurrence_index(batch.interval[order]) < max_events
         if not kept.all():
-            self.dropped_events += len(batch) - int(kept.sum())
-            self.pending = [batch.take(kept)]
+            self.pipeline_state.counters.dropped_events += len(batch) - int(kept.sum())
+            self.pipeline_state.pending = [batch.take(kept)]
 
     def _exceeds_pending_limit(self, max_events: int, max_events_each: int) -> bool:
         """Return whether more events of an interval are pending than allowed, of all principals or of one."""
-        if sum(map(len, self.pending)) <= min(max_events, max_events_each):
+        if sum(map(len, self.pipeline_state.pending)) <= min(max_events, max_events_each):
             return False
-        interval = np.concatenate([part.interval for part in self.pending])
-        principal = np.concatenate([part.principal for part in self.pending])
+        interval = np.concatenate([part.interval for part in self.pipeline_state.pending])
+        principal = np.concatenate([part.principal for part in self.pipeline_state.pending])
         names = hashing.combine(principal, interval.astype(np.uint64))
         sizes = [np.bincount(pd.factorize(each)[0]).max() for each in (interval, names)]
         return bool(sizes[0] > max_events or sizes[1] > max_events_each)
@@ -355,7 +354,7 @@ class Scorer:
         order = np.flatnonzero(~kept)
         order = order[np.lexsort((owner[order], -z[order]))]
         kept[order] = occurrence_index(interval[order]) < self.settings.voting.max_unknown_principals_per_day
-        self.over_limit_events += len(kept) - int(kept.sum())
+        self.pipeline_state.counters.over_limit_events += len(kept) - int(kept.sum())
         return kept
 
 
@@ -369,27 +368,3 @@ def _reaches_threshold(z: Floats, threshold: NDArray[np.float64]) -> NDArray[np.
 def empty_votes() -> pd.DataFrame:
     """Return a table of votes without rows."""
     return pd.DataFrame({name: pd.Series(dtype=object) for name in VOTE_COLUMNS})
-
-
-LATE_WINDOW_FLAG = np.uint64(1 << 40)  # beyond the number of any window
-
-
-def alert_ids(frame: pd.DataFrame, verdict: NDArray[np.bool_], settings: Settings) -> pd.Series:
-    """Return the alert of each verdict: a hash of its principal and its window (`alert_windows`); missing for the others."""
-    window, late = alert_windows(frame[verdict], settings)
-    principal = hashing.hash_strings(frame["principal"][verdict])
-    marked = window.astype(np.uint64) + np.where(late, LATE_WINDOW_FLAG, np.uint64(0))
-    names = [f"{name:016x}" for name in hashing.hash_pair(principal, marked)]
-    return pd.Series(names, index=frame.index[verdict], dtype=object).reindex(frame.index)
-
-
-def alert_windows(frame: pd.DataFrame, settings: Settings) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return the number of each event's window (N,), and whether it was delivered late (N,).
-
-    A window is a fixed stretch of event time. An event that comes later than any history reaches back is grouped by its arrival
-    instead: an old archive that is read again becomes one alert a principal, not one for each of its old days.
-    """
-    at = frames.epoch_seconds(frame["event_time"])
-    delay = frame["delay"].to_numpy(np.int64) if "delay" in frame else np.zeros(len(frame), np.int64)
-    late = delay >= settings.spectral.history_days * 86400
-    return (at + np.where(late, delay, 0)) // settings.alerts.group_window_seconds, late

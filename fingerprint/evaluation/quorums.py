@@ -10,24 +10,26 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.alerting import explanation
-from fingerprint.alerting.explanation import AlertGroups, Explainer
+from fingerprint.alerting.explanation import Explainer
+from fingerprint.alerting.grouping import AlertGroups, alert_ids
 from fingerprint.core.alert import Alert, vote_column, z_column
 from fingerprint.core.settings import Settings
 from fingerprint.detection import ensemble
 from fingerprint.detection.detectors import detector_names
 from fingerprint.detection.detectors.autoencoder import AutoencoderDetector
 from fingerprint.detection.scorer import ScoredEvents as Batch
-from fingerprint.detection.scorer import alert_ids
 from fingerprint.estimators import tail_calibration
 from fingerprint.evaluation.scored_events import ScoredEventTable
 from fingerprint.pipeline import DetectionPipeline, StepResult
 from fingerprint.registry.bank import Bank
+from fingerprint.state.pipeline_state import PipelineState
 from fingerprint.state.scorer_state import ScorerState
 
 ScoresAndFlags = tuple[
@@ -46,7 +48,7 @@ class QuorumAlerts:
         """Take its verdicts from events that more detectors have judged."""
         verdict = quorum_verdicts(judged.frame, self.detectors, self.votes)
         ids = alert_ids(judged.frame, verdict, self.groups.explainer.settings)
-        self.groups.add(judged.batch, judged.frame.assign(verdict=verdict, alert_id=ids))
+        self.groups.add(replace(judged, frame=judged.frame.assign(verdict=verdict, alert_id=ids)))
 
     def close(self, before: int | None) -> None:
         self.alerts += self.groups.close_windows(before)
@@ -68,7 +70,7 @@ class MultiQuorumPipeline(DetectionPipeline):
         settings: Settings,
         quorums: Mapping[str, tuple[Sequence[str], int]],
     ) -> None:
-        super().__init__(bank, ledger, settings, keep_all_events=True)
+        super().__init__(bank, PipelineState(ledger), settings, keep_all_events=True)
         self.scored_events = ScoredEventTable(detector_names(settings), settings.alerts.group_window_seconds)
         self.quorums = {
             name: QuorumAlerts(*wanted, self.alert_groups.explainer) for name, wanted in quorums.items()

@@ -36,6 +36,7 @@ from fingerprint.core.settings import Settings
 from fingerprint.detection.scorer import ScoredEvents, empty_votes
 from fingerprint.pipeline import DetectionPipeline, StepResult
 from fingerprint.registry.bank import Bank
+from fingerprint.state.pipeline_state import PipelineState
 from fingerprint.state.scorer_state import ScorerState
 
 STEP_RECORDS = 20_000  # records, where no attack is under way
@@ -47,7 +48,7 @@ class VerdictPipeline(DetectionPipeline):
     """A road that only says which events have a verdict, as soon as they have it."""
 
     def __init__(self, bank: Bank, ledger: ScorerState, settings: Settings) -> None:
-        super().__init__(bank, ledger, settings)
+        super().__init__(bank, PipelineState(ledger), settings)
         self.final_verdicts: list[Hashes] = []
 
     def take_verdicts(self, principals: Hashes) -> Hashes:

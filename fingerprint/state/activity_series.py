@@ -1,9 +1,9 @@
-"""The series of all entities as one sparse matrix, and the z of any of its open intervals.
+"""Activity series of all entities as one sparse matrix, and the z of any of its open intervals.
 
 Example:
     >>> series = Series(settings.spectral)
-    >>> keys = series.count(owner, channel, interval, since, weight)    # a row per owner and channel; counts grow
-    >>> series.z(series.find(keys), interval)                 # how strange is each count, as it stands now
+    >>> keys = series.add_counts(owner, channel, interval, since, weight)    # a row per owner and channel; counts grow
+    >>> series.z_scores(series.find_rows(keys), interval)                 # z of each count as it is now
     array([0.3, 7.1])
 
 Expectations are made once a day for the rows that are touched, from intervals that ended before the day began minus the
@@ -31,10 +31,10 @@ from fingerprint.compute.sorted_table import SortedTable, expand_ranges
 from fingerprint.core import settings
 from fingerprint.estimators import spectral
 
-ACTION_CHANNELS = 6  # single actions with a channel of their own
 Ints = NDArray[np.int32]
 Floats = NDArray[np.float32]
 
+ACTION_CHANNELS = 6  # single actions with a channel of their own
 ROWS_PER_CHUNK = 4096  # rows made dense at a time: 4096 x 504 x 4 B = 8 MB
 DEVICE_BYTES = 4 << 30  # bytes that a device may spend on rows made dense and on what is made of them
 
@@ -66,7 +66,7 @@ class DailyForecasts:
 
 @dataclass
 class ActivitySeries:
-    """Rows are (owner, channel); cells are (row, interval) counts. Intervals are numbered from the epoch."""
+    """Counts by (owner, channel) and interval: rows are (owner, channel), cells (row, interval). Intervals count from 1970."""
 
     options: settings.Spectral
     placement: Placement = identity_placement
@@ -91,7 +91,7 @@ class ActivitySeries:
 
     @property
     def late_intervals(self) -> int:
-        """Intervals before a moment that late records may still change, the running one not counted."""
+        """Return how many intervals before the running one late records may still change."""
         return -(-self.options.allowed_lateness_seconds // self.options.interval_seconds)
 
     def add_counts(
@@ -111,7 +111,7 @@ class ActivitySeries:
         return keys
 
     def find_rows(self, keys: Hashes) -> Ints:
-        """The row of each key, -1 where there is none: (N,) -> (N,)."""
+        """Return the row of each key, -1 where there is none: (N,) -> (N,)."""
         codes, distinct = arrays.unique_inverse(keys)  # a batch names few rows, many times
         row: Ints = self.rows.get(distinct, "row", missing=-1)[codes]
         return row
@@ -125,7 +125,7 @@ class ActivitySeries:
         self.since = xp.concatenate([self.since, since[first]])
 
     def z_scores(self, row: Ints, interval: Ints) -> Floats:
-        """z of the counts of cells as they stand: row (N,), -1 for none, and interval (N,) -> (N,), NaN for no opinion."""
+        """Return the z of current counts: row (N,), -1 for none, and interval (N,) -> (N,), NaN for no opinion."""
         cells, inverse = namespace(row).unique(_cell_key(row, interval), return_inverse=True)
         z: Floats = to_device_of(self._cell_z_scores(to_device_of(cells, self.owner)), row)[inverse]
         return z
@@ -141,7 +141,7 @@ class ActivitySeries:
         return out
 
     def expected_counts(self, row: Ints, interval: Ints) -> tuple[Floats, Floats]:
-        """Expected count and spread of cells of one day, (N,) each; NaN while warming up."""
+        """Return expected count and spread of cells of one day, (N,) each; NaN while warming up."""
         if not len(row):
             none = namespace(row).empty(0, np.float32)
             return none, none
@@ -160,15 +160,15 @@ class ActivitySeries:
         return warm
 
     def owner_and_channel(self, row: int) -> tuple[np.uint64, np.uint64]:
-        """Whose row it is, and what is counted in it: owner and channel."""
+        """Return owner and channel of a row."""
         return np.uint64(int(self.owner[row])), np.uint64(int(self.channel[row]))
 
     def curve(
         self, row: int, interval: int, days: int, end: int
     ) -> tuple[int, Floats, Floats, NDArray[np.intp]]:
-        """What an analyst is shown of one row: the last `days`, that of `interval` among them, up to interval `end` - 1.
+        """Return the curve of one row for an analyst: the last `days`, that of `interval` among them, up to interval `end` - 1.
 
-        Returns the first interval, counts, expected counts (what the kept frequencies say of the past, the forecast of
+        Returns the first interval, counts, expected counts (by the kept frequencies in the past, by the forecast of
         the last day) and the places where the count was flagged. Counts of the days before are shown as they enter the
         past, clipped, whether or not they have: so it does not matter when the curve is drawn.
         """
@@ -192,7 +192,7 @@ class ActivitySeries:
         return start, counts, expected, np.flatnonzero(flagged)
 
     def _forecast_ahead(self, rows: Ints, start: int, end: int) -> tuple[Floats, Floats]:
-        """Expected counts and spreads of one row (1,) in intervals start ... end - 1 of a day, on the host."""
+        """Return expected counts and spreads of one row (1,) in intervals start ... end - 1 of a day, on the host."""
         interval = self.placement(np.arange(start, end, dtype=np.int32))
         ahead, spread = self.expected_counts(namespace(rows).repeat(rows, len(interval)), interval)
         return to_host(ahead), to_host(spread)
@@ -200,7 +200,7 @@ class ActivitySeries:
     # --- forecasts ----------------------------------------------------------------------------------------------------
 
     def _daily_forecasts(self, number: int, row: Ints) -> DailyForecasts:
-        """The forecasts of a day, made now for those of the rows that have none yet."""
+        """Return the forecasts of a day, made now for those of the rows that have none yet."""
         day = self._forecasts_for_all_rows(number)
         wanted = namespace(row).unique(row[day.row_index[row] < 0])
         if len(wanted):
@@ -208,7 +208,7 @@ class ActivitySeries:
         return day
 
     def _forecasts_for_all_rows(self, number: int) -> DailyForecasts:
-        """The forecasts of a day, with a place for every row there is now."""
+        """Return the forecasts of a day, with a place for every row."""
         day = self.forecasts.setdefault(number, DailyForecasts.empty(self.intervals_per_day, self.placement))
         xp = namespace(day.row_index)
         day.row_index = xp.concatenate(
@@ -217,7 +217,7 @@ class ActivitySeries:
         return day
 
     def _forecast(self, start: int, rows: Ints) -> tuple[Floats, Floats]:
-        """Forecasts of the day that begins at interval `start`: rows (R,) -> (R, intervals a day), (R,)."""
+        """Forecast the day that begins at interval `start`: rows (R,) -> (R, intervals a day), (R,)."""
         xp, end = namespace(rows), start - self.late_intervals
         expected = xp.full((len(rows), self.intervals_per_day), np.nan, np.float32)
         spread = xp.full(len(rows), np.nan, np.float32)
@@ -230,8 +230,8 @@ class ActivitySeries:
         return expected, spread
 
     def _rows_per_chunk(self, width: int) -> int:
-        """Rows that are made dense together: those whose windows caches hold, or as many as a device has ROOM for, which needs
-        another copy of each for the counts themselves."""
+        """Return how many rows are made dense together: as many windows as fit a cache, or as DEVICE_BYTES hold on a device,
+        where each needs another copy for the counts themselves."""
         if arrays.is_on_host(self.owner):
             return ROWS_PER_CHUNK
         return max(ROWS_PER_CHUNK, DEVICE_BYTES // (width * (spectral.DEVICE_BYTES_PER_VALUE + 4)))
@@ -241,7 +241,7 @@ class ActivitySeries:
         xp = namespace(dense)
         expected = xp.zeros((len(rows), self.intervals_per_day), np.float32)
         spread = xp.zeros(len(rows), np.float32)
-        active = xp.flatnonzero(dense.any(axis=1))  # nothing expects nothing
+        active = xp.flatnonzero(dense.any(axis=1))  # a row without counts expects none
         if len(active):
             expected[active], spread[active] = spectral.forecast(
                 dense[active], self.intervals_per_day, spectral.POWER_QUANTILE, self.late_intervals
@@ -249,7 +249,7 @@ class ActivitySeries:
         return expected, spread
 
     def _window_lengths(self, known: Ints) -> Ints:
-        """Intervals of the past that are used: whole weeks if there is one, else whole days, 0 while warming up."""
+        """Return how many intervals of the past are used: whole weeks if there is one, else whole days, 0 while warming up."""
         xp = namespace(known)
         days = xp.minimum(known // self.intervals_per_day, self.options.history_days)
         days = xp.where(days >= 7, days // 7 * 7, days)
@@ -259,7 +259,7 @@ class ActivitySeries:
         return used
 
     def dense_counts(self, rows: Ints, start: int, end: int, clip: bool = True) -> Floats:
-        """Counts of rows over intervals start ... end - 1, flagged ones clipped: (R, end - start)."""
+        """Return the counts of rows over intervals start ... end - 1, flagged ones clipped: (R, end - start)."""
         xp = namespace(rows)
         out: Floats = xp.zeros((len(rows), end - start), np.float32)
         for table in (self.past, self.open):
@@ -273,7 +273,7 @@ class ActivitySeries:
         return out
 
     def _clip_counts(self, cells: NDArray[np.int64], counts: Floats) -> Floats:
-        """Counts, at most what the threshold allowed on the days whose forecasts are known."""
+        """Return counts clipped to what the threshold allowed on days whose forecasts are known."""
         xp, (row, interval) = namespace(cells), _split_cells(cells)
         out = counts.copy()
         for number, day in self.forecasts.items():
@@ -287,12 +287,12 @@ class ActivitySeries:
             out[here] = xp.where(xp.isnan(cap), out[here], xp.minimum(out[here], cap))
         return out
 
-    # --- put away and taken back --------------------------------------------------------------------------------------
+    # --- checkpoint ---------------------------------------------------------------------------------------------------
 
     def as_arrays(self) -> dict[str, NDArray[Any]]:
-        """Rows, cells and the forecasts of open days as plain arrays by name, on the host; open cells are kept unclipped.
+        """Return rows, cells and the forecasts of open days as plain arrays by name, on the host; open cells unclipped.
 
-        Forecasts cannot be made anew: late records may have changed the past that they were made from.
+        Forecasts cannot be made again: late records may have changed the past that they were made from.
         """
         out: dict[str, NDArray[Any]] = {
             name: to_host(getattr(self, name)) for name in ("owner", "channel", "since")
@@ -329,19 +329,19 @@ class ActivitySeries:
         saved: Mapping[str, NDArray[Any]],
         placement: Placement = identity_placement,
     ) -> ActivitySeries:
-        """Series that go on where the arrays left off."""
+        """Return the series of some arrays."""
         series = cls(options, placement)
         if "owner" in saved:
             series.merge(saved)
         return series
 
     def replace_with(self, other: ActivitySeries) -> None:
-        """Go on as another one, for everybody who holds this one."""
+        """Become other series, for all objects that hold these."""
         for each in fields(self):
             setattr(self, each.name, getattr(other, each.name))
 
     def merge(self, saved: Mapping[str, NDArray[Any]]) -> None:
-        """Take in the rows of other series, as `as_arrays` gives them, none of which is here: numbered after those that are."""
+        """Add the rows of other series, as `as_arrays` gives them, numbered after the present ones; none may be present."""
         xp, before = namespace(self.owner), len(self.owner)
         keys = hashing.combine(saved["owner"], saved["channel"])
         self.rows.add(keys, row=before + np.arange(len(keys)))
@@ -359,10 +359,10 @@ class ActivitySeries:
                 *(self.placement(each[which]) for each in forecasts)
             )
 
-    # --- time passes --------------------------------------------------------------------------------------------------
+    # --- expiry -------------------------------------------------------------------------------------------------------
 
     def close_days(self, interval: int) -> None:
-        """Let all days that ended before `interval` minus the lateness become past; forget what no window will see."""
+        """Move days that ended before `interval` minus the lateness into the past; drop what no window will read."""
         today = (interval - self.late_intervals) // self.intervals_per_day
         keys, columns = self.open.compact()
         over = _split_cells(keys)[1] < today * self.intervals_per_day
@@ -377,8 +377,8 @@ class ActivitySeries:
             self.past.retain(kept)
 
     def expire_rows(self, before: int) -> None:
-        """Forget rows without a count, and those whose counts lie within a day of their principal's beginning and before interval
-        `passing`. Who comes again begins them as they were: with nothing counted since their principal is known."""
+        """Drop rows without a count, and those whose counts lie within a day of their principal's beginning and before interval
+        `passing`. A principal that comes again begins them as they were: without a count since it was first seen."""
         xp, latest = namespace(self.since), self.last_active()
         kept = (latest >= before) | (latest - self.since >= self.intervals_per_day)
         if kept.all():
@@ -397,19 +397,18 @@ class ActivitySeries:
             day.row_index = day.row_index[kept[: len(day.row_index)]]
 
     def scored_cells(self, start: int, end: int) -> tuple[Ints, Ints, Floats]:
-        """The cells of intervals start ... end - 1 in which something came, and how strange their counts are now: rows,
-        intervals and z (NaN for no opinion) of each."""
+        """Return the non-empty cells of intervals start ... end - 1: rows, intervals, and the z of each (NaN for no opinion)."""
         row, interval = self.open_cells(start, end)
         return row, interval, self._cell_z_scores(_cell_key(row, interval))
 
     def open_cells(self, start: int, end: int) -> tuple[Ints, Ints]:
-        """The cells of open intervals start ... end - 1 in which something came: rows and intervals."""
+        """Return the non-empty cells of open intervals start ... end - 1: rows and intervals."""
         row, interval = _split_cells(self.open.compact()[0])
         here = (interval >= start) & (interval < end)
         return row[here], interval[here]
 
     def silent_intervals(self, channel: np.uint64, start: int, end: int) -> tuple[Ints, Ints, Floats]:
-        """Intervals start ... end - 1 in which far less came than expected: rows, intervals and z (above 0) of each.
+        """Return intervals start ... end - 1 with far fewer events than expected: rows, intervals and z (above 0) of each.
 
         Only rows of `channel` that were busy in the last days are looked at: what is expected to be less than
         threshold squared cannot be missed (the Poisson root).
@@ -422,7 +421,7 @@ class ActivitySeries:
         return row[silent], interval[silent], lack[silent]
 
     def last_active(self) -> Ints:
-        """The last interval in which something was counted in each row, -1 for none: (R,)."""
+        """Return the last interval with a count in each row, -1 for none: (R,)."""
         xp = namespace(self.owner)
         out: Ints = xp.full(len(self.owner), -1, np.int32)
         for table in (self.past, self.open):
@@ -432,8 +431,7 @@ class ActivitySeries:
         return out
 
     def busy_rows(self, channel: np.uint64, start: int) -> Ints:
-        """Rows of a channel in which a silence could be noticed from interval `start` on: what is counted no more now can
-        only become fewer."""
+        """Return the rows of a channel in which a silent interval could be noticed from interval `start` on."""
         xp = namespace(self.since)
         counted = xp.zeros(len(self.since), np.float32)
         for table in (self.past, self.open):
@@ -450,7 +448,7 @@ def _cell_key(row: Ints, interval: Ints | int) -> NDArray[np.int64]:
 
 
 def _unique_values(values: Ints) -> list[int]:
-    """Few numbers, on the host: there is something to be done for each."""
+    """Return few numbers on the host: something is done for each of them."""
     found: list[int] = to_host(namespace(values).unique(values)).tolist()
     return found
 

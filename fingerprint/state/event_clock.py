@@ -1,17 +1,17 @@
-"""Tell how far event time has come from the events alone, so that no single record can move it far.
+"""Find how far event time has come from the events alone, so that no single record can move it far.
 
 Example:
     >>> times, principals = np.array([100, 160, 999_999]), np.array([1, 2, 3], np.uint64)
-    >>> believed(times, principals, Beliefs(since=100, events=20, step=3600, several=True))
+    >>> confirmed_watermark(times, principals, ConfirmationRule(100, 20, 3600, needs_two_principals=True))
     160
 
 Where nothing else says how far time has come (files have no arrival), the latest event is the wrong answer: one record dated
-days ahead would close every interval before it. Two things move the clock. An instant is believed once `SEVERAL` events
-of two principals lie at it or later; of one, where only one was seen for long. From there the clock follows each event that
-comes within one interval of the one before, so that a single record moves it by one interval at most.
+days ahead would close every interval before it. Two things move the clock. An instant is believed once `CONFIRMATIONS`
+events of two principals lie at it or later; of one, where only one was seen for long. From there the clock follows each event
+that comes within one interval of the one before, so that a single record moves it by one interval at most.
 
-Events ahead of the clock wait, at most `SEVERAL` of them, until others bear them out; they are forgotten when many events came
-and none did.
+Events ahead of the clock are kept, at most `CONFIRMATIONS` of them, until others confirm them; they are dropped when many
+events came and none did.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from fingerprint.compute.hashing import Hashes
 
 Longs = NDArray[np.int64]
 
-CONFIRMATIONS = 20  # events that bear out an instant together
+CONFIRMATIONS = 20  # events that confirm an instant together
 MAX_PENDING_AGE = 1_000  # events that come after one that lies ahead, before it is forgotten
 
 
 class ConfirmationRule(NamedTuple):
-    """What is believed before some events are seen: that time had come to `since`; that `events` bear out an instant, of two
-    principals if there are `several`; and that each event within `step` seconds of the one before is no leap."""
+    """Rule by which events move the watermark: it stands at `watermark`; `required_events` confirm an instant, of two principals
+    if `needs_two_principals`; and an event within `max_step` seconds of the one before is no leap."""
 
     watermark: int
     required_events: int
@@ -47,8 +47,8 @@ def confirmed_watermark(times: Longs, principals: Hashes, rule: ConfirmationRule
     base = rule.watermark
     others = np.flatnonzero(who != who[:1])
     if len(latest) >= rule.required_events and (len(others) or not rule.needs_two_principals):
-        borne_out = latest[rule.required_events - 1]
-        base = max(base, int(min(borne_out, latest[others[0]]) if rule.needs_two_principals else borne_out))
+        confirmed = latest[rule.required_events - 1]
+        base = max(base, int(min(confirmed, latest[others[0]]) if rule.needs_two_principals else confirmed))
     ahead = latest[::-1][latest[::-1] > base]
     leaps = np.flatnonzero(np.diff(ahead, prepend=base) > rule.max_step)
     followed = ahead[: leaps[0]] if len(leaps) else ahead
@@ -56,12 +56,12 @@ def confirmed_watermark(times: Longs, principals: Hashes, rule: ConfirmationRule
 
 
 def confirmations_needed(events: int) -> int:
-    """Return how many of so many events bear out an instant where nothing is known yet: a tenth of a few, SEVERAL of many."""
+    """Return how many of so many events confirm an instant where nothing is known: a tenth of a few, CONFIRMATIONS of many."""
     return min(max(events // 10, 1), CONFIRMATIONS)
 
 
 class EventClock:
-    """The clock of one ledger. `watermark`: the latest event time that is believed, seconds since 1970, 0 before any event."""
+    """Clock of event time. `watermark`: the latest event time that is believed, seconds since 1970, 0 before any event."""
 
     def __init__(self, max_step: int) -> None:
         self.max_step, self.watermark = max_step, 0
@@ -70,7 +70,7 @@ class EventClock:
 
     @property
     def unconfirmed(self) -> int:
-        """Events so far ahead that they are not believed yet."""
+        """Return how many events are so far ahead that they are not believed yet."""
         return self.pending.shape[1]
 
     def observe(self, times: NDArray[Any], principals: Hashes) -> None:
@@ -96,7 +96,7 @@ class EventClock:
         self._keep_pending(seen)
 
     def _keep_pending(self, seen: Longs) -> None:
-        """Keep those that still lie ahead, the latest SEVERAL of them, unless too much came since."""
+        """Keep the latest CONFIRMATIONS of those still ahead, unless too many events came since."""
         ahead = seen[:, (seen[0] > self.watermark) & (seen[2] < MAX_PENDING_AGE)]
         self.pending = ahead[:, np.argsort(ahead[0], kind="stable")[-CONFIRMATIONS:]]
 

@@ -1,10 +1,10 @@
-"""The company an event keeps: what else was surprising of its principal in the same interval.
+"""Interval surprise: what else of an event's principal was surprising in the same interval.
 
 Example:
-    >>> company = Company()
-    >>> company.add(principal, interval, codes, surprise)      # (N,), (N,), (N, F), (N, F)
-    >>> company.of(principal, interval)                        # nats, (N,)
-    >>> company.at_home(principal, interval)                   # whether it worked from where it usually does, (N,)
+    >>> surprises = IntervalSurprise()
+    >>> surprises.add(principal, interval, codes, surprise)      # (N,), (N,), (N, F), (N, F)
+    >>> surprises.total(principal, interval)                     # nats, (N,)
+    >>> surprises.from_usual_place(principal, interval)          # whether it worked from its usual place, (N,)
 
 A stolen key is rarely used once. An intruder with the victim's own tool and network still does several things the victim
 never did, each of them no stranger than what a curious colleague does now and then; together they are. So each distinct
@@ -43,9 +43,12 @@ COUNTED_FEATURES = ~IS_BIN & (np.arange(len(GIVEN_FEATURE)) != FEATURE_NAMES.ind
 
 @dataclass
 class IntervalSurprise:
-    """`values`: nats by (principal, interval, feature, value); `sums`: their sums by (principal, interval), in float64, where
-    a sum of float32 from ODD up is exact whatever the order; `home`: the (principal, interval) with an event from a usual
-    place."""
+    """Sums of surprise by principal and interval.
+
+    `values`: nats by (principal, interval, feature, value); `sums`: their sums by (principal, interval), in float64, where a
+    sum of float32 from `RECHECK_THRESHOLD` up is exact in any order; `usual_place`: the (principal, interval) with an event
+    from a usual place.
+    """
 
     placement: Placement = identity_placement
     values: SortedTable = field(init=False)
@@ -81,11 +84,11 @@ class IntervalSurprise:
         self.sums.add(owner, nats=nats, first=namespace(owner).where(fresh, interval, 0))
 
     def total(self, principal: Hashes, interval: Ints) -> Floats:
-        """What was surprising of each event's principal in its interval so far, in nats: (N,)."""
+        """Return the surprise of each event's principal in its interval so far, in nats: (N,)."""
         return self.sums.get(_interval_key(principal, interval), "nats", missing=0).astype(np.float32)
 
     def from_usual_place(self, principal: Hashes, interval: Ints) -> NDArray[np.bool_]:
-        """Whether each event's principal did anything from a usual place in its interval so far: (N,)."""
+        """Return whether each event's principal did anything from a usual place in its interval so far: (N,)."""
         return self.usual_place.has(_interval_key(principal, interval))
 
     def expire(self, before: int) -> None:

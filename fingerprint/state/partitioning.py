@@ -1,13 +1,13 @@
-"""Part of a ledger's state, by home: what one worker hands to another, or puts away.
+"""Split a scorer's state by hash bucket: for another worker, or to be evicted.
 
 Example:
-    >>> mine = hashing.of_partitions(np.arange(256) % 4 == 1)      # the principals of Kafka partition 1 of 4
-    >>> part = pick(ledger.as_arrays(), mine)                      # goes to whoever has partition 1 now
-    >>> rest = Ledger.from_arrays(settings, pick(ledger.as_arrays(), ~mine))
-    >>> rest.merge(part)                                           # and scores on like the ledger that was never cut
+    >>> mine = hashing.buckets_of_partitions(np.arange(256) % 4 == 1)      # the principals of Kafka partition 1 of 4
+    >>> part = select_buckets(state.as_arrays(), mine)                     # for the owner of partition 1
+    >>> rest = ScorerState.from_arrays(settings, select_buckets(state.as_arrays(), ~mine))
+    >>> rest.merge(part)                                                   # scores on like the state that was never split
 
-Every key of the ledger's tables says in its top 16 bits where it belongs (`hashing`). What is numbered (slots of
-principals, rows of series) is numbered anew, in the same order, so tables that were sorted stay so.
+Every key of the state's tables has its hash bucket in its top 16 bits (`hashing`). Slots of principals and rows of series are
+renumbered in the same order, so tables that were sorted stay sorted.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _CELL_TABLES = ("past", "open")
 
 
 def select_buckets(arrays: Arrays, buckets: Mask) -> dict[str, NDArray[Any]]:
-    """The part of `Ledger.as_arrays()` whose home is wanted, `homes` (65536,); the clock is the whole's."""
+    """Return the part of `ScorerState.as_arrays()` in some buckets, (65536,); the clock is that of the whole."""
     out = {"clock": arrays["clock"].copy()}
     for table in _BUCKETED_TABLES:
         if f"{table}.key" in arrays:
@@ -61,7 +61,7 @@ def _select_rows(arrays: Arrays, table: str, rows: Mask) -> dict[str, NDArray[An
 
 
 def _select_activity(arrays: Arrays, slots: NDArray[np.int32]) -> dict[str, NDArray[Any]]:
-    """The activity of principals by their slots (P,)."""
+    """Return the activity of principals by their slots (P,)."""
     number = np.full(len(arrays["principals.slot"]), -1, np.int64)
     number[slots] = _renumber(slots)
     return _select_cells(arrays, "activity", number)
@@ -77,16 +77,16 @@ def _select_series(arrays: Arrays, wanted: Mask) -> dict[str, NDArray[Any]]:
 
 
 def _select_cells(arrays: Arrays, table: str, number: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
-    """Cells of slots or rows that are wanted, `number` (all of them,) being their new numbers, -1 for unwanted."""
+    """Return the cells of some slots or rows; `number`: the new number of each, -1 for those left out."""
     key = arrays[f"{table}.key"]
-    now = number[key >> _SLOT_SHIFT]
-    out = _select_rows(arrays, table, now >= 0)
+    renumbered = number[key >> _SLOT_SHIFT]
+    out = _select_rows(arrays, table, renumbered >= 0)
     interval = out[f"{table}.key"] & np.int64(0xFFFFFFFF)
-    return out | {f"{table}.key": now[now >= 0] << _SLOT_SHIFT | interval}
+    return out | {f"{table}.key": renumbered[renumbered >= 0] << _SLOT_SHIFT | interval}
 
 
 def _renumber(numbers: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Distinct numbers as 0 ... n - 1, in the same order: (n,) -> (n,)."""
+    """Return distinct numbers as 0 ... n - 1, in the same order: (n,) -> (n,)."""
     out = np.empty(len(numbers), np.int32)
     out[np.argsort(numbers)] = np.arange(len(numbers), dtype=np.int32)
     return out

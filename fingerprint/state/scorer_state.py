@@ -1,16 +1,16 @@
-"""The scorer's only state: ids that came before, what each principal did lately, and the series.
+"""State of the scorer: ids that came before, the recent history of each principal, and the activity series.
 
 Example:
-    >>> ledger = Ledger(settings)
-    >>> fresh = ledger.fresh(principal, repeat_keys, days)    # which events have not been seen before
-    >>> memory = ledger.remember(principal, interval, codes)  # the columns idle, today, sources, actions
+    >>> state = ScorerState(settings)
+    >>> fresh = state.deduplicate(principal, repeat_keys, days)          # which events have not been seen before
+    >>> history = state.update_history(principal, interval, codes)       # the columns idle, today, sources, actions
 
 What a principal did counts from the next interval on, once late records of it can no longer come: a feature with a memory
 reads only intervals that ended before this one's start minus the allowed lateness. So neither the order in which records
 arrive nor where a batch is cut changes an answer.
 
-Every 64-bit key says in its top 16 bits where its principal has its home (`hashing`): what is kept of some homes can be
-cut out of a ledger, and put back into another (`slices`).
+Every 64-bit key has the hash bucket of its principal in its top 16 bits (`hashing`): the state of some buckets can be cut out,
+and merged into another state (`partitioning`).
 """
 
 from __future__ import annotations
@@ -58,16 +58,21 @@ SCALAR_FIELDS = ("late_events", "voted_until", "channels_since")  # what lies be
 MAX_UNKNOWN_PRINCIPAL_EVENTS = (
     500  # events a day of one principal that the bank does not know, that may wait or have a vote
 )
-NOVELTY_DAYS = 35  # days for which a novelty is remembered: longer than banks live
-INACTIVE_DAYS = NOVELTY_DAYS  # of silence after which a principal is new again
+NOVELTY_DAYS = 35  # days for which a novelty is kept: longer than banks live
+INACTIVE_DAYS = NOVELTY_DAYS  # after which a principal is new again
 SINGLE_DAY_INACTIVE_DAYS = (
     10  # the same of one that was there on a single day: no week or fortnight, as jobs come in those
 )
-MAX_PRINCIPALS = 500_000  # of one ledger; of more, those of a single day go first
+MAX_PRINCIPALS = 500_000  # of one state; of more, those of a single day expire first
 
 
 @dataclass
 class ScorerState:
+    """Tables by principal, all keyed by hash bucket, the activity series, and the clock of event time.
+
+    `placement` puts the tables on the host or on a device.
+    """
+
     options: settings.Settings
     placement: Placement = identity_placement
     repeats: SortedTable = field(init=False)
@@ -102,7 +107,7 @@ class ScorerState:
 
     @property
     def watermark(self) -> int:
-        """The latest event time that is believed, seconds from the epoch."""
+        """Latest event time that is believed, seconds since 1970."""
         return self.clock.watermark
 
     @watermark.setter
@@ -111,13 +116,13 @@ class ScorerState:
 
     @property
     def unconfirmed(self) -> int:
-        """Events so far ahead of it that they are not believed yet."""
+        """Return how many events are so far ahead that they are not believed yet."""
         return self.clock.unconfirmed
 
     def deduplicate(self, principal: Hashes, keys: Hashes, day: Ints) -> NDArray[np.bool_]:
-        """Which events (N,) are new: neither remembered nor earlier in this batch. Remembers them.
+        """Return which events (N,) are new, neither known nor earlier in this batch, and keep their ids.
 
-        The bits of a key that its home leaves no room for are kept beside it: a principal has so many ids that 48 bits
+        The bits of a key that its bucket leaves no room for are kept beside it: a principal has so many ids that 48 bits
         would take some of them for repeats.
         """
         fresh = is_first_occurrence(hashing.hash_pair(principal, keys)) & ~self.is_duplicate(principal, keys)
@@ -126,14 +131,14 @@ class ScorerState:
         return fresh
 
     def is_duplicate(self, principal: Hashes, keys: Hashes) -> NDArray[np.bool_]:
-        """Which events (N,) came in an earlier batch."""
+        """Return which events (N,) came in an earlier batch."""
         known = self.repeats.has(hashing.rebucket(principal, keys))
         homed = hashing.rebucket(principal[known], keys[known])
         known[known] = self.repeats.get(homed, "rest") == hashing.overflow_bits(keys[known])
         return known
 
     def update_history(self, principal: Hashes, interval: Ints, codes: Hashes) -> dict[str, Ints]:
-        """Count what happened, then say what was visible of it: principal, interval (N,), codes (N, F) -> bins, each (N,).
+        """Count N events and return the history that is visible to each: principal, interval (N,), codes (N, F) -> bins, (N,).
 
         `idle`: log2 hours since the principal was last active, -1 for never; `today`, `actions`: log2 of one plus events
         and distinct actions so far today; `sources`: address ranges so far today, at most 5.
@@ -159,7 +164,7 @@ class ScorerState:
     def as_arrays(
         self, parts: Sequence[str] = ("repeats", *TABLE_NAMES, "series")
     ) -> dict[str, NDArray[Any]]:
-        """What must survive, as plain arrays by name `part.column`, on the host; `from_arrays` takes it back."""
+        """Return the state as plain arrays by name `part.column`, on the host; `from_arrays` restores it."""
         counts = np.array([getattr(self, name) for name in SCALAR_FIELDS], np.int64)
         out: dict[str, NDArray[Any]] = {"clock": np.concatenate([counts, self.clock.as_array()])}
         for part in parts:
@@ -174,23 +179,23 @@ class ScorerState:
         arrays: Mapping[str, NDArray[Any]],
         placement: Placement = identity_placement,
     ) -> ScorerState:
-        """A ledger that goes on where the arrays left off; what they lack starts empty. It lies where `place` puts it."""
-        ledger = cls(options, placement)
+        """Return the state of some arrays, where `placement` puts it; tables that are missing are empty."""
+        state = cls(options, placement)
         for name, value in zip(SCALAR_FIELDS, arrays["clock"].tolist(), strict=False):
-            setattr(ledger, name, value)
-        ledger.clock.restore(arrays["clock"][len(SCALAR_FIELDS) :])
-        ledger.merge(arrays)
-        return ledger
+            setattr(state, name, value)
+        state.clock.restore(arrays["clock"][len(SCALAR_FIELDS) :])
+        state.merge(arrays)
+        return state
 
     def replace_with(self, other: ScorerState) -> None:
-        """Go on as another one, for everybody who holds this one or its series."""
+        """Become another state, for all objects that hold this one or its series."""
         for each in fields(self):
             if each.name != "series":
                 setattr(self, each.name, getattr(other, each.name))
         self.series.replace_with(other.series)
 
     def last_active(self) -> tuple[Hashes, Ints]:
-        """When each principal last did something, as the features remember it: principals, intervals (-1: never), (P,)."""
+        """Return all principals and the interval in which each was last active (-1: never), (P,) each."""
         keys, columns = self.principals.compact()
         xp = namespace(keys)
         out = xp.full(len(keys), -1, np.int32)
@@ -201,12 +206,12 @@ class ScorerState:
         return keys, out[columns["slot"]]
 
     def merge(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take in a part that was cut out of a ledger (`slices.pick`), of principals that are not here; the clock stays.
+        """Add a part that was cut out of a state (`partitioning.select_buckets`), of other principals; the clock stays.
 
-        Slots and rows of the part are numbered after those that are here. ValueError if one of its principals is here.
+        Slots and rows of the part are numbered after those of this state. Raises ValueError if it shares a principal.
         """
         if "principals.key" in arrays and self.principals.has(arrays["principals.key"]).any():
-            raise ValueError("a part of a ledger holds principals that the ledger has already")
+            raise ValueError("a part of a state holds principals that the state has already")
         before = len(self.principals)
         for part in ("repeats", *TABLE_NAMES):
             if f"{part}.key" in arrays:
@@ -228,9 +233,11 @@ class ScorerState:
         return table
 
     def admit_unknown(self, principal: Hashes, interval: Ints, max_principals: int) -> NDArray[np.bool_]:
-        """Return which events of strangers (N,) are let in: of the first `most` of them on a day, in the order in which they
-        come, the first EACH_STRANGER events. Events more than a day late count as yesterday's: days of long ago are no room. On
-        the host."""
+        """Return which events of unknown principals (N,) are admitted, on the host.
+
+        Admitted are the first `max_principals` of a day in the order in which they come, each with its first
+        MAX_UNKNOWN_PRINCIPAL_EVENTS events. Events more than a day late count as yesterday's.
+        """
         day = np.maximum(interval // self.series.intervals_per_day, self.watermark // 86400 - 1).astype(
             np.int32
         )
@@ -255,11 +262,11 @@ class ScorerState:
         return admitted
 
     def first_seen(self, principal: Hashes) -> Ints:
-        """The interval since which each principal is known (N,)."""
+        """Return the interval in which each principal was first seen (N,)."""
         return self.principals.get(principal, "since")
 
     def is_known_novelty(self, keys: Hashes, interval: Ints) -> NDArray[np.bool_]:
-        """Which novelties (owner and value, as one hash) were there in an earlier visible interval; remembers them all."""
+        """Return which novelties (owner and value, as one hash) came in an earlier visible interval (N,), and keep all."""
         _keep_earliest(self.novelties, keys, interval)
         return (
             self.novelties.get(keys, "interval", missing=np.iinfo(np.int32).max)
@@ -267,21 +274,21 @@ class ScorerState:
         )
 
     def first_open_interval(self, watermark: int | None = None) -> int:
-        """Intervals below this one can no longer change, but for late records; now, or at some other watermark."""
+        """Return the first interval that is open now, or at some other watermark: earlier ones change by late records only."""
         at = self.watermark if watermark is None else watermark
         return (at - self.options.spectral.allowed_lateness_seconds) // self.options.spectral.interval_seconds
 
     def observe_time(self, times: NDArray[np.integer[Any]], principals: Hashes) -> None:
-        """Note when events of some principals happened (seconds from the epoch), by which intervals close: (N,) each.
+        """Advance the clock by the times of events (seconds since 1970) and their principals: (N,) each.
 
-        Few events far ahead of all others are not believed (`event_clock`); they are counted in `ahead`.
+        Few events far ahead of all others are not believed (`event_clock`); they are counted in `unconfirmed`.
         """
         self.clock.observe(times, principals)
 
     def expire(self) -> None:
-        """Let time pass: days become past, what no feature reads any more is forgotten.
+        """Move days that are over into the past, and drop what no feature reads any more.
 
-        Judge what is closed before: flagged counts enter the past clipped.
+        Judge closed intervals before: flagged counts enter the past clipped.
         """
         now, per_day = self.watermark // self.options.spectral.interval_seconds, self.series.intervals_per_day
         self.series.close_days(now)
@@ -299,7 +306,7 @@ class ScorerState:
             self.repeats.compact()[1]["day"] < now // per_day - DEDUPLICATION_DAYS,
         )
 
-    # --- memory -------------------------------------------------------------------------------------------------------
+    # --- history ------------------------------------------------------------------------------------------------------
 
     def _assign_slots(self, principal: Hashes, interval: Ints) -> Ints:
         new = ~self.principals.has(principal)
@@ -337,7 +344,7 @@ class ScorerState:
         return idle
 
     def _last_expired_interval(self, slot: Ints) -> Ints:
-        """The last active interval from before the kept activity, -1 for none (N,)."""
+        """Return the last active interval from before the kept activity, -1 for none (N,)."""
         _, columns = self.principals.compact()
         by_slot = namespace(slot).full(len(self.principals), -1, np.int32)
         by_slot[columns["slot"]] = columns["last"]
@@ -355,8 +362,10 @@ class ScorerState:
         _drop(self.activity, (keys & 0xFFFFFFFF) < before)
 
     def _expire_principals(self, now: int) -> None:
-        """Forget, once a day, principals that were silent for SILENT_DAYS, or for PASSING_DAYS after a single day. Where there
-        are more than MOST_PRINCIPALS, those of a single day that were silent longest go, too."""
+        """Drop, once a day, principals that were inactive for INACTIVE_DAYS, or for SINGLE_DAY_INACTIVE_DAYS after a single day.
+
+        Of more than MAX_PRINCIPALS, those of a single day that were inactive longest are dropped, too.
+        """
         per_day = self.series.intervals_per_day
         if now // per_day == self._last_expiry_day:
             return
@@ -365,18 +374,18 @@ class ScorerState:
         keys, latest = self.last_active()
         xp, columns = namespace(keys), self.principals.compact()[1]
         passing = latest - columns["since"] < per_day
-        gone = (latest < now - INACTIVE_DAYS * per_day) | passing & (
+        expired = (latest < now - INACTIVE_DAYS * per_day) | passing & (
             latest < now - SINGLE_DAY_INACTIVE_DAYS * per_day
         )
-        excess = len(keys) - int(gone.sum()) - MAX_PRINCIPALS
+        excess = len(keys) - int(expired.sum()) - MAX_PRINCIPALS
         if excess > 0:
-            unused = xp.flatnonzero(passing & ~gone & (latest < now - ACTIVITY_DAYS * per_day))
-            gone[unused[xp.argsort(latest[unused])][:excess]] = True
-        if gone.any():
-            self._keep_principals(~gone)
+            unused = xp.flatnonzero(passing & ~expired & (latest < now - ACTIVITY_DAYS * per_day))
+            expired[unused[xp.argsort(latest[unused])][:excess]] = True
+        if expired.any():
+            self._keep_principals(~expired)
 
     def _keep_principals(self, kept: NDArray[np.bool_]) -> None:
-        """Keep some principals (P,), and number their slots anew, in the same order. The others have no activity left."""
+        """Keep some principals (P,), and renumber their slots in the same order. The others have no activity left."""
         xp, slot = namespace(kept), self.principals.compact()[1]["slot"]
         number = xp.zeros(len(slot), np.int64)
         number[slot[kept]] = 1
@@ -401,7 +410,7 @@ def _sum_between(
 
 
 def _log2(counts: NDArray[np.int64]) -> Ints:
-    """Of one plus a count, rounded up: as many bits as the count has (N,). Logarithms of two libraries differ in the last bit."""
+    """Return log2 of one plus a count, rounded up (N,): its number of bits, as two libraries differ in a logarithm's last bit."""
     bits: Ints = namespace(counts).frexp(counts.astype(np.float64))[1].astype(np.int32)
     return bits
 
@@ -412,8 +421,8 @@ def _drop(table: SortedTable, rows: NDArray[np.bool_]) -> None:
 
 
 def _keep_earliest(table: SortedTable, keys: Hashes, interval: Ints) -> tuple[Ints, Ints, NDArray[np.intp]]:
-    """Keep the earliest interval of each key. Returns, for keys that are new or moved, the interval before (-1 for new),
-    the interval now, and one example row of each."""
+    """Keep the earliest interval of each key. Return, for keys that are new or moved, the interval before (-1 for new), the
+    interval now, and one example row of each."""
     order = lexsort(interval, keys)
     distinct, first = namespace(keys).unique(keys[order], return_index=True)
     which = order[first]

@@ -1,1 +1,138 @@
-"""store."""
+"""The alert store: alerts, cases and accounts in SQLite or PostgreSQL, one repository a noun.
+
+Example:
+    >>> store = open_store("sqlite:///fingerprint.sqlite")
+    >>> store.alerts.save([alert], votes)
+    >>> store.queue.page(AlertFilter(status="open"), size=50).rows[0].title
+
+`database.py` opens the database, `schema.py` has all tables, `migrations/` creates them. Accounts need a clock and settings of
+their own: `accounts.open_account_store`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import sqlalchemy as sql
+
+from fingerprint.core.alert import FingerprintError
+from fingerprint.core.ports.store import Store
+from fingerprint.core.redaction import Redactor
+from fingerprint.store.alerts import SqlAlertRepository
+from fingerprint.store.audit import SqlAuditRepository, SqlChangeRepository
+from fingerprint.store.cases import SqlCaseRepository
+from fingerprint.store.database import (
+    NowFunction,
+    Session,
+    create_store_engine,
+    is_sqlite_file,
+    parse_database_url,
+    translate_database_errors,
+    utc_now,
+)
+from fingerprint.store.evidence import SqlEvidenceRepository
+from fingerprint.store.feedback import SqlFeedbackRepository
+from fingerprint.store.feeds import SqlFeedRepository
+from fingerprint.store.heartbeats import SqlHeartbeatRepository
+from fingerprint.store.migrate import prepare_schema
+from fingerprint.store.outbox import SqlOutbox
+from fingerprint.store.prevalence import SqlPrevalenceRepository
+from fingerprint.store.queue import SqlQueueRepository
+from fingerprint.store.retention import SqlRetentionRepository
+from fingerprint.store.schema import REQUIRED_TABLES, STORED_AT, dump_rows, metadata
+from fingerprint.store.suppressions import SqlSuppressionRepository
+from fingerprint.store.thresholds import SqlThresholdRepository
+from fingerprint.store.views import SqlViewRepository
+from fingerprint.store.votes import SqlVoteRepository
+
+
+@dataclass(frozen=True)
+class SqlStore(Store):
+    """The repositories of one database, which share its session."""
+
+    session: Session
+    outbox: SqlOutbox
+
+    def close(self) -> None:
+        """Close all connections."""
+        self.session.close()
+
+    def dump_tables(self) -> dict[str, str]:
+        """Return every row of every table as text, in order, without when it was stored: to see whether something changed."""
+
+        def dump(connection: sql.Connection) -> dict[str, str]:
+            return {table.name: _dump_table(connection, table) for table in metadata.sorted_tables}
+
+        return self.session.read(dump)
+
+
+def open_store(
+    url: str, create: bool = True, redact: Sequence[str] = (), now: NowFunction = utc_now
+) -> SqlStore:
+    """Open the alert store at an SQLAlchemy URL; create its tables where there are none, unless `create` is false.
+
+    `redact` names fields of raw records that are not stored (`core.redaction`); `now` is the clock of changes. Raise
+    FingerprintError for a URL, folder, file, server or schema version that cannot be used.
+    """
+    parsed = parse_database_url(url)
+    if not create and _is_missing_file(parsed):
+        raise FingerprintError(f"there is no database {parsed.database} yet: `fingerprint score` creates it")
+    with translate_database_errors(parsed):
+        engine = create_store_engine(parsed)
+        prepare_schema(engine, create)
+    return compose_store(Session(engine, now), Redactor(redact))
+
+
+def compose_store(session: Session, redaction: Redactor) -> SqlStore:
+    """Return the repositories over one session."""
+    return SqlStore(
+        session=session,
+        alerts=SqlAlertRepository(session, redaction),
+        votes=SqlVoteRepository(session),
+        queue=SqlQueueRepository(session),
+        evidence=SqlEvidenceRepository(session),
+        prevalence=SqlPrevalenceRepository(session),
+        cases=SqlCaseRepository(session),
+        views=SqlViewRepository(session),
+        suppressions=SqlSuppressionRepository(session),
+        feedback=SqlFeedbackRepository(session),
+        thresholds=SqlThresholdRepository(session),
+        feeds=SqlFeedRepository(session),
+        heartbeats=SqlHeartbeatRepository(session),
+        audit=SqlAuditRepository(session),
+        changes=SqlChangeRepository(session),
+        retention=SqlRetentionRepository(session),
+        outbox=SqlOutbox(session),
+    )
+
+
+def store_exists(url: str) -> bool:
+    """Return whether there is an alert store at an SQLAlchemy URL; False before anything was scored.
+
+    Raise FingerprintError for a file that is no database, and for a server that does not answer.
+    """
+    parsed = parse_database_url(url)
+    if _is_missing_file(parsed):
+        return False
+    with translate_database_errors(parsed):
+        engine = create_store_engine(parsed)
+        try:
+            return not REQUIRED_TABLES.isdisjoint(sql.inspect(engine).get_table_names())
+        finally:
+            engine.dispose()
+
+
+def masked_url(url: str) -> str:
+    """Return a database URL without its password, as it may be shown."""
+    return str(parse_database_url(url))
+
+
+def _is_missing_file(url: sql.URL) -> bool:
+    return is_sqlite_file(url) and not Path(str(url.database)).is_file()
+
+
+def _dump_table(connection: sql.Connection, table: sql.Table) -> str:
+    columns = (column for column in table.c if column.name != STORED_AT)
+    return dump_rows(connection.execute(sql.select(*columns).order_by(*table.primary_key)).all())

@@ -1,76 +1,118 @@
-"""Accounts: rows of `persons`, what becomes of them, and the rule that there is always an admin."""
+"""Rows of accounts, changes that several repositories make to them, and the rule that there is always an admin."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NoReturn, TypeVar
 from uuid import uuid4
 
 import sqlalchemy as sql
 
-from fingerprint.core.account import ACCOUNT_NAME_PATTERN, Account, Invitation, Role
+from fingerprint.core.account import ACCOUNT_NAME_PATTERN, Account, AuthenticationFailed, Invitation, Role
 from fingerprint.core.alert import FingerprintError, NotFound
 from fingerprint.core.settings import Web
-from fingerprint.store import secret_hashes as secrets_
-from fingerprint.store.account_tables import invitations, logins, persons, sessions, tokens
+from fingerprint.store import secret_hashes
 from fingerprint.store.audit import add_audit_entry
+from fingerprint.store.database import Locking, Repository, Session
+from fingerprint.store.schema import accounts, invitations, pending_logins, sessions, tokens
 
 INVITATION_LIFETIME = timedelta(hours=24)  # that an invitation is good for
 
 Row = dict[str, Any]
-_can_log_in = sql.or_(persons.c.password.is_not(None), persons.c.subject != "")
-_active_admin = sql.and_(persons.c.role == "admin", persons.c.disabled_at.is_(None), _can_log_in)
+T = TypeVar("T")
+_can_log_in = sql.or_(accounts.c.password.is_not(None), accounts.c.subject != "")
+_active_admin = sql.and_(accounts.c.role == "admin", accounts.c.disabled_at.is_(None), _can_log_in)
+
+
+class AccountRepository(Repository):
+    """Base of the repositories of accounts: changes come one after the other, and have their own lock.
+
+    So the last admin cannot be lost between two changes, and a login does not wait for the scorer.
+    """
+
+    def __init__(self, session: Session, web: Web) -> None:
+        super().__init__(session)
+        self._web = web
+
+    def _now(self) -> datetime:
+        return self._session.now()
+
+    def _read(self, work: Callable[[sql.Connection], T]) -> T:
+        return self._session.read(work)
+
+    def _write(self, work: Callable[[sql.Connection], T]) -> T:
+        return self._session.write(work, Locking.ACCOUNTS)
+
+    def _change(self, work: Callable[[sql.Connection, datetime], T]) -> T:
+        return self._write(lambda connection: work(connection, self._now()))
+
+    def _try_write(self, work: Callable[[sql.Connection], None]) -> None:
+        """Write what may as well be written the next time."""
+        with suppress(FingerprintError):
+            self._write(work)
+
+
+def raise_refused(sentence: str) -> NoReturn:
+    """Raise AuthenticationFailed; an expression can end with it."""
+    raise AuthenticationFailed(sentence)
 
 
 def to_account(row: Row) -> Account:
-    names = ("person_id", "name", "role", "created_at", "disabled_at", "last_login", "issuer", "subject")
+    names = ("account_id", "name", "role", "created_at", "disabled_at", "last_login", "issuer", "subject")
     return Account(**{name: row[name] for name in names}, has_password=row["password"] is not None)
 
 
 def find_account(connection: sql.Connection, name: str) -> Row | None:
-    """A person's row, by the name as it is kept."""
-    if not ACCOUNT_NAME_PATTERN.fullmatch(name):  # nor does any database like all of what may be typed
+    """Return an account's row by its stored name, None without one."""
+    if not ACCOUNT_NAME_PATTERN.fullmatch(name):  # a database may refuse some of what people type
         return None
-    row = connection.execute(sql.select(persons).where(persons.c.name == name)).mappings().first()
+    row = connection.execute(sql.select(accounts).where(accounts.c.name == name)).mappings().first()
     return dict(row) if row else None
 
 
 def require_account(connection: sql.Connection, name: str) -> Row:
-    """A person's row; NotThere without one."""
+    """Return an account's row by its name. Raise NotFound without one."""
     if row := find_account(connection, name):
         return row
     raise NotFound(f"there is no account {name[:64]!r}; `fingerprint users list` shows them")
 
 
 def password_unchanged(connection: sql.Connection, row: Row) -> bool:
-    """Whether the password that was proven is the person's yet: looking at one takes time, in which another may be set, or the
-    account disabled."""
+    """Return whether the password that was verified is still the account's.
+
+    Verifying takes time, in which another password may be set or the account disabled.
+    """
     now = require_account(connection, row["name"])
     return not now["disabled_at"] and now["password"] == row["password"]
 
 
 def is_local_login_disabled(row: Row, web: Web) -> bool:
-    """Whether a local account is good for nothing, because everybody comes through the provider."""
+    """Return whether a local account cannot log in because logins come from the provider."""
     return web.single_sign_on_only and not row["subject"] and row["name"] != web.emergency_account
 
 
-def has_active_admin(connection: sql.Connection, except_person_id: str = "") -> bool:
-    """Whether somebody who can log in is an admin, beside one person (an id)."""
-    query = sql.select(persons.c.name).where(_active_admin, persons.c.person_id != except_person_id).limit(1)
+def has_active_admin(connection: sql.Connection, except_account_id: str = "") -> bool:
+    """Return whether an account that can log in is an admin, apart from the one with this id."""
+    query = (
+        sql.select(accounts.c.name).where(_active_admin, accounts.c.account_id != except_account_id).limit(1)
+    )
     return connection.scalar(query) is not None
 
 
 def add_account(connection: sql.Connection, now: datetime, name: str, role: Role, **more: Any) -> Row:
-    """A new account. FingerprintError where the name is taken, or was."""
+    """Create an account and return its row. Raise FingerprintError where the name is taken, or ever was."""
     if find_account(connection, name):
         raise FingerprintError(f"there is an account {name} already: choose another name")
-    row = {"person_id": uuid4().hex, "name": name, "role": role, "created_at": now} | more
-    connection.execute(sql.insert(persons).values(**row))
+    row = {"account_id": uuid4().hex, "name": name, "role": role, "created_at": now} | more
+    connection.execute(sql.insert(accounts).values(**row))
     return require_account(connection, name)
 
 
 def update_account(connection: sql.Connection, row: Row, **new: Any) -> None:
-    connection.execute(sql.update(persons).where(persons.c.person_id == row["person_id"]).values(**new))
+    """Set columns of an account."""
+    connection.execute(sql.update(accounts).where(accounts.c.account_id == row["account_id"]).values(**new))
 
 
 def update_role(connection: sql.Connection, now: datetime, name: str, role: Role, by: str) -> None:
@@ -79,76 +121,80 @@ def update_role(connection: sql.Connection, now: datetime, name: str, role: Role
         return
     _require_remaining_admin(connection, row)
     update_account(connection, row, role=role)
-    delete_account_sessions(connection, row["person_id"])
-    add_audit_entry(connection, now, by, "person.role", name, {"from": row["role"], "to": role})
+    delete_account_sessions(connection, row["account_id"])
+    add_audit_entry(connection, now, by, "account.role", name, {"from": row["role"], "to": role})
 
 
 def mark_disabled(connection: sql.Connection, now: datetime, name: str, by: str) -> None:
-    """From this transaction on there is neither session nor token nor link."""
+    """Disable an account, end its sessions, and revoke its tokens and invitation."""
     row = require_account(connection, name)
     if row["disabled_at"]:
         return
     _require_remaining_admin(connection, row)
     update_account(connection, row, disabled_at=now)
-    delete_account_sessions(connection, row["person_id"])
-    revoke_account_tokens(connection, now, row["person_id"])
+    delete_account_sessions(connection, row["account_id"])
+    revoke_account_tokens(connection, now, row["account_id"])
     delete_invitation(connection, name)
-    add_audit_entry(connection, now, by, "person.disable", name)
+    add_audit_entry(connection, now, by, "account.disable", name)
 
 
 def mark_enabled(connection: sql.Connection, now: datetime, name: str, by: str) -> None:
-    """Tokens stay revoked."""
+    """Enable an account; its tokens stay revoked."""
     row = require_account(connection, name)
     if row["disabled_at"]:
         update_account(connection, row, disabled_at=None)
-        add_audit_entry(connection, now, by, "person.enable", name)
+        add_audit_entry(connection, now, by, "account.enable", name)
 
 
-def delete_account_sessions(connection: sql.Connection, person_id: str, except_digest: str = "") -> int:
-    """Of a person, but the one of this digest, and logins under way; how many sessions there were."""
-    connection.execute(sql.delete(logins).where(logins.c.person_id == person_id))
-    those = (sessions.c.person_id == person_id) & (sessions.c.digest != except_digest)
+def delete_account_sessions(connection: sql.Connection, account_id: str, except_digest: str = "") -> int:
+    """End an account's sessions, but the one of this digest, and pending logins; return how many sessions there were."""
+    connection.execute(sql.delete(pending_logins).where(pending_logins.c.account_id == account_id))
+    those = (sessions.c.account_id == account_id) & (sessions.c.digest != except_digest)
     return connection.execute(sql.delete(sessions).where(those)).rowcount
 
 
-def revoke_account_tokens(connection: sql.Connection, now: datetime, person_id: str) -> int:
-    """Revoke all tokens of a person; how many there were."""
-    live = (tokens.c.person_id == person_id) & tokens.c.revoked_at.is_(None) & (tokens.c.expires_at > now)
+def revoke_account_tokens(connection: sql.Connection, now: datetime, account_id: str) -> int:
+    """Revoke all tokens of an account; return how many there were."""
+    live = (tokens.c.account_id == account_id) & tokens.c.revoked_at.is_(None) & (tokens.c.expires_at > now)
     return connection.execute(sql.update(tokens).where(live).values(revoked_at=now)).rowcount
 
 
 def end_sessions_and_tokens(connection: sql.Connection, now: datetime, name: str, by: str) -> None:
-    """End sessions and tokens of a person, who may log in again."""
+    """End sessions and tokens of an account, which may log in again."""
     row = require_account(connection, name)
-    ended = {"sessions": delete_account_sessions(connection, row["person_id"])}
-    ended["tokens"] = revoke_account_tokens(connection, now, row["person_id"])
-    add_audit_entry(connection, now, by, "person.end_all", name, ended)
+    ended = {"sessions": delete_account_sessions(connection, row["account_id"])}
+    ended["tokens"] = revoke_account_tokens(connection, now, row["account_id"])
+    add_audit_entry(connection, now, by, "account.end_all", name, ended)
 
 
 def invite_by_name(connection: sql.Connection, now: datetime, name: str, role: Role | None, by: str) -> str:
-    """For a new account with a role, or for a new password of one that is there."""
+    """Return the secret of an invitation: for a new account with a role, or for a new password of an existing one."""
     if role is None:
         _require_password_allowed(require_account(connection, name))
     else:
         add_account(connection, now, name, role)
     add_audit_entry(
-        connection, now, by, "person.invite", name, {"role": role} if role else {"password": "new"}
+        connection, now, by, "account.invite", name, {"role": role} if role else {"password": "new"}
     )
     return insert_invitation(connection, now, name)
 
 
 def insert_invitation(connection: sql.Connection, now: datetime, name: str) -> str:
-    """A link's secret; the one before is no longer good."""
-    secret = secrets_.generate_secret()
+    """Return the secret of a new invitation in place of the one before."""
+    secret = secret_hashes.generate_secret()
     delete_invitation(connection, name)
-    row = {"digest": secrets_.secret_digest(secret), "name": name, "expires_at": now + INVITATION_LIFETIME}
+    row = {
+        "digest": secret_hashes.secret_digest(secret),
+        "name": name,
+        "expires_at": now + INVITATION_LIFETIME,
+    }
     connection.execute(sql.insert(invitations).values(**row))
     return secret
 
 
 def find_invitation(connection: sql.Connection, now: datetime, secret: str) -> Invitation | None:
-    """What a link is good for; the first admin's for nothing once there is an admin."""
-    query = sql.select(invitations).where(invitations.c.digest == secrets_.secret_digest(secret))
+    """Return an invitation by its secret, None for one that expired; the first admin's expires once there is an admin."""
+    query = sql.select(invitations).where(invitations.c.digest == secret_hashes.secret_digest(secret))
     row = connection.execute(query).mappings().first()
     if row is None or row["expires_at"] <= now or (not row["name"] and has_active_admin(connection)):
         return None
@@ -156,15 +202,15 @@ def find_invitation(connection: sql.Connection, now: datetime, secret: str) -> I
 
 
 def delete_invitation(connection: sql.Connection, name: str) -> None:
-    """What was sent to this name is no longer good."""
+    """Delete the invitation of a name."""
     connection.execute(sql.delete(invitations).where(invitations.c.name == name))
 
 
 def _require_remaining_admin(connection: sql.Connection, row: Row) -> None:
     person = to_account(row)
     active = person.role == "admin" and person.disabled_at is None and not person.is_invited
-    if active and not has_active_admin(connection, except_person_id=person.person_id):
-        raise FingerprintError(f"{person.name} is the last admin: make somebody else one first")
+    if active and not has_active_admin(connection, except_account_id=person.account_id):
+        raise FingerprintError(f"{person.name} is the last admin: make another account an admin first")
 
 
 def _require_password_allowed(row: Row) -> None:

@@ -1,27 +1,66 @@
-"""Who did what to what, and when: rows of the desk that are only ever added, in the transaction of what they tell of.
+"""The audit log and the change feed: who did what when, and which alerts changed since a number.
 
 Example:
-    >>> with engine.begin() as connection:
-    ...     say(connection, now, "maria", "alert.assign", "397edb7b6806", {"to": "maria"})
-    ...     history(connection, "397edb7b6806")[0].action
+    >>> store.audit.entries("397edb7b6806")[0].action
     'alert.assign'
+    >>> store.changes.since(41)
+    [AlertChange(number=42, alert_id='397edb7b6806')]
 
-The database itself refuses to change or remove a line (triggers, `migrations/versions/0002_queue.py`). That binds whoever has
-no more rights than the programs have; the owner of the tables could take the triggers off.
+Triggers refuse to change or remove a row of the audit. That binds everybody with the rights of the programs; the owner of the
+tables could remove the triggers.
+
+Numbers of changes become visible in their order: a transaction that marks changes locks the counter's row until it commits, so a
+reader who has seen number 42 cannot later find a 41 that was missed. A sequence cannot promise that. Marking comes last in a
+transaction, because others wait for what follows it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sql
 
-from fingerprint.core.case import AuditEntry
+from fingerprint.core.case import AlertChange, AuditEntry
 from fingerprint.core.sanitize import storable
-from fingerprint.store.queue_tables import audit_entries
-from fingerprint.store.schema import index_key
+from fingerprint.store.database import Repository, reads
+from fingerprint.store.schema import (
+    alert_changes,
+    audit_entries,
+    change_counter,
+    execute_batches,
+    index_key,
+    insert_into,
+)
+
+
+class SqlAuditRepository(Repository):
+    """The audit log. Repositories add to it in the transaction that they report (`add_audit_entry`)."""
+
+    @reads
+    def entries(
+        self, connection: sql.Connection, target: str = "", limit: int = 200, before: int | None = None
+    ) -> list[AuditEntry]:
+        """Return the newest entries, of one target or of all; `before` is the number of the last one seen."""
+        query = sql.select(audit_entries).order_by(audit_entries.c.number.desc()).limit(max(0, limit))
+        query = query.where(audit_entries.c.target == index_key(target)) if target else query
+        query = query if before is None else query.where(audit_entries.c.number < before)
+        return [AuditEntry(**row) for row in connection.execute(query).mappings()]
+
+
+class SqlChangeRepository(Repository):
+    """The change feed of the queue."""
+
+    @reads
+    def newest_number(self, connection: sql.Connection) -> int:
+        """Return the number of the newest change, 0 before the first."""
+        return latest_change_number(connection)
+
+    @reads
+    def since(self, connection: sql.Connection, number: int, limit: int = 500) -> list[AlertChange]:
+        """Return the alerts that changed after a number, the oldest change first, about `limit` of them."""
+        return changes_after(connection, number, limit)
 
 
 def add_audit_entry(
@@ -32,7 +71,7 @@ def add_audit_entry(
     target: str,
     detail: Mapping[str, Any] | None = None,
 ) -> None:
-    """Add a line. `action` is `noun.verb`; `target` is what it was done to, by its id. Never put a secret into `detail`."""
+    """Add an entry. `action` is `noun.verb`, `target` the id of what was changed; never put a secret into `detail`."""
     row = {
         "at": at,
         "by": storable(by),
@@ -43,11 +82,37 @@ def add_audit_entry(
     connection.execute(sql.insert(audit_entries).values(**row))
 
 
-def read_audit_log(
-    connection: sql.Connection, target: str = "", limit: int = 200, before: int | None = None
-) -> list[AuditEntry]:
-    """The newest lines, of one target or of all; `before` is the number of the last one seen."""
-    query = sql.select(audit_entries).order_by(audit_entries.c.number.desc()).limit(max(0, limit))
-    query = query.where(audit_entries.c.target == index_key(target)) if target else query
-    query = query if before is None else query.where(audit_entries.c.number < before)
-    return [AuditEntry(**row) for row in connection.execute(query).mappings()]
+def mark_changed(connection: sql.Connection, alert_ids: Collection[str]) -> None:
+    """Give these alerts the next number. Nothing may follow in the transaction but the commit."""
+    rows = [{"alert_id": alert_id} for alert_id in sorted({storable(alert_id) for alert_id in alert_ids})]
+    if not rows:
+        return
+    number = _next_number(connection)
+    statement = insert_into(connection, alert_changes)
+    statement = statement.on_conflict_do_update(
+        index_elements=["alert_id"], set_={"number": statement.excluded.number}
+    )
+    execute_batches(connection, statement, [row | {"number": number} for row in rows])
+
+
+def latest_change_number(connection: sql.Connection) -> int:
+    """Return the number of the newest change, 0 before the first."""
+    return connection.scalar(sql.select(change_counter.c.number)) or 0
+
+
+def changes_after(connection: sql.Connection, number: int, limit: int = 500) -> list[AlertChange]:
+    """Return about `limit` changes after a number, never a part of one transaction's: the last number says where to go on."""
+    table = alert_changes.c
+    later = sql.select(table.number, table.alert_id).where(table.number > number)
+    in_order = later.order_by(table.number, table.alert_id)
+    last = connection.scalar(in_order.with_only_columns(table.number).offset(limit - 1).limit(1))
+    query = in_order if last is None else in_order.where(table.number <= last)
+    return [AlertChange(*row) for row in connection.execute(query)]
+
+
+def _next_number(connection: sql.Connection) -> int:
+    statement = insert_into(connection, change_counter).values(only=1, number=1)
+    counted = statement.on_conflict_do_update(
+        index_elements=["only"], set_={"number": change_counter.c.number + 1}
+    )
+    return int(connection.execute(counted.returning(change_counter.c.number)).scalar_one())

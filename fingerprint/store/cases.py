@@ -1,140 +1,181 @@
-"""What people do to alerts: decide, assign, open again. Of those who change one at once the first wins, the others are told.
+"""Cases: what analysts decide on alerts, whom they assign them to, and what they write about them.
 
 Example:
-    >>> with engine.begin() as connection:
-    ...     change(connection, [Chosen("397edb7b6806", version=0)], Assign("maria"), "maria", now)
-    ...     change(connection, [Chosen("397edb7b6806", version=0)], Assign("kim"), "kim", now)
-    [Outcome(alert_id='397edb7b6806', done=False, version=1, reason='maria changed it since')]
+    >>> revision = AlertRevision("397edb7b6806", version=0)
+    >>> store.cases.change([revision], AssignCase("maria"), by="maria")[0].done
+    True
+    >>> store.cases.change([revision], AssignCase("kim"), by="kim")
+    [ActionOutcome(alert_id='397edb7b6806', done=False, version=1, reason='maria changed it since')]
 
-A change is an UPDATE of the version that was seen, or an INSERT where nobody touched the alert yet; the database lets one of them
-through. Rows are taken in the order of their ids, so that two who change the same many never wait for each other.
+A change is an UPDATE of the version that was seen, or an INSERT where the alert has no case yet; the database lets one of two
+concurrent changes through. Rows are changed in the order of their ids, so that two changes of the same alerts never deadlock.
 """
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sql
 
-from fingerprint.core.alert import Disposition, FingerprintError
+from fingerprint.core.alert import Decision, Disposition, FingerprintError, NotFound
 from fingerprint.core.case import (
     MAX_PAGE_SIZE,
     ActionOutcome,
     AlertRevision,
     AssignCase,
     CaseAction,
+    CaseNote,
     SetDisposition,
+    current_dispositions,
 )
 from fingerprint.core.sanitize import storable
-from fingerprint.store import audit, change_feed, dispositions, prevalence
+from fingerprint.store import prevalence
+from fingerprint.store.audit import add_audit_entry, mark_changed
+from fingerprint.store.database import Locking, Repository, reads, writes
+from fingerprint.store.evidence import resolve_alert_id
 from fingerprint.store.filters import ALERTS_WITH_CASES
-from fingerprint.store.id_prefix import resolve_alert_id
-from fingerprint.store.queue_tables import cases
-from fingerprint.store.schema import MAX_KEY_LENGTH, Row, alerts, insert_into
+from fingerprint.store.schema import (
+    MAX_KEY_LENGTH,
+    Row,
+    alert_events,
+    alerts,
+    cases,
+    dispositions,
+    insert_into,
+    notes,
+)
 
+MAX_NOTE_LENGTH = 20_000  # characters
 _MINIMAL_STEP = timedelta(microseconds=1)
 _CASE_COLUMNS = tuple(column for column in cases.columns if column.name != "alert_id")
+_DISPOSITION_COLUMNS = tuple(column.name for column in dispositions.columns)
 
 
-@dataclass(frozen=True, slots=True)
-class _CheckedChange:
-    """One change of many alerts, checked."""
+class SqlCaseRepository(Repository):
+    """Cases, their dispositions and notes. Versions of rows guard them, so no change waits for the scorer."""
 
-    change: CaseAction
-    by: str
-    now: datetime
-    duplicate_of: str = ""
-    excluded_originals: frozenset[str] = (
-        frozenset()
-    )  # what cannot be a duplicate of it: itself, and what it is a duplicate of
+    @writes(Locking.ROW_VERSIONS)
+    def change(
+        self, connection: sql.Connection, revisions: Sequence[AlertRevision], action: CaseAction, by: str
+    ) -> list[ActionOutcome]:
+        """Change each alert or leave it, and return the outcomes in their order.
 
+        Raise FingerprintError for a change that no alert can have.
+        """
+        if len(revisions) > MAX_PAGE_SIZE:
+            raise FingerprintError(
+                f"at most {MAX_PAGE_SIZE} alerts are changed at once, not {len(revisions)}"
+            )
+        change = _check_change(connection, action, storable(by), self._session.now())
+        known = _read_cases(connection, {storable(each.alert_id) for each in revisions})
+        places = sorted(range(len(revisions)), key=lambda place: revisions[place].alert_id)
+        outcomes = {place: _change_one(connection, revisions[place], change, known) for place in places}
+        done = [outcome.alert_id for outcome in outcomes.values() if outcome.done]
+        mark_changed(connection, [*done, *prevalence.update_decided_prevalence(connection, done)])
+        return [outcomes[place] for place in range(len(revisions))]
 
-def change_cases(
-    connection: sql.Connection, chosen: Sequence[AlertRevision], change: CaseAction, by: str, now: datetime
-) -> list[ActionOutcome]:
-    """To each alert or not to it, in the order given. FingerprintError for a change that can be done to none."""
-    if len(chosen) > MAX_PAGE_SIZE:
-        raise FingerprintError(f"at most {MAX_PAGE_SIZE} alerts are changed at once, not {len(chosen)}")
-    work = _check_change(connection, change, storable(by), now)
-    known = _read_cases(connection, {storable(each.alert_id) for each in chosen})
-    places = sorted(range(len(chosen)), key=lambda place: chosen[place].alert_id)
-    outcomes = {place: _change_one(connection, chosen[place], work, known) for place in places}
-    done = [each.alert_id for each in outcomes.values() if each.done]
-    change_feed.mark_changed(connection, [*done, *prevalence.update_decided_prevalence(connection, done)])
-    return [outcomes[place] for place in range(len(chosen))]
+    @writes(Locking.ROW_VERSIONS)
+    def add_disposition(self, connection: sql.Connection, disposition: Disposition) -> None:
+        """Add a disposition, whatever version its case has; the newest counts, and a repeat changes nothing.
 
+        Raise FingerprintError where there is no such alert, or no other alert that it is a duplicate of.
+        """
+        new = _with_full_ids(connection, disposition)
+        if not _insert_disposition(connection, new):
+            return
+        detail = {"decision": new.decision, "why": new.why, "duplicate_of": new.duplicate_of}
+        add_audit_entry(connection, new.at, new.by, "alert.decide", new.alert_id, detail)
+        row = _decision_columns(new) | {"at": new.at, "by": storable(new.by)}
+        statement = insert_into(connection, cases).values(alert_id=new.alert_id, version=1, **row)
+        older = cases.c.decided_at.is_(None) | (cases.c.decided_at <= new.at)
+        again = row | {"version": cases.c.version + 1}
+        connection.execute(
+            statement.on_conflict_do_update(index_elements=["alert_id"], set_=again, where=older)
+        )
+        shared = prevalence.update_decided_prevalence(connection, [new.alert_id])
+        mark_changed(connection, [new.alert_id, *shared])
 
-def apply_disposition(connection: sql.Connection, disposition: Disposition) -> None:
-    """A disposition that came in by itself (`Desk.triage`): it counts if it is its alert's newest, whatever version that has."""
-    if not dispositions.add_disposition(connection, disposition):
-        return
-    detail = {
-        "decision": disposition.decision,
-        "why": disposition.why,
-        "duplicate_of": disposition.duplicate_of,
-    }
-    audit.add_audit_entry(
-        connection, disposition.at, disposition.by, "alert.decide", disposition.alert_id, detail
-    )
-    row = _decision_columns(disposition) | {"at": disposition.at, "by": storable(disposition.by)}
-    statement = insert_into(connection, cases).values(alert_id=disposition.alert_id, version=1, **row)
-    older = cases.c.decided_at.is_(None) | (cases.c.decided_at <= disposition.at)
-    again = row | {"version": cases.c.version + 1}
-    connection.execute(statement.on_conflict_do_update(index_elements=["alert_id"], set_=again, where=older))
-    change_feed.mark_changed(
-        connection,
-        [disposition.alert_id, *prevalence.update_decided_prevalence(connection, [disposition.alert_id])],
-    )
+    @reads
+    def dispositions(self, connection: sql.Connection, alert_id: str | None = None) -> list[Disposition]:
+        """Return all dispositions or those of one alert, the oldest first."""
+        return _read_dispositions(connection, alert_id)
 
+    @reads
+    def current_decisions(self, connection: sql.Connection) -> dict[str, Decision]:
+        """Return the decision in force of each decided alert, by id."""
+        return read_current_decisions(connection)
 
-# --- one change -------------------------------------------------------------------------------------------------------
+    @writes(Locking.ROW_VERSIONS)
+    def add_note(self, connection: sql.Connection, alert_id: str, text: str, by: str) -> CaseNote:
+        """Add a note. Raise FingerprintError without the alert or text, or beyond MAX_NOTE_LENGTH characters."""
+        now = self._session.now()
+        note = CaseNote(secrets.token_hex(8), storable(alert_id), now, storable(by), storable(text).strip())
+        if not 0 < len(note.text) <= MAX_NOTE_LENGTH:
+            raise FingerprintError(f"a note has 1 to {MAX_NOTE_LENGTH:,} characters, not {len(note.text):,}")
+        if not connection.scalar(sql.select(alerts.c.alert_id).where(alerts.c.alert_id == note.alert_id)):
+            raise NotFound(f"there is no alert {alert_id!r} to write a note on")
+        row = {name: getattr(note, name) for name in CaseNote.__slots__}
+        connection.execute(sql.insert(notes).values(row))
+        add_audit_entry(connection, now, by, "alert.note", note.alert_id, {"note_id": note.note_id})
+        mark_changed(connection, [note.alert_id])
+        return note
 
-
-def _change_one(
-    connection: sql.Connection, chosen: AlertRevision, work: _CheckedChange, known: dict[str, Row]
-) -> ActionOutcome:
-    alert_id = storable(chosen.alert_id)
-    case = known.get(alert_id)
-    if case is None:
-        return ActionOutcome(alert_id, False, -1, "there is no such alert")
-    if reason := _conflict_reason(case, chosen, work):
-        return ActionOutcome(alert_id, False, case["version"], reason)
-    at = max(work.now, case["decided_at"] + _MINIMAL_STEP) if case["decided_at"] else work.now
-    row = _changed_row(case, chosen, work, at)
-    version = _update_case(connection, alert_id, chosen.version, row)
-    if version is None:
-        return _conflict_outcome(connection, alert_id)
-    _record_change(connection, alert_id, work, row)
-    known[alert_id] = case | row | {"version": version}
-    return ActionOutcome(alert_id, True, version)
-
-
-def _conflict_reason(case: Row, chosen: AlertRevision, work: _CheckedChange) -> str:
-    """Why this alert is not changed; empty if it may be."""
-    if case["version"] != chosen.version:
-        return _describe_last_change(case)
-    if case["alert_id"] in work.excluded_originals:
-        return "it cannot be a duplicate of itself, or of its own duplicate"
-    reopens = not isinstance(work.change, AssignCase | SetDisposition)
-    return "nobody has decided on it" if reopens and case["decision"] is None else ""
+    @reads
+    def notes(self, connection: sql.Connection, alert_id: str) -> list[CaseNote]:
+        """Return the notes of an alert, the oldest first."""
+        query = sql.select(notes).where(notes.c.alert_id == storable(alert_id))
+        rows = connection.execute(query.order_by(notes.c.at, notes.c.note_id)).mappings()
+        return [CaseNote(**row) for row in rows]
 
 
-def _changed_row(case: Row, chosen: AlertRevision, work: _CheckedChange, at: datetime) -> Row:
-    """The case's row after the change."""
-    row: Row = {"at": at, "by": work.by}
-    match work.change:
-        case AssignCase(to):
-            return row | {"assignee": storable(to)}
-        case SetDisposition(decision, why):
-            seen = case["event_count"] if chosen.events is None else chosen.events
-            events = max(0, min(seen, case["event_count"]))
-            said = Disposition(case["alert_id"], decision, work.by, why, at, events, work.duplicate_of)
-            return row | _decision_columns(said)
-        case _:
-            return row | {"decision": None, "decided_events": 0, "decided_at": at, "duplicate_of": ""}
+def read_current_decisions(connection: sql.Connection) -> dict[str, Decision]:
+    """Return the decision in force of each decided alert, by id (`core.disposition`)."""
+    return {alert_id: each.decision for alert_id, each in read_current_dispositions(connection).items()}
+
+
+def read_current_dispositions(connection: sql.Connection) -> dict[str, Disposition]:
+    """Return the disposition in force of each alert, by id; a duplicate has its original's, a reopened alert none."""
+    reopened = set(connection.scalars(sql.select(cases.c.alert_id).where(cases.c.decision.is_(None))))
+    newest = {each.alert_id: each for each in _read_dispositions(connection) if each.alert_id not in reopened}
+    decided = sql.select(dispositions.c.alert_id).distinct()
+    alert_id = alert_events.c.alert_id
+    sizes = sql.select(alert_id, sql.func.count()).where(alert_id.in_(decided)).group_by(alert_id)
+    evidence = {row[0]: row[1] for row in connection.execute(sizes)}
+    return current_dispositions(newest.values(), evidence)
+
+
+# --- dispositions -----------------------------------------------------------------------------------------------------
+
+
+def _read_dispositions(connection: sql.Connection, alert_id: str | None = None) -> list[Disposition]:
+    query = sql.select(dispositions).order_by(dispositions.c.at, dispositions.c.alert_id)
+    query = query if alert_id is None else query.where(dispositions.c.alert_id == storable(alert_id))
+    return [Disposition(**row) for row in connection.execute(query).mappings()]
+
+
+def _insert_disposition(connection: sql.Connection, disposition: Disposition) -> bool:
+    """Insert a disposition; return False where the same is there already."""
+    row = {name: storable(getattr(disposition, name)) for name in _DISPOSITION_COLUMNS}
+    same = (dispositions.c.alert_id == row["alert_id"]) & (dispositions.c.at == row["at"])
+    known = connection.execute(sql.select(dispositions).where(same)).mappings().one_or_none()
+    if known is not None and dict(known) == row:
+        return False
+    connection.execute(sql.delete(dispositions).where(same))
+    connection.execute(sql.insert(dispositions).values(**row))
+    return True
+
+
+def _with_full_ids(connection: sql.Connection, disposition: Disposition) -> Disposition:
+    alert_id = resolve_alert_id(connection, disposition.alert_id)
+    is_duplicate = disposition.decision == "duplicate"
+    original = resolve_alert_id(connection, disposition.duplicate_of) if is_duplicate else ""
+    if original == alert_id:
+        raise FingerprintError(f"alert {alert_id} cannot be a duplicate of itself")
+    return replace(disposition, alert_id=alert_id, duplicate_of=original)
 
 
 def _decision_columns(disposition: Disposition) -> Row:
@@ -146,62 +187,35 @@ def _decision_columns(disposition: Disposition) -> Row:
     }
 
 
-def _update_case(connection: sql.Connection, alert_id: str, seen: int, row: Row) -> int | None:
-    """The version after it; None where somebody was faster, whom the database made us wait for."""
-    if seen == 0:
-        first = insert_into(connection, cases).values(alert_id=alert_id, version=1, **row)
-        return connection.scalar(first.on_conflict_do_nothing().returning(cases.c.version))
-    same = (cases.c.alert_id == alert_id) & (cases.c.version == seen)
-    later = sql.update(cases).where(same).values(version=seen + 1, **row)
-    return connection.scalar(later.returning(cases.c.version))
+# --- changing one case ------------------------------------------------------------------------------------------------
 
 
-def _record_change(connection: sql.Connection, alert_id: str, work: _CheckedChange, row: Row) -> None:
-    """The history that learning reads, and the audit."""
-    what = work.change
-    if isinstance(what, AssignCase):
-        audit.add_audit_entry(connection, row["at"], work.by, "alert.assign", alert_id, {"to": what.to})
-    elif isinstance(what, SetDisposition):
-        events, of = row["decided_events"], work.duplicate_of
-        said = Disposition(alert_id, what.decision, work.by, what.why, row["at"], events, of)
-        dispositions.add_disposition(connection, said)
-        detail = {"decision": what.decision, "why": what.why, "duplicate_of": of, "events": events}
-        audit.add_audit_entry(connection, row["at"], work.by, "alert.decide", alert_id, detail)
-    else:
-        audit.add_audit_entry(connection, row["at"], work.by, "alert.reopen", alert_id, {"why": what.why})
+@dataclass(frozen=True, slots=True)
+class _CheckedChange:
+    """A change of many alerts, checked; `excluded_originals` cannot become duplicates of `duplicate_of`."""
+
+    action: CaseAction
+    by: str
+    now: datetime
+    duplicate_of: str = ""
+    excluded_originals: frozenset[str] = frozenset()
 
 
-def _conflict_outcome(connection: sql.Connection, alert_id: str) -> ActionOutcome:
-    """What somebody made of it meanwhile."""
-    query = sql.select(cases.c.version, cases.c.by).where(cases.c.alert_id == alert_id)
-    now = connection.execute(query).mappings().one_or_none()
-    return ActionOutcome(
-        alert_id, False, now["version"] if now else 0, _describe_last_change(now or {"by": ""})
-    )
-
-
-def _describe_last_change(case: Any) -> str:
-    return f"{case['by'] or 'somebody'} changed it since"
-
-
-# --- what is checked first --------------------------------------------------------------------------------------------
-
-
-def _check_change(connection: sql.Connection, change: CaseAction, by: str, now: datetime) -> _CheckedChange:
-    if isinstance(change, AssignCase) and len(change.to) > MAX_KEY_LENGTH:
+def _check_change(connection: sql.Connection, action: CaseAction, by: str, now: datetime) -> _CheckedChange:
+    if isinstance(action, AssignCase) and len(action.to) > MAX_KEY_LENGTH:
         raise FingerprintError(f"a name has at most {MAX_KEY_LENGTH} characters")
-    if not isinstance(change, SetDisposition):
-        return _CheckedChange(change, by, now)
-    if (change.decision == "duplicate") != bool(change.duplicate_of):
-        raise FingerprintError("a duplicate is a duplicate of another alert: say of which")
-    if not change.duplicate_of:
-        return _CheckedChange(change, by, now)
-    original = resolve_alert_id(connection, change.duplicate_of)
-    return _CheckedChange(change, by, now, original, frozenset(_duplicate_chain(connection, original)))
+    if not isinstance(action, SetDisposition):
+        return _CheckedChange(action, by, now)
+    if (action.decision == "duplicate") != bool(action.duplicate_of):
+        raise FingerprintError("a duplicate is a duplicate of another alert: give its id")
+    if not action.duplicate_of:
+        return _CheckedChange(action, by, now)
+    original = resolve_alert_id(connection, action.duplicate_of)
+    return _CheckedChange(action, by, now, original, frozenset(_duplicate_chain(connection, original)))
 
 
 def _duplicate_chain(connection: sql.Connection, alert_id: str) -> list[str]:
-    """An alert, what it is a duplicate of, and so on."""
+    """Return an alert, what it is a duplicate of, and so on."""
     found: list[str] = []
     while alert_id and alert_id not in found:
         found.append(alert_id)
@@ -211,7 +225,94 @@ def _duplicate_chain(connection: sql.Connection, alert_id: str) -> list[str]:
 
 
 def _read_cases(connection: sql.Connection, alert_ids: set[str]) -> dict[str, Row]:
-    """Alerts that are there: how many events, and their case, of version 0 where there is none."""
+    """Return the case of each alert that exists, and how many events it has; version 0 stands for no case."""
     query = sql.select(alerts.c.alert_id, alerts.c.event_count, *_CASE_COLUMNS).select_from(ALERTS_WITH_CASES)
     found = connection.execute(query.where(alerts.c.alert_id.in_(alert_ids))).mappings()
     return {row["alert_id"]: dict(row) | {"version": row["version"] or 0} for row in found}
+
+
+def _change_one(
+    connection: sql.Connection, revision: AlertRevision, change: _CheckedChange, known: dict[str, Row]
+) -> ActionOutcome:
+    alert_id = storable(revision.alert_id)
+    case = known.get(alert_id)
+    if case is None:
+        return ActionOutcome(alert_id, False, -1, "there is no such alert")
+    if reason := _conflict_reason(case, revision, change):
+        return ActionOutcome(alert_id, False, case["version"], reason)
+    at = max(change.now, case["decided_at"] + _MINIMAL_STEP) if case["decided_at"] else change.now
+    row = _changed_row(case, revision, change, at)
+    version = _update_case(connection, alert_id, revision.version, row)
+    if version is None:
+        return _conflict_outcome(connection, alert_id)
+    _record_change(connection, alert_id, change, row)
+    known[alert_id] = case | row | {"version": version}
+    return ActionOutcome(alert_id, True, version)
+
+
+def _conflict_reason(case: Row, revision: AlertRevision, change: _CheckedChange) -> str:
+    """Return why this alert is not changed; empty if it may be."""
+    if case["version"] != revision.version:
+        return _describe_last_change(case)
+    if case["alert_id"] in change.excluded_originals:
+        return "it cannot be a duplicate of itself, or of its own duplicate"
+    reopens = not isinstance(change.action, AssignCase | SetDisposition)
+    return "it is not decided" if reopens and case["decision"] is None else ""
+
+
+def _changed_row(case: Row, revision: AlertRevision, change: _CheckedChange, at: datetime) -> Row:
+    """Return the case's row after the change."""
+    row: Row = {"at": at, "by": change.by}
+    match change.action:
+        case AssignCase(to):
+            return row | {"assignee": storable(to)}
+        case SetDisposition(decision, why):
+            seen = case["event_count"] if revision.events is None else revision.events
+            events = max(0, min(seen, case["event_count"]))
+            made = Disposition(case["alert_id"], decision, change.by, why, at, events, change.duplicate_of)
+            return row | _decision_columns(made)
+        case _:
+            return row | {"decision": None, "decided_events": 0, "decided_at": at, "duplicate_of": ""}
+
+
+def _update_case(connection: sql.Connection, alert_id: str, seen: int, row: Row) -> int | None:
+    """Return the version after the change; None where another change, which the database waited for, was faster."""
+    if seen == 0:
+        first = insert_into(connection, cases).values(alert_id=alert_id, version=1, **row)
+        return connection.scalar(first.on_conflict_do_nothing().returning(cases.c.version))
+    same = (cases.c.alert_id == alert_id) & (cases.c.version == seen)
+    later = sql.update(cases).where(same).values(version=seen + 1, **row)
+    return connection.scalar(later.returning(cases.c.version))
+
+
+def _record_change(connection: sql.Connection, alert_id: str, change: _CheckedChange, row: Row) -> None:
+    """Add to the history that training reads, and to the audit."""
+    action, at, by = change.action, row["at"], change.by
+    if isinstance(action, AssignCase):
+        add_audit_entry(connection, at, by, "alert.assign", alert_id, {"to": action.to})
+    elif isinstance(action, SetDisposition):
+        events, original = row["decided_events"], change.duplicate_of
+        made = Disposition(alert_id, action.decision, by, action.why, at, events, original)
+        _insert_disposition(connection, made)
+        detail = {
+            "decision": action.decision,
+            "why": action.why,
+            "duplicate_of": original,
+            "events": events,
+        }
+        add_audit_entry(connection, at, by, "alert.decide", alert_id, detail)
+    else:
+        add_audit_entry(connection, at, by, "alert.reopen", alert_id, {"why": action.why})
+
+
+def _conflict_outcome(connection: sql.Connection, alert_id: str) -> ActionOutcome:
+    """Return the outcome of a change that came second."""
+    query = sql.select(cases.c.version, cases.c.by).where(cases.c.alert_id == alert_id)
+    now = connection.execute(query).mappings().one_or_none()
+    return ActionOutcome(
+        alert_id, False, now["version"] if now else 0, _describe_last_change(now or {"by": ""})
+    )
+
+
+def _describe_last_change(case: Any) -> str:
+    return f"{case['by'] or 'another user'} changed it since"

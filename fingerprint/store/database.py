@@ -1,9 +1,13 @@
-"""How a desk is opened: its URL, connections, tables and their version; what a person is told if that fails.
+"""Open the database of the alert store: its URL, password, connections, locks and transactions.
 
 Example:
-    >>> place = place_of("sqlite:///fingerprint.sqlite")
-    >>> with plainly(place):
-    ...     prepare(engine_of(place), create=True)
+    >>> url = parse_database_url("sqlite:///fingerprint.sqlite")
+    >>> session = Session(create_store_engine(url))
+    >>> session.write(lambda connection: connection.execute(sql.insert(meta).values(name="a", value="b")))
+
+SQLite has one writer at a time. On PostgreSQL a transaction says by a `Locking` what it waits for. A password is never part of
+the URL, which settings, process lists and descriptions of containers show: it is read from a file (`?password_file=...`) at each
+new connection, so it can be changed while programs run.
 """
 
 from __future__ import annotations
@@ -12,67 +16,208 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from enum import Enum
+from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import sqlalchemy as sql
 from sqlalchemy import exc
 
 from fingerprint.core import private_files
 from fingerprint.core.alert import FingerprintError, ServerUnavailable
+from fingerprint.core.credentials import holds_credentials
 from fingerprint.core.extras import how_to_install
-from fingerprint.store import every_table as _every  # noqa: F401 - a table that nobody named is forgotten
-from fingerprint.store import migrate, password_file
-from fingerprint.store import schema as tables
 
-LOCK_TIMEOUT_SECONDS = 30  # how long a desk waits for another writer
-WRITER_LOCK_ID = 0x6465736B  # the advisory lock of a PostgreSQL desk's writers: "desk" in ASCII
+LOCK_TIMEOUT_SECONDS = 30  # that a writer waits for another one
 RETRYABLE_SQLSTATES = ("40001", "40P01")  # PostgreSQL's serialization_failure and deadlock_detected
-SERIALIZED, ROW_VERSIONED = (
-    "turn",
-    "rows",
-)  # how one writes to PostgreSQL: when it is one's turn, or to rows that have versions, at any time
-MAX_ATTEMPTS = 5  # that a transaction is tried
-CONNECTION_TIMEOUTS = {  # with a server that does not answer; what the URL says goes first
+MAX_ATTEMPTS = 5  # of one transaction
+CONNECTION_TIMEOUTS = {  # of a server that does not answer; what the URL says takes precedence
     "connect_timeout": "10",  # seconds
     "tcp_user_timeout": "30000",  # milliseconds
 }
-ENCODING_OPTIONS = {"client_encoding": "utf8"}  # of a database without an encoding psycopg would give bytes
+ENCODING_OPTIONS = {"client_encoding": "utf8"}  # of a database without an encoding psycopg would return bytes
+CACHE_KIB = 32 * 1024  # of a SQLite connection: what counting 100,000 alerts reads; the default is 2 MiB
+POOL_OPTIONS = {"pool_size": 5, "max_overflow": 45}  # connections kept, and more under load
+PASSWORD_FILE_PARAMETER = "password_file"  # noqa: S105 - the name of a parameter of the URL
 
-CACHE_KIB = (
-    32 * 1024
-)  # of each connection to SQLite: what counting a queue of 100,000 alerts reads; by itself it has 2 MiB
-POOL_OPTIONS = {
-    "pool_size": 5,
-    "max_overflow": 45,
-}  # connections kept, and as many more as people may want at once
-
+P = ParamSpec("P")
 T = TypeVar("T")
+NowFunction = Callable[[], datetime]
+
+
+class Locking(Enum):
+    """What a writing transaction locks on PostgreSQL; its value is the advisory lock. SQLite always has one writer at a time."""
+
+    SERIALIZED = 0x73746F72  # one writer at a time, who sees what the one before wrote ("stor" in ASCII)
+    ROW_VERSIONS = None  # nothing: rows carry versions that are compared, so the scorer is not waited for
+    ACCOUNTS = (
+        0x61636374  # one writer of accounts at a time: the last admin cannot be lost between two ("acct")
+    )
+
+
+def utc_now() -> datetime:
+    """Return the machine's time in UTC."""
+    return datetime.now(UTC)
+
+
+# --- transactions -----------------------------------------------------------------------------------------------------
+
+
+class Session:
+    """The engine and the clock that all repositories share, and their transactions."""
+
+    def __init__(self, engine: sql.Engine, now: NowFunction = utc_now) -> None:
+        self.engine, self.now = engine, now
+
+    def close(self) -> None:
+        """Close all connections."""
+        self.engine.dispose()
+
+    @contextmanager
+    def reading(self) -> Iterator[sql.Connection]:
+        """Open a transaction that sees the database as of one moment."""
+        with (
+            translate_database_errors(self.engine.url),
+            self.engine.connect() as connection,
+            connection.begin(),
+        ):
+            yield connection
+
+    def read(self, work: Callable[[sql.Connection], T]) -> T:
+        """Return the result of `work` in a transaction that sees the database as of one moment."""
+        with self.reading() as connection:
+            return work(connection)
+
+    def write(self, work: Callable[[sql.Connection], T], locking: Locking = Locking.SERIALIZED) -> T:
+        """Return the result of `work` in one writing transaction, which is repeated after a deadlock."""
+        with translate_database_errors(self.engine.url):
+            return run_write_transaction(self.engine, work, locking)
+
+
+class Repository:
+    """Base of the repositories: the rows of one noun, each public method one transaction."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+
+R = TypeVar("R", bound=Repository)
+
+
+def reads(method: Callable[Concatenate[R, sql.Connection, P], T]) -> Callable[Concatenate[R, P], T]:
+    """Decorate a method so that it runs in a reading transaction, whose connection is its first argument."""
+
+    @wraps(method)
+    def run(self: R, /, *args: P.args, **options: P.kwargs) -> T:
+        return self._session.read(lambda connection: method(self, connection, *args, **options))
+
+    return run
+
+
+def writes(
+    locking: Locking,
+) -> Callable[
+    [Callable[Concatenate[R, sql.Connection, P], T]],
+    Callable[Concatenate[R, P], T],
+]:
+    """Decorate a method so that it runs in a writing transaction, whose connection is its first argument.
+
+    The method may run several times: it must not change anything but the database.
+    """
+
+    def decorate(
+        method: Callable[Concatenate[R, sql.Connection, P], T],
+    ) -> Callable[Concatenate[R, P], T]:
+        @wraps(method)
+        def run(self: R, /, *args: P.args, **options: P.kwargs) -> T:
+            return self._session.write(lambda connection: method(self, connection, *args, **options), locking)
+
+        return run
+
+    return decorate
+
+
+def run_write_transaction(
+    engine: sql.Engine, work: Callable[[sql.Connection], T], locking: Locking = Locking.SERIALIZED
+) -> T:
+    """Return the result of `work` in one writing transaction; repeat it where PostgreSQL ended it in favour of another."""
+    for attempts_left in reversed(range(MAX_ATTEMPTS)):
+        try:
+            with engine.connect().execution_options(writing=locking) as connection, connection.begin():
+                return work(connection)
+        except exc.DBAPIError as error:
+            if not attempts_left or getattr(error.orig, "sqlstate", None) not in RETRYABLE_SQLSTATES:
+                raise
+    raise AssertionError("the last attempt either returns or raises")
+
+
+def acquire_writer_lock(connection: sql.Connection, locking: Locking = Locking.SERIALIZED) -> None:
+    """Wait for the other writers of this kind until the end of the transaction; on SQLite every writer already has."""
+    if connection.dialect.name == "postgresql" and locking.value is not None:
+        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({locking.value})")
+
+
+def _begin_postgresql(connection: sql.Connection) -> None:
+    """Begin a transaction with SQLite's guarantees.
+
+    Readers see the database as of one moment. Times are in UTC: the last hours of the year 9999 cannot be represented by Python
+    in other zones.
+    """
+    writing: Locking | None = connection.get_execution_options().get("writing")
+    connection.exec_driver_sql(
+        f"SET TRANSACTION ISOLATION LEVEL {'READ COMMITTED' if writing else 'REPEATABLE READ'};"
+        f"SET LOCAL TIME ZONE 'UTC'; SET LOCAL lock_timeout = '{1000 * LOCK_TIMEOUT_SECONDS:.0f}ms'"
+    )
+    if writing:
+        acquire_writer_lock(connection, writing)
+
+
+def _begin_sqlite(connection: sql.Connection) -> None:
+    """Begin a transaction; a writer locks first, because one that has read before would be refused without waiting."""
+    writing = connection.get_execution_options().get("writing")
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+
+
+@contextmanager
+def translate_database_errors(url: sql.URL) -> Iterator[None]:
+    """Raise what the database refuses as one sentence, and ServerUnavailable where it does not answer; passwords are masked."""
+    try:
+        yield
+    except ModuleNotFoundError:
+        raise FingerprintError(f"database {url}: {how_to_install('postgres')} is needed for it") from None
+    except exc.SQLAlchemyError as error:
+        reason = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
+        unavailable = isinstance(error, exc.OperationalError | exc.TimeoutError)
+        raise (ServerUnavailable if unavailable else FingerprintError)(f"database {url}: {reason}") from None
+
+
+# --- URL and engine ---------------------------------------------------------------------------------------------------
 
 
 def parse_database_url(url: str) -> sql.URL:
-    """A URL of a database that can be a desk. Raises FingerprintError, without the URL: it may hold a
-    password."""
+    """Return a URL of SQLite or PostgreSQL. Raise FingerprintError, without the URL: it may hold a password."""
     try:
-        place = sql.make_url(url)
-        name = "postgresql" if place.drivername == "postgres" else place.get_backend_name()
+        parsed = sql.make_url(url)
+        name = "postgresql" if parsed.drivername == "postgres" else parsed.get_backend_name()
     except (exc.ArgumentError, ValueError):
         raise FingerprintError(
-            "what the desk was named by is no URL; one is sqlite:///fingerprint.sqlite"
+            "the database is named by a URL, for example sqlite:///fingerprint.sqlite; this is none"
         ) from None
     if name not in ("sqlite", "postgresql"):
-        raise FingerprintError(f"desk {place}: {name} is not supported, sqlite:// and postgresql:// are")
-    password_file.check_password_source(place)
-    return place if name == "sqlite" else place.set(drivername="postgresql+psycopg")
+        raise FingerprintError(f"database {parsed}: {name} is not supported, sqlite:// and postgresql:// are")
+    check_password_source(parsed)
+    return parsed if name == "sqlite" else parsed.set(drivername="postgresql+psycopg")
 
 
 def is_sqlite_file(url: sql.URL) -> bool:
-    """Whether the desk is a file of this machine."""
+    """Return whether the database is a file of this machine."""
     return url.get_backend_name() == "sqlite" and url.database not in (None, "", ":memory:")
 
 
 def create_store_engine(url: sql.URL) -> sql.Engine:
-    """Connections to a desk; those of SQLite take their locks as the option `writing` says."""
+    """Return connections to a database; their transactions lock as the execution option `writing` says."""
     if url.get_backend_name() != "sqlite":
         return _create_postgresql_engine(url)
     if is_sqlite_file(url):
@@ -87,144 +232,90 @@ def create_store_engine(url: sql.URL) -> sql.Engine:
 
 
 def _create_sqlite_file(url: sql.URL) -> None:
-    """Make the file of a desk for its owner alone, if it is not there: SQLite gives those beside it (-wal, -shm) its mode.
-    Warn of one that others can read: it holds records and hashes of passwords."""
+    """Create the file for its owner alone, and warn of one that others can read: it holds records and hashes of passwords.
+
+    SQLite gives the files beside it (-wal, -shm) the same mode.
+    """
     file = Path(str(url.database))
     if not (folder := file.absolute().parent).is_dir():
-        raise FingerprintError(f"desk {url}: the folder {folder} does not exist")
+        raise FingerprintError(f"database {url}: the folder {folder} does not exist")
     if not url.query:  # SQLite's own URIs say more than a path
-        with suppress(OSError):  # SQLite says it better
+        with suppress(OSError):  # SQLite has the better message
             os.close(private_files.private_opener(str(file), os.O_RDWR | os.O_CREAT))
         private_files.warn_if_exposed(file)
 
 
 def _create_postgresql_engine(url: sql.URL) -> sql.Engine:
-    """Connections to PostgreSQL; one that was lost since its last use is made anew (`pool_pre_ping`)."""
-    patience = {name: value for name, value in CONNECTION_TIMEOUTS.items() if name not in url.query}
-    there, file = password_file.split_password_file(url)
+    """Return connections to PostgreSQL; a broken one is replaced when it is next used (`pool_pre_ping`)."""
+    timeouts = {name: value for name, value in CONNECTION_TIMEOUTS.items() if name not in url.query}
+    server, file = split_password_file(url)
     engine = sql.create_engine(
-        there, connect_args=patience | ENCODING_OPTIONS, pool_pre_ping=True, **POOL_OPTIONS
+        server, connect_args=timeouts | ENCODING_OPTIONS, pool_pre_ping=True, **POOL_OPTIONS
     )
     if file is not None:
-        password_file.read_password_on_connect(engine, url, file)
+        _read_password_on_connect(engine, url, file)
     sql.event.listen(engine, "begin", _begin_postgresql)
     return engine
 
 
-def _begin_postgresql(connection: sql.Connection) -> None:
-    """As on SQLite: one writer at a time, who sees what the one before wrote and is waited for so long; whoever reads sees the
-    desk as of one moment. Whoever writes to rows that have versions takes no turn. Times are told in UTC: the last hours of
-    year 9999 lie beyond what Python knows in other zones."""
-    writing = connection.get_execution_options().get("writing")
-    connection.exec_driver_sql(
-        f"SET TRANSACTION ISOLATION LEVEL {'READ COMMITTED' if writing else 'REPEATABLE READ'};"
-        f"SET LOCAL TIME ZONE 'UTC'; SET LOCAL lock_timeout = '{1000 * LOCK_TIMEOUT_SECONDS:.0f}ms'"
-    )
-    if writing == SERIALIZED:
-        acquire_writer_lock(connection)
-
-
-def acquire_writer_lock(connection: sql.Connection) -> None:
-    """Wait for whoever writes in turns, and be one of them until the end of the transaction; on SQLite every writer is."""
-    if connection.dialect.name == "postgresql":
-        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({WRITER_LOCK_ID})")
-
-
-def run_write_transaction(
-    engine: sql.Engine, work: Callable[[sql.Connection], T], locking: str = SERIALIZED
-) -> T:
-    """What `work` gives, in one transaction of a writer; begun anew, a few times, where PostgreSQL ended it so that somebody
-    beside the desk could go on."""
-    for left in reversed(range(MAX_ATTEMPTS)):
-        try:
-            with engine.connect().execution_options(writing=locking) as connection, connection.begin():
-                return work(connection)
-        except exc.DBAPIError as error:
-            if not left or getattr(error.orig, "sqlstate", None) not in RETRYABLE_SQLSTATES:
-                raise
-    raise AssertionError("the last time either returns or raises")
-
-
 def _set_up_sqlite(connection: Any, _: Any) -> None:
-    """Readers see the last commit while a writer writes; sqlite3 begins no transactions of its own."""
+    """Let readers see the last commit while a writer writes, and let SQLAlchemy begin the transactions."""
     connection.isolation_level = None
-    with suppress(sqlite3.OperationalError):  # locked: somebody else is setting it, and the file remembers
+    with suppress(sqlite3.OperationalError):  # locked: another process sets it, and the file keeps it
         connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=NORMAL")
     connection.execute(f"PRAGMA cache_size=-{CACHE_KIB}")
-    connection.create_function("small_letters", 1, str.lower, deterministic=True)  # for `desk_filter`
+    connection.create_function("unicode_lower", 1, str.lower, deterministic=True)  # for `filters.py`
 
 
-def _begin_sqlite(connection: sql.Connection) -> None:
-    """A writer takes its lock first: one that has read before would be refused without waiting."""
-    writing = connection.get_execution_options().get("writing")
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+# --- the password -----------------------------------------------------------------------------------------------------
 
 
-def prepare_schema(engine: sql.Engine, create: bool) -> None:
-    """Make the tables where there are none, if `create`; bring those of an earlier version up to date. Raises FingerprintError
-    for what is no desk, or a newer one."""
-    with engine.connect() as connection, connection.begin():
-        _check_encoding(connection)
-        if _is_schema_current(connection, create):
-            return
-    run_write_transaction(engine, lambda writer: _migrate_if_needed(writer, create))
+def split_password_file(url: sql.URL) -> tuple[sql.URL, str | None]:
+    """Return the URL as a driver wants it, and the password file that it names, if any."""
+    file = url.query.get(PASSWORD_FILE_PARAMETER)
+    return url.difference_update_query([PASSWORD_FILE_PARAMETER]), file if isinstance(file, str) else None
 
 
-def _check_encoding(connection: sql.Connection) -> None:
-    """A database that takes any bytes, or not all letters, would lose what records say."""
-    if connection.dialect.name != "postgresql":
+def check_password_source(url: sql.URL) -> None:
+    """Raise FingerprintError, without the URL, for one that holds a password; and for a password_file that cannot be used."""
+    if url.password is not None or holds_credentials(url.render_as_string(hide_password=False)):
+        raise FingerprintError(
+            f"the URL of the database holds a password, which others would see: write it into a file and name that, "
+            f"postgresql://user@host/database?{PASSWORD_FILE_PARAMETER}=/run/secrets/database-password, "
+            "or leave it to PGPASSWORD or ~/.pgpass"
+        )
+    if (file := url.query.get(PASSWORD_FILE_PARAMETER)) is None:
         return
-    if (encoding := connection.scalar(sql.text("SHOW server_encoding"))) != "UTF8":
+    if url.get_backend_name() == "sqlite":
         raise FingerprintError(
-            f"desk {connection.engine.url} is kept in {encoding}: make its database with ENCODING 'UTF8' TEMPLATE template0"
+            f"database {url}: a SQLite file has no password; leave {PASSWORD_FILE_PARAMETER} out"
         )
+    if not isinstance(file, str) or not file:
+        raise FingerprintError(f"database {url}: give one password, in one {PASSWORD_FILE_PARAMETER}")
 
 
-def _migrate_if_needed(connection: sql.Connection, create: bool) -> None:
-    """When it is this program's turn: whoever came before may have done it."""
-    if not _is_schema_current(connection, create):
-        migrate.upgrade_schema(connection)
+def _read_password_on_connect(engine: sql.Engine, url: sql.URL, file: str) -> None:
+    """Have each new connection of the engine read its password from the file."""
+
+    def add_password(dialect: Any, record: Any, positional: Any, named: dict[str, Any]) -> None:
+        named["password"] = _read_password(url, file)
+
+    sql.event.listen(engine, "do_connect", add_password)
 
 
-def _is_schema_current(connection: sql.Connection, create: bool) -> bool:
-    """Whether the desk is up to date; False where tables have to be made or changed first."""
-    present = set(sql.inspect(connection).get_table_names())
-    if present.isdisjoint(tables.REQUIRED_TABLES):
-        if not create:
-            raise FingerprintError(
-                f"{connection.engine.url} holds no desk yet: `fingerprint score` makes one"
-            )
-        return False
-    if not present >= tables.REQUIRED_TABLES:
-        raise FingerprintError(
-            f"{connection.engine.url} holds tables ({', '.join(sorted(present & tables.REQUIRED_TABLES))}) that are no desk's"
-        )
-    if (version := _schema_version(connection)) < migrate.latest_schema_version():
-        return False
-    if version > migrate.latest_schema_version():
-        raise FingerprintError(
-            f"desk {connection.engine.url} was made by a newer fingerprint (version {version}, known is "
-            f"{migrate.latest_schema_version()}): upgrade, or name another with --desk"
-        )
-    return True
-
-
-def _schema_version(connection: sql.Connection) -> int:
-    said = connection.scalar(sql.select(tables.meta.c.value).where(tables.meta.c.name == "version")) or ""
-    if not (said.isascii() and said.isdecimal()):
-        raise FingerprintError(f"{connection.engine.url} holds a table meta without a version: it is no desk")
-    return int(said)
-
-
-@contextmanager
-def translate_database_errors(url: sql.URL) -> Iterator[None]:
-    """What the database refuses, as one sentence; Away where it does not answer. A driver that repeats a password is masked."""
+def _read_password(url: sql.URL, file: str) -> str:
+    """Raise ServerUnavailable where it cannot be read: a first start or a rotation may be about to write it."""
+    private_files.warn_if_exposed(Path(file))
     try:
-        yield
-    except ModuleNotFoundError:
-        raise FingerprintError(f"desk {url}: {how_to_install('postgres')} is needed for it") from None
-    except exc.SQLAlchemyError as error:
-        reason = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
-        away = isinstance(error, exc.OperationalError | exc.TimeoutError)
-        raise (ServerUnavailable if away else FingerprintError)(f"desk {url}: {reason}") from None
+        password = Path(file).read_text().rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not text"
+        raise ServerUnavailable(
+            f"database {url}: the password file {file} cannot be read: {reason}"
+        ) from None
+    if not password:
+        raise ServerUnavailable(
+            f"database {url}: the password file {file} is empty; write the password into it"
+        )
+    return password

@@ -1,89 +1,202 @@
-"""What explains an alert, read in parts: itself, its events page by page, one event with its record.
+"""The evidence of alerts: events page by page, single records, and whole alerts for export.
 
 Example:
-    >>> with engine.connect() as connection:
-    ...     explained(connection, "397edb7b6806").drivers[0].feature
-    ...     page(connection, "397edb7b6806", size=200).following
+    >>> store.evidence.summary("397edb7b6806").drivers[0].feature
     'network of the source'
+    >>> for alert, disposition in store.evidence.iterate_full_alerts():
+    ...     print(alert.title, disposition.decision if disposition else "open")
 """
 
 from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import sqlalchemy as sql
 
-from fingerprint.core.alert import Alert, AlertEvent, FingerprintError, NotFound
+from fingerprint.core.alert import Alert, AlertEvent, Disposition, FingerprintError, NotFound
 from fingerprint.core.case import MAX_PAGE_SIZE, EvidencePage
 from fingerprint.core.sanitize import storable
-from fingerprint.store import schema as tables
+from fingerprint.store.database import Repository, reads
+from fingerprint.store.rows import to_alert, to_event
+from fingerprint.store.schema import (
+    Row,
+    alert_events,
+    alerts,
+    cases,
+    dispositions,
+    id_batches,
+    index_key,
+    removed_records,
+)
 
-_EVENT_FIELDS = tuple(AlertEvent.__slots__)
-_EVENT_COLUMNS = tables.alert_events.c
+EXPORT_BATCH = 100  # alerts in memory at once, with their events
+_URGENCY_ORDER = (alerts.c.urgency_shown.desc(), alerts.c.first_event_time, alerts.c.alert_id)
+
+AlertWithDisposition = tuple[Alert, Disposition | None]
 
 
-def read_alert_without_events(connection: sql.Connection, alert_id: str) -> Alert:
-    """An alert without its events; NotThere without one."""
-    query = sql.select(tables.alerts).where(tables.alerts.c.alert_id == storable(alert_id))
+class SqlEvidenceRepository(Repository):
+    """What explains an alert, in parts."""
+
+    @reads
+    def summary(self, connection: sql.Connection, alert_id: str) -> Alert:
+        """Return an alert without its events. Raise NotFound without one."""
+        return _read_summary(connection, alert_id)
+
+    @reads
+    def events(
+        self,
+        connection: sql.Connection,
+        alert_id: str,
+        size: int = 200,
+        cursor: str | None = None,
+        raw: bool = True,
+    ) -> EvidencePage:
+        """Return a page of an alert's events, the oldest first; without `raw`, records are empty text.
+
+        Raise NotFound without the alert, and FingerprintError for a page too large or a cursor of no page.
+        """
+        if not 0 < size <= MAX_PAGE_SIZE:
+            raise FingerprintError(f"a page has 1 to {MAX_PAGE_SIZE} events, not {size}")
+        table = alert_events.c
+        own = table.alert_id == storable(alert_id)
+        total = connection.scalar(sql.select(sql.func.count()).select_from(alert_events).where(own)) or 0
+        if not total:
+            _read_summary(connection, alert_id)
+        order = (table.event_time, table.event_id)
+        query = _select_events(raw).where(own).order_by(*order).limit(size + 1)
+        if cursor:
+            query = query.where(sql.tuple_(*order) > sql.tuple_(*_parse_cursor(cursor)))
+        found = [to_event(dict(row)) for row in connection.execute(query).mappings()]
+        more = len(found) > size
+        return EvidencePage(tuple(found[:size]), total, _cursor(found[size - 1]) if more else None)
+
+    @reads
+    def event(self, connection: sql.Connection, alert_id: str, event_id: str) -> AlertEvent:
+        """Return one event with its record. Raise NotFound without it."""
+        table = alert_events.c
+        own = (table.alert_id == storable(alert_id)) & (table.event_id == index_key(event_id))
+        row = connection.execute(_select_events(raw=True).where(own)).mappings().one_or_none()
+        if row is None:
+            raise NotFound(f"alert {alert_id!r} has no event {event_id!r}")
+        return to_event(dict(row))
+
+    @reads
+    def full_alerts(
+        self, connection: sql.Connection, alert_ids: Sequence[str], raw: bool = True
+    ) -> list[AlertWithDisposition]:
+        """Return those of these alerts that exist, in their order, with all events and the decision in force."""
+        return read_full_alerts(connection, alert_ids, raw)
+
+    def iterate_full_alerts(self, raw: bool = True) -> Iterator[AlertWithDisposition]:
+        """Yield all alerts as of one moment, in the order of the queue, few of them in memory at a time."""
+        with self._session.reading() as connection:
+            ids = connection.scalars(sql.select(alerts.c.alert_id).order_by(*_URGENCY_ORDER)).all()
+            for batch in id_batches(ids, EXPORT_BATCH):
+                yield from read_full_alerts(connection, batch, raw)
+
+    @reads
+    def records_removed_at(self, connection: sql.Connection, alert_id: str) -> datetime | None:
+        """Return when retention removed raw records of an alert; None while all are stored."""
+        query = sql.select(removed_records.c.at).where(removed_records.c.alert_id == storable(alert_id))
+        removed_at: datetime | None = connection.scalar(query)
+        return removed_at
+
+
+def resolve_alert_id(connection: sql.Connection, id_or_prefix: str) -> str:
+    """Return the whole id of an alert named by its id or its first characters.
+
+    Raise NotFound where no id begins so, FingerprintError where several do.
+    """
+    wanted, alert_id = storable(id_or_prefix), alerts.c.alert_id
+    matches = (alert_id == wanted) | alert_id.startswith(wanted, autoescape=True)
+    ids = connection.scalars(sql.select(alert_id).where(matches).order_by(alert_id).limit(4)).all()
+    found = [wanted] if wanted in ids else [each for each in ids if each.startswith(wanted)]
+    if not wanted or not found:
+        raise NotFound(
+            f"no alert has an id that starts with {id_or_prefix!r}; `fingerprint alerts list` shows them"
+        )
+    if len(found) > 1:
+        more = " or others" if len(found) > 3 else ""
+        raise FingerprintError(f"{id_or_prefix!r} could be {', '.join(found[:3])}{more}: give more of the id")
+    return found[0]
+
+
+def read_full_alerts(
+    connection: sql.Connection, ids: Sequence[str], raw: bool = True
+) -> list[AlertWithDisposition]:
+    """Return those of these alerts that exist, in their order, as urgent as the queue shows them."""
+    query = sql.select(alerts).where(alerts.c.alert_id.in_(ids))
+    rows = {row["alert_id"]: dict(row) for row in connection.execute(query).mappings()}
+    events = read_events_by_alert(connection, list(rows), raw)
+    decided = _dispositions_in_force(connection, ids)
+    return [
+        (to_alert(rows[name] | {"urgency": rows[name]["urgency_shown"]}, events[name]), decided.get(name))
+        for name in ids
+        if name in rows
+    ]
+
+
+def read_events_by_alert(
+    connection: sql.Connection, ids: Sequence[str], raw: bool = True
+) -> dict[str, list[Row]]:
+    """Return the rows of these alerts' events, the oldest first."""
+    events: dict[str, list[Row]] = {alert_id: [] for alert_id in ids}
+    table = alert_events.c
+    for batch in id_batches(ids):
+        query = _select_events(raw).where(table.alert_id.in_(batch))
+        for row in connection.execute(query.order_by(table.event_time, table.event_id)).mappings():
+            events[row["alert_id"]].append(dict(row))
+    return events
+
+
+def _read_summary(connection: sql.Connection, alert_id: str) -> Alert:
+    query = sql.select(alerts).where(alerts.c.alert_id == storable(alert_id))
     row = connection.execute(query).mappings().one_or_none()
     if row is None:
         raise NotFound(f"there is no alert {alert_id!r}: the queue lists those there are")
-    return tables.to_alert(dict(row), [])
-
-
-def read_event_page(
-    connection: sql.Connection, alert_id: str, size: int = 200, cursor: str | None = None, raw: bool = True
-) -> EvidencePage:
-    """Events of an alert, the oldest first. NotThere without the alert; FingerprintError for a page too large, or one that
-    nobody was given."""
-    if not 0 < size <= MAX_PAGE_SIZE:
-        raise FingerprintError(f"a page has 1 to {MAX_PAGE_SIZE} events, not {size}")
-    own = _EVENT_COLUMNS.alert_id == storable(alert_id)
-    total = connection.scalar(sql.select(sql.func.count()).select_from(tables.alert_events).where(own)) or 0
-    if not total:
-        read_alert_without_events(connection, alert_id)
-    order = (_EVENT_COLUMNS.event_time, _EVENT_COLUMNS.event_id)
-    query = _select_events(raw).where(own).order_by(*order).limit(size + 1)
-    if cursor:
-        query = query.where(sql.tuple_(*order) > sql.tuple_(*_parse_cursor(cursor)))
-    found = [AlertEvent(**row) for row in connection.execute(query).mappings()]
-    more = len(found) > size
-    return EvidencePage(tuple(found[:size]), total, _cursor(found[size - 1]) if more else None)
-
-
-def read_event(connection: sql.Connection, alert_id: str, event_id: str) -> AlertEvent:
-    """One event, with its record."""
-    own = (_EVENT_COLUMNS.alert_id == storable(alert_id)) & (
-        _EVENT_COLUMNS.event_id == tables.index_key(event_id)
-    )
-    row = connection.execute(_select_events(raw=True).where(own)).mappings().one_or_none()
-    if row is None:
-        raise NotFound(f"alert {alert_id!r} has no event {event_id!r}")
-    return AlertEvent(**row)
+    return to_alert(dict(row), [])
 
 
 def _select_events(raw: bool) -> sql.Select[Any]:
-    """Without `raw`, records stay in the database: they are most of what an event weighs."""
-    nothing = sql.literal("").label("raw")
-    return sql.select(*(_EVENT_COLUMNS[name] if raw or name != "raw" else nothing for name in _EVENT_FIELDS))
+    """Return a query of events; without `raw`, records stay in the database: they are most of an event's bytes."""
+    empty = sql.literal("").label("raw")
+    return sql.select(*(column if raw or column.name != "raw" else empty for column in alert_events.columns))
+
+
+def _dispositions_in_force(connection: sql.Connection, ids: Sequence[str]) -> dict[str, Disposition]:
+    """Return the newest disposition of each alert whose case is closed: neither reopened nor outgrown."""
+    closed = cases.c.decision.is_not(None) & (cases.c.decided_events >= alerts.c.event_count)
+    query = (
+        sql.select(dispositions)
+        .join_from(dispositions, cases, cases.c.alert_id == dispositions.c.alert_id)
+        .join(alerts, alerts.c.alert_id == cases.c.alert_id)
+        .where(dispositions.c.alert_id.in_(ids), closed)
+        .order_by(dispositions.c.at)
+    )
+    return {row["alert_id"]: Disposition(**row) for row in connection.execute(query).mappings()}
+
+
+# --- the cursor of a page ---------------------------------------------------------------------------------------------
 
 
 def _cursor(last: AlertEvent) -> str:
-    place = json.dumps([last.event_time.isoformat(), last.event_id])
-    return base64.urlsafe_b64encode(place.encode()).decode().rstrip("=")
+    position = json.dumps([last.event_time.isoformat(), last.event_id])
+    return base64.urlsafe_b64encode(position.encode()).decode().rstrip("=")
 
 
 def _parse_cursor(cursor: str) -> tuple[sql.BindParameter[Any], sql.BindParameter[Any]]:
-    """After which time and id a page begins."""
+    """Return the time and id after which a page begins."""
     try:
         moment, event_id = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
         event_time = datetime.fromisoformat(moment).astimezone(UTC)
     except (ValueError, TypeError, OverflowError, RecursionError):
-        raise FingerprintError("no page begins there: `following` is what the page before said") from None
+        raise FingerprintError("no page begins there: pass `following` as the page before gave it") from None
     return (
-        sql.literal(event_time, _EVENT_COLUMNS.event_time.type),
-        sql.literal(storable(str(event_id)), _EVENT_COLUMNS.event_id.type),
+        sql.literal(event_time, alert_events.c.event_time.type),
+        sql.literal(storable(str(event_id)), alert_events.c.event_id.type),
     )

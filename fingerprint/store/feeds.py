@@ -1,9 +1,8 @@
-"""What each partition heard of each feed, and the notices of those that fell silent: rows on the desk.
+"""Counts of the events of each feed by partition, and the gaps of feeds that fell silent.
 
 Example:
-    >>> with engine.begin() as connection:
-    ...     count(connection, Partition("events", 3), 1_770_000_000, counts)
-    ...     closed(connection)
+    >>> store.feeds.save_counts(Partition("events", 3), 1_770_000_000, counts)
+    >>> store.feeds.complete_until()
     {Partition(topic='events', number=3): 1770000000}
 """
 
@@ -18,91 +17,114 @@ import sqlalchemy as sql
 from fingerprint.core.alert import FeedGap
 from fingerprint.core.ports import Partition
 from fingerprint.core.sanitize import storable
-from fingerprint.store import schema as tables
-from fingerprint.store.schema import Row
+from fingerprint.store.database import Locking, Repository, reads, writes
+from fingerprint.store.rows import feed_gap_row
+from fingerprint.store.schema import (
+    Row,
+    execute_batches,
+    feed_counts,
+    feed_gaps,
+    feed_progress,
+    insert_into,
+    meta,
+)
 
-CHUNK = 10_000  # rows of one executemany
-_CHECKED_UNTIL = "notices_upto"  # its name in the table meta
-
-
-def save_feed_counts(
-    connection: sql.Connection, partition: Partition, complete_until: int, counted: pd.DataFrame
-) -> None:
-    """Counts and progress of one partition; neither falls."""
-    place = partition.label
-    columns = (counted[name].tolist() for name in ("kind", "feed", "at", "events"))
-    rows = [
-        {"kind": kind, "feed": storable(feed), "at": at, "partition": place, "events": events}
-        for kind, feed, at, events in zip(*columns, strict=True)
-    ]
-    _upsert_maximum(connection, tables.feed_counts, tables.feed_counts.c.events, rows)
-    progress = {"partition": place, "closed": complete_until}
-    _upsert_maximum(connection, tables.feed_progress, tables.feed_progress.c.closed, [progress])
+_CHECKED_UNTIL = "feeds_checked_until"  # a name in the table meta
 
 
-def read_feed_progress(connection: sql.Connection) -> dict[Partition, int]:
-    """How far each partition has come, seconds since 1970."""
-    rows = connection.execute(sql.select(tables.feed_progress)).all()
-    parts = ((place.rpartition("/"), upto) for place, upto in rows)
-    return {Partition(topic, int(number)): upto for (topic, _, number), upto in parts}
+class SqlFeedRepository(Repository):
+    """Activity and gaps of feeds; times of intervals are seconds since 1970."""
 
+    @writes(Locking.SERIALIZED)
+    def save_counts(
+        self, connection: sql.Connection, partition: Partition, complete_until: int, counts: pd.DataFrame
+    ) -> None:
+        """Save counts and progress of a partition; neither falls, so what is read again after a crash changes nothing."""
+        columns = (counts[name].tolist() for name in ("kind", "feed", "at", "events"))
+        label = partition.label
+        rows = [
+            {"kind": kind, "feed": storable(feed), "at": at, "partition": label, "events": events}
+            for kind, feed, at, events in zip(*columns, strict=True)
+        ]
+        _upsert_maximum(connection, feed_counts, feed_counts.c.events, rows)
+        progress = {"partition": label, "complete_until": complete_until}
+        _upsert_maximum(connection, feed_progress, feed_progress.c.complete_until, [progress])
 
-def read_feed_counts(connection: sql.Connection, since: int) -> pd.DataFrame:
-    """Summed over partitions."""
-    table = tables.feed_counts.c
-    key = (table.kind, table.feed, table.at)
-    events = sql.cast(sql.func.sum(table.events), sql.BigInteger)
-    query = sql.select(*key, events).where(table.at >= since).group_by(*key).order_by(*key)
-    rows = connection.execute(query).all()
-    return pd.DataFrame(rows, columns=["kind", "feed", "at", "events"]).astype({"at": int, "events": int})
+    @reads
+    def complete_until(self, connection: sql.Connection) -> dict[Partition, int]:
+        """Return until when the counts of each partition are complete."""
+        rows = connection.execute(sql.select(feed_progress)).all()
+        parts = ((label.rpartition("/"), until) for label, until in rows)
+        return {Partition(topic, int(number)): until for (topic, _, number), until in parts}
 
+    @reads
+    def counts(self, connection: sql.Connection, since: int = 0) -> pd.DataFrame:
+        """Return columns kind, feed, at and events, summed over partitions, of intervals that start at `since` or later."""
+        table = feed_counts.c
+        key = (table.kind, table.feed, table.at)
+        events = sql.cast(sql.func.sum(table.events), sql.BigInteger)
+        query = sql.select(*key, events).where(table.at >= since).group_by(*key).order_by(*key)
+        rows = connection.execute(query).all()
+        return pd.DataFrame(rows, columns=["kind", "feed", "at", "events"]).astype({"at": int, "events": int})
 
-def read_feed_gaps(connection: sql.Connection, ended: bool) -> list[FeedGap]:
-    """Open ones first."""
-    table = tables.feed_gaps
-    over = table.c.ended_at.is_not(None)
-    order = (over, table.c.ended_at.desc(), table.c.urgency.desc(), table.c.since, table.c.notice_id)
-    query = sql.select(table).order_by(*order)
-    rows = connection.execute(query if ended else query.where(~over)).mappings()
-    return [tables.to_feed_gap(dict(row)) for row in rows]
+    @reads
+    def gaps(self, connection: sql.Connection, ended: bool = True) -> list[FeedGap]:
+        """Return open gaps first, the most urgent on top; without `ended` only those."""
+        table = feed_gaps.c
+        over = table.ended_at.is_not(None)
+        order = (over, table.ended_at.desc(), table.urgency.desc(), table.since, table.notice_id)
+        query = sql.select(feed_gaps).order_by(*order)
+        rows = connection.execute(query if ended else query.where(~over)).mappings()
+        return [FeedGap(**row) for row in rows]
 
+    @reads
+    def checked_until(self, connection: sql.Connection) -> int:
+        """Return until when feeds were checked for gaps; 0 if they never were."""
+        return _read_checked_until(connection)
 
-def read_checked_until(connection: sql.Connection) -> int:
-    """Up to where feeds were looked at."""
-    value = connection.scalar(sql.select(tables.meta.c.value).where(tables.meta.c.name == _CHECKED_UNTIL))
-    return int(value or 0)
+    @writes(Locking.SERIALIZED)
+    def save_gaps(
+        self,
+        connection: sql.Connection,
+        gaps: Sequence[FeedGap],
+        checked_until: int,
+        delete_before: int = 0,
+    ) -> None:
+        """Save gaps and until when feeds were checked, and delete counts of intervals before `delete_before`.
 
-
-def save_feed_gaps(
-    connection: sql.Connection, gaps: Sequence[FeedGap], checked_until: int, delete_before: int, now: int
-) -> None:
-    """Notices, how far was looked, and what need not be kept. Whoever comes late with an older look changes nothing; a look that
-    went past `now` (seconds since 1970) was misled by a clock, and any other takes its place."""
-    if checked_until < read_checked_until(connection) <= now:
-        return
-    table = tables.feed_gaps
-    statement = tables.insert_into(connection, table)
-    new = {column.name: statement.excluded[column.name] for column in table.columns if not column.primary_key}
-    rows = [tables.feed_gap_row(notice) for notice in gaps]
-    if rows:
-        still_open = table.c.ended_at.is_(None)
-        connection.execute(
-            statement.on_conflict_do_update(index_elements=["notice_id"], set_=new, where=still_open), rows
+        An older check that comes late changes nothing; a check that lies in the future was misled by a clock, and any other
+        replaces it. A gap that has ended stays as it is.
+        """
+        if checked_until < _read_checked_until(connection) <= int(self._session.now().timestamp()):
+            return
+        statement = insert_into(connection, feed_gaps)
+        new = {
+            column.name: statement.excluded[column.name]
+            for column in feed_gaps.columns
+            if not column.primary_key
+        }
+        upsert = statement.on_conflict_do_update(
+            index_elements=["notice_id"], set_=new, where=feed_gaps.c.ended_at.is_(None)
         )
-    mark = tables.insert_into(connection, tables.meta)
-    mark = mark.on_conflict_do_update(index_elements=["name"], set_={"value": mark.excluded.value})
-    connection.execute(mark, [{"name": _CHECKED_UNTIL, "value": str(checked_until)}])
-    connection.execute(sql.delete(tables.feed_counts).where(tables.feed_counts.c.at < delete_before))
+        if rows := [feed_gap_row(gap) for gap in gaps]:
+            connection.execute(upsert, rows)
+        mark = insert_into(connection, meta)
+        mark = mark.on_conflict_do_update(index_elements=["name"], set_={"value": mark.excluded.value})
+        connection.execute(mark, [{"name": _CHECKED_UNTIL, "value": str(checked_until)}])
+        connection.execute(sql.delete(feed_counts).where(feed_counts.c.at < delete_before))
+
+
+def _read_checked_until(connection: sql.Connection) -> int:
+    return int(connection.scalar(sql.select(meta.c.value).where(meta.c.name == _CHECKED_UNTIL)) or 0)
 
 
 def _upsert_maximum(
     connection: sql.Connection, table: sql.Table, column: sql.Column[Any], rows: list[Row]
 ) -> None:
-    """Insert, or raise a figure to a higher one."""
-    statement = tables.insert_into(connection, table)
+    """Insert rows, or raise a figure that is there already to a higher one."""
+    statement = insert_into(connection, table)
     new = statement.excluded[column.name]
     statement = statement.on_conflict_do_update(
         index_elements=[key.name for key in table.primary_key], set_={column.name: new}, where=new > column
     )
-    for start in range(0, len(rows), CHUNK):
-        connection.execute(statement, rows[start : start + CHUNK])
+    execute_batches(connection, statement, rows)

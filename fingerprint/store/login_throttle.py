@@ -1,20 +1,20 @@
-"""Slow down who guesses passwords and codes, and never lock out anybody else. Failures are counted on the desk, for all servers.
+"""Slow down guessing of passwords and codes without lock-outs. Failures are counted in the database, for all servers.
 
 Example:
-    >>> counted = counters("password", "maria", where, known=False)
-    >>> reserve(connection, now, counted)      # before the password is looked at; TooMany inside a delay
-    >>> forgive(connection, counted)           # it was right
+    >>> counted = login_counters("password", "maria", where, known=False)
+    >>> reserve_attempts(connection, now, counted)   # before the password is verified; TooManyAttempts inside a delay
+    >>> clear_failures(connection, counted)          # it was right
 
 Each counter has a pace: some failures are free, then each next try has to wait, longer and longer. A counter lives a day.
 
 - A name from one network (IPv4 address, IPv6 /64): 4 free, then 2, 4, 8 ... seconds, 15 minutes at most: 107 tries a day.
 - A name from all networks together: 50 free, then one try in 2 minutes: 769 tries a day. Codes of a second factor, which are
   short: 10 free, then one in 15 minutes: 105 tries a day.
-- A browser in which the person logged in before has a counter of its own instead of both: no stranger's failures delay it.
-- A session that proves again who it is has a counter of its own, too.
+- A browser in which the account logged in before has a counter of its own instead of both: failures elsewhere do not delay it.
+- A session that authenticates again has a counter of its own, too.
 
-A try that is refused inside a delay is not counted. One counts before it is looked at, so many at the same time are not more
-than one after the other. Names and addresses are digests here: who mistypes may have typed a password for a name.
+A try that is refused inside a delay is not counted. A try counts before it is verified, so concurrent tries are not more than
+consecutive ones. Names and addresses are stored as digests: a name may be a password that was typed into the wrong field.
 """
 
 from __future__ import annotations
@@ -30,15 +30,19 @@ from typing import Literal
 import sqlalchemy as sql
 
 from fingerprint.core.account import ClientInfo, TooManyAttempts
-from fingerprint.store.account_tables import login_attempts
+from fingerprint.store.account_rows import Row
+from fingerprint.store.schema import known_browsers, login_attempts
+from fingerprint.store.secret_hashes import generate_secret, secret_digest
 
+BROWSER_RETENTION = timedelta(days=90)  # that a browser is known after its last login
+MAX_BROWSERS = 20  # of one person
 DAY = timedelta(days=1)  # that a counter lives, from its first failure on
 CredentialKind = Literal["password", "code"]
 
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """How many failures are free, and the delays after them: `first` seconds, then twice as long each time up to `longest`."""
+    """Free failures, and the delay after them: `first_seconds`, then twice as long each time up to `max_seconds`."""
 
     free_failures: int
     first_seconds: int
@@ -61,7 +65,7 @@ GLOBAL_BACKOFF: dict[CredentialKind, Backoff] = {
 
 @dataclass(frozen=True, slots=True)
 class FailureCounter:
-    """What failures are counted of (a digest), and the pace they are held to."""
+    """A counter of failures, by a digest, and its backoff."""
 
     digest: str
     backoff: Backoff
@@ -70,7 +74,7 @@ class FailureCounter:
 def login_counters(
     kind: CredentialKind, name: str, where: ClientInfo, known_browser: bool
 ) -> list[FailureCounter]:
-    """Return what a try counts for, the narrowest first; `known` is whether the person logged in with this device before."""
+    """Return the counters of a try, the narrowest first; `known_browser`: the account logged in with it before."""
     who = name.strip().lower()
     if known_browser:
         return [FailureCounter(_counter_digest(kind, who, "device", where.device), PER_NETWORK_BACKOFF)]
@@ -81,12 +85,12 @@ def login_counters(
 
 
 def session_counters(digest: str) -> list[FailureCounter]:
-    """Return what a session counts for that proves again who it is."""
+    """Return the counters of a session that authenticates again."""
     return [FailureCounter(_counter_digest("session", digest), PER_NETWORK_BACKOFF)]
 
 
 def reserve_attempts(connection: sql.Connection, now: datetime, counted: Sequence[FailureCounter]) -> None:
-    """Count a try for each counter. TooMany, and nothing is counted, inside the delay of any of them."""
+    """Count a try for each counter. Raise TooManyAttempts, and count nothing, inside the delay of any of them."""
     there = _active_rows(connection, now, counted)
     waits = [
         each.backoff.delay(row.failures) - (now - row.at)
@@ -98,21 +102,23 @@ def reserve_attempts(connection: sql.Connection, now: datetime, counted: Sequenc
     for each in counted:
         row = there.get(each.digest)
         failures, begun = (row.failures, row.begun_at) if row else (0, now)
-        connection.execute(sql.delete(login_attempts).where(login_attempts.c.of == each.digest))
-        new = {"of": each.digest, "failures": failures + 1, "begun_at": begun, "at": now}
+        connection.execute(sql.delete(login_attempts).where(login_attempts.c.counter == each.digest))
+        new = {"counter": each.digest, "failures": failures + 1, "begun_at": begun, "at": now}
         connection.execute(sql.insert(login_attempts).values(**new))
 
 
 def clear_failures(connection: sql.Connection, counted: Sequence[FailureCounter]) -> None:
-    """It was right: what failed in this place is forgotten, and everywhere no more than that."""
+    """Clear the narrowest counter after a success, and subtract its failures from the wider ones."""
     here, *wider = counted
     failed = (
-        connection.scalar(sql.select(login_attempts.c.failures).where(login_attempts.c.of == here.digest))
+        connection.scalar(
+            sql.select(login_attempts.c.failures).where(login_attempts.c.counter == here.digest)
+        )
         or 0
     )
-    connection.execute(sql.delete(login_attempts).where(login_attempts.c.of == here.digest))
+    connection.execute(sql.delete(login_attempts).where(login_attempts.c.counter == here.digest))
     for each in wider:
-        mine = login_attempts.c.of == each.digest
+        mine = login_attempts.c.counter == each.digest
         connection.execute(sql.delete(login_attempts).where(mine, login_attempts.c.failures <= failed))
         connection.execute(
             sql.update(login_attempts).where(mine).values(failures=login_attempts.c.failures - failed)
@@ -120,22 +126,22 @@ def clear_failures(connection: sql.Connection, counted: Sequence[FailureCounter]
 
 
 def delete_expired_attempts(connection: sql.Connection, now: datetime) -> None:
-    """Drop counters that are over."""
+    """Delete expired counters."""
     connection.execute(sql.delete(login_attempts).where(login_attempts.c.begun_at <= now - DAY))
 
 
 def _active_rows(
     connection: sql.Connection, now: datetime, counted: Sequence[FailureCounter]
 ) -> dict[str, sql.Row[tuple[str, int, datetime, datetime]]]:
-    """The counters' rows by their digests."""
-    those = login_attempts.c.of.in_([each.digest for each in counted]) & (
+    """Return the rows of live counters, by digest."""
+    those = login_attempts.c.counter.in_([each.digest for each in counted]) & (
         login_attempts.c.begun_at > now - DAY
     )
-    return {row.of: row for row in connection.execute(sql.select(login_attempts).where(those))}
+    return {row.counter: row for row in connection.execute(sql.select(login_attempts).where(those))}
 
 
 def _client_network(address: str) -> str:
-    """The address, or of IPv6 its network of 64 bits: whoever has one address there has all."""
+    """Return the address, or the /64 network of an IPv6 address, all of which one client may use."""
     try:
         parsed = ip_address(address.partition("%")[0])
     except ValueError:
@@ -147,3 +153,49 @@ def _client_network(address: str) -> str:
 
 def _counter_digest(*parts: str) -> str:
     return blake2b("\0".join(parts).encode(errors="surrogatepass"), digest_size=16).hexdigest()
+
+
+# --- known browsers ---------------------------------------------------------------------------------------------------
+
+
+def is_known_browser(connection: sql.Connection, now: datetime, row: Row | None, secret: str) -> bool:
+    """Return whether the account logged in with this browser before."""
+    if row is None or not secret:
+        return False
+    mine = (known_browsers.c.digest == secret_digest(secret)) & (
+        known_browsers.c.account_id == row["account_id"]
+    )
+    query = sql.select(known_browsers.c.digest).where(
+        mine, known_browsers.c.seen_at > now - BROWSER_RETENTION
+    )
+    return connection.scalar(query) is not None
+
+
+def remember_browser(connection: sql.Connection, now: datetime, account_id: str, previous_secret: str) -> str:
+    """Return a new secret for a browser, in place of the one it had."""
+    mine = known_browsers.c.account_id == account_id
+    connection.execute(
+        sql.delete(known_browsers).where(mine, known_browsers.c.digest == secret_digest(previous_secret))
+    )
+    newest = (
+        sql.select(known_browsers.c.digest)
+        .where(mine)
+        .order_by(known_browsers.c.seen_at.desc())
+        .limit(MAX_BROWSERS - 1)
+    )
+    kept = connection.scalars(newest).all()
+    connection.execute(sql.delete(known_browsers).where(mine, known_browsers.c.digest.not_in(kept)))
+    secret = generate_secret()
+    new = {"digest": secret_digest(secret), "account_id": account_id, "seen_at": now}
+    connection.execute(sql.insert(known_browsers).values(**new))
+    return secret
+
+
+def forget_browsers(connection: sql.Connection, account_id: str) -> None:
+    """Forget all known browsers of an account."""
+    connection.execute(sql.delete(known_browsers).where(known_browsers.c.account_id == account_id))
+
+
+def delete_expired_browsers(connection: sql.Connection, now: datetime) -> None:
+    """Delete browsers that have not been used for BROWSER_RETENTION."""
+    connection.execute(sql.delete(known_browsers).where(known_browsers.c.seen_at <= now - BROWSER_RETENTION))

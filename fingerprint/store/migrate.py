@@ -1,13 +1,12 @@
-"""A desk brought up to date, step by step: the steps are in migrations/versions, Alembic walks them.
+"""Create the tables of the alert store, and bring those of an earlier version up to date with Alembic.
 
 Example:
-    >>> with engine.connect().execution_options(writing="turn") as connection, connection.begin():
-    ...     upgrade(connection)
-    >>> newest()                                      # of the steps that this program knows
-    5
+    >>> prepare_schema(engine, create=True)
+    >>> latest_schema_version()
+    1
 
-A desk's version is 3 and the number of its last step: step 0001 is the tables of version 4, which came before there were steps.
-Alembic is asked only where there is a step to take, so whoever opens a desk that is up to date does not wait for its import.
+The version of a database, in its table `meta`, is the number of the newest migration it has taken (`migrations/versions`).
+Alembic is imported only where there is a migration to run, so opening a current database does not wait for its import.
 """
 
 from __future__ import annotations
@@ -18,23 +17,36 @@ from threading import Lock
 
 import sqlalchemy as sql
 
-from fingerprint.store.schema import insert_into, meta
+from fingerprint.core.alert import FingerprintError
+from fingerprint.store.database import run_write_transaction
+from fingerprint.store.schema import REQUIRED_TABLES, insert_into, meta
 
 MIGRATIONS_FOLDER = Path(__file__).parent / "migrations"
-BASE_VERSION = 3  # versions that were never a step of their own
-_upgrade_lock = Lock()  # Alembic's `op` and `context` are the process's
+_upgrade_lock = Lock()  # Alembic's `op` and `context` are global to the process
+
+
+def prepare_schema(engine: sql.Engine, create: bool) -> None:
+    """Create the tables where there are none, if `create`, and run the migrations that a database lacks.
+
+    Raise FingerprintError for a database of something else, or of a newer version.
+    """
+    with engine.connect() as connection, connection.begin():
+        _check_encoding(connection)
+        if _is_schema_current(connection, create):
+            return
+    run_write_transaction(engine, lambda connection: _migrate_if_needed(connection, create))
 
 
 @cache
 def latest_schema_version() -> int:
-    """The version of a desk that has taken all steps."""
-    return BASE_VERSION + max(
+    """Return the number of the newest migration."""
+    return max(
         int(file.name[:4]) for file in (MIGRATIONS_FOLDER / "versions").glob("[0-9][0-9][0-9][0-9]_*.py")
     )
 
 
 def upgrade_schema(connection: sql.Connection, to: str = "head") -> None:
-    """Take the steps that this desk lacks, in the transaction of `connection`, a writer's."""
+    """Run the migrations that a database lacks, in the writing transaction of `connection`."""
     from alembic import command
     from alembic.config import Config
 
@@ -42,8 +54,51 @@ def upgrade_schema(connection: sql.Connection, to: str = "head") -> None:
     config.set_main_option("script_location", str(MIGRATIONS_FOLDER).replace("%", "%%"))
     with _upgrade_lock:
         command.upgrade(config, to)
-    version = latest_schema_version() if to == "head" else BASE_VERSION + int(to)
-    said = insert_into(connection, meta).values(name="version", value=str(version))
-    connection.execute(
-        said.on_conflict_do_update(index_elements=["name"], set_={"value": said.excluded.value})
-    )
+    version = latest_schema_version() if to == "head" else int(to)
+    row = insert_into(connection, meta).values(name="version", value=str(version))
+    connection.execute(row.on_conflict_do_update(index_elements=["name"], set_={"value": row.excluded.value}))
+
+
+def _check_encoding(connection: sql.Connection) -> None:
+    """Raise FingerprintError for an encoding that cannot store every text of a record."""
+    if connection.dialect.name != "postgresql":
+        return
+    if (encoding := connection.scalar(sql.text("SHOW server_encoding"))) != "UTF8":
+        raise FingerprintError(
+            f"database {connection.engine.url} has the encoding {encoding}: create it with "
+            "ENCODING 'UTF8' TEMPLATE template0"
+        )
+
+
+def _migrate_if_needed(connection: sql.Connection, create: bool) -> None:
+    """Look again as a writer: another program may have migrated the database since."""
+    if not _is_schema_current(connection, create):
+        upgrade_schema(connection)
+
+
+def _is_schema_current(connection: sql.Connection, create: bool) -> bool:
+    """Return whether the tables are up to date; False where they have to be created or changed first."""
+    url, present = connection.engine.url, set(sql.inspect(connection).get_table_names())
+    if present.isdisjoint(REQUIRED_TABLES):
+        if not create:
+            raise FingerprintError(f"database {url} holds no alerts yet: `fingerprint score` creates it")
+        return False
+    if not present >= REQUIRED_TABLES:
+        names = ", ".join(sorted(present & REQUIRED_TABLES))
+        raise FingerprintError(f"database {url} holds tables ({names}) that are not those of an alert store")
+    version, latest = _schema_version(connection), latest_schema_version()
+    if version > latest:
+        raise FingerprintError(
+            f"database {url} was created by a newer fingerprint (version {version}, known is {latest}): "
+            "upgrade, or name another with --database"
+        )
+    return version == latest
+
+
+def _schema_version(connection: sql.Connection) -> int:
+    text = connection.scalar(sql.select(meta.c.value).where(meta.c.name == "version")) or ""
+    if not (text.isascii() and text.isdecimal()):
+        raise FingerprintError(
+            f"database {connection.engine.url} holds a table meta without a version: it is no alert store"
+        )
+    return int(text)

@@ -1,15 +1,12 @@
-"""How many other principals show the same surprise within a day: kept up as alerts are saved, in their transaction.
+"""Prevalence: how many other principals show the same surprise within a day, updated in the transaction that saves alerts.
 
 Example:
-    >>> with engine.begin() as connection:
-    ...     put(connection, ["77b0e6d1920c4f3e"])         # saved just now; the urgency of others may fall, too
-    ['77b0e6d1920c4f3e', '3fa94c1be0d27a58']
-    >>> shared_by(connection, "77b0e6d1920c4f3e")
+    >>> store.prevalence.of_alert("77b0e6d1920c4f3e")
     [('program version', 'aws-cli 2.30 linux', 7)]
 
-Others are counted up to `sharing.MANY`, and a row that has as many is not counted again. So a save touches only those who are
-close to it in time and still few, however many show the surprise. What an alert once showed counts for others for good, as its
-evidence does, so a count never falls (but by `forget`).
+Others are counted up to MAX_COUNTED_OTHERS, and a row with that many is not counted again. So a save touches only alerts that are
+close in time and still few, however many show the surprise. A surprise that an alert once showed counts for others until the
+alert is deleted.
 """
 
 from __future__ import annotations
@@ -30,10 +27,9 @@ from fingerprint.alerting.prevalence import (
     counts_towards_prevalence,
 )
 from fingerprint.core.alert import Decision
-from fingerprint.store import database
-from fingerprint.store.queue_tables import alert_surprises, cases
-from fingerprint.store.schema import Row, alerts, insert_into
-from fingerprint.store.suppression_tables import shared_surprises as shared
+from fingerprint.store.database import Repository, acquire_writer_lock, reads
+from fingerprint.store.schema import Row, alert_surprises, alerts, cases, id_batches, insert_into
+from fingerprint.store.schema import shared_surprises as shared
 
 ALERTS_PER_STATEMENT = 100  # of one statement
 ATTACK: Decision = "true_positive"
@@ -41,19 +37,34 @@ ATTACK: Decision = "true_positive"
 _other = shared.alias("other")
 _same_surprise_nearby = (  # another principal's row of the same surprise, within a day
     (_other.c.surprise_id == shared.c.surprise_id)
-    & (_other.c.shown_by != shared.c.shown_by)
+    & (_other.c.principal_digest != shared.c.principal_digest)
     & (_other.c.last_at >= shared.c.first_at - WINDOW_SECONDS)
     & (_other.c.first_at <= shared.c.last_at + WINDOW_SECONDS)
 )
 _same_row = (shared.c.alert_id == alert_surprises.c.alert_id) & (
     shared.c.surprise_id == alert_surprises.c.surprise_id
 )
-_of_one = alerts.c.alert_id == alert_surprises.c.alert_id
+_same_alert = alerts.c.alert_id == alert_surprises.c.alert_id
 _own_case = alerts.c.alert_id == cases.c.alert_id
 
 
+class SqlPrevalenceRepository(Repository):
+    """Surprises that several principals show."""
+
+    @reads
+    def of_alert(self, connection: sql.Connection, alert_id: str) -> list[tuple[str, str, int]]:
+        """Return surprises of an alert that others show, the strongest first: feature, value, and how many others."""
+        query = (
+            sql.select(alert_surprises.c.feature, alert_surprises.c.seen, shared.c.others)
+            .join_from(alert_surprises, shared, _same_row)
+            .where(alert_surprises.c.alert_id == alert_id, shared.c.others > 0)
+            .order_by(alert_surprises.c.rank)
+        )
+        return [(feature, seen, others) for feature, seen, others in connection.execute(query)]
+
+
 def update_prevalence(connection: sql.Connection, alert_ids: Sequence[str]) -> list[str]:
-    """Alerts were saved, with their surprises: count who shares them, and weigh urgencies. The alerts whose figures changed."""
+    """Count who shares the surprises of saved alerts, adjust urgencies, and return the alerts whose figures changed."""
     changed: set[str] = set()
     for part in _alert_chunks(alert_ids):
         rows = list(_read_surprises(connection, part))
@@ -64,51 +75,37 @@ def update_prevalence(connection: sql.Connection, alert_ids: Sequence[str]) -> l
 
 
 def update_decided_prevalence(connection: sql.Connection, alert_ids: Sequence[str]) -> list[str]:
-    """Somebody decided on these alerts: what is shared with an attack excuses nobody. The alerts whose figures changed."""
+    """Adjust urgencies after decisions, as sharing a surprise with an attack lowers none; return the alerts that changed."""
     changed: set[str] = set()
     for part in _alert_chunks(alert_ids):
         rows = list(_read_surprises(connection, part))
         known = sql.select(shared.c.alert_id).where(shared.c.alert_id.in_(part), shared.c.attack)
         before = set(connection.scalars(known))
-        news = [row for row in rows if row["attack"] != (row["alert_id"] in before)]
-        if news:
-            database.acquire_writer_lock(connection)  # whoever saves now is let through first, and counted
-            _save_surprises(connection, news)
-            changed |= _update_urgencies(connection, _nearby_alerts(connection, news))
+        new = [row for row in rows if row["attack"] != (row["alert_id"] in before)]
+        if new:
+            acquire_writer_lock(connection)  # a save that runs now comes first, and is counted
+            _save_surprises(connection, new)
+            changed |= _update_urgencies(connection, _nearby_alerts(connection, new))
     return sorted(changed)
 
 
 def delete_prevalence(connection: sql.Connection, alert_ids: Sequence[str]) -> list[str]:
-    """Alerts are gone: those who shared with them are fewer, however many there were. The alerts whose figures changed."""
+    """Delete the surprises of alerts that are deleted, count the others again, and return the alerts that changed."""
     changed: set[str] = set()
     for part in _alert_chunks(alert_ids):
-        gone = sql.select(shared).where(shared.c.alert_id.in_(part))
-        rows = [dict(row) for row in connection.execute(gone).mappings()]
+        deleted = sql.select(shared).where(shared.c.alert_id.in_(part))
+        rows = [dict(row) for row in connection.execute(deleted).mappings()]
         connection.execute(sql.delete(shared).where(shared.c.alert_id.in_(part)))
         changed |= _update_urgencies(connection, _update_counts(connection, _select_nearby(rows, full=True)))
     return sorted(changed)
 
 
-def read_prevalence(connection: sql.Connection, alert_id: str) -> list[tuple[str, str, int]]:
-    """Surprises of an alert that others show: feature, value seen, how many others (MANY: or more); the strongest first."""
-    query = (
-        sql.select(alert_surprises.c.feature, alert_surprises.c.seen, shared.c.others)
-        .join_from(alert_surprises, shared, _same_row)
-        .where(alert_surprises.c.alert_id == alert_id, shared.c.others > 0)
-        .order_by(alert_surprises.c.place)
-    )
-    return [(feature, seen, others) for feature, seen, others in connection.execute(query)]
-
-
 def _alert_chunks(alert_ids: Sequence[str]) -> Iterator[list[str]]:
-    ids = sorted(set(alert_ids))
-    yield from (
-        ids[start : start + ALERTS_PER_STATEMENT] for start in range(0, len(ids), ALERTS_PER_STATEMENT)
-    )
+    yield from map(list, id_batches(sorted(set(alert_ids)), ALERTS_PER_STATEMENT))
 
 
 def _read_surprises(connection: sql.Connection, alert_ids: Collection[str]) -> Iterator[Row]:
-    """What these alerts show, of what may be shared."""
+    """Yield the surprises of these alerts that count towards prevalence."""
     query = sql.select(
         alerts.c.alert_id,
         alerts.c.principal,
@@ -117,13 +114,14 @@ def _read_surprises(connection: sql.Connection, alert_ids: Collection[str]) -> I
         alert_surprises.c.surprise_id,
         alert_surprises.c.feature,
         sql.func.coalesce(cases.c.decision == ATTACK, sql.false()),
-    ).select_from(alerts.join(alert_surprises, _of_one).outerjoin(cases, _own_case))
+    ).select_from(alerts.join(alert_surprises, _same_alert).outerjoin(cases, _own_case))
     for alert_id, principal, first, last, surprise_id, feature, attack in connection.execute(
         query.where(alerts.c.alert_id.in_(alert_ids))
     ):
         if counts_towards_prevalence(feature):
-            own = {"alert_id": alert_id, "surprise_id": surprise_id, "shown_by": _principal_digest(principal)}
+            own = {"alert_id": alert_id, "surprise_id": surprise_id}
             yield own | {
+                "principal_digest": _principal_digest(principal),
                 "first_at": _to_epoch_seconds(first),
                 "last_at": _to_epoch_seconds(last),
                 "attack": bool(attack),
@@ -139,8 +137,7 @@ def _save_surprises(connection: sql.Connection, rows: Sequence[Row]) -> None:
 
 
 def _select_nearby(rows: Sequence[Row], full: bool = False) -> sql.Select[Any] | None:
-    """Rows within a day of these that show the same, with their counts; those that have MANY already only where they may have
-    become fewer."""
+    """Return rows within a day of these that show the same, with their counts; with `full` also rows at the maximum."""
     if not rows:
         return None
     near = (
@@ -152,7 +149,7 @@ def _select_nearby(rows: Sequence[Row], full: bool = False) -> sql.Select[Any] |
 
 
 def _nearby_alerts(connection: sql.Connection, rows: Sequence[Row]) -> set[str]:
-    """Alerts within a day of these rows that show the same."""
+    """Return the alerts within a day of these rows that show the same."""
     return (
         set(connection.scalars(sql.select(shared.c.alert_id).where(_shares_surprise_nearby(rows))))
         if rows
@@ -167,9 +164,9 @@ def _shares_surprise_nearby(rows: Sequence[Row]) -> sql.ColumnElement[bool]:
 
 
 def _count_others() -> sql.ScalarSelect[int]:
-    """Of a row: the other principals that show its surprise within a day of it, MANY at most."""
+    """Return how many other principals show a row's surprise within a day of it, MAX_COUNTED_OTHERS at most."""
     beside = (
-        sql.select(_other.c.shown_by)
+        sql.select(_other.c.principal_digest)
         .where(_same_surprise_nearby)
         .distinct()
         .limit(MAX_COUNTED_OTHERS)
@@ -180,7 +177,7 @@ def _count_others() -> sql.ScalarSelect[int]:
 
 
 def _update_counts(connection: sql.Connection, query: sql.Select[Any] | None) -> set[str]:
-    """Store the counts that changed; the alerts they belong to."""
+    """Store the counts that changed, and return the alerts they belong to."""
     found = connection.execute(query).all() if query is not None else []
     new = [
         {"a": alert_id, "s": surprise_id, "n": now}
@@ -194,7 +191,7 @@ def _update_counts(connection: sql.Connection, query: sql.Select[Any] | None) ->
 
 
 def _update_urgencies(connection: sql.Connection, alert_ids: Collection[str]) -> set[str]:
-    """Store the urgency and sharing of these alerts where they changed; which those are."""
+    """Store the urgency and sharing of these alerts where they changed, and return those alerts."""
     changed: set[str] = set()
     for part in _alert_chunks(list(alert_ids)):
         shown = _read_shown_surprises(connection, part)
@@ -211,7 +208,7 @@ def _update_urgencies(connection: sql.Connection, alert_ids: Collection[str]) ->
 def _read_shown_surprises(
     connection: sql.Connection, alert_ids: Collection[str]
 ) -> dict[str, list[SurprisingValue]]:
-    """The surprises of alerts, with how many others show each."""
+    """Return the surprises of alerts, with how many others show each."""
     query = sql.select(
         alert_surprises.c.alert_id,
         alert_surprises.c.feature,

@@ -1,128 +1,351 @@
-"""The queue as people work on it: the part of the desk behind `ports_queue.Queue` and `Changes`. Each method is one transaction.
+"""The alert queue: pages of rows, counts and groups of what a filter finds.
 
 Example:
-    >>> desk = open_desk("sqlite:///fingerprint.sqlite")
-    >>> first = desk.page(Filter(status="open"), size=50).rows[0]
-    >>> desk.change([Chosen(first.alert_id, first.version, first.events)], Decide("benign", "a migration"), by="maria")
+    >>> first = store.queue.page(AlertFilter(status="open"), order="urgency", size=50)
+    >>> second = store.queue.page(AlertFilter(status="open"), order="urgency", size=50, cursor=first.following)
+    >>> store.queue.counts(AlertFilter(service="iam"))["critical"]
+    2
+
+Pages are cut by the last row's position in the order (keyset), not by counting rows: a new alert does not push a row onto the
+next page, and the hundredth page costs what the first does.
 """
 
 from __future__ import annotations
 
+import base64
+import json
 from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import cache
+from hashlib import blake2b
+from typing import Any
 
-from fingerprint.core.alert import Alert, AlertEvent, Disposition
+import sqlalchemy as sql
+
+from fingerprint.core.alert import SEVERITY_LEVELS, FingerprintError, NotFound
 from fingerprint.core.case import (
-    ActionOutcome,
-    AlertChange,
+    MAX_GROUP_FIELDS,
+    MAX_PAGE_SIZE,
     AlertFilter,
     AlertGroup,
-    AlertRevision,
-    AuditEntry,
-    CaseAction,
-    CaseNote,
-    EvidencePage,
     GroupField,
     QueueOrder,
     QueuePage,
     QueueRow,
-    SavedView,
 )
-from fingerprint.store import alert_export, audit, cases, change_feed, queue_rows, similar_alerts
-from fingerprint.store import counts as desk_counts
-from fingerprint.store import evidence as desk_evidence
-from fingerprint.store import notes as desk_notes
-from fingerprint.store.database import ROW_VERSIONED
-from fingerprint.store.session import SqlStore
+from fingerprint.core.sanitize import storable
+from fingerprint.store.database import Repository, reads
+from fingerprint.store.filters import (
+    ALERTS_WITH_CASES,
+    ASSIGNEE,
+    CLOSED,
+    OPEN,
+    Condition,
+    filter_conditions,
+    property_conditions,
+)
+from fingerprint.store.schema import alert_surprises, alert_values, alerts, cases, notes
+from fingerprint.store.suppression_hits import hiding_suppression, is_hidden
+
+Column = sql.Column[Any]
+
+STRONGEST_SURPRISES = 3  # of an alert, of which a similar one shares at least one
+URGENCY, FIRST_EVENT_TIME, LAST_EVENT_TIME, EVENT_COUNT, ALERT_ID = (
+    alerts.c[name]
+    for name in ("urgency_shown", "first_event_time", "last_event_time", "event_count", "alert_id")
+)
+ORDERS: dict[QueueOrder, tuple[tuple[Column, bool], ...]] = {  # with True the largest comes first
+    "urgency": ((URGENCY, True), (FIRST_EVENT_TIME, False), (ALERT_ID, False)),
+    "newest": ((LAST_EVENT_TIME, True), (ALERT_ID, False)),
+    "oldest": ((FIRST_EVENT_TIME, False), (ALERT_ID, False)),
+    "events": ((EVENT_COUNT, True), (FIRST_EVENT_TIME, False), (ALERT_ID, False)),
+}
+_MULTI_VALUED_FIELDS = {"service": "services", "account": "accounts", "tactic": "tactics"}
 
 
-class SqlCaseStore(SqlStore):
-    """See `ports_queue`; `shared_by` is `desk_guard`'s."""
+class SqlQueueRepository(Repository):
+    """Rows of alerts without their events, in one of four orders."""
 
+    @reads
     def page(
         self,
+        connection: sql.Connection,
         alert_filter: AlertFilter,
         order: QueueOrder = "urgency",
         size: int = 50,
         cursor: str | None = None,
     ) -> QueuePage:
-        return self._read(
-            lambda connection: queue_rows.read_queue_page(
-                connection, alert_filter, order, size, cursor, self._now()
-            )
+        """Return a page of rows and the number of all of them.
+
+        Raise FingerprintError for a cursor that no page of this filter and order had, or a size beyond MAX_PAGE_SIZE.
+        """
+        if not 0 < size <= MAX_PAGE_SIZE:
+            raise FingerprintError(f"a page has 1 to {MAX_PAGE_SIZE} rows, not {size}")
+        now = self._session.now()
+        conditions = filter_conditions(alert_filter, now)
+        query = _select(now).where(*conditions).order_by(*_order_by(order)).limit(size + 1)
+        if cursor is not None:
+            query = query.where(_after(order, _parse_cursor(cursor, alert_filter, order)))
+        found = _read_rows(connection, query)
+        count = sql.select(sql.func.count()).select_from(ALERTS_WITH_CASES).where(*conditions)
+        total = connection.scalar(count) or 0
+        more = _cursor(found[size - 1], alert_filter, order) if len(found) > size else None
+        return QueuePage(tuple(found[:size]), total, more)
+
+    @reads
+    def row(self, connection: sql.Connection, alert_id: str) -> QueueRow:
+        """Return one alert's row by its whole id. Raise NotFound without one."""
+        query = _select(self._session.now()).where(storable(alert_id) == ALERT_ID)
+        found = _read_rows(connection, query)
+        if not found:
+            raise NotFound(f"there is no alert {alert_id!r}: the queue lists those there are")
+        return found[0]
+
+    @reads
+    def similar(self, connection: sql.Connection, alert_id: str, limit: int = 10) -> list[QueueRow]:
+        """Return alerts that share one of the strongest surprises: those of the principal first, then the newest.
+
+        Raise NotFound without the alert.
+        """
+        own = storable(alert_id)
+        principal = connection.scalar(sql.select(alerts.c.principal).where(own == ALERT_ID))
+        if principal is None:
+            raise NotFound(f"there is no alert {alert_id!r}: the queue lists those there are")
+        table = alert_surprises.c
+        sharing = sql.select(table.alert_id).where(table.surprise_id.in_(_select_strongest(own)))
+        query = (
+            sql.select(ALERT_ID)
+            .where(ALERT_ID.in_(sharing), own != ALERT_ID)
+            .order_by((alerts.c.principal == principal).desc(), LAST_EVENT_TIME.desc(), ALERT_ID)
+            .limit(max(0, limit))
         )
+        ids = list(connection.scalars(query))
+        return read_queue_rows(connection, ids, self._session.now())
 
-    def row(self, alert_id: str) -> QueueRow:
-        return self._read(lambda connection: queue_rows.read_queue_row(connection, alert_id, self._now()))
+    @reads
+    def counts(self, connection: sql.Connection, alert_filter: AlertFilter) -> dict[str, int]:
+        """Return how many alerts of a filter, but for its status, are open, closed, suppressed, unassigned, and of each severity.
 
-    def alert_without_events(self, alert_id: str) -> Alert:
-        return self._read(lambda connection: desk_evidence.read_alert_without_events(connection, alert_id))
-
-    def evidence(
-        self, alert_id: str, size: int = 200, cursor: str | None = None, raw: bool = True
-    ) -> EvidencePage:
-        return self._read(
-            lambda connection: desk_evidence.read_event_page(connection, alert_id, size, cursor, raw)
+        Severities and `unassigned` are of open alerts.
+        """
+        hidden = (is_hidden(self._session.now()), "suppressed")
+        state = sql.case(hidden, (CLOSED, "closed"), (ASSIGNEE == "", "unassigned"), else_="assigned")
+        at_least = (_count_where(least <= URGENCY) for least, _ in SEVERITY_LEVELS)
+        query = (
+            sql.select(state.label("state"), *at_least)
+            .select_from(ALERTS_WITH_CASES)
+            .where(*property_conditions(alert_filter))
         )
+        found = {name: list(map(int, many)) for name, *many in connection.execute(query.group_by("state"))}
+        return _to_counts(found)
 
-    def event(self, alert_id: str, event_id: str) -> AlertEvent:
-        return self._read(lambda connection: desk_evidence.read_event(connection, alert_id, event_id))
-
-    def full_alerts(
-        self, alert_ids: Sequence[str], raw: bool = True
-    ) -> list[tuple[Alert, Disposition | None]]:
-        return self._read(lambda connection: alert_export.read_full_alerts(connection, alert_ids, raw))
-
-    def counts(self, alert_filter: AlertFilter) -> dict[str, int]:
-        return self._read(
-            lambda connection: desk_counts.count_matching_alerts(connection, alert_filter, self._now())
-        )
-
+    @reads
     def groups(
-        self, alert_filter: AlertFilter, by: Sequence[GroupField], limit: int = 200
+        self,
+        connection: sql.Connection,
+        alert_filter: AlertFilter,
+        by: Sequence[GroupField],
+        limit: int = 200,
     ) -> list[AlertGroup]:
-        return self._read(
-            lambda connection: desk_counts.count_alerts_by(connection, alert_filter, by, limit, self._now())
+        """Return groups by one to three fields, the one with the most urgent alert first.
+
+        An alert of two services is in two groups. Raise FingerprintError for no field, a repeated one, or too many.
+        """
+        if not 0 < len(set(by)) == len(by) <= MAX_GROUP_FIELDS:
+            raise FingerprintError(f"alerts are grouped by 1 to {MAX_GROUP_FIELDS} different fields")
+        source: sql.FromClause = ALERTS_WITH_CASES
+        for kind in by:
+            source = _join_values(source, kind) if kind in _MULTI_VALUED_FIELDS else source
+        fields = [_group_column(connection, kind).label(f"by_{index}") for index, kind in enumerate(by)]
+        most, many = sql.func.max(URGENCY), sql.func.count()
+        span = sql.func.min(FIRST_EVENT_TIME), sql.func.max(LAST_EVENT_TIME)
+        query = (
+            sql.select(*fields, many, most, *span)
+            .select_from(source)
+            .where(*filter_conditions(alert_filter, self._session.now()))
+            .group_by(*fields)
+            .order_by(most.desc(), many.desc(), *fields)
+            .limit(max(0, limit))
         )
+        return [_to_group(row, len(by)) for row in connection.execute(query).all()]
 
-    def change_cases(
-        self, revisions: Sequence[AlertRevision], action: CaseAction, by: str
-    ) -> list[ActionOutcome]:
-        """Whoever scores is not waited for: the versions of the rows guard them."""
-        return self._write(
-            lambda connection: cases.change_cases(connection, revisions, action, by, self._now()),
-            ROW_VERSIONED,
+
+def read_queue_rows(connection: sql.Connection, alert_ids: Sequence[str], now: datetime) -> list[QueueRow]:
+    """Return the rows of those of these alerts that exist, in the order given."""
+    wanted = [storable(alert_id) for alert_id in alert_ids]
+    rows = _read_rows(connection, _select(now).where(ALERT_ID.in_(wanted)))
+    found = {row.alert_id: row for row in rows}
+    return [found[alert_id] for alert_id in wanted if alert_id in found]
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------
+
+
+def _select(now: datetime) -> sql.Select[Any]:
+    """Return a query for the fields of a QueueRow, but for those that an alert has several of."""
+    own = ("alert_id", "sharing", "title", "principal", "human", "level", "degraded", "bank_version")
+    times = ("window_start", "first_event_time", "last_event_time")
+    written = sql.select(sql.func.count()).where(notes.c.alert_id == ALERT_ID).scalar_subquery()
+    grown = sql.case((cases.c.decision.is_not(None) & OPEN, EVENT_COUNT - cases.c.decided_events), else_=0)
+    return sql.select(
+        *(alerts.c[name] for name in own + times),
+        URGENCY.label("urgency"),
+        alerts.c.urgency.label("own_urgency"),
+        EVENT_COUNT.label("events"),
+        sql.func.coalesce(cases.c.version, 0).label("version"),
+        OPEN.label("open"),
+        grown.label("grown"),
+        ASSIGNEE.label("assignee"),
+        cases.c.decision,
+        written.label("notes"),
+        sql.func.coalesce(hiding_suppression(now), "").label("suppressed_by"),
+    ).select_from(ALERTS_WITH_CASES)
+
+
+def _read_rows(connection: sql.Connection, query: sql.Select[Any]) -> list[QueueRow]:
+    """Return what `_select`, narrowed, finds."""
+    found = connection.execute(query).mappings().all()
+    several = _read_multi_values(connection, [row["alert_id"] for row in found])
+    return [QueueRow(**{**row, **several[row["alert_id"]]}) for row in found]
+
+
+def _read_multi_values(
+    connection: sql.Connection, alert_ids: Sequence[str]
+) -> dict[str, dict[str, tuple[str, ...]]]:
+    """Return the services, accounts and tactics of alerts, in alphabetical order."""
+    table = alert_values.c
+    query = sql.select(table.alert_id, table.kind, table.value).where(table.alert_id.in_(alert_ids))
+    found: dict[str, dict[str, list[str]]] = {
+        each: {name: [] for name in _MULTI_VALUED_FIELDS.values()} for each in alert_ids
+    }
+    for alert_id, kind, value in connection.execute(query):
+        found[alert_id][_MULTI_VALUED_FIELDS[kind]].append(value)
+    return {
+        each: {name: tuple(sorted(values)) for name, values in kinds.items()} for each, kinds in found.items()
+    }
+
+
+def _select_strongest(alert_id: str) -> sql.Select[tuple[str]]:
+    table = alert_surprises.c
+    surprising = sql.select(table.surprise_id).where(table.alert_id == alert_id, table.surprise > 0)
+    return surprising.order_by(table.surprise.desc(), table.rank).limit(STRONGEST_SURPRISES)
+
+
+# --- counts and groups ------------------------------------------------------------------------------------------------
+
+
+def _count_where(condition: Condition) -> sql.ColumnElement[Any]:
+    return sql.func.sum(sql.case((condition, 1), else_=0))
+
+
+def _to_counts(found: dict[str, list[int]]) -> dict[str, int]:
+    """Return counts by name from those by state: of each how many have at least the urgency of each severity."""
+    none = [0] * len(SEVERITY_LEVELS)  # the last severity is the lowest, so its count is that of all alerts
+    unassigned, assigned = found.get("unassigned", none), found.get("assigned", none)
+    is_open = [one + other for one, other in zip(unassigned, assigned, strict=True)]
+    severities = {
+        name: count - above
+        for (_, name), count, above in zip(SEVERITY_LEVELS, is_open, [0, *is_open], strict=False)
+    }
+    closed, suppressed = (found.get(name, none)[-1] for name in ("closed", "suppressed"))
+    states = {
+        "open": is_open[-1],
+        "closed": closed,
+        "suppressed": suppressed,
+        "unassigned": unassigned[-1],
+    }
+    return states | severities
+
+
+def _to_group(row: Sequence[Any], fields: int) -> AlertGroup:
+    many, most, first, last = row[fields:]
+    return AlertGroup(tuple(map(str, row[:fields])), many, most, first, last)
+
+
+def _join_values(source: sql.FromClause, kind: GroupField) -> sql.FromClause:
+    """Join alerts with their values of a kind; an alert without one comes once."""
+    values = _values_of_kind(kind)
+    own = (values.c.alert_id == ALERT_ID) & (values.c.kind == kind)
+    return source.outerjoin(values, own)
+
+
+@cache
+def _values_of_kind(kind: GroupField) -> sql.FromClause:
+    """Return the alias of a kind's values, the same one in every part of a query."""
+    return alert_values.alias(f"of_{kind}")
+
+
+def _group_column(connection: sql.Connection, kind: GroupField) -> sql.ColumnElement[str]:
+    """Return the column to group by; a day is that of the last event, in UTC."""
+    if kind in _MULTI_VALUED_FIELDS:
+        return sql.func.coalesce(_values_of_kind(kind).c.value, "")
+    if kind == "assignee":
+        return ASSIGNEE
+    if kind != "day":
+        return alerts.c[kind]
+    if connection.dialect.name == "sqlite":
+        return sql.func.strftime("%Y-%m-%d", LAST_EVENT_TIME)
+    return sql.func.to_char(LAST_EVENT_TIME, "YYYY-MM-DD")
+
+
+# --- the cursor of a page ---------------------------------------------------------------------------------------------
+
+
+def _order_by(order: QueueOrder) -> list[sql.ColumnElement[Any]]:
+    return [column.desc() if largest else column.asc() for column, largest in ORDERS[order]]
+
+
+def _after(order: QueueOrder, position: Sequence[Any]) -> Condition:
+    """Return the condition for rows after a position: later in the first column that differs. The index uses the first part."""
+    columns = ORDERS[order]
+    (first, largest), value = columns[0], position[0]
+    begins = first <= value if largest else first >= value
+    later = (
+        sql.and_(
+            *(column == position[index] for index, (column, _) in enumerate(columns[:number])),
+            _after_value(*columns[number], position[number]),
         )
+        for number in range(len(columns))
+    )
+    return begins & sql.or_(*later)
 
-    def add_note(self, alert_id: str, text: str, by: str) -> CaseNote:
-        return self._write(
-            lambda connection: desk_notes.insert_note(connection, alert_id, text, by, self._now()),
-            ROW_VERSIONED,
-        )
 
-    def notes(self, alert_id: str) -> list[CaseNote]:
-        return self._read(lambda connection: desk_notes.read_notes(connection, alert_id))
+def _after_value(column: Column, largest: bool, value: Any) -> Condition:
+    return column < value if largest else column > value
 
-    def audit_log(self, target: str = "", limit: int = 200, before: int | None = None) -> list[AuditEntry]:
-        return self._read(lambda connection: audit.read_audit_log(connection, target, limit, before))
 
-    def similar_alerts(self, alert_id: str, limit: int = 10) -> list[QueueRow]:
-        with self._transaction() as connection:
-            alike = similar_alerts.find_similar_alerts(connection, alert_id, limit)
-            return queue_rows.read_queue_rows_by_id(connection, alike, self._now())
+def _cursor(last: QueueRow, alert_filter: AlertFilter, order: QueueOrder) -> str:
+    """Return a row's position in the order, as text that fits a URL."""
+    names = {"urgency_shown": "urgency", "event_count": "events"}
+    values = (getattr(last, names.get(column.name, column.name)) for column, _ in ORDERS[order])
+    position = json.dumps([each.isoformat() if isinstance(each, datetime) else each for each in values])
+    digest = _query_digest(alert_filter, order)
+    return base64.urlsafe_b64encode(digest + position.encode()).decode().rstrip("=")
 
-    def views(self, owner: str) -> list[SavedView]:
-        return self._read(lambda connection: desk_notes.read_views(connection, owner))
 
-    def save_view(self, view: SavedView) -> None:
-        self._write(lambda connection: desk_notes.upsert_view(connection, view, self._now()), ROW_VERSIONED)
+def _parse_cursor(cursor: str, alert_filter: AlertFilter, order: QueueOrder) -> list[Any]:
+    """Return the values of a cursor. Raise FingerprintError for one of another filter or order."""
+    try:
+        decoded = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
+        if decoded[:8] != _query_digest(alert_filter, order):
+            raise ValueError("of another filter")
+        values = json.loads(decoded[8:])
+        return [_parse_value(column, value) for (column, _), value in zip(ORDERS[order], values, strict=True)]
+    except (ValueError, TypeError, OverflowError, RecursionError):
+        raise FingerprintError("no page begins there: pass `following` as the page before gave it") from None
 
-    def delete_view(self, owner: str, name: str) -> None:
-        self._write(
-            lambda connection: desk_notes.delete_view_row(connection, owner, name, self._now()), ROW_VERSIONED
-        )
 
-    def newest_change_number(self) -> int:
-        return self._read(lambda connection: change_feed.latest_change_number(connection))
+def _parse_value(column: Column, value: Any) -> Any:
+    """Return a value of a cursor as the column has it."""
+    if column is ALERT_ID:
+        return storable(str(value))
+    if isinstance(value, str):
+        return datetime.fromisoformat(value).astimezone(UTC)
+    if not isinstance(value, int) or abs(value) >= 2**31:
+        raise ValueError("no number that a column may have")
+    return value
 
-    def changes(self, since: int, limit: int = 500) -> list[AlertChange]:
-        return self._read(lambda connection: change_feed.changes_after(connection, since, limit))
+
+def _query_digest(alert_filter: AlertFilter, order: QueueOrder) -> bytes:
+    """Return a digest of filter and order, 8 bytes."""
+    return blake2b(repr((alert_filter, order)).encode("utf-8", "surrogatepass"), digest_size=8).digest()

@@ -1,37 +1,45 @@
-"""The desk's tables, and how their rows turn into the house's records and back.
+"""All tables of the alert store, their column types and the helpers that every repository needs.
 
-`alert_events` is an alert's evidence, keyed by (alert_id, event_id). Nothing here belongs to triage: what
-people decide gets tables of its own. All times are UTC.
+Example:
+    >>> [table.name for table in metadata.sorted_tables if "alert_id" in table.c]
+    ['alert_changes', 'alert_events', 'alert_surprises', 'alert_values', 'alerts', 'cases', ...]
+
+All times are UTC. Tables marked *derived* are computed from alerts as they are saved. `migrations/` creates the same tables; a
+test compares the two.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from hashlib import blake2b
-from typing import Any
+from typing import Any, TypeVar
 
 import sqlalchemy as sql
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Dialect
 
-from fingerprint.core.alert import ActivityCurve, Alert, AlertEvent, FeedGap, SurpriseDriver
-from fingerprint.core.redaction import Redactor
 from fingerprint.core.sanitize import storable
 
-REQUIRED_TABLES = {"meta", "alerts", "alert_events", "votes"}  # the tables of version 1
-
-NO_REDACTION = Redactor()
-STORED_AT = "stored_at"  # the desk's own column, none of a record's; the first time counts
+REQUIRED_TABLES = {"meta", "alerts", "alert_events", "votes"}  # a database with these is an alert store
+STORED_AT = "stored_at"  # when the store first received a row; retention counts from here
 MAX_KEY_LENGTH = 500  # characters, of at most 4 bytes each: PostgreSQL's B-trees take 2,704 bytes
+MAX_IDS_PER_QUERY = 500  # ids of one IN (...)
+LARGEST = 1e308  # that stands for an infinity in JSON
+INSERT_BATCH = 10_000  # rows of one executemany
+AUTOINCREMENT_TYPE = sql.BigInteger().with_variant(sql.Integer, "sqlite")  # SQLite only counts up INTEGER
 
 Row = dict[str, Any]
+T = TypeVar("T")
+
+
+# --- column types -----------------------------------------------------------------------------------------------------
 
 
 class UtcDateTime(sql.types.TypeDecorator[datetime]):
-    """A moment: stored in UTC, comes back in UTC with its time zone, also where the database keeps none."""
+    """A time stored in UTC and returned in UTC with its time zone, also where the database keeps none."""
 
     impl = sql.DateTime(timezone=True)
     cache_ok = True
@@ -46,7 +54,7 @@ class UtcDateTime(sql.types.TypeDecorator[datetime]):
 
 
 class NanAsNull(sql.types.TypeDecorator[float]):
-    """A figure. NaN is no figure, in PostgreSQL as in SQLite."""
+    """A float; NaN is stored as null."""
 
     impl = sql.Double
     cache_ok = True
@@ -56,7 +64,7 @@ class NanAsNull(sql.types.TypeDecorator[float]):
 
 
 class FiniteJson(sql.types.TypeDecorator[Any]):
-    """A list or object. NaN, which JSON has no word for, is null; an infinity is the largest number."""
+    """A JSON list or object; NaN, which JSON lacks, is null, and an infinity is LARGEST."""
 
     impl = sql.JSON
     cache_ok = True
@@ -67,7 +75,7 @@ class FiniteJson(sql.types.TypeDecorator[Any]):
 
 def _finite(value: Any) -> Any:
     if isinstance(value, float):
-        return None if math.isnan(value) else max(-1e308, min(1e308, value))
+        return None if math.isnan(value) else max(-LARGEST, min(LARGEST, value))
     if isinstance(value, list):
         return [_finite(part) for part in value]
     return {key: _finite(part) for key, part in value.items()} if isinstance(value, dict) else value
@@ -77,16 +85,20 @@ metadata = sql.MetaData()
 
 
 def required_text(name: str, **options: Any) -> sql.Column[str]:
-    """A column of text, never null."""
+    """Return a column of text that is never null."""
     return sql.Column(name, sql.Text, nullable=False, **options)
 
 
 def required_time(name: str, **options: Any) -> sql.Column[datetime]:
-    """A column of moments, never null."""
+    """Return a column of UTC times that is never null."""
     return sql.Column(name, UtcDateTime, nullable=False, **options)
 
 
+# `version`: the newest migration that the database has taken; `feeds_checked_until`: see `feeds.py`.
 meta = sql.Table("meta", metadata, required_text("name", primary_key=True), required_text("value"))
+
+
+# --- what the pipeline writes -----------------------------------------------------------------------------------------
 
 alerts = sql.Table(
     "alerts",
@@ -101,12 +113,12 @@ alerts = sql.Table(
     required_text("title"),
     required_text("level"),
     required_text("bank_version"),
-    sql.Column("degraded", sql.Boolean, nullable=False, server_default=sql.false()),  # since version 3
-    # Since version 5, for the queue; none of an Alert's own fields.
-    sql.Column("event_count", sql.Integer, nullable=False, server_default="0"),  # of all its evidence
-    sql.Column("urgency_shown", sql.Integer, nullable=False, server_default="0"),  # lowered by ...
-    sql.Column("sharing", sql.Integer, nullable=False, server_default="0"),  # ... principals that share it
-    # What is wide lies last: SQLite reads a row from its beginning, and the queue asks for none of these.
+    sql.Column("degraded", sql.Boolean, nullable=False, server_default=sql.false()),
+    # For the queue, no fields of an Alert: all its events, and its urgency lowered by `sharing` principals.
+    sql.Column("event_count", sql.Integer, nullable=False, server_default="0"),
+    sql.Column("urgency_shown", sql.Integer, nullable=False, server_default="0"),
+    sql.Column("sharing", sql.Integer, nullable=False, server_default="0"),
+    # Wide columns come last: SQLite reads a row from its beginning, and the queue needs none of these.
     sql.Column("drivers", FiniteJson, nullable=False),
     sql.Column("curve", FiniteJson(none_as_null=True)),
     sql.Column("tactics", FiniteJson, nullable=False),
@@ -114,7 +126,7 @@ alerts = sql.Table(
 )
 ALERT_ORDER = (alerts.c.urgency.desc(), alerts.c.first_event_time, alerts.c.alert_id)
 sql.Index("alerts_in_order", *ALERT_ORDER)
-# The queue's orders. Each has `event_count`, so that an alert that is closed costs no look at its row.
+# One index for each order of the queue. Each has `event_count`, so that a closed alert is skipped without reading its row.
 sql.Index(
     "alerts_by_urgency",
     alerts.c.urgency_shown.desc(),
@@ -125,10 +137,12 @@ sql.Index(
 sql.Index("alerts_newest", alerts.c.last_event_time.desc(), alerts.c.alert_id, alerts.c.event_count)
 sql.Index("alerts_oldest", alerts.c.first_event_time, alerts.c.alert_id, alerts.c.event_count)
 sql.Index("alerts_largest", alerts.c.event_count.desc(), alerts.c.first_event_time, alerts.c.alert_id)
-# Counting reads this and `cases`, both in the order of ids, and no row of alerts, which are wide.
+# Counting reads this index and `cases`, both in the order of ids, and no row of `alerts`, which are wide.
 sql.Index("alerts_counted", alerts.c.alert_id, alerts.c.event_count, alerts.c.urgency_shown)
+# A hash index takes a principal longer than a B-tree does.
+sql.Index("ix_alerts_principal", alerts.c.principal, postgresql_using="hash")
 
-alert_events = sql.Table(
+alert_events = sql.Table(  # an alert's evidence
     "alert_events",
     metadata,
     required_text("alert_id", primary_key=True),
@@ -142,11 +156,11 @@ alert_events = sql.Table(
     required_text("user_agent"),
     required_text("error_code"),
     required_text("session"),
-    sql.Column("scores", FiniteJson, nullable=False),  # detector -> z, null for no opinion
+    sql.Column("scores", FiniteJson, nullable=False),  # {detector: z or null}; see `rows.py`
     required_text("raw"),
-    required_text("bank_version", server_default=""),  # since version 4
+    required_text("bank_version", server_default=""),
     required_text("access_key", server_default=""),
-    sql.Column("stored_at", UtcDateTime),  # since version 8: when the desk got it, by which it is kept
+    sql.Column(STORED_AT, UtcDateTime),
 )
 
 votes = sql.Table(
@@ -161,26 +175,26 @@ votes = sql.Table(
     sql.Column("threshold", NanAsNull, nullable=False),
     sql.Column("vote", sql.Boolean, nullable=False),
     required_text("level"),
-    required_text("bank_version", server_default=""),  # since version 4
+    required_text("bank_version", server_default=""),
     sql.Column("alone", sql.Boolean, nullable=False, server_default=sql.false()),
-    sql.Column("stored_at", UtcDateTime, index=True),  # since version 8
+    sql.Column(STORED_AT, UtcDateTime, index=True),
 )
-
-# A B-tree of PostgreSQL takes 2,704 bytes, and a principal may be longer; a hash index takes any.
-sql.Index("ix_alerts_principal", alerts.c.principal, postgresql_using="hash")
 sql.Index("votes_of_principal", votes.c.principal, votes.c.event_time).ddl_if(dialect="sqlite")
 sql.Index("votes_by_principal", votes.c.principal, postgresql_using="hash").ddl_if(dialect="postgresql")
 
-dispositions = sql.Table(  # since version 4; the newest of an alert counts, the others are its history
-    "dispositions",
+credential_issues = sql.Table(  # calls that handed out an access key
+    "credential_issues",
     metadata,
-    required_text("alert_id", primary_key=True),
-    required_time("at", primary_key=True),
-    required_text("decision"),
-    required_text("by"),
-    required_text("why"),
-    sql.Column("events", sql.Integer, nullable=False),
-    required_text("duplicate_of"),
+    required_text("issued_key", primary_key=True),
+    required_time("at", index=True),
+    required_text("event_id"),
+    required_text("action"),
+    required_text("principal"),
+    required_text("human"),
+    required_text("access_key"),
+    required_text("source_address"),
+    required_text("region"),
+    sql.Column(STORED_AT, UtcDateTime, index=True),
 )
 
 feed_counts = sql.Table(  # `at` is the start of an interval, seconds since 1970
@@ -193,15 +207,15 @@ feed_counts = sql.Table(  # `at` is the start of an interval, seconds since 1970
     sql.Column("events", sql.BigInteger, nullable=False),
 )
 
-feed_progress = sql.Table(  # what lies before `closed` is complete, as far as this partition goes
+feed_progress = sql.Table(  # until when a partition's counts are complete, seconds since 1970
     "feed_progress",
     metadata,
     required_text("partition", primary_key=True),
-    sql.Column("closed", sql.BigInteger, nullable=False),
+    sql.Column("complete_until", sql.BigInteger, nullable=False),
 )
 
 feed_gaps = sql.Table(
-    "notices",
+    "feed_gaps",
     metadata,
     required_text("notice_id", primary_key=True),
     required_text("kind"),
@@ -216,84 +230,354 @@ feed_gaps = sql.Table(
     required_text("ending"),
 )
 
-_FEED_GAP_COLUMNS = tuple(column.name for column in feed_gaps.columns)
-_QUEUE_COLUMNS = ("event_count", "urgency_shown", "sharing")
-_ALERT_COLUMNS = tuple(column.name for column in alerts.columns if column.name not in _QUEUE_COLUMNS)
-_EVENT_COLUMNS = tuple(
-    column.name for column in alert_events.columns if column.name not in ("alert_id", STORED_AT)
+heartbeats = sql.Table(  # the last status of each running program
+    "heartbeats",
+    metadata,
+    required_text("kind", primary_key=True),
+    required_text("name", primary_key=True),
+    required_time("at"),
+    sql.Column("lag", sql.BigInteger),
+    sql.Column("figures", FiniteJson, nullable=False),
+    required_text("trouble", server_default=""),
 )
-_DRIVER_FIELDS, _CURVE_FIELDS = tuple(SurpriseDriver.__slots__), tuple(ActivityCurve.__slots__)
 
+alert_values = sql.Table(  # derived: an alert's services, accounts and tactics, a row each
+    "alert_values",
+    metadata,
+    required_text("alert_id", primary_key=True),
+    required_text("kind", primary_key=True),  # service, account, tactic
+    required_text("value", primary_key=True),
+    sqlite_with_rowid=False,
+)
+sql.Index("alerts_of_value", alert_values.c.kind, alert_values.c.value, alert_values.c.alert_id)
 
-def alert_row(alert: Alert) -> Row:
-    """An alert's own row; its events have theirs."""
-    row = {name: storable(getattr(alert, name)) for name in _ALERT_COLUMNS}
-    return row | {
-        "drivers": [_select_fields(driver, _DRIVER_FIELDS) for driver in alert.drivers],
-        "curve": _curve_row(alert.curve),
-    }
+alert_surprises = sql.Table(  # derived: an alert's drivers, a row each, to find alerts that show the same
+    "alert_surprises",
+    metadata,
+    required_text("alert_id", primary_key=True),
+    sql.Column("rank", sql.Integer, primary_key=True),  # 0 is the strongest
+    required_text("surprise_id"),  # a digest of feature and value: an index takes no text of any length
+    required_text("feature"),
+    required_text("seen"),
+    sql.Column("surprise", NanAsNull, nullable=False),  # nats
+)
+sql.Index("alerts_of_surprise", alert_surprises.c.surprise_id, alert_surprises.c.alert_id)
 
-
-def event_rows(alert: Alert, redaction: Redactor = NO_REDACTION) -> list[Row]:
-    """A row per event, the last one where an id repeats; records without what is not to be kept of them."""
-    alert_id = storable(alert.alert_id)
-    rows = (
-        {"alert_id": alert_id}
-        | {name: storable(getattr(event, name)) for name in _EVENT_COLUMNS}
-        | {"event_id": index_key(event.event_id), "raw": storable(redaction.redact(event.raw))}
-        for event in alert.events
+shared_surprises = (
+    sql.Table(  # derived: how many other principals show a surprise; times in seconds since 1970
+        "shared_surprises",
+        metadata,
+        required_text("alert_id", primary_key=True),
+        required_text("surprise_id", primary_key=True),
+        required_text("principal_digest"),
+        sql.Column("first_at", sql.BigInteger, nullable=False),
+        sql.Column("last_at", sql.BigInteger, nullable=False),
+        sql.Column("others", sql.Integer, nullable=False, server_default="0"),  # capped, see `prevalence.py`
+        sql.Column("attack", sql.Boolean, nullable=False, server_default=sql.false()),  # a true positive
     )
-    return list({row["event_id"]: row for row in rows}.values())
+)
+sql.Index("surprises_shared", shared_surprises.c.surprise_id, shared_surprises.c.last_at)
+
+change_counter = sql.Table(  # one row: the number of the newest change
+    "change_counter",
+    metadata,
+    sql.Column("only", sql.Integer, primary_key=True, autoincrement=False),
+    sql.Column("number", sql.BigInteger, nullable=False),
+)
+
+alert_changes = (
+    sql.Table(  # the number of each alert's newest change: one row an alert, however often it changed
+        "alert_changes",
+        metadata,
+        sql.Column("alert_id", sql.Text, primary_key=True, nullable=False),
+        sql.Column("number", sql.BigInteger, nullable=False, index=True),
+    )
+)
+
+
+# --- what analysts write ----------------------------------------------------------------------------------------------
+
+cases = sql.Table(  # the state of an alert that an analyst has changed
+    "cases",
+    metadata,
+    required_text("alert_id", primary_key=True),
+    sql.Column("version", sql.Integer, nullable=False),
+    required_text("assignee", server_default=""),
+    sql.Column("decision", sql.Text),  # null: undecided, or reopened
+    sql.Column("decided_events", sql.Integer, nullable=False, server_default="0"),  # events it was decided on
+    sql.Column("decided_at", UtcDateTime),  # of the newest decision or reopening
+    required_text("duplicate_of", server_default=""),
+    required_time("at"),  # of the newest change
+    required_text("by"),
+    sqlite_with_rowid=False,  # the queue looks here for every row: one step down the tree instead of two
+)
+sql.Index("cases_of_assignee", cases.c.assignee)
+
+dispositions = sql.Table(  # every decision; the newest of an alert counts, the others are its history
+    "dispositions",
+    metadata,
+    required_text("alert_id", primary_key=True),
+    required_time("at", primary_key=True),
+    required_text("decision"),
+    required_text("by"),
+    required_text("why"),
+    sql.Column("events", sql.Integer, nullable=False),
+    required_text("duplicate_of"),
+)
+
+notes = sql.Table(
+    "notes",
+    metadata,
+    required_text("note_id", primary_key=True),
+    required_text("alert_id"),
+    required_time("at"),
+    required_text("by"),
+    required_text("text"),
+)
+sql.Index("notes_of_alert", notes.c.alert_id, notes.c.at)
+
+views = sql.Table(  # filters of the queue that a person saved under a name
+    "views",
+    metadata,
+    required_text("owner", primary_key=True),
+    required_text("name", primary_key=True),
+    required_text("query"),
+)
+
+audit_entries = sql.Table(  # append-only: triggers refuse to change or remove a row
+    "audit",
+    metadata,
+    sql.Column("number", AUTOINCREMENT_TYPE, primary_key=True),
+    required_time("at"),
+    required_text("by"),
+    required_text("action"),
+    required_text("target"),
+    sql.Column("detail", FiniteJson, nullable=False),
+    sqlite_autoincrement=True,
+)
+sql.Index("audit_of_target", audit_entries.c.target, audit_entries.c.number)
+
+threshold_overrides = sql.Table(  # append-only: the newest row is in force
+    "threshold_overrides",
+    metadata,
+    sql.Column("number", AUTOINCREMENT_TYPE, primary_key=True),
+    required_time("at"),
+    required_text("by"),
+    required_text("why"),
+    sql.Column("threshold", NanAsNull),
+    sql.Column("quorum", sql.Integer),
+    sql.Column("cleared", sql.Boolean, nullable=False),
+    sqlite_autoincrement=True,
+)
+
+suppressions = sql.Table(
+    "suppressions",
+    metadata,
+    required_text("suppression_id", primary_key=True),
+    sql.Column("version", sql.Integer, nullable=False),
+    sql.Column("match", FiniteJson, nullable=False),
+    required_text("reason"),
+    required_text("owner"),
+    required_time("created_at"),
+    required_time("expires_at"),
+    sql.Column("ended_at", UtcDateTime),
+    required_text("forced", server_default=""),  # why it may hide attacks, too; empty: it may not
+)
+
+suppression_hits = sql.Table(  # alerts that a suppression matches or has matched
+    "suppression_hits",
+    metadata,
+    required_text("suppression_id", primary_key=True),
+    required_text("alert_id", primary_key=True),
+    required_time("at"),
+    sql.Column("outgrown", sql.Boolean, nullable=False, server_default=sql.false()),  # matches no more
+)
+sql.Index("hits_of_alert", suppression_hits.c.alert_id)
+
+removed_records = sql.Table(  # alerts whose raw records retention removed
+    "removed_records", metadata, required_text("alert_id", primary_key=True), required_time("at")
+)
+
+
+# --- deliveries to receivers ------------------------------------------------------------------------------------------
+
+deliveries = sql.Table(  # one change of one alert, for one receiver
+    "deliveries",
+    metadata,
+    required_text("key", primary_key=True),  # a digest of receiver, alert and change
+    required_text("receiver"),
+    required_text("alert_id"),
+    required_text("happened"),
+    required_time("created_at"),
+    required_time("due_at"),
+    sql.Column("tries", sql.Integer, nullable=False),
+    required_text("state"),  # waiting, sent, failed
+    required_text("reason"),
+    sql.Column("done_at", UtcDateTime),
+    sql.Column("leased_until", UtcDateTime),
+    required_text("leased_by", server_default=""),
+)
+sql.Index("deliveries_due", deliveries.c.receiver, deliveries.c.state, deliveries.c.due_at)
+sql.Index("deliveries_newest", deliveries.c.created_at, deliveries.c.key)
+
+last_delivered = sql.Table(  # the state of an alert that a receiver was last notified of
+    "last_delivered",
+    metadata,
+    required_text("receiver", primary_key=True),
+    required_text("alert_id", primary_key=True),
+    sql.Column("events", sql.Integer, nullable=False),
+    sql.Column("decided_at", UtcDateTime),
+)
+
+receiver_positions = sql.Table(  # the number of the newest change that was scheduled for a receiver
+    "receiver_positions",
+    metadata,
+    required_text("receiver", primary_key=True),
+    sql.Column("position", sql.BigInteger, nullable=False),
+)
+
+
+# --- accounts: secrets and passwords are stored as digests only -------------------------------------------------------
+
+accounts = sql.Table(  # a row is never removed: the audit has names, and a name must not change its owner
+    "accounts",
+    metadata,
+    required_text("account_id", primary_key=True),
+    required_text("name"),
+    required_text("role"),
+    sql.Column("password", sql.Text),  # argon2's string, with its salt and costs
+    required_text("issuer", server_default=""),
+    required_text("subject", server_default=""),
+    required_time("created_at"),
+    sql.Column("disabled_at", UtcDateTime),
+    sql.Column("last_login", UtcDateTime),
+)
+sql.Index("accounts_of_name", accounts.c.name, unique=True)
+_has_subject = accounts.c.subject != ""
+sql.Index(
+    "accounts_of_provider",
+    accounts.c.issuer,
+    accounts.c.subject,
+    unique=True,
+    sqlite_where=_has_subject,
+    postgresql_where=_has_subject,
+)
+
+sessions = sql.Table(
+    "sessions",
+    metadata,
+    required_text("digest", primary_key=True),
+    required_text("session_id"),  # by which a page names it
+    required_text("account_id"),
+    required_time("created_at"),
+    required_time("seen_at"),  # approximate: not every request is recorded
+    required_time("expires_at"),
+    required_text("address"),
+    required_text("agent"),
+    required_text("proof"),
+    sql.Column("proven_at", UtcDateTime),
+    required_text("challenge", server_default=""),  # that a passkey is to sign, once
+)
+sql.Index("sessions_of_account", sessions.c.account_id)
+sql.Index("sessions_of_id", sessions.c.session_id, unique=True)
+
+pending_logins = sql.Table(  # the password was right, the second factor is awaited
+    "pending_logins",
+    metadata,
+    required_text("digest", primary_key=True),
+    required_text("account_id"),
+    required_time("expires_at"),
+    required_text("challenge", server_default=""),
+)
+sql.Index("pending_logins_of_account", pending_logins.c.account_id)
+
+second_factors = sql.Table(
+    "second_factors",
+    metadata,
+    required_text("factor_id", primary_key=True),
+    required_text("account_id"),
+    required_text("kind"),
+    required_text("label"),
+    required_text("secret"),  # an app's key, a passkey's public key, or a recovery code's digest
+    required_text("credential", server_default=""),  # a passkey's own id
+    sql.Column("counter", sql.BigInteger, nullable=False),  # the last code's time step, or a passkey's count
+    required_time("created_at"),
+    sql.Column("last_used", UtcDateTime),
+)
+sql.Index("second_factors_of_account", second_factors.c.account_id)
+
+known_browsers = sql.Table(  # browsers in which an account logged in before
+    "known_browsers",
+    metadata,
+    required_text("digest", primary_key=True),
+    required_text("account_id"),
+    required_time("seen_at"),
+)
+sql.Index("known_browsers_of_account", known_browsers.c.account_id)
+
+tokens = sql.Table(
+    "tokens",
+    metadata,
+    required_text("token_id", primary_key=True),
+    required_text("digest"),
+    required_text("account_id"),
+    required_text("label"),
+    sql.Column("scopes", FiniteJson, nullable=False),
+    required_time("created_at"),
+    required_time("expires_at"),
+    sql.Column("last_used", UtcDateTime),
+    sql.Column("revoked_at", UtcDateTime),
+)
+sql.Index("tokens_of_account", tokens.c.account_id)
+sql.Index("tokens_of_digest", tokens.c.digest, unique=True)
+
+invitations = sql.Table(  # a used one is removed; without a name it is the first admin's
+    "invitations",
+    metadata,
+    required_text("digest", primary_key=True),
+    required_text("name"),
+    required_time("expires_at"),
+)
+sql.Index("invitations_of_name", invitations.c.name)
+
+login_attempts = sql.Table(  # failed logins; `counter` is a digest of account and origin
+    "login_attempts",
+    metadata,
+    required_text("counter", primary_key=True),
+    sql.Column("failures", sql.Integer, nullable=False),
+    required_time("begun_at"),
+    required_time("at"),
+)
+sql.Index("login_attempts_begun", login_attempts.c.begun_at)
+
+
+# --- helpers ----------------------------------------------------------------------------------------------------------
 
 
 def index_key(text: str) -> str:
-    """An event's id as part of a key: AWS's have 36 characters; one that no index would take is its beginning and a digest."""
+    """Return text that fits an index: itself, or its beginning and a digest where it is longer than MAX_KEY_LENGTH."""
     text = storable(text)
     if len(text) <= MAX_KEY_LENGTH:
         return text
     return f"{text[: MAX_KEY_LENGTH - 33]}…{blake2b(text.encode(), digest_size=16).hexdigest()}"
 
 
-def feed_gap_row(gap: FeedGap) -> Row:
-    return {name: storable(getattr(gap, name)) for name in _FEED_GAP_COLUMNS}
-
-
-def to_feed_gap(row: Row) -> FeedGap:
-    return FeedGap(**{name: row[name] for name in _FEED_GAP_COLUMNS})
-
-
-def to_alert(row: Row, events: Sequence[Row]) -> Alert:
-    """The alert behind its row and those of its events."""
-    drivers = tuple(SurpriseDriver(**driver) for driver in row["drivers"])
-    parts: Row = {"drivers": drivers, "curve": _to_curve(row["curve"])}
-    parts |= {name: tuple(row[name]) for name in ("tactics", "next_steps")}
-    parts["events"] = tuple(AlertEvent(**{name: event[name] for name in _EVENT_COLUMNS}) for event in events)
-    return Alert(**{name: row[name] for name in _ALERT_COLUMNS} | parts)
-
-
-def _select_fields(record: Any, names: Sequence[str]) -> Row:
-    return {name: getattr(record, name) for name in names}
-
-
-def _curve_row(curve: ActivityCurve | None) -> Row | None:
-    if curve is None:
-        return None
-    return _select_fields(curve, _CURVE_FIELDS) | {"start": curve.start.astimezone(UTC).isoformat()}
-
-
-def _to_curve(row: Row | None) -> ActivityCurve | None:
-    if row is None:
-        return None
-    series = {name: tuple(math.nan if x is None else x for x in row[name]) for name in ("counts", "expected")}
-    start = datetime.fromisoformat(row["start"])
-    return ActivityCurve(**row | series | {"start": start, "flagged": tuple(row["flagged"])})
+def id_batches(ids: Sequence[T], size: int = MAX_IDS_PER_QUERY) -> Iterator[Sequence[T]]:
+    """Yield slices of ids that are short enough for one IN (...)."""
+    yield from (ids[start : start + size] for start in range(0, len(ids), size))
 
 
 def insert_into(connection: sql.Connection, table: sql.Table) -> Any:
-    """An INSERT that knows ON CONFLICT, which both dialects have."""
+    """Return an INSERT that knows ON CONFLICT, which both dialects have."""
     return sqlite.insert(table) if connection.dialect.name == "sqlite" else postgresql.insert(table)
 
 
+def execute_batches(connection: sql.Connection, statement: Any, rows: Iterable[Row]) -> None:
+    """Execute a statement for each row, INSERT_BATCH of them at a time."""
+    for batch in id_batches(list(rows), INSERT_BATCH):
+        connection.execute(statement, batch)
+
+
 def dump_rows(rows: Sequence[sql.Row[Any]]) -> str:
-    """Rows as one line of JSON each: to compare what a desk holds."""
+    """Return rows as one line of JSON each, to compare contents of tables."""
     return "\n".join(json.dumps(list(row), default=str) for row in rows)

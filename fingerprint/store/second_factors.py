@@ -1,8 +1,8 @@
 """Second factors: codes of an authenticator app (TOTP, RFC 6238), passkeys (WebAuthn), and recovery codes.
 
 Example:
-    >>> codes = add_app(connection, now, row, "telephone", secret, "492039")     # recovery codes, with the first factor
-    >>> shown(connection, now, row, Shown(code="105721"), challenge="")
+    >>> codes = add_totp_factor(connection, now, row, "telephone", secret, "492039")     # recovery codes, with the first factor
+    >>> verify_second_factor(connection, now, row, SecondFactorResponse(code="105721"), challenge="")
     'code'
 
 A code is good for its half minute and the ones beside it, and once: the time step of the last one used is kept. A passkey's
@@ -37,9 +37,9 @@ from webauthn.helpers.structs import PublicKeyCredentialDescriptor
 from fingerprint.core.account import FactorKind, ProofKind, RelyingParty, SecondFactor, SecondFactorResponse
 from fingerprint.core.alert import FingerprintError, NotFound
 from fingerprint.core.sanitize import storable
-from fingerprint.store import secret_hashes as secrets_
+from fingerprint.store import secret_hashes
 from fingerprint.store.account_rows import Row
-from fingerprint.store.account_tables import factors, persons
+from fingerprint.store.schema import accounts, second_factors
 
 MAX_FACTORS = 10  # of one person
 MAX_LABEL_LENGTH = 60  # characters
@@ -70,30 +70,32 @@ def totp_uri(secret: str, name: str, title: str) -> str:
     return pyotp.TOTP(secret).provisioning_uri(name=name, issuer_name=title)
 
 
-def read_factors(connection: sql.Connection, person_id: str) -> list[SecondFactor]:
+def read_factors(connection: sql.Connection, account_id: str) -> list[SecondFactor]:
     """Return the factors of a person, the oldest first; recovery codes are none."""
     names = ("factor_id", "kind", "label", "created_at", "last_used")
     return [
         SecondFactor(**{name: row[name] for name in names})
-        for row in _read_factor_rows(connection, person_id)
+        for row in _read_factor_rows(connection, account_id)
     ]
 
 
-def read_factor_kinds(connection: sql.Connection, person_id: str) -> tuple[FactorKind, ...]:
+def read_factor_kinds(connection: sql.Connection, account_id: str) -> tuple[FactorKind, ...]:
     """Return which kinds of factors a person has."""
-    return tuple(sorted({factor.kind for factor in read_factors(connection, person_id)}))
+    return tuple(sorted({factor.kind for factor in read_factors(connection, account_id)}))
 
 
-def count_recovery_codes(connection: sql.Connection, person_id: str) -> int:
+def count_recovery_codes(connection: sql.Connection, account_id: str) -> int:
     """Return how many recovery codes are left."""
-    those = (factors.c.person_id == person_id) & (factors.c.kind == "recovery")
-    return connection.scalar(sql.select(sql.func.count()).select_from(factors).where(those)) or 0
+    those = (second_factors.c.account_id == account_id) & (second_factors.c.kind == "recovery")
+    return connection.scalar(sql.select(sql.func.count()).select_from(second_factors).where(those)) or 0
 
 
 def names_with_second_factor(connection: sql.Connection) -> frozenset[str]:
     """Return the names of those who have a second factor."""
-    joined = sql.select(persons.c.name).join(factors, factors.c.person_id == persons.c.person_id)
-    return frozenset(connection.scalars(joined.where(factors.c.kind != "recovery").distinct()))
+    joined = sql.select(accounts.c.name).join(
+        second_factors, second_factors.c.account_id == accounts.c.account_id
+    )
+    return frozenset(connection.scalars(joined.where(second_factors.c.kind != "recovery").distinct()))
 
 
 def add_totp_factor(
@@ -112,12 +114,12 @@ def passkey_registration_options(
     connection: sql.Connection, row: Row, party: RelyingParty, title: str
 ) -> tuple[str, str]:
     """Return what a browser is asked with to make a passkey, as JSON, and the challenge in it."""
-    ids = passkey_ids(connection, row["person_id"])
+    ids = passkey_ids(connection, row["account_id"])
     options = generate_registration_options(
         rp_id=party.rp_id,
         rp_name=title,
         user_name=row["name"],
-        user_id=row["person_id"].encode(),
+        user_id=row["account_id"].encode(),
         exclude_credentials=[PublicKeyCredentialDescriptor(base64url_to_bytes(each)) for each in ids],
     )
     return options_to_json(options), bytes_to_base64url(options.challenge)
@@ -148,18 +150,20 @@ def add_passkey_factor(
 
 
 def passkey_request_options(
-    connection: sql.Connection, person_id: str, party: RelyingParty
+    connection: sql.Connection, account_id: str, party: RelyingParty
 ) -> tuple[str, str]:
     """Return what a browser is asked with for a passkey, as JSON, and the challenge in it."""
-    ids = passkey_ids(connection, person_id)
+    ids = passkey_ids(connection, account_id)
     allowed = [PublicKeyCredentialDescriptor(base64url_to_bytes(each)) for each in ids]
     options = generate_authentication_options(rp_id=party.rp_id, allow_credentials=allowed)
     return options_to_json(options), bytes_to_base64url(options.challenge)
 
 
-def passkey_ids(connection: sql.Connection, person_id: str) -> list[str]:
+def passkey_ids(connection: sql.Connection, account_id: str) -> list[str]:
     """Return the ids of a person's passkeys, base64url."""
-    return [row["credential"] for row in _read_factor_rows(connection, person_id) if row["kind"] == "passkey"]
+    return [
+        row["credential"] for row in _read_factor_rows(connection, account_id) if row["kind"] == "passkey"
+    ]
 
 
 def verify_second_factor(
@@ -172,51 +176,62 @@ def verify_second_factor(
     return _verify_totp(connection, now, row, code) or _verify_recovery_code(connection, row, code)
 
 
-def remove_factor(connection: sql.Connection, person_id: str, factor_id: str) -> SecondFactor:
-    """Remove a factor, and with the last one its recovery codes. NotThere where it is not the person's."""
-    there = {factor.factor_id: factor for factor in read_factors(connection, person_id)}
+def remove_factor(connection: sql.Connection, account_id: str, factor_id: str) -> SecondFactor:
+    """Remove a factor, and with the last one its recovery codes. Raise NotFound where it is not the account's."""
+    there = {factor.factor_id: factor for factor in read_factors(connection, account_id)}
     if factor_id not in there:
         raise NotFound("there is no such second factor")
-    mine = factors.c.person_id == person_id
-    chosen = mine if len(there) == 1 else mine & (factors.c.factor_id == factor_id)
-    connection.execute(sql.delete(factors).where(chosen))
+    mine = second_factors.c.account_id == account_id
+    chosen = mine if len(there) == 1 else mine & (second_factors.c.factor_id == factor_id)
+    connection.execute(sql.delete(second_factors).where(chosen))
     return there[factor_id]
 
 
-def remove_all_factors(connection: sql.Connection, person_id: str) -> None:
+def remove_all_factors(connection: sql.Connection, account_id: str) -> None:
     """Remove all factors and recovery codes of a person."""
-    connection.execute(sql.delete(factors).where(factors.c.person_id == person_id))
+    connection.execute(sql.delete(second_factors).where(second_factors.c.account_id == account_id))
 
 
-def replace_recovery_codes(connection: sql.Connection, now: datetime, person_id: str) -> list[str]:
+def replace_recovery_codes(connection: sql.Connection, now: datetime, account_id: str) -> list[str]:
     """Return recovery codes, each good once; those before are no longer good."""
-    those = (factors.c.person_id == person_id) & (factors.c.kind == "recovery")
-    connection.execute(sql.delete(factors).where(those))
+    those = (second_factors.c.account_id == account_id) & (second_factors.c.kind == "recovery")
+    connection.execute(sql.delete(second_factors).where(those))
     codes = [b32encode(secrets.token_bytes(10)).decode() for _ in range(RECOVERY_CODE_COUNT)]
-    shared = {"person_id": person_id, "kind": "recovery", "label": "", "counter": 0, "created_at": now}
-    rows = [shared | {"factor_id": uuid4().hex, "secret": secrets_.secret_digest(code)} for code in codes]
-    connection.execute(sql.insert(factors), rows)
+    shared = {"account_id": account_id, "kind": "recovery", "label": "", "counter": 0, "created_at": now}
+    rows = [
+        shared | {"factor_id": uuid4().hex, "secret": secret_hashes.secret_digest(code)} for code in codes
+    ]
+    connection.execute(sql.insert(second_factors), rows)
     return ["-".join(code[at : at + 4] for at in range(0, 16, 4)) for code in codes]
 
 
 def _add_factor(connection: sql.Connection, now: datetime, row: Row, label: str, **more: object) -> list[str]:
-    there = read_factors(connection, row["person_id"])
+    there = read_factors(connection, row["account_id"])
     if len(there) >= MAX_FACTORS:
         raise FingerprintError(f"you have {MAX_FACTORS} second factors already: remove one first")
     named = storable(label.strip())[:MAX_LABEL_LENGTH] or str(more["kind"])
-    new = {"factor_id": uuid4().hex, "person_id": row["person_id"], "label": named, "created_at": now} | more
-    connection.execute(sql.insert(factors).values(**new))
-    return [] if there else replace_recovery_codes(connection, now, row["person_id"])
+    new = {
+        "factor_id": uuid4().hex,
+        "account_id": row["account_id"],
+        "label": named,
+        "created_at": now,
+    } | more
+    connection.execute(sql.insert(second_factors).values(**new))
+    return [] if there else replace_recovery_codes(connection, now, row["account_id"])
 
 
-def _read_factor_rows(connection: sql.Connection, person_id: str) -> list[Row]:
-    those = (factors.c.person_id == person_id) & (factors.c.kind != "recovery")
-    query = sql.select(factors).where(those).order_by(factors.c.created_at, factors.c.factor_id)
+def _read_factor_rows(connection: sql.Connection, account_id: str) -> list[Row]:
+    those = (second_factors.c.account_id == account_id) & (second_factors.c.kind != "recovery")
+    query = (
+        sql.select(second_factors)
+        .where(those)
+        .order_by(second_factors.c.created_at, second_factors.c.factor_id)
+    )
     return [dict(row) for row in connection.execute(query).mappings()]
 
 
 def _matching_totp_step(secret: str, code: str, now: datetime, after: int) -> int | None:
-    """The time step that a code is of, if it is later than one."""
+    """Return the time step of a code, if it is later than `after`."""
     app, today = pyotp.TOTP(secret), int(now.timestamp()) // TOTP_STEP_SECONDS
     typed = re.sub(r"\s", "", code).encode(errors="replace")
     near = [today + off for off in TOTP_STEP_OFFSETS]
@@ -231,7 +246,7 @@ def _matching_totp_step(secret: str, code: str, now: datetime, after: int) -> in
 
 
 def _verify_totp(connection: sql.Connection, now: datetime, row: Row, code: str) -> ProofKind | None:
-    for each in _read_factor_rows(connection, row["person_id"]):
+    for each in _read_factor_rows(connection, row["account_id"]):
         if each["kind"] != "code":
             continue
         step = _matching_totp_step(each["secret"], code, now, after=each["counter"])
@@ -242,9 +257,9 @@ def _verify_totp(connection: sql.Connection, now: datetime, row: Row, code: str)
 
 
 def _verify_recovery_code(connection: sql.Connection, row: Row, code: str) -> ProofKind | None:
-    those = (factors.c.person_id == row["person_id"]) & (factors.c.kind == "recovery")
-    mine = those & (factors.c.secret == secrets_.secret_digest(code))
-    return "recovery code" if connection.execute(sql.delete(factors).where(mine)).rowcount else None
+    those = (second_factors.c.account_id == row["account_id"]) & (second_factors.c.kind == "recovery")
+    mine = those & (second_factors.c.secret == secret_hashes.secret_digest(code))
+    return "recovery code" if connection.execute(sql.delete(second_factors).where(mine)).rowcount else None
 
 
 def _verify_passkey(
@@ -254,7 +269,7 @@ def _verify_passkey(
         answer = _parse_response(what.passkey)
         each = next(
             each
-            for each in _read_factor_rows(connection, row["person_id"])
+            for each in _read_factor_rows(connection, row["account_id"])
             if each["credential"] == answer["id"]
         )
         proven = verify_authentication_response(
@@ -272,7 +287,7 @@ def _verify_passkey(
 
 
 def _parse_response(text: str) -> dict[str, Any]:
-    """A browser's answer; ValueError for what cannot be one."""
+    """Return a browser's answer. Raise ValueError for what cannot be one."""
     answer = json.loads(text) if len(text) <= MAX_RESPONSE_LENGTH else None
     if not isinstance(answer, dict) or not isinstance(answer.get("id"), str):
         raise ValueError("no passkey's answer")
@@ -280,12 +295,12 @@ def _parse_response(text: str) -> dict[str, Any]:
 
 
 def _decode_challenge(kept: str) -> bytes:
-    """ValueError where none was asked."""
+    """Return the bytes of a challenge. Raise ValueError where there is none."""
     if not kept:
         raise ValueError("nothing was asked")
     return base64url_to_bytes(kept)
 
 
 def _mark_used(connection: sql.Connection, now: datetime, each: Row, counter: int) -> None:
-    mine = factors.c.factor_id == each["factor_id"]
-    connection.execute(sql.update(factors).where(mine).values(counter=counter, last_used=now))
+    mine = second_factors.c.factor_id == each["factor_id"]
+    connection.execute(sql.update(second_factors).where(mine).values(counter=counter, last_used=now))

@@ -1,10 +1,10 @@
-"""Secrets that one side shows and the desk keeps as digests, and passwords as argon2 keeps them.
+"""Hashes of secrets and passwords: SHA-256 for random secrets, argon2id for passwords.
 
 Example:
-    >>> secret = new_secret("fpt_")
-    >>> digest(secret)                                     # 256 random bits need neither salt nor slowness
+    >>> secret = generate_secret("fpt_")
+    >>> secret_digest(secret)                              # 256 random bits need neither salt nor slowness
     '5f2c...'
-    >>> verified(hashed("four plain english words"), "four plain english words")
+    >>> verify_password(hash_password("four plain english words"), "four plain english words")
     True
 
 argon2id with the parameters of RFC 9106's second choice (64 MiB, three passes). A few passwords are hashed at a time, so that
@@ -30,23 +30,23 @@ _hash_slots = BoundedSemaphore(MAX_PARALLEL_HASHES)
 
 
 def generate_secret(prefix: str = "") -> str:
-    """256 random bits in 43 letters; the prefix tells scanners of leaked secrets what they found."""
+    """Return 256 random bits in 43 letters; the prefix lets scanners recognise a leaked secret."""
     return prefix + secrets.token_urlsafe(SECRET_BYTES)
 
 
 def secret_digest(secret: str) -> str:
-    """SHA-256: what of a secret is kept."""
+    """Return the SHA-256 of a secret, the only form that is stored."""
     return sha256(secret.encode(errors="surrogatepass")).hexdigest()
 
 
 def hash_password(password: str) -> str:
-    """argon2's string of a password."""
+    """Return argon2's string of a password."""
     with _hash_slots:
         return _hasher.hash(_normalized_bytes(password))
 
 
 def verify_password(kept: str | None, password: str) -> bool:
-    """Whether it is the password; it takes as long where there is none to compare with."""
+    """Return whether a password is right; it takes as long without a stored one."""
     with _hash_slots:
         try:
             return _hasher.verify(kept or _dummy_hash(), _normalized_bytes(password)) and kept is not None
@@ -55,7 +55,7 @@ def verify_password(kept: str | None, password: str) -> bool:
 
 
 def needs_rehash(kept: str) -> bool:
-    """Whether it was hashed with other costs than today's."""
+    """Return whether a password was hashed with outdated costs."""
     return _hasher.check_needs_rehash(kept)
 
 
@@ -65,5 +65,5 @@ def _dummy_hash() -> str:
 
 
 def _normalized_bytes(password: str) -> bytes:
-    """The same letters typed on another keyboard are the same password."""
+    """Return the bytes of a password, the same for equal letters of any keyboard."""
     return unicodedata.normalize("NFC", password).encode(errors="surrogatepass")

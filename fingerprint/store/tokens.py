@@ -1,7 +1,7 @@
-"""Tokens: what programs show instead of a password, kept as digests.
+"""Access tokens: what programs send instead of a password, stored as digests.
 
 Example:
-    >>> token, secret = make(connection, now, "maria", "our SIEM", ("read",), now + timedelta(days=90), by="maria")
+    >>> token, secret = insert_token(connection, now, "maria", "our SIEM", ("read",), now + timedelta(days=90), by="maria")
     >>> secret
     'fpt_Jt4...'
 """
@@ -19,19 +19,18 @@ from fingerprint.core.account import MAX_TOKEN_DAYS, SCOPES, AccessToken, Accoun
 from fingerprint.core.alert import FingerprintError, NotFound
 from fingerprint.core.sanitize import storable
 from fingerprint.core.settings import Web
-from fingerprint.store import account_rows as accounts
-from fingerprint.store import secret_hashes as secrets_
-from fingerprint.store.account_tables import persons, tokens
+from fingerprint.store import account_rows, secret_hashes
 from fingerprint.store.audit import add_audit_entry
+from fingerprint.store.schema import accounts, tokens
 
-TOKEN_LOGIN_DAYS = 30.0  # since the single sign-on owner's last login, during which an API token works
-TOKEN_PREFIX = "fpt_"
+TOKEN_LOGIN_DAYS = 30.0  # since the single sign-on owner's last login, during which a token works
+TOKEN_PREFIX = "fpt_"  # noqa: S105 - the public beginning of every token
 MAX_TOKENS = 50  # that are alive, of one person
 MAX_LABEL_LENGTH = 100  # characters
 LAST_USED_INTERVAL = timedelta(minutes=10)  # that `last_used` is written down
 
-_token_with_owner = sql.select(tokens, persons.c.name.label("owner")).join(
-    persons, persons.c.person_id == tokens.c.person_id
+_token_with_owner = sql.select(tokens, accounts.c.name.label("owner")).join(
+    accounts, accounts.c.account_id == tokens.c.account_id
 )
 
 
@@ -49,16 +48,16 @@ def insert_token(
     expires_at: datetime,
     by: str,
 ) -> tuple[AccessToken, str]:
-    """A token, and its secret for once."""
-    row = accounts.require_account(connection, owner)
-    _check_new_token(accounts.to_account(row), now, label, scopes, expires_at)
-    if _count_active_tokens(connection, row["person_id"], now) >= MAX_TOKENS:
+    """Create a token; return it with its secret, which is never shown again."""
+    row = account_rows.require_account(connection, owner)
+    _check_new_token(account_rows.to_account(row), now, label, scopes, expires_at)
+    if _count_active_tokens(connection, row["account_id"], now) >= MAX_TOKENS:
         raise FingerprintError(f"{owner} has {MAX_TOKENS} tokens already: revoke one first")
-    secret, token_id = secrets_.generate_secret(TOKEN_PREFIX), uuid4().hex
+    secret, token_id = secret_hashes.generate_secret(TOKEN_PREFIX), uuid4().hex
     ordered = [scope for scope in SCOPES if scope in scopes]
     named = storable(label.strip())
     new = {"token_id": token_id, "label": named, "created_at": now, "expires_at": expires_at}
-    new |= {"digest": secrets_.secret_digest(secret), "person_id": row["person_id"], "scopes": ordered}
+    new |= {"digest": secret_hashes.secret_digest(secret), "account_id": row["account_id"], "scopes": ordered}
     connection.execute(sql.insert(tokens).values(**new))
     add_audit_entry(
         connection, now, by, "token.create", token_id, {"owner": owner, "scopes": ordered, "label": named}
@@ -68,7 +67,7 @@ def insert_token(
 
 def find_token(connection: sql.Connection, token_id: str, owner: str | None = None) -> AccessToken:
     query = _token_with_owner.where(tokens.c.token_id == storable(token_id))
-    query = query if owner is None else query.where(persons.c.name == owner)
+    query = query if owner is None else query.where(accounts.c.name == owner)
     row = connection.execute(query).mappings().first()
     if row is None:
         raise NotFound("there is no such token")
@@ -76,30 +75,33 @@ def find_token(connection: sql.Connection, token_id: str, owner: str | None = No
 
 
 def read_tokens(connection: sql.Connection, owner: str | None) -> list[AccessToken]:
-    """The newest first."""
+    """Return tokens, the newest first."""
     query = _token_with_owner.order_by(tokens.c.created_at.desc(), tokens.c.token_id)
-    query = query if owner is None else query.where(persons.c.name == owner)
+    query = query if owner is None else query.where(accounts.c.name == owner)
     return [to_token(row) for row in connection.execute(query).mappings()]
 
 
 def authenticate_token(
     connection: sql.Connection, now: datetime, secret: str, web: Web
 ) -> tuple[Account, AccessToken] | None:
-    """Whose token it is, if it is alive, its owner is not disabled, and their provider vouched for them of late."""
-    columns = [column.label(f"person_{column.name}") for column in persons.columns]
-    alive = (tokens.c.revoked_at.is_(None)) & (tokens.c.expires_at > now) & (persons.c.disabled_at.is_(None))
+    """Return the account and the token of a secret.
+
+    None for an expired or revoked token, a disabled account, or one that has not logged in at its provider recently.
+    """
+    columns = [column.label(f"person_{column.name}") for column in accounts.columns]
+    alive = (tokens.c.revoked_at.is_(None)) & (tokens.c.expires_at > now) & (accounts.c.disabled_at.is_(None))
     query = _token_with_owner.add_columns(*columns).where(
-        tokens.c.digest == secrets_.secret_digest(secret), alive
+        tokens.c.digest == secret_hashes.secret_digest(secret), alive
     )
     row = connection.execute(query).mappings().first()
     if row is None:
         return None
-    owner = {column.name: row[f"person_{column.name}"] for column in persons.columns}
-    if accounts.is_local_login_disabled(owner, web) or (
+    owner = {column.name: row[f"person_{column.name}"] for column in accounts.columns}
+    if account_rows.is_local_login_disabled(owner, web) or (
         owner["subject"] and _identity_is_stale(owner, now, web)
     ):
         return None
-    return accounts.to_account(owner), to_token(row)
+    return account_rows.to_account(owner), to_token(row)
 
 
 def mark_token_used(connection: sql.Connection, now: datetime, token: AccessToken) -> None:
@@ -109,20 +111,20 @@ def mark_token_used(connection: sql.Connection, now: datetime, token: AccessToke
 def mark_token_revoked(
     connection: sql.Connection, now: datetime, token_id: str, by: str, owner: str | None
 ) -> None:
-    """A second time changes nothing."""
+    """Revoke a token; a second time changes nothing."""
     token = find_token(connection, token_id, owner)
     if token.revoked_at is None:
         connection.execute(sql.update(tokens).where(tokens.c.token_id == token_id).values(revoked_at=now))
         add_audit_entry(connection, now, by, "token.revoke", token_id, {"owner": token.owner})
 
 
-def _identity_is_stale(owner: accounts.Row, now: datetime, web: Web) -> bool:
-    """Whether it is so long since the provider vouched for somebody that their account there may be closed."""
+def _identity_is_stale(owner: account_rows.Row, now: datetime, web: Web) -> bool:
+    """Return whether the last login at the provider is so long ago that the account there may be closed."""
     return owner["last_login"] is None or now - owner["last_login"] >= timedelta(days=TOKEN_LOGIN_DAYS)
 
 
-def _count_active_tokens(connection: sql.Connection, person_id: str, now: datetime) -> int:
-    those = (tokens.c.person_id == person_id) & tokens.c.revoked_at.is_(None) & (tokens.c.expires_at > now)
+def _count_active_tokens(connection: sql.Connection, account_id: str, now: datetime) -> int:
+    those = (tokens.c.account_id == account_id) & tokens.c.revoked_at.is_(None) & (tokens.c.expires_at > now)
     return connection.scalar(sql.select(sql.func.count()).select_from(tokens).where(those)) or 0
 
 

@@ -1,16 +1,20 @@
-"""When there is no room for what follows, fetch nothing, and poll all the same, or the group takes us for dead."""
+"""Back-pressure: pause the consumer while the next stage has no room, and keep polling, so that the group keeps the member."""
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Callable, Collection
 
-from fingerprint.core.ports import Consumer, Message, Partition
+from fingerprint.core.alert import FingerprintError
+from fingerprint.core.ports import Consumer, Message, Partition, Producer, QueueFull
+from fingerprint.streaming.rekeying import OutgoingMessage
 
 
 class PausableConsumer:
-    """A consumer that can be made silent. What it hands on meanwhile is kept for the next turn.
+    """A consumer that can be paused. Messages that arrive while it is paused are kept for the next poll.
 
-    `on_pause` is called each time, for whoever counts.
+    `on_pause` is called at each pause, to count them.
     """
 
     def __init__(self, consumer: Consumer, on_pause: Callable[[], None]) -> None:
@@ -19,12 +23,12 @@ class PausableConsumer:
         self.backlog: list[Message] = []
 
     def poll(self, timeout_seconds: float) -> list[Message]:
-        """What was kept, or else what comes."""
+        """Return the backlog, or else poll."""
         kept, self.backlog = self.backlog, []
         return kept or self.consumer.poll(timeout_seconds)
 
     def pause(self) -> None:
-        """Silence what is ours, and let the group know that we live."""
+        """Pause all assigned partitions, and poll once, so that the group knows that this member is alive."""
         self.on_pause()
         assigned = self.consumer.assignment()
         self.consumer.pause(assigned)
@@ -32,15 +36,80 @@ class PausableConsumer:
         self.poll_to_backlog(0.0)
 
     def poll_to_backlog(self, seconds: float) -> None:
-        """Poll, and keep what comes for the next turn."""
+        """Poll, and keep what comes for the next poll."""
         self.backlog += self.consumer.poll(seconds)
 
     def resume(self) -> None:
-        """There is room again."""
+        """Resume what was paused: there is room again."""
         if self.paused_partitions:
             self.consumer.resume(self.paused_partitions & self.consumer.assignment())
             self.paused_partitions = frozenset()
 
     def drop_backlog(self, partitions: Collection[Partition]) -> None:
-        """Others have these now."""
+        """Drop kept messages of revoked partitions."""
         self.backlog = [message for message in self.backlog if message.source_partition not in partitions]
+
+
+class RetryingProducer:
+    """Send to a producer that may be full, for at most `patience` seconds. `before_retry` is called before each new attempt.
+
+    An own loop and not `stamina`: between two attempts the consumer must be polled, or the group takes its partitions away.
+    """
+
+    def __init__(
+        self, producer: Producer, patience: float, before_retry: Callable[[], None] = lambda: None
+    ) -> None:
+        self.producer, self.patience, self.before_retry = producer, patience, before_retry
+
+    def send(self, topic: str, outgoing: OutgoingMessage) -> None:
+        """Send a message. Raises FingerprintError after `patience` seconds without room, DeliveryFailed as the producer does."""
+        full = self._try_send(topic, outgoing)
+        if full is None:
+            return
+        deadline = time.monotonic() + self.patience
+        while full is not None:
+            if time.monotonic() > deadline:
+                raise FingerprintError(
+                    f"nothing could be sent to {topic} for {self.patience:.0f} s ({full}); "
+                    "start again when the broker is back"
+                )
+            self.before_retry()
+            full = self._try_send(topic, outgoing)
+
+    def _try_send(self, topic: str, outgoing: OutgoingMessage) -> QueueFull | None:
+        try:
+            self.producer.send(topic, outgoing.value, outgoing.key, outgoing.headers)
+        except QueueFull as full:
+            return full
+        return None
+
+
+log = logging.getLogger("fingerprint.dependencies")
+
+
+class DependencyStatus:
+    """Reasons why dependencies fail, by name: logged once each, removed when the dependency recovers.
+
+    `name in status` says whether one fails.
+    """
+
+    def __init__(self) -> None:
+        self.failures: dict[str, str] = {}
+
+    def __contains__(self, dependency: str) -> bool:
+        return dependency in self.failures
+
+    def fail(self, dependency: str, reason: str) -> None:
+        """Record why a dependency fails."""
+        if self.failures.get(dependency) != reason:
+            log.warning("dependency fails", extra={"fields": {"dependency": dependency, "reason": reason}})
+        self.failures[dependency] = reason
+
+    def recover(self, dependency: str) -> None:
+        """Record that a dependency works."""
+        if self.failures.pop(dependency, None):
+            log.info("dependency works again", extra={"fields": {"dependency": dependency}})
+
+    def summary(self) -> str | None:
+        """Return all reasons in one line, None if nothing fails."""
+        return "; ".join(f"{name}: {reason}" for name, reason in sorted(self.failures.items())) or None

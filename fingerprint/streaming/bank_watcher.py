@@ -1,10 +1,10 @@
-"""The bank that is served, taken while the program runs; and those from before, for as long as a partition needs them.
+"""Follow the served bank while the program runs, and keep earlier ones for as long as a partition needs them.
 
 Example:
-    >>> with closing(Banks(folder, settings)) as banks:
-    ...     banks.look()                          # each turn; another version is opened meanwhile, in a thread
-    ...     banks.served.bank.version             # verified, mapped, fit for these settings
-    ...     banks.of("2026-02-01-5b3c0a1e")       # what a snapshot says a partition was judged by
+    >>> with closing(BankWatcher(folder, settings, open_inference)) as banks:
+    ...     banks.poll()                                   # each turn; another version is opened in a thread
+    ...     banks.served.bank.version                      # verified, mapped, compatible with the settings
+    ...     banks.for_version("2026-02-01-5b3c0a1e")       # the bank that a checkpoint names
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from fingerprint.registry import versions
 from fingerprint.registry.bank import Bank, check_bank_settings, open_bank
 from fingerprint.registry.sealing import VerifiedFolder
 
-Pointer = tuple[int, int] | None  # which CURRENT it is: when written, and its inode; None where there is none
+Pointer = tuple[int, int] | None  # identity of the file CURRENT: time of writing and inode; None without one
 InferenceFactory = Callable[[Bank], AbstractContextManager[Inference]]
 MustWait = Callable[[str, str], bool]
 
 
 def never(judging: str, version: str) -> bool:
-    """Say that no version has to be waited for: whoever measures has every one at once."""
+    """Return that no version must wait: where this process measures, every version is there at once."""
     return False
 
 
@@ -41,30 +41,31 @@ log = logging.getLogger("fingerprint.banks")
 
 
 class LoadedBank(NamedTuple):
-    """A bank, and who measures against it."""
+    """Bank, and the inference that measures against it."""
 
     bank: Bank
     inference: Inference
 
 
 class BankLoader(Thread):
-    """A version being opened, aside: a large bank takes seconds, and messages are polled meanwhile."""
+    """Thread that opens a version: a large bank takes seconds, during which messages must be polled."""
 
     def __init__(self, version: str, pointer: Pointer, open_version: Callable[[str], Bank | None]) -> None:
         super().__init__(name=f"bank-{version}", daemon=True)
         self.version, self.pointer, self.open_version = version, pointer, open_version
-        self.bank: Bank | None = None  # stays so where it has to wait
+        self.bank: Bank | None = None  # None too where the version must wait
         self.error: Exception | None = None
 
     def run(self) -> None:
+        """Open the version; an error is kept."""
         try:
             self.bank = self.open_version(self.version)
-        except Exception as error:  # whatever it is: the bank before it judges on
+        except Exception as error:  # of any kind: the bank before it stays in service
             self.error = error
 
 
 class BankIntegrityCheck(Thread):
-    """The files of open banks that were touched, hashed again, aside."""
+    """Thread that hashes the files of open banks again that were touched."""
 
     def __init__(self, files: Sequence[VerifiedFolder]) -> None:
         super().__init__(name="bank-watch", daemon=True)
@@ -72,16 +73,16 @@ class BankIntegrityCheck(Thread):
         self.changed: list[str] = []
 
     def run(self) -> None:
+        """Hash the files, and keep the names of those that changed."""
         self.changed = [str(each.root / name) for each in self.files for name in each.changed_files()]
 
 
 class BankWatcher:
-    """The versions in one folder that a program judges by. Used by one thread.
+    """Banks of one folder that a program scores with. Used by one thread.
 
     `served` follows the folder's CURRENT. A version that is damaged, or does not fit the settings, is refused: the one before
-    judges on, and the next decision about what is served is waited for. One that the Triton server does not have yet, while it
-    has the one before, is waited for. Whoever writes into the files of a bank that is open changes what it says: then nothing
-    may be judged by it any more.
+    stays in service until CURRENT changes again. A version that the inference server does not have yet, while it has the one
+    before, is waited for. If a file of an open bank is written to, its answers can change: then nothing may be scored with it.
     """
 
     def __init__(
@@ -93,27 +94,31 @@ class BankWatcher:
         trust: ServerTrust | None = None,
         backend: Backend = HOST_BACKEND,
     ) -> None:
-        """`must_wait(judging, version)` says whether the server has the bank that judges and not that version yet.
-        FingerprintError where the version that is served cannot be opened or does not fit."""
+        """Open the served version. Raises FingerprintError where it cannot be opened or does not fit the settings.
+
+        `must_wait(active, version)`: whether the server has the active version and not the other one yet.
+        """
         self.folder, self.settings, self.backend = folder, settings, backend
         self.open_inference, self.must_wait, self.trust = open_inference, must_wait, trust or ServerTrust()
         self.loaded_banks: dict[str, LoadedBank] = {}
-        self.exit_stacks: dict[str, ExitStack] = {}  # of each judge
-        self.open_banks: WeakValueDictionary[str, Bank] = WeakValueDictionary()  # whatever is open anywhere
+        self.exit_stacks: dict[str, ExitStack] = {}  # of each loaded bank
+        self.open_banks: WeakValueDictionary[str, Bank] = (
+            WeakValueDictionary()
+        )  # all that are referenced anywhere
         self.loader: BankLoader | None = None
         self.integrity_check: BankIntegrityCheck | None = None
-        self.refusal = ""  # why what is served is not taken
-        self.version_awaited = ""  # the version that the server does not have yet
-        self.followed_pointer = _read_pointer(folder)  # of the decision that was followed, or refused
+        self.refusal = ""  # why the served version is not used
+        self.version_awaited = ""  # that the server does not have yet
+        self.followed_pointer = _read_pointer(folder)  # that was followed, or refused
         self.next_poll = time.monotonic() + settings.bank.poll_interval_seconds
         self.served = self._load(self._open(versions.require_served_version(folder)))
 
-    # --- what is served -----------------------------------------------------------------------------------------------
+    # --- the served bank ----------------------------------------------------------------------------------------------
 
     def poll(self) -> None:
-        """Now and then, whether another version is served, and the open ones are what they were; returns at once.
+        """Look for another served version, and check the files of open banks, every `bank.poll_interval_seconds`; return at once.
 
-        FingerprintError where the file of a bank that judges was written into.
+        Raises FingerprintError where a file of an open bank was written to.
         """
         if self.loader:
             if not self.loader.is_alive():
@@ -129,10 +134,10 @@ class BankWatcher:
             return
         if self.integrity_check and self.integrity_check.changed:
             raise FingerprintError(
-                f"bank file {self.integrity_check.changed[0]} was written into while the bank judged by it: "
-                "publish the bank again or roll back to another version, and look who writes there"
+                f"bank file {self.integrity_check.changed[0]} was written to while the bank was in use: "
+                "publish the bank again or roll back to another version, and find out what writes there"
             )
-        open_ = [judge.bank.files for judge in self.loaded_banks.values() if judge.bank.files]
+        open_ = [loaded.bank.files for loaded in self.loaded_banks.values() if loaded.bank.files]
         touched = [files for files in open_ if files.may_have_changed()]
         self.integrity_check = BankIntegrityCheck(touched) if touched else None
         if self.integrity_check:
@@ -153,17 +158,18 @@ class BankWatcher:
         self.loader = BankLoader(version, pointer, self._open_if_server_has_it)
         self.loader.start()
 
-    def _finish_loading(self, opening: BankLoader) -> None:
-        if opening.pointer != _read_pointer(self.folder):
-            return  # it was decided anew meanwhile
-        if opening.error:
-            self._refuse(opening.pointer, opening.version, opening.error)
-        elif opening.bank:
-            self._serve(opening.pointer, self._load(opening.bank))
-        elif self.version_awaited != opening.version:
-            self.version_awaited = opening.version
+    def _finish_loading(self, loader: BankLoader) -> None:
+        if loader.pointer != _read_pointer(self.folder):
+            return  # CURRENT has changed since
+        if loader.error:
+            self._refuse(loader.pointer, loader.version, loader.error)
+        elif loader.bank:
+            self._serve(loader.pointer, self._load(loader.bank))
+        elif self.version_awaited != loader.version:
+            self.version_awaited = loader.version
             log.info(
-                "another bank waits until the server has it", extra={"fields": {"version": opening.version}}
+                "waiting until the inference server has the new bank",
+                extra={"fields": {"version": loader.version}},
             )
 
     def _serve(self, pointer: Pointer, loaded: LoadedBank) -> None:
@@ -171,49 +177,53 @@ class BankWatcher:
 
     def _refuse(self, pointer: Pointer, version: str, reason: Exception) -> None:
         self.followed_pointer, self.refusal = pointer, str(reason)
-        fields = {"version": version, "reason": str(reason), "judges": self.served.bank.version}
-        log.warning("another bank is served and refused; the one before judges on", extra={"fields": fields})
+        fields = {"version": version, "reason": str(reason), "active": self.served.bank.version}
+        log.warning("served bank refused; the one before stays in service", extra={"fields": fields})
 
     def _open_if_server_has_it(self, version: str) -> Bank | None:
-        """None while the server has the bank that judges and not this one."""
+        """Open a version; return None while the server has the active one and not this one."""
         if self.must_wait(self.served.bank.version, version):
             return None
         return self._open(version)
 
-    # --- what partitions are judged by --------------------------------------------------------------------------------
+    # --- banks of partitions ------------------------------------------------------------------------------------------
 
     def for_version(self, version: str) -> LoadedBank:
-        """Who judged by a version, to go on; the one that is served where that version is gone or does not fit."""
+        """Return the loaded bank of a version, or the served one where that version is missing or does not fit."""
         try:
-            judge = self.loaded_banks.get(version) or self._load(self._open(version))
+            loaded = self.loaded_banks.get(version) or self._load(self._open(version))
         except FingerprintError as error:
-            fields = {"reason": str(error), "judges": self.served.bank.version}
-            log.warning("the bank of a snapshot cannot judge on", extra={"fields": fields})
+            fields = {"reason": str(error), "active": self.served.bank.version}
+            log.warning(
+                "the bank of a checkpoint is not available; the served one takes over",
+                extra={"fields": fields},
+            )
             return self.served
-        if judge is not self.served and self._is_served(version):  # another member has seen it earlier
-            self._serve(_read_pointer(self.folder), judge)
-        return judge
+        if loaded is not self.served and self._is_served(version):  # another member has seen it earlier
+            self._serve(_read_pointer(self.folder), loaded)
+        return loaded
 
     def find(self, version: str) -> Bank | None:
-        """A version to explain by what was measured against it, None where it is gone."""
+        """Return a bank to explain what was measured against it, None where it is missing."""
         try:
             return self.open_banks.get(version) or self._open(version)
         except FingerprintError:
             return None
 
     def release(self, needed: Collection[str]) -> None:
-        """Nobody judges by other versions any more than those, and the one that is served."""
+        """Close all banks but the needed ones and the served one."""
         for version in self.loaded_banks.keys() - {*needed, self.served.bank.version}:
             del self.loaded_banks[version]
             self.exit_stacks.pop(version).close()
 
     def close(self) -> None:
-        for door in self.exit_stacks.values():
-            door.close()
+        """Close all banks."""
+        for stack in self.exit_stacks.values():
+            stack.close()
 
     def _open(self, version: str) -> Bank:
         bank = self.open_banks.get(version)
-        if bank is None:  # placed once, however many partitions are judged by it
+        if bank is None:  # placed once, however many partitions use it
             bank = (
                 open_bank(self.folder, self.settings.bank, version)
                 .on(self.backend.to_device)

@@ -1,4 +1,4 @@
-"""Reading a topic until the end it had at the start, for programs that are to finish."""
+"""Read a topic until the end that it had at the start."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Consumer, Message, Offsets, Partition
 
 NO_PARTITION_ASSIGNED = (
-    "this member was given no partition: others of its group have them all; try again when they are done"
+    "no partition was assigned to this member: others of its group own them all; try again when they are done"
 )
 
 
 class EndOffsets:
-    """Where the partitions of a consumer ended when they were first seen (or as `goals` say), and how far it has come.
+    """Ends of a consumer's partitions when they were first seen (or `end_offsets`), and how far it has come.
 
-    A position that no message leads to (the end of a transaction, a compacted topic) counts as reached when nothing
-    lags. Who is given no partition for `patience` seconds is done too, and `left_out`: by then those of a member
-    that died have been given to others.
+    A position that no message leads to (the end of a transaction, a compacted topic) counts as reached when nothing lags. A
+    member without a partition for `assignment_timeout_seconds` is done too, and `unassigned`: by then the partitions of a
+    member that died have been assigned to others.
     """
 
     def __init__(
@@ -31,11 +31,12 @@ class EndOffsets:
         self._last_assigned = time.monotonic()
 
     def observe(self, messages: Sequence[Message]) -> None:
+        """Note the positions of polled messages."""
         for message in messages:
             self.positions[message.source_partition] = message.offset + 1
 
     def is_reached(self) -> bool:
-        """Whether every assigned partition has been read to its goal, or none was given to us for too long."""
+        """Return whether every assigned partition was read to its end, or none was assigned for too long."""
         assigned = self.consumer.assignment()
         if not assigned:
             self.unassigned = time.monotonic() - self._last_assigned > self.assignment_timeout_seconds
@@ -59,8 +60,10 @@ def poll_until_end(
     assignment_timeout_seconds: float = 75.0,
     end_offsets: Offsets | None = None,
 ) -> Iterator[list[Message]]:
-    """Polls until every assigned partition has been read to where it ended at the start, or to its goal. FingerprintError if
-    none is given to us for `patience` seconds."""
+    """Yield polled messages until every assigned partition was read to where it ended at the start, or to its end offset.
+
+    Raises FingerprintError if none is assigned for `assignment_timeout_seconds`.
+    """
     end = EndOffsets(consumer, assignment_timeout_seconds, end_offsets)
     while not end.is_reached():
         messages = consumer.poll(seconds)

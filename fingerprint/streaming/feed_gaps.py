@@ -1,15 +1,15 @@
-"""Which feeds have fallen silent: nothing came since their last event, and what was expected meanwhile is too much to miss.
+"""Feed gaps: a feed without an event for so long that the events expected since its last one are too many to miss.
 
 Example:
     >>> office = np.tile([0] * 8 + [40] * 8 + [0] * 8, 14)          # two weeks, and then nothing
-    >>> lack = missed(np.array([[*office, *[0] * 10]]), Settings())
-    >>> int(lack.since[0]), round(float(lack.expected[0])), bool(lack.silent[0])
+    >>> gap = missed_events(np.array([[*office, *[0] * 10]]), Settings())
+    >>> int(gap.silent_from[0]), round(float(gap.expected[0])), bool(gap.is_silent[0])
     (328, 80, True)
 
-What is expected comes from the feed's own past, up to its last event: the frequencies that the spectral detector keeps, repeated
-by whole weeks. Three things keep usual quiet from being news. Hours that no week of the past came near to are expected to
-hold nothing (weekends). Bursts enter the past clipped, or one of them would be expected all day. And the feed's own usual
-gaps, measured by the same expectation, raise what has to be missed (nights, batches that come when they please).
+The expectation comes from the feed's own past, up to its last event: the frequencies that the spectral detector keeps, repeated
+by whole weeks. Three rules keep usual quiet from being reported. Hours that were empty in every week of the past are expected to
+be empty (weekends). Bursts enter the past clipped, or one of them would be expected all day. And the feed's own usual gaps,
+measured by the same expectation, raise the number that must be missed (nights, irregular batches).
 """
 
 from __future__ import annotations
@@ -25,24 +25,27 @@ from numpy.typing import NDArray
 
 from fingerprint.compute import hashing
 from fingerprint.core.alert import FeedGap
+from fingerprint.core.ports.store import Store
 from fingerprint.core.settings import Settings
 from fingerprint.estimators import spectral
+from fingerprint.state.feed_activity import MAX_FEEDS
+from fingerprint.streaming.partition_processor import PartitionProcessor
 
-WARM_UP_DAYS = 7  # that a feed is known before a gap is reported; less than a week takes weekends for gaps
 Floats = NDArray[np.float32]
 Longs = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 HALF_URGENCY_EVENTS = 40.0  # missed events (or as many as make up for usual gaps) at which urgency is 50
+WARM_UP_DAYS = 7  # that a feed is known before a gap is reported; less than a week takes weekends for gaps
 USUAL_GAPS = (
     3.0  # usual gaps that must be missed on top: they come in clusters, so longer ones are not much rarer
 )
-RESUMED, GIVEN_UP = "heard again", "given up"
+RESUMED, GIVEN_UP = "heard again", "given up"  # endings of a gap, as they are shown
 
 
 @dataclass(frozen=True)
 class FeedActivity:
-    """What came of F feeds in T intervals, from interval `start` on: `counts` (F, T)."""
+    """Events of F feeds in T intervals, from interval `start` on: `counts` (F, T)."""
 
     feeds: list[tuple[str, str]]
     start: int
@@ -50,8 +53,9 @@ class FeedActivity:
 
 
 class MissedEvents(NamedTuple):
-    """Of F feeds at the end of what was counted: place of the first silent interval, events expected since, how many must be
-    missed, how many are usual in an interval. NaN where there is no opinion: never heard, or warming up."""
+    """Expectations for F feeds at the end of their counts, (F,) each: index of the first silent interval, events expected since
+    then, events that must be missed to be a gap, usual events of an interval. NaN without an opinion: no event yet, or warming
+    up."""
 
     silent_from: Longs
     expected: Floats
@@ -60,12 +64,13 @@ class MissedEvents(NamedTuple):
 
     @property
     def is_silent(self) -> Mask:
+        """Return which feeds are in a gap, (F,)."""
         silent: Mask = np.greater_equal(self.expected, self.needed)  # NaN is not
         return silent
 
 
 def activity_matrix(counts: pd.DataFrame, start: int, end: int, max_feeds: int) -> FeedActivity:
-    """Rows (kind, feed, interval, events) as a matrix of the intervals start ... end - 1; the `most` busiest feeds."""
+    """Return rows (kind, feed, interval, events) as a matrix of the intervals start ... end - 1; at most `max_feeds` feeds."""
     inside = counts[(counts["interval"] >= start) & (counts["interval"] < end)]
     sizes = inside.groupby(["kind", "feed"])["events"].sum().nlargest(max_feeds, keep="first").sort_index()
     place = sizes.index.get_indexer(pd.MultiIndex.from_frame(inside[["kind", "feed"]]))
@@ -79,45 +84,46 @@ def activity_matrix(counts: pd.DataFrame, start: int, end: int, max_feeds: int) 
 def find_gaps(
     activity: FeedActivity, begin: int, end: int, open_gaps: Mapping[str, FeedGap], settings: Settings
 ) -> dict[str, FeedGap]:
-    """Notices that changed, by id, as the intervals begin ... end - 1 became complete one after another. `known`: those that
-    have not ended."""
+    """Return the gaps that changed, by id, as the intervals begin ... end - 1 became complete one after another.
+
+    `open_gaps`: those that have not ended, by id.
+    """
     still_open, changed = dict(open_gaps), dict[str, FeedGap]()
     for closed in range(begin + 1, end + 1):
-        for notice in list(find_gaps_at(activity, closed, still_open, settings)):
-            changed[notice.notice_id] = notice
-            still_open[notice.notice_id] = notice
-            if notice.ended_at:
-                del still_open[notice.notice_id]
+        for gap in list(find_gaps_at(activity, closed, still_open, settings)):
+            changed[gap.notice_id] = gap
+            still_open[gap.notice_id] = gap
+            if gap.ended_at:
+                del still_open[gap.notice_id]
     return changed
 
 
 def should_publish(before: FeedGap | None, after: FeedGap) -> bool:
-    """Whether a notice is told (again): it is new, has ended, or its urgency has come twenty further."""
+    """Return whether a gap is published (again): it is new, has ended, or its urgency has grown by twenty."""
     return before is None or after.ended_at is not None or after.urgency // 20 > before.urgency // 20
 
 
 def find_gaps_at(
     activity: FeedActivity, complete_until: int, open_gaps: Mapping[str, FeedGap], settings: Settings
 ) -> Iterator[FeedGap]:
-    """Notices that are new, have grown or have ended, once the intervals below `closed` are complete. `known`: those by id
-    that have not ended."""
+    """Yield the gaps that are new, have grown or have ended, once the intervals below `complete_until` are complete."""
     upto = _activity_until(activity, complete_until, settings)
-    lack = missed_events(upto.counts, settings)
+    missing = missed_events(upto.counts, settings)
     rows = {feed: row for row, feed in enumerate(upto.feeds) if upto.counts[row].any()}
-    for notice in open_gaps.values():
-        if ended := _end_gap(notice, upto, rows.get((notice.kind, notice.feed)), complete_until, settings):
+    for gap in open_gaps.values():
+        if ended := _end_gap(gap, upto, rows.get((gap.kind, gap.feed)), complete_until, settings):
             yield ended
-    for row in np.flatnonzero(lack.is_silent).tolist():
-        yield _build_gap(upto, row, lack, complete_until, settings)
+    for row in np.flatnonzero(missing.is_silent).tolist():
+        yield _build_gap(upto, row, missing, complete_until, settings)
 
 
 def missed_events(counts: Floats, settings: Settings) -> MissedEvents:
-    """Counts (F, T) of complete intervals, oldest first."""
+    """Return what is missed of F feeds, by their counts (F, T) in complete intervals, oldest first."""
     came = counts > 0
     total = counts.shape[1]
     since = np.where(came.any(axis=1), total - np.argmax(came[:, ::-1], axis=1), 0)
     width = _window_lengths(since - np.argmax(came, axis=1), settings)
-    width[since == total] = 0  # it has just spoken
+    width[since == total] = 0  # it has just had an event
     out = MissedEvents(since, *(np.full(len(counts), np.nan, np.float32) for _ in range(3)))
     for days in np.unique(width[width > 0]):
         rows = np.flatnonzero(width == days)
@@ -128,7 +134,7 @@ def missed_events(counts: Floats, settings: Settings) -> MissedEvents:
 
 
 def lookback_intervals(settings: Settings) -> int:
-    """Intervals that are looked back: a whole past, and a week of silence after it."""
+    """Return how many intervals are read: a whole history, and a week of silence after it."""
     return (settings.spectral.history_days + 7) * _per_day(settings)
 
 
@@ -143,8 +149,10 @@ def _activity_until(activity: FeedActivity, complete_until: int, settings: Setti
 
 
 def _expectation(window: Floats, elapsed: Longs, settings: Settings) -> tuple[Floats, Floats, Floats]:
-    """Of the last W intervals up to a feed's last event, (R, W), and how many went by since, (R,): events expected in
-    those, how many must be missed, and how many are usual in an interval, (R,) each."""
+    """Return expected events since a feed's last one, how many must be missed, and how many are usual in an interval, (R,) each.
+
+    `window` (R, W): the last W intervals up to each feed's last event; `elapsed` (R,): intervals since.
+    """
     per_day, threshold = _per_day(settings), settings.feed_gaps.threshold
     week = min(7 * per_day, window.shape[1])
     clipped = _clipped(window, per_day, threshold)
@@ -158,20 +166,20 @@ def _expectation(window: Floats, elapsed: Longs, settings: Settings) -> tuple[Fl
 
 
 def _level(last: Floats, kept: Floats) -> Floats:
-    """How much came in the last day before the silence, of what was expected of it: (R, day) each -> (R, 1), at most 1."""
+    """Return the share of expected events that came in the last day before the silence: (R, day) each -> (R, 1), at most 1."""
     level: Floats = (last.sum(axis=1, keepdims=True) + 1) / (kept.sum(axis=1, keepdims=True) + 1)
     return np.minimum(level, 1)
 
 
 def _clipped(window: Floats, per_day: int, threshold: float) -> Floats:
-    """Counts, at most what is usual at that time of the day allows: its median over the days, and threshold Poisson roots."""
+    """Return counts clipped by what is usual at that time of day: its median over the days, and `threshold` Poisson roots."""
     usual = np.median(window.reshape(len(window), -1, per_day), axis=1)
     cap = np.tile(usual + threshold * np.sqrt(usual + 1), window.shape[1] // per_day)
     return np.minimum(window, cap).astype(np.float32)
 
 
 def _near_activity(window: Floats, week: int, reach: int) -> Mask:
-    """Which intervals of a week (repeated over the window) lie within `reach` of one in which something came, in any week."""
+    """Return which intervals of a week (repeated over the window) lie within `reach` of one with events in any week."""
     came = np.asarray((window.reshape(len(window), -1, week) > 0).any(axis=1))
     around = np.concatenate([came[:, -reach:], came, came[:, :reach]], axis=1)
     sums = np.concatenate([np.zeros((len(came), 1), np.int64), np.cumsum(around, axis=1)], axis=1)
@@ -180,8 +188,10 @@ def _near_activity(window: Floats, week: int, reach: int) -> Mask:
 
 
 def _usual_gap(window: Floats, kept: Floats, settings: Settings) -> Floats:
-    """Events that the feed's usual gaps miss at most, (R,): those of a day, in most weeks, on the day of the week that has the
-    largest. So a silence that was news once is no usual gap, when there are three weeks to tell."""
+    """Return the most events that the feed's usual gaps miss, (R,): the largest gap of a weekday that occurs in most weeks.
+
+    So a gap that was reported once is no usual gap, when there are three weeks to compare.
+    """
     running = np.cumsum(np.where(window > 0, 0, kept), axis=1)
     gaps = running - np.maximum.accumulate(np.where(window > 0, running, 0), axis=1)
     daily = gaps.reshape(len(gaps), -1, _per_day(settings)).max(axis=2)
@@ -191,8 +201,7 @@ def _usual_gap(window: Floats, kept: Floats, settings: Settings) -> Floats:
 
 
 def _window_lengths(known: Longs, settings: Settings) -> Longs:
-    """Intervals of the past that are used, of so many that are known: whole weeks if there is one, else whole days, 0
-    while warming up."""
+    """Return how many of the `known` intervals are used: whole weeks if there is one, else whole days, 0 while warming up."""
     per_day = _per_day(settings)
     days = np.minimum(known // per_day, settings.spectral.history_days)
     days = np.where(days >= 7, days // 7 * 7, days)
@@ -203,7 +212,7 @@ def _per_day(settings: Settings) -> int:
     return 86400 // settings.spectral.interval_seconds
 
 
-# --- what is said of it -----------------------------------------------------------------------------------------------
+# --- gaps ------------------------------------------------------------------------------------------------------------
 
 
 def _build_gap(
@@ -224,14 +233,14 @@ def _build_gap(
         hourly=round(hourly, 2),
         urgency=_gap_urgency(missed * settings.feed_gaps.threshold**2 / needed),
         title=f"{_NAMES[kind].format(*feed.partition('/'))} is silent since {since:%Y-%m-%d %H:%M} UTC: about "
-        f"{missed:,.0f} events were expected meanwhile, usually {_format_rate(hourly)} an hour",
+        f"{missed:,.0f} events were expected since then, usually {_format_rate(hourly)} an hour",
     )
 
 
 def _end_gap(
     gap: FeedGap, activity: FeedActivity, row: int | None, complete_until: int, settings: Settings
 ) -> FeedGap | None:
-    """The notice with its end, None if it has not come to one."""
+    """Return the gap with its end, None if it has not ended."""
     seconds = settings.spectral.interval_seconds
     if row is None:
         return replace(gap, ended_at=_interval_start(complete_until, seconds), ending=GIVEN_UP)
@@ -261,3 +270,94 @@ def _format_rate(value: float) -> str:
 
 def _interval_start(interval: int, seconds: int) -> datetime:
     return datetime.fromtimestamp(interval * seconds, UTC)
+
+
+MAX_INTERVALS_PER_CHECK = 24  # intervals in one check, so that a long past does not delay the stream
+
+
+class FeedCheck(NamedTuple):
+    """Result of one check: gaps that changed, those of them to publish, and how many feeds are in a gap now; until when was
+    checked, and before when counts may be deleted (seconds since 1970)."""
+
+    changed: list[FeedGap]
+    to_publish: list[FeedGap]
+    silent_feeds: int
+    checked_until: int
+    delete_before: int
+
+
+class FeedMonitor:
+    """Check the feeds of all partitions by the counts in the alert store.
+
+    Events of a feed lie in all partitions, so only the store can add them up. One worker checks what is complete in every
+    partition: the owner of partition 0. Another one that does so at the same time finds the same gaps under the same ids.
+    """
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self.store, self.settings = store, settings
+        self.seconds = settings.spectral.interval_seconds
+        self.counts = (
+            pd.DataFrame()
+        )  # as the store had them at the last check, so that not all are read again
+        self.checked_until = 0  # of the last check, seconds since 1970
+
+    def closed_counts(self, processor: PartitionProcessor, now: int) -> tuple[int, pd.DataFrame] | None:
+        """Return until when a partition is closed (seconds since 1970) and its counts, for `Store.feeds.save_counts`.
+
+        Returns None if it is no further than before. Intervals after `now` are not closed, whatever a watermark says.
+        """
+        closed = min(processor.feeds_complete_until(), now // self.seconds)
+        counts = processor.feed_counts.drain_closed(closed)
+        if counts is None:
+            return None
+        return closed * self.seconds, counts.assign(at=counts["interval"] * self.seconds)
+
+    def check(self, topic: str, now: int) -> FeedCheck | None:
+        """Check the intervals that became complete in all partitions of a topic since the last check; None if none did.
+
+        No check goes past `now` (seconds since 1970), nor begins after it: a watermark ahead must not stop the checks.
+        """
+        closed = [upto for place, upto in self.store.feeds.complete_until().items() if place.topic == topic]
+        looked = min(self.store.feeds.checked_until(), now)
+        upto = min([*closed, now])
+        if not closed or upto // self.seconds <= looked // self.seconds:
+            return None
+        horizon = lookback_intervals(self.settings)
+        counts = self._load_counts(looked, max(looked - (horizon + 1) * self.seconds, 0))
+        begin = self._first_interval(looked // self.seconds, upto // self.seconds, counts)
+        end = min(upto // self.seconds, begin + MAX_INTERVALS_PER_CHECK)
+        past = activity_matrix(counts, begin - horizon, end, MAX_FEEDS)
+        known = {gap.notice_id: gap for gap in self.store.feeds.gaps(ended=False)}
+        changed = find_gaps(past, begin, end, known, self.settings)
+        self.checked_until = end * self.seconds
+        to_publish = [each for name, each in changed.items() if should_publish(known.get(name), each)]
+        silent = sum(each.ended_at is None for each in (known | changed).values())
+        return FeedCheck(
+            list(changed.values()), to_publish, silent, end * self.seconds, (end - horizon) * self.seconds
+        )
+
+    def _first_interval(self, looked: int, upto: int, counts: pd.DataFrame) -> int:
+        """Return the interval to check from, at most `upto`.
+
+        It is the next one with events, if there were none for so long that no feed can begin a gap or be given up: years without
+        a record are not checked hour by hour.
+        """
+        if looked and (self.store.feeds.gaps(ended=False) or (counts["interval"] < looked).any()):
+            return looked
+        ahead = counts["interval"][counts["interval"] >= looked]
+        return min(int(ahead.min()), upto) if len(ahead) else upto
+
+    def _load_counts(self, looked: int, since: int) -> pd.DataFrame:
+        """Return the counts of each feed from `since` on.
+
+        Counts of more than a day before the last check do not change any more (`FeedCounts`), unless another worker has checked
+        since: then all are read.
+        """
+        known = self.checked_until and self.checked_until == looked
+        settled = looked - 2 * 86400 if known else since
+        fresh = self.store.feeds.counts(max(settled, since))
+        if known:
+            kept = self.counts[self.counts["at"].between(since, settled - 1)]
+            fresh = pd.concat([kept, fresh], ignore_index=True)
+        self.counts = fresh.assign(interval=fresh["at"] // self.seconds)
+        return self.counts

@@ -1,4 +1,4 @@
-"""Whether messages keep coming: a broker that went away, a partition that stands still. For every program that reads."""
+"""Lag of a consumer: a broker that does not answer, partitions that are stalled. For every program that reads a topic."""
 
 from __future__ import annotations
 
@@ -12,40 +12,38 @@ from prometheus_client import CollectorRegistry, Gauge
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Consumer, Message, Offsets, Partition
 from fingerprint.core.settings import Kafka
-from fingerprint.streaming import stall_detector
-from fingerprint.streaming.stall_detector import StallDetector
 
-POLL_INTERVAL_SECONDS = 5.0  # between two looks
-LAG_TIMEOUT_SECONDS = 2.0  # a look that takes longer is given up: reading must go on where it can
+POLL_INTERVAL_SECONDS = 5.0  # between two reads of the lag
+STALLED_SECONDS = 300.0  # without a turn of its loop, after which a program is not alive
+STALL_SECONDS = 120.0  # without progress, after which a lagging partition counts as stalled
+LAG_TIMEOUT_SECONDS = 2.0  # a read that takes longer is given up: polling must go on where it can
 
 log = logging.getLogger("fingerprint.watch")
 
 
 class LagMonitorMetrics:
-    """One registry a process, or one a test."""
+    """Gauges of a lag monitor; one registry a process, or one a test."""
 
     def __init__(self, prefix: str, registry: CollectorRegistry) -> None:
         self.stalled_partitions = Gauge(
-            f"{prefix}_stalled_partitions",
-            "Partitions that lag and make no progress although the broker answers.",
-            registry=registry,
+            f"{prefix}_stalled_partitions", "Partitions that lag and do not progress.", registry=registry
         )
         self.unanswered_seconds = Gauge(
             f"{prefix}_broker_unresponsive_seconds",
-            "Time since the oldest unanswered request to the broker, in seconds; 0 if none is open.",
+            "Time since the oldest request that the broker has not answered; 0 while it answers.",
             registry=registry,
         )
 
 
 class LagMonitor:
-    """Looks at the lag now and then, remembers which questions to the broker were not answered, says what is wrong.
+    """Read the lag every few seconds, notice stalled partitions and requests that the broker does not answer.
 
     Example:
-        >>> watch.saw(messages)                        # what a poll handed on
-        >>> with watch.asking():
-        ...     producer.flush()                       # a question too: a broker that is away does not answer it
-        >>> lag = watch.look()                         # each turn; None between looks, and without an answer
-        >>> watch.trouble()                            # a sentence for /readyz, from any thread
+        >>> monitor.observe(messages)                  # what a poll returned
+        >>> with monitor.awaiting_broker():
+        ...     producer.flush()                       # a request too: an unavailable broker does not answer it
+        >>> lag = monitor.poll()                       # each turn; None between two reads, and without an answer
+        >>> monitor.problem()                          # a sentence for /readyz, from any thread
     """
 
     def __init__(
@@ -58,21 +56,21 @@ class LagMonitor:
         self.consumer, self.settings, self.metrics, self.now = consumer, settings, metrics, now
         self.lag_timeout = min(LAG_TIMEOUT_SECONDS, settings.request_timeout_seconds)
         self.poll_interval = min(POLL_INTERVAL_SECONDS, settings.request_timeout_seconds / 2)
-        self.stall_detector = StallDetector(stall_detector.STALL_SECONDS)
+        self.stall_detector = StallDetector(STALL_SECONDS)
         self.positions: dict[Partition, int] = {}
         self.stalled: list[Partition] = []
         self.oldest_pending_request: float | None = (
-            None  # when the oldest question was asked that is not answered yet
+            None  # when the oldest request was sent that is not answered yet
         )
         self.logged_unavailable = False
         self.next_poll = now() + self.poll_interval
 
     def observe(self, messages: Sequence[Message]) -> None:
-        """What was handed on, in order within each partition."""
+        """Note the positions of polled messages, in order within each partition."""
         self.positions |= {message.source_partition: message.offset + 1 for message in messages}
 
     def poll(self, paused: Collection[Partition] = ()) -> Offsets | None:
-        """The lag of each assigned partition, if it is time and the broker answers."""
+        """Return the lag of each assigned partition in messages, if it is time to read it and the broker answers."""
         if self.now() < self.next_poll:
             return None
         lag = self._fetch_lag()
@@ -84,30 +82,35 @@ class LagMonitor:
 
     @contextmanager
     def awaiting_broker(self) -> Iterator[None]:
-        """Around whatever waits for the broker; answered if nothing is raised."""
+        """Wrap a call that waits for the broker; it counts as answered if nothing is raised."""
         self.request_sent()
         yield
         self.response_received()
 
     def request_sent(self) -> None:
+        """Note that the broker owes an answer."""
         self.oldest_pending_request = (
             self.now() if self.oldest_pending_request is None else self.oldest_pending_request
         )
 
     def response_received(self) -> None:
+        """Note that the broker has answered."""
         self.oldest_pending_request = None
 
     def seconds_unanswered(self) -> float:
-        """For how many seconds the broker has owed an answer."""
+        """Return for how many seconds the oldest request has not been answered."""
         asked = self.oldest_pending_request
         return 0.0 if asked is None else self.now() - asked
 
     def problem(self) -> str | None:
-        """Why a program that reads is not ready, in one sentence; None while all is well."""
+        """Return why a program that reads is not ready, None while it is."""
         if self.seconds_unanswered() > self.settings.request_timeout_seconds:
             return f"no broker has answered for {self.seconds_unanswered():.0f} s"
         if self.stalled:
-            return f"{_format_partitions(self.stalled)} lag and have stood still for {self.stall_detector.stall_seconds:.0f} s or longer"
+            seconds = self.stall_detector.stall_seconds
+            return (
+                f"{_format_partitions(self.stalled)} lag and have stood still for {seconds:.0f} s or longer"
+            )
         return None
 
     def _fetch_lag(self) -> dict[Partition, int] | None:
@@ -118,21 +121,56 @@ class LagMonitor:
             return None
 
     def _log_broker_availability(self) -> None:
-        away = self.seconds_unanswered() > self.settings.request_timeout_seconds
+        unavailable = self.seconds_unanswered() > self.settings.request_timeout_seconds
         self.metrics.unanswered_seconds.set(self.seconds_unanswered())
-        if away and not self.logged_unavailable:
+        if unavailable and not self.logged_unavailable:
             log.warning("no broker answers", extra={"fields": {"seconds": round(self.seconds_unanswered())}})
-        if self.logged_unavailable and not away:
+        if self.logged_unavailable and not unavailable:
             log.info("a broker answers again")
-        self.logged_unavailable = away
+        self.logged_unavailable = unavailable
 
     def _log_stalled_partitions(self, stalled: list[Partition]) -> None:
         self.metrics.stalled_partitions.set(len(stalled))
         if stalled != self.stalled:
-            told = "partitions stand still" if stalled else "no partition stands still any more"
-            log.warning(told, extra={"fields": {"partitions": [each.label for each in stalled]}})
+            change = "partitions are stalled" if stalled else "no partition is stalled any more"
+            log.warning(change, extra={"fields": {"partitions": [each.label for each in stalled]}})
         self.stalled = stalled
 
 
 def _format_partitions(partitions: Sequence[Partition]) -> str:
     return ", ".join(each.label for each in partitions)
+
+
+class StallDetector:
+    """Find partitions that lag and do not progress: nothing is raised, and nothing arrives.
+
+    A partition that is not assigned, paused on purpose, or read to its end starts from zero when that is over.
+
+    Example:
+        >>> detector, partition = StallDetector(stall_seconds=120), Partition("events", 0)
+        >>> detector.stalled(0.0, {partition: 7}, {partition: 3})
+        []
+        >>> detector.stalled(130.0, {partition: 7}, {partition: 5})
+        [Partition(topic='events', number=0)]
+    """
+
+    def __init__(self, stall_seconds: float) -> None:
+        self.stall_seconds = stall_seconds
+        self._last_progress: dict[Partition, tuple[int, float]] = {}  # at which position, since when
+
+    def stalled(
+        self, now: float, positions: Offsets, lag: Offsets, paused: Collection[Partition] = ()
+    ) -> list[Partition]:
+        """Return the partitions that have not progressed for `stall_seconds` or longer, in order.
+
+        `now`: seconds, on a clock that never goes back. `positions`: of polled messages; a partition of which none was polled
+        may be missing. `lag`: messages, of every assigned partition.
+        """
+        before, self._last_progress = self._last_progress, {}
+        for each in (each for each, behind in lag.items() if behind > 0 and each not in paused):
+            position = positions.get(each, -1)
+            at, since = before.get(each, (position, now))
+            self._last_progress[each] = (at, since) if at == position else (position, now)
+        return sorted(
+            each for each, (_, since) in self._last_progress.items() if now - since >= self.stall_seconds
+        )

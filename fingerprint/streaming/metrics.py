@@ -1,8 +1,8 @@
-"""What `fingerprint stream` counts, for Prometheus and for its own figures."""
+"""Prometheus metrics of the stream and of both ingests; the same counters are the figures that a run returns."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
@@ -14,172 +14,173 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from fingerprint.compute.backend import Backend
 from fingerprint.core.alert import Alert
 from fingerprint.core.ports import Partition
+from fingerprint.sources.cloudtrail.s3_notifications import S3Notification
+from fingerprint.streaming.backpressure import DependencyStatus
 from fingerprint.streaming.checkpoints import OwnedPartition
-from fingerprint.streaming.dependency_status import DependencyStatus
 from fingerprint.streaming.lag_monitor import LagMonitorMetrics
 from fingerprint.streaming.partition_processor import PartitionProcessor
+from fingerprint.streaming.rekeying import RekeyedBatch
+from fingerprint.streaming.s3_objects import ObjectBatch
 
-_PREFIX = "fingerprint_stream"
+STREAM_PREFIX = "fingerprint_stream"
+INGEST_PREFIX = "fingerprint_ingest"
 _PARTITION_LABELS = ("topic", "partition")
 DEPENDENCIES = ("database", "checkpoints")  # that may fail while the program goes on
 REPORTED_COUNTERS = (
-    *("messages", "events", "repeats", "degraded", "dead", "late", "future", "strays", "dropped", "hurried"),
-    "refused",
-    *("learned", "fetched", "unspilled", "silences", "verdicts", "alerts", "snapshots", "snapshot_failures"),
-    *("pauses", "commits_refused"),
+    *(
+        "messages",
+        "events",
+        "repeats",
+        "degraded",
+        "dead",
+        "late",
+        "future",
+        "misrouted",
+        "dropped",
+        "forced",
+    ),
+    *(
+        "over_limit",
+        "already_trained",
+        "reloaded_buckets",
+        "failed_evictions",
+        "silent_intervals",
+        "verdicts",
+    ),
+    *("alerts", "checkpoints", "checkpoint_failures", "pauses", "commits_refused"),
 )
 
 
 class StreamMetrics:
-    """One registry a process, or one a test."""
+    """Metrics of `fingerprint stream`; one registry a process, or one a test."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        def counter(name: str, help: str, labels: tuple[str, ...] = ()) -> Counter:
-            return Counter(f"{_PREFIX}_{name}", help, labels, registry=registry)
-
-        def gauge(name: str, help: str) -> Gauge:
-            return Gauge(f"{_PREFIX}_{name}", help, _PARTITION_LABELS, registry=registry)
-
-        self.active_bank_versions: list[str] = []  # versions of banks
-        self.messages = counter("messages", "Messages that were read.")
-        self.events = counter("events", "Events that were scored.")
-        self.repeats = counter("duplicate_events", "Events dropped because their id was already processed.")
-        self.degraded = counter("fallback_events", "Events scored in process because Triton was unavailable.")
-        self.dead = counter(
-            "dead_letters", "Messages with a part that could not be parsed or is dated in the future."
-        )
-        self.learned = counter(
-            "skipped_trained_events", "Events skipped because they precede the bank's training cut-off."
-        )
-        self.unspilled = counter(
-            "failed_evictions", "Evictions of state that failed because the checkpoint store was unavailable."
-        )
-        self.fetched = counter(
-            "restored_hash_buckets", "Hash buckets of evicted state that were loaded again."
-        )
-        self.silences = counter(
-            "activity_drops", "Intervals with far fewer events of an entity than expected."
-        )
-        self.late = counter("late_events", "Events that arrived after their interval had closed.")
-        self.future = counter("future_events", "Events dated after their arrival, which are not scored.")
-        self.strays = counter(
-            "misrouted_events", "Events read from a partition that is not their principal's."
-        )
-        self.dropped = counter(
-            "dropped_pending_events",
-            "Events with a vote that were dropped because too many events were pending.",
-        )
-        self.refused = counter(
-            "unknown_principal_events_dropped",
-            "Events without a vote because too many unknown principals had votes on that day.",
-        )
-        self.hurried = counter(
-            "forced_events",
-            "Events scored before all sources had reached their time, because too many early events were held.",
-        )
-        self.verdicts = counter("verdicts", "Events that the quorum flagged.")
-        self.alerts = counter(
-            "alerts_published", "Alerts that were published; an updated alert counts again."
-        )
-        self.votes = counter("votes", "Votes by detector.", ("detector",))
-        self.pauses = counter(
-            "backpressure_pauses",
-            "Times that reading was paused because the database was unavailable or the producer's buffer was full.",
-        )
-        self.commits_refused = counter(
-            "commits_fenced", "Commits refused because the partition had another owner."
-        )
-        self.snapshots = counter("checkpoints", "Checkpoints that were saved.")
-        self.snapshot_failures = counter("checkpoint_failures", "Checkpoints that could not be saved.")
+        self.registry = registry
+        self.lag_monitor = LagMonitorMetrics(STREAM_PREFIX, registry)
+        self._add_counters()
+        self._add_partition_gauges()
+        self._add_bank_gauges()
         self.batch_seconds = Histogram(
-            f"{_PREFIX}_batch_duration_seconds",
-            "Time from a poll to the publication of its results, in seconds.",
+            f"{STREAM_PREFIX}_batch_duration_seconds",
+            "Time from polling messages to publishing their results.",
             registry=registry,
         )
-        self.snapshot_seconds = Histogram(
-            f"{_PREFIX}_checkpoint_duration_seconds",
-            "Time to save the checkpoint of one partition, in seconds.",
+        self.checkpoint_seconds = Histogram(
+            f"{STREAM_PREFIX}_checkpoint_duration_seconds",
+            "Time to save the checkpoint of one partition.",
             registry=registry,
         )
-        self.lag_monitor = LagMonitorMetrics(_PREFIX, registry)
-        self.lag = gauge("lag_messages", "Messages of a partition that are not read yet.")
-        self.watermark = gauge(
-            "watermark_timestamp_seconds",
-            "Watermark of a partition: event time up to which all sources have reported, in seconds since 1970.",
+        self.dependency_failing = self._gauge(
+            "dependency_unavailable", "1 while a dependency fails, and what needs it waits.", ("dependency",)
         )
-        self.early_events = gauge(
-            "early_events", "Events of a partition that are ahead of the watermark and held."
-        )
-        self.pending_events = gauge(
-            "pending_events", "Events with a vote that wait for their interval to close."
-        )
-        self.series = gauge("series", "Activity series of a partition in memory.")
-        self.snapshot_bytes = gauge(
-            "checkpoint_bytes", "Size of the latest checkpoint of a partition, in bytes."
-        )
-        self.silent_feeds = Gauge(
-            f"{_PREFIX}_feeds_with_gap",
-            "Accounts, regions and sources with an open feed gap, reported by the owner of partition 0.",
-            registry=registry,
-        )
-        self.bank = Gauge(
-            f"{_PREFIX}_bank_info",
-            "Version of the bank that scores; always 1.",
-            ("version",),
-            registry=registry,
+        self.silent_feeds = self._gauge(
+            "feeds_with_gap", "Feeds in a gap now; reported by the owner of partition 0."
         )
         self.backend = Gauge(
             "fingerprint_backend_info",
-            "Libraries and device that read and score; always 1.",
+            "1 for the libraries and the device that read and score.",
             ("tables", "arrays", "device"),
             registry=registry,
         )
-        self.waiting_for_bank = Gauge(
-            f"{_PREFIX}_waiting_for_bank",
-            "Whether the program waits for a first bank: 1 if it does.",
-            registry=registry,
+
+    def _counter(self, name: str, help: str, labels: tuple[str, ...] = ()) -> Counter:
+        return Counter(f"{STREAM_PREFIX}_{name}", help, labels, registry=self.registry)
+
+    def _gauge(self, name: str, help: str, labels: tuple[str, ...] = ()) -> Gauge:
+        return Gauge(f"{STREAM_PREFIX}_{name}", help, labels, registry=self.registry)
+
+    def _add_counters(self) -> None:
+        counter = self._counter
+        self.messages = counter("messages", "Messages read.")
+        self.events = counter("events", "Events measured.")
+        self.repeats = counter("duplicate_events", "Events dropped because they came before.")
+        self.degraded = counter(
+            "fallback_events", "Events measured in process, because the inference server was unavailable."
         )
-        self.bank_refused = Gauge(
-            f"{_PREFIX}_bank_rejected",
-            "Whether the served bank cannot be used and the previous one still scores: 1 if so.",
-            registry=registry,
+        self.dead = counter(
+            "dead_letters", "Messages sent to the dead letters: unreadable, or dated in the future."
         )
-        self.losses_wrong = Gauge(
-            f"{_PREFIX}_inference_mismatch",
-            "Whether Triton returned losses that differ from the bank's: 1 if so, until restart; it is not used any more.",
-            registry=registry,
+        self.already_trained = counter(
+            "skipped_trained_events", "Events skipped because the bank was trained on them."
         )
-        self.bank_learned_until = Gauge(
-            f"{_PREFIX}_bank_trained_until_timestamp_seconds",
-            "Event time up to which the bank was trained, in seconds since 1970.",
-            registry=registry,
+        self.failed_evictions = counter(
+            "failed_evictions", "Times that state could not be evicted, because the store failed."
         )
-        self.bank_drift = Gauge(
-            f"{_PREFIX}_bank_drift",
-            "Distance of the fingerprints from those of an earlier bank, from 0 (equal) to 1.",
+        self.reloaded_buckets = counter(
+            "restored_hash_buckets", "Hash buckets whose evicted state was loaded again."
+        )
+        self.silent_intervals = counter(
+            "activity_drops", "Intervals of a principal with far fewer events than expected."
+        )
+        self.late = counter("late_events", "Events whose interval had closed before they came.")
+        self.future = counter("future_events", "Events dated past their arrival, left out.")
+        self.misrouted = counter("misrouted_events", "Events whose principal belongs to another partition.")
+        self.dropped = counter("dropped_pending_events", "Events dropped because too many were pending.")
+        self.over_limit = counter(
+            "unknown_principal_events_dropped",
+            "Events without a vote: of more unknown principals than a day may have.",
+        )
+        self.forced = counter(
+            "forced_events",
+            "Early events measured before all sources had come so far, because too many were early.",
+        )
+        self.verdicts = counter("verdicts", "Events that the quorum flagged.")
+        self.alerts = counter("alerts_published", "Alerts published, again when they have grown.")
+        self.votes = counter("votes", "Votes by detector.", ("detector",))
+        self.pauses = counter(
+            "backpressure_pauses", "Times the consumer was paused, because alert store or producer was full."
+        )
+        self.commits_refused = counter("commits_fenced", "Commits refused: the partition had another owner.")
+        self.checkpoints = counter("checkpoints", "Checkpoints saved.")
+        self.checkpoint_failures = counter("checkpoint_failures", "Checkpoints that could not be saved.")
+
+    def _add_partition_gauges(self) -> None:
+        def gauge(name: str, help: str) -> Gauge:
+            return self._gauge(name, help, _PARTITION_LABELS)
+
+        self.lag = gauge("lag_messages", "Messages not read yet.")
+        self.watermark = gauge("watermark_timestamp_seconds", "How far event time has come.")
+        self.early_events = gauge(
+            "early_events", "Events not measured yet: they came ahead of other sources."
+        )
+        self.pending_events = gauge("pending_events", "Events that wait for their interval to close.")
+        self.series = gauge("series", "Activity series in memory.")
+        self.checkpoint_bytes = gauge("checkpoint_bytes", "Size of the last checkpoint.")
+
+    def _add_bank_gauges(self) -> None:
+        self.active_bank_versions: list[str] = []
+        self.bank = self._gauge("bank_info", "1 for each bank that scores.", ("version",))
+        self.waiting_for_bank = self._gauge(
+            "waiting_for_bank", "1 while the program waits for the first bank."
+        )
+        self.bank_refused = self._gauge(
+            "bank_rejected", "1 while the served bank cannot score, and the one before does."
+        )
+        self.inference_wrong = self._gauge(
+            "inference_mismatch",
+            "1 since the inference server gave losses that are not the bank's; it is no longer used.",
+        )
+        self.bank_trained_until = self._gauge(
+            "bank_trained_until_timestamp_seconds", "End of the bank's training span, event time."
+        )
+        self.bank_drift = self._gauge(
+            "bank_drift",
+            "How far fingerprints moved from the bank served before, and from one of long ago: 0 the same, 1 all.",
             ("since", "quantile"),
-            registry=registry,
-        )
-        self.dependency_failing = Gauge(
-            f"{_PREFIX}_dependency_unavailable",
-            "Whether a dependency fails and work that needs it waits: 1 if so.",
-            ("dependency",),
-            registry=registry,
         )
 
     def track_dependencies(self, dependency_status: DependencyStatus) -> None:
-        """Export for each dependency whether it fails, read when the metrics are scraped."""
-        for dependency in DEPENDENCIES:
-            self.dependency_failing.labels(dependency).set_function(
-                partial(dependency_status.__contains__, dependency)
-            )
+        """Report whether each dependency fails, whenever the metrics are read."""
+        for name in DEPENDENCIES:
+            self.dependency_failing.labels(name).set_function(partial(dependency_status.__contains__, name))
 
     def set_backend(self, backend: Backend) -> None:
+        """Report the libraries and the device."""
         self.backend.clear()
         self.backend.labels(backend.dataframe_library, backend.array_library, backend.device).set(1)
 
     def set_active_banks(self, manifests: Sequence[Mapping[str, Any]]) -> None:
-        """Which banks judge now (while one takes over, two); how old the newest is, the last one, and how far it came."""
+        """Report the banks that score now (two while one takes over), and the age and drift of the newest, the last one."""
         versions = [manifest["version"] for manifest in manifests]
         if not manifests or versions == self.active_bank_versions:
             return
@@ -188,35 +189,27 @@ class StreamMetrics:
         self.bank_drift.clear()
         for version in versions:
             self.bank.labels(version).set(1)
-        self.bank_learned_until.set(datetime.fromisoformat(manifest["span"][1]).timestamp())
+        self.bank_trained_until.set(datetime.fromisoformat(manifest["span"][1]).timestamp())
         for since, name in (("previous", "drift"), ("reference", "frozen")):
             moved = manifest.get("gate", {}).get(name, {})
             for quantile, value in moved.get("quantiles", {}).items():
                 self.bank_drift.labels(since, quantile).set(value)
 
     def remove_partition(self, partition: Partition) -> None:
-        """Gauges of a partition that others read now must not stand still here."""
-        place = dict(zip(_PARTITION_LABELS, map(str, partition), strict=True))
-        for each in (
-            self.lag,
-            self.watermark,
-            self.early_events,
-            self.pending_events,
-            self.series,
-            self.snapshot_bytes,
-        ):
-            each.remove_by_labels(place)
+        """Remove the gauges of a partition that this process no longer owns."""
+        gauges = (self.lag, self.watermark, self.early_events, self.pending_events, self.series)
+        _remove_labels((*gauges, self.checkpoint_bytes), partition)
 
     @contextmanager
     def counting(self, processor: PartitionProcessor) -> Iterator[None]:
-        """What a keeper counts meanwhile."""
+        """Add what a processor counts inside the block."""
         before = processor.counter_values()
         yield
         for name, value in processor.counter_values().items():
             getattr(self, name).inc(value - before[name])
 
     def count_published(self, alerts: Sequence[Alert], votes: pd.DataFrame) -> None:
-        """What was told."""
+        """Count published alerts and votes."""
         self.alerts.inc(len(alerts))
         for detector, count in votes["detector"].value_counts().items():
             self.votes.labels(str(detector)).inc(int(count))
@@ -224,20 +217,131 @@ class StreamMetrics:
     def update_partitions(
         self, owned: Mapping[Partition, OwnedPartition], lag: Mapping[Partition, int]
     ) -> None:
-        """How the partitions stand, and what their keepers have counted."""
+        """Set the gauges of the owned partitions."""
         for partition, each in owned.items():
-            road = each.processor.pipeline
+            state = each.processor.state
             self.lag.labels(*partition).set(lag.get(partition, 0))
-            self.watermark.labels(*partition).set(road.state.watermark)
-            self.early_events.labels(*partition).set(len(each.processor.early_events))
-            self.pending_events.labels(*partition).set(sum(map(len, road.scorer.pending)))
-            self.series.labels(*partition).set(len(road.state.series.since))
+            self.watermark.labels(*partition).set(state.scorer.watermark)
+            self.early_events.labels(*partition).set(len(state.early_events))
+            self.pending_events.labels(*partition).set(sum(map(len, state.pending)))
+            self.series.labels(*partition).set(len(state.scorer.series.since))
 
     def figures(self) -> dict[str, int]:
-        """The counts so far."""
-        return {name: int(counter_value_without_labels(getattr(self, name))) for name in REPORTED_COUNTERS}
+        """Return the counts so far."""
+        return {name: counter_value(getattr(self, name)) for name in REPORTED_COUNTERS}
 
 
-def counter_value_without_labels(counter: Counter) -> float:
-    """What a counter without labels stands at."""
-    return next(s.value for metric in counter.collect() for s in metric.samples if s.name.endswith("_total"))
+class IngestMetrics:
+    """Metrics of `fingerprint ingest`; one registry a process, or one a test."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.registry = registry
+        counter = self._counter
+        self.messages = counter("messages", "Messages read, written and committed.")
+        self.records = counter("records", "Records sent to the events topic.")
+        self.dead = counter("dead_letters", "Messages of which something could not be read.")
+        self.skipped = counter(
+            "skipped_messages", "What is no event by design: digests, insights, notifications."
+        )
+        self.empty = counter("empty_messages", "Messages with nothing in them.")
+        self.future = counter("future_records", "Records dated past their message's arrival, not sent on.")
+        self.pauses = counter(
+            "backpressure_pauses", "Times the consumer was paused because the producer was full."
+        )
+        self.commits_refused = counter("commits_fenced", "Commits refused: the partition had another owner.")
+        self.batch_seconds = Histogram(
+            f"{INGEST_PREFIX}_batch_duration_seconds",
+            "Time to read, write and commit one batch.",
+            registry=registry,
+        )
+        self.lag_monitor = LagMonitorMetrics(INGEST_PREFIX, registry)
+        self.lag = self._gauge("lag_messages", "Messages not read yet.")
+        self.watermarks = self._gauge("watermark_timestamp_seconds", "Latest event time seen.")
+
+    def _counter(self, name: str, help: str) -> Counter:
+        return Counter(f"{INGEST_PREFIX}_{name}", help, registry=self.registry)
+
+    def _gauge(self, name: str, help: str) -> Gauge:
+        return Gauge(f"{INGEST_PREFIX}_{name}", help, _PARTITION_LABELS, registry=self.registry)
+
+    def count_batch(self, batch: RekeyedBatch) -> None:
+        """Count a batch that was written and committed."""
+        self.messages.inc(batch.completed_until - batch.begin)
+        self.records.inc(len(batch.records))
+        self.dead.inc(len(batch.dead_letters))
+        self.skipped.inc(batch.skipped)
+        self.empty.inc(batch.empty)
+        self.future.inc(batch.future_dated)
+
+    def set_watermarks(self, watermarks: Mapping[Partition, int]) -> None:
+        """Set the watermarks, in ms since 1970."""
+        for partition, mark in watermarks.items():
+            self.watermarks.labels(*partition).set(mark / 1000)
+
+    def set_lag(self, lag: Mapping[Partition, int]) -> None:
+        """Set the lag, in messages."""
+        for partition, messages in lag.items():
+            self.lag.labels(*partition).set(messages)
+
+    def remove_partitions(self, partitions: Collection[Partition]) -> None:
+        """Remove the gauges of partitions that this process no longer owns."""
+        for partition in partitions:
+            _remove_labels((self.lag, self.watermarks), partition)
+
+    def figures(self) -> dict[str, int]:
+        """Return the counts so far."""
+        return {
+            "messages": counter_value(self.messages),
+            "records": counter_value(self.records),
+            "dead_letters": counter_value(self.dead),
+            "skipped": counter_value(self.skipped),
+            "empty": counter_value(self.empty),
+            "future_dated": counter_value(self.future),
+            "pauses": counter_value(self.pauses),
+            "commits_refused": counter_value(self.commits_refused),
+        }
+
+
+class S3IngestMetrics(IngestMetrics):
+    """Metrics of `fingerprint ingest --sqs`, where a message is an S3 notification."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        super().__init__(registry)
+        self.objects = self._counter("s3_objects", "Objects read to their end.")
+        self.tests = self._counter("test_notifications", "Test notifications of S3, deleted.")
+        self.deferred = self._counter(
+            "retried_notifications",
+            "Notifications left in the queue: their object could not be read for now.",
+        )
+        self.lost = self._counter(
+            "expired_notifications",
+            "Notifications that another worker may have read too: not held until the end.",
+        )
+
+    def count_notification(self, notification: S3Notification) -> None:
+        """Count a notification."""
+        self.skipped.inc(notification.skipped)
+        self.tests.inc(notification.is_test)
+
+    def count_object_piece(self, piece: ObjectBatch) -> None:
+        """Count a part of an object."""
+        self.records.inc(len(piece.records))
+        self.skipped.inc(piece.skipped)
+        self.future.inc(piece.future_dated)
+
+    def figures(self) -> dict[str, int]:
+        """Return the counts so far."""
+        own = {"objects": self.objects, "tests": self.tests, "deferred": self.deferred, "lost": self.lost}
+        return super().figures() | {name: counter_value(counter) for name, counter in own.items()}
+
+
+def counter_value(counter: Counter) -> int:
+    """Return the value of a counter without labels."""
+    samples = (sample for metric in counter.collect() for sample in metric.samples)
+    return int(next(sample.value for sample in samples if sample.name.endswith("_total")))
+
+
+def _remove_labels(gauges: Iterable[Gauge], partition: Partition) -> None:
+    labels = dict(zip(_PARTITION_LABELS, map(str, partition), strict=True))
+    for gauge in gauges:
+        gauge.remove_by_labels(labels)

@@ -1,4 +1,4 @@
-"""Where what was found is said: the desk first, then the topics. Both are waited for."""
+"""Publish alerts, votes, feed gaps and dead letters: to the alert store first, then to the topics. Both are waited for."""
 
 from __future__ import annotations
 
@@ -15,23 +15,22 @@ from numpy.typing import NDArray
 from fingerprint.alerting import messages
 from fingerprint.core.alert import CredentialIssue, FingerprintError, Reject
 from fingerprint.core.case import ProgramStatus, ThresholdOverride
-from fingerprint.core.ports import AlertStore, CheckpointStore, Clock, Consumer, Message, Partition, Producer
+from fingerprint.core.ports import CheckpointStore, Clock, Consumer, Message, Partition, Producer
+from fingerprint.core.ports.store import Store
 from fingerprint.core.ports.topics import DEAD_LETTER_SUFFIX
 from fingerprint.core.settings import Settings
 from fingerprint.detection.scorer import empty_votes
 from fingerprint.pipeline import StepResult
 from fingerprint.sources.arrival import FUTURE_REASON
 from fingerprint.sources.decode import DecodedMessages
-from fingerprint.streaming.backpressure import PausableConsumer
-from fingerprint.streaming.dependency_status import DependencyStatus
-from fingerprint.streaming.feed_monitor import FeedMonitor
+from fingerprint.streaming.backpressure import DependencyStatus, PausableConsumer, RetryingProducer
+from fingerprint.streaming.feed_gaps import FeedMonitor
 from fingerprint.streaming.lag_monitor import LagMonitor
 from fingerprint.streaming.metrics import StreamMetrics
 from fingerprint.streaming.partition_processor import PartitionProcessor
 from fingerprint.streaming.rekeying import DeadLetterBuilder, OutgoingMessage, dead_letter
-from fingerprint.streaming.retrying_producer import RetryingProducer
 
-STORE_RETRY_SECONDS = 0.5  # between two tries to reach the desk
+STORE_RETRY_SECONDS = 0.5  # between two attempts to reach the alert store
 
 log = logging.getLogger("fingerprint.stream")
 
@@ -39,17 +38,17 @@ T = TypeVar("T")
 
 
 class StreamAdapters(NamedTuple):
-    """The doors of the stream."""
+    """Adapters of the stream."""
 
     consumer: Consumer
     producer: Producer
-    store: AlertStore
+    store: Store
     checkpoints: CheckpointStore
     clock: Clock
 
 
 class AlertPublisher:
-    """Says alerts, votes, notices and dead letters. What it has said is safe when `flush` returns."""
+    """Publish results. Everything that was published is safe when `flush` returns."""
 
     def __init__(
         self,
@@ -77,29 +76,29 @@ class AlertPublisher:
     def publish(
         self, step_results: Sequence[StepResult], credential_issues: Sequence[CredentialIssue] = ()
     ) -> None:
-        """Alerts, each as it stands last, votes, and who began which session."""
+        """Publish alerts, each in its last version, votes, and issued credentials (the access keys that a session was given)."""
         alerts = list({alert.alert_id: alert for step in step_results for alert in step.alerts}.values())
         parts = [step.votes for step in step_results if len(step.votes)]
         votes = pd.concat(parts, ignore_index=True) if parts else empty_votes()
         if not alerts and not parts and not credential_issues:
             return
-        self._retry_store(lambda: self.store.save(alerts, votes, credential_issues))
+        self._retry_store(lambda: self.store.alerts.save(alerts, votes, credential_issues))
         self._send(self.topics.alerts_topic, messages.encode_alerts(alerts))
         self._send(self.topics.votes_topic, messages.encode_votes(votes))
         self.metrics.count_published(alerts, votes)
 
     def threshold_override(self) -> ThresholdOverride | None:
-        """What was chosen at the desk to hold events to."""
-        return self._retry_store(self.store.threshold_override)
+        """Return the threshold override of the alert store, None without one."""
+        return self._retry_store(self.store.thresholds.current)
 
     def save_heartbeat(self, heartbeat: ProgramStatus) -> None:
-        """How the program is, to the desk."""
-        self._retry_store(partial(self.store.save_heartbeat, heartbeat))
+        """Write a heartbeat to the alert store."""
+        self._retry_store(partial(self.store.heartbeats.save, heartbeat))
 
     def dead_letter(
         self, polled: Sequence[Message], piece: DecodedMessages, future: NDArray[np.bool_]
     ) -> None:
-        """What cannot be read, and what is dated in the `future` (n,), to the dead letters."""
+        """Send messages to the dead letters that cannot be read, or that hold an event dated in the `future` (n,)."""
         rejects = list(piece.rejects)
         reason = FUTURE_REASON.format(seconds=self.settings.reading.max_future_seconds)
         rejects += [Reject("", str(number), reason) for number in piece.source[future].tolist()]
@@ -112,7 +111,7 @@ class AlertPublisher:
             )
 
     def dead_letter_unread(self, message: Message, reason: str) -> None:
-        """A message that is not to be read, to the dead letters."""
+        """Send a message to the dead letters without reading it."""
         self._send_all(
             self.topics.events_topic + DEAD_LETTER_SUFFIX,
             [dead_letter(message, reason, 1, self.topics.max_request_size)],
@@ -120,39 +119,44 @@ class AlertPublisher:
         self.metrics.dead.inc()
 
     def count_feeds(self, partition: Partition, processor: PartitionProcessor) -> None:
-        """What came of each feed in the intervals that have closed, to the desk."""
+        """Save the counts of each feed in the intervals that have closed."""
         if due := self.feed_monitor.closed_counts(processor, self._now()):
-            self._retry_store(partial(self.store.save_feed_counts, partition, *due))
+            self._retry_store(partial(self.store.feeds.save_counts, partition, *due))
 
     def publish_feed_gaps(self) -> bool:
-        """Whether there was anything to look at. Notices go to their topic first: what is not on the desk after a crash is
-        found and told again."""
-        look = self._retry_store(partial(self.feed_monitor.check, self.topics.events_topic, self._now()))
-        if look is None:
+        """Look for feed gaps, publish them, and return whether there was anything to check.
+
+        Gaps go to their topic first: a gap that is not in the store after a crash is found and published again.
+        """
+        found = self._retry_store(partial(self.feed_monitor.check, self.topics.events_topic, self._now()))
+        if found is None:
             return False
-        self._send(self.topics.feed_gaps_topic, messages.encode_feed_gaps(look.to_publish))
-        if look.to_publish:
+        self._send(self.topics.feed_gaps_topic, messages.encode_feed_gaps(found.to_publish))
+        if found.to_publish:
             self.flush()
         self._retry_store(
-            partial(self.store.save_feed_gaps, look.changed, look.checked_until, look.delete_before)
+            partial(self.store.feeds.save_gaps, found.changed, found.checked_until, found.delete_before)
         )
-        self.metrics.silent_feeds.set(look.silent_feeds)
+        self.metrics.silent_feeds.set(found.silent_feeds)
         return True
 
     def _now(self) -> int:
         return int(self.clock.now().timestamp())
 
     def flush(self) -> None:
-        """Everything that was said has arrived; Undelivered if not."""
+        """Wait until everything that was sent is acknowledged. Raises DeliveryFailed if something was not."""
         with self.lag_monitor.awaiting_broker():
             self.producer.flush()
 
     def _retry_store(self, call: Callable[[], T]) -> T:
-        """A desk that is away is waited for, and the group is told meanwhile that we live."""
+        """Call the store, and again while it fails, for at most `database_timeout_seconds`, or until the program is asked to end.
+
+        An own loop and not `stamina`: between two attempts the consumer is polled, so that the group keeps its partitions.
+        """
         deadline = time.monotonic() + self.settings.stream.database_timeout_seconds
         while True:
             try:
-                answer = call()
+                result = call()
                 break
             except FingerprintError as error:
                 self.dependency_status.fail("database", str(error))
@@ -162,7 +166,7 @@ class AlertPublisher:
                 self.clock.sleep(STORE_RETRY_SECONDS)
         self.dependency_status.recover("database")
         self.pausable_consumer.resume()
-        return answer
+        return result
 
     def _send(self, topic: str, keyed: Iterable[tuple[bytes, bytes]]) -> None:
         self._send_all(topic, (OutgoingMessage(value, key, ()) for key, value in keyed))
@@ -175,6 +179,6 @@ class AlertPublisher:
         self.pausable_consumer.resume()
 
     def _on_queue_full(self) -> None:
-        """Too much is on its way: the broker owes us its answers."""
+        """Pause: the producer is full, and the broker has not answered."""
         self.lag_monitor.request_sent()
         self.pausable_consumer.pause()

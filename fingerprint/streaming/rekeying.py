@@ -1,8 +1,8 @@
-"""Messages to records keyed by their principal, and to dead letters: what `fingerprint ingest` does to a batch.
+"""Key records by their principal, and make dead letters of messages that cannot be read.
 
 Example:
     >>> record = b'{"eventVersion": "1.08", "eventTime": "2023-07-10T11:42:18Z", "userIdentity": {"type": "Root"}}'
-    >>> [batch] = Ingesting(Settings()).read([Message("raw", 3, 17, value=record, timestamp=1688989400000)])
+    >>> [batch] = Rekeyer(Settings()).rekey([Message("raw", 3, 17, value=record, timestamp=1688989400000)])
     >>> batch.records[0].key, batch.records[0].headers
     (b'unknown:root', (('source', b'raw/3/17'), ('watermark', b'1688989338000')))
 
@@ -11,7 +11,7 @@ a principal did stays in order in one partition. Its headers carry over the re-k
 *watermark* of that source partition: the latest event time seen there up to this record, in milliseconds; 0 while
 none is known.
 
-A record that is dated past the arrival of its message is not sent on: its time would move the clocks of whoever reads it
+A record that is dated past the arrival of its message is not sent on: its time would move the clocks of its readers
 (`arrival`). Its message becomes a dead letter.
 
 A *dead letter* is the original message, byte for byte, with the reason in its headers. One unreadable record makes a
@@ -40,15 +40,13 @@ from fingerprint.sources.decode import DecodedMessages, decode_messages, message
 
 Longs = NDArray[np.int64]
 
-ORIGIN_HEADER_COUNT = (
-    4  # the first so many headers of a dead letter are ours: topic, partition, offset, reason
-)
+ORIGIN_HEADER_COUNT = 4  # the first headers of a dead letter: topic, partition, offset, reason
 _REASON_LENGTH = 500
 _MESSAGE_OVERHEAD = 512  # bytes that Kafka puts around a message, at most
 
 
 class OutgoingMessage(NamedTuple):
-    """What a producer is to send."""
+    """Message to send."""
 
     value: bytes | None
     key: bytes | None
@@ -56,12 +54,12 @@ class OutgoingMessage(NamedTuple):
 
 
 class RekeyedBatch(NamedTuple):
-    """What became of the messages `begin` to `end` of those that were given.
+    """Records and dead letters of the messages `begin` to `end` of a poll.
 
-    `done` is the first that is not wholly dealt with: of a message that holds much, a batch has a part.
-    `record_from` and `dead_from`, ascending, are the messages (their numbers in what was given) behind `records` and
-    `dead`. `skipped` counts what is no event by design, `empty` messages with nothing in them, `future` records dated
-    past their message's arrival, which are not sent on.
+    `completed_until` is the first message that is not wholly in it: of a message that holds much, a batch has a part.
+    `record_sources` and `dead_letter_sources`, ascending, are the messages (by their index in the poll) behind `records` and
+    `dead_letters`. `skipped` counts what is no event by design, `empty` messages with nothing in them, `future_dated` records
+    dated past their message's arrival, which are not sent on.
     """
 
     begin: int
@@ -76,7 +74,7 @@ class RekeyedBatch(NamedTuple):
     future_dated: int
 
     def truncated_at(self, end: int) -> RekeyedBatch:
-        """Only what came from messages before `end`; the counts stay."""
+        """Return the part that came from messages before `end`; the counts stay."""
         records = int(np.searchsorted(self.record_sources, end))
         dead = int(np.searchsorted(self.dead_letter_sources, end))
         return self._replace(
@@ -90,7 +88,7 @@ class RekeyedBatch(NamedTuple):
 
 
 class Rekeyer:
-    """Reads messages of any partitions, and remembers how far the event time of each has come."""
+    """Key messages of any partitions, and track the watermark of each."""
 
     def __init__(self, settings: Settings, now: Now = wall_clock_ms) -> None:
         self.settings, self.now = settings, now
@@ -98,17 +96,17 @@ class Rekeyer:
         self.watermarks: dict[Partition, int] = {}  # ms since the epoch
 
     def rekey(self, messages: Sequence[Message]) -> Iterator[RekeyedBatch]:
-        """Batches that together hold all the messages, in their order; never raises, whatever the bytes."""
+        """Yield batches that together hold all the messages, in their order; never raises, whatever the bytes."""
         for piece in decode_messages(messages, self.settings):
             yield self._build_batch(messages, piece)
 
     def reject(self, message: Message, reason: str) -> RekeyedBatch:
-        """A message that is not to be read, as a dead letter."""
+        """Return a message as a dead letter, without reading it."""
         dead = dead_letter(message, reason, 1, self.settings.kafka.max_request_size)
         return RekeyedBatch(0, 1, 1, [], np.zeros(0, np.int64), [dead], np.zeros(1, np.int64), 0, 0, 0)
 
     def forget_partitions(self, partitions: Iterable[Partition]) -> None:
-        """Others read these partitions now."""
+        """Forget the watermarks of revoked partitions."""
         for partition in partitions:
             self.watermarks.pop(partition, None)
 
@@ -139,11 +137,11 @@ class Rekeyer:
         return drop_future_dated(piece, came, self.settings.reading.max_future_seconds)
 
     def _advance_watermarks(self, messages: Sequence[Message], piece: DecodedMessages) -> Longs:
-        """The watermark of each record's source partition up to that record, ms (n,)."""
+        """Return the watermark of each record's source partition up to that record, ms (n,)."""
         at, source = piece.times_ms, piece.source
-        homes = [message.source_partition for message in messages]
-        numbers = {home: code for code, home in enumerate(dict.fromkeys(homes))}
-        owner = np.array([numbers[home] for home in homes], np.int64)[source]
+        partitions = [message.source_partition for message in messages]
+        numbers = {partition: code for code, partition in enumerate(dict.fromkeys(partitions))}
+        owner = np.array([numbers[partition] for partition in partitions], np.int64)[source]
         marks = np.zeros(len(at), np.int64)
         for partition, code in numbers.items():
             here = owner == code
@@ -154,9 +152,10 @@ class Rekeyer:
 
 
 class DeadLetterLimit:
-    """Stops a bad deployment from draining the topic into dead letters.
+    """Stop a bad deployment from draining the topic into dead letters.
 
-    Reached when, of the last DEAD_LETTER_WINDOW messages, `max_dead_letters` or more, and more than `max_dead_letter_share`, were dead.
+    Reached when, of the last DEAD_LETTER_WINDOW messages, `max_dead_letters` or more, and more than `max_dead_letter_share`,
+    were dead.
     """
 
     def __init__(self, settings: Ingest) -> None:
@@ -164,7 +163,7 @@ class DeadLetterLimit:
         self.recent = np.zeros(0, bool)
 
     def exceeded_at(self, is_dead: NDArray[np.bool_]) -> int | None:
-        """The index of the message that reaches the limit, None if none does. `dead`: for each message, in order."""
+        """Return the index of the message that reaches the limit, None if none does. `is_dead`: of each message, in order."""
         window = DEAD_LETTER_WINDOW
         seen = np.concatenate([self.recent, is_dead])
         total = np.cumsum(seen)
@@ -182,8 +181,10 @@ class DeadLetterLimit:
 def drop_future_dated(
     piece: DecodedMessages, arrival_times: Longs, seconds: int
 ) -> tuple[DecodedMessages, int]:
-    """The piece without its records that are dated more than `seconds` past their arrival, ms (n,), and how many those are.
-    Each is a reject of the message that it came in."""
+    """Return the piece without records dated more than `seconds` past their arrival (n,) in ms, and how many those are.
+
+    Each of them is a reject of the message that it came in.
+    """
     future = arrival.future_dated_mask(piece.times_ms, arrival_times, seconds)
     if not future.any():
         return piece, 0
@@ -200,15 +201,15 @@ def drop_future_dated(
 
 
 def running_watermark(at: Longs, initial: int) -> Longs:
-    """The latest event time up to each record of one source (n,), `held` before the first."""
+    """Return the latest event time up to each record of one source (n,), `initial` before the first."""
     return np.maximum.accumulate(np.maximum(at, initial))
 
 
 def rekey_records(
     messages: Sequence[Message], piece: DecodedMessages, watermarks: Longs, max_bytes: int
 ) -> tuple[list[OutgoingMessage], Longs, list[Reject]]:
-    """The records of a piece as they go out, the number of the message of each, and a reject for each that is larger than
-    the `limit` bytes of a message of Kafka's. `marks` (n,): the watermark that each carries."""
+    """Return the outgoing messages of a piece's records, the index of the message behind each, and a reject for each record
+    larger than `max_bytes`. `watermarks` (n,): of each record, ms."""
     outgoing = _build_outgoing(messages, piece, watermarks)
     fits = np.array([_encoded_size(each) <= max_bytes for each in outgoing], bool)
     reason = f"a record larger than the {max_bytes:,} bytes of a message"
@@ -237,19 +238,20 @@ def _origin_header(message: Message) -> bytes:
 
 
 class DeadLetterBuilder:
-    """Dead letters, one a message, whatever number of its records could not be read; also of one that comes in several pieces."""
+    """Build one dead letter a message, however many of its records cannot be read, even if it comes in several pieces."""
 
     def __init__(self, max_bytes: int) -> None:
-        self.max_bytes = max_bytes  # bytes; a message larger than that leaves a letter without it
-        self.unfinished: tuple[str, int] | None = (
-            None  # first reason, and how many, of the message that goes on in the next piece
-        )
+        self.max_bytes = max_bytes  # a larger message leaves a letter without its value
+        # first reason, and how many, of the message that goes on in the next piece
+        self.unfinished: tuple[str, int] | None = None
 
     def build(
         self, messages: Sequence[Message], piece: DecodedMessages, rejects: Sequence[Reject]
     ) -> tuple[list[OutgoingMessage], NDArray[np.int64]]:
-        """The letters of messages that are over with this piece, and the number of the message of each. The position of a reject
-        begins with its message's number."""
+        """Return the letters of messages that end with this piece, and the index of the message of each.
+
+        The position of a reject begins with its message's index.
+        """
         reasons = {piece.begin: self.unfinished} if self.unfinished else {}
         for reject in rejects:
             place = message_number(reject.position)
@@ -262,7 +264,7 @@ class DeadLetterBuilder:
 
 
 def dead_letter(message: Message, reason: str, count: int, max_bytes: int) -> OutgoingMessage:
-    """The dead letter of a message of which `count` things could not be read, the first for this reason."""
+    """Return the dead letter of a message of which `count` things could not be read, the first for this reason."""
     more = f" (and {count - 1:,} more in this message)" if count > 1 else ""
     reason = printable(reason)[:_REASON_LENGTH] + more
     whole = OutgoingMessage(message.value, message.key, (*_origin_headers(message, reason), *message.headers))

@@ -1,9 +1,9 @@
-"""When each record of a replay is due: so many a second, or as fast as it happened, times N.
+"""Pace of a replay: so many records a second, or as fast as they happened, times N.
 
 Example:
-    >>> Pace(rate=100).due(np.array([0, 0, 0]))
+    >>> ReplayRate(rate=100).due_seconds(np.array([0, 0, 0]))
     array([0.  , 0.01, 0.02])
-    >>> Pace(speed=60).due(np.array([0, 60_000, 30_000]))
+    >>> ReplayRate(speed=60).due_seconds(np.array([0, 60_000, 30_000]))
     array([0., 1., 1.])
 """
 
@@ -16,7 +16,7 @@ from fingerprint.core.alert import FingerprintError
 
 
 class ReplayRate:
-    """Seconds after the start at which records are due, batch after batch; without rate and speed, at once."""
+    """Compute when records are due, batch after batch; without rate and speed, at once."""
 
     def __init__(self, rate: float | None = None, speed: float | None = None) -> None:
         if rate is not None and speed is not None:
@@ -29,7 +29,7 @@ class ReplayRate:
         self.latest_time = 0
 
     def due_seconds(self, times: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Seconds (n,), never falling, for records with these event times (n,), ms since the epoch.
+        """Return seconds after the start (n,), never falling, for records with event times (n,) in ms since 1970.
 
         A record that comes after a later one, as CloudTrail delivers them, is due at once.
         """

@@ -1,11 +1,14 @@
-"""Objects that a notice names to records keyed by their principal: what `fingerprint ingest --sqs` does to each.
+"""Key the records of S3 objects by principal.
 
 Example:
-    >>> for fetched in Fetching(Settings()).read(notice, Object("trail", "a.json.gz"), stored_bytes):
-    ...     send(fetched.records)
+    >>> for piece in S3ObjectReader(Settings()).read(notification, S3Object("trail", "a.json.gz"), chunks):
+    ...     send(piece.records)
 
-The notice is the message here: its place stands in the header `source` of every record, and it becomes the dead letter of what
-could not be read in its objects. An object is read in bounded pieces, however large it is.
+The notification is the message here: every record names it in the header `source`, and it becomes the dead letter if something
+in its objects cannot be read. An object is read in bounded pieces, however large it is.
+
+The watermark is the least of all trails (an account and region that logs come from), because one queue brings the objects of
+many trails in any order.
 """
 
 from __future__ import annotations
@@ -26,7 +29,6 @@ from fingerprint.sources.decode import DecodedMessages, event_times_ms, row_indi
 from fingerprint.sources.entities import add_entity_columns
 from fingerprint.sources.flatten import flatten
 from fingerprint.sources.limits import ReadLimits
-from fingerprint.streaming import s3_watermarks
 from fingerprint.streaming.rekeying import (
     Longs,
     OutgoingMessage,
@@ -34,11 +36,46 @@ from fingerprint.streaming.rekeying import (
     rekey_records,
     running_watermark,
 )
-from fingerprint.streaming.s3_watermarks import TrailWatermarks
+
+IDLE_TRAIL_SECONDS = 900.0  # of silence, after which the watermark no longer waits for a trail
+NO_WATERMARK = np.iinfo(np.int64).max
+
+
+class TrailWatermarks:
+    """Latest event time of each trail, and when a record of it came last; the watermark is their least."""
+
+    def __init__(self, idle_seconds: float) -> None:
+        self.idle_ms = int(idle_seconds * 1000)
+        self.watermarks: dict[str, int] = {}
+        self.last_arrivals: dict[str, int] = {}
+        self.latest_arrival = 0
+        self.low_watermark = 0  # 0 while none is known
+
+    def advance(self, trail: str, watermarks: Longs, arrival_time: int) -> Longs:
+        """Return the watermark at each of N records of one trail, ms.
+
+        `watermarks` (N,): the trail's latest event time up to each record, ascending; 0 while none is believed, and then the
+        trail is not waited for.
+        """
+        self.latest_arrival = max(self.latest_arrival, arrival_time)
+        self._forget_idle()
+        others = min((mark for name, mark in self.watermarks.items() if name != trail), default=NO_WATERMARK)
+        least = np.minimum(np.where(watermarks > 0, watermarks, NO_WATERMARK), others)
+        low = np.maximum(np.where(least == NO_WATERMARK, 0, least), self.low_watermark)
+        if watermarks.any():
+            self.watermarks[trail], self.last_arrivals[trail] = int(watermarks[-1]), self.latest_arrival
+            self.low_watermark = int(low[-1])
+        return low
+
+    def _forget_idle(self) -> None:
+        for trail in [
+            name for name, at in self.last_arrivals.items() if self.latest_arrival - at > self.idle_ms
+        ]:
+            del self.watermarks[trail], self.last_arrivals[trail]
 
 
 class ObjectBatch(NamedTuple):
-    """What lay in one piece of an object. `future` counts records dated past the notice, which are rejects."""
+    """Content of one piece of an object; `future_dated` counts records dated past the notification, which are rejects."""
 
     records: list[OutgoingMessage]
     rejects: list[Reject]
@@ -47,19 +84,18 @@ class ObjectBatch(NamedTuple):
 
 
 class S3ObjectReader:
-    """Reads objects of any trails, and remembers how far event time has come."""
+    """Read objects of any trails, and track how far event time has come."""
 
     def __init__(self, settings: Settings, now: Now = wall_clock_ms) -> None:
         self.settings, self.now = settings, now
-        self.watermarks = TrailWatermarks(s3_watermarks.IDLE_TRAIL_SECONDS)
+        self.watermarks = TrailWatermarks(IDLE_TRAIL_SECONDS)
 
     def read(
         self, notification: Message, s3_object: S3Object, body: Iterator[bytes]
     ) -> Iterator[ObjectBatch]:
-        """Pieces of at most `reading.batch_records` records; raises what `stored` raises, and nothing else."""
-        for records in archives.rebatch(
-            archives.read_records(s3_object.url, body, ReadLimits()), self.settings.reading.batch_records
-        ):
+        """Yield pieces of at most `reading.batch_records` records. Raises what `body` raises, and nothing else."""
+        pieces = archives.read_records(s3_object.url, body, ReadLimits())
+        for records in archives.rebatch(pieces, self.settings.reading.batch_records):
             yield self._rekey_piece(notification, s3_object, records)
 
     def _rekey_piece(self, notification: Message, s3_object: S3Object, records: RecordBatch) -> ObjectBatch:
@@ -79,7 +115,7 @@ class S3ObjectReader:
         return ObjectBatch(outgoing, rejects, flat.skipped, future)
 
     def _advance_watermark(self, trail: str, at: Longs, arrived: int) -> Longs:
-        """The watermark that each record carries (n,)."""
+        """Return the watermark of each record (n,), ms."""
         return self.watermarks.advance(
             trail, running_watermark(at, self.watermarks.watermarks.get(trail, 0)), arrived
         )

@@ -24,8 +24,9 @@ from numpy.typing import NDArray
 from fingerprint.compute import hashing, mapped_arrays
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.settings import Settings
-from fingerprint.detection.batch import EventBatch, encode_batch
+from fingerprint.detection.batch import encode_batch
 from fingerprint.features import encoding
+from fingerprint.state.event_batch import EventBatch
 from fingerprint.state.scorer_state import ScorerState
 from fingerprint.training.dataset import PartitionedDataset, make_once, require_folder, write_json
 

@@ -126,7 +126,7 @@ def _parse_labels(table: pd.DataFrame) -> tuple[Hashes, Hashes, NDArray[np.int64
     """Ids, entities, times (us since 1970) and reasons of one table (n,) each."""
     times = table["event_time"].astype("datetime64[us, UTC]").astype("int64")
     time = np.asarray(times, np.int64)
-    reason = np.asarray(table["word"].map(_REASON_OF_LABEL), np.int8)
+    reason = np.asarray(table["label"].map(_REASON_OF_LABEL), np.int8)
     return _hash_ids(table["event_id"]), hashing.hash_strings(table["entity"]), time, reason
 
 

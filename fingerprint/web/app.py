@@ -30,7 +30,7 @@ def create_app(deps: Dependencies, security: SecurityEventLog | None = None) -> 
     web = deps.settings.web
     register_detectors(deps.settings)  # their labels
     app = FastAPI(title="Fingerprint", version="1", docs_url=None, redoc_url=None, openapi_url=None)
-    app.state.dependencies, app.state.broadcaster = deps, ChangeBroadcaster(deps.store)
+    app.state.dependencies, app.state.broadcaster = deps, ChangeBroadcaster(deps.store.changes)
     app.state.security = security or SecurityEventLog()
     errors.install_error_handlers(app)
     for router in (health.router, *pages.ROUTERS):

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.case import AlertChange
-from fingerprint.core.ports.case_store import AlertChanges
+from fingerprint.core.ports.store import ChangeRepository
 
 STORE_POLL_SECONDS = 1.0  # seconds between two questions to the desk
 HEARTBEAT_SECONDS = 15.0  # seconds after which a listener is told that nothing changed
@@ -48,11 +48,11 @@ class ChangeBroadcaster:
 
     def __init__(
         self,
-        store: AlertChanges,
+        changes: ChangeRepository,
         poll_seconds: float = STORE_POLL_SECONDS,
         heartbeat: float = HEARTBEAT_SECONDS,
     ) -> None:
-        self.store, self.poll_seconds, self.heartbeat = store, poll_seconds, heartbeat
+        self.changes, self.poll_seconds, self.heartbeat = changes, poll_seconds, heartbeat
         self._streams: dict[object, str | None] = {}  # who listens, by stream, the oldest first
         self._history: deque[AlertChange] = deque(maxlen=HISTORY_SIZE)
         self._history_start = self._newest = (
@@ -104,7 +104,7 @@ class ChangeBroadcaster:
     async def _batch_after(self, number: int) -> ChangeBatch:
         """What changed after a number: remembered, or else asked."""
         known = self._history_start <= number
-        found = list(self._history) if known else await asyncio.to_thread(self.store.changes, number)
+        found = list(self._history) if known else await asyncio.to_thread(self.changes.since, number)
         return _batch(number, found)
 
     async def _displace_oldest(self, account: str | None) -> None:
@@ -133,7 +133,7 @@ class ChangeBroadcaster:
         async with self._start_lock:
             if self._poll_task is None:
                 self._history.clear()
-                self._history_start = self._newest = await asyncio.to_thread(self.store.newest_change_number)
+                self._history_start = self._newest = await asyncio.to_thread(self.changes.newest_number)
                 self._poll_task = asyncio.create_task(self._poll())
 
     def _stop_polling_if_idle(self) -> None:
@@ -146,7 +146,7 @@ class ChangeBroadcaster:
         while True:
             await asyncio.sleep(self.poll_seconds)
             try:
-                found = await asyncio.to_thread(self.store.changes, self._newest)
+                found = await asyncio.to_thread(self.changes.since, self._newest)
             except FingerprintError as error:
                 log.warning("the desk does not say what changed", extra={"fields": {"reason": str(error)}})
                 continue

@@ -9,22 +9,18 @@ Example:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Protocol
+from typing import Annotated
 
 from fastapi import Depends, Request
 
 from fingerprint.analysis.threshold_service import ThresholdService
 from fingerprint.core.alert import FingerprintError, NotFound
 from fingerprint.core.case import AssignCase, CaseAction
-from fingerprint.core.ports import AlertStore, Clock
+from fingerprint.core.ports import Clock
 from fingerprint.core.ports.accounts import AccountStore, IdentityProvider
-from fingerprint.core.ports.case_store import AlertChanges, CaseStore, SuppressionStore
+from fingerprint.core.ports.store import Store
 from fingerprint.core.settings import Settings
 from fingerprint.registry.catalog import BankCatalog
-
-
-class WebStore(AlertStore, CaseStore, SuppressionStore, AlertChanges, Protocol):
-    """A desk as programs write to it and as people work on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +28,7 @@ class Dependencies:
     """`banks` are those to look at; None where no bank is to be seen from here. `provider` vouches for people
     from elsewhere; None without one."""
 
-    store: WebStore
+    store: Store
     accounts: AccountStore
     clock: Clock
     settings: Settings

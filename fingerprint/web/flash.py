@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.case import ActionOutcome, AlertRevision, AuditEntry, QueueRow
-from fingerprint.web.dependencies import WebStore
+from fingerprint.core.ports.store import Store
 
 MAX_IDS = 50  # ids that an address carries; of more it only counts
 ACTION_SENTENCES = {
@@ -72,7 +72,7 @@ def flash_url(back: str, action: str, outcomes: Sequence[ActionOutcome]) -> str:
     return f"{parts.path}?{urlencode([*kept, ('did', action), *said, *lost])}"
 
 
-def read_flash(pairs: Sequence[tuple[str, str]], store: WebStore) -> FlashMessage | None:
+def read_flash(pairs: Sequence[tuple[str, str]], store: Store) -> FlashMessage | None:
     """What a page says above everything else; None where nothing was changed."""
     did = dict(pairs).get("did", "")
     if did not in ACTION_SENTENCES:
@@ -92,9 +92,9 @@ def parse_selection(text: str) -> AlertRevision | None:
     return AlertRevision(seen[3], int(seen[1]), int(seen[2]) if seen[2] else None) if seen else None
 
 
-def _unchanged_alert(store: WebStore, alert_id: str) -> UnchangedAlert | None:
+def _unchanged_alert(store: Store, alert_id: str) -> UnchangedAlert | None:
     try:
-        row = store.row(alert_id)
+        row = store.queue.row(alert_id)
     except FingerprintError:
         return None
-    return UnchangedAlert(row, next(iter(store.audit_log(row.alert_id, limit=1)), None))
+    return UnchangedAlert(row, next(iter(store.audit.entries(row.alert_id, limit=1)), None))

@@ -30,7 +30,7 @@ async def livez() -> str:
 def readyz(deps: Deps) -> PlainTextResponse:
     """Whether the desk answers."""
     try:
-        deps.store.feeds_checked_until()
+        deps.store.feeds.checked_until()
     except FingerprintError as error:
         log.warning("the desk does not answer", extra={"fields": {"reason": str(error)}})
         return PlainTextResponse("the desk does not answer\n", 503)

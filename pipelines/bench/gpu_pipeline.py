@@ -18,11 +18,12 @@ from fingerprint.adapters.files import read_sources
 from fingerprint.compute.backend import Backend
 from fingerprint.core.settings import Settings
 from fingerprint.detection.batch import FRAME_COLUMNS
-from fingerprint.pipeline import Counters, DetectionPipeline
+from fingerprint.pipeline import DetectionPipeline
 from fingerprint.registry.bank import Bank
 from fingerprint.sources.cloudtrail.envelopes import split_lines
 from fingerprint.sources.entities import add_entity_columns
 from fingerprint.sources.flatten import flatten
+from fingerprint.state.pipeline_state import Counters, PipelineState
 from fingerprint.state.scorer_state import ScorerState
 from fingerprint.training import pipeline
 from pipelines.bench.gpu_reading import batches_of_size
@@ -73,7 +74,9 @@ def _run_pipeline(lines: Sequence[bytes], bank: Bank, backend: Backend) -> tuple
     settings = Settings()
     placed = bank.on(backend.to_device)
     going = DetectionPipeline(
-        placed, ScorerState.from_arrays(settings, bank.scorer_state, backend.to_device), settings
+        placed,
+        PipelineState(ScorerState.from_arrays(settings, bank.scorer_state, backend.to_device)),
+        settings,
     )
     clock = StageTimer(backend)
     for part in batches_of_size(lines, backend.batch_bytes):

@@ -16,7 +16,7 @@ from pathlib import Path
 import sqlalchemy as sql
 
 from fingerprint.core.case import AlertFilter, AlertRevision, ReopenCase, SetDisposition
-from fingerprint.store.alerts import SqlAlertStore, open_alert_store
+from fingerprint.store import SqlStore, open_store
 from fingerprint.store.schema import FiniteJson
 from pipelines.bench.report import Skipped, benchmark, fastest_interleaved, run_benchmarks
 
@@ -27,7 +27,7 @@ WIDE_SERIES = {
     "counts": list(range(500)),
     "expected": [each / 3 for each in range(250)],
 }  # 6 kB, as an alert's figures are
-_stores: list[SqlAlertStore] = []
+_stores: list[SqlStore] = []
 
 # A row for each alert, and what is drawn for it: multiplied by a prime, numbers are mixed well enough.
 NUMBERS_SQL = """WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < :many),
@@ -56,8 +56,8 @@ INSERT_ALERTS_SQL = (
 def full_store(url: str | None = None) -> Iterator[None]:
     """A full desk for the rows below, for as long as the block runs."""
     with tempfile.TemporaryDirectory(prefix="fingerprint-bench-") as folder:
-        desk = open_alert_store(url or f"sqlite:///{folder}/desk.sqlite", now=lambda: datetime.now(UTC))
-        insert_alerts(desk.engine)
+        desk = open_store(url or f"sqlite:///{folder}/desk.sqlite", now=lambda: datetime.now(UTC))
+        insert_alerts(desk.session.engine)
         _stores.append(desk)
         try:
             yield
@@ -106,7 +106,7 @@ def tenth_page_latency() -> tuple[float, float]:
     desk, which = _store(), AlertFilter(service="s7")
     following = None
     for _ in range(9):
-        following = desk.page(which, cursor=following).following
+        following = desk.queue.page(which, cursor=following).following
     (seconds,) = fastest_interleaved(partial(_read_page, desk, which, following))
     return 1000 * seconds, seconds / TARGET_SECONDS
 
@@ -115,26 +115,26 @@ def tenth_page_latency() -> tuple[float, float]:
 def decision_latency() -> tuple[float, float]:
     """And taken back."""
     desk = _store()
-    fifty = [row.alert_id for row in desk.page(AlertFilter(), "urgency", 50).rows]
+    fifty = [row.alert_id for row in desk.queue.page(AlertFilter(), "urgency", 50).rows]
     (seconds,) = fastest_interleaved(partial(_decide, desk, fifty))
     return 1000 * seconds / 2, seconds / 2 / TARGET_SECONDS
 
 
-def _store() -> SqlAlertStore:
+def _store() -> SqlStore:
     if not _stores:
         raise Skipped("no desk was filled")
     return _stores[-1]
 
 
-def _read_page(store: SqlAlertStore, which: AlertFilter, following: str | None = None) -> None:
-    store.page(which, "urgency", 50, following)
-    store.counts(which)
+def _read_page(store: SqlStore, which: AlertFilter, following: str | None = None) -> None:
+    store.queue.page(which, "urgency", 50, following)
+    store.queue.counts(which)
 
 
-def _decide(store: SqlAlertStore, alert_ids: Sequence[str]) -> None:
+def _decide(store: SqlStore, alert_ids: Sequence[str]) -> None:
     for change in (SetDisposition("benign", "a bench"), ReopenCase()):
-        chosen = [AlertRevision(each, store.row(each).version) for each in alert_ids]
-        assert all(each.done for each in store.change_cases(chosen, change, "bench"))  # noqa: S101
+        chosen = [AlertRevision(each, store.queue.row(each).version) for each in alert_ids]
+        assert all(each.done for each in store.cases.change(chosen, change, "bench"))  # noqa: S101
 
 
 def main(url: str | None = None) -> None:

@@ -95,11 +95,14 @@ def scoring_pace() -> tuple[float, float]:
 def _score_batches(batches: list[pd.DataFrame]) -> None:
     from fingerprint.compute import frames, hashing
     from fingerprint.detection.scorer import Scorer
+    from fingerprint.state.pipeline_state import PipelineState
     from fingerprint.state.scorer_state import ScorerState
 
     known = trained_organisation()
     scorer = Scorer(
-        known.bank, ScorerState.from_arrays(known.settings, known.bank.scorer_state), known.settings
+        known.bank,
+        PipelineState(ScorerState.from_arrays(known.settings, known.bank.scorer_state)),
+        known.settings,
     )
     for events in batches:
         scorer.measure(events)

@@ -420,7 +420,7 @@ def ingest(
 
     loaded = settings_.load_settings(settings)
     if sqs:
-        from pipelines.ingest_s3 import run_ingest_s3 as run_sqs
+        from pipelines.ingest import run_ingest_s3 as run_sqs
 
         figures = run_sqs(loaded, sqs, once)
     else:

@@ -188,9 +188,9 @@ def print_ingest(figures: dict[str, Any]) -> None:
         f"{figures['messages']:,} messages: {figures['records']:,} records sent, {figures['dead_letters']:,} dead letters, "
         f"{figures['skipped']:,} skipped, {figures['empty']:,} empty; {figures['seconds']:.1f} s"
     )
-    if figures.get("kept"):
+    if figures.get("deferred"):
         print(
-            f"{figures['kept']:,} times a notice stayed in the queue: its object could not be had for now (the log says why)"
+            f"{figures['deferred']:,} times a notification stayed in the queue: its object could not be read for now (the log says why)"
         )
     if figures["dead_letters"]:
         print("look at them: fingerprint dlq list")
@@ -204,7 +204,7 @@ def print_stream(figures: dict[str, Any]) -> None:
         f"{figures['dead']:,} dead letters, {figures['late']:,} late; {pace:,.0f} events/s"
     )
     print(
-        f"verdicts: {figures['verdicts']:,}; alerts told: {figures['alerts']:,}; snapshots: {figures['snapshots']:,}"
+        f"verdicts: {figures['verdicts']:,}; alerts published: {figures['alerts']:,}; checkpoints: {figures['checkpoints']:,}"
     )
 
 

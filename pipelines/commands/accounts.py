@@ -18,8 +18,8 @@ from rich.table import Table
 from fingerprint.adapters.system import SystemClock
 from fingerprint.core.account import Account, Role
 from fingerprint.core.settings import Settings
+from fingerprint.store import open_store
 from fingerprint.store.accounts import SqlAccountStore, open_account_store
-from fingerprint.store.alerts import open_alert_store
 from pipelines.runtime import operator
 from pipelines.serve import public_base_url
 
@@ -85,9 +85,9 @@ def print_accounts(found: list[dict[str, Any]]) -> None:
 
 @contextmanager
 def _open_account_store(settings: Settings, database_url: str | None) -> Iterator[SqlAccountStore]:
-    desk = open_alert_store(database_url or settings.database.url, create=False)
+    desk = open_store(database_url or settings.database.url, create=False)
     try:
-        yield open_account_store(desk, SystemClock(), settings.web)
+        yield open_account_store(desk.session, SystemClock(), settings.web)
     finally:
         desk.close()
 

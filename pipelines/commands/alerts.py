@@ -21,7 +21,7 @@ from fingerprint.core.case import MAX_PAGE_SIZE, AlertFilter, QueueRow
 from fingerprint.core.sanitize import printable
 from fingerprint.core.settings import Settings
 from fingerprint.detection.detectors import detector_label
-from fingerprint.store.alerts import SqlAlertStore, open_alert_store
+from fingerprint.store import SqlStore, open_store
 from fingerprint.web import formatting
 from fingerprint.web.static_report import write_alert_page
 from pipelines.commands import feed_gaps, triage
@@ -35,36 +35,36 @@ COLOURS = {"critical": "bold red", "high": "red", "medium": "yellow", "low": "cy
 
 def list_alerts(database_url: str, json: bool = False) -> None:
     """Print the queue, most urgent first, as JSON with what is suppressed. Raises FingerprintError where there is no desk."""
-    desk = open_alert_store(database_url, create=False)
-    standing = desk.current_decisions()
+    desk = open_store(database_url, create=False)
+    standing = desk.cases.current_decisions()
     if json:
         _print_json(list(_queue_as_json(desk, standing)))
         return
-    if silent := desk.feed_gaps(ended=False):
+    if silent := desk.feeds.gaps(ended=False):
         print(feed_gaps.open_feed_gaps_sentence(len(silent)))
     if rows := _queue_rows(desk, AlertFilter(status="all")):
         Console().print(_queue_table(rows, standing))
     else:
         print("no alerts: nothing was forwarded to the analysts")
-    if hidden := desk.counts(AlertFilter(status="all"))["suppressed"]:
+    if hidden := desk.queue.counts(AlertFilter(status="all"))["suppressed"]:
         print(
             f"{formatting.pluralize(hidden, 'alert')} more, suppressed: `fingerprint suppressions list` says why"
         )
 
 
-def _queue_rows(store: SqlAlertStore, which: AlertFilter) -> list[QueueRow]:
+def _queue_rows(store: SqlStore, which: AlertFilter) -> list[QueueRow]:
     """All of a filter, in the order of the queue."""
-    page = store.page(which, size=MAX_PAGE_SIZE)
+    page = store.queue.page(which, size=MAX_PAGE_SIZE)
     rows = [*page.rows]
     while page.following:
-        page = store.page(which, size=MAX_PAGE_SIZE, cursor=page.following)
+        page = store.queue.page(which, size=MAX_PAGE_SIZE, cursor=page.following)
         rows += page.rows
     return rows
 
 
-def _queue_as_json(store: SqlAlertStore, standing: Mapping[str, Decision]) -> Iterator[dict[str, Any]]:
+def _queue_as_json(store: SqlStore, standing: Mapping[str, Decision]) -> Iterator[dict[str, Any]]:
     """The queue for a program, those that are suppressed too."""
-    whole = {alert.alert_id: alert for alert in store.alerts(raw=False)}
+    whole = {alert.alert_id: alert for alert in store.alerts.by_urgency(raw=False)}
     rows = [
         row
         for hidden in (False, True)
@@ -91,9 +91,9 @@ def show_alert(
 ) -> None:
     """Print one alert explained, and write its page if asked; with the `bank` that measured it at hand, also which thresholds
     were moved. Raises FingerprintError if the id names no one alert."""
-    desk = open_alert_store(database_url, create=False)
-    alert = desk.alert(alert_id)
-    said, row = desk.dispositions(alert.alert_id), desk.row(alert.alert_id)
+    desk = open_store(database_url, create=False)
+    alert = desk.alerts.get(alert_id)
+    said, row = desk.cases.dispositions(alert.alert_id), desk.queue.row(alert.alert_id)
     moved = adjusted_thresholds.adjusted_thresholds(bank, alert, settings) if bank else []
     if page:
         write_alert_page(alert, page)

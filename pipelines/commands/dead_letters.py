@@ -19,9 +19,9 @@ from fingerprint.core.ports import (
 from fingerprint.core.ports.topics import DEAD_LETTER_SUFFIX
 from fingerprint.core.sanitize import printable
 from fingerprint.core.settings import Settings
+from fingerprint.streaming.backpressure import RetryingProducer
 from fingerprint.streaming.bounded_read import poll_until_end
 from fingerprint.streaming.rekeying import ORIGIN_HEADER_COUNT, OutgoingMessage
-from fingerprint.streaming.retrying_producer import RetryingProducer
 from pipelines.runtime import wiring
 
 _QUEUE_PREFIX = "sqs:"  # how the origin of a notice begins; no topic can

@@ -12,8 +12,7 @@ from rich.text import Text
 from fingerprint.adapters.system import SystemClock
 from fingerprint.core.sanitize import printable
 from fingerprint.delivery.policy import Delivery
-from fingerprint.store.alerts import open_alert_store
-from fingerprint.store.outbox import open_outbox
+from fingerprint.store import open_store
 from fingerprint.web import formatting
 
 
@@ -21,15 +20,15 @@ def list_deliveries(
     database_url: str, receiver: str = "", failed: bool = False, limit: int = 200
 ) -> list[dict[str, Any]]:
     """What `deliveries list --json` gives, the newest first. FingerprintError where there is no desk."""
-    with closing(open_alert_store(database_url, create=False)) as desk:
-        found = open_outbox(desk).list_deliveries(receiver, "failed" if failed else None, limit)
+    with closing(open_store(database_url, create=False)) as desk:
+        found = desk.outbox.list_deliveries(receiver, "failed" if failed else None, limit)
     return [delivery_summary(each) for each in found]
 
 
 def retry_deliveries(database_url: str, key: str = "", receiver: str = "") -> dict[str, Any]:
     """What has failed waits again: one by its key, those of a receiver, or all."""
-    with closing(open_alert_store(database_url, create=False)) as desk:
-        return {"tried_anew": open_outbox(desk).retry_failed(SystemClock().now(), key, receiver)}
+    with closing(open_store(database_url, create=False)) as desk:
+        return {"tried_anew": desk.outbox.retry_failed(SystemClock().now(), key, receiver)}
 
 
 def delivery_summary(delivery: Delivery) -> dict[str, Any]:

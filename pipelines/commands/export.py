@@ -11,14 +11,13 @@ from typing import BinaryIO
 from fingerprint.core.alert import FingerprintError
 from fingerprint.delivery.formats import encode_export
 from fingerprint.delivery.notification import Notification
-from fingerprint.store.alert_export import iterate_full_alerts
-from fingerprint.store.alerts import SqlAlertStore, open_alert_store
+from fingerprint.store import SqlStore, open_store
 
 
 def export_alerts(database_url: str, format: str, out: Path | None = None) -> int:
     """Write every alert of the desk, the most urgent first, to a file or to standard output; how many. FingerprintError where
     there is no desk, or the file cannot be written."""
-    with closing(open_alert_store(database_url, create=False)) as desk, _open_atomic(out) as file:
+    with closing(open_store(database_url, create=False)) as desk, _open_atomic(out) as file:
         told = CountedNotifications(desk, raw=format == "jsonl")
         for piece in encode_export(format, told):
             file.write(piece)
@@ -28,11 +27,11 @@ def export_alerts(database_url: str, format: str, out: Path | None = None) -> in
 class CountedNotifications:
     """The alerts of a desk, few of them in memory at a time; how many there were."""
 
-    def __init__(self, store: SqlAlertStore, raw: bool) -> None:
+    def __init__(self, store: SqlStore, raw: bool) -> None:
         self.store, self.raw, self.count = store, raw, 0
 
     def __iter__(self) -> Iterator[Notification]:
-        for alert, said in iterate_full_alerts(self.store, self.raw):
+        for alert, said in self.store.evidence.iterate_full_alerts(self.raw):
             self.count += 1
             yield Notification(alert, "new", said)
 

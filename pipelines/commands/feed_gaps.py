@@ -10,15 +10,13 @@ from rich.text import Text
 
 from fingerprint.core.alert import FeedGap
 from fingerprint.core.sanitize import printable
-from fingerprint.store.alerts import open_alert_store
+from fingerprint.store import open_store
 from fingerprint.web import formatting
 
 
 def list_feed_gaps(database_url: str, ended: bool = True) -> list[dict[str, Any]]:
     """What `notices list --json` gives. Raises FingerprintError where there is no desk."""
-    return [
-        feed_gap_summary(notice) for notice in open_alert_store(database_url, create=False).feed_gaps(ended)
-    ]
+    return [feed_gap_summary(notice) for notice in open_store(database_url, create=False).feeds.gaps(ended)]
 
 
 def feed_gap_summary(notice: FeedGap) -> dict[str, Any]:

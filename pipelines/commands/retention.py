@@ -15,7 +15,7 @@ from typing import Any
 
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.settings import Retention
-from fingerprint.store.alerts import SqlAlertStore, open_alert_store
+from fingerprint.store import SqlStore, open_store
 from pipelines.cli.console import Progress
 from pipelines.runtime import operator
 
@@ -34,7 +34,7 @@ NOT_PURGED = (  # what a purge at the desk does not reach
 KIND_LABELS = {
     "records": "raw records",
     "votes": "single votes",
-    "hops": "beginnings of sessions",
+    "credential_issues": "issued credentials",
     "alerts": "alerts",
 }
 
@@ -43,8 +43,8 @@ log = logging.getLogger("fingerprint.desk")
 
 def prune_database(database_url: str, retention: Retention, progress: Progress) -> dict[str, Any]:
     """Remove what is older than it is kept; how much that was, by kind."""
-    desk = open_alert_store(database_url, create=False)
-    removed = desk.apply_retention(
+    desk = open_store(database_url, create=False)
+    removed = desk.retention.apply(
         retention,
         operator.operator_name(),
         lambda kind, done: progress(f"removing {KIND_LABELS[kind]}", done),
@@ -64,7 +64,7 @@ def purge_principal(database_url: str, principal: str, yes: bool) -> dict[str, A
             "a purge cannot be undone: all alerts, votes, notes and dispositions of this principal go; "
             "say --yes if you mean it"
         )
-    removed = open_alert_store(database_url, create=False).purge_principal(
+    removed = open_store(database_url, create=False).retention.purge_principal(
         principal, operator.operator_name()
     )
     return {"principal": principal, "removed": removed, "beyond": NOT_PURGED}
@@ -76,9 +76,7 @@ def print_purge_summary(figures: dict[str, Any]) -> None:
 
 
 @contextmanager
-def daily_retention(
-    store: SqlAlertStore, retention: Retention, *chores: Callable[[], None]
-) -> Iterator[None]:
+def daily_retention(store: SqlStore, retention: Retention, *chores: Callable[[], None]) -> Iterator[None]:
     """Prune soon after the start and once a day, beside whatever else goes on, until the end; so with other chores."""
     over = Event()
     beside = Thread(
@@ -93,21 +91,19 @@ def daily_retention(
 
 
 def _run_retention(
-    store: SqlAlertStore, retention: Retention, chores: Sequence[Callable[[], None]], stopped: Event
+    store: SqlStore, retention: Retention, chores: Sequence[Callable[[], None]], stopped: Event
 ) -> None:
     rest = INITIAL_DELAY_SECONDS
     while not stopped.wait(rest):
         rest = INTERVAL_SECONDS if apply_retention(store, retention, chores) else RETRY_SECONDS
 
 
-def apply_retention(
-    store: SqlAlertStore, retention: Retention, chores: Sequence[Callable[[], None]] = ()
-) -> bool:
+def apply_retention(store: SqlStore, retention: Retention, chores: Sequence[Callable[[], None]] = ()) -> bool:
     """Whether it went well; a desk that is away is tidied another time."""
     try:
         for chore in chores:
             chore()
-        removed = store.apply_retention(retention, RETENTION_ACTOR)
+        removed = store.retention.apply(retention, RETENTION_ACTOR)
     except FingerprintError as error:
         log.warning("what is old could not be removed", extra={"fields": {"reason": str(error)}})
         return False

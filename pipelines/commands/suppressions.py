@@ -21,7 +21,7 @@ from fingerprint.core import time_range
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.case import QueueRow, Suppression, SuppressionMatch, SuppressionPreview
 from fingerprint.core.sanitize import printable
-from fingerprint.store.alerts import open_alert_store
+from fingerprint.store import open_store
 from fingerprint.web import formatting
 from pipelines.runtime import operator
 
@@ -32,13 +32,13 @@ def list_suppressions(database_url: str, ended: bool) -> list[dict[str, Any]]:
     """Those in force; with `ended` those that are over, too."""
     return [
         _suppression_as_json(each)
-        for each in open_alert_store(database_url, create=False).suppressions(ended)
+        for each in open_store(database_url, create=False).suppressions.list_all(ended)
     ]
 
 
 def preview_suppression(database_url: str, match: SuppressionMatch) -> dict[str, Any]:
     """What it would hide now."""
-    return _preview_counts(open_alert_store(database_url, create=False).preview(match))
+    return _preview_counts(open_store(database_url, create=False).suppressions.preview(match))
 
 
 def add_suppression(
@@ -54,15 +54,15 @@ def add_suppression(
         raise FingerprintError("--until and --days both say when it ends: leave one out")
     end = time_range.parse_time_range(None, until, None).until if until else None
     end = end or SystemClock().now() + timedelta(days=DEFAULT_DAYS if days is None else days)
-    desk = open_alert_store(database_url, create=False)
-    return _suppression_as_json(desk.create_suppression(match, why, end, operator.operator_name(), force))
+    desk = open_store(database_url, create=False)
+    return _suppression_as_json(desk.suppressions.create(match, why, end, operator.operator_name(), force))
 
 
 def end_suppression(database_url: str, suppression_id: str) -> dict[str, Any]:
     """End it as it is now."""
-    desk = open_alert_store(database_url, create=False)
-    version = desk.suppression(suppression_id).version
-    return _suppression_as_json(desk.end_suppression(suppression_id, version, operator.operator_name()))
+    desk = open_store(database_url, create=False)
+    version = desk.suppressions.get(suppression_id).version
+    return _suppression_as_json(desk.suppressions.end(suppression_id, version, operator.operator_name()))
 
 
 def print_suppressions(found: list[dict[str, Any]]) -> None:

@@ -15,7 +15,7 @@ from fingerprint.analysis import threshold_preview
 from fingerprint.analysis.threshold_forecast import HISTORY_DAYS, QUORUMS, ThresholdForecast
 from fingerprint.core.sanitize import printable
 from fingerprint.core.settings import Settings
-from fingerprint.store.alerts import open_alert_store
+from fingerprint.store import open_store
 from fingerprint.web import formatting
 from pipelines.runtime import operator
 
@@ -24,10 +24,10 @@ DEFAULT_ALERTS_PER_DAY = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0)  # alerts a day that 
 
 def show_threshold(database_url: str, settings: Settings) -> dict[str, Any]:
     """What holds, at whose word, and what was chosen before."""
-    desk = open_alert_store(database_url, create=False)
-    held = threshold_preview.apply_override(settings, desk.threshold_override())
-    chosen = [asdict(each) | {"at": formatting.format_iso(each.at)} for each in desk.threshold_overrides()]
-    return {"holds": threshold_preview.describe_threshold(held, desk.threshold_override()), "chosen": chosen}
+    desk = open_store(database_url, create=False)
+    held = threshold_preview.apply_override(settings, desk.thresholds.current())
+    chosen = [asdict(each) | {"at": formatting.format_iso(each.at)} for each in desk.thresholds.history()]
+    return {"holds": threshold_preview.describe_threshold(held, desk.thresholds.current()), "chosen": chosen}
 
 
 def estimate_thresholds(
@@ -38,9 +38,7 @@ def estimate_thresholds(
     alerts_per_day: Sequence[float] = DEFAULT_ALERTS_PER_DAY,
 ) -> list[dict[str, Any]]:
     """What events are held to now; then, for so many alerts a day, the threshold that shows them and what it would have found."""
-    found = ThresholdForecast(
-        open_alert_store(database_url, create=False), folder, settings, SystemClock(), days
-    )
+    found = ThresholdForecast(open_store(database_url, create=False), folder, settings, SystemClock(), days)
     rows = [{"wanted": None, **asdict(found.current())}]
     for quorum in QUORUMS[::-1]:
         for wish in alerts_per_day:
@@ -54,7 +52,7 @@ def set_threshold(
     database_url: str, settings: Settings, why: str, threshold: float | None = None, quorum: int | None = None
 ) -> dict[str, Any]:
     """Hold events to a threshold and a quorum from now on; without both, to what the settings say again."""
-    found = ThresholdForecast(open_alert_store(database_url, create=False), None, settings, SystemClock())
+    found = ThresholdForecast(open_store(database_url, create=False), None, settings, SystemClock())
     found.set_override(threshold, quorum, why, by=operator.operator_name())
     return show_threshold(database_url, settings)
 

@@ -8,7 +8,7 @@ from typing import Any
 from fingerprint.adapters.system import SystemClock
 from fingerprint.core.alert import Decision, Disposition, FingerprintError
 from fingerprint.core.sanitize import printable
-from fingerprint.store.alerts import open_alert_store
+from fingerprint.store import open_store
 from fingerprint.web import formatting
 from pipelines.runtime import operator
 
@@ -25,11 +25,13 @@ def triage_alert(
     of what."""
     if (decision == "duplicate") != (of is not None):
         raise FingerprintError("a duplicate is a duplicate of another alert: `... duplicate --of ALERT_ID`")
-    desk = open_alert_store(database_url, create=False)
-    alert = desk.alert(alert_id)
+    desk = open_store(database_url, create=False)
+    alert = desk.alerts.get(alert_id)
     now, who = SystemClock().now(), by or operator.login_name()
-    desk.add_disposition(Disposition(alert.alert_id, decision, who, why, now, len(alert.events), of or ""))
-    return disposition_as_json(desk.dispositions(alert.alert_id)[-1]) | {"title": alert.title}
+    desk.cases.add_disposition(
+        Disposition(alert.alert_id, decision, who, why, now, len(alert.events), of or "")
+    )
+    return disposition_as_json(desk.cases.dispositions(alert.alert_id)[-1]) | {"title": alert.title}
 
 
 def print_disposition(figures: dict[str, Any]) -> None:

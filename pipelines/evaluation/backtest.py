@@ -28,8 +28,9 @@ from fingerprint.core.time_range import TimeRange
 from fingerprint.pipeline import DetectionPipeline
 from fingerprint.registry import bank as banks
 from fingerprint.registry.bank import Bank
+from fingerprint.state.pipeline_state import PipelineState
 from fingerprint.state.scorer_state import ScorerState
-from fingerprint.store.alerts import open_alert_store
+from fingerprint.store import open_store
 from fingerprint.training import pipeline
 from pipelines.cli.console import Progress
 from pipelines.evaluation.backtest_result import (
@@ -103,9 +104,12 @@ def _score_chunks(
     bank: Bank, chunks: Iterable[pd.DataFrame], folder: Path, settings: Settings, progress: Progress
 ) -> None:
     """Walk the road from the bank's own ledger on."""
-    desk = open_alert_store(database_url(folder))
+    desk = open_store(database_url(folder))
     road = DetectionPipeline(
-        bank, ScorerState.from_arrays(settings, bank.scorer_state), settings, keep_all_events=True
+        bank,
+        PipelineState(ScorerState.from_arrays(settings, bank.scorer_state)),
+        settings,
+        keep_all_events=True,
     )
     with ResultWriter(folder / EVENTS_FILE, settings) as results:
         for events in chunks:

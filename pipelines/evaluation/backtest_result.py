@@ -25,7 +25,7 @@ from fingerprint.core.settings import Settings
 from fingerprint.core.time_range import ALL_TIME, TimeRange
 from fingerprint.registry import bank as banks
 from fingerprint.registry.bank import Bank
-from fingerprint.store.alerts import open_alert_store
+from fingerprint.store import open_store
 from pipelines.cli import console
 from pipelines.cli.console import Progress
 from pipelines.runtime import backend
@@ -73,9 +73,9 @@ class Backtest:
     @cached_property
     def alerts(self) -> list[Alert]:
         """The most urgent first."""
-        desk = open_alert_store(database_url(self.folder), create=False)
+        desk = open_store(database_url(self.folder), create=False)
         try:
-            return desk.alerts()
+            return desk.alerts.by_urgency()
         finally:
             desk.close()
 

@@ -20,7 +20,7 @@ from fingerprint.evaluation.quorums import MultiQuorumPipeline, ScoresAndFlags
 from fingerprint.pipeline import StepResult
 from fingerprint.registry.bank import Bank
 from fingerprint.state.scorer_state import ScorerState
-from fingerprint.store.alerts import open_alert_store
+from fingerprint.store import open_store
 from pipelines.cli.console import Progress
 
 THIRD_DETECTOR = IsolationForestDetector.name  # the optional third detector
@@ -82,7 +82,7 @@ class QuorumStores:
 
     def __enter__(self) -> QuorumStores:
         folder = Path(self.stack.enter_context(tempfile.TemporaryDirectory(prefix="fingerprint-")))
-        self.stores = {name: open_alert_store(f"sqlite:///{folder}/{name}.sqlite") for name in self.names}
+        self.stores = {name: open_store(f"sqlite:///{folder}/{name}.sqlite") for name in self.names}
         for desk in self.stores.values():
             self.stack.callback(desk.close)
         return self
@@ -94,13 +94,13 @@ class QuorumStores:
 
     def save_alerts(self, panel: MultiQuorumPipeline, result: StepResult) -> None:
         """The alerts of one step, each quorum's on its desk."""
-        self.stores[WITH_THIRD].save(result.alerts, empty_votes())
+        self.stores[WITH_THIRD].alerts.save(result.alerts, empty_votes())
         for name, quorum in panel.quorums.items():
-            self.stores[name].save(quorum.take_alerts(), empty_votes())
+            self.stores[name].alerts.save(quorum.take_alerts(), empty_votes())
 
     def urgencies(self) -> dict[str, pd.Series]:
         """By quorum: the urgency of each alert, by its `group`."""
-        shown = {name: desk.alerts(raw=False) for name, desk in self.stores.items()}
+        shown = {name: desk.alerts.by_urgency(raw=False) for name, desk in self.stores.items()}
         return {
             name: pd.Series(
                 {np.uint64(int(alert.alert_id, 16)): alert.urgency for alert in alerts}, dtype=float

@@ -13,7 +13,6 @@ from prometheus_client import REGISTRY
 from fingerprint.adapters import health, logs
 from fingerprint.core.settings import Settings
 
-STALLED_SECONDS = 300.0  # without a turn of its loop, after which a program is not alive
 HealthCheck = health.Check
 
 

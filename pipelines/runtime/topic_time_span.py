@@ -1,6 +1,6 @@
-"""How many days of events a topic holds, by a look at its ends: a few messages of each partition, never all of it.
+"""Measure how many days of events a topic holds, by a few messages at the ends of each partition.
 
-Nobody's place moves by it: the reader is the only member of a group of its own, which commits nothing and is gone when it leaves.
+No committed position moves: the reader is the only member of a group of its own, which commits nothing and disappears with it.
 """
 
 from __future__ import annotations
@@ -18,24 +18,27 @@ from fingerprint.training import schedule
 from pipelines.runtime import wiring
 
 SAMPLE_MESSAGES = 20  # messages at an end of a partition
-MAX_FETCH_BYTES = 256 << 10  # of a partition at a time: a few messages, not megabytes of what follows them
+MAX_FETCH_BYTES = 256 << 10  # of a partition at a time: a few messages, not the megabytes after them
 
 
 def topic_span_days(topic: str, settings: Settings, asked_to_end: Callable[[], bool]) -> float | None:
-    """Of event time; None where the topic holds nothing that can be read. FingerprintError where there is no such topic, or the
-    broker does not answer."""
+    """Return the days of event time in a topic; None where it holds nothing that can be read.
+
+    Raises FingerprintError where there is no such topic, or the broker does not answer.
+    """
     alone = settings.kafka.model_copy(update={"group_instance_id": None, "auto_offset_reset": "earliest"})
     with wiring.open_consumer(alone, f"retrain-{uuid.uuid4().hex[:12]}", MAX_FETCH_BYTES) as consumer:
-        homes = [Partition(topic, number) for number in range(consumer.partition_count(topic))]
-        begins, ends = consumer.beginning_offsets(homes), consumer.end_offsets(homes)
-        consumer.subscribe([topic], lambda ours: {home: begins[home] for home in ours})
-        heads = {home: min(begins[home] + SAMPLE_MESSAGES, ends[home]) for home in homes}
+        partitions = [Partition(topic, number) for number in range(consumer.partition_count(topic))]
+        begins, ends = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
+        consumer.subscribe([topic], lambda assigned: {each: begins[each] for each in assigned})
+        heads = {each: min(begins[each] + SAMPLE_MESSAGES, ends[each]) for each in partitions}
         oldest = _sample_per_partition(_read_until(consumer, heads, asked_to_end), slice(SAMPLE_MESSAGES))
         tails = {
-            home: max(ends[home] - SAMPLE_MESSAGES, begins[home]) for home in consumer.assignment() & {*homes}
+            each: max(ends[each] - SAMPLE_MESSAGES, begins[each])
+            for each in consumer.assignment() & {*partitions}
         }
-        for home, offset in tails.items():
-            consumer.seek(home, offset)
+        for partition, offset in tails.items():
+            consumer.seek(partition, offset)
         newest = _sample_per_partition(
             _read_until(consumer, ends, asked_to_end), slice(-SAMPLE_MESSAGES, None)
         )
@@ -43,17 +46,17 @@ def topic_span_days(topic: str, settings: Settings, asked_to_end: Callable[[], b
 
 
 def _read_until(consumer: Consumer, goals: Offsets, asked_to_end: Callable[[], bool]) -> list[Message]:
-    """The next messages of each partition, up to its goal at least."""
-    end, got = EndOffsets(consumer, end_offsets=goals), list[Message]()
+    """Return the next messages of each partition, up to its goal at least."""
+    end, read = EndOffsets(consumer, end_offsets=goals), list[Message]()
     while not end.is_reached() and not asked_to_end():
         messages = consumer.poll(0.2)
         end.observe(messages)
-        got += messages
-    return got
+        read += messages
+    return read
 
 
 def _sample_per_partition(messages: Sequence[Message], which: slice) -> list[Message]:
-    """The first or the last of each partition."""
+    """Return the first or the last messages of each partition."""
     found: dict[Partition, list[Message]] = defaultdict(list)
     for message in messages:
         found[message.source_partition].append(message)
@@ -61,7 +64,7 @@ def _sample_per_partition(messages: Sequence[Message], which: slice) -> list[Mes
 
 
 def _event_times(messages: Sequence[Message], settings: Settings) -> Collection[list[datetime]]:
-    """When the events in them happened, by partition."""
+    """Return the event times in the messages, a list for each partition."""
     found: dict[Partition, list[datetime]] = defaultdict(list)
     for piece in messages_.decode_messages(messages, settings):
         for number, at in zip(piece.source.tolist(), piece.events["event_time"], strict=True):

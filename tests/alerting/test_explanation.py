@@ -13,10 +13,10 @@ import pandas as pd
 import pytest
 
 from fingerprint.alerting import explanation
+from fingerprint.alerting.grouping import alert_ids
 from fingerprint.core.alert import Alert
 from fingerprint.core.settings import Alerts, Autoencoder, Settings, Voting
 from fingerprint.detection.detectors import autoencoder, spectral
-from fingerprint.detection.scorer import alert_ids
 from fingerprint.registry.bank import open_bank
 from tests.support import sample_organisation
 
@@ -225,7 +225,7 @@ def test_evidence_is_a_union_that_grows(
     sample_organisation.run([before], organisation.bank, tmp_path, ledger=tmp_path / "ledger")
     early = {
         alert.alert_id: alert
-        for alert in sample_organisation.open_alert_store(f"sqlite:///{tmp_path}/desk.sqlite").alerts()
+        for alert in sample_organisation.open_store(f"sqlite:///{tmp_path}/desk.sqlite").alerts.by_urgency()
     }
     late = {
         alert.alert_id: alert

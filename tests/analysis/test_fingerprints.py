@@ -17,6 +17,7 @@ from fingerprint.features.encoding import FEATURE_NAMES, FEATURES
 from fingerprint.features.vocabulary import vocabulary_key
 from fingerprint.pipeline import DetectionPipeline
 from fingerprint.registry.bank import Bank
+from fingerprint.state.pipeline_state import PipelineState
 from fingerprint.state.scorer_state import ScorerState
 from pipelines.evaluation.backtest_result import read_history
 from tests.support import sample_organisation
@@ -67,7 +68,7 @@ def test_a_principal_alone_is_judged_as_among_all_others(bank: Bank, new: pd.Dat
     """Down the road in one go; and the victim of an attack alone, in batches of another size."""
     every = DetectionPipeline(
         bank,
-        ScorerState.from_arrays(sample_organisation.SETTINGS, bank.scorer_state),
+        PipelineState(ScorerState.from_arrays(sample_organisation.SETTINGS, bank.scorer_state)),
         sample_organisation.SETTINGS,
         keep_all_events=True,
     )

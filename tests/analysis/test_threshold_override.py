@@ -9,7 +9,7 @@ import pytest
 
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.settings import Settings
-from fingerprint.store.alerts import open_alert_store
+from fingerprint.store import open_store
 from pipelines.commands import thresholds
 from pipelines.runtime import operator
 from tests.streaming.test_bank_watcher import BRISK
@@ -32,7 +32,7 @@ def test_a_stream_holds_events_to_what_is_chosen_while_it_runs(place: Place, rec
     half = len(records) // 2
     with live(place) as stream:
         stream.read(records[:half])
-        place.desk().override_threshold(NOW, "maria", "quiet, please", threshold=HIGH)
+        place.desk().thresholds.override(NOW, "maria", "quiet, please", threshold=HIGH)
         stream.until(lambda: stream.program.settings.autoencoder.threshold == HIGH)
         stream.read(records[half:])
     votes = {event: vote for (event, by), vote in place.said().votes.items() if by == "autoencoder"}
@@ -51,11 +51,11 @@ def test_what_does_not_fit_the_settings_is_refused_and_the_stream_goes_on(
 ) -> None:
     with live(place) as stream:
         stream.read(records[:200])
-        place.desk().override_threshold(NOW, "maria", "strict", quorum=3)
+        place.desk().thresholds.override(NOW, "maria", "strict", quorum=3)
         stream.until(lambda: stream.program.threshold_override is not None)
         stream.read(records[200:400])
         assert stream.program.settings.voting.quorum == 2
-        place.desk().override_threshold(NOW, "maria", "as before")
+        place.desk().thresholds.override(NOW, "maria", "as before")
         stream.until(lambda: stream.program.threshold_override.cleared)
 
 
@@ -63,7 +63,7 @@ def test_score_holds_events_to_what_was_chosen(
     organisation: sample_organisation.Road, tmp_path: Path
 ) -> None:
     url = f"sqlite:///{tmp_path}/desk.sqlite"
-    open_alert_store(url).override_threshold(NOW, "maria", "quiet, please", threshold=HIGH)
+    open_store(url).thresholds.override(NOW, "maria", "quiet, please", threshold=HIGH)
     found = sample_organisation.run(organisation.new, organisation.bank, tmp_path)
     assert found.alerts == []
     assert found.events["autoencoder_z"].max() < HIGH
@@ -82,37 +82,37 @@ def test_score_holds_events_to_what_was_chosen(
 def test_what_cannot_be_meant_is_refused_and_changes_nothing(
     chosen: dict[str, object], because: str, tmp_path: Path
 ) -> None:
-    desk = open_alert_store(f"sqlite:///{tmp_path}/desk.sqlite")
+    desk = open_store(f"sqlite:///{tmp_path}/desk.sqlite")
     with pytest.raises(FingerprintError, match=because):
-        desk.override_threshold(NOW, "maria", **chosen)
-    assert desk.threshold_override() is None
+        desk.thresholds.override(NOW, "maria", **chosen)
+    assert desk.thresholds.current() is None
 
 
 def test_who_chose_what_and_why_is_remembered(tmp_path: Path) -> None:
-    desk = open_alert_store(f"sqlite:///{tmp_path}/desk.sqlite")
-    desk.override_threshold(NOW, "maria", "too many", threshold=3.9)
-    desk.override_threshold(NOW, "ben", "as it was")
-    newest, before = desk.threshold_overrides()
+    desk = open_store(f"sqlite:///{tmp_path}/desk.sqlite")
+    desk.thresholds.override(NOW, "maria", "too many", threshold=3.9)
+    desk.thresholds.override(NOW, "ben", "as it was")
+    newest, before = desk.thresholds.history()
     assert (newest.by, newest.cleared, newest.threshold) == ("ben", True, None)
     assert (before.by, before.why, before.threshold) == ("maria", "too many", 3.9)
-    assert desk.threshold_override() == newest
+    assert desk.thresholds.current() == newest
 
 
 def test_who_chose_at_the_console_is_told_from_the_desk_s_people(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/desk.sqlite"
-    desk = open_alert_store(url)
+    desk = open_store(url)
     thresholds.set_threshold(url, Settings(), "too many", threshold=3.9)
-    assert [each.by for each in desk.threshold_overrides()] == [operator.operator_name()]
-    assert desk.audit_log("threshold")[0].by.startswith("console:")
+    assert [each.by for each in desk.thresholds.history()] == [operator.operator_name()]
+    assert desk.audit.entries("threshold")[0].by.startswith("console:")
 
 
 def test_a_stream_says_how_it_is(place: Place, records: Records, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipelines.stream.REPORT_SECONDS", 0.0)
+    monkeypatch.setattr("fingerprint.streaming.stream_service.HEARTBEAT_SECONDS", 0.0)
     with live(place) as stream:
         stream.read(records[:500])
         place.send([(b"x", b"{")])
-        stream.until(lambda: any(each.figures["dead"] for each in place.desk().heartbeats()))
-    [said] = place.desk().heartbeats()
+        stream.until(lambda: any(each.figures["dead"] for each in place.desk().heartbeats.recent()))
+    [said] = place.desk().heartbeats.recent()
     assert (said.kind, said.trouble) == ("stream", "")
     assert said.figures["messages"] == 501
     assert said.figures["partitions"] == 4

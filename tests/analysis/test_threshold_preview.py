@@ -102,7 +102,7 @@ def test_what_analysts_confirmed_says_what_a_threshold_costs() -> None:
 def test_of_its_own_history_it_foresees_the_alerts_there_were(scored: sample_organisation.Run) -> None:
     """At the threshold that judged: not fewer than there were, and not many more."""
     options = sample_organisation.SETTINGS
-    found = VoteHistory.from_votes(scored.desk.votes(), {}, options).what_if(2)
+    found = VoteHistory.from_votes(scored.desk.votes.read(), {}, options).what_if(2)
     shown = set(found.alert_reach[found.alert_reach >= options.autoencoder.threshold].index)
     there = {alert.alert_id for alert in scored.alerts}
     assert there <= shown

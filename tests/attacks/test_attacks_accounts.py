@@ -33,8 +33,8 @@ from tests.web.test_authorisation import GUARDED
 
 ALERTS = [stolen_session(), new_pipeline()]
 LATER = replace(stolen_session(), alert_id="00000000000000ff", principal="1:user/next")
-PEOPLE = ("persons", "tokens", "invitations", "factors")  # what would outlive the attacker's secret
-DETECTION = ("alerts", "alert_events", "cases", "votes", "suppressions", "tunings")
+PEOPLE = ("accounts", "tokens", "invitations", "second_factors")  # what would outlive the attacker's secret
+DETECTION = ("alerts", "alert_events", "cases", "votes", "suppressions", "threshold_overrides")
 MOMENT = re.compile(r'"\d{4}-\d\d-\d\d \d\d:\d\d[^"]*"')
 
 
@@ -47,7 +47,7 @@ def quick(monkeypatch):
 @pytest.fixture
 def site(tmp_path):
     site = Site.of(desk_in(tmp_path), clock=Moment())
-    site.deps.store.save(ALERTS, [vote for alert in ALERTS for vote in votes(alert)])
+    site.deps.store.alerts.save(ALERTS, [vote for alert in ALERTS for vote in votes(alert)])
     return site
 
 
@@ -91,7 +91,7 @@ def kept(site: Site, tables: tuple[str, ...]) -> dict[str, str]:
 def check_that_detection_goes_on(site: Site) -> None:
     """The attacks' alerts are where they were, and what comes next is in the queue."""
     assert {row["alert_id"] for row in queue(site)} == {alert.alert_id for alert in ALERTS}
-    site.deps.store.save([LATER])
+    site.deps.store.alerts.save([LATER])
     assert LATER.alert_id in {row["alert_id"] for row in queue(site)}
 
 
@@ -128,11 +128,11 @@ def test_a_viewers_stolen_session_becomes_no_token_after_ten_minutes(site):
 def test_an_admins_stolen_session_makes_no_account_after_ten_minutes(site):
     browser, csrf = site.browser("admin"), site.csrf("admin")
     site.doors.clock.pass_by(minutes=10)
-    before = kept(site, ("persons", "invitations", "factors"))
+    before = kept(site, ("accounts", "invitations", "second_factors"))
     for path in ("/api/v1/people", "/api/v1/people/viewer/role", "/api/v1/people/viewer/link"):
         body = {"name": "backdoor", "role": "admin"} if path.endswith("people") else {"role": "admin"}
         assert browser.post(path, json=body, headers={"X-CSRF-Token": csrf}).status_code == 403
-    assert kept(site, ("persons", "invitations", "factors")) == before
+    assert kept(site, ("accounts", "invitations", "second_factors")) == before
 
 
 # holds a leaked token
@@ -182,7 +182,7 @@ def test_what_a_leaked_triage_token_does_stands_in_the_audit_in_its_owners_name(
         headers={"If-Match": row.headers["etag"]},
     )
     assert answer.status_code == 200
-    assert [line.by for line in site.doors.desk.audit_log(alert)] == ["analyst"]
+    assert [line.by for line in site.doors.desk.audit.entries(alert)] == ["analyst"]
 
 
 # guesses
@@ -222,7 +222,7 @@ def test_who_knows_the_password_still_has_no_session_without_the_second_factor(s
 
 
 def test_a_second_server_counts_the_same_guesses(site):
-    beside = open_account_store(site.doors.desk, site.doors.clock, site.doors.settings.web)
+    beside = open_account_store(site.doors.desk.session, site.doors.clock, site.doors.settings.web)
     for people in (site.people, site.people, beside, beside):
         with pytest.raises(AuthenticationFailed, match="wrong"):
             people.log_in("nobody", "x", HERE)

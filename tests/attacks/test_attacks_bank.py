@@ -399,5 +399,5 @@ def test_nobody_judges_on_by_an_open_bank_that_was_written_into(place: Place, re
         with stack.open("r+b") as file:
             file.seek(-8, os.SEEK_END)
             file.write(b"evil evil"[:8])
-        with pytest.raises(FingerprintError, match=r"stack\.safetensors was written into"):
+        with pytest.raises(FingerprintError, match=r"stack\.safetensors was written to"):
             stream.read(records[200:400]) or stream.until(lambda: False)  # type: ignore[func-returns-value]

@@ -16,6 +16,7 @@ from fingerprint.core.settings import Voting
 from fingerprint.detection import scorer
 from fingerprint.pipeline import DetectionPipeline, StepResult
 from fingerprint.registry import bank as banks
+from fingerprint.state.pipeline_state import PipelineState
 from fingerprint.state.scorer_state import (
     INACTIVE_DAYS,
     MAX_UNKNOWN_PRINCIPAL_EVENTS,
@@ -41,7 +42,9 @@ def walked(
 ) -> tuple[DetectionPipeline, list[StepResult]]:
     settings = roads.SETTINGS.model_copy(update={"voting": Voting(**voting)})
     bank = banks.open_bank(organisation.bank)
-    road = DetectionPipeline(bank, ScorerState.from_arrays(settings, bank.scorer_state), settings)
+    road = DetectionPipeline(
+        bank, PipelineState(ScorerState.from_arrays(settings, bank.scorer_state)), settings
+    )
     return road, [*(road.process(part) for part in steps_of(events, step)), road.flush()]
 
 
@@ -80,7 +83,7 @@ def test_the_noise_of_one_principal_does_not_evict_another_s_attack(
 ) -> None:
     records, alert = flooded
     road, said = walked(organisation, records, max_pending_events=500)
-    assert road.scorer.dropped_events > 1000, "the alarm counts them"
+    assert road.counters.dropped_events > 1000, "the alarm counts them"
     assert last_of_each(said)[alert.alert_id] == alert
 
 
@@ -88,7 +91,7 @@ def test_which_events_wait_does_not_depend_on_where_batches_are_cut(
     organisation: roads.Road, flooded: tuple[pd.DataFrame, Alert]
 ) -> None:
     one, other = (walked(organisation, flooded[0], step, max_pending_events=500) for step in (150, 5000))
-    assert one[0].scorer.dropped_events == other[0].scorer.dropped_events > 0
+    assert one[0].counters.dropped_events == other[0].counters.dropped_events > 0
     assert last_of_each(one[1]) == last_of_each(other[1])
 
 
@@ -98,7 +101,7 @@ def test_one_principal_keeps_its_strangest_events_of_an_hour(
     monkeypatch.setattr(scorer, "MAX_PENDING_EVENTS_PER_PRINCIPAL", 100)
     records, alert = flooded
     road, said = walked(organisation, records)
-    assert road.scorer.dropped_events >= 1900
+    assert road.counters.dropped_events >= 1900
     sizes = [len(each.events) for each in last_of_each(said).values() if each.principal != alert.principal]
     assert 0 < max(sizes) <= 600, "a hundred an hour of a window of six"
 
@@ -127,7 +130,7 @@ def test_strangers_have_so_many_votes_a_day_and_hide_nobody(
     votes = pd.concat([step.votes for step in said if len(step.votes)])
     strangers = votes[votes["principal"].str.contains(":account/")]
     assert 0 < strangers["principal"].nunique() <= 100
-    assert road.scorer.over_limit_events >= 4900, "the alarm counts them"
+    assert road.counters.over_limit_events >= 4900, "the alarm counts them"
     alerts = last_of_each(said)
     assert {alert.alert_id for alert in scored.alerts} <= set(alerts)
     assert len(alerts) <= len(scored.alerts) + 100

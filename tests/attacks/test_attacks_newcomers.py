@@ -98,7 +98,7 @@ def test_what_everybody_known_did_is_judged_as_before(
 
 
 def test_votes_on_a_newcomer_say_that_nobody_else_had_an_opinion(run: sample_organisation.Run) -> None:
-    votes = run.desk.votes(f"{ACCOUNT}:user/backup-sync")
+    votes = run.desk.votes.read(f"{ACCOUNT}:user/backup-sync")
     assert votes["alone"].all()
     share = NEWCOMER_THRESHOLD_SHARE
     assert (

@@ -31,7 +31,7 @@ from fingerprint.core.settings import Settings, load_settings, read_secret
 from fingerprint.registry import state_files
 from fingerprint.registry.bank import TRAINING_SECTIONS, open_bank
 from fingerprint.state.scorer_state import ScorerState
-from fingerprint.store.alerts import open_alert_store
+from fingerprint.store import open_store
 from pipelines.cli.console import no_progress
 from pipelines.runtime import wiring
 from pipelines.train import train_bank
@@ -184,7 +184,7 @@ def test_a_bank_keeps_the_settings_that_shape_it_and_no_others(
 def test_a_delivery_that_fails_says_nothing_of_the_url_anywhere(
     canaries: dict[str, str], receiver: Listening
 ) -> None:
-    open_alert_store(canaries["FINGERPRINT_DATABASE__URL"]).save([stolen_session(), new_pipeline()])
+    open_store(canaries["FINGERPRINT_DATABASE__URL"]).alerts.save([stolen_session(), new_pipeline()])
     sent = program(canaries, "deliver", "--once", "--json")
     assert CANARY in receiver.got[-1].path
     assert "Cannot POST" in sent.stderr
@@ -192,7 +192,7 @@ def test_a_delivery_that_fails_says_nothing_of_the_url_anywhere(
     assert "answered 404" in listed.stdout
     said = [sent.stdout, sent.stderr, listed.stdout, listed.stderr]
     assert CANARY not in "".join(
-        [*said, *open_alert_store(canaries["FINGERPRINT_DATABASE__URL"]).dump_tables().values()]
+        [*said, *open_store(canaries["FINGERPRINT_DATABASE__URL"]).dump_tables().values()]
     )
 
 
@@ -219,9 +219,7 @@ def test_what_travels_to_workers_has_no_receiver(canaries: dict[str, str]) -> No
 
 
 def test_pages_and_the_api_say_it_nowhere(canaries: dict[str, str]) -> None:
-    site = Site.of(
-        open_alert_store(canaries["FINGERPRINT_DATABASE__URL"]), load_settings(environment=canaries)
-    )
+    site = Site.of(open_store(canaries["FINGERPRINT_DATABASE__URL"]), load_settings(environment=canaries))
     for path in (
         "/",
         "/banks",
@@ -310,7 +308,7 @@ def usual() -> Iterator[None]:
 
 def desk_in(folder: Path) -> None:
     folder.mkdir(mode=0o700)
-    open_alert_store(f"sqlite:///{folder}/desk.sqlite").save(
+    open_store(f"sqlite:///{folder}/desk.sqlite").alerts.save(
         [stolen_session()]
     )  # its -wal and -shm lie beside it now
     assert len(list(folder.iterdir())) == 3
@@ -348,7 +346,14 @@ def test_a_program_writes_everything_for_its_owner_alone(
     tmp_path: Path, scored: sample_organisation.Run
 ) -> None:
     (tmp_path / "out").mkdir(mode=0o700)
-    asked = ("alerts", "export", "--out", tmp_path / "out" / "alerts.json", "--desk", scored.desk.engine.url)
+    asked = (
+        "alerts",
+        "export",
+        "--out",
+        tmp_path / "out" / "alerts.json",
+        "--desk",
+        scored.desk.session.engine.url,
+    )
     assert program({}, *asked).returncode == 0
     assert list((tmp_path / "out").iterdir())
     assert exposed(tmp_path / "out") == []
@@ -363,12 +368,12 @@ def test_what_everybody_can_read_is_warned_of_once_with_what_ends_that(
         password.write_text(CANARY)
         bank = open_to_all / "bank"
         shutil.copytree(organisation.bank, bank)
-        open_alert_store(f"sqlite:///{desk}").close()
+        open_store(f"sqlite:///{desk}").close()
         for each in (password, desk, *bank.rglob("*"), bank):
             each.chmod(0o755 if each.is_dir() else 0o644)
         for _ in range(2):
             assert read_secret(str(password)) == CANARY
-            open_alert_store(f"sqlite:///{desk}").close()
+            open_store(f"sqlite:///{desk}").close()
             open_bank(bank)
         told = [
             record.getMessage()

@@ -10,7 +10,7 @@ import pytest
 
 from fingerprint.core.alert import Alert, FingerprintError
 from fingerprint.core.case import AlertFilter, SuppressionMatch
-from fingerprint.store.alerts import SqlAlertStore, open_alert_store
+from fingerprint.store import SqlStore, open_store
 from tests.support import sample_organisation
 from tests.support.alerts import ACCOUNT, new_pipeline, stolen_session
 
@@ -41,8 +41,8 @@ def careless(alerts: list[Alert]) -> list[SuppressionMatch]:
     ]
 
 
-def seen(desk: SqlAlertStore) -> dict[str, int]:
-    return {row.alert_id: row.events for row in desk.page(AlertFilter(status="all")).rows}
+def seen(desk: SqlStore) -> dict[str, int]:
+    return {row.alert_id: row.events for row in desk.queue.page(AlertFilter(status="all")).rows}
 
 
 @pytest.fixture(scope="module")
@@ -53,10 +53,10 @@ def watched(
 ) -> tuple[sample_organisation.Run, int]:
     """The same days scored onto a desk where all of that was tried before; and how much of it was taken."""
     folder, taken = tmp_path_factory.mktemp("careless"), 0
-    desk = open_alert_store(f"sqlite:///{folder}/desk.sqlite")
+    desk = open_store(f"sqlite:///{folder}/desk.sqlite")
     for match in careless(scored.alerts):
         try:
-            desk.create_suppression(match, "noise", TOMORROW, by="maria")
+            desk.suppressions.create(match, "noise", TOMORROW, by="maria")
             taken += 1
         except FingerprintError:
             pass
@@ -80,7 +80,7 @@ def test_an_attacker_who_writes_the_user_agent_and_session_name_of_what_is_suppr
     tmp_path: Path,
 ) -> None:
     desk, quiet = (
-        open_alert_store(f"sqlite:///{tmp_path}/desk.sqlite"),
+        open_store(f"sqlite:///{tmp_path}/desk.sqlite"),
         new_pipeline(human="build.agent@example.com"),
     )
     agent = quiet.events[0].user_agent
@@ -88,30 +88,30 @@ def test_an_attacker_who_writes_the_user_agent_and_session_name_of_what_is_suppr
         SuppressionMatch(principal=quiet.principal, human=quiet.human, user_agent=agent),
         SuppressionMatch(account=ACCOUNT, network="10.3.0.0/16", user_agent=agent),
     ):
-        desk.create_suppression(match, "the new pipeline", TOMORROW, by="maria")
+        desk.suppressions.create(match, "the new pipeline", TOMORROW, by="maria")
     thief = replace(
         stolen_session(urgency=60),
         human=quiet.human,
         events=tuple(replace(each, user_agent=agent) for each in stolen_session().events),
     )
-    desk.save([quiet, thief])
+    desk.alerts.save([quiet, thief])
     assert list(seen(desk)) == [thief.alert_id]
 
 
 def test_a_thief_of_the_very_principal_that_is_suppressed_is_seen_when_it_becomes_critical_or_other(
     tmp_path: Path,
 ) -> None:
-    desk, quiet = open_alert_store(f"sqlite:///{tmp_path}/desk.sqlite"), new_pipeline()
-    desk.create_suppression(
+    desk, quiet = open_store(f"sqlite:///{tmp_path}/desk.sqlite"), new_pipeline()
+    desk.suppressions.create(
         SuppressionMatch(principal=quiet.principal), "the new pipeline", TOMORROW, by="maria"
     )
-    desk.create_suppression(SuppressionMatch(service="ecs"), "the move to ECS", TOMORROW, by="maria")
-    desk.save(
+    desk.suppressions.create(SuppressionMatch(service="ecs"), "the move to ECS", TOMORROW, by="maria")
+    desk.alerts.save(
         [quiet, new_pipeline(alert_id="worse", urgency=75), new_pipeline(alert_id="like it", urgency=74)]
     )
     assert list(seen(desk)) == ["worse"]
     elsewhere = replace(stolen_session().events[0], event_id="0" * 32)
-    desk.save(
+    desk.alerts.save(
         [
             replace(
                 new_pipeline(alert_id="other", principal=f"{ACCOUNT}:role/x"),

@@ -25,10 +25,10 @@ from fingerprint.registry import state_files
 from fingerprint.registry.bank import Bank
 from fingerprint.sources import arrival
 from fingerprint.state.scorer_state import ScorerState
-from fingerprint.streaming.feed_monitor import MAX_INTERVALS_PER_CHECK, FeedMonitor
-from fingerprint.streaming.ingest_metrics import IngestMetrics
+from fingerprint.streaming.feed_gaps import MAX_INTERVALS_PER_CHECK, FeedMonitor
+from fingerprint.streaming.ingest_service import IngestService
+from fingerprint.streaming.metrics import IngestMetrics
 from pipelines.cli.console import no_progress
-from pipelines.ingest import IngestService
 from pipelines.runtime.promotion import offer_bank
 from pipelines.train import train_bank
 from pipelines.training_data import TrainingDataRequest, load_history
@@ -257,7 +257,7 @@ def test_a_header_that_promises_a_watermark_of_2099_is_not_believed(
     figures = place.run()
     assert figures["late"] < 500
     assert principals_of(place.said()) == principals_of(oracle)
-    assert place.desk().feeds_checked_until() < arrival.wall_clock_ms() // 1000
+    assert place.desk().feeds.checked_until() < arrival.wall_clock_ms() // 1000
 
 
 def test_what_arrives_after_the_training_is_judged_though_it_is_dated_before_its_end(
@@ -271,7 +271,7 @@ def test_what_arrives_after_the_training_is_judged_though_it_is_dated_before_its
     place.send(keyed(lines(quiet)))
     place.send(keyed(lines(late)))
     figures = place.run()
-    assert figures["learned"] == 0
+    assert figures["already_trained"] == 0
     said = place.said()
     hit = {alert.principal for alert in said.alerts.values() if "late" in alert.title}
     assert hit, "and the title says how late it came"
@@ -287,7 +287,7 @@ def test_a_snapshot_from_the_future_is_refused(organisation: roads.Road, tmp_pat
         while not program.owned:
             program.run_once(0.1)
         ((home, kept),) = program.owned.items()
-        kept.processor.pipeline.state.watermark = int(FAR.timestamp())
+        kept.processor.pipeline.state.scorer.watermark = int(FAR.timestamp())
         program.checkpoint_manager.save(home, kept)
         with pytest.raises(FingerprintError, match=r"2099-01-01.*checkpoints.url"):
             program.checkpoint_manager.restore(home)
@@ -307,7 +307,7 @@ def test_a_machine_whose_clock_was_ahead_for_a_while_heals(organisation: roads.R
     keeper.clamp_clocks(now)
     allowed = place.settings.reading.max_future_seconds * 1000
     assert keeper.watermarks.low_watermark <= now + allowed
-    assert keeper.pipeline.state.watermark * 1000 <= now + allowed
+    assert keeper.pipeline.state.scorer.watermark * 1000 <= now + allowed
 
 
 def test_the_silence_watch_walks_no_years_and_is_not_led_past_the_clock(
@@ -318,11 +318,11 @@ def test_the_silence_watch_walks_no_years_and_is_not_led_past_the_clock(
     desk, home, now = place.desk(), Partition("events", 0), arrival.wall_clock_ms() // 1000
     start = int(datetime(2000, 1, 1, tzinfo=UTC).timestamp())
     counts = pd.DataFrame({"kind": "source", "feed": "raw/0", "at": [start], "events": [3]})
-    desk.save_feed_counts(home, start + 3600, counts)
-    desk.save_feed_counts(home, int(FAR.timestamp()), counts.assign(at=now // 3600 * 3600 - 7200))
+    desk.feeds.save_counts(home, start + 3600, counts)
+    desk.feeds.save_counts(home, int(FAR.timestamp()), counts.assign(at=now // 3600 * 3600 - 7200))
     listening, looks = FeedMonitor(desk, place.settings), 0
     while (look := listening.check("events", now)) is not None:
-        desk.save_feed_gaps(look.changed, look.checked_until, look.delete_before)
+        desk.feeds.save_gaps(look.changed, look.checked_until, look.delete_before)
         looks += 1
         assert looks < 100, f"a quarter of a century is {25 * 365 * 24 // MAX_INTERVALS_PER_CHECK:,} looks"
-    assert now - 3600 < desk.feeds_checked_until() <= now
+    assert now - 3600 < desk.feeds.checked_until() <= now

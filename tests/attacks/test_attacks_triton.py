@@ -118,7 +118,7 @@ def test_a_server_that_invents_losses_hides_no_alert_and_is_asked_no_more(
         own = sample_organisation.SETTINGS.model_copy(update={"triton": options})
         url = f"sqlite:///{tmp_path}/desk.sqlite"
         figures = score_sources(organisation.new, organisation.bank, own, no_progress, database_url=url)
-    alerts = sample_organisation.Run(figures, tmp_path, sample_organisation.open_alert_store(url)).alerts
+    alerts = sample_organisation.Run(figures, tmp_path, sample_organisation.open_store(url)).alerts
     assert [replace(each, degraded=False) for each in alerts] == scored.alerts
     assert figures["degraded"] == figures["events"]
     assert rogue.asked < 40, "one call at most, of several requests"

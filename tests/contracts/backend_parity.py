@@ -35,6 +35,7 @@ from fingerprint.sources.base import FlattenedRecords
 from fingerprint.sources.cloudtrail import envelopes
 from fingerprint.sources.entities import add_entity_columns
 from fingerprint.sources.flatten import dedup_key, flatten
+from fingerprint.state.pipeline_state import PipelineState
 from fingerprint.state.scorer_state import ScorerState
 
 CLOSE = 1e-4  # nats of a loss; z from its threshold
@@ -95,7 +96,9 @@ class Walker:
         placed = bank.on(by.to_device)
         self.settings, self.by, self.losses = settings, by, Overheard(placed)
         kept = ScorerState.from_arrays(settings, ledger, by.to_device)
-        self.road = DetectionPipeline(placed, kept, settings, keep_all_events=True, inference=self.losses)
+        self.road = DetectionPipeline(
+            placed, PipelineState(kept), settings, keep_all_events=True, inference=self.losses
+        )
 
     def step(self, lines: Sequence[bytes]) -> Step:
         flat = flatten(envelopes.split_lines(lines), self.by.dataframe_library)

@@ -1,4 +1,4 @@
-"""What every desk's queue does (`ports_queue.Queue`), whatever database it stands on. A test class gives `make_desk`: a function
+"""What every desk's queue does (`core.ports.store`), whatever database it stands on. A test class gives `make_desk`: a function
 to a fresh, open desk whose clock stands still unless it is told to go on."""
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def seen(row: QueueRow) -> AlertRevision:
 
 def touch(desk, alert: Alert, change, by: str = "maria") -> ActionOutcome:
     """One change of an alert as it is now."""
-    (outcome,) = desk.change_cases([seen(desk.row(alert.alert_id))], change, by)
+    (outcome,) = desk.cases.change([seen(desk.queue.row(alert.alert_id))], change, by)
     assert outcome.done, outcome.reason
     return outcome
 
@@ -75,7 +75,7 @@ def everything(desk, which: AlertFilter, order="urgency", size: int = 7) -> list
     rows: list[QueueRow] = []
     following = None
     while True:
-        page = desk.page(which, order, size, following)
+        page = desk.queue.page(which, order, size, following)
         rows += page.rows
         if page.following is None:
             assert len(rows) == page.total
@@ -142,7 +142,7 @@ class QueueContract:
     def busy(self, make_desk):
         """A desk in the middle of a morning: some alerts have an assignee, some are closed, some have grown since."""
         desk, alerts = make_desk(), many()
-        desk.save([only_events(each, 0, 1) for each in alerts])
+        desk.alerts.save([only_events(each, 0, 1) for each in alerts])
         for place, alert in enumerate(alerts):
             if place % 3 == 0:
                 touch(desk, alert, AssignCase("maria"))
@@ -150,15 +150,15 @@ class QueueContract:
                 touch(
                     desk, alert, SetDisposition("benign" if place % 8 == 1 else "true_positive", "it was her")
                 )
-        desk.save(alerts)
+        desk.alerts.save(alerts)
         return desk
 
     # --- what is seen -------------------------------------------------------------------------------------------------
 
     def test_a_row_says_what_an_alert_is_and_what_became_of_it(self, make_desk):
         desk, alert = make_desk(), stolen_session()
-        desk.save([alert])
-        (row,) = desk.page(AlertFilter()).rows
+        desk.alerts.save([alert])
+        (row,) = desk.queue.page(AlertFilter()).rows
         assert row == QueueRow(
             alert.alert_id, 0, 91, 91, 0, alert.title, alert.principal, alert.human, "entity", False,
             alert.bank_version, alert.window_start, alert.first_event_time, alert.last_event_time, 9,
@@ -166,11 +166,11 @@ class QueueContract:
         )  # fmt: skip
         touch(desk, alert, AssignCase("kim"))
         touch(desk, alert, SetDisposition("benign", "asked her"))
-        desk.add_note(alert.alert_id, "a new laptop", "maria")
+        desk.cases.add_note(alert.alert_id, "a new laptop", "maria")
         changed = replace(row, version=2, assignee="kim", decision="benign", open=False, notes=1)
-        assert desk.row(alert.alert_id) == changed
+        assert desk.queue.row(alert.alert_id) == changed
         with pytest.raises(NotFound):
-            desk.row("nothing")
+            desk.queue.row("nothing")
 
     @pytest.mark.parametrize("order", ORDERS)
     def test_filters_and_pages_give_what_reading_row_by_row_gives(self, busy, order):
@@ -193,7 +193,7 @@ class QueueContract:
             AlertFilter(text="_"), AlertFilter(text="\\"), AlertFilter(text="ömer ç"), AlertFilter(text="called i"),
             AlertFilter(since=START + timedelta(days=1)), AlertFilter(until=START + timedelta(days=1)),
         ):  # fmt: skip
-            assert 0 < busy.page(which).total < 60, which
+            assert 0 < busy.queue.page(which).total < 60, which
 
     def test_counts_are_those_of_the_rows(self, busy):
         draw = random.Random(3)
@@ -204,7 +204,7 @@ class QueueContract:
                 severity_of(row.urgency) for row in left
             )
             wanted |= {"open": len(left), "closed": len(rows) - len(left), "suppressed": 0}
-            assert busy.counts(which) == wanted | {"unassigned": sum(not row.assignee for row in left)}
+            assert busy.queue.counts(which) == wanted | {"unassigned": sum(not row.assignee for row in left)}
 
     @pytest.mark.parametrize(
         "by",
@@ -226,31 +226,31 @@ class QueueContract:
             )
             for values, rows in groups.items()
         }  # fmt: skip
-        found = busy.groups(which, by)
+        found = busy.queue.groups(which, by)
         assert set(found) == wanted
         assert len(found) == len(wanted) > 1
         urgency = [(group.urgency, group.alerts) for group in found]
         assert urgency == sorted(urgency, reverse=True)
-        assert busy.groups(which, by, limit=2) == found[:2]
+        assert busy.queue.groups(which, by, limit=2) == found[:2]
 
     @pytest.mark.parametrize("by", [(), ("service", "service"), ("service", "day", "human", "level")])
     def test_groups_of_no_field_or_of_too_many_are_refused(self, busy, by):
         with pytest.raises(FingerprintError, match="grouped by 1 to 3"):
-            busy.groups(AlertFilter(), by)
+            busy.queue.groups(AlertFilter(), by)
 
     def test_an_alert_that_comes_in_above_pushes_no_row_onto_the_next_page(self, make_desk):
         desk, alerts = make_desk(), many(10)
-        desk.save(alerts)
-        first = desk.page(AlertFilter(), size=4)
-        desk.save([stolen_session(urgency=100)])
-        second = desk.page(AlertFilter(), size=20, following=first.following)
+        desk.alerts.save(alerts)
+        first = desk.queue.page(AlertFilter(), size=4)
+        desk.alerts.save([stolen_session(urgency=100)])
+        second = desk.queue.page(AlertFilter(), size=20, cursor=first.following)
         assert [row.alert_id for row in (*first.rows, *second.rows)] == [
             row.alert_id for row in everything(desk, AlertFilter()) if row.urgency < 100
         ]
         assert second.following is None
 
     def test_a_place_that_no_page_of_this_filter_gave_is_refused_in_one_sentence(self, busy):
-        place = busy.page(AlertFilter(), "urgency", 5).following
+        place = busy.queue.page(AlertFilter(), "urgency", 5).following
         for which, order, following in (
             (AlertFilter(), "newest", place),
             (AlertFilter(service="iam"), "urgency", place),
@@ -261,61 +261,63 @@ class QueueContract:
             *((AlertFilter(), "urgency", text) for text in NASTY if text),
         ):
             with pytest.raises(FingerprintError, match="`following`"):
-                busy.page(which, order, 5, following)
+                busy.queue.page(which, order, 5, following)
 
     @pytest.mark.parametrize("size", [0, -1, 501])
     def test_a_page_that_is_too_large_is_refused(self, busy, size):
         with pytest.raises(FingerprintError, match="1 to 500"):
-            busy.page(AlertFilter(), size=size)
+            busy.queue.page(AlertFilter(), size=size)
 
     @pytest.fixture(scope="class")
     def hostile(self, make_desk):
         """A desk with an alert for each nasty text, its number as the id."""
         desk = make_desk()
-        desk.save([replace(nasty(text), alert_id=f"{place:02d}") for place, text in enumerate(NASTY)])
+        desk.alerts.save([replace(nasty(text), alert_id=f"{place:02d}") for place, text in enumerate(NASTY)])
         return desk
 
     @pytest.mark.parametrize("place", range(len(NASTY)))
     def test_whatever_an_attacker_wrote_can_be_asked_for_and_is_found_as_text(self, hostile, place):
         text, own = NASTY[place], f"{place:02d}"
         for name in ("principal", "service", "tactic", "text") if text else ():
-            assert [row.alert_id for row in hostile.page(AlertFilter("all", **{name: text})).rows] == [own], (
-                name
-            )
-        assert storable(text) in {group.values[0] for group in hostile.groups(AlertFilter("all"), ["human"])}
-        assert hostile.page(AlertFilter("all", assignee=text or "nobody")).total == 0
+            assert [row.alert_id for row in hostile.queue.page(AlertFilter("all", **{name: text})).rows] == [
+                own
+            ], name
+        assert storable(text) in {
+            group.values[0] for group in hostile.queue.groups(AlertFilter("all"), ["human"])
+        }
+        assert hostile.queue.page(AlertFilter("all", assignee=text or "nobody")).total == 0
         if text:
             by = text[:400]
             for change in (AssignCase(by), SetDisposition("benign", text), ReopenCase(text), AssignCase(by)):
-                touch(hostile, hostile.alert(own), change, by)
-            hostile.note(own, by + "x", by)
-            assert [row.alert_id for row in hostile.page(AlertFilter("all", assignee=by)).rows] == [own]
-            assert {entry.by for entry in hostile.history(own)} == {storable(by)}
+                touch(hostile, hostile.alerts.get(own), change, by)
+            hostile.cases.add_note(own, by + "x", by)
+            assert [row.alert_id for row in hostile.queue.page(AlertFilter("all", assignee=by)).rows] == [own]
+            assert {entry.by for entry in hostile.audit.entries(own)} == {storable(by)}
 
     # --- what is done -------------------------------------------------------------------------------------------------
 
     def test_of_two_who_decide_at_once_one_wins_and_the_other_hears_of_it(self, make_desk):
         desk, alert = make_desk(), stolen_session()
-        desk.save([alert])
-        chosen = [seen(desk.row(alert.alert_id))]
-        assert desk.change_cases(chosen, SetDisposition("benign", "a test"), "maria") == [
+        desk.alerts.save([alert])
+        chosen = [seen(desk.queue.row(alert.alert_id))]
+        assert desk.cases.change(chosen, SetDisposition("benign", "a test"), "maria") == [
             ActionOutcome(alert.alert_id, True, 1)
         ]
         late = ActionOutcome(alert.alert_id, False, 1, "maria changed it since")
-        assert desk.change_cases(chosen, SetDisposition("true_positive"), "kim") == [late]
-        assert desk.change_cases(chosen, AssignCase("kim"), "kim") == [late]
-        assert desk.current_decisions() == {alert.alert_id: "benign"}
-        assert [said.by for said in desk.dispositions()] == ["maria"]
-        assert [entry.by for entry in desk.audit_log(alert.alert_id)] == ["maria"]
+        assert desk.cases.change(chosen, SetDisposition("true_positive"), "kim") == [late]
+        assert desk.cases.change(chosen, AssignCase("kim"), "kim") == [late]
+        assert desk.cases.current_decisions() == {alert.alert_id: "benign"}
+        assert [said.by for said in desk.cases.dispositions()] == ["maria"]
+        assert [entry.by for entry in desk.audit.entries(alert.alert_id)] == ["maria"]
 
     def test_a_change_of_many_is_done_to_each_that_is_still_as_it_was_seen(self, make_desk):
         desk = make_desk()
-        desk.save(many(6))
-        rows = desk.page(AlertFilter(), size=6).rows
-        taken = desk.alert(rows[2].alert_id)
+        desk.alerts.save(many(6))
+        rows = desk.queue.page(AlertFilter(), size=6).rows
+        taken = desk.alerts.get(rows[2].alert_id)
         touch(desk, taken, AssignCase("kim"), "kim")
         chosen = [*map(seen, rows), AlertRevision("nothing", 0), seen(rows[0])]
-        outcomes = desk.change_cases(chosen, SetDisposition("false_positive", "the scanner"), "maria")
+        outcomes = desk.cases.change(chosen, SetDisposition("false_positive", "the scanner"), "maria")
         assert [each.alert_id for each in outcomes] == [each.alert_id for each in chosen]
         refused = {(each.alert_id, each.version, each.reason) for each in outcomes if not each.done}
         assert refused == {
@@ -324,74 +326,80 @@ class QueueContract:
             (rows[0].alert_id, 1, "maria changed it since"),  # it was chosen twice
         }
         done = {each.alert_id for each in outcomes if each.done}
-        assert desk.current_decisions() == dict.fromkeys(done, "false_positive")
-        assert {said.alert_id: said.why for said in desk.dispositions()} == dict.fromkeys(done, "the scanner")
-        assert desk.page(AlertFilter("closed"), size=10).total == 5
+        assert desk.cases.current_decisions() == dict.fromkeys(done, "false_positive")
+        assert {said.alert_id: said.why for said in desk.cases.dispositions()} == dict.fromkeys(
+            done, "the scanner"
+        )
+        assert desk.queue.page(AlertFilter("closed"), size=10).total == 5
 
     def test_too_many_at_once_are_refused(self, make_desk):
         with pytest.raises(FingerprintError, match="at most 500"):
-            make_desk().change([AlertRevision("a", 0)] * 501, AssignCase("maria"), "maria")
+            make_desk().cases.change([AlertRevision("a", 0)] * 501, AssignCase("maria"), "maria")
 
     def test_what_grew_after_somebody_looked_stays_open(self, make_desk):
         """They decide over what they saw, and the rest is shown to them."""
         desk, whole = make_desk(), stolen_session()
-        desk.save([only_events(whole, 0, 4)])
-        chosen = [seen(desk.row(whole.alert_id))]
-        desk.save([whole])
-        assert desk.change_cases(chosen, SetDisposition("benign"), "maria")[0].done
-        row = desk.row(whole.alert_id)
+        desk.alerts.save([only_events(whole, 0, 4)])
+        chosen = [seen(desk.queue.row(whole.alert_id))]
+        desk.alerts.save([whole])
+        assert desk.cases.change(chosen, SetDisposition("benign"), "maria")[0].done
+        row = desk.queue.row(whole.alert_id)
         assert (row.open, row.grown, row.decision) == (True, 5, "benign")
-        assert desk.current_decisions() == {}
+        assert desk.cases.current_decisions() == {}
         touch(desk, whole, SetDisposition("true_positive"))
-        assert (desk.row(whole.alert_id).open, desk.row(whole.alert_id).grown) == (False, 0)
-        assert desk.current_decisions() == {whole.alert_id: "true_positive"}
+        assert (desk.queue.row(whole.alert_id).open, desk.queue.row(whole.alert_id).grown) == (False, 0)
+        assert desk.cases.current_decisions() == {whole.alert_id: "true_positive"}
 
     def test_scoring_again_touches_no_ones_work(self, make_desk):
         desk, alert = make_desk(), stolen_session()
-        desk.save([alert])
+        desk.alerts.save([alert])
         touch(desk, alert, AssignCase("kim"))
         touch(desk, alert, SetDisposition("benign"))
-        before = desk.row(alert.alert_id)
-        desk.save([alert])
-        desk.save([replace(alert, urgency=60)])
-        assert desk.row(alert.alert_id) == replace(before, urgency=60, own_urgency=60)
+        before = desk.queue.row(alert.alert_id)
+        desk.alerts.save([alert])
+        desk.alerts.save([replace(alert, urgency=60)])
+        assert desk.queue.row(alert.alert_id) == replace(before, urgency=60, own_urgency=60)
 
     def test_what_was_opened_again_is_open_for_the_next_training_too(self, make_desk):
         desk, alert = make_desk(), stolen_session()
-        desk.save([alert])
+        desk.alerts.save([alert])
         touch(desk, alert, SetDisposition("benign"))
         touch(desk, alert, ReopenCase("it was not her after all"))
-        row = desk.row(alert.alert_id)
+        row = desk.queue.row(alert.alert_id)
         assert (row.open, row.decision, row.grown, row.version) == (True, None, 0, 2)
-        assert desk.current_decisions() == {}
-        assert len(desk.decided_entities(datetime.max.replace(tzinfo=UTC))) == 0
-        assert [said.decision for said in desk.dispositions()] == ["benign"]  # it stays in the history
+        assert desk.cases.current_decisions() == {}
+        assert len(desk.feedback.decided_entities(datetime.max.replace(tzinfo=UTC))) == 0
+        assert [said.decision for said in desk.cases.dispositions()] == ["benign"]  # it stays in the history
         touch(desk, alert, SetDisposition("true_positive"))
-        assert desk.current_decisions() == {alert.alert_id: "true_positive"}
+        assert desk.cases.current_decisions() == {alert.alert_id: "true_positive"}
 
     def test_what_nobody_decided_cannot_be_opened_again(self, make_desk):
         desk, alert = make_desk(), stolen_session()
-        desk.save([alert])
-        refused = ActionOutcome(alert.alert_id, False, 0, "nobody has decided on it")
-        assert desk.change_cases([AlertRevision(alert.alert_id, 0)], ReopenCase(), "maria") == [refused]
+        desk.alerts.save([alert])
+        refused = ActionOutcome(alert.alert_id, False, 0, "it is not decided")
+        assert desk.cases.change([AlertRevision(alert.alert_id, 0)], ReopenCase(), "maria") == [refused]
 
     def test_a_duplicate_is_closed_and_names_its_original(self, make_desk):
         desk, one, other = make_desk(), stolen_session(), new_pipeline()
-        desk.save([one, other])
+        desk.alerts.save([one, other])
         touch(desk, other, SetDisposition("duplicate", duplicate_of=one.alert_id[:4]))
-        assert [row.alert_id for row in desk.page(AlertFilter()).rows] == [one.alert_id]
-        assert desk.dispositions()[0].duplicate_of == one.alert_id
-        assert desk.current_decisions() == {}  # for learning it stands as its original, and that is open
+        assert [row.alert_id for row in desk.queue.page(AlertFilter()).rows] == [one.alert_id]
+        assert desk.cases.dispositions()[0].duplicate_of == one.alert_id
+        assert (
+            desk.cases.current_decisions() == {}
+        )  # for learning it stands as its original, and that is open
         touch(desk, one, SetDisposition("true_positive"))
-        assert desk.current_decisions() == dict.fromkeys([one.alert_id, other.alert_id], "true_positive")
+        assert desk.cases.current_decisions() == dict.fromkeys(
+            [one.alert_id, other.alert_id], "true_positive"
+        )
 
     def test_nothing_is_its_own_duplicate_nor_goes_round(self, make_desk):
         desk, one, other = make_desk(), stolen_session(), new_pipeline()
-        desk.save([one, other])
+        desk.alerts.save([one, other])
         touch(desk, other, SetDisposition("duplicate", duplicate_of=one.alert_id))
-        chosen = [seen(desk.row(each.alert_id)) for each in (one, other)]
+        chosen = [seen(desk.queue.row(each.alert_id)) for each in (one, other)]
         for original in (one, other):
-            outcomes = desk.change_cases(
+            outcomes = desk.cases.change(
                 [chosen[0]], SetDisposition("duplicate", duplicate_of=original.alert_id), "kim"
             )
             assert [each.done for each in outcomes] == [False]
@@ -408,51 +416,51 @@ class QueueContract:
     )
     def test_a_change_that_could_be_done_to_none_is_refused_and_changes_nothing(self, make_desk, change):
         desk = make_desk()
-        desk.save([stolen_session()])
+        desk.alerts.save([stolen_session()])
         before = desk.dump_tables()
         with pytest.raises(FingerprintError):
-            desk.change_cases([AlertRevision(stolen_session().alert_id, 0)], change, "maria")
+            desk.cases.change([AlertRevision(stolen_session().alert_id, 0)], change, "maria")
         assert desk.dump_tables() == before
 
     def test_what_came_in_by_the_command_line_is_seen_in_the_queue(self, make_desk):
         desk, alert = make_desk(), stolen_session()
-        desk.save([alert])
+        desk.alerts.save([alert])
         newer, older = judged(alert, "true_positive", 5), judged(alert, "benign", 1)
-        desk.add_disposition(newer)
-        desk.add_disposition(newer)
-        row = desk.row(alert.alert_id)
+        desk.cases.add_disposition(newer)
+        desk.cases.add_disposition(newer)
+        row = desk.queue.row(alert.alert_id)
         assert (row.version, row.decision, row.open) == (1, "true_positive", False)
-        desk.add_disposition(older)  # it came late, and is history
-        assert desk.row(alert.alert_id) == row
-        assert desk.current_decisions() == {alert.alert_id: "true_positive"}
-        assert [entry.action for entry in desk.audit_log(alert.alert_id)] == ["alert.decide"] * 2
+        desk.cases.add_disposition(older)  # it came late, and is history
+        assert desk.queue.row(alert.alert_id) == row
+        assert desk.cases.current_decisions() == {alert.alert_id: "true_positive"}
+        assert [entry.action for entry in desk.audit.entries(alert.alert_id)] == ["alert.decide"] * 2
         touch(desk, alert, ReopenCase())
-        assert desk.row(alert.alert_id).open
+        assert desk.queue.row(alert.alert_id).open
 
     def test_decisions_follow_each_other_though_clocks_differ(self, make_desk):
         """Of two servers one is behind: what was decided last still counts last."""
         desk, alert = make_desk(), stolen_session()
-        desk.save([alert])
+        desk.alerts.save([alert])
         touch(desk, alert, SetDisposition("benign"), "maria")
-        desk.clock -= timedelta(minutes=5)
+        desk.session.now.at -= timedelta(minutes=5)
         touch(desk, alert, SetDisposition("true_positive"), "kim")
-        assert [said.by for said in desk.dispositions(alert.alert_id)] == ["maria", "kim"]
-        assert desk.current_decisions() == {alert.alert_id: "true_positive"}
+        assert [said.by for said in desk.cases.dispositions(alert.alert_id)] == ["maria", "kim"]
+        assert desk.cases.current_decisions() == {alert.alert_id: "true_positive"}
 
     # --- the audit ------------------------------------------------------------------------------------------------------
 
     def test_every_change_has_its_line_in_the_audit_the_newest_first(self, make_desk):
         desk, alert, other = make_desk(), stolen_session(), new_pipeline()
-        desk.save([alert, other])
+        desk.alerts.save([alert, other])
         touch(desk, alert, AssignCase("kim"), "maria")
         touch(desk, alert, SetDisposition("duplicate", "the same", other.alert_id), "kim")
         touch(desk, alert, ReopenCase("no, it differs"), "kim")
-        desk.add_note(alert.alert_id, "ask her", "maria")
-        desk.save_view(SavedView("maria", "mine", "?assignee=maria"))
-        desk.delete_view("maria", "mine")
-        lines = desk.audit_log()
+        desk.cases.add_note(alert.alert_id, "ask her", "maria")
+        desk.views.save(SavedView("maria", "mine", "?assignee=maria"))
+        desk.views.delete("maria", "mine")
+        lines = desk.audit.entries()
         assert [(line.by, line.action, line.target) for line in lines] == [
-            ("maria", "view.forget", "mine"),
+            ("maria", "view.delete", "mine"),
             ("maria", "view.save", "mine"),
             ("maria", "alert.note", alert.alert_id),
             ("kim", "alert.reopen", alert.alert_id),
@@ -462,34 +470,34 @@ class QueueContract:
         decided = {"decision": "duplicate", "why": "the same", "duplicate_of": other.alert_id, "events": 9}
         assert [line.detail for line in lines[3:]] == [{"why": "no, it differs"}, decided, {"to": "kim"}]
         assert lines[3].at > lines[4].at  # though the clock stood still: a decision follows the one before
-        assert desk.audit_log(alert.alert_id) == lines[2:]
-        assert desk.audit_log(limit=2) == lines[:2]
-        assert desk.audit_log(limit=2, before=lines[1].number) == lines[2:4]
-        assert desk.audit_log("nothing") == []
+        assert desk.audit.entries(alert.alert_id) == lines[2:]
+        assert desk.audit.entries(limit=2) == lines[:2]
+        assert desk.audit.entries(limit=2, before=lines[1].number) == lines[2:4]
+        assert desk.audit.entries("nothing") == []
 
     def test_a_refused_change_leaves_no_line(self, make_desk):
         desk = make_desk()
-        desk.save([stolen_session()])
-        desk.change_cases([AlertRevision(stolen_session().alert_id, 3)], AssignCase("kim"), "kim")
-        assert desk.audit_log() == []
+        desk.alerts.save([stolen_session()])
+        desk.cases.change([AlertRevision(stolen_session().alert_id, 3)], AssignCase("kim"), "kim")
+        assert desk.audit.entries() == []
 
     # --- notes, views, alerts alike -----------------------------------------------------------------------------------
 
     def test_notes_are_read_in_the_order_in_which_they_were_written(self, make_desk):
         desk, alert = make_desk(), stolen_session()
-        desk.save([alert])
-        first = desk.add_note(alert.alert_id, "  asked her \u202e\n", "maria")
-        desk.clock += timedelta(seconds=1)
-        second = desk.add_note(alert.alert_id, "she is at home", "kim")
-        assert desk.notes(alert.alert_id) == [first, second]
+        desk.alerts.save([alert])
+        first = desk.cases.add_note(alert.alert_id, "  asked her \u202e\n", "maria")
+        desk.session.now.at += timedelta(seconds=1)
+        second = desk.cases.add_note(alert.alert_id, "she is at home", "kim")
+        assert desk.cases.notes(alert.alert_id) == [first, second]
         assert (first.text, first.by, second.at - first.at) == (
             "asked her \u202e",
             "maria",
             timedelta(seconds=1),
         )
-        assert desk.row(alert.alert_id).notes == 2
-        assert desk.row(alert.alert_id).version == 0  # a note is in nobody's way
-        assert desk.notes("nothing") == []
+        assert desk.queue.row(alert.alert_id).notes == 2
+        assert desk.queue.row(alert.alert_id).version == 0  # a note is in nobody's way
+        assert desk.cases.notes("nothing") == []
 
     @pytest.mark.parametrize(
         ("alert_id", "text"),
@@ -497,10 +505,10 @@ class QueueContract:
     )
     def test_a_note_without_text_or_alert_is_refused(self, make_desk, alert_id, text):
         desk = make_desk()
-        desk.save([stolen_session()])
+        desk.alerts.save([stolen_session()])
         with pytest.raises(FingerprintError):
-            desk.add_note(alert_id, text, "maria")
-        assert desk.audit_log() == []
+            desk.cases.add_note(alert_id, text, "maria")
+        assert desk.audit.entries() == []
 
     def test_filters_are_kept_by_person_and_name(self, make_desk):
         desk = make_desk()
@@ -510,20 +518,20 @@ class QueueContract:
             ("kim", "mine", "?assignee=kim"),
             ("maria", "mine", "?assignee=maria&status=open"),
         ):
-            desk.save_view(SavedView(owner, name, query))
+            desk.views.save(SavedView(owner, name, query))
         mine = SavedView("maria", "mine", "?assignee=maria&status=open")
-        assert desk.views("maria") == [SavedView("maria", "iam", "?service=iam"), mine]
-        desk.delete_view("maria", "iam")
-        desk.delete_view("maria", "iam")
-        assert desk.views("maria") == [mine]
-        assert desk.views("kim") == [SavedView("kim", "mine", "?assignee=kim")]
+        assert desk.views.of_owner("maria") == [SavedView("maria", "iam", "?service=iam"), mine]
+        desk.views.delete("maria", "iam")
+        desk.views.delete("maria", "iam")
+        assert desk.views.of_owner("maria") == [mine]
+        assert desk.views.of_owner("kim") == [SavedView("kim", "mine", "?assignee=kim")]
 
     @pytest.mark.parametrize(
         ("name", "query"), [("", "?a"), (" ", "?a"), ("n" * 101, "?a"), ("n", ""), ("n", "q" * 4001)]
     )
     def test_a_view_without_name_or_query_is_refused(self, make_desk, name, query):
         with pytest.raises(FingerprintError, match="of a view"):
-            make_desk().save_view(SavedView("maria", name, query))
+            make_desk().views.save(SavedView("maria", name, query))
 
     def test_alerts_alike_share_the_strongest_surprises_those_of_the_same_principal_first(self, make_desk):
         desk, alert = make_desk(), stolen_session()
@@ -533,15 +541,15 @@ class QueueContract:
         pipeline = new_pipeline()  # shares the second surprise
         weak = new_pipeline(alert_id="b2", drivers=DRIVERS[3:])  # shares only what hardly surprises
         other = new_pipeline(alert_id="c3", drivers=(replace(DRIVERS[0], seen="10.0.0.0/24"),))
-        desk.save([alert, hers, pipeline, weak, other])
-        alike = desk.similar_alerts(alert.alert_id)
+        desk.alerts.save([alert, hers, pipeline, weak, other])
+        alike = desk.queue.similar(alert.alert_id)
         assert [row.alert_id for row in alike] == ["a1", pipeline.alert_id]
-        assert alike[0] == desk.row("a1")
-        assert [row.alert_id for row in desk.similar_alerts(alert.alert_id, limit=1)] == ["a1"]
-        desk.save([replace(pipeline, drivers=DRIVERS[3:])])  # what surprised is not what surprises now
-        assert [row.alert_id for row in desk.similar_alerts(alert.alert_id)] == ["a1"]
+        assert alike[0] == desk.queue.row("a1")
+        assert [row.alert_id for row in desk.queue.similar(alert.alert_id, limit=1)] == ["a1"]
+        desk.alerts.save([replace(pipeline, drivers=DRIVERS[3:])])  # what surprised is not what surprises now
+        assert [row.alert_id for row in desk.queue.similar(alert.alert_id)] == ["a1"]
         with pytest.raises(NotFound):
-            desk.similar_alerts("nothing")
+            desk.queue.similar("nothing")
 
     def test_services_and_accounts_are_those_of_all_evidence_and_only_the_records_own(self, make_desk):
         desk, whole = make_desk(), stolen_session()
@@ -550,27 +558,27 @@ class QueueContract:
         )
         broken = replace(whole.events[8], raw='{"recipientAccountId":"777777777777"')
         named = replace(whole.events[0], raw='{"recipientAccountId":"nobody"}')
-        desk.save([replace(whole, events=(named,))])
-        desk.save([replace(whole, events=(replace(whole.events[1], raw=elsewhere), broken))])
-        row = desk.row(whole.alert_id)
+        desk.alerts.save([replace(whole, events=(named,))])
+        desk.alerts.save([replace(whole, events=(replace(whole.events[1], raw=elsewhere), broken))])
+        row = desk.queue.row(whole.alert_id)
         assert (row.services, row.events) == (("cloudtrail", "iam", "sts"), 3)
         assert row.accounts == (ACCOUNT, "999999999999")
 
     def test_whoever_looks_on_hears_of_what_is_new_and_what_changed(self, make_desk):
         desk, alert, other = make_desk(), stolen_session(), new_pipeline()
-        desk.save([only_events(alert, 0, 3), other])
-        begun = desk.newest_change_number()
-        assert {each.alert_id for each in desk.changes(0)} == {alert.alert_id, other.alert_id}
-        desk.save([only_events(alert, 0, 3), other])  # nothing is new
-        assert desk.changes(begun) == []
+        desk.alerts.save([only_events(alert, 0, 3), other])
+        begun = desk.changes.newest_number()
+        assert {each.alert_id for each in desk.changes.since(0)} == {alert.alert_id, other.alert_id}
+        desk.alerts.save([only_events(alert, 0, 3), other])  # nothing is new
+        assert desk.changes.since(begun) == []
         for change in (
-            lambda: desk.save([alert, other]),
+            lambda: desk.alerts.save([alert, other]),
             lambda: touch(desk, alert, AssignCase("kim")),
             lambda: touch(desk, alert, SetDisposition("benign")),
             lambda: touch(desk, alert, ReopenCase()),
-            lambda: desk.add_note(alert.alert_id, "a note", "kim"),
-            lambda: desk.add_disposition(judged(alert, "benign")),
+            lambda: desk.cases.add_note(alert.alert_id, "a note", "kim"),
+            lambda: desk.cases.add_disposition(judged(alert, "benign")),
         ):
-            before = desk.newest_change_number()
+            before = desk.changes.newest_number()
             change()
-            assert [each.alert_id for each in desk.changes(before)] == [alert.alert_id]
+            assert [each.alert_id for each in desk.changes.since(before)] == [alert.alert_id]

@@ -12,8 +12,8 @@ from fingerprint.core.alert import Alert, Disposition
 from fingerprint.core.case import AlertRevision, ReopenCase, SetDisposition, SuppressionMatch
 from fingerprint.core.sanitize import storable
 from fingerprint.core.settings import ReceiverSettings
-from fingerprint.store.alerts import SqlAlertStore
-from fingerprint.store.outbox import SqlOutbox, open_outbox
+from fingerprint.store import SqlStore
+from fingerprint.store.outbox import SqlOutbox
 from tests.support.alerts import NASTY, nasty, new_pipeline, stolen_session
 
 NOW = datetime(2026, 3, 5, 9, tzinfo=UTC)
@@ -50,35 +50,35 @@ class OutboxContract:
     """Run by each desk of tests/pipelines/test_deliver.py."""
 
     @pytest.fixture
-    def desk(self, make_desk) -> SqlAlertStore:
+    def desk(self, make_desk) -> SqlStore:
         return make_desk()
 
     @pytest.fixture
-    def outbox(self, desk: SqlAlertStore) -> SqlOutbox:
-        made = open_outbox(desk)
+    def outbox(self, desk: SqlStore) -> SqlOutbox:
+        made = desk.outbox
         made.register_receiver("soc", include_backlog=False)
         return made
 
     # --- from what changed to deliveries -----------------------------------------------------------------------------
 
     def test_a_new_alert_becomes_one_delivery_however_often_it_is_planned(self, desk, outbox):
-        desk.save([stolen_session()])
+        desk.alerts.save([stolen_session()])
         planned(outbox)
-        desk.save([stolen_session()])
+        desk.alerts.save([stolen_session()])
         planned(outbox)
         (delivery,) = outbox.list_deliveries()
         assert (delivery.happened, delivery.state, delivery.tries) == ("new", "waiting", 0)
         assert delivery.alert_id == stolen_session().alert_id
 
     def test_two_who_plan_at_once_make_each_delivery_once(self, desk, outbox):
-        desk.save(many(300))
+        desk.alerts.save(many(300))
         with ThreadPoolExecutor(4) as pool:
             list(pool.map(lambda _: planned(outbox), range(4)))
         assert len(outbox.list_deliveries(limit=1_000)) == 300
 
     def test_what_lay_there_before_is_told_only_if_that_is_asked_for(self, desk):
-        desk.save([stolen_session(), new_pipeline()])
-        outbox = open_outbox(desk)
+        desk.alerts.save([stolen_session(), new_pipeline()])
+        outbox = desk.outbox
         for receiver, backlog in (("late", False), ("all", True)):
             outbox.register_receiver(receiver, backlog)
             outbox.register_receiver(receiver, not backlog)  # a second time does nothing
@@ -87,82 +87,84 @@ class OutboxContract:
         assert outbox.counts_by_receiver()["all"].waiting == 2
 
     def test_a_receiver_that_was_never_enrolled_is_told_nothing(self, desk, outbox):
-        desk.save([stolen_session()])
+        desk.alerts.save([stolen_session()])
         assert outbox.schedule("nobody", ALL, NOW) == 0
 
     def test_growth_is_a_delivery_of_its_own(self, desk, outbox):
         alert = stolen_session()
         for events in (alert.events[:3], alert.events[:5], alert.events):
-            desk.save([replace(alert, events=events)])
+            desk.alerts.save([replace(alert, events=events)])
             planned(outbox)
-        assert [each for _, each in happened(outbox)] == ["updated", "updated", "new"]
+        assert [each for _, each in happened(outbox)] == ["new", "updated", "updated"]
 
     def test_a_decision_is_a_delivery_and_the_same_again_is_none(self, desk, outbox):
         alert = stolen_session()
-        desk.save([alert])
+        desk.alerts.save([alert])
         planned(outbox)
         for when in (NOW, NOW, at(60)):
-            desk.add_disposition(Disposition(alert.alert_id, "benign", "maria", "", when, len(alert.events)))
+            desk.cases.add_disposition(
+                Disposition(alert.alert_id, "benign", "maria", "", when, len(alert.events))
+            )
             planned(outbox)
         assert [each for _, each in happened(outbox)] == ["decided", "decided", "new"]
 
     def test_a_decision_in_the_queue_is_told_and_a_reopening_takes_it_back(self, desk, outbox):
-        desk.save([stolen_session()])
+        desk.alerts.save([stolen_session()])
         planned(outbox)
         alert_id = stolen_session().alert_id
-        version = desk.row(alert_id).version
-        (outcome,) = desk.change_cases(
+        version = desk.queue.row(alert_id).version
+        (outcome,) = desk.cases.change(
             [AlertRevision(alert_id, version)], SetDisposition("true_positive", "seen"), by="maria"
         )
         planned(outbox)
         assert [each for _, each in happened(outbox)] == ["decided", "new"]
         delivery = outbox.list_deliveries()[0]
         assert outbox.current_alert(delivery)[1].decision == "true_positive"
-        desk.change_cases([AlertRevision(alert_id, outcome.version)], ReopenCase("too soon"), by="maria")
+        desk.cases.change([AlertRevision(alert_id, outcome.version)], ReopenCase("too soon"), by="maria")
         planned(outbox)
         assert outbox.current_alert(delivery)[1] is None
         assert [each for _, each in happened(outbox)] == ["decided", "new"]
 
     def test_what_is_not_urgent_enough_is_told_when_it_has_become_so(self, desk, outbox):
         urgent = ALL.model_copy(update={"min_urgency": 80})
-        desk.save([replace(stolen_session(), urgency=40, events=stolen_session().events[:3])])
+        desk.alerts.save([replace(stolen_session(), urgency=40, events=stolen_session().events[:3])])
         planned(outbox, urgent)
         assert outbox.list_deliveries() == []
-        desk.save([stolen_session()])
+        desk.alerts.save([stolen_session()])
         planned(outbox, urgent)
         assert happened(outbox) == [("3fa9", "new")]
 
     def test_what_is_suppressed_is_not_told(self, desk, outbox):
         alert = stolen_session()
-        desk.create_suppression(
+        desk.suppressions.create(
             SuppressionMatch(principal=alert.principal),
             "a drill",
             datetime.now(UTC) + timedelta(days=1),
             "maria",
             force="a drill",
         )
-        desk.save([alert, new_pipeline()])
+        desk.alerts.save([alert, new_pipeline()])
         planned(outbox, now=datetime.now(UTC))
         assert happened(outbox) == [("77b0", "new")]
 
     def test_a_critical_alert_is_told_though_a_suppression_fits_it(self, desk, outbox):
         alert, tomorrow = stolen_session(), datetime.now(UTC) + timedelta(days=1)
-        desk.create_suppression(SuppressionMatch(principal=alert.principal), "a drill", tomorrow, "maria")
-        desk.save([alert])
+        desk.suppressions.create(SuppressionMatch(principal=alert.principal), "a drill", tomorrow, "maria")
+        desk.alerts.save([alert])
         planned(outbox, now=datetime.now(UTC))
         assert happened(outbox) == [("3fa9", "new")]
 
     def test_what_was_suppressed_is_new_when_its_suppression_has_expired(self, desk, outbox):
         """Nobody does anything then, and nothing on the desk changes."""
         now, alert = datetime.now(UTC), stolen_session()
-        desk.create_suppression(
+        desk.suppressions.create(
             SuppressionMatch(principal=alert.principal),
             "a drill",
             now + timedelta(hours=1),
             "maria",
             force="a drill",
         )
-        desk.save([alert])
+        desk.alerts.save([alert])
         planned(outbox, now=now)
         planned(outbox, now=now + timedelta(minutes=59))
         assert outbox.list_deliveries() == []
@@ -172,21 +174,21 @@ class OutboxContract:
 
     def test_what_was_held_back_and_is_not_urgent_enough_any_more_is_not_told(self, desk, outbox):
         now, alert = datetime.now(UTC), stolen_session()
-        desk.create_suppression(
+        desk.suppressions.create(
             SuppressionMatch(principal=alert.principal),
             "a drill",
             now + timedelta(hours=1),
             "maria",
             force="a drill",
         )
-        desk.save([alert])
+        desk.alerts.save([alert])
         planned(outbox, now=now)
         planned(outbox, ALL.model_copy(update={"min_urgency": 100}), now=now + timedelta(minutes=61))
         assert outbox.list_deliveries() == []
 
     def test_each_receiver_has_its_own(self, desk, outbox):
-        outbox.register_receiver("ops", backlog=False)
-        desk.save([stolen_session()])
+        outbox.register_receiver("ops", include_backlog=False)
+        desk.alerts.save([stolen_session()])
         planned(outbox)
         planned(outbox, receiver="ops")
         assert len({each.key for each in outbox.list_deliveries()}) == 2
@@ -195,7 +197,7 @@ class OutboxContract:
     # --- from deliveries to receivers --------------------------------------------------------------------------------
 
     def test_what_is_taken_is_in_one_pair_of_hands(self, desk, outbox):
-        desk.save(many(5))
+        desk.alerts.save(many(5))
         planned(outbox)
         first, second = taken(outbox, most=3), taken(outbox, by="you")
         assert len(first) == 3
@@ -204,7 +206,7 @@ class OutboxContract:
         assert taken(outbox) == []
 
     def test_many_who_take_at_once_get_each_delivery_once(self, desk, outbox):
-        desk.save(many(100))
+        desk.alerts.save(many(100))
         planned(outbox)
 
         def work(name: int) -> list[str]:
@@ -218,7 +220,7 @@ class OutboxContract:
         assert len(keys) == len(set(keys)) == 100
 
     def test_what_a_dead_sender_held_comes_again_under_its_key(self, desk, outbox):
-        desk.save([stolen_session()])
+        desk.alerts.save([stolen_session()])
         planned(outbox)
         (first,) = taken(outbox)
         assert taken(outbox, now=at(59), by="you") == []
@@ -226,7 +228,7 @@ class OutboxContract:
         assert again.key == first.key
 
     def test_what_was_sent_is_over(self, desk, outbox):
-        desk.save([stolen_session()])
+        desk.alerts.save([stolen_session()])
         planned(outbox)
         (delivery,) = taken(outbox)
         outbox.mark_sent(delivery, SOON)
@@ -237,33 +239,33 @@ class OutboxContract:
         assert outbox.counts_by_receiver()["soc"] == (0, 1, 0, None)
 
     def test_what_failed_waits_until_it_is_due(self, desk, outbox):
-        desk.save([stolen_session()])
+        desk.alerts.save([stolen_session()])
         planned(outbox)
         (delivery,) = taken(outbox)
-        outbox.reschedule(delivery, at(20), "answered 500", by="me")
+        outbox.reschedule(delivery, at(20), "answered 500", worker="me")
         assert taken(outbox, now=at(19)) == []
         (again,) = taken(outbox, now=at(20))
         assert (again.key, again.tries, again.reason) == (delivery.key, 1, "answered 500")
 
     def test_who_was_too_slow_marks_nothing_that_others_hold(self, desk, outbox):
-        desk.save([stolen_session()])
+        desk.alerts.save([stolen_session()])
         planned(outbox)
         (slow,) = taken(outbox)
         taken(outbox, now=at(60), by="you")
-        outbox.reschedule(slow, at(9_999), "answered 500", by="me")
-        outbox.release([slow], by="me")
+        outbox.reschedule(slow, at(9_999), "answered 500", worker="me")
+        outbox.release([slow], worker="me")
         assert outbox.list_deliveries()[0].due_at == NOW
         assert taken(outbox, now=at(61)) == []
 
     def test_what_is_let_go_untried_may_be_taken_at_once(self, desk, outbox):
-        desk.save([stolen_session()])
+        desk.alerts.save([stolen_session()])
         planned(outbox)
-        outbox.release(taken(outbox), by="me")
-        outbox.release([], by="me")
+        outbox.release(taken(outbox), worker="me")
+        outbox.release([], worker="me")
         assert taken(outbox)[0].tries == 0
 
     def test_what_was_given_up_says_why_and_can_be_tried_anew(self, desk, outbox):
-        desk.save(many(3))
+        desk.alerts.save(many(3))
         planned(outbox)
         for delivery in taken(outbox):
             outbox.mark_failed(delivery, SOON, "nobody there\0 \ud800")
@@ -281,29 +283,29 @@ class OutboxContract:
     def test_the_longest_due_is_taken_first(self, desk, outbox):
         alerts = many(3)
         for number, alert in enumerate(alerts):
-            desk.save([alert])
+            desk.alerts.save([alert])
             planned(outbox, now=at(number))
         first = taken(outbox, now=at(9), most=1)[0]
         assert first.alert_id == alerts[0].alert_id
-        outbox.reschedule(first, at(2.5), "busy", by="me")
+        outbox.reschedule(first, at(2.5), "busy", worker="me")
         assert [each.alert_id for each in taken(outbox, now=at(9))] == ["alert-001", "alert-002", "alert-000"]
 
     def test_what_was_sent_long_ago_is_forgotten_and_not_told_again(self, desk, outbox):
-        desk.save(many(2))
+        desk.alerts.save(many(2))
         planned(outbox)
         outbox.mark_sent(taken(outbox, most=1)[0], NOW)
         assert outbox.delete_sent(NOW) == 0
         assert outbox.delete_sent(SOON) == 1
-        desk.save(many(2))
+        desk.alerts.save(many(2))
         planned(outbox)
         assert [each.state for each in outbox.list_deliveries()] == ["waiting"]
 
     # --- what it tells of --------------------------------------------------------------------------------------------
 
     def test_an_alert_is_told_as_it_is_now_without_records(self, desk, outbox):
-        desk.save([replace(stolen_session(), events=stolen_session().events[:2])])
+        desk.alerts.save([replace(stolen_session(), events=stolen_session().events[:2])])
         planned(outbox)
-        desk.save([stolen_session()])
+        desk.alerts.save([stolen_session()])
         alert, said = outbox.current_alert(outbox.list_deliveries()[0])
         assert alert == replace(
             stolen_session(), events=tuple(replace(each, raw="") for each in stolen_session().events)
@@ -312,23 +314,25 @@ class OutboxContract:
 
     def test_a_decision_stands_until_the_alert_grows(self, desk, outbox):
         alert = stolen_session()
-        desk.save([replace(alert, events=alert.events[:2])])
-        desk.add_disposition(Disposition(alert.alert_id, "benign", "maria", "", NOW, 2))
+        desk.alerts.save([replace(alert, events=alert.events[:2])])
+        desk.cases.add_disposition(Disposition(alert.alert_id, "benign", "maria", "", NOW, 2))
         planned(outbox)
         assert outbox.current_alert(outbox.list_deliveries()[0])[1].decision == "benign"
-        desk.save([alert])
+        desk.alerts.save([alert])
         assert outbox.current_alert(outbox.list_deliveries()[0])[1] is None
 
     def test_whatever_a_record_says_is_told(self, desk, outbox):
-        desk.save([replace(nasty(text), alert_id=f"nasty-{number}") for number, text in enumerate(NASTY)])
+        desk.alerts.save(
+            [replace(nasty(text), alert_id=f"nasty-{number}") for number, text in enumerate(NASTY)]
+        )
         planned(outbox)
         told = {each.alert_id: outbox.current_alert(each)[0].title for each in outbox.list_deliveries()}
         assert told == {f"nasty-{number}": storable(text) for number, text in enumerate(NASTY)}
 
     def test_of_an_alert_that_was_removed_there_is_nothing_left_to_tell(self, desk, outbox):
-        desk.save([stolen_session()])
+        desk.alerts.save([stolen_session()])
         planned(outbox)
         delivery = outbox.list_deliveries()[0]
-        desk.purge_principal(stolen_session().principal, by="maria")
+        desk.retention.purge_principal(stolen_session().principal, by="maria")
         assert outbox.current_alert(delivery) is None
         assert outbox.list_deliveries() == []  # it named the alert, and went with it

@@ -12,6 +12,7 @@ from fingerprint.detection.batch import encode_batch
 from fingerprint.detection.detectors import spectral
 from fingerprint.pipeline import DetectionPipeline
 from fingerprint.registry.bank import Bank
+from fingerprint.state.pipeline_state import PipelineState
 from fingerprint.state.scorer_state import ScorerState
 from tests.support.stepwise_pipeline import MEMORY, SETTINGS, Outcome, Step, road_of, same, walked
 
@@ -34,11 +35,11 @@ def without(bank: Bank, principal: str) -> Bank:
 
 def channels_of(pipeline: DetectionPipeline, step: Step) -> np.ndarray:
     """The series of its own action, or of the others, in which each event of a step is counted."""
-    batch, _ = encode_batch(step.events, pipeline.state)
+    batch, _ = encode_batch(step.events, pipeline.state.scorer)
     fingerprint, level = pipeline.scorer.bank.resolve(batch.entity, batch.principal, batch.frame)
     batch = replace(batch, fingerprint=fingerprint, level=level)
     spectral = next(each for each in pipeline.scorer.detectors if each.granularity == "interval")
-    keys, series = spectral.measure(batch)[:, 0], pipeline.state.series
+    keys, series = spectral.measure(batch)[:, 0], pipeline.state.scorer.series
     return series.channel[series.find_rows(keys)]
 
 
@@ -88,20 +89,20 @@ def test_an_action_that_is_counted_by_itself_from_now_on_has_no_past_to_be_held_
 ) -> None:
     """Its past lies among the others: held against nothing, its first interval would be a surge."""
     pipeline = DetectionPipeline(
-        without_entities(bank), ScorerState(SETTINGS), SETTINGS, keep_all_events=True
+        without_entities(bank), PipelineState(ScorerState(SETTINGS)), SETTINGS, keep_all_events=True
     )
     for step in steps[:HALF]:
         pipeline.process(*step)
-    series = pipeline.state.series
+    series = pipeline.state.scorer.series
     assert set(series.channel) <= set(spectral.CHANNEL_LABELS)
     pipeline.swap_bank(bank)
     for step in steps[HALF:]:
         pipeline.process(*step)
     own = ~np.isin(series.channel, list(spectral.CHANNEL_LABELS))
     assert own.sum() > 10
-    assert (series.since[own] >= pipeline.state.channels_since).all()
-    known = pipeline.state.principals.items()
-    assert min(dict(known)["since"]) < pipeline.state.channels_since
+    assert (series.since[own] >= pipeline.state.scorer.channels_since).all()
+    known = pipeline.state.scorer.principals.items()
+    assert min(dict(known)["since"]) < pipeline.state.scorer.channels_since
 
 
 def test_who_the_new_bank_does_not_know_keeps_the_name_until_their_interval_is_told_of(
@@ -115,15 +116,15 @@ def test_who_the_new_bank_does_not_know_keeps_the_name_until_their_interval_is_t
     owner = hashing.hash_with_bucket(pd.Series([principal], dtype=object))
     pipeline.swap_bank(without(bank, principal))
     assert pipeline.scorer.owner_names.look_up(owner).tolist() == [principal]
-    pipeline.scorer.owner_names.expire(pipeline.state.first_open_interval() + 1000)
+    pipeline.scorer.owner_names.expire(pipeline.state.scorer.first_open_interval() + 1000)
     assert pipeline.scorer.owner_names.look_up(owner).tolist() == [None]
 
 
 def test_the_ledger_of_the_new_bank_is_not_taken(bank: Bank, steps: list[Step]) -> None:
     pipeline = road_of(bank, bank.scorer_state)
     pipeline.process(*steps[0])
-    before = pipeline.state.as_arrays()
+    before = pipeline.state.scorer.as_arrays()
     pipeline.swap_bank(replace(bank, scorer_state={}))
-    after = pipeline.state.as_arrays()
+    after = pipeline.state.scorer.as_arrays()
     for name in before.keys() - {"clock"}:
         np.testing.assert_array_equal(before[name], after[name])

@@ -23,6 +23,8 @@ from fingerprint.detection.inference import LocalInference
 from fingerprint.estimators import tail_calibration
 from fingerprint.pipeline import DetectionPipeline, StepResult
 from fingerprint.registry.bank import Bank, open_bank
+from fingerprint.state.event_batch import ARRAY_FIELDS, EventBatch
+from fingerprint.state.pipeline_state import PipelineState
 from fingerprint.state.scorer_state import ScorerState
 from tests.support import stepwise_pipeline
 from tests.support.stepwise_pipeline import SETTINGS
@@ -172,14 +174,16 @@ def walks(
     placed = bank.on(place)
     pipeline = DetectionPipeline(
         placed,
-        ScorerState.from_arrays(SETTINGS, bank.scorer_state, place),
+        PipelineState(ScorerState.from_arrays(SETTINGS, bank.scorer_state, place)),
         SETTINGS,
         every_event,
         emit_early=True,
     )
     for number, events in enumerate(batches):
         if number == len(batches) // 3:
-            pipeline.state.replace_with(ScorerState.from_arrays(SETTINGS, pipeline.state.as_arrays(), place))
+            pipeline.state.scorer.replace_with(
+                ScorerState.from_arrays(SETTINGS, pipeline.state.scorer.as_arrays(), place)
+            )
         if number == 2 * len(batches) // 3:
             other = replace(bank, manifest={**bank.manifest, "version": "another"})
             pipeline.swap_bank(other.on(place))
@@ -231,7 +235,7 @@ def test_events_have_the_same_memory_z_and_verdict_there(here: Walked, far: Walk
 
 
 def test_a_ledger_comes_back_from_there_as_it_is_here(here: Walked, far: Walked) -> None:
-    mine, theirs = here.pipeline.state.as_arrays(), far.pipeline.state.as_arrays()
+    mine, theirs = here.pipeline.state.scorer.as_arrays(), far.pipeline.state.scorer.as_arrays()
     assert mine.keys() == theirs.keys()
     for name, array in mine.items():
         assert type(theirs[name]) is np.ndarray, name
@@ -247,24 +251,24 @@ def test_of_a_batch_only_what_waits_comes_down(bank: Bank, batches: list[pd.Data
     events = pd.concat(batches, ignore_index=True)
     lifted = frames.to_device(events, "fake_cudf")
     pipeline = DetectionPipeline(
-        bank.on(there), ScorerState.from_arrays(SETTINGS, bank.scorer_state, there), SETTINGS
+        bank.on(there), PipelineState(ScorerState.from_arrays(SETTINGS, bank.scorer_state, there)), SETTINGS
     )
     fake_cupy.moved.reset()
     pipeline.scorer.measure(lifted)
     moved = replace(fake_cupy.moved)
-    [waiting] = pipeline.scorer.pending
+    [waiting] = pipeline.state.pending
     assert 0 < len(waiting) < len(events) // 5
     assert moved.bytes_down - bytes_of(waiting, lifted, events) < BYTES * len(events)
     assert moved.down < WAITS
 
 
-def bytes_of(waiting: measured.EventBatch, lifted: Any, events: pd.DataFrame) -> int:
+def bytes_of(waiting: EventBatch, lifted: Any, events: pd.DataFrame) -> int:
     """What these events alone bring down: their columns, codes and evidence."""
     fake_cupy.moved.reset()
     frames.to_pandas(
         frames.select_rows(lifted, events["event_id"].isin(waiting.frame["event_id"]).to_numpy())
     )
-    numbers = [*waiting.evidence.values(), *(getattr(waiting, name) for name in measured.ARRAY_FIELDS)]
+    numbers = [*waiting.evidence.values(), *(getattr(waiting, name) for name in ARRAY_FIELDS)]
     return fake_cupy.moved.bytes_down + sum(each.nbytes for each in numbers)
 
 

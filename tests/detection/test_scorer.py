@@ -16,10 +16,11 @@ from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.core.alert import FingerprintError, vote_column, z_column
 from fingerprint.core.settings import Settings, Voting
 from fingerprint.detection import scorer as scorer_module
-from fingerprint.detection.batch import concat_batches
 from fingerprint.detection.scorer import VOTE_COLUMNS, Scorer
 from fingerprint.registry import bank as banks
 from fingerprint.registry.bank import Bank
+from fingerprint.state.event_batch import concat_batches
+from fingerprint.state.pipeline_state import PipelineState
 from fingerprint.state.scorer_state import ScorerState
 from pipelines.cli.console import no_progress
 from pipelines.train import train_bank
@@ -35,11 +36,11 @@ def voting(*detectors: str, quorum: int = 2) -> Settings:
 
 def scorer_of(bank: Bank, settings: Settings = SETTINGS, keep_all_events: bool = False) -> Scorer:
     state = ScorerState.from_arrays(settings, bank.scorer_state)
-    return Scorer(bank, state, settings, keep_all_events)
+    return Scorer(bank, PipelineState(state), settings, keep_all_events)
 
 
 def pending_ids(scorer: Scorer) -> set[str]:
-    return {str(name) for part in scorer.pending for name in part.frame["event_id"]}
+    return {str(name) for part in scorer.pipeline_state.pending for name in part.frame["event_id"]}
 
 
 # --- measuring --------------------------------------------------------------------------------------------------------
@@ -121,7 +122,7 @@ def test_of_too_many_pending_events_each_principal_keeps_its_most_unusual(
     for start in range(0, len(events), 50):
         cut.measure(events.iloc[start : start + 50].reset_index(drop=True))
     cut._limit_pending()
-    batch = concat_batches(whole.pending)
+    batch = concat_batches(whole.pipeline_state.pending)
     unusual = pd.DataFrame(
         {
             "event": batch.frame["event_id"].astype(str),
@@ -131,11 +132,11 @@ def test_of_too_many_pending_events_each_principal_keeps_its_most_unusual(
     )
     kept = unusual[unusual["event"].isin(pending_ids(limited))]
     assert kept["key"].value_counts().max() == 2
-    assert limited.dropped_events == len(unusual) - len(kept) > 0
+    assert limited.pipeline_state.counters.dropped_events == len(unusual) - len(kept) > 0
     for key, mine in kept.groupby("key"):
         others = unusual[(unusual["key"] == key) & ~unusual["event"].isin(kept["event"])]
         assert others.empty or others["priority"].max() <= mine["priority"].min()
-    assert set(concat_batches(limited.pending).principal) == set(batch.principal)
+    assert set(concat_batches(limited.pipeline_state.pending).principal) == set(batch.principal)
     assert len(pending_ids(cut)) == len(pending_ids(limited))
 
 
@@ -147,11 +148,11 @@ def test_events_of_too_many_unknown_principals_are_neither_pending_nor_voted_on(
     events = pd.concat([step.events for step in steps], ignore_index=True)
     strange = events.assign(principal=[f"999999999999:user/{number}" for number in range(len(events))])
     votes = scorer.measure(strange.assign(entity=strange["principal"] + "|s3")).votes
-    known = {str(name) for part in scorer.pending for name in part.frame["principal"]} | set(
+    known = {str(name) for part in scorer.pipeline_state.pending for name in part.frame["principal"]} | set(
         votes["principal"]
     )
     assert len(known) <= len(pd.to_datetime(strange["event_time"]).dt.date.unique())
-    assert scorer.over_limit_events > 0
+    assert scorer.pipeline_state.counters.over_limit_events > 0
 
 
 # --- the quorum ------------------------------------------------------------------------------------------------------
@@ -238,7 +239,7 @@ def test_a_verdict_turns_true_once_and_never_back_as_its_interval_fills(
     """Judge what waits after every few events, as a stream does: no verdict and no spectral vote is ever taken back."""
     bank = banks.open_bank(organisation.bank)
     state = ScorerState.from_arrays(sample_organisation.SETTINGS, bank.scorer_state)
-    scorer = Scorer(bank, state, sample_organisation.SETTINGS, keep_all_events=True)
+    scorer = Scorer(bank, PipelineState(state), sample_organisation.SETTINGS, keep_all_events=True)
     seen = pd.DataFrame({"spectral_vote": [], "verdict": []}, dtype=bool)
     turned = pd.Series({"spectral_vote": 0, "verdict": 0})
     with EventSpool(sample_organisation.SETTINGS) as history:
@@ -251,7 +252,7 @@ def test_a_verdict_turns_true_once_and_never_back_as_its_interval_fills(
     window = events[(events["event_time"] >= first) & (events["event_time"] < first + timedelta(hours=4))]
     for start in range(0, len(window), 10):
         scorer.measure(window.iloc[start : start + 10].reset_index(drop=True))
-        judged = scorer.judge(concat_batches(scorer.pending))
+        judged = scorer.judge(concat_batches(scorer.pipeline_state.pending))
         now = judged.frame.set_index("event_id")[["spectral_vote", "verdict"]]
         before = now.loc[seen.index]
         assert not (seen & ~before).any(axis=None)

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.settings import Settings, Workers
 from fingerprint.registry import state_files
-from fingerprint.store.alerts import open_alert_store
+from fingerprint.store import open_store
 from pipelines import backfill as backfills
 from pipelines.backfill import backfill
 from pipelines.backfill_worker import BackfillPlan, score_partition
@@ -58,7 +58,7 @@ def walked(
         out=out,
         state_folder=ledger,
     )
-    return sample_organisation.Run(figures, out, open_alert_store(url))
+    return sample_organisation.Run(figures, out, open_store(url))
 
 
 def said(figures: dict[str, Any]) -> dict[str, Any]:
@@ -69,7 +69,7 @@ def same(one: sample_organisation.Run, other: sample_organisation.Run) -> None:
     """Figures, events, votes and alerts, by id; z's to 1e-4."""
     assert said(one.figures) == said(other.figures)
     same_rows(one.events, other.events, ["event_id", "event_time"])
-    same_rows(one.desk.votes(), other.desk.votes(), ["event_id", "detector"])
+    same_rows(one.desk.votes.read(), other.desk.votes.read(), ["event_id", "detector"])
     ours, theirs = ({alert.alert_id: alert for alert in run.alerts} for run in (one, other))
     assert ours.keys() == theirs.keys()
     for name, alert in ours.items():
@@ -97,7 +97,7 @@ def test_many_parts_say_what_one_walk_says(
     parts: int,
 ) -> None:
     assert scored.alerts
-    assert len(scored.desk.votes()) > 100
+    assert len(scored.desk.votes.read()) > 100
     divided = walked(organisation, tmp_path, where, parts)
     assert divided.figures["parts"] == parts
     same(divided, scored)

@@ -22,9 +22,9 @@ from fingerprint.core.alert import Disposition, FingerprintError
 from fingerprint.core.ports import Message, Unavailable
 from fingerprint.core.settings import ReceiverSettings, Settings, load_settings
 from fingerprint.delivery import policy
-from fingerprint.store.alerts import SqlAlertStore, open_alert_store
-from fingerprint.store.every_table import metadata
-from fingerprint.store.outbox import SqlOutbox, open_outbox
+from fingerprint.store import SqlStore, open_store
+from fingerprint.store.outbox import SqlOutbox
+from fingerprint.store.schema import metadata
 from pipelines.commands.deliveries import list_deliveries, print_deliveries, retry_deliveries
 from pipelines.deliver import MAX_BACKOFF_SECONDS, DeliverySender, deliver_in_background, run_deliver
 from pipelines.deliver_metrics import DeliverMetrics
@@ -43,20 +43,20 @@ HERE = ("127.0.0.0/8",)
 def empty_file(tmp_path_factory) -> Path:
     """A desk with nothing on it, to be copied: making its tables takes longer than most tests."""
     file = tmp_path_factory.mktemp("empty") / "desk.sqlite"
-    open_alert_store(f"sqlite:///{file}").close()
+    open_store(f"sqlite:///{file}").close()
     return file
 
 
 @pytest.fixture(scope="module")
-def server_desk(postgresql) -> Iterator[SqlAlertStore]:
-    with closing(open_alert_store(postgresql.fresh())) as opened:
+def server_desk(postgresql) -> Iterator[SqlStore]:
+    with closing(open_store(postgresql.fresh())) as opened:
         yield opened
 
 
 class TestSqlite(OutboxContract):
     @pytest.fixture
     def make_desk(self, desk_url):
-        return lambda: open_alert_store(desk_url)
+        return lambda: open_store(desk_url)
 
 
 class TestPostgres(OutboxContract):
@@ -65,7 +65,7 @@ class TestPostgres(OutboxContract):
         """The same database, emptied: the audit stays, for it only grows."""
         kept = {"meta", "audit"}
         names = ", ".join(sorted({table.name for table in metadata.sorted_tables} - kept))
-        with server_desk.engine.begin() as connection:
+        with server_desk.session.engine.begin() as connection:
             connection.exec_driver_sql(f"TRUNCATE {names}")
         return lambda: server_desk
 
@@ -100,8 +100,8 @@ def desk_url(tmp_path, empty_file) -> str:
 
 
 @pytest.fixture
-def desk(desk_url) -> Iterator[SqlAlertStore]:
-    with closing(open_alert_store(desk_url)) as opened:
+def desk(desk_url) -> Iterator[SqlStore]:
+    with closing(open_store(desk_url)) as opened:
         yield opened
 
 
@@ -134,11 +134,13 @@ def keys(server: Listening) -> list[str]:
 
 def test_an_alert_is_told_once_and_its_growth_and_decision_where_that_is_asked_for(desk, listen):
     server, clock, alert = listen(), Hands(), stolen_session()
-    telling = sender(open_outbox(desk), wants(server, notify_on=("new", "updated", "decided")), clock)
+    telling = sender(desk.outbox, wants(server, notify_on=("new", "updated", "decided")), clock)
     for events in (alert.events[:3], alert.events[:3], alert.events):
-        desk.save([replace(alert, events=events)])
+        desk.alerts.save([replace(alert, events=events)])
         telling.run_once()
-    desk.add_disposition(Disposition(alert.alert_id, "benign", "maria", "a laptop", NOW, len(alert.events)))
+    desk.cases.add_disposition(
+        Disposition(alert.alert_id, "benign", "maria", "a laptop", NOW, len(alert.events))
+    )
     telling.run_once()
     told = [json.loads(got.body) for got in server.got]
     assert [each["happened"] for each in told] == ["new", "updated", "decided"]
@@ -151,9 +153,9 @@ def test_an_alert_is_told_once_and_its_growth_and_decision_where_that_is_asked_f
 @pytest.mark.parametrize("format", ["json", "ecs", "ocsf", "slack"])
 def test_a_receiver_gets_the_format_it_wants(desk, listen, format):
     server = listen()
-    desk.save([stolen_session()])
+    desk.alerts.save([stolen_session()])
     link = "https://desk.example.com/alerts/"
-    sender(open_outbox(desk), wants(server, format=format, link=link), Hands()).run_once()
+    sender(desk.outbox, wants(server, format=format, link=link), Hands()).run_once()
     (got,) = server.got
     assert f"{link}{stolen_session().alert_id}" in got.body.decode()
     mark = {"json": "schema", "ecs": "ecs", "ocsf": "class_uid", "slack": "blocks"}[format]
@@ -161,8 +163,8 @@ def test_a_receiver_gets_the_format_it_wants(desk, listen, format):
 
 
 def test_a_crash_between_sending_and_marking_sends_again_under_the_same_key(desk, listen):
-    server, clock, outbox = listen(), Hands(), open_outbox(desk)
-    desk.save([stolen_session()])
+    server, clock, outbox = listen(), Hands(), desk.outbox
+    desk.alerts.save([stolen_session()])
     asked = wants(server)
 
     class Dying(WebhookReceiver):
@@ -184,10 +186,10 @@ def test_a_crash_between_sending_and_marking_sends_again_under_the_same_key(desk
 
 
 def test_a_crash_between_planning_and_sending_loses_nothing(desk, listen):
-    server, clock, outbox = listen(), Hands(), open_outbox(desk)
+    server, clock, outbox = listen(), Hands(), desk.outbox
     asked = wants(server)
     outbox.register_receiver("soc", include_backlog=True)
-    desk.save([stolen_session(), new_pipeline()])
+    desk.alerts.save([stolen_session(), new_pipeline()])
     outbox.schedule("soc", asked, NOW)
     sender(outbox, asked, clock).run_once()
     assert len(server.got) == 2
@@ -195,8 +197,8 @@ def test_a_crash_between_planning_and_sending_loses_nothing(desk, listen):
 
 def test_a_receiver_that_is_down_is_asked_less_and_less_and_told_in_the_end(desk, listen):
     server, clock = listen(status=503), Hands()
-    telling = sender(open_outbox(desk), wants(server), clock)
-    desk.save([stolen_session()])
+    telling = sender(desk.outbox, wants(server), clock)
+    desk.alerts.save([stolen_session()])
     asked_at = []
     while len(server.got) < 6:
         before = len(server.got)
@@ -216,8 +218,8 @@ def test_a_receiver_that_is_down_is_asked_less_and_less_and_told_in_the_end(desk
 
 def test_many_that_wait_do_not_ask_a_receiver_that_is_down_many_times(desk, listen):
     server, clock = listen(status=503), Hands()
-    telling = sender(open_outbox(desk), wants(server), clock)
-    desk.save([replace(new_pipeline(), alert_id=f"alert-{number}") for number in range(50)])
+    telling = sender(desk.outbox, wants(server), clock)
+    desk.alerts.save([replace(new_pipeline(), alert_id=f"alert-{number}") for number in range(50)])
     for _ in range(20):
         telling.run_once()
     assert len(server.got) == 1
@@ -230,8 +232,8 @@ def test_many_that_wait_do_not_ask_a_receiver_that_is_down_many_times(desk, list
 
 def test_a_receiver_that_asks_for_time_gets_it(desk, listen):
     server, clock = listen(status=429, extra={"retry-after": "600"}), Hands()
-    telling = sender(open_outbox(desk), wants(server), clock)
-    desk.save([stolen_session(), new_pipeline()])
+    telling = sender(desk.outbox, wants(server), clock)
+    desk.alerts.save([stolen_session(), new_pipeline()])
     telling.run_once()
     clock.sleep(599)
     telling.run_once()
@@ -244,8 +246,8 @@ def test_a_receiver_that_asks_for_time_gets_it(desk, listen):
 def test_what_nobody_takes_is_marked_failed_with_its_reason(desk, listen, monkeypatch):
     monkeypatch.setattr(policy, "MAX_ATTEMPTS", 3)
     server, clock = listen(status=500, answer=b"disk full"), Hands()
-    telling = sender(open_outbox(desk), wants(server), clock)
-    desk.save([stolen_session()])
+    telling = sender(desk.outbox, wants(server), clock)
+    desk.alerts.save([stolen_session()])
     for _ in range(3):
         telling.run_once()
         clock.sleep(3_600)
@@ -257,8 +259,8 @@ def test_what_nobody_takes_is_marked_failed_with_its_reason(desk, listen, monkey
 
 def test_a_receiver_that_says_gone_is_not_asked_again(desk, listen):
     server, clock = listen(status=410), Hands()
-    telling = sender(open_outbox(desk), wants(server), clock)
-    desk.save([stolen_session()])
+    telling = sender(desk.outbox, wants(server), clock)
+    desk.alerts.save([stolen_session()])
     telling.run_once()
     clock.sleep(10_000)
     telling.run_once()
@@ -269,9 +271,9 @@ def test_a_receiver_that_says_gone_is_not_asked_again(desk, listen):
 def test_a_secret_that_is_lost_while_the_program_runs_is_waited_for(desk, listen, tmp_path):
     server, clock, file = listen(), Hands(), tmp_path / "secret"
     file.write_text(SECRET)
-    telling = sender(open_outbox(desk), wants(server, signing_secret_file=str(file)), clock)
+    telling = sender(desk.outbox, wants(server, signing_secret_file=str(file)), clock)
     file.unlink()
-    desk.save([stolen_session()])
+    desk.alerts.save([stolen_session()])
     telling.run_once()
     assert (server.got, telling.outbox.list_deliveries()[0].tries) == ([], 1)
     file.write_text(SECRET)
@@ -290,8 +292,8 @@ def test_one_body_that_is_refused_holds_up_no_other(desk, listen):
             super().deliver(key, body, *arguments)
 
     asked = wants(server)
-    telling = sender(open_outbox(desk), asked, clock, Picky(asked))
-    desk.save([stolen_session(), new_pipeline()])
+    telling = sender(desk.outbox, asked, clock, Picky(asked))
+    desk.alerts.save([stolen_session(), new_pipeline()])
     for _ in range(4):
         telling.run_once()
         clock.sleep(60)
@@ -299,19 +301,19 @@ def test_one_body_that_is_refused_holds_up_no_other(desk, listen):
 
 
 def test_an_alert_that_is_removed_while_it_waits_is_given_up(desk, listen):
-    server, outbox = listen(), open_outbox(desk)
+    server, outbox = listen(), desk.outbox
     telling = sender(outbox, wants(server), Hands())
-    desk.save([stolen_session()])
+    desk.alerts.save([stolen_session()])
     outbox.schedule("soc", telling.options, NOW)
     held = outbox.claim("soc", NOW, NOW + timedelta(hours=1), 10, telling.lease_owner)
-    desk.purge_principal(stolen_session().principal, by="maria")
+    desk.retention.purge_principal(stolen_session().principal, by="maria")
     telling._send_all(held, lambda: False)
     assert server.got == []
 
 
 def test_two_senders_of_one_receiver_share_the_work(desk, listen):
-    server, clock, outbox = listen(), Hands(), open_outbox(desk)
-    desk.save([replace(new_pipeline(), alert_id=f"alert-{number}") for number in range(60)])
+    server, clock, outbox = listen(), Hands(), desk.outbox
+    desk.alerts.save([replace(new_pipeline(), alert_id=f"alert-{number}") for number in range(60)])
     both = [sender(outbox, wants(server), clock) for _ in range(2)]
     while sum(each.run_once() for each in both):
         pass
@@ -329,9 +331,9 @@ def test_a_topic_gets_the_alert_under_its_principal_with_its_key(desk, tmp_path)
         {"kafka": kafka, "deliver": {"soc": {"kind": "kafka", "topic": "soc.alerts", "format": "ocsf"}}}
     )
     create_topic(tmp_path / "topics", "soc.alerts", 2)
-    desk.save([stolen_session()])
+    desk.alerts.save([stolen_session()])
     with closing(create_receiver("soc", loaded)) as to:
-        sender(open_outbox(desk), loaded.deliver["soc"], Hands(), to).run_once()
+        sender(desk.outbox, loaded.deliver["soc"], Hands(), to).run_once()
     with closing(FileConsumer(loaded.kafka)) as consumer:
         consumer.subscribe(["soc.alerts"])
         got: list[Message] = []
@@ -339,15 +341,15 @@ def test_a_topic_gets_the_alert_under_its_principal_with_its_key(desk, tmp_path)
     (message,) = got
     assert message.key == stolen_session().principal.encode()
     assert json.loads(message.value)["class_uid"] == 2004
-    assert dict(message.headers)["idempotency-key"] == open_outbox(desk).list_deliveries()[0].key.encode()
+    assert dict(message.headers)["idempotency-key"] == desk.outbox.list_deliveries()[0].key.encode()
 
 
 def test_a_topic_that_is_not_there_is_tried_again(desk, tmp_path):
     kafka = {"client": "files", "bootstrap_servers": (str(tmp_path / "topics"),)}
     loaded = Settings.model_validate({"kafka": kafka, "deliver": {"soc": {"kind": "kafka", "topic": "none"}}})
-    desk.save([stolen_session()])
+    desk.alerts.save([stolen_session()])
     with closing(create_receiver("soc", loaded)) as to:
-        telling = sender(open_outbox(desk), loaded.deliver["soc"], Hands(), to)
+        telling = sender(desk.outbox, loaded.deliver["soc"], Hands(), to)
         telling.run_once()
     assert telling.outbox.list_deliveries()[0].reason.startswith("topic none: ")
     assert telling.outbox.counts_by_receiver()["soc"].waiting == 1
@@ -366,8 +368,8 @@ def place(tmp_path, desk_url, listen) -> tuple[Path, Listening]:
         f'[deliver.soc]\nurl = "{server.url()}"\nallow_http = true\nallowed_networks = ["127.0.0.1"]\ninclude_existing = true\n'
         f'signing_secret_file = "{tmp_path}/secret"\nmin_urgency = 0\n'
     )
-    with closing(open_alert_store(f"sqlite:///{tmp_path}/desk.sqlite")) as opened:
-        opened.save([stolen_session(), new_pipeline()])
+    with closing(open_store(f"sqlite:///{tmp_path}/desk.sqlite")) as opened:
+        opened.alerts.save([stolen_session(), new_pipeline()])
     return tmp_path, server
 
 
@@ -402,10 +404,12 @@ def test_killed_in_the_middle_of_a_request_it_goes_on_until_it_is_asked_to_end(p
         process.kill()
         process.communicate()
     server.release()
-    with closing(open_alert_store(f"sqlite:///{folder}/desk.sqlite")) as desk:
-        assert open_outbox(desk).counts_by_receiver()["soc"].sent == 0
-        with desk.engine.begin() as connection:  # the dead one's lease would end by itself, minutes later
-            connection.exec_driver_sql("UPDATE deliveries SET held_until = '2026-01-01 00:00:00.000000'")
+    with closing(open_store(f"sqlite:///{folder}/desk.sqlite")) as desk:
+        assert desk.outbox.counts_by_receiver()["soc"].sent == 0
+        with (
+            desk.session.engine.begin() as connection
+        ):  # the dead one's lease would end by itself, minutes later
+            connection.exec_driver_sql("UPDATE deliveries SET leased_until = '2026-01-01 00:00:00.000000'")
     process = started(folder)
     try:
         wait_until(lambda: len(server.got) == 3, "both alerts are told, one of them twice")
@@ -423,7 +427,7 @@ def test_another_program_may_do_it_alongside(place):
     with deliver_in_background(loaded, loaded.database.url, DeliverMetrics(CollectorRegistry())) as trouble:
         wait_until(lambda: len(server.got) == 2, "both alerts are told")
         wait_until(lambda: trouble() is None, "nothing is in trouble")
-    assert open_outbox(open_alert_store(loaded.database.url)).counts_by_receiver()["soc"].sent == 2
+    assert open_store(loaded.database.url).outbox.counts_by_receiver()["soc"].sent == 2
 
 
 def test_without_receivers_there_is_nothing_to_run(tmp_path):

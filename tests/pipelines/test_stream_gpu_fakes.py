@@ -54,7 +54,7 @@ def test_a_device_with_too_little_room_puts_away_and_says_the_same(
 ) -> None:
     place.configure(kafka={"max_poll_records": 400}, stream={"max_series": 5})
     place.send(records)
-    assert place.run(backend=THERE)["fetched"] > 0
+    assert place.run(backend=THERE)["reloaded_buckets"] > 0
     assert place.said().differences(oracle) == []
 
 

@@ -114,7 +114,7 @@ def test_the_alerts_hold_the_spliced_attack(organisation: Road, scored: Run) -> 
 
 
 def test_single_votes_rest_on_the_desk_with_their_threshold_and_level(scored: Run) -> None:
-    kept, events = scored.desk.votes(), scored.events.set_index("event_id")
+    kept, events = scored.desk.votes.read(), scored.events.set_index("event_id")
     own = kept[kept["detector"] == "autoencoder"]
     assert len(own) == (events["autoencoder_z"] >= SETTINGS.database.min_vote_score).sum() > 0
     assert set(own["threshold"]) == {SETTINGS.autoencoder.threshold}

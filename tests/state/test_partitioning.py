@@ -21,11 +21,11 @@ START = 480_000 // 24 * 24
 
 
 def cut_and_mended(road: DetectionPipeline, homes: np.ndarray) -> DetectionPipeline:
-    whole = road.state.as_arrays()
+    whole = road.state.scorer.as_arrays()
     after = road_of(road.scorer.bank, partitioning.select_buckets(whole, homes))
-    after.state.merge(partitioning.select_buckets(whole, ~homes))
-    after.scorer.pending, after.scorer.owner_names = road.scorer.pending, road.scorer.owner_names
-    after.alert_groups.open_verdicts = road.alert_groups.open_verdicts
+    after.state.scorer.merge(partitioning.select_buckets(whole, ~homes))
+    after.state.pending, after.scorer.owner_names = road.state.pending, road.scorer.owner_names
+    after.state.open_alerts.verdicts = road.state.open_alerts.verdicts
     return after
 
 

@@ -11,21 +11,21 @@ from fingerprint.core.account import ROLES, AuthenticationFailed, derive_name, r
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.passwords import weak_password
 from fingerprint.core.settings import Web
+from fingerprint.store import open_store
 from fingerprint.store import secret_hashes as secrets_
 from fingerprint.store.accounts import open_account_store
-from fingerprint.store.alerts import open_alert_store
 from fingerprint.store.login_throttle import GLOBAL_BACKOFF, PER_NETWORK_BACKOFF
 from tests.contracts.account_store import GOOD, HERE, Moment, PeopleContract
 
 
 @pytest.fixture(scope="module")
 def sqlite_desk(tmp_path_factory):
-    return open_alert_store(f"sqlite:///{tmp_path_factory.mktemp('people')}/desk.sqlite")
+    return open_store(f"sqlite:///{tmp_path_factory.mktemp('people')}/desk.sqlite")
 
 
 @pytest.fixture(scope="module")
 def postgresql_desk(postgresql):
-    desk = open_alert_store(postgresql.fresh())
+    desk = open_store(postgresql.fresh())
     yield desk
     desk.close()
 
@@ -132,7 +132,7 @@ def test_passwords_cost_what_rfc_9106_recommends():
 
 
 def test_a_name_that_nobody_has_takes_as_long_as_one_that_somebody_has(tmp_path):
-    people = open_account_store(open_alert_store(f"sqlite:///{tmp_path}/desk.sqlite"), Moment(), Web())
+    people = open_account_store(open_store(f"sqlite:///{tmp_path}/desk.sqlite").session, Moment(), Web())
     people.accept_invitation(people.create_first_invitation(), "maria", GOOD)
 
     def seconds(name: str) -> float:
@@ -148,17 +148,17 @@ def test_a_name_that_nobody_has_takes_as_long_as_one_that_somebody_has(tmp_path)
 def test_a_password_hashed_at_other_costs_is_hashed_anew_at_the_next_login(tmp_path, monkeypatch):
     from argon2 import PasswordHasher
 
-    people = open_account_store(open_alert_store(f"sqlite:///{tmp_path}/desk.sqlite"), Moment(), Web())
+    people = open_account_store(open_store(f"sqlite:///{tmp_path}/desk.sqlite").session, Moment(), Web())
     with monkeypatch.context() as patch:
         patch.setattr(secrets_, "_hasher", PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
         people.accept_invitation(people.create_first_invitation(), "maria", GOOD)
     kept = people._read(
-        lambda connection: connection.exec_driver_sql("SELECT password FROM persons").scalar()
+        lambda connection: connection.exec_driver_sql("SELECT password FROM accounts").scalar()
     )
     assert secrets_.needs_rehash(kept)
     assert people.log_in("maria", GOOD, HERE)
     kept = people._read(
-        lambda connection: connection.exec_driver_sql("SELECT password FROM persons").scalar()
+        lambda connection: connection.exec_driver_sql("SELECT password FROM accounts").scalar()
     )
     assert not secrets_.needs_rehash(kept)
     assert people.log_in("maria", GOOD, HERE)

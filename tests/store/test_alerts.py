@@ -16,8 +16,8 @@ import pytest
 from sqlalchemy.dialects import postgresql as postgres
 
 from fingerprint.core.alert import FingerprintError
-from fingerprint.store import database, schema
-from fingerprint.store.alerts import alert_store_exists, open_alert_store, upsert_statement
+from fingerprint.store import database, open_store, schema, store_exists
+from fingerprint.store.alerts import upsert_statement
 from tests.contracts.alert_store import DeskContract
 from tests.contracts.message_stream import wait_until
 from tests.support.alerts import new_pipeline, stolen_session, votes
@@ -27,13 +27,13 @@ class TestSqlite(DeskContract):
     @pytest.fixture
     def make_desk(self, tmp_path):
         numbers = itertools.count()
-        return lambda: open_alert_store(f"sqlite:///{tmp_path}/{next(numbers)}.sqlite")
+        return lambda: open_store(f"sqlite:///{tmp_path}/{next(numbers)}.sqlite")
 
 
 class TestMemory(DeskContract):
     @pytest.fixture
     def make_desk(self):
-        return lambda: open_alert_store("sqlite://")
+        return lambda: open_store("sqlite://")
 
 
 class TestPostgres(DeskContract):
@@ -42,7 +42,7 @@ class TestPostgres(DeskContract):
         with ExitStack() as opened:
 
             def make():
-                desk = open_alert_store(postgresql.fresh())
+                desk = open_store(postgresql.fresh())
                 opened.callback(desk.close)
                 return desk
 
@@ -51,33 +51,33 @@ class TestPostgres(DeskContract):
 
 def test_a_desk_is_the_same_one_when_it_is_opened_again(tmp_path):
     url = f"sqlite:///{tmp_path}/desk.sqlite"
-    open_alert_store(url).save([stolen_session()])
-    assert open_alert_store(url).alerts() == [stolen_session()]
-    assert open_alert_store(url, create=False).alerts() == [stolen_session()]
+    open_store(url).alerts.save([stolen_session()])
+    assert open_store(url).alerts.by_urgency() == [stolen_session()]
+    assert open_store(url, create=False).alerts.by_urgency() == [stolen_session()]
 
 
 def test_whoever_only_reads_makes_no_desk(tmp_path):
-    with pytest.raises(FingerprintError, match="no desk"):
-        open_alert_store(f"sqlite:///{tmp_path}/desk.sqlite", create=False)
+    with pytest.raises(FingerprintError, match="there is no database"):
+        open_store(f"sqlite:///{tmp_path}/desk.sqlite", create=False)
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(
     ("url", "why"),
     [
-        ("not a url", "is no URL"),
-        ("", "is no URL"),
+        ("not a url", "is named by a URL"),
+        ("", "is named by a URL"),
         ("sqlite:///{folder}/missing/desk.sqlite", "does not exist"),
         ("sqlite:///{folder}", "unable to open"),
         ("mysql://user:secret@host/db", "not supported"),
         ("nonsense://x", "not supported"),
-        ("postgresql://user@127.0.0.1:1/db", "desk postgresql"),
-        ("postgres://user@127.0.0.1:1/db", "desk postgresql"),
+        ("postgresql://user@127.0.0.1:1/db", "database postgresql"),
+        ("postgres://user@127.0.0.1:1/db", "database postgresql"),
     ],
 )
 def test_a_url_that_cannot_be_a_desk_is_one_sentence_without_its_password(tmp_path, url, why):
     with pytest.raises(FingerprintError, match=why) as caught:
-        open_alert_store(url.format(folder=tmp_path))
+        open_store(url.format(folder=tmp_path))
     assert "secret" not in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -86,50 +86,50 @@ def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path):
     file = tmp_path / "desk.sqlite"
     file.write_bytes(b"eventTime,eventName\n" * 500)
     with pytest.raises(FingerprintError, match="not a database"):
-        open_alert_store(f"sqlite:///{file}")
+        open_store(f"sqlite:///{file}")
     assert file.read_bytes().startswith(b"eventTime")
 
 
 def test_somebody_elses_tables_are_not_taken_for_a_desk(tmp_path):
     file = tmp_path / "other.sqlite"
     sqlite3.connect(file).execute("CREATE TABLE alerts (name TEXT)").connection.close()
-    with pytest.raises(FingerprintError, match="no desk's"):
-        open_alert_store(f"sqlite:///{file}")
+    with pytest.raises(FingerprintError, match="not those of an alert store"):
+        open_store(f"sqlite:///{file}")
 
 
 def test_whether_there_is_a_desk_can_be_asked_and_makes_none(tmp_path):
     file = tmp_path / "desk.sqlite"
-    assert not alert_store_exists(f"sqlite:///{file}")
+    assert not store_exists(f"sqlite:///{file}")
     assert not file.exists()
     sqlite3.connect(file).execute("CREATE TABLE people (name TEXT)").connection.close()
-    assert not alert_store_exists(f"sqlite:///{file}")  # a database that others use already
-    open_alert_store(f"sqlite:///{file}").close()
-    assert alert_store_exists(f"sqlite:///{file}")
-    assert not alert_store_exists("sqlite://")
+    assert not store_exists(f"sqlite:///{file}")  # a database that others use already
+    open_store(f"sqlite:///{file}").close()
+    assert store_exists(f"sqlite:///{file}")
+    assert not store_exists("sqlite://")
     file.write_bytes(b"eventTime,eventName\n" * 500)
     with pytest.raises(FingerprintError, match="not a database"):
-        alert_store_exists(f"sqlite:///{file}")
+        store_exists(f"sqlite:///{file}")
 
 
 @pytest.mark.parametrize(("version", "why"), [("99", "newer fingerprint"), ("x", "without a version")])
 def test_a_desk_of_a_later_version_is_refused(tmp_path, version, why):
     file = tmp_path / "desk.sqlite"
-    open_alert_store(f"sqlite:///{file}").close()
+    open_store(f"sqlite:///{file}").close()
     with sqlite3.connect(file) as connection:
         connection.execute("UPDATE meta SET value = ?", (version,))
     with pytest.raises(FingerprintError, match=why):
-        open_alert_store(f"sqlite:///{file}")
+        open_store(f"sqlite:///{file}")
 
 
 def test_scorers_that_start_together_share_a_fresh_desk(tmp_path):
     url = f"sqlite:///{tmp_path}/desk.sqlite"
 
     def score(name: int) -> int:
-        desk = open_alert_store(url)
+        desk = open_store(url)
         for number in range(10):
-            desk.save([stolen_session(alert_id=f"{name}-{number}")], votes(stolen_session()))
-            desk.alerts(limit=1)
-        return len(desk.alerts(raw=False))
+            desk.alerts.save([stolen_session(alert_id=f"{name}-{number}")], votes(stolen_session()))
+            desk.alerts.by_urgency(limit=1)
+        return len(desk.alerts.by_urgency(raw=False))
 
     with ThreadPoolExecutor(4) as pool:
         assert max(pool.map(score, range(4))) == 40
@@ -148,21 +148,21 @@ def test_the_statements_are_postgresqls_too(table):
 SAVING = """
 import sys
 from tests.support.alerts import stolen_session, votes
-from fingerprint.store.alerts import open_desk
-desk, events = open_desk(sys.argv[1]), stolen_session().events
+from fingerprint.store import open_store
+desk, events = open_store(sys.argv[1]), stolen_session().events
 part = events[:5] if sys.argv[2] == "early" else events[4:]  # neither saw all of an alert
 span = {"first_event_time": part[0].event_time, "last_event_time": part[-1].event_time}
 print("ready", flush=True)
 sys.stdin.readline()
 for turn in range(25):
     ids = [f"{turn}-{number}" for number in range(8)][:: 1 if sys.argv[2] == "early" else -1]
-    desk.save([stolen_session(alert_id=name, events=part, **span) for name in ids], votes(stolen_session()))
+    desk.alerts.save([stolen_session(alert_id=name, events=part, **span) for name in ids], votes(stolen_session()))
 """
 
 
 def test_two_programs_that_save_the_same_alerts_at_once_lose_nothing(postgresql):
     url, pipe = postgresql.fresh(), subprocess.PIPE
-    open_alert_store(url).close()
+    open_store(url).close()
     programs = [
         subprocess.Popen(  # noqa: S603
             [sys.executable, "-c", SAVING, url, which], env=_env(), stdin=pipe, stdout=pipe, text=True
@@ -176,8 +176,8 @@ def test_two_programs_that_save_the_same_alerts_at_once_lose_nothing(postgresql)
     for each in programs:
         each.communicate(timeout=60)
     assert [each.returncode for each in programs] == [0, 0]
-    desk, whole = open_alert_store(url), stolen_session()
-    found = desk.alerts()
+    desk, whole = open_store(url), stolen_session()
+    found = desk.alerts.by_urgency()
     assert len(found) == 200
     assert {each.event_ids for each in found} == {whole.event_ids}
     spans = {(each.first_event_time, each.last_event_time) for each in found}
@@ -198,14 +198,14 @@ def _waits_for_a_lock(postgresql) -> bool:
 def test_a_save_that_postgresql_ended_for_somebody_elses_sake_is_begun_anew(postgresql):
     """The somebody is beside the desk and takes rows the other way round: a deadlock."""
     url = postgresql.fresh()
-    desk = open_alert_store(url)
+    desk = open_store(url)
     both = [stolen_session(alert_id="a"), stolen_session(alert_id="b")]
-    desk.save(both)
+    desk.alerts.save(both)
     newer = [replace(alert, title="newer") for alert in both]
     with postgresql.talk(url) as beside, ThreadPoolExecutor(1) as pool:
         beside.execute("SET deadlock_timeout = '1min'")  # so that the desk finds it first, after a second
         beside.execute("BEGIN; UPDATE alert_events SET raw = 'beside' WHERE alert_id = 'b'")
-        saving = pool.submit(desk.save, newer)
+        saving = pool.submit(desk.alerts.save, newer)
         wait_until(lambda: _waits_for_a_lock(postgresql), "the desk waits")
         beside.execute("UPDATE alert_events SET raw = 'beside' WHERE alert_id = 'a'; COMMIT")
         saving.result(30)
@@ -214,58 +214,58 @@ def test_a_save_that_postgresql_ended_for_somebody_elses_sake_is_begun_anew(post
             "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
         ).fetchone()
     assert deadlocks > 0
-    assert desk.alerts() == newer
+    assert desk.alerts.by_urgency() == newer
     desk.close()
 
 
 def test_a_writer_that_does_not_end_is_waited_for_and_then_named(postgresql, monkeypatch):
     monkeypatch.setattr(database, "LOCK_TIMEOUT_SECONDS", 0.05)
     url = postgresql.fresh()
-    desk = open_alert_store(url)
+    desk = open_store(url)
     with postgresql.talk(url) as beside:
-        beside.execute(f"BEGIN; SELECT pg_advisory_xact_lock({database.WRITER_LOCK_ID})")
+        beside.execute(f"BEGIN; SELECT pg_advisory_xact_lock({database.Locking.SERIALIZED.value})")
         with pytest.raises(FingerprintError, match="lock timeout"):
-            desk.save([stolen_session()])
-        assert desk.alerts() == []  # who reads waits for nobody
-    desk.save([stolen_session()])
-    assert desk.alerts() == [stolen_session()]
+            desk.alerts.save([stolen_session()])
+        assert desk.alerts.by_urgency() == []  # who reads waits for nobody
+    desk.alerts.save([stolen_session()])
+    assert desk.alerts.by_urgency() == [stolen_session()]
     desk.close()
 
 
 @pytest.mark.parametrize("end", ["stop", "kill"])
 def test_a_desk_outlives_a_restart_of_its_server(postgresql, end):
-    desk = open_alert_store(postgresql.fresh())
-    desk.save([stolen_session()])
+    desk = open_store(postgresql.fresh())
+    desk.alerts.save([stolen_session()])
     getattr(postgresql, end)()
     try:
-        for ask in (desk.alerts, lambda: desk.save([new_pipeline()])):
-            with pytest.raises(FingerprintError, match=r"desk postgresql.*connection") as caught:
+        for ask in (desk.alerts.by_urgency, lambda: desk.alerts.save([new_pipeline()])):
+            with pytest.raises(FingerprintError, match=r"database postgresql.*connection") as caught:
                 ask()
             assert "\n" not in str(caught.value)
     finally:
         postgresql.start()
-    assert desk.alerts() == [stolen_session()]
+    assert desk.alerts.by_urgency() == [stolen_session()]
     postgresql.stop()
     postgresql.start()
-    desk.save([new_pipeline()])  # nobody asked while it was away
-    assert desk.alerts() == [stolen_session(), new_pipeline()]
+    desk.alerts.save([new_pipeline()])  # nobody asked while it was away
+    assert desk.alerts.by_urgency() == [stolen_session(), new_pipeline()]
     desk.close()
 
 
 def test_programs_that_start_together_make_one_desk_on_a_server(postgresql):
     url = postgresql.fresh()
     with ThreadPoolExecutor(4) as pool:
-        desks = list(pool.map(open_alert_store, [url] * 4))
-    assert alert_store_exists(url)
-    assert [desk.alerts() for desk in desks] == [[]] * 4
+        desks = list(pool.map(open_store, [url] * 4))
+    assert store_exists(url)
+    assert [desk.alerts.by_urgency() for desk in desks] == [[]] * 4
     for desk in desks:
         desk.close()
 
 
 def test_times_at_the_end_of_the_calendar_come_back_whatever_the_zone_of_the_server(postgresql):
-    desk, last = open_alert_store(postgresql.fresh()), datetime(9999, 12, 31, 23, 59, tzinfo=UTC)
-    desk.save([stolen_session(last_event_time=last)])
-    assert desk.alerts()[0].last_event_time == last
+    desk, last = open_store(postgresql.fresh()), datetime(9999, 12, 31, 23, 59, tzinfo=UTC)
+    desk.alerts.save([stolen_session(last_event_time=last)])
+    assert desk.alerts.by_urgency()[0].last_event_time == last
     desk.close()
 
 
@@ -273,5 +273,5 @@ def test_a_database_without_an_encoding_is_refused_with_what_to_do(postgresql):
     bare = "ENCODING 'SQL_ASCII' TEMPLATE template0 LOCALE_PROVIDER libc LC_COLLATE 'C' LC_CTYPE 'C'"
     with postgresql.talk() as connection:
         connection.execute(f"CREATE DATABASE bytes_alone {bare}")
-    with pytest.raises(FingerprintError, match="kept in SQL_ASCII: make its database with ENCODING 'UTF8'"):
-        open_alert_store(postgresql.url("bytes_alone"))
+    with pytest.raises(FingerprintError, match="encoding SQL_ASCII: create it with ENCODING 'UTF8'"):
+        open_store(postgresql.url("bytes_alone"))

@@ -1,223 +1,133 @@
-"""A desk of every earlier version is brought up to date and keeps what lies on it; the steps make what the programs expect."""
+"""Migrations create the tables that the programs expect, once, and all or nothing."""
 
 from __future__ import annotations
 
-import importlib
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 import sqlalchemy as sql
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
 
 from fingerprint.core.alert import FingerprintError
-from fingerprint.core.case import AlertFilter
-from fingerprint.store import database as desk_engine
-from fingerprint.store import migrate, schema
-from fingerprint.store.alerts import open_alert_store
-from tests.contracts.alert_store import judged
-from tests.support.alerts import ACCOUNT, new_pipeline, stolen_session, votes
+from fingerprint.store import migrate, open_store, schema
+from fingerprint.store.database import create_store_engine, parse_database_url
+from tests.support.alerts import stolen_session
 
-EDGES = Path(migrate.__file__).parent
+FOREIGN_INDEX = {"sqlite": "votes_by_principal", "postgresql": "votes_of_principal"}  # of the other database
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def url(request, tmp_path) -> str:
-    """Of a database that nobody has used."""
+    """The URL of an empty database."""
     if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/desk.sqlite"
+        return f"sqlite:///{tmp_path}/alerts.sqlite"
     return request.getfixturevalue("postgresql").fresh()
 
 
-def version_four(url: str, alerts=(), said=()) -> None:
-    """A desk as the last program before migrations left it, with these alerts, their votes and what was said of them."""
-    engine = desk_engine.create_store_engine(desk_engine.parse_database_url(url))
-    with engine.connect().execution_options(writing=desk_engine.SERIALIZED) as connection, connection.begin():
-        migrate.upgrade_schema(connection, "0001")
-        connection.exec_driver_sql("DROP TABLE alembic_version")
-        _put(connection, "alerts", [schema.alert_row(each) for each in alerts])
-        _put(connection, "alert_events", [row for each in alerts for row in schema.event_rows(each)])
-        _put(connection, "votes", [row for each in alerts for row in map(_fields, votes(each))])
-        _put(connection, "dispositions", [_fields(each) for each in said])
-    engine.dispose()
+@pytest.fixture
+def engine(url):
+    made = create_store_engine(parse_database_url(url))
+    yield made
+    made.dispose()
 
 
-def _fields(record) -> dict:
-    return {name: getattr(record, name) for name in record.__slots__}
-
-
-def _put(connection: sql.Connection, table: str, rows: list[dict]) -> None:
-    there = {column["name"] for column in sql.inspect(connection).get_columns(table)}
-    known = schema.metadata.tables[table]
-    for row in rows:
-        connection.execute(sql.insert(known).values(**{name: row[name] for name in row.keys() & there}))
-
-
-def version_of(file) -> str:
-    with closing(sqlite3.connect(file)) as connection:
-        return connection.execute("SELECT value FROM meta WHERE name = 'version'").fetchone()[0]
-
-
-def test_a_desk_of_version_4_is_brought_up_to_date_and_keeps_all(url):
-    alert, pipeline = stolen_session(), new_pipeline()
-    said = [
-        judged(pipeline, "benign", events=1),
-        judged(alert, "benign", 1),
-        judged(alert, "true_positive", 2),
-    ]
-    version_four(url, [alert, pipeline], said)
-    desk = open_alert_store(url, create=False)
-    assert desk.alerts() == [alert, pipeline]
-    assert desk.dispositions() == said
-    assert desk.current_decisions() == {alert.alert_id: "true_positive"}
-    assert len(desk.votes()) == 12
-    closed, grown = (desk.row(each.alert_id) for each in (alert, pipeline))
-    assert (closed.open, closed.decision, closed.version) == (False, "true_positive", 1)
-    assert (grown.open, grown.decision, grown.grown) == (True, "benign", 2)
-    assert (closed.events, closed.urgency, closed.accounts) == (9, 91, (ACCOUNT,))
-    assert closed.services == ("cloudtrail", "ec2", "iam", "secretsmanager", "sts")
-    assert set(closed.tactics) == set(alert.tactics)
-    assert [row.alert_id for row in desk.page(AlertFilter(service="ecs")).rows] == [pipeline.alert_id]
-    assert [row.alert_id for row in desk.similar_alerts(alert.alert_id)] == [pipeline.alert_id]
-    desk.close()
-
-
-def test_what_was_derived_by_the_step_is_what_a_save_derives(url, tmp_path):
-    alerts = [stolen_session(), new_pipeline()]
-    version_four(url, alerts)
-    old, new = open_alert_store(url), open_alert_store(f"sqlite:///{tmp_path}/new.sqlite")
-    new.save(alerts)
-    for table in ("alerts", "alert_values", "alert_surprises"):
-        assert old.dump_tables()[table] == new.dump_tables()[table]
-    once = old.dump_tables()
-    old.save(alerts)
-    assert {name: old.dump_tables()[name] for name in once if not name.startswith("change")} == {
-        name: rows for name, rows in once.items() if not name.startswith("change")
-    }
-    old.close()
-
-
-# An index that only the other database has.
-ELSEWHERE = {"sqlite": "votes_by_principal", "postgresql": "votes_of_principal"}
-
-
-def test_the_steps_make_the_tables_that_the_programs_expect(url):
-    for file in EDGES.glob("*.py"):
-        if "desk_tables import" in file.read_text():
-            importlib.import_module(f"fingerprint.adapters.{file.stem}")  # some keep tables of their own
-    open_alert_store(url).close()
-    engine = desk_engine.create_store_engine(desk_engine.parse_database_url(url))
+def test_the_migrations_create_the_tables_of_the_schema(url, engine):
+    open_store(url).close()
     with engine.connect() as connection:
-        theirs = ELSEWHERE[connection.dialect.name]
-        look = {"include_object": lambda _, name, *__: name != theirs}
-        assert compare_metadata(MigrationContext.configure(connection, opts=look), schema.metadata) == []
-    engine.dispose()
+        foreign = FOREIGN_INDEX[connection.dialect.name]
+        options = {
+            "include_object": lambda _, name, *__: name != foreign,
+            "compare_type": True,
+            "compare_server_default": connection.dialect.name != "sqlite",  # the next test compares these
+        }
+        context = MigrationContext.configure(connection, opts=options)
+        assert compare_metadata(context, schema.metadata) == []
 
 
-def test_the_steps_follow_each_other_and_are_numbered(tmp_path):
-    from alembic.script import ScriptDirectory
-
-    steps = [
-        each.revision
-        for each in ScriptDirectory(str(migrate.MIGRATIONS_FOLDER)).walk_revisions("base", "heads")
-    ]
-    assert steps[::-1] == [f"{number:04d}" for number in range(1, len(steps) + 1)]
-    assert migrate.latest_schema_version() == migrate.BASE_VERSION + len(steps)
-    open_alert_store(f"sqlite:///{tmp_path}/desk.sqlite").close()
-    assert version_of(tmp_path / "desk.sqlite") == str(migrate.latest_schema_version())
+def test_tables_created_by_the_migrations_are_those_that_the_schema_creates(tmp_path):
+    """Options that Alembic does not compare: WITHOUT ROWID, AUTOINCREMENT, the order of columns and of an index."""
+    open_store(f"sqlite:///{tmp_path}/migrated.sqlite").close()
+    direct = create_store_engine(parse_database_url(f"sqlite:///{tmp_path}/direct.sqlite"))
+    with direct.begin() as connection:
+        schema.metadata.create_all(connection)
+    direct.dispose()
+    assert _definitions(tmp_path / "migrated.sqlite") == _definitions(tmp_path / "direct.sqlite")
 
 
-# What desks of versions 1 to 3 lacked of version 4.
-LACKED = {
-    "1": ["DROP TABLE feed_counts", "DROP TABLE feed_progress", "DROP TABLE notices"],
-    "2": ["ALTER TABLE alerts DROP COLUMN degraded"],
-    "3": ["DROP TABLE dispositions"]
-    + [f"ALTER TABLE {table} DROP COLUMN bank_version" for table in ("alert_events", "votes")],
-}
-
-
-@pytest.mark.parametrize("create", [True, False], ids=["to write", "to read"])
-@pytest.mark.parametrize("version", LACKED)
-def test_a_desk_of_the_first_versions_is_brought_up_to_date_by_whoever_opens_it(tmp_path, version, create):
-    file = tmp_path / "desk.sqlite"
-    version_four(f"sqlite:///{file}", [stolen_session()])
+def _definitions(file) -> dict[str, tuple]:
     with closing(sqlite3.connect(file)) as connection:
-        lacks = [each for number, some in LACKED.items() if number >= version for each in some]
-        for statement in lacks:
-            connection.execute(statement)
-        connection.execute("UPDATE meta SET value = ? WHERE name = 'version'", [version])
-        connection.commit()
-    desk = open_alert_store(f"sqlite:///{file}", create)
-    assert desk.alerts() == [stolen_session()]
-    assert (desk.feed_gaps(), desk.dispositions(), len(desk.votes())) == ([], [], 9)
-    degraded = replace(stolen_session(), degraded=True)
-    desk.save([degraded], [replace(vote, bank_version="2026-02-01-aa") for vote in votes(degraded)])
-    assert open_alert_store(f"sqlite:///{file}").alerts() == [degraded]
-    assert set(desk.votes()["bank_version"]) == {"2026-02-01-aa"}
+        names = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        own = [name for name in names if not name.startswith(("alembic", "sqlite"))]
+        return {
+            name: (
+                connection.execute(f"PRAGMA table_xinfo('{name}')").fetchall(),
+                connection.execute("SELECT wr FROM pragma_table_list(?)", [name]).fetchall(),
+                sorted(_indexes(connection, name)),
+                "AUTOINCREMENT" in _definition(connection, name),
+            )
+            for name in own
+        }
 
 
-def test_suppressions_that_rest_on_what_attackers_write_end_with_the_step_that_refuses_them(url):
-    engine, now = desk_engine.create_store_engine(desk_engine.parse_database_url(url)), datetime.now(UTC)
-    careful = {"principal": "p", "user_agent": "Boto3/1.34"}
-    matches = {"short": {"user_agent": "B"}, "alone": {"human": "pentest.team@example.com"}, "good": careful}
-    rows = [{"suppression_id": name, "match": match} for name, match in matches.items()]
-    same = {
-        "version": 1,
-        "reason": "why",
-        "owner": "maria",
-        "created_at": now,
-        "expires_at": now + timedelta(days=9),
-    }
-    with engine.connect().execution_options(writing=desk_engine.SERIALIZED) as connection, connection.begin():
-        migrate.upgrade_schema(connection, "0007")
-        _put(connection, "suppressions", [row | same for row in rows])
-    engine.dispose()
-    desk = open_alert_store(url)
-    assert [(each.suppression_id, each.forced) for each in desk.suppressions()] == [("good", "")]
-    desk.save([stolen_session()])
+def _indexes(connection: sqlite3.Connection, table: str) -> list[str]:
+    query = "SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name = ? AND sql IS NOT NULL"
+    names = [row[0] for row in connection.execute(query, [table])]
+    return [f"{name} {connection.execute(f'PRAGMA index_xinfo({name})').fetchall()}" for name in names]
 
 
-def test_programs_that_start_together_on_an_old_desk_upgrade_it_once(url):
-    version_four(url, [stolen_session()])
+def _definition(connection: sqlite3.Connection, table: str) -> str:
+    return connection.execute("SELECT sql FROM sqlite_master WHERE name = ?", [table]).fetchone()[0]
+
+
+def test_migrations_follow_each_other_and_are_numbered(tmp_path):
+    scripts = ScriptDirectory(str(migrate.MIGRATIONS_FOLDER))
+    numbers = [script.revision for script in scripts.walk_revisions("base", "heads")]
+    assert numbers[::-1] == [f"{number:04d}" for number in range(1, len(numbers) + 1)]
+    assert migrate.latest_schema_version() == len(numbers)
+    open_store(f"sqlite:///{tmp_path}/alerts.sqlite").close()
+    with closing(sqlite3.connect(tmp_path / "alerts.sqlite")) as connection:
+        version = connection.execute("SELECT value FROM meta WHERE name = 'version'").fetchone()[0]
+    assert version == str(migrate.latest_schema_version())
+
+
+def test_programs_that_start_together_on_an_empty_database_migrate_it_once(url):
     with ThreadPoolExecutor(4) as pool:
-        desks = list(pool.map(open_alert_store, [url] * 4))
-    assert [desk.alerts() for desk in desks] == [[stolen_session()]] * 4
-    for desk in desks:
-        desk.close()
+        stores = list(pool.map(open_store, [url] * 4))
+    stores[0].alerts.save([stolen_session()])
+    assert [store.alerts.by_urgency() for store in stores] == [[stolen_session()]] * 4
+    for store in stores:
+        store.close()
 
 
-def test_a_step_that_fails_leaves_the_desk_as_it_was(url):
-    """Somebody's own table is in the way of one of the new ones."""
-    version_four(url, [stolen_session()])
-    engine = desk_engine.create_store_engine(desk_engine.parse_database_url(url))
+def test_a_migration_that_fails_leaves_the_database_as_it_was(url, engine):
+    """A table of another program has the name of one of ours."""
     with engine.begin() as connection:
         connection.exec_driver_sql("CREATE TABLE audit (theirs TEXT)")
     with pytest.raises(FingerprintError, match="audit"):
-        open_alert_store(url)
+        open_store(url)
     with engine.begin() as connection:
         assert "cases" not in sql.inspect(connection).get_table_names()
         connection.exec_driver_sql("DROP TABLE audit")
-    assert open_alert_store(url).alerts() == [stolen_session()]
-    engine.dispose()
+    store = open_store(url)
+    store.alerts.save([stolen_session()])
+    assert store.alerts.by_urgency() == [stolen_session()]
+    store.close()
 
 
 @pytest.mark.parametrize(
-    "statement", ["UPDATE audit SET \"by\" = 'nobody'", "DELETE FROM audit", "TRUNCATE audit"]
+    "statement", ["UPDATE audit SET \"by\" = 'mallory'", "DELETE FROM audit", "TRUNCATE audit"]
 )
-def test_the_audit_can_be_added_to_and_nothing_else(url, statement):
+def test_the_audit_can_be_added_to_and_nothing_else(url, engine, statement):
     if url.startswith("sqlite") and statement.startswith("TRUNCATE"):
         return  # SQLite has no such statement
-    desk = open_alert_store(url)
-    desk.save([stolen_session()])
-    desk.add_note(stolen_session().alert_id, "called her: it was not her", by="maria")
-    engine = desk_engine.create_store_engine(desk_engine.parse_database_url(url))
+    store = open_store(url)
+    store.alerts.save([stolen_session()])
+    store.cases.add_note(stolen_session().alert_id, "called her: it was not her", by="maria")
     with pytest.raises(sql.exc.DBAPIError, match="only grows"), engine.begin() as connection:
         connection.exec_driver_sql(statement)
-    assert [entry.by for entry in desk.audit_log()] == ["maria"]
-    desk.close()
-    engine.dispose()
+    assert [entry.by for entry in store.audit.entries()] == ["maria"]
+    store.close()

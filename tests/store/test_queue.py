@@ -14,8 +14,7 @@ from threading import Barrier
 import pytest
 
 from fingerprint.core.case import ActionOutcome, AlertFilter, AlertRevision, AssignCase, SetDisposition
-from fingerprint.store import database
-from fingerprint.store.alerts import SqlAlertStore, open_alert_store
+from fingerprint.store import SqlStore, database, open_store
 from tests.contracts.case_store import QueueContract
 from tests.contracts.message_stream import wait_until
 from tests.support.alerts import stolen_session
@@ -23,11 +22,18 @@ from tests.support.alerts import stolen_session
 MORNING = datetime(2026, 3, 6, 9, tzinfo=UTC)
 
 
-def with_clock(url: str) -> SqlAlertStore:
-    """A desk whose clock stands at `desk.clock`."""
-    desk = open_alert_store(url, now=lambda: desk.clock)
-    desk.clock = MORNING
-    return desk
+class StoppedClock:
+    """A clock that stands at `at`."""
+
+    at = MORNING
+
+    def __call__(self) -> datetime:
+        return self.at
+
+
+def with_clock(url: str) -> SqlStore:
+    """Open a store whose clock stands at `store.session.now.at`."""
+    return open_store(url, now=StoppedClock())
 
 
 class TestSqlite(QueueContract):
@@ -65,65 +71,65 @@ def url(request, tmp_path) -> str:
 
 def work(url: str, name: str, begin: Barrier) -> list[ActionOutcome]:
     """A morning of one analyst: with a connection of their own they take what lies there, all of it at once, a few times."""
-    desk = open_alert_store(url)
+    desk = open_store(url)
     order = random.Random(name)
     done: list[ActionOutcome] = []
     for turn in range(TURNS):
-        rows = list(desk.page(AlertFilter(status="all"), size=ALERTS).rows)
+        rows = list(desk.queue.page(AlertFilter(status="all"), size=ALERTS).rows)
         order.shuffle(rows)
         chosen = [AlertRevision(row.alert_id, row.version, row.events) for row in rows]
         change = AssignCase(name) if turn else SetDisposition("benign", name)
         if not turn:
             begin.wait(60)
-        done += [each for each in desk.change_cases(chosen, change, name) if each.done]
+        done += [each for each in desk.cases.change(chosen, change, name) if each.done]
     desk.close()
     return done
 
 
 def test_of_fifty_analysts_who_change_the_same_alerts_at_once_nobody_loses_an_update(url):
-    desk, begin = open_alert_store(url), Barrier(ANALYSTS)
-    desk.save([stolen_session(alert_id=f"{number:02d}") for number in range(ALERTS)])
+    desk, begin = open_store(url), Barrier(ANALYSTS)
+    desk.alerts.save([stolen_session(alert_id=f"{number:02d}") for number in range(ALERTS)])
     with ThreadPoolExecutor(ANALYSTS) as pool:
         names = [f"analyst {number}" for number in range(ANALYSTS)]
         done = dict(zip(names, pool.map(partial(work, url, begin=begin), names), strict=True))
     versions = Counter((each.alert_id, each.version) for won in done.values() for each in won)
     assert max(versions.values()) == 1  # whoever was told that it is done was alone
-    rows = desk.page(AlertFilter(status="all"), size=ALERTS).rows
+    rows = desk.queue.page(AlertFilter(status="all"), size=ALERTS).rows
     assert versions == Counter((row.alert_id, number + 1) for row in rows for number in range(row.version))
     assert min(row.version for row in rows) >= 1
-    lines = desk.audit_log(limit=10_000)
+    lines = desk.audit.entries(limit=10_000)
     assert Counter(line.target for line in lines) == {row.alert_id: row.version for row in rows}
     assert Counter(line.by for line in lines) == {name: len(won) for name, won in done.items() if won}
     judged = Counter(line.target for line in lines if line.action == "alert.decide")
-    assert Counter(said.alert_id for said in desk.dispositions()) == judged
+    assert Counter(said.alert_id for said in desk.cases.dispositions()) == judged
     desk.close()
 
 
 def test_an_analyst_does_not_wait_for_whoever_scores(postgresql):
     """A save takes its turn on PostgreSQL; a decision takes none."""
     url = postgresql.fresh()
-    desk = open_alert_store(url)
-    desk.save([stolen_session()])
+    desk = open_store(url)
+    desk.alerts.save([stolen_session()])
     with postgresql.talk(url) as beside:
-        beside.execute(f"BEGIN; SELECT pg_advisory_xact_lock({database.WRITER_LOCK_ID})")
+        beside.execute(f"BEGIN; SELECT pg_advisory_xact_lock({database.Locking.SERIALIZED.value})")
         chosen = [AlertRevision(stolen_session().alert_id, 0)]
-        assert desk.change_cases(chosen, SetDisposition("benign"), "maria")[0].done
-        desk.add_note(stolen_session().alert_id, "asked her", "maria")
+        assert desk.cases.change(chosen, SetDisposition("benign"), "maria")[0].done
+        desk.cases.add_note(stolen_session().alert_id, "asked her", "maria")
     desk.close()
 
 
 def test_who_is_overtaken_between_looking_and_writing_is_told_by_whom(postgresql):
     """The database holds the second one back until the first is through."""
     url = postgresql.fresh()
-    one, other = open_alert_store(url), open_alert_store(url)
-    one.save([stolen_session()])
+    one, other = open_store(url), open_store(url)
+    one.alerts.save([stolen_session()])
     chosen = [AlertRevision(stolen_session().alert_id, 0)]
     with postgresql.talk(url) as beside, ThreadPoolExecutor(1) as pool:
         beside.execute("BEGIN; LOCK TABLE change_counter")  # so that the first stops just before its commit
-        first = pool.submit(one.change_cases, chosen, AssignCase("maria"), "maria")
+        first = pool.submit(one.cases.change, chosen, AssignCase("maria"), "maria")
         wait_until(lambda: _waiting(postgresql) == 1, "the first waits")
         with ThreadPoolExecutor(1) as second:
-            late = second.submit(other.change_cases, chosen, AssignCase("kim"), "kim")
+            late = second.submit(other.cases.change, chosen, AssignCase("kim"), "kim")
             wait_until(lambda: _waiting(postgresql) == 2, "the second waits for the first")
             beside.execute("COMMIT")
             assert first.result(30)[0].done

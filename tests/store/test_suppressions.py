@@ -9,8 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from fingerprint.core.settings import Retention
-from fingerprint.store import schema
-from fingerprint.store.alerts import open_alert_store
+from fingerprint.store import open_store, schema
 from tests.contracts.suppression_store import GuardContract, Moving, rolled_out
 from tests.support.web_app import Site, desk_in
 
@@ -19,7 +18,7 @@ from tests.support.web_app import Site, desk_in
 def empty(tmp_path_factory) -> bytes:
     """A file with a fresh desk: its tables are made once."""
     file = tmp_path_factory.mktemp("empty") / "desk.sqlite"
-    open_alert_store(f"sqlite:///{file}").close()
+    open_store(f"sqlite:///{file}").close()
     return file.read_bytes()
 
 
@@ -31,7 +30,7 @@ class TestSqlite(GuardContract):
         def make(now=None, redact=()):
             file = tmp_path / f"{next(numbers)}.sqlite"
             file.write_bytes(empty)
-            return open_alert_store(f"sqlite:///{file}", redact=redact, now=now or Moving())
+            return open_store(f"sqlite:///{file}", redact=redact, now=now or Moving())
 
         return make
 
@@ -42,7 +41,7 @@ class TestPostgres(GuardContract):
         with ExitStack() as opened:
 
             def make(now=None, redact=()):
-                desk = open_alert_store(postgresql.fresh(), redact=redact, now=now or Moving())
+                desk = open_store(postgresql.fresh(), redact=redact, now=now or Moving())
                 opened.callback(desk.close)
                 return desk
 
@@ -50,9 +49,10 @@ class TestPostgres(GuardContract):
 
 
 OF_NOBODY = {  # tables that hold nothing of a principal, by neither an alert nor a name: a purge leaves them alone
-    *("meta", "audit", "views", "change_counter", "suppressions", "tunings"),
-    *("feed_counts", "feed_progress", "notices", "delivery_receivers", "programs"),
-    *("persons", "sessions", "tokens", "invitations", "attempts", "logins", "factors", "devices"),
+    *("meta", "audit", "views", "change_counter", "suppressions", "threshold_overrides"),
+    *("feed_counts", "feed_progress", "feed_gaps", "receiver_positions", "heartbeats"),
+    *("accounts", "sessions", "tokens", "invitations"),
+    *("login_attempts", "pending_logins", "second_factors", "known_browsers"),
 }
 
 
@@ -67,12 +67,12 @@ def test_of_every_table_it_was_thought_about_whether_a_purge_reaches_it(table):
 
 def test_the_page_of_an_alert_says_who_shares_it_and_whether_that_lowers_it(tmp_path):
     desk = desk_in(tmp_path)
-    desk.save([rolled_out(number) for number in range(3)])
+    desk.alerts.save([rolled_out(number) for number in range(3)])
     analyst, page = Site.of(desk).browser("analyst"), f"/alerts/{rolled_out(0).alert_id}"
     two = analyst.get(page).text
     assert "2 other principals showed the same surprise within a day." in two
     assert "is lowered" not in two
-    desk.save([rolled_out(3)])
+    desk.alerts.save([rolled_out(3)])
     assert "its own urgency of 38 is lowered" in analyst.get(page).text
     assert "Its own urgency is 38; that others show the same surprise lowers it" in analyst.get("/").text
 
@@ -80,10 +80,10 @@ def test_the_page_of_an_alert_says_who_shares_it_and_whether_that_lowers_it(tmp_
 def test_the_page_of_a_record_says_when_it_was_removed(tmp_path):
     desk, alert = desk_in(tmp_path), rolled_out(0)
     then = datetime.now(UTC) - timedelta(days=2)
-    open_alert_store(f"sqlite:///{tmp_path}/desk.sqlite", now=lambda: then).save([alert])
+    open_store(f"sqlite:///{tmp_path}/desk.sqlite", now=lambda: then).alerts.save([alert])
     analyst = Site.of(desk).browser("analyst")
     page = f"/alerts/{alert.alert_id}/record?event={alert.events[0].event_id}"
     assert "UpdateService" in analyst.get(page).text
-    desk.apply_retention(Retention(record_days=1), by="retention")
-    today = f"{desk.records_removed_at(alert.alert_id):%Y-%m-%d}"
+    desk.retention.apply(Retention(record_days=1), by="retention")
+    today = f"{desk.evidence.records_removed_at(alert.alert_id):%Y-%m-%d}"
     assert f"were removed on {today}, as the settings of retention say" in analyst.get(page).text

@@ -129,7 +129,7 @@ def test_events_after_the_swap_are_judged_by_the_new_bank_as_if_the_stream_had_b
         serve(place, second)
         stream.until(lambda: stream.judged_by() == {second})
         stream.until(lambda: stream.shown() == {second})
-        assert not any(len(kept.processor.early_events) for kept in stream.program.owned.values())
+        assert not any(len(kept.processor.state.early_events) for kept in stream.program.owned.values())
         stream.read(records[here:])
     place.run()
     said = place.said()
@@ -192,7 +192,7 @@ def test_earlier_banks_are_let_go_when_nothing_waits_of_them_any_more(
     with live(place) as stream:
         stream.read(records[:here])
         kept = stream.program.owned.values()
-        assert any(each.processor.pipeline.referenced_banks() for each in kept)
+        assert any(each.processor.state.referenced_banks() for each in kept)
         serve(place, second)
         stream.until(lambda: stream.judged_by() == {second})
         assert {
@@ -314,7 +314,7 @@ def test_what_was_told_before_a_crash_is_judged_again_by_the_bank_that_told_it(
 ) -> None:
     """Another bank is served when it is started again: it takes over where the log ended then."""
     place.send(records)
-    die(place, "desk", "save", "after", 3)
+    die(place, "store", "save", "after", 3)
     serve(place, second)
     place.run()
     assert not place.said().differences(oracle)
@@ -329,7 +329,7 @@ def test_killed_while_partitions_are_changing_banks_each_goes_on_with_its_own(
     place.send(records[:here])
     place.run()
     serve(place, second)
-    die(place, "store", "claim", "after", 2)
+    die(place, "objects", "create_exclusive", "after", 2)
     assert len(remembered(place)) == 2
     place.run()
     assert remembered(place) == {second}
@@ -346,10 +346,10 @@ def test_killed_again_and_again_across_a_swap_every_event_is_judged_by_one_bank(
     place.send(records[:here])
     place.run()
     serve(place, second)
-    die(place, "store", "claim", "after", 2)
+    die(place, "objects", "create_exclusive", "after", 2)
     changed = {home for home in place.homes() if of_snapshot(place, home) == second}
     place.send(records[here:])
-    die(place, "desk", "save", "after", 2)
+    die(place, "store", "save", "after", 2)
     die(place, "consumer", "commit", "before", 2)
     place.run()
     told_once(place)

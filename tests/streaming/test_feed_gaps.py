@@ -10,8 +10,8 @@ import pytest
 
 from fingerprint.core.alert import FeedGap
 from fingerprint.core.settings import Settings
+from fingerprint.state.feed_activity import FeedCounts
 from fingerprint.streaming import feed_gaps
-from fingerprint.streaming.feed_activity import FeedCounts
 
 SETTINGS = Settings()
 WEEK = 7 * 24

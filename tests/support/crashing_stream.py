@@ -1,7 +1,10 @@
-"""`fingerprint stream` in a process that kills itself: python -m tests.support.crashing_stream BANK DOOR METHOD before|after N
+"""Run `fingerprint stream` in a process that kills itself.
 
-At the N-th call of the door's method it sends itself SIGKILL, before or after the call has had its effect: nothing is closed,
-nothing is flushed, nobody is told. Settings come from the environment.
+    python -m tests.support.crashing_stream BANK ADAPTER METHOD before|after N
+
+ADAPTER is consumer, producer, store, checkpoints, or objects (the files below the checkpoints). At the N-th call of METHOD the
+process sends itself SIGKILL, before or after the call has had its effect: nothing is closed or flushed. Settings come from the
+environment.
 """
 
 from __future__ import annotations
@@ -18,21 +21,22 @@ from prometheus_client import CollectorRegistry
 from fingerprint.adapters.checkpoints import FileCheckpointStore
 from fingerprint.adapters.system import SystemClock
 from fingerprint.core.settings import load_settings
-from fingerprint.store.alerts import open_alert_store
+from fingerprint.store import open_store
 from fingerprint.streaming.metrics import StreamMetrics
 from fingerprint.streaming.publisher import StreamAdapters
+from fingerprint.streaming.stream_service import StreamService
 from pipelines.runtime import wiring
-from pipelines.stream import StreamService
 
 
 class Deadly:
-    """A door behind which death waits."""
+    """An adapter that kills the process at the N-th call of one method."""
 
-    def __init__(self, door: Any, method: str, when: str, number: int) -> None:
-        self.door, self.method, self.when, self.left = door, method, when, number
+    def __init__(self, adapter: Any, method: str, when: str, number: int) -> None:
+        getattr(adapter, method)  # a name that is no method would never kill
+        self.adapter, self.method, self.when, self.left = adapter, method, when, number
 
     def __getattr__(self, name: str) -> Any:
-        real = getattr(self.door, name)
+        real = getattr(self.adapter, name)
         return self._deadly(real) if name == self.method else real
 
     def _deadly(self, real: Callable[..., Any]) -> Callable[..., Any]:
@@ -48,8 +52,8 @@ class Deadly:
         return call
 
 
-def main(folder: str, door: str, method: str, when: str, number: str) -> None:
-    """Runs until it dies; exit status 0 if it never came so far."""
+def main(folder: str, adapter: str, method: str, when: str, number: str) -> None:
+    """Run until killed; exit with status 0 if the N-th call never came."""
     settings = load_settings()
     with (
         wiring.open_consumer(settings.kafka, "stream") as consumer,
@@ -58,13 +62,14 @@ def main(folder: str, door: str, method: str, when: str, number: str) -> None:
         opened: dict[str, Any] = {
             "consumer": consumer,
             "producer": producer,
-            "desk": open_alert_store(settings.database.url),
+            "store": open_store(settings.database.url),
             "checkpoints": FileCheckpointStore(settings.checkpoints),
         }
-        if door == "store":
-            opened["snapshots"]._store = Deadly(opened["snapshots"]._store, method, when, int(number))
+        if adapter == "objects":
+            checkpoints = opened["checkpoints"]
+            checkpoints._store = Deadly(checkpoints._store, method, when, int(number))
         else:
-            opened[door] = Deadly(opened[door], method, when, int(number))
+            opened[adapter] = Deadly(opened[adapter], method, when, int(number))
         stream = StreamService(
             wiring.bank_watcher(Path(folder), settings),
             StreamAdapters(**opened, clock=SystemClock()),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from pydantic import Field
 
-from fingerprint.detection.batch import EventBatch
 from fingerprint.detection.detectors import Detector, DetectorOptions, Floats
+from fingerprint.state.event_batch import EventBatch
 
 
 class WatchedActionOptions(DetectorOptions):

@@ -21,7 +21,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from fingerprint.core.alert import Alert, AlertEvent
-from fingerprint.store.alerts import open_alert_store
+from fingerprint.store import open_store
 from tests.support.alerts import ACCOUNT, DRIVERS, curve, event, new_pipeline, stolen_session, votes
 
 PEOPLE = (
@@ -78,8 +78,10 @@ def alerts() -> list[Alert]:
 
 def lay_out(url: str, alerts: list[Alert]) -> None:
     """Put alerts on a new desk, with a vote on each of their events."""
-    desk = open_alert_store(url)
-    desk.save(alerts, [vote for alert in alerts for vote in (*votes(alert), *votes(alert, "spectral"))])
+    desk = open_store(url)
+    desk.alerts.save(
+        alerts, [vote for alert in alerts for vote in (*votes(alert), *votes(alert, "spectral"))]
+    )
     desk.close()
 
 

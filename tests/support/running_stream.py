@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from fingerprint.detection.batch import EventBatch
 from fingerprint.detection.detectors.autoencoder import feature_surprise
 from fingerprint.detection.inference import LocalInference
 from fingerprint.estimators import autoencoder
 from fingerprint.registry import versions
 from fingerprint.registry.bank import Bank
 from fingerprint.registry.versions import VersionDecision
-from pipelines.stream import StreamService
+from fingerprint.state.event_batch import EventBatch
+from fingerprint.streaming.stream_service import StreamService
 from tests.support.stream_environment import Place, Records
 
 PATIENCE = 600  # turns
@@ -51,7 +51,7 @@ class Live:
     def waiting(self) -> Iterator[tuple[str, EventBatch]]:
         """The events that wait, by the version that measured them."""
         for kept in self.program.owned.values():
-            for part in kept.processor.pipeline.scorer.pending:
+            for part in kept.processor.pipeline.state.pending:
                 for version in part.frame["bank_version"].unique():
                     yield str(version), part.take(np.flatnonzero(part.frame["bank_version"] == version))
 

@@ -13,7 +13,7 @@ import pandas as pd
 
 from fingerprint.core.alert import Alert
 from fingerprint.core.settings import Autoencoder, Settings
-from fingerprint.store.alerts import SqlAlertStore, open_alert_store
+from fingerprint.store import SqlStore, open_store
 from pipelines.cli.console import no_progress
 from pipelines.score import score_sources
 from pipelines.simulate import simulate_organisation
@@ -47,7 +47,7 @@ class Run:
 
     figures: dict[str, Any]
     out: Path
-    desk: SqlAlertStore
+    desk: SqlStore
 
     @property
     def events(self) -> pd.DataFrame:
@@ -57,7 +57,7 @@ class Run:
 
     @property
     def alerts(self) -> list[Alert]:
-        return self.desk.alerts()
+        return self.desk.alerts.by_urgency()
 
 
 def build(folder: Path, principals: int = 12, scale: float = 0.4, seed: int = 3) -> Road:
@@ -95,7 +95,7 @@ def run(
         out=folder / name,
         state_folder=ledger,
     )
-    return Run(figures, folder / name, open_alert_store(url))
+    return Run(figures, folder / name, open_store(url))
 
 
 def lines_of(files: Iterable[str | Path]) -> list[bytes]:

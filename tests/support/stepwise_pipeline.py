@@ -14,6 +14,7 @@ from fingerprint.compute import hashing
 from fingerprint.pipeline import DetectionPipeline, StepResult
 from fingerprint.registry.bank import Bank
 from fingerprint.state.partitioning import Arrays
+from fingerprint.state.pipeline_state import PipelineState
 from fingerprint.state.scorer_state import ScorerState
 from tests.support import sample_organisation as roads
 
@@ -69,7 +70,9 @@ def _some_late(events: pd.DataFrame) -> pd.DataFrame:
 
 def road_of(bank: Bank, arrays: Arrays) -> DetectionPipeline:
     """A road whose ledger begins with some arrays."""
-    return DetectionPipeline(bank, ScorerState.from_arrays(SETTINGS, arrays), SETTINGS, keep_all_events=True)
+    return DetectionPipeline(
+        bank, PipelineState(ScorerState.from_arrays(SETTINGS, arrays)), SETTINGS, keep_all_events=True
+    )
 
 
 def walked(

@@ -19,6 +19,7 @@ from kafka import KafkaAdminClient
 from kafka.admin import NewTopic
 from prometheus_client import CollectorRegistry
 
+from fingerprint.adapters import network_table
 from fingerprint.adapters.checkpoints import FileCheckpointStore
 from fingerprint.adapters.file_broker import partition_log as topic_log
 from fingerprint.adapters.file_broker.consumer import FileConsumer, FileProducer, create_topic
@@ -34,14 +35,14 @@ from fingerprint.core.settings import Settings
 from fingerprint.sources.cloudtrail.envelopes import split_lines
 from fingerprint.sources.entities import add_entity_columns
 from fingerprint.sources.flatten import flatten
-from fingerprint.store.alerts import SqlAlertStore, open_alert_store
+from fingerprint.store import SqlStore, open_store
 from fingerprint.streaming.bank_watcher import BankWatcher
 from fingerprint.streaming.bounded_read import poll_until_end
 from fingerprint.streaming.checkpoints import OwnedPartition
 from fingerprint.streaming.metrics import StreamMetrics
 from fingerprint.streaming.publisher import StreamAdapters
+from fingerprint.streaming.stream_service import StreamService
 from pipelines.runtime import wiring
-from pipelines.stream import StreamService
 from tests.support.services.kafka import Broker
 
 PARTITIONS = 4
@@ -151,8 +152,8 @@ class Place:
         except sqlite3.OperationalError:
             return False
 
-    def desk(self) -> SqlAlertStore:
-        return open_alert_store(self.settings.database.url)
+    def desk(self) -> SqlStore:
+        return open_store(self.settings.database.url)
 
     def send(self, keyed: Iterable[tuple[bytes | None, bytes]], headers: Headers = ()) -> None:
         """Keys and values to the events topic."""
@@ -208,7 +209,10 @@ class Place:
             banks = BankWatcher(self.bank, self.settings, doors["measuring"], backend=backend)
         else:
             banks = wiring.bank_watcher(self.bank, self.settings, backend)
-        return StreamService(banks, outside, self.settings, StreamMetrics(CollectorRegistry()))
+        networks_file = self.settings.reading.networks_file
+        networks = network_table.load_networks(networks_file) if networks_file else None
+        metrics = StreamMetrics(CollectorRegistry())
+        return StreamService(banks, outside, self.settings, metrics, "test:1", networks)
 
     def start(self, *options: str) -> subprocess.Popen[str]:
         """A process of its own."""
@@ -243,7 +247,7 @@ class Place:
             vote = json.loads(message.value or b"")
             votes[(vote["event_id"], vote["detector"])] = vote
         desk = self.desk()
-        return Said(desk.alerts(), desk.votes(), alerts, votes)
+        return Said(desk.alerts.by_urgency(), desk.votes.read(), alerts, votes)
 
 
 class Ahead:

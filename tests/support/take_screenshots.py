@@ -13,7 +13,7 @@ from PIL import Image
 from playwright.sync_api import Browser, Page
 
 from fingerprint.core.case import AlertFilter, AlertRevision, AssignCase, SetDisposition
-from fingerprint.store.alerts import open_alert_store
+from fingerprint.store import open_store
 from tests.support.alerts import stolen_session
 from tests.support.populated_queue import alerts, lay_out, served
 from tests.support.services.browser import chromium
@@ -42,16 +42,16 @@ def main() -> None:
 
 def work(url: str) -> None:
     """Some of it is done already, as in the middle of a morning."""
-    desk = open_alert_store(url)
-    rows = desk.page(AlertFilter(), "urgency", 50).rows
-    desk.change_cases([AlertRevision(rows[at].alert_id, 0) for at in (1, 4)], AssignCase("maria"), "maria")
-    desk.change_cases(
+    desk = open_store(url)
+    rows = desk.queue.page(AlertFilter(), "urgency", 50).rows
+    desk.cases.change([AlertRevision(rows[at].alert_id, 0) for at in (1, 4)], AssignCase("maria"), "maria")
+    desk.cases.change(
         [AlertRevision(rows[at].alert_id, 0) for at in (9, 14, 20)],
         SetDisposition("benign", "the yearly audit"),
         "farid",
     )
-    desk.add_note(rows[1].alert_id, "Ana is on leave since Monday.", "farid")
-    desk.add_note(
+    desk.cases.add_note(rows[1].alert_id, "Ana is on leave since Monday.", "farid")
+    desk.cases.add_note(
         stolen_session().alert_id,
         "Asked Maria by telephone: she was on a train, without her laptop.",
         "farid",

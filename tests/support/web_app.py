@@ -24,27 +24,27 @@ from starlette.testclient import TestClient
 from fingerprint.adapters.system import SystemClock
 from fingerprint.core.account import SCOPES, ExternalIdentity, Role
 from fingerprint.core.settings import Settings, load_settings
+from fingerprint.store import SqlStore, open_store
 from fingerprint.store.accounts import SqlAccountStore, open_account_store
-from fingerprint.store.alerts import SqlAlertStore, open_alert_store
 from fingerprint.web.app import create_app
 from fingerprint.web.auth import csrf_token, session_cookie_name
-from fingerprint.web.dependencies import Dependencies, WebStore
+from fingerprint.web.dependencies import Dependencies
 
 BASE = "http://localhost"
 
 
-def desk_in(folder: Path) -> SqlAlertStore:
+def desk_in(folder: Path) -> SqlStore:
     """An empty desk in a file; its tables are made once for all of them."""
     file = folder / "desk.sqlite"
     file.write_bytes(_empty())
-    return open_alert_store(f"sqlite:///{file}")
+    return open_store(f"sqlite:///{file}")
 
 
 @cache
 def _empty() -> bytes:
     with TemporaryDirectory() as folder:
         file = Path(folder) / "desk.sqlite"
-        open_alert_store(f"sqlite:///{file}").close()
+        open_store(f"sqlite:///{file}").close()
         return file.read_bytes()
 
 
@@ -58,12 +58,12 @@ class Site:
     tokens: dict[Role, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, desk: SqlAlertStore, settings: Settings | None = None, **fields: Any) -> Site:
+    def of(cls, desk: SqlStore, settings: Settings | None = None, **fields: Any) -> Site:
         """The application over a desk; `doors` are further fields of Doors."""
         loaded = settings or load_settings(environment={})
         clock = fields.pop("clock", None) or SystemClock()
-        people = open_account_store(desk, clock, loaded.web)
-        opened = replace(Dependencies(cast(WebStore, desk), people, clock, loaded), **fields)
+        people = open_account_store(desk.session, clock, loaded.web)
+        opened = replace(Dependencies(desk, people, clock, loaded), **fields)
         site = cls(create_app(opened), opened)
         for scope, role in SCOPES.items():
             site.sessions[role] = people.log_in_as(

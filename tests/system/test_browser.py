@@ -15,7 +15,7 @@ from pyotp import TOTP
 
 from fingerprint.core.case import AlertRevision, ReopenCase, SavedView, SetDisposition, SuppressionMatch
 from fingerprint.core.sanitize import printable, storable
-from fingerprint.store.alerts import open_alert_store
+from fingerprint.store import open_store
 from tests.support.alerts import NASTY, nasty, stolen_session
 from tests.support.populated_queue import Place, alerts, lay_out, served
 from tests.support.services import browser as browsers
@@ -338,8 +338,8 @@ def test_an_alert_that_comes_while_the_page_is_open_is_announced(browser, place,
     with seen(browser, storage_state=admitted) as page:
         with page.expect_response("**/api/v1/live**"):
             page.goto(place.base)
-        desk = open_alert_store(url)
-        desk.save(
+        desk = open_store(url)
+        desk.alerts.save(
             [
                 replace(
                     stolen_session(),
@@ -488,9 +488,9 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Pla
     folder = tmp_path_factory.mktemp("hostile")
     url = f"sqlite:///{folder}/desk.sqlite"
     made = [replace(nasty(text), alert_id=f"bad5ec0de{at:07d}") for at, text in enumerate(NASTY)]
-    desk = open_alert_store(url)
+    desk = open_store(url)
     for alert in made:  # one by one: they share principals and events
-        desk.save([alert])
+        desk.alerts.save([alert])
     desk.close()
     with served(url, folder) as place:
         yield url, place
@@ -513,18 +513,22 @@ def reader(browser: Browser, hostile: tuple[str, Place]) -> Iterator[Page]:
 
 def write_everywhere(url: str) -> None:
     """The texts as notes, reasons, views and what suppressions ask for, which hide nothing."""
-    desk = open_alert_store(url)
+    desk = open_store(url)
     for at, text in enumerate(NASTY):
         kept = storable(text)[:1000].strip() or "nothing"
         alert_id = f"bad5ec0de{at:07d}"
-        desk.add_note(alert_id, kept, "maria")
-        desk.change_cases(
-            [AlertRevision(alert_id, desk.row(alert_id).version)], SetDisposition("benign", kept), kept[:60]
+        desk.cases.add_note(alert_id, kept, "maria")
+        desk.cases.change(
+            [AlertRevision(alert_id, desk.queue.row(alert_id).version)],
+            SetDisposition("benign", kept),
+            kept[:60],
         )
-        desk.change_cases([AlertRevision(alert_id, desk.row(alert_id).version)], ReopenCase(kept), "maria")
-        desk.save_view(SavedView("maria", kept[:60], "status=all"))
+        desk.cases.change(
+            [AlertRevision(alert_id, desk.queue.row(alert_id).version)], ReopenCase(kept), "maria"
+        )
+        desk.views.save(SavedView("maria", kept[:60], "status=all"))
         until = datetime.now(UTC) + timedelta(days=9)
-        desk.create_suppression(
+        desk.suppressions.create(
             SuppressionMatch(principal=kept, service="no such service"), kept, until, kept[:60], force=kept
         )
     desk.close()

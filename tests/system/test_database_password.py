@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fingerprint.core.alert import FingerprintError, ServerUnavailable
-from fingerprint.store.alerts import SqlAlertStore, alert_store_exists, masked_url, open_alert_store
+from fingerprint.store import SqlStore, masked_url, open_store, store_exists
 from tests.support.alerts import new_pipeline, stolen_session
 from tests.support.services.postgres import GUARDED, Postgres
 
@@ -47,42 +47,42 @@ def close_connections(postgresql: Postgres) -> None:
         )
 
 
-def refused(desk: SqlAlertStore) -> str:
+def refused(desk: SqlStore) -> str:
     with pytest.raises(FingerprintError) as caught:
-        desk.alerts()
+        desk.alerts.by_urgency()
     return str(caught.value)
 
 
 def test_the_password_is_what_the_file_says(url: str, file: Path) -> None:
-    desk = open_alert_store(url)
-    desk.save([stolen_session()])
-    assert desk.alerts() == [stolen_session()]
-    assert alert_store_exists(url)
+    desk = open_store(url)
+    desk.alerts.save([stolen_session()])
+    assert desk.alerts.by_urgency() == [stolen_session()]
+    assert store_exists(url)
     file.write_text("abracadabra")
     with pytest.raises(ServerUnavailable, match="password authentication failed"):
-        open_alert_store(url)
+        open_store(url)
     desk.close()
 
 
 def test_a_password_that_is_changed_while_programs_run_is_taken_by_the_next_connection(
     postgresql: Postgres, url: str, file: Path
 ) -> None:
-    desk = open_alert_store(url)
+    desk = open_store(url)
     change(postgresql, SECOND)
-    desk.save([stolen_session()])  # a connection that stands needs no password
+    desk.alerts.save([stolen_session()])  # a connection that stands needs no password
     close_connections(postgresql)
     assert "password authentication failed" in refused(desk)
     file.write_text(f"{SECOND}\n")
-    desk.save([new_pipeline()])
-    assert desk.alerts() == [stolen_session(), new_pipeline()]
+    desk.alerts.save([new_pipeline()])
+    assert desk.alerts.by_urgency() == [stolen_session(), new_pipeline()]
     desk.close()
 
 
 def test_a_password_is_in_no_error_and_no_name(postgresql: Postgres, url: str, file: Path) -> None:
-    desk = open_alert_store(url)
+    desk = open_store(url)
     change(postgresql, SECOND)
     close_connections(postgresql)
-    for said in (refused(desk), masked_url(url), repr(desk.engine), repr(desk.engine.url)):
+    for said in (refused(desk), masked_url(url), repr(desk.session.engine), repr(desk.session.engine.url)):
         assert FIRST not in said
         assert "\n" not in said
     desk.close()
@@ -99,10 +99,10 @@ def test_a_file_without_a_password_is_named_and_asked_again(
     if content is not None:
         file.write_bytes(content)
     with pytest.raises(ServerUnavailable, match=why) as caught:
-        open_alert_store(url)
+        open_store(url)
     assert str(file) in str(caught.value)
     file.write_text(FIRST)
-    open_alert_store(url).close()
+    open_store(url).close()
 
 
 @pytest.mark.parametrize(
@@ -120,5 +120,5 @@ def test_a_password_in_the_url_two_of_them_and_one_where_none_is_wanted_are_refu
     url: str, why: str
 ) -> None:
     with pytest.raises(FingerprintError, match=why) as caught:
-        open_alert_store(url)
+        open_store(url)
     assert "open-sesame" not in str(caught.value)

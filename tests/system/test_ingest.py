@@ -26,9 +26,9 @@ from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import DeliveryFailed, Message, Partition, PartitionNotOwned, QueueFull
 from fingerprint.core.settings import Settings
 from fingerprint.streaming.bounded_read import poll_until_end
-from fingerprint.streaming.ingest_metrics import IngestMetrics
+from fingerprint.streaming.ingest_service import IngestService as Program
+from fingerprint.streaming.metrics import IngestMetrics
 from pipelines.commands.dead_letters import DeadLetter, read_dead_letters, replay_pending
-from pipelines.ingest import IngestService as Program
 from tests.contracts.message_stream import polling, wait_until
 from tests.streaming.test_rekeying import record, wrapped
 from tests.support.health_client import answered

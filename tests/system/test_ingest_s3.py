@@ -25,10 +25,11 @@ from fingerprint.adapters.aws.sqs import SqsQueue, queue_name
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import DeliveryFailed, Message, ReceivedMessage, Unavailable
 from fingerprint.sources import limits
-from fingerprint.streaming.ingest_s3_metrics import S3IngestMetrics
-from pipelines import ingest_s3
+from fingerprint.streaming import s3_ingest_service
+from fingerprint.streaming.metrics import S3IngestMetrics
+from fingerprint.streaming.s3_ingest_service import S3IngestService, isolate_redelivered
 from pipelines.commands.dead_letters import replay_pending
-from pipelines.ingest_s3 import S3IngestService, isolate_redelivered, run_ingest_s3
+from pipelines.ingest import run_ingest_s3
 from pipelines.runtime import wiring
 from tests.contracts.message_stream import wait_until
 from tests.sources.cloudtrail.test_s3_notifications import FORMS, TEST, s3, sns
@@ -115,7 +116,7 @@ def trail(
     amazon: None, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Trail]:
     monkeypatch.setattr(sqs, "WAIT_TIME_SECONDS", 1)
-    monkeypatch.setattr(ingest_s3, "MAX_RECEIVE_COUNT", 3)
+    monkeypatch.setattr(s3_ingest_service, "MAX_RECEIVE_COUNT", 3)
     opened = Trail(tmp_path, f"trail-{abs(hash(request.node.nodeid)):x}")
     opened.configure()
     opened.create()
@@ -261,7 +262,7 @@ def test_an_object_that_may_not_be_read_keeps_its_notice_in_the_queue(trail: Tra
     trail.write("a.json", *records(4))
     with aws.allowed("sqs:*"):
         figures = trail.turn()
-    assert (figures["messages"], figures["kept"], figures["dead_letters"]) == (0, 1, 0)
+    assert (figures["messages"], figures["deferred"], figures["dead_letters"]) == (0, 1, 0)
     assert trail.left() == {"there": 0, "hidden": 1}
 
 

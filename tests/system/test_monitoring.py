@@ -14,8 +14,7 @@ from prometheus_client import CollectorRegistry, Metric, ProcessCollector
 
 from fingerprint.adapters.health import Readiness
 from fingerprint.core.settings import Triton
-from fingerprint.streaming.ingest_s3_metrics import S3IngestMetrics
-from fingerprint.streaming.metrics import StreamMetrics
+from fingerprint.streaming.metrics import S3IngestMetrics, StreamMetrics
 from fingerprint.web.security_events import SecurityEventLog
 from pipelines.deliver_metrics import DeliverMetrics
 from pipelines.retrain_metrics import RetrainMetrics

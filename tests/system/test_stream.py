@@ -21,10 +21,10 @@ from prometheus_client import CollectorRegistry
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Partition
 from fingerprint.store import database
-from fingerprint.streaming.ingest_metrics import IngestMetrics
+from fingerprint.streaming.ingest_service import IngestService
+from fingerprint.streaming.metrics import IngestMetrics
+from fingerprint.streaming.stream_service import StreamService
 from pipelines.commands.dead_letters import for_dead_letter_topic, list_dead_letters
-from pipelines.ingest import IngestService
-from pipelines.stream import StreamService
 from tests.contracts.message_stream import wait_until
 from tests.support import sample_organisation as roads
 from tests.support.running_stream import live
@@ -221,7 +221,7 @@ def test_when_nothing_comes_any_more_intervals_close_by_the_clock(
     place.run()
     keepers = [kept.processor for kept in place.pass_days(2)]
     assert not any(
-        keeper.pipeline.scorer.pending or keeper.pipeline.alert_groups.open_verdicts for keeper in keepers
+        keeper.pipeline.state.pending or keeper.pipeline.state.open_alerts.verdicts for keeper in keepers
     )
     silences = [name for name, _ in place.said().votes if name.startswith("silence:")]
     assert len(silences) > len([name for name, _ in oracle.votes if name.startswith("silence:")])
@@ -230,14 +230,14 @@ def test_when_nothing_comes_any_more_intervals_close_by_the_clock(
 # --- crashes --------------------------------------------------------------------------------------------------------
 
 STEPS = [
-    ("desk", "save", "before", 3),
-    ("desk", "save", "after", 3),
+    ("store", "save", "before", 3),
+    ("store", "save", "after", 3),
     ("producer", "send", "after", 40),
     ("producer", "flush", "before", 2),
     ("producer", "flush", "after", 2),
-    ("store", "write", "before", 40),
-    ("store", "claim", "before", 6),
-    ("store", "claim", "after", 6),
+    ("objects", "write", "before", 40),
+    ("objects", "create_exclusive", "before", 6),
+    ("objects", "create_exclusive", "after", 6),
     ("consumer", "commit", "before", 2),
     ("consumer", "commit", "after", 2),
 ]
@@ -270,7 +270,8 @@ def test_killed_again_and_again_it_gets_there(place: Place, records: Records, or
             "before",
             "2",
         ]
-        subprocess.run(command, env=place.environment(), capture_output=True, timeout=120)  # noqa: S603
+        died = subprocess.run(command, env=place.environment(), capture_output=True, timeout=120)  # noqa: S603
+        assert died.returncode == -signal.SIGKILL, died.stderr.decode()[-2000:]
     place.run()
     assert not place.said().differences(oracle)
 
@@ -293,7 +294,7 @@ def test_it_ends_in_order_when_asked_to_and_goes_on_where_it_stood(
     process.send_signal(signal.SIGTERM)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 0, err[-2000:]
-    assert json.loads(out)["snapshots"] > 0
+    assert json.loads(out)["checkpoints"] > 0
     place.send(records[len(records) // 2 :])
     place.run()
     assert not place.said().differences(oracle)
@@ -315,7 +316,7 @@ def test_a_desk_that_is_away_is_waited_for(
         other.execute("BEGIN IMMEDIATE")
         running = Thread(target=program.run, args=(lambda: False, True), daemon=True)
         running.start()
-        wait_until(lambda: "desk" in program.dependency_status, "the desk is missed")
+        wait_until(lambda: "database" in program.dependency_status, "the desk is missed")
         assert "locked" in (program.not_ready() or "")
         assert in_trouble(program) == {"database": 1, "checkpoints": 0}
         assert not place.committed()
@@ -330,7 +331,7 @@ def test_a_desk_that_is_away_is_waited_for(
 def in_trouble(program: StreamService) -> dict[str, float]:
     """What Prometheus is told, by door."""
     [gauge] = program.metrics.dependency_failing.collect()
-    return {sample.labels["door"]: sample.value for sample in gauge.samples}
+    return {sample.labels["dependency"]: sample.value for sample in gauge.samples}
 
 
 def test_a_desk_whose_server_is_away_is_waited_for(
@@ -344,7 +345,7 @@ def test_a_desk_whose_server_is_away_is_waited_for(
         postgresql.stop()
         try:
             running.start()
-            wait_until(lambda: "desk" in program.dependency_status, "the desk is missed")
+            wait_until(lambda: "database" in program.dependency_status, "the desk is missed")
             assert "refused" in (program.not_ready() or "")
             assert not place.committed()
         finally:
@@ -374,11 +375,11 @@ def test_a_full_disk_at_the_snapshot_lets_kafka_forget_nothing(
     place.configure(kafka=SMALL, checkpoints={"url": str(small_disk)})
     place.send(records)
     figures = place.run()
-    assert figures["snapshot_failures"] > 0
+    assert figures["checkpoint_failures"] > 0
     assert not place.committed()
     assert not place.said().differences(oracle), "what it says does not wait for the disk"
     subprocess.run(["mount", "-o", "remount,size=200m", str(small_disk)], check=True)  # noqa: S603, S607
-    assert place.run()["snapshot_failures"] == 0
+    assert place.run()["checkpoint_failures"] == 0
     assert place.committed() == len(records)
     assert not place.said().differences(oracle)
 
@@ -421,7 +422,7 @@ def test_partitions_can_be_added(
     place.create(8)
     place.send(records[1500:])
     figures = place.run()
-    assert figures["strays"] == 0
+    assert figures["misrouted"] == 0
     end = max(json.loads(value)["eventTime"] for _, value in records)[:10]
     assert not place.said().until(end).differences(oracle.until(end))
 
@@ -457,7 +458,7 @@ def test_what_was_silent_longest_is_put_away_and_comes_back_and_nothing_changes(
     fetched = 0
     for part in range(0, len(records), 1200):
         place.send(records[part : part + 1200])
-        fetched += place.run()["fetched"]
+        fetched += place.run()["reloaded_buckets"]
     assert fetched > 0
     assert not place.said().differences(oracle)
 

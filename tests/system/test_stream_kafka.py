@@ -58,7 +58,7 @@ def test_how_much_history_a_topic_has_is_seen_at_its_ends(place: Place, records:
     assert days() == pytest.approx((max(times) - min(times)) / timedelta(days=1), abs=0.1)
 
 
-@pytest.mark.parametrize(("door", "method"), [("store", "claim"), ("consumer", "commit")])
+@pytest.mark.parametrize(("door", "method"), [("objects", "create_exclusive"), ("consumer", "commit")])
 def test_killed_between_remembering_and_committing_it_says_the_same(
     place: Place,
     records: Records,

@@ -422,7 +422,7 @@ def test_triton_killed_in_the_middle_changes_no_verdict_and_is_asked_again_when_
     assert (events["verdict"] == wanted["verdict"]).all()
     np.testing.assert_allclose(events["autoencoder_z"], wanted["autoencoder_z"], atol=CLOSE)
     assert not wanted["degraded"].any()
-    alerts = sample_organisation.Run(figures, out, sample_organisation.open_alert_store(url)).alerts
+    alerts = sample_organisation.Run(figures, out, sample_organisation.open_store(url)).alerts
     assert [replace(each, degraded=False) for each in alerts] == scored.alerts
     for alert in alerts:
         assert alert.degraded == bool(events.loc[list(alert.event_ids), "degraded"].any())

@@ -18,7 +18,7 @@ from fingerprint.core.alert import Alert, Decision, Disposition
 from fingerprint.core.settings import Autoencoder, Settings, Training
 from fingerprint.registry import bank as banks
 from fingerprint.registry.bank import FEEDBACK_COLUMNS, Bank, with_manifest_entries
-from fingerprint.store.alerts import SqlAlertStore, open_alert_store
+from fingerprint.store import SqlStore, open_store
 from fingerprint.training import attack_injection, feedback
 from pipelines import cli
 from pipelines.cli.console import no_progress
@@ -39,7 +39,7 @@ OWN = ("entity", "principal")
 
 def own_opinions(run: Run) -> pd.DataFrame:
     """What the autoencoder says of events by a fingerprint of their entity or principal, if it is worth keeping."""
-    votes = run.desk.votes()
+    votes = run.desk.votes.read()
     return votes[(votes["detector"] == "autoencoder") & votes["level"].isin(OWN)].set_index("event_id")
 
 
@@ -166,10 +166,10 @@ def alert_of(alert: Alert, name: str, entity: str) -> Alert:
     return replace(alert, alert_id=name, principal=principal, events=(event,), **times)
 
 
-def say(desk: SqlAlertStore, alert: Alert, decision: Decision, of: str = "") -> None:
-    desk.save([alert])
+def say(desk: SqlStore, alert: Alert, decision: Decision, of: str = "") -> None:
+    desk.alerts.save([alert])
     at = alert.last_event_time + timedelta(hours=1)
-    desk.add_disposition(Disposition(alert.alert_id, decision, "maria", "", at, len(alert.events), of))
+    desk.cases.add_disposition(Disposition(alert.alert_id, decision, "maria", "", at, len(alert.events), of))
 
 
 @pytest.fixture(scope="module")
@@ -187,13 +187,13 @@ def desk(scored: Run, entities: list[str], tmp_path_factory: pytest.TempPathFact
 
 def triaged(folder: Path, alert: Alert, entities: list[str]) -> str:
     url = f"sqlite:///{folder}/desk.sqlite"
-    desk = open_alert_store(url)
+    desk = open_store(url)
     benign, malicious, unjudged = entities
     say(desk, alert_of(alert, "one", benign), "benign")
     say(desk, alert_of(alert, "other", benign), "false_positive")
     say(desk, alert_of(alert, "again", benign), "duplicate", of="one")
     say(desk, alert_of(alert, "theft", malicious), "true_positive")
-    desk.save([alert_of(alert, "nobody", unjudged)])
+    desk.alerts.save([alert_of(alert, "nobody", unjudged)])
     return url
 
 
@@ -250,7 +250,7 @@ def test_other_words_make_another_version_or_they_would_never_be_served(
     organisation: Road, told: Path, entities: list[str], scored: Run, tmp_path: Path
 ) -> None:
     assert len(versions_in(told)) == 2
-    place = open_alert_store(f"sqlite:///{tmp_path}/desk.sqlite")
+    place = open_store(f"sqlite:///{tmp_path}/desk.sqlite")
     say(place, alert_of(scored.alerts[0], "theft", entities[2]), "true_positive")
     assert learn(organisation, tmp_path / "bank", f"sqlite:///{tmp_path}/desk.sqlite").version not in (
         versions_in(told)
@@ -281,7 +281,7 @@ def test_a_training_that_was_broken_off_goes_on_with_what_the_desk_said_then(
 
     with pytest.raises(Killed):
         train_bank(organisation.days, tmp_path / "bank", QUICK, dying, store=url)
-    say(open_alert_store(url), alert_of(scored.alerts[0], "later", entities[2]), "benign")
+    say(open_store(url), alert_of(scored.alerts[0], "later", entities[2]), "benign")
     pd.testing.assert_frame_equal(
         moved(learn(organisation, tmp_path / "bank", url)), moved(banks.open_bank(told))
     )

@@ -24,7 +24,7 @@ def days_ago(days: float) -> datetime:
 
 
 def table(rows: Iterable[Row]) -> pd.DataFrame:
-    frame = pd.DataFrame(list(rows), columns=["event_id", "event_time", "entity", "word"])
+    frame = pd.DataFrame(list(rows), columns=["event_id", "event_time", "entity", "label"])
     return frame.assign(event_time=pd.to_datetime(frame["event_time"], utc=True))
 
 

@@ -18,7 +18,7 @@ from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.core.alert import Alert, Decision, FingerprintError
 from fingerprint.core.settings import IsolationForestSettings, Settings, Training, Voting
 from fingerprint.registry import bank as banks
-from fingerprint.store.alerts import SqlAlertStore, open_alert_store
+from fingerprint.store import SqlStore, open_store
 from pipelines import cli, training_data
 from pipelines.cli.console import no_progress
 from pipelines.commands.triage import triage_alert
@@ -75,8 +75,8 @@ def url(desk: Run) -> str:
 
 def copy(desk: Run, folder: Path) -> str:
     """The same desk, for somebody to judge."""
-    place = open_alert_store(f"sqlite:///{folder}/copy.sqlite")
-    place.save(desk.alerts, desk.desk.votes())
+    place = open_store(f"sqlite:///{folder}/copy.sqlite")
+    place.alerts.save(desk.alerts, desk.desk.votes.read())
     return f"sqlite:///{folder}/copy.sqlite"
 
 
@@ -173,15 +173,15 @@ def left(organisation: Road, desk: str, **training: float) -> tuple[dict[str, in
     return flagged.excluded_counts() | flagged.readmitted_counts(), learned.drop_duplicates("event_id")
 
 
-def on_events(desk: SqlAlertStore) -> pd.DataFrame:
-    voted = desk.votes()
+def on_events(desk: SqlStore) -> pd.DataFrame:
+    voted = desk.votes.read()
     return voted[voted["vote"].astype(bool) & (voted["detector"] == "autoencoder")]
 
 
 def test_a_single_vote_stays_out_while_it_is_young_and_comes_back_after_its_days(
     organisation: Road, votes: str
 ) -> None:
-    voted = on_events(open_alert_store(votes))
+    voted = on_events(open_store(votes))
     counted, learned = left(organisation, votes, votes_per_day=10**6)
     assert counted["recent vote"] == len(voted) > 300
     assert not learned["event_id"].isin(voted["event_id"]).any()
@@ -195,7 +195,7 @@ def test_a_single_vote_stays_out_while_it_is_young_and_comes_back_after_its_days
 
 
 def test_no_more_than_the_cap_comes_back_of_one_entity_and_day(organisation: Road, votes: str) -> None:
-    voted = on_events(open_alert_store(votes))
+    voted = on_events(open_store(votes))
     counted, learned = left(organisation, votes, votes_return_days=0, votes_per_day=20)
     back = voted[voted["event_id"].isin(learned["event_id"])]
     of_each, wanted = (
@@ -210,11 +210,11 @@ def test_an_expired_vote_and_a_purged_alert_are_not_known_any_more(
     organisation: Road, desk: Run, tmp_path: Path
 ) -> None:
     """An alert that is gone leaves its single votes; where these are gone too, the events are learned."""
-    place = open_alert_store(f"sqlite:///{tmp_path}/desk.sqlite")
-    place.save(votes=desk.desk.votes())
+    place = open_store(f"sqlite:///{tmp_path}/desk.sqlite")
+    place.alerts.save(votes=desk.desk.votes.read())
     counted, _ = left(organisation, f"sqlite:///{tmp_path}/desk.sqlite")
     assert (counted["open"], counted["recent vote"]) == (0, len(on_events(desk.desk)))
-    open_alert_store(f"sqlite:///{tmp_path}/empty.sqlite")
+    open_store(f"sqlite:///{tmp_path}/empty.sqlite")
     counted, _ = left(organisation, f"sqlite:///{tmp_path}/empty.sqlite")
     assert sum(counted.values()) == 0
 
@@ -239,7 +239,7 @@ def test_the_desk_of_the_settings_is_asked_where_there_is_one(
             history.add_records(records)
         said = asks(with_desk(url(desk)), None, history)
         assert said["asked"] == url(desk)
-        assert said["votes_since"] == desk.desk.votes()["event_time"].min().isoformat()
+        assert said["votes_since"] == desk.desk.votes.read()["event_time"].min().isoformat()
         assert asks(with_desk(nothing), None, history)["asked"] is None
         assert asks(with_desk(url(desk)), "none", history)["asked"] is None
         with pytest.raises(FingerprintError, match="no desk"):
@@ -274,9 +274,9 @@ def test_an_alert_is_judged_at_the_keyboard(
     assert f"{alert.alert_id} is benign, says maria" in shown(capsys)
     assert cli_says(capsys, *triage, other.alert_id, "duplicate", "--of", alert.alert_id[:8], "--json") == 0
     assert json.loads(capsys.readouterr().out)["duplicate_of"] == alert.alert_id
-    said: dict[str, Decision] = open_alert_store(place).current_decisions()
+    said: dict[str, Decision] = open_store(place).cases.current_decisions()
     assert said == {alert.alert_id: "benign", other.alert_id: "benign"}
-    assert open_alert_store(place).dispositions(alert.alert_id)[0].why == "the yearly audit"
+    assert open_store(place).cases.dispositions(alert.alert_id)[0].why == "the yearly audit"
 
 
 def test_a_span_of_days_is_learned_without_what_the_desk_of_the_settings_says(

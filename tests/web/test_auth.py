@@ -23,9 +23,8 @@ from fingerprint.adapters.system import SystemClock
 from fingerprint.core.account import ROLES, Role
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.settings import Retention, Web, load_settings
-from fingerprint.store import secret_hashes
+from fingerprint.store import open_store, secret_hashes
 from fingerprint.store.accounts import open_account_store
-from fingerprint.store.alerts import open_alert_store
 from fingerprint.web import pages
 from fingerprint.web.app import create_app
 from fingerprint.web.auth import RequireRole, client_address, csrf_token
@@ -66,7 +65,7 @@ def quick(monkeypatch):
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    return Site.of(open_alert_store(f"sqlite:///{tmp_path_factory.mktemp('access')}/desk.sqlite"))
+    return Site.of(open_store(f"sqlite:///{tmp_path_factory.mktemp('access')}/desk.sqlite"))
 
 
 @pytest.fixture
@@ -648,7 +647,7 @@ def test_the_first_start_prints_a_link_that_makes_the_first_admin(tmp_path):
         assert serving.stdout.read() == ""
     assert serving.returncode == 0
     assert (
-        open_account_store(open_alert_store(desk), SystemClock(), Web()).create_first_invitation() is None
+        open_account_store(open_store(desk).session, SystemClock(), Web()).create_first_invitation() is None
     )  # a second start prints none
 
 
@@ -715,7 +714,7 @@ def test_an_admin_who_is_locked_out_gets_a_link_from_the_command_line(tmp_path, 
     from pipelines.cli import app
 
     url = f"sqlite:///{tmp_path}/desk.sqlite"
-    site, run = Site.of(open_alert_store(url)), CliRunner()
+    site, run = Site.of(open_store(url)), CliRunner()
     monkeypatch.setattr(os, "environ", {**os.environ, "COLUMNS": "200"})
     said = lambda *arguments: run.invoke(app, ["users", *arguments, "--desk", url])  # noqa: E731
     link = re.search(r"/setup/([\w-]+)", said("add", "maria", "--role", "admin").output)[1]
@@ -731,7 +730,7 @@ def test_an_admin_who_is_locked_out_gets_a_link_from_the_command_line(tmp_path, 
     assert "local" in said("enable", "maria").output
     assert re.search(r"maria +engineer +local", said("list").output)
     assert isinstance(said("disable", "nobody").exception, FingerprintError)
-    by = [line.by for line in site.deps.store.audit_log("maria")]
+    by = [line.by for line in site.deps.store.audit.entries("maria")]
     assert all(name == "maria" or name.startswith("console:") for name in by)
     assert "console:" in by[0]
 

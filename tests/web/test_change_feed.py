@@ -17,8 +17,8 @@ import sqlalchemy as sql
 from fingerprint.adapters.system import SystemClock
 from fingerprint.core.case import AlertRevision, AssignCase
 from fingerprint.core.settings import Settings
+from fingerprint.store import SqlStore, open_store
 from fingerprint.store.accounts import open_account_store
-from fingerprint.store.alerts import SqlAlertStore, open_alert_store
 from fingerprint.web import change_feed
 from fingerprint.web.app import create_app
 from fingerprint.web.change_feed import ChangeBatch, ChangeBroadcaster
@@ -30,83 +30,83 @@ STOLEN, PIPELINE = stolen_session().alert_id, new_pipeline().alert_id
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def open_again(request: pytest.FixtureRequest, tmp_path: Any) -> Iterator[Callable[[], SqlAlertStore]]:
+def open_again(request: pytest.FixtureRequest, tmp_path: Any) -> Iterator[Callable[[], SqlStore]]:
     """Opens one and the same desk, as several programs do."""
     sqlite = request.param == "sqlite"
     url = f"sqlite:///{tmp_path}/desk.sqlite" if sqlite else request.getfixturevalue("postgresql").fresh()
     with ExitStack() as opened:
 
-        def again() -> SqlAlertStore:
-            desk = open_alert_store(url)
+        def again() -> SqlStore:
+            desk = open_store(url)
             opened.callback(desk.close)
             return desk
 
         yield again
 
 
-def assign(desk: SqlAlertStore, alert_id: str, to: str = "maria") -> None:
-    seen = AlertRevision(alert_id, desk.row(alert_id).version)
-    [outcome] = desk.change_cases([seen], AssignCase(to), "maria")
+def assign(desk: SqlStore, alert_id: str, to: str = "maria") -> None:
+    seen = AlertRevision(alert_id, desk.queue.row(alert_id).version)
+    [outcome] = desk.cases.change([seen], AssignCase(to), "maria")
     assert outcome.done
 
 
 # --- numbers ----------------------------------------------------------------------------------------------------------
 
 
-def test_what_changed_is_told_by_number_and_an_alert_once(open_again: Callable[[], SqlAlertStore]) -> None:
+def test_what_changed_is_told_by_number_and_an_alert_once(open_again: Callable[[], SqlStore]) -> None:
     desk = open_again()
-    assert (desk.newest_change_number(), desk.changes(0)) == (0, [])
-    desk.save([stolen_session(), new_pipeline()])
-    first = desk.changes(0)
+    assert (desk.changes.newest_number(), desk.changes.since(0)) == (0, [])
+    desk.alerts.save([stolen_session(), new_pipeline()])
+    first = desk.changes.since(0)
     assert {each.alert_id for each in first} == {STOLEN, PIPELINE}
-    assert {each.number for each in first} == {desk.newest_change_number()}
+    assert {each.number for each in first} == {desk.changes.newest_number()}
     assign(desk, STOLEN)
-    [later] = desk.changes(first[0].number)
+    [later] = desk.changes.since(first[0].number)
     assert later.alert_id == STOLEN
-    assert [each.alert_id for each in desk.changes(0)] == [PIPELINE, STOLEN]
+    assert [each.alert_id for each in desk.changes.since(0)] == [PIPELINE, STOLEN]
 
 
-def test_what_is_saved_again_is_no_change(open_again: Callable[[], SqlAlertStore]) -> None:
+def test_what_is_saved_again_is_no_change(open_again: Callable[[], SqlStore]) -> None:
     desk = open_again()
-    desk.save([stolen_session()])
-    number = desk.newest_change_number()
-    desk.save([stolen_session()])
-    assert desk.newest_change_number() == number
+    desk.alerts.save([stolen_session()])
+    number = desk.changes.newest_number()
+    desk.alerts.save([stolen_session()])
+    assert desk.changes.newest_number() == number
 
 
-def test_a_page_of_changes_never_cuts_what_changed_together(open_again: Callable[[], SqlAlertStore]) -> None:
+def test_a_page_of_changes_never_cuts_what_changed_together(open_again: Callable[[], SqlStore]) -> None:
     desk = open_again()
-    desk.save(variants(5))
-    chosen, start = [AlertRevision(alert.alert_id, 0) for alert in variants(5)], desk.newest_change_number()
+    desk.alerts.save(variants(5))
+    chosen, start = [AlertRevision(alert.alert_id, 0) for alert in variants(5)], desk.changes.newest_number()
     for part in (chosen[:2], chosen[2:]):
-        desk.change_cases(part, AssignCase("maria"), "maria")
-    assert [len(desk.changes(start, limit)) for limit in (1, 2, 3, 500)] == [2, 2, 5, 5]
+        desk.cases.change(part, AssignCase("maria"), "maria")
+    assert [len(desk.changes.since(start, limit)) for limit in (1, 2, 3, 500)] == [2, 2, 5, 5]
 
 
-def test_whoever_follows_many_writers_misses_no_change(open_again: Callable[[], SqlAlertStore]) -> None:
+def test_whoever_follows_many_writers_misses_no_change(open_again: Callable[[], SqlStore]) -> None:
     """Each writer changes its own alerts over and over; a reader who asks on from the last number sees each one's last change."""
     desk, writers, rounds = open_again(), 6, 8
     alerts = variants(writers)
-    desk.save(alerts)
+    desk.alerts.save(alerts)
     seen: dict[str, int] = {}
 
     def write(number: int) -> int:
         own = open_again()
         for each in range(rounds):
             assign(own, alerts[number].alert_id, f"maria{each}")
-        return own.changes(0)[-1].number
+        return own.changes.since(0)[-1].number
 
     with ThreadPoolExecutor(writers) as pool:
         writing = [pool.submit(write, number) for number in range(writers)]
         at, over = 0, False
         while not over:
             over = not wait(writing, timeout=0.02).not_done  # and once more after that
-            for change in desk.changes(at):
+            for change in desk.changes.since(at):
                 assert change.number > at or change.number in seen.values()
                 seen[change.alert_id] = change.number
             at = max(seen.values(), default=0)
     assert max(each.result() for each in writing) <= at
-    assert seen == {change.alert_id: change.number for change in desk.changes(0)}
+    assert seen == {change.alert_id: change.number for change in desk.changes.since(0)}
     assert at == writers * rounds + 1
 
 
@@ -114,9 +114,9 @@ def test_whoever_follows_many_writers_misses_no_change(open_again: Callable[[], 
 
 
 @pytest.fixture
-def desk(tmp_path: Any) -> Iterator[SqlAlertStore]:
-    made = open_alert_store(f"sqlite:///{tmp_path}/desk.sqlite")
-    made.save([stolen_session(), new_pipeline()])
+def desk(tmp_path: Any) -> Iterator[SqlStore]:
+    made = open_store(f"sqlite:///{tmp_path}/desk.sqlite")
+    made.alerts.save([stolen_session(), new_pipeline()])
     yield made
     made.close()
 
@@ -132,13 +132,13 @@ async def zip_async(numbers: Any, batches: Any) -> Any:
         yield number, await anext(batches)
 
 
-def test_fifty_listeners_ask_the_desk_no_more_often_than_one(desk: SqlAlertStore) -> None:
+def test_fifty_listeners_ask_the_desk_no_more_often_than_one(desk: SqlStore) -> None:
     asked = itertools.count()
     count = lambda *said: "changed.number >" in said[2] and next(asked)  # noqa: E731
-    sql.event.listen(desk.engine, "before_cursor_execute", count)
+    sql.event.listen(desk.session.engine, "before_cursor_execute", count)
 
     async def listen() -> list[list[ChangeBatch]]:
-        listening = ChangeBroadcaster(desk, poll_seconds=0.2)
+        listening = ChangeBroadcaster(desk.changes, poll_seconds=0.2)
         everybody = [asyncio.create_task(heard(listening, None, 2)) for _ in range(50)]
         async with aclosing(listening.subscribe(None)) as batches:
             await anext(batches)  # all have begun before anything changes
@@ -153,14 +153,16 @@ def test_fifty_listeners_ask_the_desk_no_more_often_than_one(desk: SqlAlertStore
     assert next(asked) < 50
 
 
-def test_whoever_hears_nothing_gets_a_sign_of_life(desk: SqlAlertStore) -> None:
-    first, second = asyncio.run(heard(ChangeBroadcaster(desk, heartbeat=0.05), None, 2))
-    assert first == second == ChangeBatch(desk.newest_change_number(), ())
+def test_whoever_hears_nothing_gets_a_sign_of_life(desk: SqlStore) -> None:
+    first, second = asyncio.run(heard(ChangeBroadcaster(desk.changes, heartbeat=0.05), None, 2))
+    assert first == second == ChangeBatch(desk.changes.newest_number(), ())
 
 
-def test_a_number_from_another_desk_makes_nobody_deaf(desk: SqlAlertStore) -> None:
+def test_a_number_from_another_desk_makes_nobody_deaf(desk: SqlStore) -> None:
     async def listen() -> ChangeBatch:
-        async with aclosing(ChangeBroadcaster(desk, poll_seconds=0.05).subscribe(1_000_000)) as batches:
+        async with aclosing(
+            ChangeBroadcaster(desk.changes, poll_seconds=0.05).subscribe(1_000_000)
+        ) as batches:
             await anext(batches)
             await asyncio.to_thread(assign, desk, PIPELINE)
             return await anext(batches)
@@ -169,13 +171,13 @@ def test_a_number_from_another_desk_makes_nobody_deaf(desk: SqlAlertStore) -> No
 
 
 def test_whoever_was_away_for_longer_than_is_remembered_asks_the_desk(
-    desk: SqlAlertStore, monkeypatch: pytest.MonkeyPatch
+    desk: SqlStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(change_feed, "HISTORY_SIZE", 2)
 
     async def listen() -> list[ChangeBatch]:
-        listening = ChangeBroadcaster(desk, poll_seconds=0.02)
-        start = desk.newest_change_number()
+        listening = ChangeBroadcaster(desk.changes, poll_seconds=0.02)
+        start = desk.changes.newest_number()
         async with aclosing(listening.subscribe(None)) as batches:
             await anext(batches)
             for to in "abc":
@@ -192,12 +194,12 @@ def test_whoever_was_away_for_longer_than_is_remembered_asks_the_desk(
 
 
 @pytest.fixture(scope="module")
-def two_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str, SqlAlertStore, str]]:
+def two_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str, SqlStore, str]]:
     """Two programs on one desk, and a viewer's token."""
     url = f"sqlite:///{tmp_path_factory.mktemp('live')}/desk.sqlite"
-    desks = [open_alert_store(url) for _ in range(2)]
-    desks[0].save([stolen_session(), new_pipeline()])
-    people = [open_account_store(desk, SystemClock(), Settings().web) for desk in desks]
+    desks = [open_store(url) for _ in range(2)]
+    desks[0].alerts.save([stolen_session(), new_pipeline()])
+    people = [open_account_store(desk.session, SystemClock(), Settings().web) for desk in desks]
     token = tokens(people[0], SystemClock().now())["viewer"]
     apps = [
         create_app(Dependencies(desk, one, SystemClock(), Settings()))
@@ -226,7 +228,7 @@ def listening(url: str, token: str, **headers: str) -> Any:
 
 
 def test_a_change_through_one_server_is_heard_at_the_other(
-    two_servers: tuple[str, str, SqlAlertStore, str],
+    two_servers: tuple[str, str, SqlStore, str],
 ) -> None:
     one, _, desk, token = two_servers
     with listening(one, token) as stream:
@@ -240,7 +242,7 @@ def test_a_change_through_one_server_is_heard_at_the_other(
 
 
 def test_whoever_comes_back_with_the_last_id_misses_nothing(
-    two_servers: tuple[str, str, SqlAlertStore, str],
+    two_servers: tuple[str, str, SqlStore, str],
 ) -> None:
     one, other, desk, token = two_servers
     with listening(one, token) as stream:
@@ -252,7 +254,7 @@ def test_whoever_comes_back_with_the_last_id_misses_nothing(
     assert changed == [PIPELINE, STOLEN]
 
 
-def test_a_stream_ends_when_it_was_asked_to(two_servers: tuple[str, str, SqlAlertStore, str]) -> None:
+def test_a_stream_ends_when_it_was_asked_to(two_servers: tuple[str, str, SqlStore, str]) -> None:
     one, _, _, token = two_servers
     answer = httpx.get(f"{one}/api/v1/live?since=0&seconds=0", headers={"Authorization": f"Bearer {token}"})
     [(number, changed)] = events(iter(answer.text.splitlines()))
@@ -261,7 +263,7 @@ def test_a_stream_ends_when_it_was_asked_to(two_servers: tuple[str, str, SqlAler
 
 
 def test_more_than_can_be_heard_are_asked_to_come_later(
-    two_servers: tuple[str, str, SqlAlertStore, str], monkeypatch: pytest.MonkeyPatch
+    two_servers: tuple[str, str, SqlStore, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, _, _, token = two_servers
     monkeypatch.setattr(change_feed, "MAX_LISTENERS", 1)
@@ -272,8 +274,8 @@ def test_more_than_can_be_heard_are_asked_to_come_later(
             assert (refused.status_code, refused.headers["retry-after"]) == (503, "60")
 
 
-def test_a_server_that_ends_waits_for_nobody_who_only_listens(desk: SqlAlertStore) -> None:
-    people = open_account_store(desk, SystemClock(), Settings().web)
+def test_a_server_that_ends_waits_for_nobody_who_only_listens(desk: SqlStore) -> None:
+    people = open_account_store(desk.session, SystemClock(), Settings().web)
     token = tokens(people, SystemClock().now())["viewer"]
     with ExitStack() as server:
         url = server.enter_context(served(create_app(Dependencies(desk, people, SystemClock(), Settings()))))
@@ -285,9 +287,7 @@ def test_a_server_that_ends_waits_for_nobody_who_only_listens(desk: SqlAlertStor
 
 
 @pytest.mark.parametrize("last", ["nonsense", "-1", str(2**63)])
-def test_a_last_id_that_is_none_is_refused(
-    two_servers: tuple[str, str, SqlAlertStore, str], last: str
-) -> None:
+def test_a_last_id_that_is_none_is_refused(two_servers: tuple[str, str, SqlStore, str], last: str) -> None:
     one, _, _, token = two_servers
     with listening(one, token, **{"Last-Event-ID": last}) as refused:
         assert refused.status_code == 422

@@ -44,7 +44,7 @@ def everything(caplog: pytest.LogCaptureFixture) -> None:
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     desk = desk_in(tmp_path_factory.mktemp("desk"))
-    desk.save([ALERT])
+    desk.alerts.save([ALERT])
     yield Site.of(desk)
     desk.close()
 

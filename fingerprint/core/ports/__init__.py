@@ -1,11 +1,11 @@
-"""The outside, as protocols: what the inside needs of each door, and the words for it, defined once.
+"""Ports: what the inside needs of Kafka, object stores, queues and clocks, as protocols with their terms defined once.
 
 Example:
-    >>> def empty(desk: Desk) -> bool:
-    ...     return not desk.alerts(limit=1)
+    >>> def drain(consumer: Consumer) -> list[Message]:
+    ...     return consumer.poll(timeout_seconds=1.0)
 
-A door is a module in `edges/`. Every door has a twin that keeps the same contract (tests/contracts/), so a
-program may be given either. Only programs choose; nothing inside imports a door.
+`fingerprint/adapters` implements them; `pipelines/runtime/wiring.py` chooses. Every adapter passes the same contract tests as its
+in-memory fake (tests/contracts). The ports of the database are in `store.py` and `accounts.py`.
 """
 
 from __future__ import annotations
@@ -19,128 +19,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fingerprint.core.alert import Alert, CredentialIssue, Decision, Disposition, FeedGap, Vote
-from fingerprint.core.case import ProgramStatus, ThresholdOverride
+from fingerprint.core.alert import Vote
 
 VoteTable = Sequence[Vote] | pd.DataFrame  # a table has the fields of Vote as its columns
 Headers = tuple[tuple[str, bytes | None], ...]  # in order; a name may come twice
 T = TypeVar("T")
 R = TypeVar("R")
-
-
-class AlertStore(Protocol):
-    """Where alerts, their evidence and single votes rest.
-
-    *Evidence* is the set of an alert's events: it may grow, and it never shrinks. *Saved* means safe: when
-    `save` returns, the input may be forgotten. Saving the same again changes nothing, because ids come from
-    content. What people decide on an alert is never written here.
-    """
-
-    def save(
-        self,
-        alerts: Sequence[Alert] = (),
-        votes: VoteTable = (),
-        credential_issues: Sequence[CredentialIssue] = (),
-    ) -> None:
-        """All of it or, if it raises, none of it. Of `hops`, calls that handed out credentials (`chains`), the first of an
-        access key stays."""
-        ...
-
-    def alerts(self, limit: int | None = None, raw: bool = True) -> list[Alert]:
-        """The most urgent first; then the oldest, then by id. Without `raw`, records are empty text."""
-        ...
-
-    def alert(self, id_or_prefix: str) -> Alert:
-        """One alert by its id or its first characters. FingerprintError if there is not exactly one."""
-        ...
-
-    def votes(
-        self,
-        principal: str | None = None,
-        since: datetime | None = None,
-        limit: int | None = None,
-        newest: bool = False,
-    ) -> pd.DataFrame:
-        """Single votes, the oldest first, with the fields of Vote as columns; `event_time` is UTC. `limit` keeps the oldest, or
-        the `newest`."""
-        ...
-
-    def add_disposition(self, disposition: Disposition) -> None:
-        """What an analyst says of an alert; the newest counts, and the same again changes nothing. FingerprintError where
-        there is no such alert, or none that it is a duplicate of."""
-        ...
-
-    def dispositions(self, alert_id: str | None = None) -> list[Disposition]:
-        """All that were given, or those of one alert, the oldest first."""
-        ...
-
-    def current_decisions(self) -> dict[str, Decision]:
-        """What is decided of each alert now, by id; those that are open are not in there."""
-        ...
-
-    def flagged_events(self, since: datetime, until: datetime) -> Iterator[pd.DataFrame]:
-        """Tables of what was flagged, from `since` on and before `until`: event_id, event_time, entity, and word: the
-        decision on the event's alert, `open` while there is none, or `vote` where a detector voted on it."""
-        ...
-
-    def decided_entities(self, until: datetime) -> pd.DataFrame:
-        """Whose events lie in alerts that are decided: a row for each alert and entity, with alert (the id of what was decided
-        on: a duplicate's original), principal, entity, event_time (of its newest event before `until`) and decision."""
-        ...
-
-    def confirmed_attacks(self) -> dict[str, list[bytes]]:
-        """Attacks that analysts confirmed, the newest: by alert, the records of its events."""
-        ...
-
-    def threshold_override(self) -> ThresholdOverride | None:
-        """What somebody chose at the desk to hold events to (`retuning`); None where nobody ever did."""
-        ...
-
-    def save_heartbeat(self, status: ProgramStatus) -> None:
-        """How a program is, over what it said before."""
-        ...
-
-    def heartbeats(self) -> list[ProgramStatus]:
-        """How programs were when they spoke last, by kind and name."""
-        ...
-
-    def credential_chain(self, access_key: str) -> list[CredentialIssue]:
-        """The call that handed out an access key, the one that handed out its caller's, and so on: the nearest first."""
-        ...
-
-    def oldest_vote_time(self) -> datetime | None:
-        """From when on single votes are known; None without any."""
-        ...
-
-    def newest_vote_time(self) -> datetime | None:
-        """Up to when single votes are known; None without any."""
-        ...
-
-    def save_feed_counts(self, partition: Partition, complete_until: int, counts: pd.DataFrame) -> None:
-        """What a partition has heard of each feed: columns kind, feed, at (start of an interval) and events; up to `closed`
-        it is complete. Both in seconds since 1970. A count never falls and `closed` never goes back."""
-        ...
-
-    def feeds_complete_until(self) -> dict[Partition, int]:
-        """`closed` of every partition that has said so."""
-        ...
-
-    def feed_counts(self, since: int = 0) -> pd.DataFrame:
-        """Columns kind, feed, at and events over all partitions, of intervals that start at `since` or later."""
-        ...
-
-    def feed_gaps(self, ended: bool = True) -> list[FeedGap]:
-        """Open ones first, then the newest end; of these the most urgent, then the oldest, then by id."""
-        ...
-
-    def feeds_checked_until(self) -> int:
-        """Up to where feeds were looked at, seconds since 1970; 0 if they never were."""
-        ...
-
-    def save_feed_gaps(self, gaps: Sequence[FeedGap], checked_until: int, forget_before: int = 0) -> None:
-        """Notices that are new or have changed, by a look at all feeds up to `upto`; counts of intervals that start before
-        `forget` are deleted. A notice that has ended never opens again."""
-        ...
 
 
 class Partition(NamedTuple):

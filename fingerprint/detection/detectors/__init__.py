@@ -34,9 +34,9 @@ from fingerprint.compute.hashing import Hashes
 from fingerprint.core.alert import ActivityCurve, FingerprintError, SurpriseDriver
 from fingerprint.core.ports import Inference
 from fingerprint.core.settings import Section, Settings
-from fingerprint.detection.batch import EventBatch
 from fingerprint.registry.bank import Bank
 from fingerprint.state.activity_series import ActivitySeries
+from fingerprint.state.event_batch import EventBatch
 from fingerprint.state.scorer_state import ScorerState
 
 Floats = NDArray[np.float32]

@@ -24,7 +24,6 @@ from fingerprint.compute.hashing import Hashes
 from fingerprint.core.alert import Rarity, SurpriseDriver
 from fingerprint.core.ports import Inference
 from fingerprint.core.settings import Autoencoder, Settings
-from fingerprint.detection.batch import EventBatch
 from fingerprint.detection.detectors import Detector, ExplanationContext, Floats, Mask
 from fingerprint.detection.ensemble import NEWCOMER_THRESHOLD_SHARE
 from fingerprint.estimators import autoencoder, tail_calibration
@@ -32,6 +31,7 @@ from fingerprint.features import encoding
 from fingerprint.features.encoding import FEATURE_NAMES, IS_BIN
 from fingerprint.registry import quality
 from fingerprint.registry.bank import PEER_LEVEL, Bank
+from fingerprint.state.event_batch import EventBatch
 from fingerprint.state.scorer_state import ScorerState
 
 MAX_DRIVERS = 10  # values of a feature that are looked at

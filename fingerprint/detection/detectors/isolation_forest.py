@@ -17,10 +17,10 @@ from fingerprint.compute.arrays import to_device_of, to_host
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.ports import Inference
 from fingerprint.core.settings import IsolationForestSettings, Settings
-from fingerprint.detection.batch import EventBatch
 from fingerprint.detection.detectors import Detector, Floats, Mask
 from fingerprint.detection.ensemble import NEWCOMER_THRESHOLD_SHARE
 from fingerprint.registry.bank import Bank
+from fingerprint.state.event_batch import EventBatch
 from fingerprint.state.scorer_state import ScorerState
 
 TREES = 100

@@ -23,11 +23,11 @@ from fingerprint.compute.hashing import Hashes
 from fingerprint.core.alert import ActivityCurve, z_column
 from fingerprint.core.ports import Inference
 from fingerprint.core.settings import Settings, Spectral
-from fingerprint.detection.batch import EventBatch
 from fingerprint.detection.detectors import Detector, ExplanationContext, Floats, IntervalScores, Ints, Mask
 from fingerprint.features.encoding import FEATURE_NAMES
 from fingerprint.registry.bank import Bank
 from fingerprint.state.activity_series import ACTION_CHANNELS, ActivitySeries
+from fingerprint.state.event_batch import EventBatch
 from fingerprint.state.scorer_state import ScorerState
 
 ACTION_COLUMN = FEATURE_NAMES.index("action")

@@ -2,6 +2,7 @@
 
 Example:
     >>> issues = find_issued_credentials(events)            # of events with entities: AssumeRole and its like
+    >>> store.alerts.save(credential_issues=issues)
     >>> [issue.principal for issue in trace_credentials("ASIA…", by_key.get)]      # the nearest first
     ['123456789012:role/deploy', '123456789012:user/alice']
 

@@ -1,6 +1,6 @@
-"""What Alembic runs to bring a desk up to date; `desk_migrations.upgrade` gives it the connection, with its transaction begun.
+"""Alembic's environment: run migrations in the transaction that `migrate.upgrade_schema` has begun.
 
-The steps are in versions/, numbered. A step that landed is never edited: desks exist that have taken it.
+Migrations are in versions/, numbered. A released one is never edited: there are databases that have run it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from alembic import context
 context.configure(
     connection=context.config.attributes["connection"],
     target_metadata=context.config.attributes.get("metadata"),
-    transactional_ddl=True,  # SQLite's too: the desk begins its transactions itself
+    transactional_ddl=True,  # SQLite's too: its transactions are begun by the store
 )
 with context.begin_transaction():
     context.run_migrations()

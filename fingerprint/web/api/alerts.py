@@ -148,13 +148,13 @@ class AlertGroupParams(AlertFilterParams):
 @router.get("/alerts")
 def list_alerts(params: Annotated[AlertListParams, Query()], caller: Viewer, deps: Deps) -> QueuePage:
     """The queue, the most urgent first unless another order is asked for."""
-    return deps.store.page(params.to_filter(), params.order, params.size, params.following)
+    return deps.store.queue.page(params.to_filter(), params.order, params.size, params.following)
 
 
 @router.get("/alerts/counts")
 def count_alerts(params: Annotated[AlertFilterParams, Query()], caller: Viewer, deps: Deps) -> AlertCounts:
     """How many there are of this filter, whatever its status."""
-    return AlertCounts(**deps.store.counts(params.to_filter()))
+    return AlertCounts(**deps.store.queue.counts(params.to_filter()))
 
 
 @router.get("/alerts/groups")
@@ -162,16 +162,16 @@ def group_alerts(
     params: Annotated[AlertGroupParams, Query()], caller: Viewer, deps: Deps
 ) -> list[AlertGroup]:
     """The group with the most urgent alert first. An alert of two services is in two groups."""
-    return deps.store.groups(params.to_filter(), params.by, params.limit)
+    return deps.store.queue.groups(params.to_filter(), params.by, params.limit)
 
 
 @router.get("/alerts/{alert_id}")
 def get_alert(alert_id: StorableText, caller: Viewer, deps: Deps, response: Response) -> AlertDetail:
     """One alert, its first 200 events without their records. Its ETag is what If-Match takes back."""
     desk = deps.store
-    row = desk.row(alert_id)
+    row = desk.queue.row(alert_id)
     response.headers["ETag"] = alert_etag(row)
-    explained = desk.alert_without_events(alert_id)
+    explained = desk.evidence.summary(alert_id)
     return AlertDetail(
         alert=row,
         drivers=[DriverResponse.model_validate(each) for each in explained.drivers],
@@ -179,13 +179,13 @@ def get_alert(alert_id: StorableText, caller: Viewer, deps: Deps, response: Resp
         next_steps=explained.next_steps,
         shared=[
             SharedSurprise(feature=name, seen=seen, others=others)
-            for name, seen, others in desk.prevalence(alert_id)
+            for name, seen, others in desk.prevalence.of_alert(alert_id)
         ],
-        similar=desk.similar_alerts(alert_id, MAX_SIMILAR_ALERTS),
-        notes=desk.notes(alert_id),
-        dispositions=desk.dispositions(alert_id),
-        evidence=EventPage.model_validate(desk.evidence(alert_id, raw=False)),
-        records_removed=desk.records_removed_at(alert_id),
+        similar=desk.queue.similar(alert_id, MAX_SIMILAR_ALERTS),
+        notes=desk.cases.notes(alert_id),
+        dispositions=desk.cases.dispositions(alert_id),
+        evidence=EventPage.model_validate(desk.evidence.events(alert_id, raw=False)),
+        records_removed=desk.evidence.records_removed_at(alert_id),
     )
 
 
@@ -199,7 +199,7 @@ def list_alert_events(
     following: PageCursor = None,
 ) -> EvidencePage:
     """Its events with their records, by page, the oldest first."""
-    found = deps.store.evidence(alert_id, size, following)
+    found = deps.store.evidence.events(alert_id, size, following)
     record_read(request, alert_id, sum(bool(each.raw) for each in found.events))
     return found
 
@@ -209,7 +209,7 @@ def get_alert_event(
     alert_id: StorableText, event_id: StorableText, request: Request, caller: Viewer, deps: Deps
 ) -> AlertEvent:
     """One event with its record."""
-    found = deps.store.event(alert_id, event_id)
+    found = deps.store.evidence.event(alert_id, event_id)
     record_read(request, alert_id, bool(found.raw), event_id)
     return found
 
@@ -223,4 +223,4 @@ def list_alert_history(
     before: BeforeNumber = None,
 ) -> list[AuditEntry]:
     """What people did to it, the newest first; `before` is the number of the last line seen."""
-    return deps.store.audit_log(deps.store.row(alert_id).alert_id, size, before)
+    return deps.store.audit.entries(deps.store.queue.row(alert_id).alert_id, size, before)

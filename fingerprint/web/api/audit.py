@@ -21,4 +21,4 @@ def list_audit_entries(
     caller: Engineer, deps: Deps, target: StorableText = "", size: PageSize = 200, before: BeforeNumber = None
 ) -> list[AuditEntry]:
     """The newest lines first, of one target (an alert's id, a suppression's, a person's name) or of all."""
-    return deps.store.audit_log(target, size, before)
+    return deps.store.audit.entries(target, size, before)

@@ -97,11 +97,11 @@ def get_health(caller: Viewer, deps: Deps) -> HealthResponse:
         at=now,
         bank=bank,
         no_bank=why,
-        open_alerts=deps.store.counts(AlertFilter())["open"],
+        open_alerts=deps.store.queue.counts(AlertFilter())["open"],
         lag_seconds=max((each.lag_seconds for each in partitions), default=None),
         partitions=partitions,
-        programs=tuple(deps.store.heartbeats()),
-        silent=deps.store.feed_gaps(ended=False),
+        programs=tuple(deps.store.heartbeats.recent()),
+        silent=deps.store.feeds.gaps(ended=False),
     )
 
 
@@ -114,7 +114,7 @@ def _partition_lags(deps: Dependencies, now: datetime) -> list[PartitionLag]:
             read_to=datetime.fromtimestamp(closed, UTC),
             lag_seconds=max(0.0, now.timestamp() - closed),
         )
-        for place, closed in sorted(deps.store.feeds_complete_until().items())
+        for place, closed in sorted(deps.store.feeds.complete_until().items())
     ]
 
 

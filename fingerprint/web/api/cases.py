@@ -41,7 +41,7 @@ IfMatch = Annotated[str | None, Header(pattern=ETAG_PATTERN, description='the ET
 def change_alerts(body: BulkChangeRequest, caller: Analyst, deps: Deps) -> list[ActionOutcome]:
     """To each of them or not to it, in their order: an outcome says whether, and if not, why."""
     chosen = [each.to_chosen() for each in body.chosen]
-    return deps.store.change_cases(chosen, check_assignee(body.change.to_change(), deps), caller.name)
+    return deps.store.cases.change(chosen, check_assignee(body.change.to_change(), deps), caller.name)
 
 
 @router.post("/alerts/{alert_id}/disposition", response_model=QueueRow, responses=ALERT_CONFLICT_RESPONSES)
@@ -86,7 +86,7 @@ def reopen_alert(
 @router.post("/alerts/{alert_id}/notes", status_code=201)
 def add_note(alert_id: StorableText, body: NoteRequest, caller: Analyst, deps: Deps) -> CaseNote:
     """Add a note; it changes no version."""
-    return deps.store.add_note(deps.store.row(alert_id).alert_id, body.text, caller.name)
+    return deps.store.cases.add_note(deps.store.queue.row(alert_id).alert_id, body.text, caller.name)
 
 
 def _seen_alert(alert_id: str, body: SeenState, if_match: str | None) -> AlertRevision:
@@ -104,10 +104,10 @@ def _apply_change(
     deps: Dependencies, chosen: AlertRevision, change: CaseAction, by: str, response: Response
 ) -> QueueRow | Response:
     """The row after the change; 409 with the row of now where it was not done."""
-    [outcome] = deps.store.change_cases([chosen], check_assignee(change, deps), by)
+    [outcome] = deps.store.cases.change([chosen], check_assignee(change, deps), by)
     if outcome.version < 0:
         raise NotFound(outcome.reason or f"there is no alert {chosen.alert_id!r}")
-    row = deps.store.row(chosen.alert_id)
+    row = deps.store.queue.row(chosen.alert_id)
     if not outcome.done:
         return conflict_response(outcome.reason, row)
     response.headers["ETag"] = alert_etag(row)

@@ -47,7 +47,7 @@ def export_alerts(
     params: Annotated[ExportParams, Query()], request: Request, caller: Viewer, deps: Deps
 ) -> StreamingResponse:
     """All alerts of a filter, read page by page while they are sent: one that changes meanwhile is as it is when it is read."""
-    first = deps.store.page(
+    first = deps.store.queue.page(
         params.to_filter(), params.order, EXPORT_BATCH
     )  # while an error can still be said
     name = "alerts.csv" if params.format == "csv" else f"alerts-{params.format}.jsonl"
@@ -64,8 +64,8 @@ def _export_rows(deps: Dependencies, params: ExportParams, page: QueuePage) -> I
     """Every alert from a page on, with its events and the decision by which it stands."""
     base = deps.settings.web.public_url or ""
     while True:
-        for alert, said in deps.store.full_alerts([row.alert_id for row in page.rows]):
+        for alert, said in deps.store.evidence.full_alerts([row.alert_id for row in page.rows]):
             yield Notification(alert, "new", said, f"{base}{urls.alert_url(alert.alert_id)}" if base else "")
         if not page.following:
             return
-        page = deps.store.page(params.to_filter(), params.order, EXPORT_BATCH, page.following)
+        page = deps.store.queue.page(params.to_filter(), params.order, EXPORT_BATCH, page.following)

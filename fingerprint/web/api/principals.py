@@ -93,9 +93,9 @@ def get_principal(
 ) -> PrincipalResponse:
     """A principal: its card, its days, its alerts, and the suppressions that name it."""
     which = AlertFilter(status="all", principal=principal)
-    page = deps.store.page(which, "newest", 100)
+    page = deps.store.queue.page(which, "newest", 100)
     card, why = _load_profile(deps, principal, fingerprint)
-    in_force = deps.store.suppressions()
+    in_force = deps.store.suppressions.list_all()
     return PrincipalResponse(
         principal=principal,
         card=card,
@@ -110,7 +110,7 @@ def get_principal(
 @router.get("/votes")
 def list_votes(params: Annotated[VoteParams, Query()], caller: Viewer, deps: Deps) -> VotePage:
     """Single votes, of one principal or of all: those that are strange enough to be kept."""
-    found = deps.store.votes(params.principal, params.since, params.limit + 1)
+    found = deps.store.votes.read(params.principal, params.since, params.limit + 1)
     if params.until is not None:
         found = found[found["event_time"] < params.until]
     kept = found.head(params.limit).to_dict("records")
@@ -130,6 +130,8 @@ def _load_profile(
 
 
 def _daily_votes(deps: Dependencies, principal: str) -> list[DailyVotes]:
-    newest = deps.store.newest_vote_time()
+    newest = deps.store.votes.newest_time()
     since = newest and newest - timedelta(days=VOTE_DAYS)
-    return daily_votes(deps.store.votes(principal, since, MAX_CHARTED_VOTES, newest=True)) if newest else []
+    return (
+        daily_votes(deps.store.votes.read(principal, since, MAX_CHARTED_VOTES, newest=True)) if newest else []
+    )

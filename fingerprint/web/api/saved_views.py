@@ -52,7 +52,7 @@ def get_caller(caller: Viewer) -> CallerResponse:
 @router.get("/views")
 def list_views(caller: Viewer, deps: Deps) -> list[SavedView]:
     """My own."""
-    return deps.store.views(caller.name)
+    return deps.store.views.of_owner(caller.name)
 
 
 @router.put("/views/{name}")
@@ -60,11 +60,11 @@ def save_view(name: ViewName, body: SavedViewRequest, caller: Analyst, deps: Dep
     """Keep a filter under a name; what was there under it is overwritten."""
     query = addresses.parse_query_string(body.query).query
     view = SavedView(caller.name, name, f"?{query}")
-    deps.store.save_view(view)
+    deps.store.views.save(view)
     return view
 
 
 @router.delete("/views/{name}", status_code=204)
 def delete_view(name: ViewName, caller: Analyst, deps: Deps) -> None:
     """Forget it; one that is not there is no error."""
-    deps.store.delete_view(caller.name, name)
+    deps.store.views.delete(caller.name, name)

@@ -64,20 +64,20 @@ class EndSuppressionRequest(RequestModel):
 @router.get("/suppressions")
 def list_suppressions(caller: Viewer, deps: Deps, ended: bool = False) -> list[Suppression]:
     """Those in force, the next to expire first; with `ended` those that are over, too."""
-    return deps.store.suppressions(ended)
+    return deps.store.suppressions.list_all(ended)
 
 
 @router.post("/suppressions/preview")
 def preview_suppression(body: SuppressionPreviewRequest, caller: Viewer, deps: Deps) -> SuppressionPreview:
     """What a match would hide of the alerts that are there; nothing is changed."""
-    return deps.store.preview(body.match.to_match())
+    return deps.store.suppressions.preview(body.match.to_match())
 
 
 @router.post("/suppressions", status_code=201)
 def create_suppression(body: SuppressionRequest, caller: Engineer, deps: Deps) -> Suppression:
     """Hide such alerts from now on, and those that are there. Votes are never hidden; nor, without `force`, are confirmed
     attacks and critical alerts, also those that come later."""
-    return deps.store.create_suppression(
+    return deps.store.suppressions.create(
         body.match.to_match(), body.reason, body.expires_at, caller.name, body.force
     )
 
@@ -87,4 +87,4 @@ def end_suppression(
     suppression_id: StorableText, body: EndSuppressionRequest, caller: Engineer, deps: Deps
 ) -> Suppression:
     """What it hid is seen again. 409 where somebody changed it since."""
-    return deps.store.end_suppression(suppression_id, body.version, caller.name)
+    return deps.store.suppressions.end(suppression_id, body.version, caller.name)

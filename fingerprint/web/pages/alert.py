@@ -17,9 +17,10 @@ from fastapi import APIRouter, Request, Response
 from fingerprint.analysis.principal_profile import FingerprintSummary, build_profile
 from fingerprint.core.alert import Alert, CredentialIssue, FingerprintError
 from fingerprint.core.case import AlertFilter, EvidencePage, QueueRow
+from fingerprint.core.ports.store import Store
 from fingerprint.web import audit_text, flash, queue_query, urls
 from fingerprint.web.auth import Viewer
-from fingerprint.web.dependencies import Dependencies, Deps, WebStore
+from fingerprint.web.dependencies import Dependencies, Deps
 from fingerprint.web.layout import render_page
 from fingerprint.web.security_metrics import record_read
 from fingerprint.web.static_report import alert_context
@@ -36,9 +37,9 @@ def show_alert(alert_id: str, request: Request, caller: Viewer, deps: Deps) -> R
     """One alert by its id. `from` is the query of the queue it was opened from, `events` where its page of events begins."""
     desk, asks = deps.store, request.query_params
     queue = queue_query.parse_query_string(asks.get("from", "")).query
-    newest = desk.newest_change_number()
-    row, whole = desk.row(alert_id), desk.alert_without_events(alert_id)
-    evidence = desk.evidence(alert_id, EVENTS_PER_PAGE, asks.get("events") or None, raw=False)
+    newest = desk.changes.newest_number()
+    row, whole = desk.queue.row(alert_id), desk.evidence.summary(alert_id)
+    evidence = desk.evidence.events(alert_id, EVENTS_PER_PAGE, asks.get("events") or None, raw=False)
     found = replace(whole, urgency=row.urgency, events=evidence.events)
     return render_page(
         request,
@@ -61,7 +62,10 @@ def show_alert(alert_id: str, request: Request, caller: Viewer, deps: Deps) -> R
 @router.get("/alerts/{alert_id}/record")
 def show_record(alert_id: str, event: str, request: Request, caller: Viewer, deps: Deps) -> Response:
     """The raw record of one event, as AWS wrote it."""
-    found, removed = deps.store.event(alert_id, event), deps.store.records_removed_at(alert_id)
+    found, removed = (
+        deps.store.evidence.event(alert_id, event),
+        deps.store.evidence.records_removed_at(alert_id),
+    )
     record_read(request, alert_id, bool(found.raw), event)
     back = urls.alert_url(alert_id)
     return render_page(request, "desk/record.html", title="A record", back=back, event=found, removed=removed)
@@ -89,39 +93,39 @@ def _related_context(deps: Dependencies, found: Alert, row: QueueRow) -> dict[st
     return {
         "neighbours": _nearby_alerts(desk, row),
         "chain": _credential_chain(desk, found),
-        "shared": desk.prevalence(alert_id),
+        "shared": desk.prevalence.of_alert(alert_id),
         "similar": [
-            each for each in desk.similar_alerts(alert_id, limit=MAX_SIMILAR) if each.alert_id != alert_id
+            each for each in desk.queue.similar(alert_id, limit=MAX_SIMILAR) if each.alert_id != alert_id
         ],
         "held": _thresholds_in_force(deps, found),
         "story": audit_text.activity_log(
-            desk.audit_log(alert_id), desk.notes(alert_id), desk.dispositions(alert_id)
+            desk.audit.entries(alert_id), desk.cases.notes(alert_id), desk.cases.dispositions(alert_id)
         ),
     }
 
 
-def _adjacent_urls(store: WebStore, row: QueueRow, queue: str) -> dict[str, str]:
+def _adjacent_urls(store: Store, row: QueueRow, queue: str) -> dict[str, str]:
     """Addresses of the alerts before and after this one in its queue, `prev` and `next`; empty where there is none, or this one
     is no longer among the first: then the first is next."""
     wanted = queue_query.parse_query_string(queue)
-    ids = [each.alert_id for each in store.page(wanted.filter, wanted.order, MAX_QUEUE_ROWS).rows]
+    ids = [each.alert_id for each in store.queue.page(wanted.filter, wanted.order, MAX_QUEUE_ROWS).rows]
     at = ids.index(row.alert_id) if row.alert_id in ids else -1
     beside = {"prev": ids[at - 1 : at] if at > 0 else [], "next": ids[at + 1 : at + 2]}
     return {name: urls.alert_url(found[0], queue) if found else "" for name, found in beside.items()}
 
 
-def _nearby_alerts(store: WebStore, row: QueueRow) -> list[QueueRow]:
+def _nearby_alerts(store: Store, row: QueueRow) -> list[QueueRow]:
     """Alerts of the same principal in windows nearby, the oldest first."""
     start, end = row.window_start - NEARBY_TIME, row.last_event_time + NEARBY_TIME
     near = AlertFilter(status="all", principal=row.principal, since=start, until=end)
-    rows = store.page(near, "oldest", 20).rows if row.principal else ()
+    rows = store.queue.page(near, "oldest", 20).rows if row.principal else ()
     return [each for each in rows if each.alert_id != row.alert_id]
 
 
-def _credential_chain(store: WebStore, found: Alert) -> list[CredentialIssue]:
+def _credential_chain(store: Store, found: Alert) -> list[CredentialIssue]:
     """Who began its sessions, the first caller first: of the access key that most events used."""
     keys = [event.access_key for event in found.events if event.access_key]
-    return store.credential_chain(max(keys, key=keys.count))[::-1] if keys else []
+    return store.alerts.credential_chain(max(keys, key=keys.count))[::-1] if keys else []
 
 
 def _thresholds_in_force(deps: Dependencies, found: Alert) -> Sequence[FingerprintSummary]:

@@ -29,7 +29,7 @@ def show_audit(
     before: Annotated[int | None, Query(ge=1, le=2**63 - 1)] = None,
 ) -> Response:
     """The newest first; of one target, where one is asked for."""
-    entries = deps.store.audit_log(target.strip(), LINES_PER_PAGE, before)
+    entries = deps.store.audit.entries(target.strip(), LINES_PER_PAGE, before)
     more = {"target": target, "before": str(entries[-1].number)} if len(entries) == LINES_PER_PAGE else None
     return render_page(
         request,

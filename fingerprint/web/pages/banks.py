@@ -46,8 +46,8 @@ def show_banks(request: Request, caller: Viewer, deps: Deps) -> Response:
         why=why,
         levels=readiness_by_level(bank, deps.settings) if bank else [],
         partitions=_partitions(deps, now),
-        programs=[(each, now - each.at > SILENT_AFTER) for each in deps.store.heartbeats()],
-        notices=deps.store.feed_gaps(),
+        programs=[(each, now - each.at > SILENT_AFTER) for each in deps.store.heartbeats.recent()],
+        notices=deps.store.feeds.gaps(),
         now=now,
     )
 
@@ -56,7 +56,7 @@ def _partitions(deps: Dependencies, now: datetime) -> list[PartitionProgress]:
     """Those that said how far they are, the one that is furthest behind first."""
     upto = {
         place: datetime.fromtimestamp(closed, UTC)
-        for place, closed in deps.store.feeds_complete_until().items()
+        for place, closed in deps.store.feeds.complete_until().items()
     }
     behind = sorted(upto.items(), key=lambda each: (each[1], each[0]))
     return [PartitionProgress(place.label, moment, now - moment > LATE_AFTER) for place, moment in behind]

@@ -22,9 +22,10 @@ from fingerprint.core.case import (
     ReopenCase,
     SetDisposition,
 )
+from fingerprint.core.ports.store import Store
 from fingerprint.web import flash
 from fingerprint.web.auth import Analyst
-from fingerprint.web.dependencies import Deps, WebStore, check_assignee
+from fingerprint.web.dependencies import Deps, check_assignee
 from fingerprint.web.layout import redirect, safe_local_path
 
 MAX_ACTION_TEXT = 4000  # characters of a reason or a note
@@ -52,7 +53,7 @@ def submit_alert_action(form: Annotated[AlertActionForm, Form()], caller: Analys
     if form.do == "note":
         outcomes = _add_notes(deps.store, chosen, form.note, caller.name)
     else:
-        outcomes = deps.store.change_cases(
+        outcomes = deps.store.cases.change(
             chosen, check_assignee(_build_change(form, caller.name), deps), by=caller.name
         )
     return redirect(flash.flash_url(safe_local_path(form.back), form.do, outcomes))
@@ -69,8 +70,8 @@ def _build_change(form: AlertActionForm, caller_name: str) -> CaseAction:
     return AssignCase(to)
 
 
-def _add_notes(store: WebStore, chosen: Sequence[AlertRevision], text: str, by: str) -> list[ActionOutcome]:
+def _add_notes(store: Store, chosen: Sequence[AlertRevision], text: str, by: str) -> list[ActionOutcome]:
     """The same note on each. A note changes nothing that somebody else might have changed."""
     for each in chosen:
-        store.add_note(each.alert_id, text, by)
+        store.cases.add_note(each.alert_id, text, by)
     return [ActionOutcome(each.alert_id, True, each.version) for each in chosen]

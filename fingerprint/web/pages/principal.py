@@ -42,14 +42,14 @@ def show_alert_principal(
     alert_id: str, request: Request, caller: Viewer, deps: Deps, key: str | None = None
 ) -> Response:
     """Whoever an alert is about: for names that make no path."""
-    return _page(request, deps, deps.store.row(alert_id).principal, key)
+    return _page(request, deps, deps.store.queue.row(alert_id).principal, key)
 
 
 def _page(request: Request, deps: Dependencies, principal: str, key: str | None) -> Response:
     desk = deps.store
     card, why = _load_profile(deps, principal, key)
-    days = daily_votes(desk.votes(principal, limit=MAX_CHARTED_VOTES, newest=True))
-    mine = [each for each in desk.suppressions(ended=True) if each.match.principal == principal]
+    days = daily_votes(desk.votes.read(principal, limit=MAX_CHARTED_VOTES, newest=True))
+    mine = [each for each in desk.suppressions.list_all(ended=True) if each.match.principal == principal]
     pages = _alerts(deps, principal)
     return render_page(
         request,
@@ -77,7 +77,7 @@ def _alerts(deps: Dependencies, principal: str) -> list[QueuePage]:
     if not principal:
         return []
     which = (AlertFilter(status="all", principal=principal, suppressed=hidden) for hidden in (False, True))
-    return [deps.store.page(each, "newest", ALERTS_SHOWN) for each in which]
+    return [deps.store.queue.page(each, "newest", ALERTS_SHOWN) for each in which]
 
 
 def _load_profile(deps: Dependencies, principal: str, key: str | None) -> tuple[PrincipalProfile | None, str]:

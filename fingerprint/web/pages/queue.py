@@ -27,7 +27,7 @@ router = APIRouter()
 def show_queue(request: Request, caller: Viewer, deps: Deps) -> Response:
     """Rows, or groups where the address asks for them; what became of the last change stands above."""
     pairs, desk = request.query_params.multi_items(), deps.store
-    wanted, newest = queue_query.parse_query_pairs(pairs), desk.newest_change_number()
+    wanted, newest = queue_query.parse_query_pairs(pairs), desk.changes.newest_number()
     return render_page(
         request,
         "desk/queue.html",
@@ -36,10 +36,12 @@ def show_queue(request: Request, caller: Viewer, deps: Deps) -> Response:
         choices=queue_query.FIELD_CHOICES,
         nobody=queue_query.UNASSIGNED,
         day_of=queue_query.date_field_value,
-        counts=desk.counts(wanted.filter),
-        page=None if wanted.by else desk.page(wanted.filter, wanted.order, ROWS_PER_PAGE, wanted.following),
-        groups=desk.groups(wanted.filter, wanted.by) if wanted.by else [],
-        views=desk.views(caller.name),
+        counts=desk.queue.counts(wanted.filter),
+        page=None
+        if wanted.by
+        else desk.queue.page(wanted.filter, wanted.order, ROWS_PER_PAGE, wanted.following),
+        groups=desk.queue.groups(wanted.filter, wanted.by) if wanted.by else [],
+        views=desk.views.of_owner(caller.name),
         after=flash.read_flash(pairs, desk),
         newest=newest,
         links=urls,
@@ -60,12 +62,12 @@ def submit_view(form: Annotated[SavedViewForm, Form()], caller: Analyst, deps: D
     query = queue_query.parse_query_string(form.query).query
     if not (name := form.name.strip()):
         raise FingerprintError("a view needs a name: go back and give it one")
-    deps.store.save_view(SavedView(caller.name, name, query))
+    deps.store.views.save(SavedView(caller.name, name, query))
     return redirect(f"/?{query}")
 
 
 @router.post("/views/forget")
 def submit_view_deletion(form: Annotated[SavedViewForm, Form()], caller: Analyst, deps: Deps) -> Response:
     """Forget one of one's own views."""
-    deps.store.delete_view(caller.name, form.name)
+    deps.store.views.delete(caller.name, form.name)
     return redirect(f"/?{queue_query.parse_query_string(form.query).query}")

@@ -80,7 +80,7 @@ def show_suppressions(request: Request, caller: Viewer, deps: Deps, ended: bool 
         request,
         "desk/suppressions.html",
         title="Suppressions",
-        found=deps.store.suppressions(ended),
+        found=deps.store.suppressions.list_all(ended),
         ended=ended,
         said=describe_match,
         now=deps.clock.now(),
@@ -93,8 +93,8 @@ def show_suppression_form(request: Request, caller: Engineer, deps: Deps, alert:
     until = deps.clock.now() + timedelta(days=DEFAULT_SUPPRESSION_DAYS)
     wish = SuppressionForm(until=f"{until:%Y-%m-%d}")
     if alert:
-        found = deps.store.alert_without_events(alert)
-        events = deps.store.evidence(alert, MAX_PAGE_SIZE, raw=False).events
+        found = deps.store.evidence.summary(alert)
+        events = deps.store.evidence.events(alert, MAX_PAGE_SIZE, raw=False).events
         wish = wish.model_copy(
             update={name: getattr(suggest_match(found, events), name) for name in MATCH_FIELDS}
         )
@@ -107,7 +107,10 @@ def submit_suppression_preview(
 ) -> Response:
     """What it would hide, and the form to change it or to go on. Nothing is hidden by looking."""
     return _run_or_explain(
-        request, deps, form, lambda: _form(request, deps, form, preview=deps.store.preview(form.match))
+        request,
+        deps,
+        form,
+        lambda: _form(request, deps, form, preview=deps.store.suppressions.preview(form.match)),
     )
 
 
@@ -119,7 +122,7 @@ def submit_suppression(
 
     def suppress() -> Response:
         force = form.forced if form.force else None
-        made = deps.store.create_suppression(form.match, form.reason, form.expires_at, caller.name, force)
+        made = deps.store.suppressions.create(form.match, form.reason, form.expires_at, caller.name, force)
         return redirect(f"/suppressions#s-{made.suppression_id}")
 
     return _run_or_explain(request, deps, form, suppress)
@@ -130,7 +133,7 @@ def submit_suppression_end(
     suppression_id: str, version: Annotated[int, Form(ge=0, le=2**31 - 1)], caller: Engineer, deps: Deps
 ) -> Response:
     """What it hid is seen again."""
-    deps.store.end_suppression(suppression_id, version, by=caller.name)
+    deps.store.suppressions.end(suppression_id, version, by=caller.name)
     return redirect("/suppressions")
 
 

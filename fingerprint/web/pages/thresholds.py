@@ -117,7 +117,7 @@ def _hidden_alerts(
     rows = []
     for alert_id in thresholds.hidden_alerts(wanted.threshold, wanted.quorum, MAX_HIDDEN_ALERTS):
         try:
-            rows.append(deps.store.row(alert_id))
+            rows.append(deps.store.queue.row(alert_id))
         except FingerprintError:
             continue
     return rows

@@ -8,8 +8,9 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from fingerprint.detection.batch import EventBatch, encode_batch
+from fingerprint.detection.batch import encode_batch
 from fingerprint.registry.bank import Bank
+from fingerprint.state.event_batch import EventBatch
 from fingerprint.state.scorer_state import ScorerState
 from tests.support.stepwise_pipeline import SETTINGS, Step
 

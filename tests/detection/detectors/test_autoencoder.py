@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fingerprint.detection.batch import EventBatch
 from fingerprint.detection.detectors.autoencoder import (
     MIN_DRIVER_SURPRISE,
     RECENT_NOVELTY_NATS,
@@ -21,6 +20,7 @@ from fingerprint.detection.inference import LocalInference
 from fingerprint.estimators import autoencoder
 from fingerprint.features.encoding import FEATURE_NAMES, IS_BIN
 from fingerprint.registry.bank import Bank
+from fingerprint.state.event_batch import EventBatch
 from fingerprint.state.scorer_state import ScorerState
 from tests.detection.detectors.conftest import Encode
 from tests.support.stepwise_pipeline import SETTINGS

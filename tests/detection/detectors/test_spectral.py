@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fingerprint.detection.batch import EventBatch
 from fingerprint.detection.detectors.spectral import (
     CHANNEL_LABELS,
     ERROR_CHANNEL,
@@ -20,6 +19,7 @@ from fingerprint.detection.detectors.spectral import (
 )
 from fingerprint.detection.inference import LocalInference
 from fingerprint.registry.bank import Bank
+from fingerprint.state.event_batch import EventBatch
 from fingerprint.state.scorer_state import ScorerState
 from tests.detection.detectors.conftest import Encode
 from tests.support.stepwise_pipeline import SETTINGS

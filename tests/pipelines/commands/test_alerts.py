@@ -12,7 +12,7 @@ import pytest
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.case import AlertRevision, ReopenCase, SuppressionMatch
 from fingerprint.core.sanitize import storable
-from fingerprint.store.alerts import open_alert_store
+from fingerprint.store import open_store
 from pipelines.commands.alerts import list_alerts, show_alert, sparkline
 from pipelines.commands.triage import triage_alert
 from tests.support.alerts import NASTY, nasty, new_pipeline, stolen_session
@@ -27,7 +27,7 @@ def desk_url(tmp_path) -> str:
 
 @pytest.fixture
 def queue(desk_url) -> str:
-    open_alert_store(desk_url).save([new_pipeline(), stolen_session()])
+    open_store(desk_url).alerts.save([new_pipeline(), stolen_session()])
     return desk_url
 
 
@@ -45,8 +45,8 @@ def test_a_program_reads_the_queue_in_a_fixed_order(queue, capsys):
 
 def test_what_is_suppressed_is_counted_for_people_and_marked_for_programs(queue, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
-    desk = open_alert_store(queue)
-    desk.create_suppression(
+    desk = open_store(queue)
+    desk.suppressions.create(
         SuppressionMatch(service="ecs"), "a migration", datetime.now(UTC) + timedelta(days=1), by="maria"
     )
     list_alerts(queue)
@@ -59,7 +59,7 @@ def test_what_is_suppressed_is_counted_for_people_and_marked_for_programs(queue,
 
 
 def test_an_empty_queue_is_an_empty_array_and_a_sentence(desk_url, capsys):
-    open_alert_store(desk_url)
+    open_store(desk_url)
     list_alerts(desk_url, json=True)
     assert json.loads(capsys.readouterr().out) == []
     list_alerts(desk_url)
@@ -123,10 +123,10 @@ def test_what_was_decided_of_an_alert_is_read_in_the_queue_and_on_the_alert(queu
 
 def test_an_alert_that_grew_after_it_was_judged_says_that_it_is_open_again(desk_url, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
-    desk, whole = open_alert_store(desk_url), stolen_session()
-    desk.save([replace(whole, events=whole.events[:4])])
+    desk, whole = open_store(desk_url), stolen_session()
+    desk.alerts.save([replace(whole, events=whole.events[:4])])
     triage_alert(desk_url, "3fa", "benign")
-    desk.save([whole])
+    desk.alerts.save([whole])
     show_alert(desk_url, "3fa")
     assert "open again: 5 events came since" in capsys.readouterr().out
     list_alerts(desk_url, json=True)
@@ -135,10 +135,10 @@ def test_an_alert_that_grew_after_it_was_judged_says_that_it_is_open_again(desk_
 
 def test_an_alert_that_somebody_opened_again_says_so(desk_url, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
-    desk, alert = open_alert_store(desk_url), stolen_session()
-    desk.save([alert])
+    desk, alert = open_store(desk_url), stolen_session()
+    desk.alerts.save([alert])
     triage_alert(desk_url, "3fa", "benign")
-    assert desk.change_cases([AlertRevision(alert.alert_id, 1)], ReopenCase(), "kim")[0].done
+    assert desk.cases.change([AlertRevision(alert.alert_id, 1)], ReopenCase(), "kim")[0].done
     show_alert(desk_url, "3fa")
     assert "open again: somebody opened it since" in capsys.readouterr().out
 
@@ -152,7 +152,7 @@ def test_the_page_of_an_alert_is_written_where_it_was_asked_for(queue, capsys, t
 @pytest.mark.parametrize("text", NASTY, ids=range(len(NASTY)))
 @pytest.mark.parametrize("as_json", [False, True])
 def test_nothing_in_a_record_steers_a_terminal(desk_url, capsys, text, as_json):
-    open_alert_store(desk_url).save([nasty(text)])
+    open_store(desk_url).alerts.save([nasty(text)])
     list_alerts(desk_url, json=as_json)
     show_alert(desk_url, "bad", json=as_json)
     shown = capsys.readouterr().out
@@ -161,7 +161,7 @@ def test_nothing_in_a_record_steers_a_terminal(desk_url, capsys, text, as_json):
 
 def test_text_in_square_brackets_is_text_and_no_colour(desk_url, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "300")
-    open_alert_store(desk_url).save([nasty("[red]a[/red][/]:smile:")])
+    open_store(desk_url).alerts.save([nasty("[red]a[/red][/]:smile:")])
     list_alerts(desk_url)
     show_alert(desk_url, "bad")
     shown = capsys.readouterr().out
@@ -171,7 +171,7 @@ def test_text_in_square_brackets_is_text_and_no_colour(desk_url, capsys, monkeyp
 
 def test_hostile_text_reaches_a_program_whole(desk_url, capsys):
     for text in NASTY:
-        open_alert_store(desk_url).save([nasty(text)])
+        open_store(desk_url).alerts.save([nasty(text)])
         show_alert(desk_url, "bad", json=True)
         assert json.loads(capsys.readouterr().out)["title"] == storable(text)
 
@@ -179,7 +179,7 @@ def test_hostile_text_reaches_a_program_whole(desk_url, capsys):
 def test_what_cannot_be_read_is_one_sentence(queue, tmp_path):
     with pytest.raises(FingerprintError, match="no alert"):
         show_alert(queue, "ffff")
-    with pytest.raises(FingerprintError, match="no desk"):
+    with pytest.raises(FingerprintError, match="there is no database"):
         list_alerts(f"sqlite:///{tmp_path}/other.sqlite")
 
 

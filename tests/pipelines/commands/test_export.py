@@ -16,7 +16,7 @@ import pytest
 
 from fingerprint.core.alert import Disposition, FingerprintError
 from fingerprint.core.sanitize import storable
-from fingerprint.store.alerts import open_alert_store
+from fingerprint.store import open_store
 from pipelines import cli
 from pipelines.commands.export import export_alerts
 from tests.support.alerts import NASTY, nasty, new_pipeline, stolen_session
@@ -28,10 +28,12 @@ NOW = datetime(2026, 3, 6, 9, tzinfo=UTC)
 def url(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A desk with two alerts, one of them judged, and one for each nasty string."""
     url = f"sqlite:///{tmp_path_factory.mktemp('desk')}/desk.sqlite"
-    with closing(open_alert_store(url)) as desk:
-        desk.save([stolen_session(), new_pipeline()])
-        desk.save([replace(nasty(text), alert_id=f"nasty-{place:02}") for place, text in enumerate(NASTY)])
-        desk.add_disposition(
+    with closing(open_store(url)) as desk:
+        desk.alerts.save([stolen_session(), new_pipeline()])
+        desk.alerts.save(
+            [replace(nasty(text), alert_id=f"nasty-{place:02}") for place, text in enumerate(NASTY)]
+        )
+        desk.cases.add_disposition(
             Disposition(stolen_session().alert_id, "true_positive", "maria", "=stolen", NOW, 9)
         )
     return url
@@ -103,10 +105,10 @@ def test_memory_does_not_grow_with_the_desk(tmp_path):
     peaks = []
     for count in (120, 480):
         url = f"sqlite:///{tmp_path}/{count}.sqlite"
-        with closing(open_alert_store(url)) as desk:
+        with closing(open_store(url)) as desk:
             for start in range(0, count, 500):
                 numbers = range(start, min(start + 500, count))
-                desk.save(
+                desk.alerts.save(
                     [replace(new_pipeline(), alert_id=f"{number:06}", events=(event,)) for number in numbers]
                 )
         tracemalloc.start()

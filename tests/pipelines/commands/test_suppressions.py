@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.case import AlertFilter
 from fingerprint.core.settings import Database, Retention, load_settings
-from fingerprint.store.alerts import open_alert_store
+from fingerprint.store import open_store
 from pipelines.cli import app
 from pipelines.cli.console import no_progress
 from pipelines.commands import retention
@@ -26,7 +26,7 @@ from tests.support.alerts import NASTY, nasty, new_pipeline, stolen_session, vot
 def desk_url(tmp_path) -> str:
     url = f"sqlite:///{tmp_path}/desk.sqlite"
     then = datetime.now(UTC) - timedelta(days=2)
-    open_alert_store(url, now=lambda: then).save([new_pipeline(), stolen_session()], votes(stolen_session()))
+    open_store(url, now=lambda: then).alerts.save([new_pipeline(), stolen_session()], votes(stolen_session()))
     return url
 
 
@@ -38,7 +38,7 @@ def said(desk_url: str, *words: str, **environment: str) -> str:
 
 
 def hidden(desk_url: str) -> int:
-    return open_alert_store(desk_url).counts(AlertFilter())["suppressed"]
+    return open_store(desk_url).queue.counts(AlertFilter())["suppressed"]
 
 
 def test_a_suppression_is_previewed_made_listed_and_ended(desk_url):
@@ -92,7 +92,7 @@ def test_what_cannot_be_done_is_one_sentence(desk_url, words, why):
 
 def test_whatever_is_suppressed_steers_no_terminal(desk_url):
     texts = [each for each in NASTY if each.strip() and len(each) < 4_000 and "\0" not in each]
-    open_alert_store(desk_url).save(
+    open_store(desk_url).alerts.save(
         [replace(nasty(text), alert_id=f"{n:016x}") for n, text in enumerate(texts)]
     )
     shown = ""
@@ -112,7 +112,7 @@ def test_a_purge_needs_a_yes_and_says_what_it_does_not_reach(desk_url):
     assert "1 of alerts, " in told
     assert "9 of votes" in told
     assert "not reached: the topics of Kafka" in told
-    assert open_alert_store(desk_url).alerts() == [new_pipeline()]
+    assert open_store(desk_url).alerts.by_urgency() == [new_pipeline()]
 
 
 def test_what_is_old_is_removed_as_the_settings_say(desk_url):
@@ -122,16 +122,16 @@ def test_what_is_old_is_removed_as_the_settings_say(desk_url):
         said(desk_url, "desk", "prune", "--json", **keep | {"FINGERPRINT_RETENTION__RECORD_DAYS": "1"})
     )
     assert figures["removed"] == {"records": 12}
-    assert len(open_alert_store(desk_url).votes()) == 9
+    assert len(open_store(desk_url).votes.read()) == 9
 
 
 def test_serving_prunes_beside_the_pages_and_goes_on_when_the_desk_is_away(desk_url, monkeypatch, caplog):
-    desk = open_alert_store(desk_url)
+    desk = open_store(desk_url)
     assert retention.apply_retention(desk, Retention(record_days=1, vote_days=1, closed_alert_days=0))
-    assert len(desk.votes()) == 0
-    assert [entry.by for entry in desk.audit_log("desk")] == ["program:retention"]
-    broken = open_alert_store("sqlite://")
-    with broken.engine.begin() as connection:
+    assert len(desk.votes.read()) == 0
+    assert [entry.by for entry in desk.audit.entries("desk")] == ["program:retention"]
+    broken = open_store("sqlite://")
+    with broken.session.engine.begin() as connection:
         connection.exec_driver_sql("DROP TABLE votes")
     assert not retention.apply_retention(broken, Retention())
     assert "could not be removed" in caplog.text
@@ -139,7 +139,7 @@ def test_serving_prunes_beside_the_pages_and_goes_on_when_the_desk_is_away(desk_
 
 def test_the_daily_turn_ends_with_the_program(desk_url):
     """A thread that waited out its day would hold up SIGTERM."""
-    with retention.daily_retention(open_alert_store(desk_url), Retention()):
+    with retention.daily_retention(open_store(desk_url), Retention()):
         assert "retention" in {each.name for each in threading.enumerate()}
     assert "retention" not in {each.name for each in threading.enumerate()}
 
@@ -154,7 +154,9 @@ def test_scoring_stores_no_record_with_what_is_redacted(organisation, tmp_path):
         no_progress,
         url,
     )
-    records = [json.loads(event.raw) for alert in open_alert_store(url).alerts() for event in alert.events]
+    records = [
+        json.loads(event.raw) for alert in open_store(url).alerts.by_urgency() for event in alert.events
+    ]
     assert records
     assert {record["sourceIPAddress"] for record in records} == {"[redacted]"}
     assert {record["userIdentity"].get("accessKeyId", "[redacted]") for record in records} == {"[redacted]"}

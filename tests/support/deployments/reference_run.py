@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from fingerprint.store.alerts import open_alert_store
+from fingerprint.store import open_store
 from pipelines.simulate import training_days
 
 
@@ -21,4 +21,4 @@ def alone(folder: Path) -> dict[str, set[str]]:
     days = sorted(str(each) for each in folder.rglob("*.jsonl.gz"))
     command = [sys.executable, "-m", "pipelines.cli", "score", *days[training_days(len(days)) :]]
     subprocess.run([*command, "--bank", str(folder / "bank"), "--desk", desk], check=True, cwd=folder)
-    return {each.alert_id: set(each.event_ids) for each in open_alert_store(desk).alerts()}
+    return {each.alert_id: set(each.event_ids) for each in open_store(desk).alerts.by_urgency()}

@@ -21,7 +21,7 @@ from fingerprint.adapters.system import SystemClock
 from fingerprint.core.alert import Alert
 from fingerprint.core.case import AlertFilter
 from fingerprint.core.sanitize import storable
-from fingerprint.store.alerts import open_alert_store
+from fingerprint.store import open_store
 from fingerprint.web.api import export
 from fingerprint.web.app import create_app
 from pipelines.serve import create_dependencies
@@ -39,8 +39,8 @@ class Place:
     """A desk, its application, and tokens for every role."""
 
     def __init__(self, url: str, alerts: tuple[Alert, ...], bank: Path) -> None:
-        self.desk = open_alert_store(url)
-        self.desk.save(alerts, [vote for alert in alerts for vote in votes(alert)])
+        self.desk = open_store(url)
+        self.desk.alerts.save(alerts, [vote for alert in alerts for vote in votes(alert)])
         self.deps = create_dependencies(self.desk, sample_organisation.SETTINGS, bank)
         self.tokens = tokens(self.deps.accounts, SystemClock().now())
         self.app = create_app(self.deps)
@@ -129,11 +129,11 @@ def test_the_queue_comes_page_by_page_every_alert_once_the_most_urgent_first(api
 )
 def test_every_field_of_a_filter_asks_the_desk(api: Api, place: Place, asked: dict[str, Any]) -> None:
     moments = {name: datetime.fromisoformat(asked[name]) for name in ("since", "until") if name in asked}
-    expected = place.desk.page(AlertFilter(**asked | moments), size=500)
+    expected = place.desk.queue.page(AlertFilter(**asked | moments), size=500)
     found = said(api("GET", "/alerts", params=asked | {"size": 500}))
     assert [row["alert_id"] for row in found["rows"]] == [row.alert_id for row in expected.rows]
     assert found["total"] == expected.total
-    assert said(api("GET", "/alerts/counts", params=asked)) == place.desk.counts(
+    assert said(api("GET", "/alerts/counts", params=asked)) == place.desk.queue.counts(
         AlertFilter(**asked | moments)
     )
 
@@ -179,7 +179,7 @@ def test_a_page_that_nobody_was_given_is_refused(api: Api) -> None:
 
 def test_groups_are_those_of_the_desk(api: Api, place: Place) -> None:
     found = said(api("GET", "/alerts/groups?by=service&by=level&status=all"))
-    expected = place.desk.groups(AlertFilter(status="all"), ["service", "level"])
+    expected = place.desk.queue.groups(AlertFilter(status="all"), ["service", "level"])
     assert [(tuple(each["values"]), each["alerts"], each["urgency"]) for each in found] == [
         (each.values, each.alerts, each.urgency) for each in expected
     ]
@@ -224,7 +224,7 @@ def test_a_queue_of_any_length_leaves_as_a_file(
     monkeypatch.setattr(export, "EXPORT_BATCH", 4)
     answer = api("GET", f"/alerts/export?format={form}&least_urgency=40&order=oldest", "viewer")
     assert answer.headers["content-disposition"].startswith('attachment; filename="alerts')
-    rows = place.desk.page(AlertFilter(least_urgency=40), "oldest", 500).rows
+    rows = place.desk.queue.page(AlertFilter(least_urgency=40), "oldest", 500).rows
     lines = answer.text.splitlines()[form == "csv" :]
     assert len(rows) > 8
     assert all(row.alert_id in line for row, line in zip(rows, lines, strict=True))
@@ -251,9 +251,9 @@ def test_who_shows_no_token_or_a_bad_one_is_told_so(url: str) -> None:
 @pytest.fixture
 def alert_id(place: Place) -> Iterator[str]:
     """An alert that nobody has touched."""
-    number = place.desk.page(AlertFilter(status="all"), size=1).total
+    number = place.desk.queue.page(AlertFilter(status="all"), size=1).total
     fresh = stolen_session(alert_id=f"f4e5{number:012d}", principal=f"{PERSON}-{number}")
-    place.desk.save([fresh])
+    place.desk.alerts.save([fresh])
     return fresh.alert_id  # type: ignore[return-value]
 
 
@@ -277,11 +277,11 @@ def test_a_decision_names_the_version_that_was_seen(api: Api, alert_id: str) -> 
 
 def test_a_decision_is_over_the_events_that_were_seen(api: Api, place: Place, alert_id: str) -> None:
     seen = api("GET", f"/alerts/{alert_id}").headers["etag"]
-    whole = place.desk.alert(alert_id)
+    whole = place.desk.alerts.get(alert_id)
     late = replace(
         whole.events[0], event_id="0" * 32, event_time=whole.last_event_time + timedelta(minutes=1)
     )
-    place.desk.save([replace(whole, events=(*whole.events, late), last_event_time=late.event_time)])
+    place.desk.alerts.save([replace(whole, events=(*whole.events, late), last_event_time=late.event_time)])
     asked = {"decision": "benign"}
     row = said(api("POST", f"/alerts/{alert_id}/disposition", json=asked, headers={"If-Match": seen}))
     assert (row["decision"], row["open"], row["grown"]) == ("benign", True, 1)
@@ -322,7 +322,9 @@ def test_of_many_who_decide_at_once_one_does_and_the_others_are_told(api: Api, a
 
 
 def test_many_alerts_take_one_change_each_by_itself(api: Api, place: Place, alert_id: str) -> None:
-    others = [row for row in place.desk.page(AlertFilter(), size=10).rows if row.alert_id != alert_id][:3]
+    others = [row for row in place.desk.queue.page(AlertFilter(), size=10).rows if row.alert_id != alert_id][
+        :3
+    ]
     chosen = [{"alert_id": row.alert_id, "version": row.version} for row in others]
     chosen += [{"alert_id": alert_id, "version": 7}, {"alert_id": "feedfeedfeedfeed", "version": 0}]
     done = said(
@@ -415,7 +417,7 @@ def test_single_votes_are_read_by_principal_and_time(api: Api, place: Place) -> 
     found = said(api("GET", "/votes", "viewer", params=asked))
     assert found["more"]
     assert [each["event_id"] for each in found["votes"]] == list(
-        place.desk.votes(PERSON, limit=4)["event_id"]
+        place.desk.votes.read(PERSON, limit=4)["event_id"]
     )
     until = found["votes"][2]["event_time"]
     before = said(api("GET", "/votes", params=asked | {"until": until}))["votes"]
@@ -423,7 +425,7 @@ def test_single_votes_are_read_by_principal_and_time(api: Api, place: Place) -> 
 
 
 def test_a_suppression_is_looked_at_first_then_made_and_ended(api: Api, place: Place, alert_id: str) -> None:
-    match = {"principal": place.desk.row(alert_id).principal}
+    match = {"principal": place.desk.queue.row(alert_id).principal}
     before = said(api("POST", "/suppressions/preview", json={"match": match}))
     assert [row["alert_id"] for row in before["rows"]] == [alert_id]
     ends = (datetime.now(UTC) + timedelta(days=7)).isoformat()
@@ -494,7 +496,7 @@ def test_banks_and_health_say_what_is_served_and_how_far_everything_is(api: Api,
     assert {each["level"]: each["ready"] for each in served_now["levels"]} == version["ready"]
     health = said(api("GET", "/health", "viewer"))
     assert (health["bank"], health["no_bank"]) == (version["version"], "")
-    assert health["open_alerts"] == place.desk.counts(AlertFilter())["open"]
+    assert health["open_alerts"] == place.desk.queue.counts(AlertFilter())["open"]
     assert (health["lag_seconds"], health["silent"]) == (None, [])
 
 
@@ -543,7 +545,7 @@ def test_nasty_texts_come_back_as_they_were_recorded_and_steer_no_terminal(
 ) -> None:
     place, api = hostile
     for number, text in enumerate(NASTY):
-        row = place.desk.row(f"bad5ec0de{number:07d}")
+        row = place.desk.queue.row(f"bad5ec0de{number:07d}")
         paths = (
             f"/alerts/{row.alert_id}",
             f"/alerts/{row.alert_id}/events",
@@ -582,7 +584,7 @@ def test_nasty_texts_may_be_written_too(hostile: tuple[Place, Api]) -> None:
             headers={"Content-Type": "application/json"},
         )
         assert answer.status_code == (201 if text in fits else 422)
-    assert [note.text for note in place.desk.notes(STOLEN)] == [storable(text) for text in fits]
+    assert [note.text for note in place.desk.cases.notes(STOLEN)] == [storable(text) for text in fits]
 
 
 @pytest.mark.parametrize(

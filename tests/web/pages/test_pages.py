@@ -26,7 +26,7 @@ from fingerprint.core.case import (
     SuppressionMatch,
 )
 from fingerprint.core.settings import Settings
-from fingerprint.store.alerts import SqlAlertStore, open_alert_store
+from fingerprint.store import SqlStore, open_store
 from fingerprint.web import audit_text, flash, risk_chart, urls
 from fingerprint.web.app import create_app
 from fingerprint.web.suppression_suggestion import suggest_match
@@ -39,15 +39,15 @@ STOLEN, PIPELINE = stolen_session(), new_pipeline()
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqlAlertStore]:
-    made = open_alert_store(f"sqlite:///{tmp_path_factory.mktemp('desk')}/desk.sqlite")
-    made.save([STOLEN, PIPELINE], votes(STOLEN))
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqlStore]:
+    made = open_store(f"sqlite:///{tmp_path_factory.mktemp('desk')}/desk.sqlite")
+    made.alerts.save([STOLEN, PIPELINE], votes(STOLEN))
     yield made
     made.close()
 
 
 @pytest.fixture(scope="module")
-def clients(desk: SqlAlertStore) -> dict[str, TestClient]:
+def clients(desk: SqlStore) -> dict[str, TestClient]:
     """By role."""
     doors = create_dependencies(desk, Settings(), Path("no bank is here"))
     app, secrets = create_app(doors), tokens(doors.accounts, doors.clock.now())
@@ -135,7 +135,7 @@ def test_nobody_is_given_an_alert_who_has_no_account_here(analyst, desk):
     answer = analyst.post("/changes", data=form)
     assert answer.status_code == 400
     assert "has no account here" in answer.text
-    assert desk.row(PIPELINE.alert_id).assignee == ""
+    assert desk.queue.row(PIPELINE.alert_id).assignee == ""
 
 
 def test_what_would_hide_a_critical_alert_wants_a_box_checked_and_a_reason(clients, desk):
@@ -153,12 +153,12 @@ def test_what_would_hide_a_critical_alert_wants_a_box_checked_and_a_reason(clien
     ):
         answer = engineer.post("/suppressions", data=form | more)
         assert (answer.status_code, why in answer.text) == (400, True)
-    assert desk.suppressions() == []
+    assert desk.suppressions.list_all() == []
     engineer.post("/suppressions", data=form | {"force": "true", "forced": "the red team, 4711"})
-    (made,) = desk.suppressions()
+    (made,) = desk.suppressions.list_all()
     assert made.forced == "the red team, 4711"
     assert "the red team, 4711" in engineer.get("/suppressions").text
-    desk.end_suppression(made.suppression_id, made.version, "engineer")
+    desk.suppressions.end(made.suppression_id, made.version, "engineer")
 
 
 def test_a_viewer_is_shown_no_form_that_changes_anything(clients):
@@ -172,7 +172,7 @@ def test_a_viewer_is_shown_no_form_that_changes_anything(clients):
 
 def test_a_change_goes_back_to_where_it_came_from_and_nowhere_else(analyst, desk):
     def change(back: str) -> str:
-        version = desk.row(PIPELINE.alert_id).version
+        version = desk.queue.row(PIPELINE.alert_id).version
         form = {"do": "take", "chosen": f"{version}:{PIPELINE.alert_id}", "back": back}
         answer = analyst.post("/changes", data=form)
         assert answer.status_code == 303
@@ -185,9 +185,9 @@ def test_a_change_goes_back_to_where_it_came_from_and_nowhere_else(analyst, desk
 
 def test_an_alert_says_who_began_its_session_the_first_caller_first(analyst, desk):
     later = [replace(each, access_key="ASIA2") for each in PIPELINE.events]
-    desk.save([replace(PIPELINE, alert_id="c4a1", events=tuple(later))])
+    desk.alerts.save([replace(PIPELINE, alert_id="c4a1", events=tuple(later))])
     role, person = "123456789012:role/gate", "123456789012:user/bo"
-    desk.save(
+    desk.alerts.save(
         hops=[
             CredentialIssue("ASIA2", NOW, "e2", "sts:AssumeRole", role, "", "ASIA1", "10.0.0.2", "eu-west-1"),
             CredentialIssue(
@@ -210,18 +210,18 @@ def test_nothing_chosen_and_nothing_to_do_are_said(analyst):
 def test_a_decision_on_a_page_is_over_the_events_that_it_showed(analyst, desk, path):
     """What an attacker does while somebody reads is not closed with the rest."""
     early = replace(STOLEN, alert_id="e4a1" + path[1:2].encode().hex(), events=STOLEN.events[:3])
-    desk.save([early])
+    desk.alerts.save([early])
     page = analyst.get(path.format(early.alert_id)).text
     seen = re.search(rf'name="chosen" value="([^"]*:{early.alert_id})"', page)[1]
-    desk.save([replace(early, events=STOLEN.events)])
+    desk.alerts.save([replace(early, events=STOLEN.events)])
     analyst.post("/changes", data={"do": "benign", "chosen": seen})
-    row = desk.row(early.alert_id)
+    row = desk.queue.row(early.alert_id)
     assert (row.decision, row.open, row.grown) == ("benign", True, len(STOLEN.events) - 3)
 
 
 def test_whoever_comes_second_reads_who_was_first(analyst, desk):
-    seen = desk.row(STOLEN.alert_id).version
-    desk.change_cases(
+    seen = desk.queue.row(STOLEN.alert_id).version
+    desk.cases.change(
         [AlertRevision(STOLEN.alert_id, seen)],
         SetDisposition("true_positive", "she was on a train"),
         by="maria",
@@ -229,7 +229,7 @@ def test_whoever_comes_second_reads_who_was_first(analyst, desk):
     form = {"do": "benign", "chosen": f"{seen}:{STOLEN.alert_id}", "back": "/"}
     page = analyst.get(analyst.post("/changes", data=form).headers["location"]).text
     assert "was changed by <bdi>maria</bdi> just now" in page
-    assert desk.row(STOLEN.alert_id).decision == "true_positive"
+    assert desk.queue.row(STOLEN.alert_id).decision == "true_positive"
 
 
 def test_an_address_can_make_the_page_say_nothing_that_is_not_so(analyst):

@@ -11,7 +11,7 @@ from fingerprint.adapters.system import SystemClock
 from fingerprint.analysis.threshold_forecast import ThresholdForecast
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.case import ThresholdEstimate
-from fingerprint.store.alerts import SqlAlertStore, open_alert_store
+from fingerprint.store import SqlStore, open_store
 from fingerprint.web.threshold_chart import draw_threshold_chart
 from tests.support import sample_organisation
 
@@ -19,7 +19,7 @@ from tests.support import sample_organisation
 @pytest.fixture(scope="module")
 def desk(
     organisation: sample_organisation.Road, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[SqlAlertStore]:
+) -> Iterator[SqlStore]:
     """One that a run of score has filled; its loudest alert is a confirmed attack."""
     scored = sample_organisation.run(organisation.new, organisation.bank, tmp_path_factory.mktemp("tuning"))
     yield scored.desk
@@ -27,7 +27,7 @@ def desk(
 
 
 @pytest.fixture
-def thresholds(desk: SqlAlertStore, organisation: sample_organisation.Road) -> ThresholdForecast:
+def thresholds(desk: SqlStore, organisation: sample_organisation.Road) -> ThresholdForecast:
     return ThresholdForecast(desk, organisation.bank, sample_organisation.SETTINGS, SystemClock())
 
 
@@ -48,9 +48,9 @@ def test_known_attacks_fall_away_as_the_threshold_rises(thresholds: ThresholdFor
 
 
 def test_what_would_not_have_been_shown_are_alerts_that_are_there(
-    thresholds: ThresholdForecast, desk: SqlAlertStore
+    thresholds: ThresholdForecast, desk: SqlStore
 ) -> None:
-    there = {alert.alert_id for alert in desk.alerts()}
+    there = {alert.alert_id for alert in desk.alerts.by_urgency()}
     now = thresholds.current().threshold
     assert thresholds.hidden_alerts(now, quorum=2) == []
     high = set(thresholds.hidden_alerts(30.0, quorum=2))
@@ -63,7 +63,7 @@ def test_a_quorum_that_cannot_be_foreseen_is_refused(thresholds: ThresholdForeca
         thresholds.estimate(3.0, quorum=3)
 
 
-def test_without_a_bank_known_attacks_are_not_tried(desk: SqlAlertStore, tmp_path: Path) -> None:
+def test_without_a_bank_known_attacks_are_not_tried(desk: SqlStore, tmp_path: Path) -> None:
     found = ThresholdForecast(desk, tmp_path / "none", sample_organisation.SETTINGS, SystemClock()).current()
     assert found.known is None
     assert found.alerts_per_day > 0
@@ -71,7 +71,7 @@ def test_without_a_bank_known_attacks_are_not_tried(desk: SqlAlertStore, tmp_pat
 
 def test_a_desk_without_votes_foresees_nothing_and_breaks_nothing(tmp_path: Path) -> None:
     empty = ThresholdForecast(
-        open_alert_store(f"sqlite:///{tmp_path}/d.sqlite"), None, sample_organisation.SETTINGS, SystemClock()
+        open_store(f"sqlite:///{tmp_path}/d.sqlite"), None, sample_organisation.SETTINGS, SystemClock()
     )
     assert empty.current().alerts_per_day == 0
     assert draw_threshold_chart(empty.estimate_curve(2), {"now": 3.2}, 900, 200) is not None

@@ -1,0 +1,415 @@
+"""The alert store as ports: what programs and the web app need of it, one repository a noun.
+
+Example:
+    >>> def has_alerts(store: Store) -> bool:
+    ...     return bool(store.alerts.by_urgency(limit=1))
+
+*Evidence* is the set of an alert's events: it may grow, and it never shrinks. *Saved* means durable: when a method that saves
+returns, the input may be forgotten. Saving the same again changes nothing, because ids come from content. Programs never write
+what analysts decide. Every method is one transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+import pandas as pd
+
+from fingerprint.core.alert import Alert, AlertEvent, CredentialIssue, Decision, Disposition, FeedGap
+from fingerprint.core.case import (
+    ActionOutcome,
+    AlertChange,
+    AlertFilter,
+    AlertGroup,
+    AlertRevision,
+    AuditEntry,
+    CaseAction,
+    CaseNote,
+    EvidencePage,
+    GroupField,
+    ProgramStatus,
+    QueueOrder,
+    QueuePage,
+    QueueRow,
+    SavedView,
+    Suppression,
+    SuppressionMatch,
+    SuppressionPreview,
+    ThresholdOverride,
+)
+from fingerprint.core.ports import Partition, VoteTable
+from fingerprint.core.settings import Retention
+
+
+class AlertRepository(Protocol):
+    """Alerts and their evidence."""
+
+    def save(
+        self,
+        alerts: Sequence[Alert] = (),
+        votes: VoteTable = (),
+        credential_issues: Sequence[CredentialIssue] = (),
+    ) -> None:
+        """Save all of it or, if it raises, none of it. Of calls that issued one access key the first stays."""
+        ...
+
+    def by_urgency(self, limit: int | None = None, raw: bool = True) -> list[Alert]:
+        """Return the most urgent first; then the oldest, then by id. Without `raw`, records are empty text."""
+        ...
+
+    def get(self, id_or_prefix: str) -> Alert:
+        """Return one alert by its id or its first characters. Raise FingerprintError if there is not exactly one."""
+        ...
+
+    def ids_since(self, since: datetime) -> list[str]:
+        """Return the ids of alerts with an event at `since` or later."""
+        ...
+
+    def credential_chain(self, access_key: str) -> list[CredentialIssue]:
+        """Return the call that issued an access key, the one that issued its caller's, and so on: the nearest first."""
+        ...
+
+
+class VoteRepository(Protocol):
+    """Single votes of detectors, saved together with alerts."""
+
+    def read(
+        self,
+        principal: str | None = None,
+        since: datetime | None = None,
+        limit: int | None = None,
+        newest: bool = False,
+    ) -> pd.DataFrame:
+        """Return votes, the oldest first, with the fields of Vote as columns; `event_time` is UTC.
+
+        `limit` keeps the oldest, or the `newest`.
+        """
+        ...
+
+    def oldest_time(self) -> datetime | None:
+        """Return the time of the oldest vote; None without any."""
+        ...
+
+    def newest_time(self) -> datetime | None:
+        """Return the time of the newest vote; None without any."""
+        ...
+
+
+class QueueRepository(Protocol):
+    """The queue of alerts: rows without their events."""
+
+    def page(
+        self,
+        alert_filter: AlertFilter,
+        order: QueueOrder = "urgency",
+        size: int = 50,
+        cursor: str | None = None,
+    ) -> QueuePage:
+        """Return a page of rows and the number of all of them.
+
+        Raise FingerprintError for a cursor that no page had, or a size beyond MAX_PAGE_SIZE.
+        """
+        ...
+
+    def row(self, alert_id: str) -> QueueRow:
+        """Return one alert's row by its whole id. Raise NotFound without one."""
+        ...
+
+    def similar(self, alert_id: str, limit: int = 10) -> list[QueueRow]:
+        """Return alerts that share its strongest surprises: those of its principal first, then the newest."""
+        ...
+
+    def counts(self, alert_filter: AlertFilter) -> dict[str, int]:
+        """Return how many alerts of a filter are `open`, `closed` and `suppressed`.
+
+        Of the open ones also how many are `critical`, `high`, `medium`, `low` and `unassigned`. The filter's own status and
+        `suppressed` are ignored.
+        """
+        ...
+
+    def groups(
+        self, alert_filter: AlertFilter, by: Sequence[GroupField], limit: int = 200
+    ) -> list[AlertGroup]:
+        """Return groups by up to three fields, the one with the most urgent alert first.
+
+        An alert of two services is in two groups.
+        """
+        ...
+
+
+class EvidenceRepository(Protocol):
+    """The evidence of alerts, in parts."""
+
+    def summary(self, alert_id: str) -> Alert:
+        """Return an alert without its events, which may be many. Raise NotFound without one."""
+        ...
+
+    def events(
+        self, alert_id: str, size: int = 200, cursor: str | None = None, raw: bool = True
+    ) -> EvidencePage:
+        """Return a page of events; without `raw`, records are empty text. Raise NotFound, and FingerprintError as `page` does."""
+        ...
+
+    def event(self, alert_id: str, event_id: str) -> AlertEvent:
+        """Return one event, with the record as AWS wrote it. Raise NotFound without one."""
+        ...
+
+    def full_alerts(
+        self, alert_ids: Sequence[str], raw: bool = True
+    ) -> list[tuple[Alert, Disposition | None]]:
+        """Return those of these alerts that exist, in their order, with all events and the decision in force."""
+        ...
+
+    def iterate_full_alerts(self, raw: bool = True) -> Iterator[tuple[Alert, Disposition | None]]:
+        """Yield all alerts as of one moment, in the order of the queue."""
+        ...
+
+    def records_removed_at(self, alert_id: str) -> datetime | None:
+        """Return when raw records of it were removed; None while all are stored."""
+        ...
+
+
+class PrevalenceRepository(Protocol):
+    """Surprises that several principals show."""
+
+    def of_alert(self, alert_id: str) -> list[tuple[str, str, int]]:
+        """Return its surprises that others show within a day of it: feature, value seen, and how many other principals."""
+        ...
+
+
+class CaseRepository(Protocol):
+    """What analysts decide and write.
+
+    A change of one alert and its line in the audit are one transaction. An alert that was changed since it was seen is left as it
+    is, and the outcome says so.
+    """
+
+    def change(self, revisions: Sequence[AlertRevision], action: CaseAction, by: str) -> list[ActionOutcome]:
+        """Change each alert or leave it, and return the outcomes in their order."""
+        ...
+
+    def add_disposition(self, disposition: Disposition) -> None:
+        """Add a disposition; the newest counts, and a repeat changes nothing.
+
+        Raise FingerprintError where there is no such alert, or none that it is a duplicate of.
+        """
+        ...
+
+    def dispositions(self, alert_id: str | None = None) -> list[Disposition]:
+        """Return all dispositions, or those of one alert, the oldest first."""
+        ...
+
+    def current_decisions(self) -> dict[str, Decision]:
+        """Return the decision in force of each decided alert, by id."""
+        ...
+
+    def add_note(self, alert_id: str, text: str, by: str) -> CaseNote:
+        """Add a note. Raise FingerprintError where there is no such alert, or no text."""
+        ...
+
+    def notes(self, alert_id: str) -> list[CaseNote]:
+        """Return the notes of an alert, the oldest first."""
+        ...
+
+
+class ViewRepository(Protocol):
+    """Filters of the queue that people save under a name."""
+
+    def of_owner(self, owner: str) -> list[SavedView]:
+        """Return a person's views, by name."""
+        ...
+
+    def save(self, view: SavedView) -> None:
+        """Save a view over the one of the same name."""
+        ...
+
+    def delete(self, owner: str, name: str) -> None:
+        """Delete a view; one that does not exist is no error."""
+        ...
+
+
+class SuppressionRepository(Protocol):
+    """Rules that hide alerts. What is hidden stays stored, and votes are never touched."""
+
+    def preview(self, match: SuppressionMatch, limit: int = 20) -> SuppressionPreview:
+        """Return what a match would hide. Raise FingerprintError for a match that is empty or cannot be read."""
+        ...
+
+    def create(
+        self, match: SuppressionMatch, reason: str, expires_at: datetime, by: str, force: str | None = None
+    ) -> Suppression:
+        """Hide matching alerts, stored and future ones.
+
+        Raise FingerprintError without a reason, for an end that has passed or lies more than a year ahead, and for a match that
+        would hide confirmed attacks or critical alerts without a reason to `force` it. A suppression that was not forced never
+        hides such alerts, whenever they come.
+        """
+        ...
+
+    def list_all(self, ended: bool = False) -> list[Suppression]:
+        """Return those in force, the next to expire first; with `ended` those that are over, too."""
+        ...
+
+    def get(self, suppression_id: str) -> Suppression:
+        """Return one by its whole id. Raise NotFound without it."""
+        ...
+
+    def end(self, suppression_id: str, version: int, by: str) -> Suppression:
+        """End a suppression; what it hid is shown again. Raise Conflict where it was changed since `version`."""
+        ...
+
+
+class FeedbackRepository(Protocol):
+    """Labels for training."""
+
+    def flagged_events(self, since: datetime, until: datetime) -> Iterator[pd.DataFrame]:
+        """Yield tables of flagged events, from `since` on and before `until`: event_id, event_time, entity and label.
+
+        The label is the decision on the event's alert, `open` while there is none, or `vote` where a detector voted on it.
+        """
+        ...
+
+    def decided_entities(self, until: datetime) -> pd.DataFrame:
+        """Return a row for each decided alert and entity.
+
+        Columns: alert (the id of what was decided on: a duplicate's original), principal, entity, event_time (of its newest event
+        before `until`) and decision.
+        """
+        ...
+
+    def confirmed_attacks(self) -> dict[str, list[bytes]]:
+        """Return the newest confirmed attacks: by alert, the records of its events."""
+        ...
+
+
+class ThresholdRepository(Protocol):
+    """Thresholds that people set over those of the settings."""
+
+    def override(
+        self,
+        at: datetime,
+        by: str,
+        reason: str,
+        threshold: float | None = None,
+        quorum: int | None = None,
+    ) -> ThresholdOverride:
+        """Override threshold or quorum from now on; without both, the settings are in force again."""
+        ...
+
+    def current(self) -> ThresholdOverride | None:
+        """Return the override in force; None where there has never been one."""
+        ...
+
+    def history(self) -> list[ThresholdOverride]:
+        """Return overrides, the newest first."""
+        ...
+
+
+class FeedRepository(Protocol):
+    """Activity and gaps of feeds; times of intervals are seconds since 1970."""
+
+    def save_counts(self, partition: Partition, complete_until: int, counts: pd.DataFrame) -> None:
+        """Save a partition's counts: columns kind, feed, at (start of an interval) and events.
+
+        They are complete until `complete_until`. Neither a count nor `complete_until` ever falls.
+        """
+        ...
+
+    def complete_until(self) -> dict[Partition, int]:
+        """Return until when the counts of each partition are complete."""
+        ...
+
+    def counts(self, since: int = 0) -> pd.DataFrame:
+        """Return columns kind, feed, at and events over all partitions, of intervals that start at `since` or later."""
+        ...
+
+    def gaps(self, ended: bool = True) -> list[FeedGap]:
+        """Return open gaps first, then the newest end; of these the most urgent, then the oldest, then by id."""
+        ...
+
+    def checked_until(self) -> int:
+        """Return until when feeds were checked for gaps; 0 if they never were."""
+        ...
+
+    def save_gaps(self, gaps: Sequence[FeedGap], checked_until: int, delete_before: int = 0) -> None:
+        """Save new and changed gaps after a check of all feeds; delete counts of intervals that start before `delete_before`.
+
+        A gap that has ended never opens again.
+        """
+        ...
+
+
+class HeartbeatRepository(Protocol):
+    """The last status of each running program."""
+
+    def save(self, status: ProgramStatus) -> None:
+        """Save a program's status over its last one."""
+        ...
+
+    def recent(self) -> list[ProgramStatus]:
+        """Return the last statuses, by kind and name."""
+        ...
+
+
+class AuditRepository(Protocol):
+    """Who did what, and when."""
+
+    def entries(self, target: str = "", limit: int = 200, before: int | None = None) -> list[AuditEntry]:
+        """Return entries, the newest first: of one target (the id of an alert or a suppression), or all."""
+        ...
+
+
+class ChangeRepository(Protocol):
+    """New and changed alerts, for pages that stay open.
+
+    Changes have numbers, which become visible in their order: a reader that has seen one has missed none before it.
+    """
+
+    def newest_number(self) -> int:
+        """Return the number of the newest change; 0 before the first."""
+        ...
+
+    def since(self, number: int, limit: int = 500) -> list[AlertChange]:
+        """Return alerts that changed after `number`, each once, the oldest change first.
+
+        About `limit`: what one transaction changed comes together, so the last number says where to go on.
+        """
+        ...
+
+
+class RetentionRepository(Protocol):
+    """Removal of what is no longer kept."""
+
+    def apply(
+        self, retention: Retention, by: str, progress: Callable[[str, int], None] = ...
+    ) -> dict[str, int]:
+        """Remove what is older than it is kept, and return how many rows that were, by kind."""
+        ...
+
+    def purge_principal(self, principal: str, by: str) -> dict[str, int]:
+        """Remove all rows of a principal, and return how many they were, by table. Raise NotFound where there are none."""
+        ...
+
+
+@dataclass(frozen=True)
+class Store:
+    """The repositories of one database."""
+
+    alerts: AlertRepository
+    votes: VoteRepository
+    queue: QueueRepository
+    evidence: EvidenceRepository
+    prevalence: PrevalenceRepository
+    cases: CaseRepository
+    views: ViewRepository
+    suppressions: SuppressionRepository
+    feedback: FeedbackRepository
+    thresholds: ThresholdRepository
+    feeds: FeedRepository
+    heartbeats: HeartbeatRepository
+    audit: AuditRepository
+    changes: ChangeRepository
+    retention: RetentionRepository

@@ -1,0 +1,98 @@
+"""Events with their codes, hashes and the evidence of each detector: what detectors judge and alerts are explained from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fingerprint.compute import frames, hashing
+from fingerprint.compute.arrays import to_device_of, to_host
+from fingerprint.compute.hashing import Hashes
+from fingerprint.features import encoding
+
+
+@dataclass(frozen=True)
+class EventBatch:
+    """N events, on the host or on a device.
+
+    `frame` has their columns, `codes` (N, F) the codes of their features; `principal` (with its hash bucket) and `entity` (N,)
+    are hashes; `interval` (N,) is the number of the event's interval, `first_seen` (N,) that in which the principal was first
+    seen. `fingerprint` (N,) and `level` (N,): the row of the bank that measured it; `evidence`: what each detector keeps of an
+    event, (N, C) each.
+    """
+
+    frame: frames.Frame
+    codes: Hashes
+    principal: Hashes
+    entity: Hashes
+    interval: NDArray[np.int32]
+    first_seen: NDArray[np.int32]
+    fingerprint: NDArray[np.int32]
+    level: NDArray[np.int8]
+    evidence: dict[str, NDArray[Any]]
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+    def take(self, rows: NDArray[Any]) -> EventBatch:
+        """Return the events of a mask or an index, on the host: few are taken, as pending events or to be explained."""
+        rows = to_device_of(rows, self.codes)
+        return replace(
+            self,
+            frame=frames.to_pandas(frames.select_rows(self.frame, rows)),
+            evidence={name: to_host(kept[rows]) for name, kept in self.evidence.items()},
+            **{name: to_host(getattr(self, name)[rows]) for name in ARRAY_FIELDS},
+        )
+
+    @property
+    def owner(self) -> Hashes:
+        """Return the entity as the state knows it (N,): in the hash bucket of the principal that acted. An entity that principals
+        share (granularity `service`) is counted in each of their buckets by itself."""
+        return hashing.rebucket(self.principal, self.entity)
+
+    @property
+    def is_write(self) -> NDArray[np.bool_]:
+        """Return which events changed something, (N,)."""
+        wrote: NDArray[np.bool_] = to_device_of(encoding.is_write(self.frame), self.codes)
+        return wrote
+
+    @property
+    def is_error(self) -> NDArray[np.bool_]:
+        """Return which events were refused or failed, (N,)."""
+        failed: NDArray[np.bool_] = to_device_of(self.frame["error_code"].notna().values, self.codes)
+        return failed
+
+
+ARRAY_FIELDS = tuple(field.name for field in fields(EventBatch) if field.name not in ("frame", "evidence"))
+
+
+def concat_batches(parts: list[EventBatch]) -> EventBatch:
+    """Return batches on the host, one after the other; at least one."""
+    return EventBatch(
+        frame=pd.concat([part.frame for part in parts], ignore_index=True),
+        evidence={
+            name: np.concatenate([part.evidence[name] for part in parts]) for name in parts[0].evidence
+        },
+        **{name: np.concatenate([getattr(part, name) for part in parts]) for name in ARRAY_FIELDS},
+    )
+
+
+class Verdicts(NamedTuple):
+    """Judged events with a verdict: the batch (N events), and its frame with the columns of the judgement."""
+
+    batch: EventBatch
+    frame: pd.DataFrame
+
+    def take(self, rows: NDArray[np.bool_]) -> Verdicts:
+        """Return the verdicts of a mask (N,)."""
+        return Verdicts(self.batch.take(rows), frames.select_rows(self.frame, rows))
+
+    @classmethod
+    def concat(cls, parts: list[Verdicts]) -> Verdicts:
+        """Return the verdicts of all parts, one after the other; at least one part."""
+        frame = pd.concat([part.frame for part in parts], ignore_index=True)
+        return cls(concat_batches([part.batch for part in parts]), frame)

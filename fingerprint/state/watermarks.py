@@ -1,0 +1,143 @@
+"""Track how far event time has come, by the least of many sources' watermarks.
+
+Example:
+    >>> tracker = WatermarkTracker(expected=2, idle_seconds=120)
+    >>> tracker.advance(["raw/0", "raw/1"], codes, watermarks, arrival_times)     # after each message: the least, in ms
+    array([0, 0, 1767225600000])
+
+A *source* is a partition of the raw topic, before its records were keyed by principal. Each message says how far its source had
+come (its watermark). A source that was idle for `idle_seconds` while others were not is not waited for; nor, after as long, is a
+source without a message. Time is the messages' own arrival, not a clock, so that reading the same messages again gives the same
+answer. Only when nothing at all arrives does a clock advance it (`advance_clock`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Longs = NDArray[np.int64]
+
+MAX_MATRIX_CELLS = 1 << 21  # sources x messages in one step: 16 MB
+NO_WATERMARK = np.iinfo(np.int64).max
+
+
+class WatermarkTracker:
+    """Watermarks and last arrivals of the sources of one partition, in ms since 1970; 0: unknown."""
+
+    def __init__(self, expected: int = 1, idle_seconds: float = 120.0) -> None:
+        self.expected, self.idle_ms = expected, int(idle_seconds * 1000)
+        self.names: list[str] = []
+        self.watermarks = np.empty(0, np.int64)
+        self.last_arrivals = np.empty(0, np.int64)
+        self.first_arrival = 0  # when the first message arrived
+        self.low_watermark = 0  # the least so far: it never goes back, except in `clamp`
+
+    def advance(
+        self, names: Sequence[str], codes: NDArray[Any], watermarks: Longs, arrival_times: Longs
+    ) -> Longs:
+        """Return the least watermark after each of N messages, ms. `codes` (N,): which of `names` is the source of each."""
+        places = np.array([self._index_of(name) for name in names], np.int64)
+        if not len(codes):
+            return np.empty(0, np.int64)
+        self.first_arrival = self.first_arrival or int(arrival_times[0])
+        arrival_times = np.maximum.accumulate(np.maximum(arrival_times, self.last_arrivals.max(initial=0)))
+        step = max(MAX_MATRIX_CELLS // len(self.names), 1)
+        parts = [slice(start, start + step) for start in range(0, len(codes), step)]
+        return np.concatenate(
+            [
+                self._advance_batch(places[codes[part]], watermarks[part], arrival_times[part])
+                for part in parts
+            ]
+        )
+
+    def advance_clock(self, now: int) -> int:
+        """Return the least watermark at `now` (ms), when no message is left: once all sources are idle, event time goes on at the
+        pace of the clock."""
+        if not len(self.names):
+            return self.low_watermark
+        active = (now - self.last_arrivals <= self.idle_ms) & (self.watermarks > 0)
+        if active.any():
+            return self.low_watermark
+        elapsed = now - int(self.last_arrivals.max()) - self.idle_ms
+        self.low_watermark = max(
+            self.low_watermark, int(self.watermarks.max()) + elapsed if self.watermarks.any() else 0
+        )
+        return self.low_watermark
+
+    def clamp(self, now: int, latest: int) -> None:
+        """Undo the effect of a wrong clock: arrivals after `now`, watermarks past `latest`, ms.
+
+        A clock that was ahead for a while would otherwise make everything late until real time reaches it.
+        """
+        self.last_arrivals, self.first_arrival = (
+            np.minimum(self.last_arrivals, now),
+            min(self.first_arrival, now),
+        )
+        self.watermarks, self.low_watermark = (
+            np.minimum(self.watermarks, latest),
+            min(self.low_watermark, latest),
+        )
+
+    def copy(self) -> WatermarkTracker:
+        """Return a tracker that stands where this one does, and goes its own way from there."""
+        return WatermarkTracker.from_metadata(self.as_metadata(), self.expected, self.idle_ms / 1000)
+
+    def forget(self, name: str) -> None:
+        """Remove a source: its messages go to another partition from now on."""
+        kept = np.array([each != name for each in self.names], bool)
+        self.names = [each for each in self.names if each != name]
+        self.watermarks, self.last_arrivals = self.watermarks[kept], self.last_arrivals[kept]
+
+    def as_metadata(self) -> dict[str, Any]:
+        """Return the state for a checkpoint, fit for JSON; `from_metadata` restores it."""
+        by_name = {
+            name: [int(mark), int(heard)]
+            for name, mark, heard in zip(self.names, self.watermarks, self.last_arrivals, strict=True)
+        }
+        return {"sources": by_name, "since": self.first_arrival, "low": self.low_watermark}
+
+    @classmethod
+    def from_metadata(cls, metadata: dict[str, Any], expected: int, idle_seconds: float) -> WatermarkTracker:
+        """Return the tracker that `as_metadata` described."""
+        sources = cls(expected, idle_seconds)
+        sources.names = list(metadata["sources"])
+        sources.watermarks, sources.last_arrivals = (
+            np.array([pair[place] for pair in metadata["sources"].values()], np.int64) for place in (0, 1)
+        )
+        sources.first_arrival, sources.low_watermark = int(metadata["since"]), int(metadata["low"])
+        return sources
+
+    def _index_of(self, name: str) -> int:
+        if name not in self.names:
+            self.names.append(name)
+            self.watermarks, self.last_arrivals = (
+                np.append(self.watermarks, 0),
+                np.append(self.last_arrivals, 0),
+            )
+        return self.names.index(name)
+
+    def _advance_batch(self, source: Longs, watermarks: Longs, arrival_times: Longs) -> Longs:
+        """(N,) each; matrices are (S, N)."""
+        is_source = np.arange(len(self.names))[:, None] == source
+        mark = np.maximum.accumulate(np.where(is_source, watermarks, 0), axis=1)
+        mark = np.maximum(mark, self.watermarks[:, None])
+        heard = np.maximum(
+            np.maximum.accumulate(np.where(is_source, arrival_times, 0), axis=1), self.last_arrivals[:, None]
+        )
+        self.watermarks, self.last_arrivals = mark[:, -1], heard[:, -1]
+        counts = (mark > 0) & (arrival_times - heard <= self.idle_ms)
+        least = np.where(counts, mark, NO_WATERMARK).min(axis=0)
+        waiting = ((heard > 0).sum(axis=0) < self.expected) & (
+            arrival_times - self.first_arrival <= self.idle_ms
+        )
+        low = np.maximum.accumulate(
+            np.where(
+                waiting | (least == NO_WATERMARK), self.low_watermark, np.maximum(least, self.low_watermark)
+            )
+        )
+        self.low_watermark = int(low[-1])
+        return low

@@ -1,0 +1,94 @@
+"""Conversion between alerts, feed gaps and their rows.
+
+Example:
+    >>> to_alert(alert_row(alert) | queue_columns, event_rows(alert)) == alert
+    True
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from fingerprint.core.alert import ActivityCurve, Alert, AlertEvent, FeedGap, SurpriseDriver
+from fingerprint.core.redaction import Redactor
+from fingerprint.core.sanitize import storable
+from fingerprint.store.schema import LARGEST, STORED_AT, Row, alert_events, alerts, feed_gaps, index_key
+
+NO_REDACTION = Redactor()
+
+_QUEUE_COLUMNS = ("event_count", "urgency_shown", "sharing")
+_ALERT_COLUMNS = tuple(column.name for column in alerts.columns if column.name not in _QUEUE_COLUMNS)
+_OWN_EVENT_COLUMNS = ("alert_id", "event_id", "scores", "raw", STORED_AT)  # not copied as they are
+_EVENT_COLUMNS = tuple(
+    column.name for column in alert_events.columns if column.name not in _OWN_EVENT_COLUMNS
+)
+_DRIVER_FIELDS, _CURVE_FIELDS = tuple(SurpriseDriver.__slots__), tuple(ActivityCurve.__slots__)
+_FEED_GAP_COLUMNS = tuple(column.name for column in feed_gaps.columns)
+
+
+def alert_row(alert: Alert) -> Row:
+    """Return an alert's own row; its events have theirs (`event_rows`)."""
+    row = {name: storable(getattr(alert, name)) for name in _ALERT_COLUMNS}
+    return row | {
+        "drivers": [_select_fields(driver, _DRIVER_FIELDS) for driver in alert.drivers],
+        "curve": _curve_row(alert.curve),
+    }
+
+
+def to_alert(row: Mapping[str, Any], events: Sequence[Mapping[str, Any]]) -> Alert:
+    """Return the alert of a row and the rows of its events."""
+    drivers = tuple(SurpriseDriver(**driver) for driver in row["drivers"])
+    parts: Row = {"drivers": drivers, "curve": _to_curve(row["curve"])}
+    parts |= {name: tuple(row[name]) for name in ("tactics", "next_steps")}
+    parts["events"] = tuple(to_event(event) for event in events)
+    return Alert(**{name: row[name] for name in _ALERT_COLUMNS} | parts)
+
+
+def event_rows(alert: Alert, redaction: Redactor = NO_REDACTION) -> list[Row]:
+    """Return a row for each event with its record redacted; where an id repeats, the last one counts."""
+    alert_id = storable(alert.alert_id)
+    rows = (
+        {"alert_id": alert_id, "event_id": index_key(event.event_id), "scores": dict(event.scores)}
+        | {name: storable(getattr(event, name)) for name in _EVENT_COLUMNS}
+        | {"raw": storable(redaction.redact(event.raw))}
+        for event in alert.events
+    )
+    return list({row["event_id"]: row for row in rows}.values())
+
+
+def to_event(row: Mapping[str, Any]) -> AlertEvent:
+    """Return the event of a row of `alert_events`."""
+    scores = {name: _to_score(z) for name, z in row["scores"].items()}
+    own = {name: row[name] for name in ("event_id", "raw", *_EVENT_COLUMNS)}
+    return AlertEvent(**own, scores=scores)
+
+
+def _to_score(z: float | None) -> float | None:
+    """Return a score of JSON, where LARGEST stands for an infinity."""
+    return math.copysign(math.inf, z) if z is not None and abs(z) >= LARGEST else z
+
+
+def feed_gap_row(gap: FeedGap) -> Row:
+    """Return the row of a feed gap."""
+    return {name: storable(getattr(gap, name)) for name in _FEED_GAP_COLUMNS}
+
+
+def _select_fields(record: Any, names: Sequence[str]) -> Row:
+    return {name: getattr(record, name) for name in names}
+
+
+def _curve_row(curve: ActivityCurve | None) -> Row | None:
+    if curve is None:
+        return None
+    return _select_fields(curve, _CURVE_FIELDS) | {"start": curve.start.astimezone(UTC).isoformat()}
+
+
+def _to_curve(row: Row | None) -> ActivityCurve | None:
+    if row is None:
+        return None
+    series = {name: tuple(math.nan if x is None else x for x in row[name]) for name in ("counts", "expected")}
+    start = datetime.fromisoformat(row["start"])
+    return ActivityCurve(**row | series | {"start": start, "flagged": tuple(row["flagged"])})

@@ -1,0 +1,96 @@
+"""Replay a run in parts, split by principal, by the clock of the whole: together the parts answer like the whole.
+
+Example:
+    >>> clock = ReplayClock(scorer_state)
+    >>> dataset.write(map(clock.assign_step, chunks))                  # events, and the step that each comes in
+    >>> for result in replay_partition(pipeline, dataset.read(3), clock.watermarks, max_events):
+    ...     store.save(result.alerts, result.votes)
+
+All state of a principal lies in its hash bucket, but for the clock: how far event time has come, and which events are too far
+ahead to be believed, follows from all events. So the clock runs once, when the events are split, and every part is given its
+watermarks. A part closes its intervals where the whole does. Between two closings it processes several steps at once: each batch
+has a fixed cost, and where events are cut changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from copy import deepcopy
+
+import numpy as np
+import pandas as pd
+
+from fingerprint.compute import frames, hashing
+from fingerprint.compute.frames import Frame
+from fingerprint.pipeline import DetectionPipeline, StepResult
+from fingerprint.state.scorer_state import ScorerState
+
+STEP_COLUMN = "step"  # in which step of the whole an event came
+
+
+class ReplayClock:
+    """Clock of a whole run, from where a state stands: `watermarks` after each step, seconds since 1970."""
+
+    def __init__(self, state: ScorerState) -> None:
+        self.clock = deepcopy(state.clock)
+        self.watermarks: list[int] = []
+
+    def assign_step(self, events: pd.DataFrame) -> pd.DataFrame:
+        """Return the events of the next step (at least one) with its number."""
+        self.clock.observe(
+            frames.epoch_seconds(events["event_time"]), hashing.hash_with_bucket(events["principal"])
+        )
+        self.watermarks.append(self.clock.watermark)
+        return events.assign(**{STEP_COLUMN: np.int32(len(self.watermarks) - 1)})
+
+
+def replay_partition(
+    pipeline: DetectionPipeline,
+    chunks: Iterable[pd.DataFrame],
+    watermarks: Sequence[int],
+    max_events: int,
+    dataframe_library: str = "pandas",
+) -> Iterator[StepResult]:
+    """Yield the results of one part, to the end of its events.
+
+    `chunks`: its events with their steps, in the order of the whole; `watermarks`: of the whole after each step. About
+    `max_events` are processed at a time, in tables of `dataframe_library`.
+    """
+    scorer_state = pipeline.state.scorer
+    buffered: list[pd.DataFrame] = []
+    for watermark, parts in zip(watermarks, _group_by_step(chunks, len(watermarks)), strict=True):
+        buffered += parts
+        closes = scorer_state.first_open_interval(watermark) > scorer_state.first_open_interval()
+        if closes or sum(map(len, buffered)) >= max_events:
+            yield pipeline.process(_concat_events(buffered, dataframe_library), watermark)
+            buffered = []
+    if buffered:
+        yield pipeline.process(_concat_events(buffered, dataframe_library), watermarks[-1])
+    yield pipeline.flush()
+
+
+def _group_by_step(chunks: Iterable[pd.DataFrame], count: int) -> Iterator[list[pd.DataFrame]]:
+    """Yield the events of each step in turn; a part has none in some of them."""
+    runs = _split_by_step(chunks)
+    ahead = next(runs, None)
+    for step in range(count):
+        parts = []
+        while ahead is not None and ahead[0] == step:
+            parts.append(ahead[1])
+            ahead = next(runs, None)
+        yield parts
+
+
+def _split_by_step(chunks: Iterable[pd.DataFrame]) -> Iterator[tuple[int, pd.DataFrame]]:
+    """Yield runs of events of one step: a chunk may hold many steps, or part of one."""
+    for chunk in chunks:
+        step = chunk.pop(STEP_COLUMN).to_numpy()
+        starts = np.flatnonzero(np.diff(step, prepend=-1))
+        for start, end in zip(starts, [*starts[1:], len(step)], strict=True):
+            yield int(step[start]), frames.select_rows(chunk, np.arange(start, end))
+
+
+def _concat_events(parts: list[pd.DataFrame], dataframe_library: str) -> Frame:
+    return (
+        frames.to_device(pd.concat(parts, ignore_index=True), dataframe_library) if parts else pd.DataFrame()
+    )

@@ -1,0 +1,232 @@
+"""Read S3 notifications from a queue, key the records of their objects: the service behind `fingerprint ingest --sqs`.
+
+A notification is deleted from the queue only when everything that was read in its objects has been acknowledged.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from fingerprint.core.alert import FingerprintError
+from fingerprint.core.ports import (
+    Message,
+    MessageQueue,
+    ObjectNotFound,
+    ObjectStore,
+    Partition,
+    Producer,
+    ReceivedMessage,
+    Unavailable,
+)
+from fingerprint.core.ports.topics import DEAD_LETTER_SUFFIX
+from fingerprint.core.sanitize import printable
+from fingerprint.core.settings import Settings
+from fingerprint.sources.cloudtrail import s3_notifications
+from fingerprint.sources.cloudtrail.s3_notifications import S3Object
+from fingerprint.streaming.backpressure import RetryingProducer
+from fingerprint.streaming.ingest_service import dead_letter_limit_message
+from fingerprint.streaming.lag_monitor import POLL_INTERVAL_SECONDS, STALLED_SECONDS
+from fingerprint.streaming.metrics import S3IngestMetrics
+from fingerprint.streaming.rekeying import DeadLetterLimit, dead_letter
+from fingerprint.streaming.s3_objects import S3ObjectReader
+
+T = TypeVar("T")
+MAX_RECEIVE_COUNT = 20  # receives of one notification, after which it is dead-lettered unread
+SUSPECT_RECEIVES = 3  # receives from which on a notification may have killed its readers
+MAX_TRACKED_RELEASES = 100_000  # notifications whose releases are counted
+
+log = logging.getLogger("fingerprint.ingest")
+
+
+def isolate_redelivered(taken: list[ReceivedMessage]) -> list[list[ReceivedMessage]]:
+    """Return received notifications in batches: those received often come last and one by one, so that one which kills its
+    reader costs no other."""
+    fresh = [each for each in taken if each.receive_count < SUSPECT_RECEIVES]
+    return [
+        fresh,
+        *(
+            [each]
+            for each in sorted(taken, key=lambda each: each.receive_count)
+            if each.receive_count >= SUSPECT_RECEIVES
+        ),
+    ]
+
+
+class ReadErrors:
+    """Reasons why something in a notification's objects could not be read: the first one, and how many there were."""
+
+    def __init__(self) -> None:
+        self.first, self.count = "", 0
+
+    def add(self, reason: str, count: int = 1) -> None:
+        """Count a reason, and keep it if it is the first."""
+        self.first, self.count = self.first or printable(reason), self.count + count
+
+
+class S3IngestService:
+    """Receive, read, send and delete, batch after batch."""
+
+    def __init__(
+        self,
+        queue: MessageQueue,
+        objects: ObjectStore,
+        producer: Producer,
+        settings: Settings,
+        metrics: S3IngestMetrics,
+    ) -> None:
+        self.queue, self.objects, self.producer = queue, objects, producer
+        self.settings, self.metrics = settings, metrics
+        self.object_reader = S3ObjectReader(settings)
+        self.limit = DeadLetterLimit(settings.ingest)
+        self.sender = RetryingProducer(producer, settings.kafka.delivery_timeout_seconds, metrics.pauses.inc)
+        self.dead_topic = settings.kafka.raw_topic + DEAD_LETTER_SUFFIX
+        self.queue_partition = Partition(queue.name, 0)
+        self.once, self.deferred = False, set[str]()  # ids of notifications left in the queue, with `once`
+        self.releases = Counter[str]()  # receives that ended with a return to the queue: no reader died
+        self.limit_reached: str | None = None  # the reason of the last dead letter
+        self.queue_problem: str | None = "has not asked the queue yet"
+        self.last_turn = self.last_lag = time.monotonic()
+
+    def run(self, asked_to_end: Callable[[], bool], once: bool = False) -> dict[str, Any]:
+        """Run until asked to end, or with `once` until the queue holds nothing more that can be done; return the figures.
+
+        Raises FingerprintError when dead letters reach the limit or the producer is full for too long, and DeliveryFailed.
+        What was deleted from the queue was acknowledged, then too.
+        """
+        started, self.once = time.monotonic(), once
+        while not asked_to_end():
+            news = self.run_once(asked_to_end)
+            if once and not news and not self.queue_problem:
+                break
+        figures = self.metrics.figures() | {"seconds": round(time.monotonic() - started, 3)}
+        log.info("done", extra={"fields": figures})
+        return figures
+
+    def run_once(self, asked_to_end: Callable[[], bool]) -> bool:
+        """Receive once and process what comes; return whether it held anything that was not deferred before."""
+        taken: list[ReceivedMessage] = self._call_queue(self.queue.receive) or []
+        news = any(each.id not in self.deferred for each in taken)
+        for each in isolate_redelivered(taken):
+            with self.metrics.batch_seconds.time():
+                done = self._process_batch(each, asked_to_end)
+                self.producer.flush()
+                self._delete(done)
+        self._update_status()
+        if self.limit_reached:
+            raise FingerprintError(
+                dead_letter_limit_message(self.settings, self.queue.url, self.limit_reached)
+            )
+        return news
+
+    def not_ready(self) -> str | None:
+        """Return why the program is not ready, None while it is."""
+        return self.queue_problem
+
+    def not_alive(self) -> str | None:
+        """Return why the program counts as hung, None while it is alive."""
+        still = time.monotonic() - self.last_turn
+        return f"stands still for {still:.0f} s" if still > STALLED_SECONDS else None
+
+    def _process_batch(
+        self, taken: list[ReceivedMessage], asked_to_end: Callable[[], bool]
+    ) -> list[ReceivedMessage]:
+        """Return those that may be deleted once all is acknowledged; the others are in the queue again."""
+        done = []
+        for number, each in enumerate(taken):
+            if asked_to_end() or self.limit_reached:
+                self._call_queue(self.queue.return_to_queue, taken[number:])
+                break
+            if self._process(each):
+                done.append(each)
+        return done
+
+    def _process(self, taken: ReceivedMessage) -> bool:
+        """Send the records of a notification's objects, or a dead letter; return false if it must come again."""
+        reasons = ReadErrors()
+        if taken.receive_count - self.releases[taken.id] > MAX_RECEIVE_COUNT:
+            reasons.add(f"received {taken.receive_count:,} times and never finished: it may kill its reader")
+            self._dead_letter(taken.message, reasons)
+            return True
+        try:
+            notification = s3_notifications.parse_notification(taken.message.value or b"")
+            for written in notification.objects:
+                self._fetch(taken.message, written, reasons)
+            self.metrics.count_notification(notification)
+        except s3_notifications.NotificationError as error:
+            reasons.add(str(error))
+        except Unavailable as error:
+            self._defer(taken, str(error))
+            return False
+        self._dead_letter(taken.message, reasons)
+        return True
+
+    def _fetch(self, notification: Message, written: S3Object, reasons: ReadErrors) -> None:
+        if not self.settings.sqs.allows_bucket(written.bucket):
+            reasons.add(f"{written.url}: sqs.allowed_buckets does not name its bucket")
+            return
+        try:
+            for piece in self.object_reader.read(notification, written, self.objects.read(*written)):
+                for each in piece.records:
+                    self.sender.send(self.settings.kafka.events_topic, each)
+                for reject in piece.rejects[:1]:
+                    where = f"{written.url} {reject.position}".rstrip()
+                    reasons.add(f"{reject.reason} ({where})", sum(each.count for each in piece.rejects))
+                self.metrics.count_object_piece(piece)
+                self.last_turn = time.monotonic()
+            self.metrics.objects.inc()
+        except ObjectNotFound as error:
+            reasons.add(str(error))
+
+    def _dead_letter(self, notification: Message, reasons: ReadErrors) -> None:
+        dead = reasons.count > 0
+        if dead:
+            letter = dead_letter(
+                notification, reasons.first, reasons.count, self.settings.kafka.max_request_size
+            )
+            self.sender.send(self.dead_topic, letter)
+            self.metrics.dead.inc()
+            log.warning("dead letter", extra={"fields": {"queue": self.queue.name, "reason": reasons.first}})
+        if self.limit.exceeded_at(np.array([dead])) is not None:
+            self.limit_reached = reasons.first
+
+    def _defer(self, taken: ReceivedMessage, reason: str) -> None:
+        """Leave a notification in the queue: it comes again when its visibility timeout is over."""
+        self.queue.stop_extending([taken])
+        self.releases[taken.id] += 1
+        if len(self.releases) > MAX_TRACKED_RELEASES:
+            self.releases.clear()
+        self.metrics.deferred.inc()
+        log.warning("notification left in the queue", extra={"fields": {"id": taken.id, "reason": reason}})
+        if self.once:
+            self.deferred.add(taken.id)
+
+    def _delete(self, done: list[ReceivedMessage]) -> None:
+        """Delete notifications. One that cannot be deleted now comes again: repeats, reduced by id."""
+        lost = self._call_queue(self.queue.delete, done) if done else 0
+        self.metrics.lost.inc(len(done) if lost is None else lost)
+        self.metrics.messages.inc(len(done))
+
+    def _call_queue(self, what: Callable[..., T], *arguments: Any) -> T | None:
+        """Call the queue; return None while it does not answer. Its client waits between its attempts."""
+        try:
+            answer = what(*arguments)
+        except Unavailable as error:
+            self.queue_problem = f"the queue does not answer: {error}"
+            log.warning(self.queue_problem)
+            return None
+        self.queue_problem = None
+        return answer
+
+    def _update_status(self) -> None:
+        self.last_turn = time.monotonic()
+        self.metrics.set_watermarks({self.queue_partition: self.object_reader.watermarks.low_watermark})
+        if self.last_turn - self.last_lag > POLL_INTERVAL_SECONDS:
+            self.last_lag = self.last_turn
+            depth = self._call_queue(self.queue.approximate_depth)
+            self.metrics.set_lag({} if depth is None else {self.queue_partition: depth})

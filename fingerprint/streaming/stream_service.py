@@ -1,0 +1,396 @@
+"""Read the events topic, score it, publish alerts and votes, save state, commit: the service behind `fingerprint stream`.
+
+A commit has four steps, in this order; after a crash between any two of them the same results are published again, under the
+same ids:
+    1. alerts and votes are in the alert store                                                 (publisher.py)
+    2. alerts and votes are in their topics
+    3. each partition's state is in a checkpoint, with the position it belongs to              (checkpoints.py)
+    4. the positions are committed
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fingerprint.analysis import threshold_preview
+from fingerprint.compute import frames
+from fingerprint.compute.frames import Frame
+from fingerprint.core.alert import FingerprintError
+from fingerprint.core.case import ProgramStatus, ThresholdOverride
+from fingerprint.core.ports import Message, Partition, PartitionNotOwned, RebalanceInProgress
+from fingerprint.core.settings import Settings
+from fingerprint.detection.batch import FRAME_COLUMNS
+from fingerprint.pipeline import StepResult
+from fingerprint.sources import decode
+from fingerprint.sources.cloudtrail import credential_chain
+from fingerprint.sources.decode import DecodedMessages
+from fingerprint.sources.networks import NetworkTable
+from fingerprint.streaming import routing
+from fingerprint.streaming.backpressure import DependencyStatus, PausableConsumer
+from fingerprint.streaming.bank_watcher import BankWatcher
+from fingerprint.streaming.bounded_read import NO_PARTITION_ASSIGNED, EndOffsets
+from fingerprint.streaming.checkpoints import CheckpointManager, OwnedPartition
+from fingerprint.streaming.lag_monitor import STALLED_SECONDS, LagMonitor
+from fingerprint.streaming.metrics import StreamMetrics
+from fingerprint.streaming.poison import POISON_REASON, PoisonGuard
+from fingerprint.streaming.publisher import AlertPublisher, StreamAdapters
+from fingerprint.streaming.routing import ArrivalTimes, PartitionRows
+
+POLL_SECONDS = 0.5
+HEARTBEAT_SECONDS = 15.0  # between two heartbeats in the alert store
+
+log = logging.getLogger("fingerprint.stream")
+
+
+class StreamService:
+    """Poll, process and commit, turn after turn. Used by one thread; `not_ready` and `not_alive` by any."""
+
+    def __init__(
+        self,
+        banks: BankWatcher,
+        adapters: StreamAdapters,
+        settings: Settings,
+        metrics: StreamMetrics,
+        name: str = "",
+        networks: NetworkTable | None = None,
+    ) -> None:
+        """`name`: of this process in heartbeats; `networks`: from which an address is known to come, if any."""
+        self.banks, self.settings, self.metrics = banks, settings, metrics
+        self.backend = banks.backend
+        metrics.set_backend(self.backend)
+        metrics.set_active_banks([banks.served.bank.manifest])
+        self.consumer, self.clock = adapters.consumer, adapters.clock
+        self.dependency_status = DependencyStatus()
+        metrics.track_dependencies(self.dependency_status)
+        self.lag_monitor = LagMonitor(adapters.consumer, settings.kafka, metrics.lag_monitor)
+        self.pausable_consumer = PausableConsumer(adapters.consumer, metrics.pauses.inc)
+        self.poison_guard = PoisonGuard(adapters.consumer, self._pause_for_single_message)
+        self.publisher = AlertPublisher(
+            adapters, self.pausable_consumer, self.lag_monitor, self.dependency_status, settings, metrics
+        )
+        self.name, self.networks = name, networks
+        self.checkpoint_manager = CheckpointManager(banks, adapters.checkpoints, adapters.consumer, settings)
+        self.owned: dict[Partition, OwnedPartition] = {}
+        self.unpublished: set[Partition] = set()  # processed, and not all results are published yet
+        self.raw_partitions = 0
+        self.configured_settings = settings
+        self.threshold_override: ThresholdOverride | None = (
+            None  # of the alert store, over the configured settings
+        )
+        self.threshold_override_read = False
+        self.joined = False
+        self.lag: int | None = None  # messages, when it was last read
+        self.last_turn = self.last_commit = self.last_heartbeat = time.monotonic()
+
+    def run(self, asked_to_end: Callable[[], bool], once: bool = False) -> dict[str, Any]:
+        """Run until asked to end, or with `once` until where the topic ended at the start; return the figures.
+
+        Raises FingerprintError when the alert store or the broker is unavailable for too long, or state is lost;
+        DeliveryFailed.
+        """
+        started, self.publisher.asked_to_end = time.monotonic(), asked_to_end
+        self.consumer.subscribe(
+            [self.settings.kafka.events_topic], on_assigned=self.assigned, on_revoked=self.revoked
+        )
+        kafka = self.settings.kafka
+        end = EndOffsets(
+            self.consumer,
+            assignment_timeout_seconds=(kafka.session_timeout_ms + kafka.request_timeout_ms) / 1000,
+        )
+        with self.poison_guard.clearing_marks_on_error():
+            while not asked_to_end():
+                end.observe(self.run_once(POLL_SECONDS))
+                if once and end.is_reached():
+                    break
+        while once and self._check_feeds():
+            pass
+        self.commit()
+        if end.unassigned:
+            log.warning(NO_PARTITION_ASSIGNED)
+        figures = self.metrics.figures() | {"seconds": round(time.monotonic() - started, 3)}
+        log.info("done", extra={"fields": figures})
+        return figures
+
+    def run_once(self, seconds: float) -> list[Message]:
+        """Poll once and process what comes; return those messages."""
+        polled = self.pausable_consumer.poll(seconds)
+        self.lag_monitor.observe(polled)
+        if polled:
+            self._apply_threshold_override(first=True)
+            with self.metrics.batch_seconds.time():
+                for batch, is_poison in self.poison_guard.batches(polled):
+                    self._skip_poison_message(batch[0]) if is_poison else self._process_messages(batch)
+            self.pausable_consumer.resume()
+        if (
+            self.poison_guard.is_isolating
+            or time.monotonic() - self.last_commit > self.settings.checkpoints.interval_seconds
+        ):
+            self.commit()
+        self._update_status()
+        return polled
+
+    # --- partitions come and go ---------------------------------------------------------------------------------------
+
+    def assigned(self, partitions: Collection[Partition]) -> dict[Partition, int]:
+        """Restore the partitions, and return the positions to begin at."""
+        self.joined = True
+        self.poison_guard.forget(partitions)
+        self.owned |= {each: self.checkpoint_manager.restore(each) for each in partitions}
+        positions = {each: self.owned[each].offset for each in partitions}
+        places = {each.label: offset for each, offset in sorted(positions.items())}
+        log.info("assigned", extra={"fields": {"positions": places}})
+        return positions
+
+    def revoked(self, partitions: Collection[Partition]) -> None:
+        """Save and commit the partitions, and drop them. One whose results are not all published is not saved: its next owner
+        publishes them."""
+        owned = [each for each in partitions if each in self.owned]
+        self._commit([each for each in owned if each not in self.unpublished])
+        for each in owned:
+            del self.owned[each]
+            self.metrics.remove_partition(each)
+        self.pausable_consumer.drop_backlog(partitions)
+        self.poison_guard.forget(partitions)
+        log.info("revoked", extra={"fields": {"partitions": sorted(each.label for each in partitions)}})
+
+    # --- one batch ----------------------------------------------------------------------------------------------------
+
+    def _process_messages(self, polled: Sequence[Message]) -> None:
+        """Decode the messages once, process each partition, publish the results.
+
+        A partition that was revoked since the poll and came back from a checkpoint is skipped: its messages come again.
+        """
+        owners = dict(self.owned)
+        for piece in decode.decode_messages(polled, self.settings, self.backend):
+            now = int(self.clock.now().timestamp() * 1000)
+            arrival = routing.arrival_times(polled, piece, self.settings.reading.max_future_seconds, now)
+            shares = routing.group_by_partition(polled, piece)
+            ours = sorted(each for each in shares if each in owners and self.owned.get(each) is owners[each])
+            self.unpublished.update(ours)
+            self.publisher.publish(
+                [
+                    result
+                    for each in ours
+                    for result in self._process_partition(polled, piece, each, shares[each], arrival)
+                ],
+                credential_chain.find_issued_credentials(piece.events),
+            )
+            self._count_feeds(ours)
+            self.publisher.dead_letter(polled, piece, arrival.is_future_dated)
+            self.unpublished.difference_update(ours)
+            self.metrics.messages.inc(piece.complete_until - piece.begin)
+            self.metrics.future.inc(int(arrival.is_future_dated.sum()))
+
+    def _pause_for_single_message(self) -> None:
+        """Pause: messages are processed one by one, which takes long."""
+        self.last_turn = time.monotonic()
+        self.pausable_consumer.pause()
+
+    def _skip_poison_message(self, message: Message) -> None:
+        """Send a message that kills its reader to the dead letters, unread, and commit past it."""
+        if owned := self.owned.get(message.source_partition):
+            self.publisher.dead_letter_unread(message, POISON_REASON)
+            owned.offset = message.offset + 1
+            self.metrics.messages.inc()
+            self._commit([message.source_partition])  # or the next poison message would bring this one back
+
+    def _process_partition(
+        self,
+        polled: Sequence[Message],
+        piece: DecodedMessages,
+        partition: Partition,
+        rows: PartitionRows,
+        arrival: ArrivalTimes,
+    ) -> list[StepResult]:
+        """Process one partition's rows of a decoded batch, and move its position past them."""
+        owned = self.owned[partition]
+        marks = routing.read_watermarks(polled, piece, rows, arrival)
+        self._expect_sources(owned, marks.sources)
+        owned.processor.clamp_clocks(arrival.now)
+        low = (
+            owned.processor.watermarks.advance(
+                marks.sources, marks.codes, marks.watermarks, marks.arrival_times
+            )
+            // 1000
+        )
+        wanted = rows.events[~arrival.is_future_dated[rows.events]]
+        events = self._select_events(piece, wanted)
+        self.metrics.misrouted.inc(self.checkpoint_manager.misrouted_events(events, partition))
+        message = np.searchsorted(rows.messages, piece.source[wanted])
+        owned.processor.count_feeds(
+            events, low[message], routing.feed_of_source(marks, partition), marks.codes[message]
+        )
+        with self.metrics.counting(owned.processor):
+            results = owned.processor.process(events, low[message], arrival.at[wanted] // 1000)
+        last = int(rows.messages[-1])
+        owned.offset = polled[last].offset + (last < piece.complete_until)
+        return results
+
+    def _select_events(self, piece: DecodedMessages, wanted: NDArray[np.intp]) -> Frame:
+        """Return the events with the columns that scoring reads, their network, and their records for alerts to show."""
+        events = frames.select_rows(piece.events[FRAME_COLUMNS], wanted).assign(
+            raw=routing.raw_records(piece, wanted)
+        )
+        if self.networks:
+            events["network"] = self.networks.lookup(events["source_address"])
+        return events
+
+    def _expect_sources(self, owned: OwnedPartition, names: list[str]) -> None:
+        """Expect as many sources as the raw topic has partitions, where messages come from `ingest`."""
+        raw = self.settings.kafka.raw_topic
+        if owned.processor.watermarks.expected == 1 and any(name.startswith(f"{raw}/") for name in names):
+            self.raw_partitions = self.raw_partitions or self.consumer.partition_count(raw)
+            owned.processor.watermarks.expected = self.raw_partitions
+
+    def _count_feeds(self, partitions: Collection[Partition]) -> None:
+        for each in partitions:
+            if each in self.owned:
+                self.publisher.count_feeds(each, self.owned[each].processor)
+
+    # --- save, then commit --------------------------------------------------------------------------------------------
+
+    def commit(self) -> None:
+        """Save all partitions and commit their positions. Another bank that is served takes over here."""
+        self.last_commit = time.monotonic()
+        self._commit(sorted(self.owned))
+        self._release_unused_banks()
+        self._apply_threshold_override()
+        self._save_heartbeat()
+
+    def _release_unused_banks(self) -> None:
+        """Close the banks that no partition needs any more."""
+        for each in self.owned.values():
+            each.processor.pipeline.release_unused_banks()
+        active = {each.processor.bank.version: each.processor.bank.manifest for each in self.owned.values()}
+        self.banks.release(active)
+        self.metrics.set_active_banks([active[version] for version in sorted(active)])
+
+    def _apply_threshold_override(self, first: bool = False) -> None:
+        """Apply the thresholds chosen in the alert store, from the next batch on; refuse once what does not fit the settings.
+
+        `first`: read them only if they were never read, before the first batch is scored.
+        """
+        if first and self.threshold_override_read:
+            return
+        override, self.threshold_override_read = self.publisher.threshold_override(), True
+        if override == self.threshold_override:
+            return
+        self.threshold_override = override
+        try:
+            settings = threshold_preview.apply_override(self.configured_settings, override)
+        except FingerprintError as error:
+            log.warning("threshold override refused", extra={"fields": {"reason": str(error)}})
+            return
+        self.settings = self.checkpoint_manager.settings = settings
+        for each in self.owned.values():
+            each.processor.apply_settings(settings)
+        log.info(
+            "threshold override applied",
+            extra={"fields": threshold_preview.describe_threshold(settings, override)},
+        )
+
+    def _save_heartbeat(self) -> None:
+        """Write a heartbeat to the alert store, every `HEARTBEAT_SECONDS`."""
+        if time.monotonic() - self.last_heartbeat > HEARTBEAT_SECONDS:
+            self.last_heartbeat = time.monotonic()
+            name = self.settings.kafka.group_instance_id or self.name
+            figures = self.metrics.figures() | {"partitions": len(self.owned)}
+            heartbeat = ProgramStatus(
+                "stream", name, self.clock.now(), self.lag, figures, self.not_ready() or self.banks.refusal
+            )
+            self.publisher.save_heartbeat(heartbeat)
+
+    def _commit(self, partitions: Sequence[Partition]) -> None:
+        """Save what changed, then commit the saved positions. A commit that fails is repeated with the next one."""
+        due = [each for each in partitions if self._needs_checkpoint(self.owned[each])]
+        if due:
+            self.publisher.flush()
+        for each in due:
+            self._checkpoint(each)
+        positions = {
+            each: self.owned[each].checkpointed for each in partitions if self.owned[each].needs_commit()
+        }
+        if not positions:
+            return
+        try:
+            self.consumer.commit(positions)
+            self.poison_guard.committed(positions)
+            for each, position in positions.items():
+                self.owned[each].committed = position
+        except RebalanceInProgress:
+            pass  # the checkpoint is what counts; the position is committed with the next one
+        except PartitionNotOwned:
+            self.metrics.commits_refused.inc()
+            log.warning("commit refused: a partition has another owner")
+        except FingerprintError as error:  # likewise; the lag monitor reports a broker that does not answer
+            log.warning("commit failed", extra={"fields": {"reason": str(error)}})
+
+    def _needs_checkpoint(self, owned: OwnedPartition) -> bool:
+        return owned.offset != owned.checkpointed or self.checkpoint_manager.can_swap_bank(owned)
+
+    def _checkpoint(self, partition: Partition) -> None:
+        """Save the partition's state. Where that fails nothing is committed, and the next commit tries again."""
+        try:
+            with self.metrics.checkpoint_seconds.time():
+                size = self.checkpoint_manager.save(partition, self.owned[partition])
+        except PartitionNotOwned:
+            log.warning(
+                "checkpoint refused: the partition has another owner",
+                extra={"fields": {"partition": partition.label}},
+            )
+            return
+        except FingerprintError as error:
+            self.metrics.checkpoint_failures.inc()
+            self.dependency_status.fail("checkpoints", str(error))
+            return
+        self.dependency_status.recover("checkpoints")
+        self.metrics.checkpoints.inc()
+        self.metrics.checkpoint_bytes.labels(*partition).set(size)
+
+    # --- status -------------------------------------------------------------------------------------------------------
+
+    def not_ready(self) -> str | None:
+        """Return why the program is not ready, None while it is."""
+        if not self.joined:
+            return "has not joined the group yet"
+        return "; ".join(filter(None, [self.dependency_status.summary(), self.lag_monitor.problem()])) or None
+
+    def not_alive(self) -> str | None:
+        """Return why the program counts as hung, None while it is alive."""
+        still = time.monotonic() - self.last_turn
+        return f"stands still for {still:.0f} s" if still > STALLED_SECONDS else None
+
+    def _update_status(self) -> None:
+        self.last_turn = time.monotonic()
+        self.banks.poll()
+        self.metrics.bank_refused.set(bool(self.banks.refusal))
+        self.metrics.inference_wrong.set(bool(self.banks.trust.failure))
+        if self.joined and (lag := self.lag_monitor.poll()) is not None:
+            self.metrics.update_partitions(self.owned, lag)
+            self.lag = sum(lag.values())
+            self._advance_clocks(
+                [each for each in self.owned if lag.get(each) == 0 and not self.pausable_consumer.backlog]
+            )
+            self._check_feeds()
+
+    def _advance_clocks(self, partitions: Collection[Partition]) -> None:
+        """Close intervals by the clock in partitions where nothing is left to be read."""
+        now = int(self.clock.now().timestamp() * 1000)
+        for each in sorted(partitions):
+            with self.metrics.counting(self.owned[each].processor):
+                results = self.owned[each].processor.advance_clock(now)
+            self.publisher.publish(results)
+            self._count_feeds([each])
+
+    def _check_feeds(self) -> bool:
+        """Look for feed gaps, and return whether there was anything to check; the owner of partition 0 does it for all."""
+        if Partition(self.settings.kafka.events_topic, 0) in self.owned:
+            return self.publisher.publish_feed_gaps()
+        self.metrics.silent_feeds.set(0)
+        return False

@@ -1,0 +1,192 @@
+"""The state of a pipeline: what was saved goes on as if nothing had happened, and its parts answer like the whole."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fingerprint.compute import hashing
+from fingerprint.core.alert import FingerprintError
+from fingerprint.pipeline import DetectionPipeline, StepResult
+from fingerprint.registry.bank import Bank
+from fingerprint.state.pipeline_state import PipelineState, TrainingCutoff
+from fingerprint.state.scorer_state import ScorerState
+from fingerprint.state.watermarks import WatermarkTracker
+from tests.support.stepwise_pipeline import SETTINGS, Outcome, Step, outcome, road_of, same, silences, walked
+
+HOUR = 3600
+MIDDLE = 8  # steps before a split
+SLOW = settings(
+    max_examples=3,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    derandomize=True,
+)
+
+
+def restored(state: PipelineState) -> PipelineState:
+    """Return the state after a restart: metadata as JSON, blobs as bytes."""
+    saved = state.checkpoint()
+    return PipelineState.restore(SETTINGS, json.loads(json.dumps(saved.metadata)), saved.blobs)
+
+
+def pipeline_with(bank: Bank, state: PipelineState) -> DetectionPipeline:
+    return DetectionPipeline(bank, state, SETTINGS, keep_all_events=True)
+
+
+def masks(parts: int) -> list[np.ndarray]:
+    """Return the hash buckets of each of so many Kafka partitions."""
+    virtual = np.arange(hashing.VIRTUAL_PARTITIONS)
+    return [hashing.buckets_of_partitions(virtual % parts == number) for number in range(parts)]
+
+
+def events_in(events: pd.DataFrame, buckets: np.ndarray) -> pd.DataFrame:
+    mine = buckets[hashing.bucket_of(hashing.hash_with_bucket(events["principal"]))]
+    return events[mine].reset_index(drop=True)
+
+
+# --- checkpoint and restore -------------------------------------------------------------------------------------------
+
+
+@given(restarts=st.sets(st.integers(0, 40), min_size=1, max_size=12))
+@SLOW
+def test_restarts_between_any_steps_change_no_answer(
+    bank: Bank, steps: Sequence[Step], undisturbed: Outcome, restarts: set[int]
+) -> None:
+    pipeline, results = road_of(bank, bank.scorer_state), list[StepResult]()
+    for number, step in enumerate(steps):
+        results.append(pipeline.process(*step))
+        if number in restarts:
+            pipeline = pipeline_with(bank, restored(pipeline.state))
+    results.append(pipeline.flush())
+    assert silences(undisturbed)
+    same(outcome(results), undisturbed)
+
+
+def test_every_part_of_the_state_survives(bank: Bank, steps: Sequence[Step]) -> None:
+    pipeline = road_of(bank, bank.scorer_state)
+    for step in steps[:MIDDLE]:
+        pipeline.process(*step)
+    before = pipeline.state
+    before.early_events = steps[MIDDLE].events
+    before.training_cutoff = TrainingCutoff(7 * HOUR, 8 * HOUR)
+    before.watermarks.advance(["raw/0"], np.zeros(1, np.int64), np.array([5_000]), np.array([6_000]))
+    before.feed_counts.add_events(
+        steps[0].events, ["raw/0"], np.zeros(len(steps[0].events), np.int64), np.zeros(len(steps[0].events))
+    )
+    before.counters.dropped_events, before.counters.forced_events = 3, 4
+    after = restored(before)
+    assert before.pending
+    assert before.unknown_owners
+    assert [len(part) for part in after.pending] == [sum(map(len, before.pending))]
+    assert after.unknown_owners == before.unknown_owners
+    assert after.training_cutoff == before.training_cutoff
+    assert after.watermarks.as_metadata() == before.watermarks.as_metadata()
+    assert (after.counters.dropped_events, after.counters.forced_events) == (3, 4)
+    assert after.early_events["event_id"].tolist() == steps[MIDDLE].events["event_id"].tolist()
+    pd.testing.assert_frame_equal(after.feed_counts.as_table(), before.feed_counts.as_table())
+    for name, array in before.scorer.as_arrays().items():
+        np.testing.assert_array_equal(after.scorer.as_arrays()[name], array, err_msg=name)
+
+
+def test_a_saved_state_is_the_same_bytes_after_a_restart(bank: Bank, steps: Sequence[Step]) -> None:
+    pipeline = road_of(bank, bank.scorer_state)
+    for step in steps[:MIDDLE]:
+        pipeline.process(*step)
+    saved = pipeline.state.checkpoint()
+    again = restored(pipeline.state).checkpoint()
+    assert again.metadata == saved.metadata
+    assert again.blobs.keys() == saved.blobs.keys()
+    assert [name for name, blob in saved.blobs.items() if again.blobs[name] != blob] == []
+
+
+def test_only_the_ids_of_new_events_days_are_other_bytes_in_the_next_checkpoint(
+    bank: Bank, steps: Sequence[Step]
+) -> None:
+    pipeline = road_of(bank, bank.scorer_state)
+    pipeline.process(*steps[0])
+    before = pipeline.state.checkpoint().blobs
+    pipeline.process(*steps[1])
+    after = pipeline.state.checkpoint().blobs
+    changed = {name for name in after if name.startswith("repeats/") and after[name] != before.get(name)}
+    days = steps[1].events["event_time"].astype("int64").to_numpy() // (86400 * 1_000_000)
+    assert changed <= {f"repeats/{day}" for day in np.unique(days)}
+    assert "repeats/None" in before
+
+
+def test_a_damaged_part_is_an_error(bank: Bank) -> None:
+    saved = PipelineState(ScorerState.from_arrays(SETTINGS, bank.scorer_state)).checkpoint()
+    with pytest.raises(FingerprintError, match="cannot be read"):
+        PipelineState.restore(SETTINGS, saved.metadata, saved.blobs | {"principals": b"nothing of ours"})
+
+
+# --- split ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [2, 4])
+@given(at=st.integers(1, 20))
+@SLOW
+def test_the_parts_of_a_state_answer_together_like_the_whole(
+    bank: Bank, steps: Sequence[Step], undisturbed: Outcome, count: int, at: int
+) -> None:
+    whole = road_of(bank, bank.scorer_state)
+    results = [whole.process(*step) for step in steps[:at]]
+    for buckets in masks(count):
+        part = pipeline_with(bank, restored(whole.state.split(buckets)))
+        results += [part.process(events_in(step.events, buckets), step.watermark) for step in steps[at:]]
+        results.append(part.flush())
+    same(outcome(results), undisturbed)
+
+
+def test_a_split_of_a_split_is_the_split_in_one(bank: Bank, steps: Sequence[Step]) -> None:
+    whole = road_of(bank, bank.scorer_state)
+    for step in steps[:MIDDLE]:
+        whole.process(*step)
+    twice = whole.state.split(masks(2)[1]).split(masks(4)[3]).checkpoint()
+    once = whole.state.split(masks(4)[3]).checkpoint()
+    assert twice.metadata == once.metadata
+    assert twice.blobs == once.blobs
+
+
+def test_a_split_leaves_the_whole_as_it_was(bank: Bank, steps: Sequence[Step], undisturbed: Outcome) -> None:
+    def split(pipeline: DetectionPipeline, _: Step) -> DetectionPipeline:
+        part = pipeline_with(bank, pipeline.state.split(masks(2)[0]))
+        part.state.watermarks.clamp(0, 0)
+        part.flush()
+        return pipeline
+
+    pipeline = road_of(bank, bank.scorer_state)
+    same(walked(pipeline, list(steps), after=split), undisturbed)
+
+
+def test_early_events_follow_their_principals_and_one_part_alone_keeps_the_feeds(
+    bank: Bank, steps: Sequence[Step]
+) -> None:
+    events = steps[0].events
+    whole = PipelineState(ScorerState.from_arrays(SETTINGS, bank.scorer_state), WatermarkTracker(expected=3))
+    whole.early_events = events
+    whole.feed_counts.add_events(events, ["raw/0"], np.zeros(len(events), np.int64), np.zeros(len(events)))
+    parts = [whole.split(buckets, keep_feed_counts=not number) for number, buckets in enumerate(masks(2))]
+    for part, buckets in zip(parts, masks(2), strict=True):
+        assert part.early_events["event_id"].tolist() == events_in(events, buckets)["event_id"].tolist()
+        assert part.watermarks.expected == 3
+    assert [len(part.feed_counts.as_table()) for part in parts] == [len(whole.feed_counts.as_table()), 0]
+    assert len(whole.early_events) == len(events)
+
+
+def test_what_is_in_use_names_the_buckets_of_pending_and_early_events(
+    bank: Bank, steps: Sequence[Step]
+) -> None:
+    pipeline = road_of(bank, bank.scorer_state)
+    pipeline.process(*steps[0])
+    pipeline.state.early_events = steps[1].events
+    used = pipeline.state.buckets_in_use()
+    for events in (steps[1].events, pipeline.state.pending[0].frame):
+        assert used[hashing.bucket_of(hashing.hash_with_bucket(events["principal"]))].all()
+    assert not PipelineState(ScorerState(SETTINGS)).buckets_in_use().any()

@@ -1,0 +1,124 @@
+"""A partition that lags and stands still is news, and nothing else is; nor is a broker that pauses for breath."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from fingerprint.core.alert import FingerprintError
+from fingerprint.core.ports import Message, Partition
+from fingerprint.core.settings import Kafka
+from fingerprint.streaming.lag_monitor import LagMonitor, LagMonitorMetrics, StallDetector
+
+A, B = Partition("events", 0), Partition("events", 1)
+
+
+def test_a_partition_that_lags_and_stands_still_is_stuck_after_a_while() -> None:
+    watchdog = StallDetector(120)
+    assert watchdog.stalled(0, {A: 7, B: 7}, {A: 3, B: 3}) == []
+    assert watchdog.stalled(119, {A: 7, B: 8}, {A: 9, B: 9}) == []
+    assert watchdog.stalled(120, {A: 7, B: 8}, {A: 9, B: 9}) == [A]
+    assert watchdog.stalled(300, {A: 8, B: 8}, {A: 9, B: 9}) == [B]
+
+
+def test_a_partition_of_which_nothing_ever_came_is_stuck_too() -> None:
+    watchdog = StallDetector(120)
+    watchdog.stalled(0, {}, {A: 3})
+    assert watchdog.stalled(120, {}, {A: 3}) == [A]
+
+
+@pytest.mark.parametrize(
+    ("lag", "paused"),
+    [({A: 0}, []), ({A: 3}, [A]), ({}, [])],
+    ids=["read to its end", "paused", "given away"],
+)
+def test_one_that_has_a_reason_to_stand_is_not_stuck_and_starts_anew(
+    lag: Mapping[Partition, int], paused: list[Partition]
+) -> None:
+    watchdog = StallDetector(120)
+    watchdog.stalled(0, {A: 7}, {A: 3})
+    assert watchdog.stalled(200, {A: 7}, lag, paused) == []
+    assert watchdog.stalled(210, {A: 7}, {A: 3}) == []
+    assert watchdog.stalled(330, {A: 7}, {A: 3}) == [A]
+
+
+class Lagging:
+    """A consumer as far as a watch looks at it, and the clock by which it does."""
+
+    def __init__(self) -> None:
+        self.behind: dict[Partition, int] | None = {A: 3}
+        self.time = 0.0
+
+    def lag(self, seconds: float | None = None) -> dict[Partition, int]:
+        if self.behind is None:
+            raise FingerprintError("no broker answers")
+        return self.behind
+
+    def now(self) -> float:
+        return self.time
+
+
+@pytest.fixture
+def consumer() -> Lagging:
+    return Lagging()
+
+
+@pytest.fixture
+def registry() -> CollectorRegistry:
+    return CollectorRegistry()
+
+
+@pytest.fixture
+def watch(consumer: Lagging, registry: CollectorRegistry) -> LagMonitor:
+    settings = Kafka(request_timeout_ms=30_000)
+    return LagMonitor(consumer, settings, LagMonitorMetrics("test", registry), consumer.now)  # type: ignore[arg-type]
+
+
+def look_until(watch: LagMonitor, consumer: Lagging, time: float) -> None:
+    while consumer.time < time:
+        consumer.time += 5
+        watch.poll()
+
+
+def test_a_stuck_partition_is_said_counted_and_forgotten_when_it_moves(
+    watch: LagMonitor, consumer: Lagging, registry: CollectorRegistry
+) -> None:
+    watch.observe([Message(*A, 6)])
+    look_until(watch, consumer, 100)
+    assert watch.problem() is None
+    look_until(watch, consumer, 130)
+    assert watch.problem() == "events/0 lag and have stood still for 120 s or longer"
+    assert registry.get_sample_value("test_stalled_partitions") == 1
+    watch.observe([Message(*A, 7)])
+    look_until(watch, consumer, 140)
+    assert watch.problem() is None
+    assert registry.get_sample_value("test_stalled_partitions") == 0
+
+
+def test_a_broker_that_owes_an_answer_for_too_long_is_away_until_it_answers(
+    watch: LagMonitor, consumer: Lagging, registry: CollectorRegistry
+) -> None:
+    consumer.behind = None
+    look_until(watch, consumer, 30)
+    assert watch.problem() is None
+    look_until(watch, consumer, 40)
+    assert watch.problem() == "no broker has answered for 35 s"
+    assert registry.get_sample_value("test_broker_unresponsive_seconds") == 35
+    consumer.behind = {A: 0}
+    look_until(watch, consumer, 45)
+    assert watch.problem() is None
+    assert registry.get_sample_value("test_broker_unresponsive_seconds") == 0
+
+
+def test_who_waits_for_the_broker_says_so_while_it_waits(watch: LagMonitor, consumer: Lagging) -> None:
+    with suppress(ConnectionError), watch.awaiting_broker():
+        consumer.time = 31.0
+        assert watch.problem() == "no broker has answered for 31 s"
+        raise ConnectionError
+    assert watch.problem() is not None
+    with watch.awaiting_broker():
+        pass
+    assert watch.problem() is None
