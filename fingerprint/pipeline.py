@@ -186,4 +186,5 @@ class DetectionPipeline:
         table = pd.concat([part for part in votes if len(part)] or votes, ignore_index=True)
         for name, count in table.loc[table["vote"].eq(True), "detector"].value_counts().items():
             self.counters.votes[str(name)] += int(count)
+        self.counters.votes_alone += int((table["vote"].eq(True) & table["alone"].eq(True)).sum())
         return StepResult(alerts, table, judged.scored_events)

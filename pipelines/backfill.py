@@ -1,10 +1,10 @@
-"""The road of `score` over months, walked by many: events are cut by principal, each worker walks its part, one desk hears all.
+"""`score` over months with several workers: events are partitioned by principal, workers score the parts, one process saves.
+
+The answers are those of `score` (docs/explanation/scale.md). An interrupted run resumes when it is
+repeated: finished parts are not scored again.
 
 Example:
-    >>> backfill(["s3://trail/AWSLogs/"], Path("bank"), settings, progress, ledger_folder=Path("ledger"))
-
-It says what `score` says (docs/explanation/scale.md). Killed and given again, it goes on: parts that were walked are not
-walked again.
+    >>> backfill(["s3://trail/AWSLogs/"], Path("bank"), settings, progress, state_folder=Path("state"))
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from fingerprint.state.scorer_state import ScorerState
 from fingerprint.store import open_store
 from fingerprint.streaming.partitioned_replay import ReplayClock
 from fingerprint.training.dataset import write_partitions
-from pipelines import backfill_worker
-from pipelines.backfill_worker import BackfillPlan
 from pipelines.cli.console import Progress, rejection_reasons
-from pipelines.runtime import backend, memory, wiring
+from pipelines.runtime import backend, backfill_worker, host, wiring
+from pipelines.runtime.backfill_worker import BackfillPlan
+from pipelines.runtime.input_check import require_events
 from pipelines.score import FROM_STATE, initial_state
 
 PLAN_FORMAT = 2  # of what lies in the work folder
@@ -65,11 +65,11 @@ def backfill(
     bank = banks.open_bank(folder, settings.bank)
     banks.check_bank_settings(bank, settings)
     backend.get_backend(settings)
-    desk, found = (
+    store, found = (
         open_store(database_url or settings.database.url, redact=settings.database.redacted_fields),
         files.find_files(sources),
     )
-    settings = threshold_preview.apply_override(settings, desk.thresholds.current())
+    settings = threshold_preview.apply_override(settings, store.thresholds.current())
     about = _plan_fingerprint(found, bank, settings, state_folder, every_event=out is not None)
     with (
         work_directory.work_directory(
@@ -86,12 +86,12 @@ def backfill(
             bool(out),
             bool(state_folder),
         )
-        plan, read = _partition_once(plan, found, bank, workers.parallelism, state_folder, desk, progress)
+        plan, read = _partition_once(plan, found, bank, workers.parallelism, state_folder, store, progress)
         total = read["figures"]
         for part, own in workers.map_unordered(
             partial(backfill_worker.score_partition, plan), range(plan.parts)
         ):
-            _save_to_store(plan.results_folder(part), desk)
+            _save_to_store(plan.results_folder(part), store)
             total = _add_counts(total, own)
             progress("scoring events", total["events"] + total["duplicates"], read["events"])
         _write(plan, results)
@@ -105,7 +105,7 @@ def backfill(
         "parts": plan.parts,
         "bank_version": bank.version,
         "seconds": round(time.monotonic() - started, 3),
-        "peak_memory_bytes": memory.peak_bytes(),
+        "peak_memory_bytes": host.peak_bytes(),
     }
 
 
@@ -115,7 +115,7 @@ def backfill(
 def _plan_fingerprint(
     found: Sequence[SourceFile], bank: Bank, settings: Settings, scorer_state: Path | None, every_event: bool
 ) -> dict[str, Any]:
-    """All that shapes what is said: another run of which this is the same does the same work."""
+    """Return everything that shapes the answers: a run with the same fingerprint resumes the same work."""
     kept = [
         str(file)
         for file in [scorer_state and scorer_state / state_files.STATE_FILE]
@@ -169,6 +169,7 @@ def _partition_events(
         for records in files.read_files(found, settings.reading):
             history.add_records(records)
             progress("reading records", history.records)
+        require_events(history, [file.path for file in found])
         arrays, started_from = initial_state(bank, history, settings, scorer_state)
         clock = ScorerState.from_arrays(settings, {"clock": arrays["clock"]})
         steps, done = ReplayClock(clock), 0
@@ -213,7 +214,7 @@ def _save_to_store(said: Path, store: Store) -> None:
 
 
 def _write(plan: BackfillPlan, results: ResultWriter) -> None:
-    """Every event, part by part."""
+    """Write every event, part by part."""
     if plan.every_event:
         for part in range(plan.parts):
             for frame in result_spool.read_scored_events(plan.results_folder(part)):
@@ -221,7 +222,7 @@ def _write(plan: BackfillPlan, results: ResultWriter) -> None:
 
 
 def _add_counts(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    """Figures by name, those of votes by detector."""
+    """Return the sums of figures by name, and of votes by detector."""
     return one | {
         name: _add_counts(one.get(name, {}), value) if isinstance(value, dict) else one.get(name, 0) + value
         for name, value in other.items()

@@ -1,4 +1,4 @@
-"""The whole road once, on one machine: simulate, learn, score, and show what an analyst would find in the morning."""
+"""The whole detection pipeline once, on one machine: simulate, train, score, show the alerts."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ TRAINING_DAYS = training_days(DAYS)
 
 
 def run_demo(out: Path, settings: Settings) -> None:
-    """Fill `out` with records, a bank, a desk and pages; print the alerts and how they compare with the labels."""
+    """Fill `out` with records, a bank, a database and pages; print the alerts and compare them with the labels."""
     shutil.rmtree(out, ignore_errors=True)
-    records, bank, desk = out / "records", out / "bank", f"sqlite:///{out / 'desk.sqlite'}"
+    records, bank, database_url = out / "records", out / "bank", f"sqlite:///{out / 'desk.sqlite'}"
     with console.progress_bars() as progress:
         simulated = simulate_organisation(
             PRINCIPALS,
@@ -33,12 +33,12 @@ def run_demo(out: Path, settings: Settings) -> None:
         )
         days = [str(file) for file in sorted(records.glob("*.jsonl.gz"))]
         trained = train_bank(days[:TRAINING_DAYS], bank, settings, progress)
-        scored = score_sources(days[TRAINING_DAYS:], bank, settings, progress, database_url=desk)
+        scored = score_sources(days[TRAINING_DAYS:], bank, settings, progress, database_url=database_url)
     console.print_simulation(console.simulation_figures(simulated, DAYS))
     console.print_training(trained)
     console.print_scoring(scored)
-    list_alerts(desk)
-    alerts = open_store(desk).alerts.by_urgency()
+    list_alerts(database_url)
+    alerts = open_store(database_url).alerts.by_urgency()
     _print_attacks_found({event for alert in alerts for event in alert.event_ids}, records / "labels.jsonl")
     print(f"\nthe queue and every alert as pages: {write_queue_page(alerts, out / 'pages')}")
 
@@ -53,7 +53,7 @@ def _print_attacks_found(found: set[str], labels: Path) -> None:
         flagged = sum(event["event_id"] in found for event in events)
         first = events[0]
         verdict = "FOUND " if flagged else "MISSED"
-        who = console.escape_control_characters(first["principal"].split(":", 5)[-1])
+        principal = console.escape_control_characters(first["principal"].split(":", 5)[-1])
         print(
-            f"{verdict} {name}: {first['strength']} of {len(events)} calls as {who}, {flagged} of them in alerts"
+            f"{verdict} {name}: {first['strength']} of {len(events)} calls as {principal}, {flagged} of them in alerts"
         )

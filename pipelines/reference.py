@@ -24,7 +24,7 @@ from pydantic.fields import FieldInfo
 from typer.main import get_command
 
 from fingerprint.core.settings import Settings
-from pipelines.cli import app
+from pipelines.cli.app import app
 
 FOLDER = Path("docs/reference")
 COMPARISONS = {"gt": ">", "ge": "≥", "lt": "<", "le": "≤", "min_length": "length ≥", "max_length": "length ≤"}

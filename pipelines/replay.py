@@ -1,4 +1,4 @@
-"""Files, folders, S3 -> topic, as fast as asked for: for demonstrations, back-tests and backfills."""
+"""Files, folders and S3 -> topic, at a chosen rate: for demonstrations, backtests and backfills."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def run_replay(
     speed: float | None = None,
     keyed: bool = False,
 ) -> dict[str, Any]:
-    """`fingerprint replay`, with the doors that the settings name."""
+    """Run `fingerprint replay` and return its figures."""
     pace = ReplayRate(rate, speed)
     files.find_files(sources)  # says what is missing before a broker is asked
     with wiring.producing(settings.kafka) as producer:
@@ -82,7 +82,7 @@ def replay_records(
 
 
 class _RecordReplayer:
-    """Sends batches of records when they are due, and counts."""
+    """Sender of batches of records when they are due, with counters."""
 
     def __init__(
         self, topic: str, producer: Producer, clock: Clock, pace: ReplayRate, patience: float
@@ -108,7 +108,7 @@ class _RecordReplayer:
         self.records += len(rows)
 
     def _wait_until_due(self, due: float) -> None:
-        """What was sent before is on its way while we wait."""
+        """Flush what was sent, and wait."""
         early = due - (self.clock.now() - self.started).total_seconds()
         if early > 0:
             self.producer.flush()
@@ -142,7 +142,7 @@ def _milliseconds(times: pd.Series) -> np.ndarray:
 
 
 def _group_by_tick(due: np.ndarray) -> list[tuple[int, int]]:
-    """First and last + 1 of the records that are due within a TICK of one another."""
+    """Return first and last + 1 of the records that are due within TICK_SECONDS of one another."""
     borders = np.flatnonzero(np.diff(np.floor(due / TICK_SECONDS))) + 1
     edges = [0, *borders.tolist(), len(due)]
     return [(begin, end) for begin, end in pairwise(edges) if end > begin]

@@ -1,4 +1,4 @@
-"""The road: records -> events -> measured -> judged -> alerts on the desk. One page, read downhill."""
+"""Records -> events -> scores -> verdicts -> alerts in the database. One page, read from top to bottom."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ from fingerprint.state.scorer_state import ScorerState
 from fingerprint.store import open_store
 from pipelines.cli.console import Progress, rejection_reasons
 from pipelines.runtime import backend as backends
-from pipelines.runtime import memory, wiring
+from pipelines.runtime import host, wiring
+from pipelines.runtime.input_check import require_events
 
-FROM_STATE, FROM_BANK = "ledger", "bank"  # where a run may start
+FROM_STATE, FROM_BANK = "state", "bank"  # where a run may start
 FROM_NOTHING = "empty: the input begins inside the bank's training span"
 
 
@@ -49,8 +50,8 @@ def score_sources(
     banks.check_bank_settings(bank, settings)
     backend = backends.get_backend(settings)
     bank = bank.on(backend.to_device)
-    desk = open_store(database_url or settings.database.url, redact=settings.database.redacted_fields)
-    settings = threshold_preview.apply_override(settings, desk.thresholds.current())
+    store = open_store(database_url or settings.database.url, redact=settings.database.redacted_fields)
+    settings = threshold_preview.apply_override(settings, store.thresholds.current())
     with (
         backends.open_history(settings) as history,
         ResultWriter(out, settings) as results,
@@ -59,24 +60,25 @@ def score_sources(
         for records in files.read_sources(sources, settings.reading):
             history.add_records(records)
             progress("reading records", history.records)
+        require_events(history, sources)
         arrays, start = initial_state(bank, history, settings, state_folder)
-        ledger = ScorerState.from_arrays(settings, arrays, backend.to_device)
-        road = DetectionPipeline(
-            bank, PipelineState(ledger), settings, keep_all_events=out is not None, inference=losses
+        state = ScorerState.from_arrays(settings, arrays, backend.to_device)
+        pipeline = DetectionPipeline(
+            bank, PipelineState(state), settings, keep_all_events=out is not None, inference=losses
         )
         for events in history.batches():
             save_results(
-                road.process(frames.to_device(events, backend.dataframe_library)),
-                desk,
+                pipeline.process(frames.to_device(events, backend.dataframe_library)),
+                store,
                 results,
                 credential_chain.find_issued_credentials(events),
             )
-            progress("scoring events", road.counters.events + road.counters.repeats, history.events)
-        save_results(road.flush(), desk, results)
+            progress("scoring events", pipeline.counters.events + pipeline.counters.repeats, history.events)
+        save_results(pipeline.flush(), store, results)
         if state_folder:
-            state_files.save_state(ledger, state_folder)
+            state_files.save_state(state, state_folder)
     return {
-        **run_figures(road),
+        **run_figures(pipeline),
         "records": history.records,
         "rejects": history.rejected,
         "skipped": history.skipped,
@@ -85,7 +87,7 @@ def score_sources(
         "started_from": start,
         "bank_version": bank.version,
         "seconds": round(time.monotonic() - started, 3),
-        "peak_memory_bytes": memory.peak_bytes(),
+        "peak_memory_bytes": host.peak_bytes(),
     }
 
 
@@ -95,38 +97,38 @@ def save_results(
     results: ResultWriter,
     credential_issues: Sequence[CredentialIssue] = (),
 ) -> None:
-    """To the desk, and to the file of all events."""
+    """Save alerts and votes to the database, and scored events to the file."""
     store.alerts.save(step_results.alerts, step_results.votes, credential_issues)
     for frame in step_results.scored_events:
         results.write(frame)
 
 
 def missing_history_warning(figures: dict[str, Any]) -> str | None:
-    """A sentence where a run may have judged nothing that matters: it began without any past, so there were no counts to compare
-    with; None where it did not."""
+    """Return a warning if a run began without history, so that counts could not be judged; None else."""
     if figures["started_from"] != FROM_NOTHING:
         return None
     return (
-        f"scoring began without a past, because the input begins inside the training span of bank {figures['bank_version']}: "
-        "counts are not judged before they have warmed up. Score what follows the training, or give --ledger; if the input "
+        f"scoring began without history, because the input begins inside the training span of bank {figures['bank_version']}: "
+        "counts are not judged before they have warmed up. Score events after the training, or give --state; if the input "
         "does follow it, look at the bank's span (`fingerprint bank show`)"
     )
 
 
 def run_figures(pipeline: DetectionPipeline) -> dict[str, Any]:
-    """What went by, for people and programs."""
+    """Return the counters of a run, for people and programs."""
     tally = pipeline.counters
     return {
         "events": tally.events,
         "duplicates": tally.repeats,
         "degraded": tally.degraded,
         "votes": tally.votes,
+        "votes_alone": tally.votes_alone,
         "no_opinion": tally.no_opinion,
         "late": pipeline.state.scorer.late_events,
         "ahead": pipeline.state.scorer.unconfirmed,
         "dropped": tally.dropped_events,
         "refused": tally.over_limit_events,
-        "silences": tally.silent_intervals,
+        "silent_intervals": tally.silent_intervals,
         "verdicts": tally.verdicts,
         "alerts": tally.alerts,
     }
@@ -135,7 +137,7 @@ def run_figures(pipeline: DetectionPipeline) -> dict[str, Any]:
 def initial_state(
     bank: Bank, history: EventSpool, settings: Settings, folder: Path | None
 ) -> tuple[Arrays, str]:
-    """Where a run starts: at the ledger of the run before, at the bank, or empty if the bank already knows the input."""
+    """Return the state where a run starts, and its origin: the last run, the bank, or empty if the bank knows the input."""
     kept = state_files.restore_state(folder, settings) if folder else None
     if kept:
         return kept.as_arrays(), FROM_STATE
@@ -146,6 +148,6 @@ def initial_state(
 
 
 def _end_of_training(bank: Bank, settings: Settings) -> int:
-    """Seconds from the epoch. What follows a history may begin a little before its end: records come late."""
+    """Return seconds since the epoch. The input may begin a little before the end of the history: records arrive late."""
     begin = int(pd.Timestamp(bank.manifest["span"][0]).timestamp())
     return max(int(bank.manifest["learned_upto"]), begin + settings.spectral.interval_seconds)

@@ -1,9 +1,9 @@
-"""The desk's pages and its API over HTTP: what stands behind them is opened here, and handed on.
+"""The web app: open what it depends on, then serve pages and API over HTTP.
 
 Example:
     $ fingerprint serve
-    The desk is at http://127.0.0.1:8080
-    Nobody can log in yet. Open this once, within 24 hours: http://127.0.0.1:8080/setup/Q0b...
+    The alert queue is at http://127.0.0.1:8080
+    No account exists yet. Open this once, within 24 hours: http://127.0.0.1:8080/setup/Q0b...
 """
 
 from __future__ import annotations
@@ -27,37 +27,37 @@ from fingerprint.store.accounts import open_account_store
 from fingerprint.web.dependencies import Dependencies
 from pipelines import deliver
 from pipelines.commands import retention
-from pipelines.deliver_metrics import DeliverMetrics
+from pipelines.runtime.delivery_service import DeliverMetrics
 from pipelines.runtime.service import shutdown_requested
 
 
 def run_web_app(settings: Settings, database_url: str | None, bank: Path) -> None:
-    """Until SIGTERM. FingerprintError for a desk or an address that cannot be had."""
+    """Serve until SIGTERM. FingerprintError for a database or an address that is unavailable."""
     from fingerprint.web.app import create_app
     from fingerprint.web.security_events import SecurityEventLog
     from fingerprint.web.server import DeadlineServer, uvicorn_config
 
     logs.configure_logging()
-    desk = open_store(database_url or settings.database.url, redact=settings.database.redacted_fields)
+    store = open_store(database_url or settings.database.url, redact=settings.database.redacted_fields)
     with _listening_socket(settings.web) as listening:
-        doors = create_dependencies(desk, settings, bank)
+        dependencies = create_dependencies(store, settings, bank)
         _print_welcome(
-            doors.accounts, public_base_url(settings.web, listening.getsockname()[1]), settings.web
+            dependencies.accounts, public_base_url(settings.web, listening.getsockname()[1]), settings.web
         )
-        server = DeadlineServer(uvicorn_config(create_app(doors, SecurityEventLog(REGISTRY))))
+        server = DeadlineServer(uvicorn_config(create_app(dependencies, SecurityEventLog(REGISTRY))))
         # uvicorn ends in good order and then raises the signal again, which would be our end before it is ours to end
         with (
             shutdown_requested(),
-            retention.daily_retention(desk, settings.retention, doors.accounts.delete_expired),
+            retention.daily_retention(store, settings.retention, dependencies.accounts.delete_expired),
             _delivering_in_background(settings, database_url or settings.database.url) as troubles,
-            _serving_health(settings, {"database": lambda: _store_problem(desk), "delivery": troubles}),
+            _serving_health(settings, {"database": lambda: _store_problem(store), "delivery": troubles}),
         ):
             server.run(sockets=[listening])
-    desk.close()
+    store.close()
 
 
 def create_dependencies(store: SqlStore, settings: Settings, bank: Path) -> Dependencies:
-    """What the application stands on."""
+    """Return what the application depends on."""
     clock = SystemClock()
     people = open_account_store(store.session, clock, settings.web)
     provider = _create_identity_provider(settings.web, clock)
@@ -67,14 +67,14 @@ def create_dependencies(store: SqlStore, settings: Settings, bank: Path) -> Depe
 
 
 def _delivering_in_background(settings: Settings, database_url: str) -> AbstractContextManager[health.Check]:
-    """Receivers of alerts are told meanwhile, if the settings say so; gives what is in trouble."""
+    """Deliver alerts to receivers in the background if the settings say so; yield what is wrong."""
     if not settings.web.run_delivery:
         return nullcontext(lambda: None)
     return deliver.deliver_in_background(settings, database_url, DeliverMetrics(REGISTRY))
 
 
 def _serving_health(settings: Settings, ready: health.Checks) -> AbstractContextManager[object]:
-    """Health and metrics where every other program has them, if the settings say so: those of the pages want a token."""
+    """Serve health and metrics like every other service if the settings say so: those of the pages require a token."""
     if not settings.web.serve_health:
         return nullcontext()
     return health.serve_health(settings.health.host, settings.health.port, ready)
@@ -89,7 +89,7 @@ def _store_problem(store: SqlStore) -> str | None:
 
 
 def _create_identity_provider(web: Web, clock: Clock) -> IdentityProvider | None:
-    """Who vouches for people; what asks it is loaded only then."""
+    """Return the identity provider of the settings; its client is imported only if there is one."""
     if web.oidc.issuer is None:
         return None
     from fingerprint.adapters.oidc import OpenIdProvider
@@ -98,7 +98,7 @@ def _create_identity_provider(web: Web, clock: Clock) -> IdentityProvider | None
 
 
 def public_base_url(web: Web, port: int) -> str:
-    """Where a browser finds it."""
+    """Return the URL of the web app for browsers."""
     host = f"[{web.host}]" if ":" in web.host else web.host
     return web.public_url or f"http://{host}:{port}"
 
@@ -109,16 +109,16 @@ def _listening_socket(web: Web) -> socket.socket:
         return socket.create_server((web.host, web.port), family=family, backlog=128)
     except OSError as error:
         raise FingerprintError(
-            f"the desk cannot listen on {web.host}:{web.port} ({error.strerror or error}); set --host and --port"
+            f"the web app cannot listen on {web.host}:{web.port} ({error.strerror or error}); set --host and --port"
         ) from None
 
 
 def _print_welcome(people: AccountStore, base: str, web: Web) -> None:
-    print(f"The desk is at {base}", flush=True)
+    print(f"The alert queue is at {base}", flush=True)
     if not web.https and web.host not in ("127.0.0.1", "localhost", "::1"):
         print(
             "Passwords travel in the clear: put a proxy with TLS in front and set web.public_url", flush=True
         )
     if secret := people.create_first_invitation():
         link = f"{base}/setup/{secret}"
-        print(f"Nobody can log in yet. Open this once, within 24 hours: {link}", flush=True)
+        print(f"No account exists yet. Open this once, within 24 hours: {link}", flush=True)

@@ -1,8 +1,8 @@
-"""An organisation's CloudTrail, day by day: who works, what is stolen, how it arrives, in files.
+"""CloudTrail of a simulated organisation, a file a day: who works, what is stolen, how records arrive.
 
 Example:
     >>> from tempfile import mkdtemp
-    >>> simulate(principals=5, days=2, seed=1, out=Path(mkdtemp())).principals
+    >>> simulate_organisation(principals=5, days=2, seed=1, out=Path(mkdtemp())).principals
     5
 """
 
@@ -29,12 +29,12 @@ from fingerprint.simulation.staff import create_staff
 
 DEFAULT_START = date(2026, 1, 5)  # a Monday
 LINES_PER_CHUNK = 10_000  # lines compressed at a time
-PRINCIPALS, DAYS, ATTACKS, SEED = 40, 20, 4, 7  # of the organisation that `demo` and `rehearse` show
+PRINCIPALS, DAYS, ATTACKS, SEED = 40, 20, 4, 7  # of the organisation of `demo` and `simulate-live`
 
 
 @dataclass
 class SimulationSummary:
-    """What was written. `records` counts lines, repeats among them; `attacks` counts sessions by strength."""
+    """What was written. `records` counts lines with duplicates; `attacks` counts sessions by strength."""
 
     folder: Path
     principals: int
@@ -67,7 +67,7 @@ def simulate_organisation(
     in the last week of two or more.
 
     The same arguments give the same bytes; the same seed gives the same organisation with and without
-    attacks. Whoever works past the last midnight is recorded past it, unless it is `sharp`.
+    attacks. Work past the last midnight is recorded past it, unless the end is `sharp`.
     `scale` multiplies what everybody does; `progress` is called with (days done, records so far).
     Raises FingerprintError for impossible arguments.
     """
@@ -96,7 +96,7 @@ def simulate_organisation(
 
 
 def training_days(days: int) -> int:
-    """How many of so many days are history: attacks come in the last quarter."""
+    """Return how many of `days` are history: attacks come in the last quarter."""
     return days * 3 // 4
 
 

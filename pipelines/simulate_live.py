@@ -1,7 +1,7 @@
-"""An organisation that does not exist works before our eyes: its past at once, and when a bank knows it, its last days. One page.
+"""A live simulation: send the past of a simulated organisation at once, wait for a bank, then send its last days slowly.
 
 Example:
-    >>> rehearse(Organisation(seed=7), Path("demo"), Path("bank"), 3600, settings, until_asked)["past"]
+    >>> run_live_simulation(SimulatedOrganisation(seed=7), Path("demo"), Path("bank"), 3600, False, settings)["past"]
     96138
 """
 
@@ -38,12 +38,12 @@ from pipelines.simulate import (
 POLL_SECONDS = 1.0  # between two looks whether a bank is served
 TICK_SECONDS = 0.2  # how late SIGTERM is heard
 
-log = logging.getLogger("fingerprint.rehearse")
+log = logging.getLogger("fingerprint.simulate_live")
 
 
 @dataclass(frozen=True, slots=True)
 class SimulatedOrganisation:
-    """Who rehearses."""
+    """The organisation of a live simulation."""
 
     principals: int = PRINCIPALS
     days: int = DAYS
@@ -59,7 +59,7 @@ def run_live_simulation(
     keep: bool,
     settings: Settings,
 ) -> dict[str, Any]:
-    """`fingerprint rehearse`, until it is done or SIGTERM comes; its figures."""
+    """Run `fingerprint simulate-live` until it is done or SIGTERM comes; return its figures."""
     logs.configure_logging()
     with shutdown_requested() as ended:
         clock = InterruptibleClock(SystemClock(), ended)
@@ -80,26 +80,26 @@ def simulate_live(
     keep: bool = False,
 ) -> dict[str, Any]:
     """Simulate into `folder` what ended today; send the first three quarters of the days; wait until a bank is served; send the
-    rest at `speed` times real time. What the folder's diary says was done is not done again. The figures of `--json`."""
-    diary = ProgressFile(folder, organisation)
+    rest at `speed` times real time. Steps that the progress file has are not repeated. The figures of `--json`."""
+    progress_file = ProgressFile(folder, organisation)
     pace = ReplayRate(speed=speed)
-    if "until" not in diary:
-        diary.record("until", _write_records(organisation, folder, clock))
+    if "until" not in progress_file:
+        progress_file.record("until", _write_records(organisation, folder, clock))
     days = sorted(folder.glob("*.jsonl.gz"))
     first = training_days(organisation.days)
-    if "past" not in diary:
-        diary.record("past", _send_records(days[:first], ReplayRate(), settings, clock))
-    if "rest" not in diary:
-        diary.record("bank", _wait_for_bank(bank, clock))
-        diary.record("rest", _send_records(days[first:], pace, settings, clock))
+    if "past" not in progress_file:
+        progress_file.record("past", _send_records(days[:first], ReplayRate(), settings, clock))
+    if "rest" not in progress_file:
+        progress_file.record("bank", _wait_for_bank(bank, clock))
+        progress_file.record("rest", _send_records(days[first:], pace, settings, clock))
     if not keep:
         _remove_records(days)
-    log.info("the rehearsal is over", extra={"fields": diary.figures()})
-    return diary.figures()
+    log.info("the live simulation has ended", extra={"fields": progress_file.figures()})
+    return progress_file.figures()
 
 
 def _write_records(organisation: SimulatedOrganisation, folder: Path, clock: InterruptibleClock) -> str:
-    """Until when (ISO date) there are records now."""
+    """Write the records; return the ISO date at which they end."""
     today = clock.now().date()
     log.info("simulates an organisation", extra={"fields": asdict(organisation)})
     simulate_organisation(
@@ -116,7 +116,7 @@ def _write_records(organisation: SimulatedOrganisation, folder: Path, clock: Int
 
 
 def _send_records(days: list[Path], pace: ReplayRate, settings: Settings, clock: InterruptibleClock) -> int:
-    """How many records of these days went to the raw topic."""
+    """Send the records of these days to the raw topic; return their number."""
     topic, sources = settings.kafka.raw_topic, [str(day) for day in days]
     how = f"at {pace.speed:g} times real time" if pace.speed else "at once"
     log.info("sends %d days %s", len(days), how, extra={"fields": {"topic": topic}})
@@ -125,7 +125,7 @@ def _send_records(days: list[Path], pace: ReplayRate, settings: Settings, clock:
 
 
 def _wait_for_bank(bank: Path, clock: InterruptibleClock) -> str:
-    """The version that is served, as soon as there is one."""
+    """Wait until a version is served, and return it."""
     if versions.served_version(bank) is None:
         log.info("waits until a bank is served", extra={"fields": {"bank": str(bank)}})
     while (version := versions.served_version(bank)) is None:
@@ -134,17 +134,17 @@ def _wait_for_bank(bank: Path, clock: InterruptibleClock) -> str:
 
 
 def _remove_records(days: list[Path]) -> None:
-    """The records; the labels stay, to compare alerts with."""
+    """Remove the records; the labels stay, to compare alerts with."""
     for day in days:
         day.unlink()
 
 
 class StopRequested(Exception):
-    """The program has been asked to end."""
+    """Raised when the program was asked to end."""
 
 
 class InterruptibleClock:
-    """A clock that lets nobody wait, or work, past the moment at which the program is asked to end: that raises Ended."""
+    """A clock whose waits raise StopRequested as soon as the program is asked to end."""
 
     def __init__(self, clock: Clock, asked_to_end: Callable[[], bool]) -> None:
         self._clock, self._asked_to_end = clock, asked_to_end
@@ -160,7 +160,7 @@ class InterruptibleClock:
         self.raise_if_stopped()
 
     def progress(self, stage: str, done: int, of: int = 0) -> None:
-        """Between two pieces of work."""
+        """Raise StopRequested between two pieces of work if the program was asked to end."""
         self.raise_if_stopped()
 
     def raise_if_stopped(self) -> None:
@@ -169,23 +169,23 @@ class InterruptibleClock:
 
 
 class ProgressFile:
-    """What was done, in a file that outlives the program: `until`, `past`, `bank`, `rest`, one after the other."""
+    """The steps that are done, in a file: `until`, `past`, `bank`, `rest`, one after the other."""
 
     def __init__(self, folder: Path, organisation: SimulatedOrganisation) -> None:
-        self._file = folder / "rehearsal.json"
+        self._file = folder / "progress.json"
         self._done: dict[str, Any] = _read(self._file) or asdict(organisation)
         before = {name: self._done.get(name) for name in asdict(organisation)}
         if before != asdict(organisation):
-            said = ", ".join(f"--{name} {value}" for name, value in before.items())
+            content = ", ".join(f"--{name} {value}" for name, value in before.items())
             raise FingerprintError(
-                f"{folder} holds another rehearsal ({said}): name another --folder, or remove it"
+                f"{folder} holds another live simulation ({content}): name another --folder, or remove it"
             )
 
     def __contains__(self, what: str) -> bool:
         return what in self._done
 
     def record(self, what: str, value: Any) -> None:
-        """In one step: a program that is killed has either said it or not."""
+        """Record a step atomically."""
         self._done[what] = value
         staged = self._file.with_suffix(".tmp")
         staged.write_text(json.dumps(self._done) + "\n")
@@ -197,16 +197,16 @@ class ProgressFile:
 
 def _read(file: Path) -> dict[str, Any] | None:
     try:
-        said = json.loads(file.read_text())
+        content = json.loads(file.read_text())
     except FileNotFoundError:
         return None
     except ValueError:
-        said = None
-    if not isinstance(said, dict):
+        content = None
+    if not isinstance(content, dict):
         raise FingerprintError(
-            f"{file} is no diary of a rehearsal: remove {file.parent}, or name another --folder"
+            f"{file} is no progress file of a live simulation: remove {file.parent}, or name another --folder"
         )
-    return said
+    return content
 
 
 def print_live_simulation(figures: dict[str, Any]) -> None:

@@ -19,7 +19,7 @@ from fingerprint.streaming.metrics import StreamMetrics
 from fingerprint.streaming.publisher import StreamAdapters
 from fingerprint.streaming.stream_service import StreamService
 from pipelines.runtime import backend as backends
-from pipelines.runtime import memory, operator, wiring
+from pipelines.runtime import host, wiring
 from pipelines.runtime.service import running_service
 
 BANK_POLL_SECONDS = 0.5  # between two looks at one small file; also the longest delay of SIGTERM
@@ -52,7 +52,7 @@ def run_stream(
         adapters = StreamAdapters(consumer, producer, store, checkpoints, SystemClock())
         networks_file = settings.reading.networks_file
         networks = network_table.load_networks(networks_file) if networks_file else None
-        stream = StreamService(banks, adapters, settings, metrics, operator.process_name(), networks)
+        stream = StreamService(banks, adapters, settings, metrics, host.process_name(), networks)
         with running_service(settings, stream.not_ready, stream.not_alive, "stream") as asked_to_end:
             backends.log_backend(backend)
             return _with_memory(stream.run(asked_to_end, once))
@@ -80,7 +80,7 @@ def wait_for_first_bank(folder: Path, settings: Settings, waiting_gauge: Gauge) 
 
 
 def _with_memory(figures: dict[str, Any]) -> dict[str, Any]:
-    return {**figures, "peak_memory_bytes": memory.peak_bytes()}
+    return {**figures, "peak_memory_bytes": host.peak_bytes()}
 
 
 def _always_healthy() -> None:

@@ -1,4 +1,4 @@
-"""Records -> bank: read a history, learn everybody's habits, publish what passes the gate."""
+"""Records -> bank: read a history, learn fingerprints, serve the bank if the promotion gate passes it."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ from fingerprint.registry.bank import open_bank, with_manifest_entries
 from fingerprint.sources import arrival
 from fingerprint.training import feedback, pipeline
 from fingerprint.training.nn.trainer import InitialWeights
-from pipelines import training_data
 from pipelines.cli.console import Progress, rejection_reasons
-from pipelines.runtime import backend, promotion, wiring
-from pipelines.training_data import NO_DATABASE, TrainingDataRequest
+from pipelines.runtime import backend, promotion, training_data, wiring
+from pipelines.runtime.training_data import NO_DATABASE, TrainingDataRequest
 
 WORK_FORMAT = 3  # of what lies in the work folder
 HISTORY_FOLDER, DISPOSITIONS_FILE = "history", "judged.parquet"
@@ -37,16 +36,22 @@ def train_bank(
     topic: str | None = None,
     span: TimeRange = ALL_TIME,
     store: str | None = NO_DATABASE,
+    allow_immature: bool = False,
 ) -> dict[str, Any]:
-    """Train on `sources` and `topic` within `span`, without what `desk` says to leave out (see `gathering.Wanted`); offer the
-    bank to the gate of `folder`, and say what became ready: the figures of `train --json`."""
+    """Train on `sources` and `topic` within `span`, without the events that `store` says to leave out (see TrainingDataRequest).
+
+    Offer the bank to the promotion gate of `folder`; return the figures of `train --json`. `allow_immature` serves a first bank
+    without a ready entity.
+    """
     wanted, start = TrainingDataRequest(sources, topic, span, store), _initial_weights(settings)
     private_files.make_private_folder(folder)  # before the long part, not after it
     promotion.require_signer(settings.bank)
+    training_data.require_sources(wanted)
+    parameters = _training_fingerprint(wanted, settings)  # names missing sources before anything else
     backend.get_backend(settings)
     place = work_directory.work_root(settings.workers, folder)
     with (
-        work_directory.work_directory(place, "train", _training_fingerprint(wanted, settings)) as work,
+        work_directory.work_directory(place, "train", parameters) as work,
         wiring.open_worker_pool(settings.workers) as workers,
     ):
         read = _read_history(wanted, settings, work, progress)
@@ -58,15 +63,19 @@ def train_bank(
         )
         left = {name: read[name] for name in ("outside", "future_dated", "ahead", "left_out", "came_back")}
         learned = with_manifest_entries(learned, **left)
-        word = promotion.offer_bank(
-            learned, folder, settings, training_data.load_confirmed_attacks(wanted.database, settings)
+        decision = promotion.offer_bank(
+            learned,
+            folder,
+            settings,
+            training_data.load_confirmed_attacks(wanted.database, settings),
+            allow_immature,
         )
     return {
         "bank": str(folder),
         "version": learned.version,
-        "served": word.passed,
-        "refusal": None if word.passed else promotion.refusal_message(learned.version, word),
-        "gate": word.figures,
+        "served": decision.passed,
+        "refusal": None if decision.passed else promotion.refusal_message(learned.version, decision),
+        "gate": decision.figures,
         **read,
         "events": learned.manifest["events"],
         "duplicates": learned.manifest["repeats"],
@@ -78,20 +87,20 @@ def train_bank(
 
 
 def _initial_weights(settings: Settings) -> InitialWeights | None:
-    """The generic net of the bank that the setting names."""
+    """Return the generic net of the bank that the setting names."""
     pretrained = settings.autoencoder.warm_start_bank
     return InitialWeights.from_bank(open_bank(Path(pretrained), settings.bank)) if pretrained else None
 
 
 def _training_fingerprint(request: TrainingDataRequest, settings: Settings) -> dict[str, Any]:
-    """All that shapes a training: begun again with the same, it goes on where it was broken off."""
+    """Return everything that shapes a training: a run with the same fingerprint resumes an interrupted one."""
     found = files.find_files_in_span(request.sources, request.span).files
     return {
         "format": WORK_FORMAT,
         "files": [(file.path, file.size) for file in found],
         "topic": request.topic,
         "span": str(request.span),
-        "desk": request.database,
+        "database": request.database,
         "settings": settings.model_dump(mode="json"),
     }
 
@@ -121,7 +130,7 @@ def _read_history(
             "future_dated": history.future_dated,
             "ahead": history.after_end,
             **fetched,
-            "desk": asked,
+            "database": asked,
             "left_out": flagged.excluded_counts(),
             "came_back": flagged.readmitted_counts(),
             "reasons": rejection_reasons(history),
@@ -132,7 +141,7 @@ def _read_history(
 
 
 def readiness_forecast(fingerprints: pd.DataFrame, settings: Settings) -> Iterator[tuple[str, Any]]:
-    """How many entities are not ready, what they fall back to, and when they will be, at the pace they had."""
+    """Yield how many entities are not ready, what they fall back to, and when they will be ready at the present pace."""
     entities = fingerprints[(fingerprints["level"] == 0) & ~fingerprints["ready"]]
     yield "entities", len(entities)
     at = entities["parent"].to_numpy()

@@ -135,8 +135,22 @@ def _expand_source(source: str, span: TimeRange) -> tuple[list[SourceFile], list
     except Exception as error:  # each object store raises its own kinds
         raise FingerprintError(f"{source}: cannot be read ({error})") from None
     if not files and not months:
-        raise FingerprintError(f"{source}: no such file, and no folder or pattern with files of records")
+        raise FingerprintError(f"{source}: {_why_nothing(system, path)}")
     return files, months
+
+
+def _why_nothing(system: fsspec.AbstractFileSystem, path: str) -> str:
+    """Return why a source has no files of records: a missing file, a missing permission, or other files."""
+    try:
+        names = [] if "*" in path else system.ls(path, detail=False)
+    except PermissionError:
+        return "permission denied"
+    except Exception:  # each object store raises its own kinds
+        return "no such file, and no folder or pattern with files of records"
+    if not names:
+        return "no such file, and no folder or pattern with files of records"
+    other = names[0].rstrip("/").rsplit("/", 1)[-1]
+    return f"the folder has no files of records ({', '.join(SUFFIXES)}), only others, such as {other}"
 
 
 def _content_tag(info: dict[str, Any]) -> str:

@@ -133,7 +133,7 @@ def compare_values(older: Bank, newer: Bank) -> dict[str, Any]:
     """Return how many values one bank knows and the other does not, and some of those that came."""
     then, now = (bank.words["code"].to_numpy(np.uint64) for bank in (older, newer))
     came = np.setdiff1d(now, then)
-    return {"came": len(came), "gone": len(np.setdiff1d(then, now)), "some": newer.value_texts(came[:10])}
+    return {"added": len(came), "removed": len(np.setdiff1d(then, now)), "some": newer.value_texts(came[:10])}
 
 
 def _fingerprint_hashes(bank: Bank) -> Hashes:

@@ -48,7 +48,7 @@ def restore_state(folder: Path, settings: Settings) -> ScorerState | None:
         state = ScorerState.from_arrays(settings, read_state_arrays(folder))
     except (OSError, SafetensorError, KeyError, ValueError, IndexError) as error:
         raise FingerprintError(f"the scorer state {folder / STATE_FILE} cannot be read: {error}") from None
-    remedy = "Name another folder in --ledger, and score again what followed the bank's history"
+    remedy = "Name another folder in --state, and score again what followed the bank's history"
     check_watermark(f"the scorer state {folder / STATE_FILE}", state.watermark, remedy)
     return state
 

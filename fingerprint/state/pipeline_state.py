@@ -57,6 +57,7 @@ class Counters:
     silent_intervals: int = 0
     degraded: int = 0  # events whose losses the stand-in measured
     no_opinion: int = 0  # cells of series that were still warming up
+    votes_alone: int = 0  # votes on events about which no other detector had an opinion
     dropped_events: int = 0  # events that could not stay pending, because too many were
     over_limit_events: int = 0  # events of more unknown principals than a day may have
     already_trained_events: int = 0  # events that the bank was trained on

@@ -76,7 +76,7 @@ def require_account(connection: sql.Connection, name: str) -> Row:
     """Return an account's row by its name. Raise NotFound without one."""
     if row := find_account(connection, name):
         return row
-    raise NotFound(f"there is no account {name[:64]!r}; `fingerprint users list` shows them")
+    raise NotFound(f"there is no account {name[:64]!r}; `fingerprint accounts list` shows them")
 
 
 def password_unchanged(connection: sql.Connection, row: Row) -> bool:

@@ -12,7 +12,7 @@ has figures).
 of the served bank on its own. (4) Most fingerprints that were ready still are: a bank of half the input is half a bank. (5) So
 many principals have a vote on a day of the held-out history, at most; alerts, which need a quorum, are fewer. (6) It has learned
 nothing that has not happened yet. (7) The days that were held out are not nearly empty: the other answers rest on them. A first
-bank has nothing to be held against but (5) to (7).
+bank has no champion: (5) to (7) hold for it, and at least MIN_READY_ENTITIES of its entities have to be ready.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ from fingerprint.training.attack_injection import InjectedAttacks
 
 CLEAR_DETECTION_FACTOR = 1.25  # of the threshold, from which an injected attack counts as clearly found
 MIN_HOLDOUT_ROWS, MIN_HOLDOUT_SHARE = 20, 0.001  # rows that are held out, fewer than both are nearly none
+
+MIN_READY_ENTITIES = 1  # of a first bank: without one, no principal is compared with its own behaviour
 
 NO_CONFIRMED_ATTACKS: Mapping[str, Sequence[bytes]] = {}
 
@@ -54,6 +56,8 @@ def evaluate_promotion(
     settings: Settings,
     reference: Bank | None = None,
     confirmed: Mapping[str, Sequence[bytes]] = NO_CONFIRMED_ATTACKS,
+    *,
+    allow_immature: bool = False,
 ) -> GateDecision:
     """Hold a new bank against the one that is served, and measure how far it is from a `frozen` one of long ago. `confirmed`
     are attacks that happened: by alert, the records of its events."""
@@ -63,6 +67,8 @@ def evaluate_promotion(
         *_empty_holdout(challenger),
         *_excess_votes(challenger, settings.promotion),
     ]
+    if not champion and not allow_immature:
+        reasons += _immature(challenger)
     if champion:
         moved = drift.compare_banks(champion, challenger)
         figures |= {"probe": _compare_on_attacks(challenger, champion, settings), "drift": moved.summary()}
@@ -125,7 +131,19 @@ def _lost_fingerprints(moved: BankDrift, options: Promotion) -> Iterator[str]:
     if moved.lost_share > options.max_lost_fingerprints:
         yield (
             f"{moved.lost_share:.0%} of the fingerprints that were ready in {moved.older} are not any more, "
-            f"more than the {options.max_lost_fingerprints:.0%} of the setting promotion.max_lost_fingerprints: is some of the history missing?"
+            f"more than the {options.max_lost_fingerprints:.0%} of the setting promotion.max_lost_fingerprints: "
+            "is some of the history missing?"
+        )
+
+
+def _immature(challenger: Bank) -> Iterator[str]:
+    """A first bank has no champion to be compared with, so it needs entities with enough history of their own."""
+    ready = challenger.manifest["ready"]["entity"]
+    if ready < MIN_READY_ENTITIES:
+        begin, end = challenger.manifest["span"]
+        yield (
+            f"no entity is ready after {challenger.manifest['events']:,} events from {begin[:16]} to {end[:16]} UTC: "
+            "train on more days, some weeks are best, or pass --allow-immature"
         )
 
 

@@ -140,7 +140,7 @@ def _run_score(files: list[str], folder: Path) -> dict[str, Any]:
         str(folder / "bank"),
     ]
     desk = f"sqlite:///{folder}/{len(files)}.sqlite"
-    done = subprocess.run([*command, "--desk", desk], capture_output=True, check=True, text=True)  # noqa: S603
+    done = subprocess.run([*command, "--database", desk], capture_output=True, check=True, text=True)  # noqa: S603
     figures: dict[str, Any] = json.loads(done.stdout)
     return figures
 

@@ -43,7 +43,7 @@ from pipelines.bench import device as bench_device
 from pipelines.bench.organisations import replicate_events, sample_events
 from pipelines.bench.report import Skipped, merge_result
 from pipelines.cli import console
-from pipelines.runtime.memory import peak_bytes_by_process
+from pipelines.runtime.host import peak_bytes_by_process
 
 RESULTS_FILE = Path("build/bench-training.json")
 ENTITIES, MILLION = 100_000, 1_000_000

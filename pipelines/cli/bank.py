@@ -1,4 +1,4 @@
-"""Commands about a bank: its versions, and the Triton server that measures by it."""
+"""Commands about a bank: its versions, and the Triton server that serves it."""
 
 from __future__ import annotations
 
@@ -7,17 +7,20 @@ from typing import Annotated
 
 import typer
 
-from fingerprint.core import settings as settings_
-from pipelines.cli.options import BankFolder, Json, SettingsFile, exit_refused, print_result
+from pipelines.cli.options import BankFolder, Json, SettingsFile, exit_refused, load_settings, print_result
 
-bank_app = typer.Typer(help="The versions of a bank: which are kept, which is served, and why.")
-triton_app = typer.Typer(help="The bank behind a Triton server: what it serves, and what it is to serve.")
+bank_app = typer.Typer(help="Versions of a bank: list, compare, publish, roll back, sign, verify.")
+triton_app = typer.Typer(help="The bank on a Triton server: load it, show its status.")
 
-Version = Annotated[str, typer.Argument(metavar="VERSION", help="As `fingerprint bank list` names it.")]
+Version = Annotated[
+    str, typer.Argument(metavar="VERSION", help="A version that `fingerprint bank list` shows.")
+]
 
 OptionalVersion = Annotated[
     str | None,
-    typer.Argument(metavar="[VERSION]", help="As `fingerprint bank list` names it.", show_default=False),
+    typer.Argument(
+        metavar="[VERSION]", help="A version that `fingerprint bank list` shows.", show_default=False
+    ),
 ]
 
 WhyOption = Annotated[str, typer.Option("--why", help="The reason, for the history.", show_default=False)]
@@ -25,11 +28,11 @@ WhyOption = Annotated[str, typer.Option("--why", help="The reason, for the histo
 
 @bank_app.command("list")
 def bank_list(bank: BankFolder = Path("bank"), settings: SettingsFile = None, json: Json = False) -> None:
-    """Every version that is kept: what it learned, whether it is served, what the gate said."""
+    """List kept versions: history, whether it is served, the decision of the promotion gate."""
     from fingerprint.registry.catalog import list_versions
     from pipelines.commands import bank_table
 
-    found = list_versions(bank, settings_.load_settings(settings).bank)
+    found = list_versions(bank, load_settings(settings).bank)
     print_result(found, json, lambda: bank_table.print_versions(found))
 
 
@@ -40,11 +43,11 @@ def bank_show(
     settings: SettingsFile = None,
     json: Json = False,
 ) -> None:
-    """One version, by default the one that is served: span, who is ready, the largest and the quietest, its size."""
+    """Show one version, by default the served one: history, readiness, largest and quietest fingerprints, size."""
     from pipelines.commands import bank_table
     from pipelines.commands.bank import describe_version
 
-    figures = describe_version(bank, settings_.load_settings(settings), version)
+    figures = describe_version(bank, load_settings(settings), version)
     print_result(figures, json, lambda: bank_table.print_version(figures))
 
 
@@ -53,15 +56,15 @@ def bank_diff(
     older: Annotated[str, typer.Argument(metavar="OLDER", help="The champion.")],
     newer: Annotated[str, typer.Argument(metavar="NEWER", help="The challenger.")],
     bank: BankFolder = Path("bank"),
-    top: Annotated[int, typer.Option(min=0, help="So many fingerprints that moved furthest.")] = 10,
+    top: Annotated[int, typer.Option(min=0, help="The number of fingerprints shown that changed most.")] = 10,
     settings: SettingsFile = None,
     json: Json = False,
 ) -> None:
-    """Two versions side by side: who came and went, losses, values, and whose behaviour moved furthest."""
+    """Compare two versions: entities, losses, values, and the fingerprints that changed most."""
     from pipelines.commands import bank_table
     from pipelines.commands.bank import diff_versions
 
-    figures = diff_versions(bank, settings_.load_settings(settings), older, newer, top)
+    figures = diff_versions(bank, load_settings(settings), older, newer, top)
     print_result(figures, json, lambda: bank_table.print_version_diff(figures))
 
 
@@ -74,18 +77,18 @@ def bank_publish(
         str | None,
         typer.Option(
             metavar="REASON",
-            help="Serve it whatever the gate says; the reason is recorded.",
+            help="Serve it against the decision of the gate; the reason is recorded.",
             show_default=False,
         ),
     ] = None,
     settings: SettingsFile = None,
     json: Json = False,
 ) -> None:
-    """Serve a version that is kept, through the gate. Exit status 3: the gate kept it back."""
+    """Serve a kept version if the promotion gate passes it. Exit status 3: the gate refused."""
     from pipelines.commands import bank_table
     from pipelines.commands.bank import publish_version
 
-    figures = publish_version(bank, settings_.load_settings(settings), version, why, force)
+    figures = publish_version(bank, load_settings(settings), version, why, force)
     print_result(figures, json, lambda: bank_table.print_publication(figures))
     exit_refused(None if figures["served"] else figures["refusal"])
 
@@ -98,18 +101,19 @@ def bank_rollback(
     from pipelines.commands import bank_table
     from pipelines.commands.bank import roll_back_bank
 
-    figures = roll_back_bank(bank, settings_.load_settings(settings), why)
+    figures = roll_back_bank(bank, load_settings(settings), why)
     print_result(figures, json, lambda: bank_table.print_rollback(figures))
 
 
 @bank_app.command("keys")
 def bank_keys(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="Of the private key; FILE.pub is the public one.")
+        Path,
+        typer.Argument(metavar="FILE", help="The file of the private key; FILE.pub gets the public one."),
     ],
     json: Json = False,
 ) -> None:
-    """Make a pair of keys: one for who trains and publishes (bank.signing_key_file), one for all (bank.verify_key_files)."""
+    """Generate a key pair: one signs where banks are published (bank.signing_key_file), one verifies (bank.verify_key_files)."""
     from pipelines.commands.bank import generate_key_pair
 
     figures = generate_key_pair(file)
@@ -125,10 +129,10 @@ def bank_sign(
     settings: SettingsFile = None,
     json: Json = False,
 ) -> None:
-    """Sign a version, by default the one that is served, so that it may judge. You vouch for it: look where it comes from."""
+    """Sign a version, by default the served one, so that scorers accept it. You vouch for it: check its origin first."""
     from pipelines.commands.bank import sign_version
 
-    figures = sign_version(bank, settings_.load_settings(settings), version)
+    figures = sign_version(bank, load_settings(settings), version)
     print_result(figures, json, lambda: print(f"signed {figures['version']}"))
 
 
@@ -139,11 +143,11 @@ def bank_verify(
     settings: SettingsFile = None,
     json: Json = False,
 ) -> None:
-    """Check every file and signature of one version, or of all, and name what is wrong. Exit status 1: something is."""
+    """Check every file and signature of one version, or of all. Exit status 1: there are problems."""
     from pipelines.commands import bank_table
     from pipelines.commands.bank import verify_versions
 
-    figures = verify_versions(bank, settings_.load_settings(settings), version)
+    figures = verify_versions(bank, load_settings(settings), version)
     print_result(figures, json, lambda: bank_table.print_verification(figures))
     if figures["problems"]:
         raise typer.Exit(1)
@@ -151,21 +155,21 @@ def bank_verify(
 
 @triton_app.command("load")
 def triton_load(bank: BankFolder = Path("bank"), settings: SettingsFile = None, json: Json = False) -> None:
-    """Put the bank's current version into the model repository and have the server serve it, beside the one before.
+    """Put the served version into the model repository and load it into the server, beside the previous one.
 
-    Nobody's question is lost meanwhile. A bank that cannot be opened is refused, and what was served still is.
+    No request is lost. A bank that cannot be opened is refused, and the server keeps what it has.
     """
     from pipelines.commands.triton import load_into_server, print_server_status
 
-    wanted = settings_.load_settings(settings)
+    wanted = load_settings(settings)
     figures = load_into_server(bank, wanted.triton, wanted.bank)
     print_result(figures, json, lambda: print_server_status(figures))
 
 
 @triton_app.command("status")
 def triton_status(settings: SettingsFile = None, json: Json = False) -> None:
-    """Which versions of the bank lie in the repository, and how they stand at the server."""
+    """Show the versions in the model repository and their state at the server."""
     from pipelines.commands.triton import print_server_status, server_status
 
-    figures = server_status(settings_.load_settings(settings).triton)
+    figures = server_status(load_settings(settings).triton)
     print_result(figures, json, lambda: print_server_status(figures))

@@ -1,4 +1,4 @@
-"""What a person sees while a program works: progress on standard error, so that standard output stays for results."""
+"""Progress on standard error while a program works, and summaries of the programs on standard output."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from pipelines.simulate import SimulationSummary
 
 class Progress(Protocol):
     def __call__(self, stage: str, done: int, of: int = 0) -> None:
-        """`done` of `of` things (0: nobody knows how many) of a stage are done."""
+        """Report that `done` of `of` things (0: unknown) of a stage are done."""
         ...
 
 
 def no_progress(stage: str, done: int, of: int = 0) -> None:
-    """No progress at all: for tests and for programs that are called by programs."""
+    """Report nothing: for tests and for programs that other programs call."""
 
 
 def print_stages() -> Progress:
-    """A line on standard output when a stage begins: for places that draw no bars, like notebooks."""
+    """Return a progress that prints a line when a stage begins, for notebooks."""
     begun: set[str] = set()
 
     def show(stage: str, done: int, of: int = 0) -> None:
@@ -37,7 +37,7 @@ def print_stages() -> Progress:
 
 @contextmanager
 def progress_bars(shown: bool = True) -> Iterator[Progress]:
-    """A bar per stage on standard error while the block runs; nothing is printed before the first stage."""
+    """Show a bar for each stage on standard error while the block runs; nothing before the first stage."""
     if not shown:
         yield no_progress
         return
@@ -70,7 +70,7 @@ def progress_bars(shown: bool = True) -> Iterator[Progress]:
 
 
 def simulation_figures(written: SimulationSummary, days: int) -> dict[str, Any]:
-    """The figures of `simulate --json`."""
+    """Return the figures of `simulate --json`."""
     return {
         "out": str(written.folder),
         "principals": written.principals,
@@ -92,16 +92,16 @@ def print_simulation(figures: dict[str, Any]) -> None:
 
 
 def print_training(figures: dict[str, Any]) -> None:
-    """What `train` says to a person: what is known, what falls back, when the rest will be ready."""
+    """Print the summary of `train`: what is ready, what falls back, when the rest will be ready."""
     ready, waits = figures["ready"], figures["waiting"]
     print(f"{_records_read(figures)}; learned {figures['span'][0][:16]} to {figures['span'][1][:16]} UTC")
-    _print_readiness_forecast(figures)
+    _print_future_dated(figures)
     if figures["ahead"]:
-        print(f"not learned, because they are dated past the end of all others: {figures['ahead']:,} events")
+        print(f"not learned, because they are dated after the end of all others: {figures['ahead']:,} events")
     _print_events_outside_span(figures)
     _print_exclusions(figures)
     if figures["shifted"]:
-        print(f"thresholds, by what analysts said: {nonzero_counts(figures['shifted'], THRESHOLD_CHANGES)}")
+        print(f"thresholds adjusted by dispositions: {nonzero_counts(figures['shifted'], THRESHOLD_CHANGES)}")
     print(
         f"ready: {ready['entity']:,} entities, {ready['principal']:,} principals, {ready['peer']:,} peer groups"
     )
@@ -111,13 +111,13 @@ def print_training(figures: dict[str, Any]) -> None:
     print(f"not ready: {waits['entities']:,} entities" + (f" (falling back: {falls})" if falls else ""))
     when = ", ".join(f"{count:,} in {span}" for span, count in waits["ready_in_days"].items() if count)
     if when:
-        print(f"at the pace they have had they are ready: {when}")
+        print(f"ready at the present pace: {when}")
     _print_rejections(figures)
     if figures["served"]:
         print(f"published bank {figures['version']} in {figures['bank']}")
 
 
-def _print_readiness_forecast(figures: dict[str, Any]) -> None:
+def _print_future_dated(figures: dict[str, Any]) -> None:
     if figures["future_dated"]:
         print(f"left out, because they are dated in the future: {figures['future_dated']:,} events")
 
@@ -134,82 +134,97 @@ def _print_events_outside_span(figures: dict[str, Any]) -> None:
 
 
 def _print_exclusions(figures: dict[str, Any]) -> None:
-    """What the desk says was flagged, and what became of it."""
-    desk = figures["desk"]
-    if desk["asked"] is None:
+    """Print which flagged events were left out of training, and which were learned."""
+    database = figures["database"]
+    if database["url"] is None:
         return
     print(
-        f"left out, by {escape_control_characters(desk['asked'])}: {nonzero_counts(figures['left_out'], EXCLUSION_REASONS)}"
+        f"left out, according to {escape_control_characters(database['url'])}: "
+        f"{nonzero_counts(figures['left_out'], EXCLUSION_REASONS)}"
     )
     if any(figures["came_back"].values()):
-        print(
-            f"flagged and learned all the same: {nonzero_counts(figures['came_back'], READMISSION_REASONS)}"
-        )
+        print(f"flagged and learned: {nonzero_counts(figures['came_back'], READMISSION_REASONS)}")
 
 
 def nonzero_counts(figures: dict[str, int], words: dict[str, str]) -> str:
-    """`3 events in open alerts, 1 ...`: those that are not 0."""
+    """Return `3 in alerts that are open, 1 ...`: the counts that are not 0."""
     return (
         ", ".join(f"{figures[name]:,} {text}" for name, text in words.items() if figures[name]) or "nothing"
     )
 
 
 EXCLUSION_REASONS = {
-    "malicious": "called malicious",
-    "open": "in alerts that are open",
-    "recent vote": "with a vote that is young",
-    "past the cap": "with a vote, past the cap of their entity's day",
+    "malicious": "triaged as malicious",
+    "open": "in open alerts",
+    "recent vote": "with a recent vote",
+    "past the cap": "with a vote, beyond the daily limit of their entity",
 }
 THRESHOLD_CHANGES = {"raised": "raised", "lowered": "lowered"}
-READMISSION_REASONS = {"called benign": "called benign", "returned vote": "with a vote that is old enough"}
+READMISSION_REASONS = {
+    "called benign": "triaged as benign",
+    "returned vote": "with a vote that is old enough",
+}
 
 
 def print_scoring(figures: dict[str, Any]) -> None:
-    """What `score` says to a person."""
+    """Print the summary of `score`: what was read, votes with their units, verdicts, alerts."""
     print(f"{_records_read(figures)}; started from: {figures['started_from']}")
-    _print_readiness_forecast(figures)
-    votes = ", ".join(f"{name} {count:,}" for name, count in figures["votes"].items())
-    print(f"votes: {votes}; verdicts: {figures['verdicts']:,}; silences: {figures['silences']:,}")
+    _print_future_dated(figures)
+    votes = ", ".join(f"{name} {count:,} {vote_unit(name)}" for name, count in figures["votes"].items())
+    print(
+        f"votes: {votes}; verdicts: {figures['verdicts']:,} events; "
+        f"silent: {figures['silent_intervals']:,} intervals"
+    )
+    if figures["votes_alone"]:
+        print(
+            f"votes without a second opinion: {figures['votes_alone']:,} events (no other detector could judge them)"
+        )
     if figures["degraded"]:
         print(
-            f"degraded: the losses of {figures['degraded']:,} events were measured in process, the server was away"
+            f"degraded: losses of {figures['degraded']:,} events were computed in process: Triton was unavailable"
         )
     if figures["no_opinion"]:
         print(f"no opinion yet, warming up: {figures['no_opinion']:,} intervals of series")
     _print_rejections(figures)
     memory = f"{figures['peak_memory_bytes'] / 2**20:,.0f} MiB"
-    print(f"alerts: {figures['alerts']} in {figures['seconds']:.1f} s, at most {memory}")
-    print("the queue: fingerprint alerts list")
+    print(f"alerts: {figures['alerts']:,} in {figures['seconds']:.1f} s, {memory} of memory at most")
+    print("show them: fingerprint alerts list")
+
+
+def vote_unit(detector: str) -> str:
+    """Return what a detector votes on: intervals for the spectral detector, events for the others."""
+    return "intervals" if detector == "spectral" else "events"
 
 
 def print_ingest(figures: dict[str, Any]) -> None:
-    """What `ingest` says to a person when it leaves."""
+    """Print the summary of `ingest` when it ends."""
     print(
         f"{figures['messages']:,} messages: {figures['records']:,} records sent, {figures['dead_letters']:,} dead letters, "
         f"{figures['skipped']:,} skipped, {figures['empty']:,} empty; {figures['seconds']:.1f} s"
     )
     if figures.get("deferred"):
         print(
-            f"{figures['deferred']:,} times a notification stayed in the queue: its object could not be read for now (the log says why)"
+            f"{figures['kept']:,} times a notification stayed in the queue: its object was unavailable (the log says why)"
         )
     if figures["dead_letters"]:
-        print("look at them: fingerprint dlq list")
+        print("show them: fingerprint dead-letters list")
 
 
 def print_stream(figures: dict[str, Any]) -> None:
-    """What `stream` says to a person when it ends."""
+    """Print the summary of `stream` when it ends."""
     pace = figures["events"] / max(figures["seconds"], 0.001)
     print(
         f"{figures['messages']:,} messages: {figures['events']:,} events, {figures['repeats']:,} duplicates, "
         f"{figures['dead']:,} dead letters, {figures['late']:,} late; {pace:,.0f} events/s"
     )
     print(
-        f"verdicts: {figures['verdicts']:,}; alerts published: {figures['alerts']:,}; checkpoints: {figures['checkpoints']:,}"
+        f"verdicts: {figures['verdicts']:,} events; alerts published: {figures['alerts']:,}; "
+        f"checkpoints: {figures['snapshots']:,}"
     )
 
 
 def print_replay(figures: dict[str, Any]) -> None:
-    """What `replay` says to a person."""
+    """Print the summary of `replay`."""
     print(
         f"{figures['records']:,} records to {figures['topic']}, {figures['skipped']:,} skipped, "
         f"{figures['rejects']:,} rejected; {figures['seconds']:.1f} s"
@@ -218,13 +233,13 @@ def print_replay(figures: dict[str, Any]) -> None:
 
 
 def print_dead_letter_replay(figures: dict[str, Any]) -> None:
-    """What `dlq replay` says to a person."""
-    print(f"{figures['replayed']:,} letters given back to {figures['topic']}")
+    """Print the summary of `dead-letters replay`."""
+    print(f"{figures['replayed']:,} dead letters sent back to {figures['topic']}")
     if "queue" in figures:
-        print(f"{figures['to_queue']:,} notices given back to {figures['queue']}")
+        print(f"{figures['to_queue']:,} notifications sent back to {figures['queue']}")
     if figures["without_value"]:
         print(
-            f"{figures['without_value']:,} were too large for a letter: send them again from where they lie"
+            f"{figures['without_value']:,} were too large for a dead letter: send them again from their origin"
         )
 
 
@@ -236,7 +251,7 @@ def _records_read(figures: dict[str, Any]) -> str:
 
 
 def rejection_reasons(history: EventSpool) -> list[str]:
-    """What was rejected and why, as `source position: reason`."""
+    """Return the rejects as `source position: reason`."""
     return [f"{reject.source} {reject.position}: {reject.reason}" for reject in history.rejects]
 
 
@@ -248,7 +263,7 @@ def _print_rejections(figures: dict[str, Any], most: int = 20) -> None:
 
 
 def escape_control_characters(text: str) -> str:
-    """Text that a terminal shows and does not obey: control characters as escapes."""
+    """Return text with its control characters as escapes, safe for a terminal."""
     return "".join(
         letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text
     )

@@ -1,13 +1,19 @@
-"""Options that several commands have, and how each says what it found."""
+"""Options that several commands share, the settings behind them, and the printing of results."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from fingerprint.core.settings import Settings
+
+INTERACTIVE_TIMEOUT_SECONDS = 5  # for which a command waits for an unreachable broker or database
+NO_OVERRIDES: Mapping[str, dict[str, Any]] = {}
 
 Sources = Annotated[
     list[str],
@@ -22,39 +28,84 @@ SettingsFile = Annotated[
     Path | None,
     typer.Option(
         "--settings",
-        help="A TOML file; `FINGERPRINT_<SECTION>__<KEY>` in the environment wins over it.",
+        help="A TOML file; `FINGERPRINT_<SECTION>__<KEY>` in the environment overrides it.",
         show_default=False,
     ),
 ]
 DatabaseUrl = Annotated[
     str | None,
     typer.Option(
-        "--desk", help="Where alerts rest: an SQLAlchemy URL.", show_default="sqlite:///fingerprint.sqlite"
+        "--database",
+        metavar="URL",
+        help="The database that holds alerts: an SQLAlchemy URL.",
+        show_default="sqlite:///fingerprint.sqlite",
     ),
 ]
 WorkersOption = Annotated[
     str | None,
     typer.Option(
         "--workers",
-        help="Who does the work: `local`, `dask` (processes of this machine), `dask-cuda`, or a scheduler's address. "
-        "Killed and given again, it goes on.",
+        help="Where the work is done: `local`, `dask` (processes of this machine), `dask-cuda`, or a scheduler's address. "
+        "A run that was interrupted resumes when it is repeated.",
         show_default="local",
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print figures as JSON, for programs.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
-def exit_refused(sentence: str | None) -> None:
-    """Exit status 3 with one sentence: a bank is kept, not served; a device does not read as the CPU does."""
-    if sentence:
-        print(f"fingerprint: {sentence}", file=sys.stderr)
+def load_settings(file: Path | None, overrides: Mapping[str, dict[str, Any]] = NO_OVERRIDES) -> Settings:
+    """Return the settings of a file and the environment, with the options given on the command line on top."""
+    from fingerprint.core import settings
+
+    return settings.load_settings(file, options=overrides)
+
+
+def load_interactive_settings(
+    file: Path | None, overrides: Mapping[str, dict[str, Any]] = NO_OVERRIDES
+) -> Settings:
+    """Return the settings for a command that a person waits for: an unreachable broker is given up after 5 seconds."""
+    loaded = load_settings(file, overrides)
+    kafka = loaded.kafka
+    timeout = min(kafka.request_timeout_ms, INTERACTIVE_TIMEOUT_SECONDS * 1000)
+    return loaded.model_copy(update={"kafka": kafka.model_copy(update={"request_timeout_ms": timeout})})
+
+
+def require_broker(settings: Settings) -> Settings:
+    """Return the settings if their broker accepts a connection within 5 seconds. FingerprintError else."""
+    from pipelines.runtime import wiring
+
+    wiring.require_broker(settings.kafka, INTERACTIVE_TIMEOUT_SECONDS)
+    return settings
+
+
+def database_url(given: str | None, file: Path | None) -> str:
+    """Return the database of the option or else of the settings; an unreachable server is given up after 5 seconds."""
+    return with_connect_timeout(given or load_settings(file).database.url)
+
+
+def with_connect_timeout(url: str) -> str:
+    """Return a PostgreSQL URL with a connection timeout of 5 seconds, unless it names one; any other URL as it is."""
+    if not url.startswith(("postgres://", "postgresql")) or "connect_timeout=" in url:
+        return url
+    return f"{url}{'&' if '?' in url else '?'}connect_timeout={INTERACTIVE_TIMEOUT_SECONDS}"
+
+
+def workers_override(where: str | None) -> dict[str, dict[str, Any]]:
+    """Return what `--workers` overrides in the settings."""
+    return {"workers": {"scheduler": where}}
+
+
+def exit_refused(reason: str | None) -> None:
+    """End with status 3 and the reason, if there is one: a bank is kept but not served, a device reads differently."""
+    if reason:
+        print(f"fingerprint: {reason}", file=sys.stderr)
         raise typer.Exit(3)
 
 
 def print_result(
     figures: dict[str, Any] | list[dict[str, Any]], as_json: bool, human: Callable[[], None]
 ) -> None:
-    """For programs as JSON, or as `human` says it."""
+    """Print figures as one JSON document on standard output, or by `human`."""
     if as_json:
         import json
 

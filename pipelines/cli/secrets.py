@@ -19,33 +19,37 @@ def describe_group() -> None:
 
 @secrets_app.command("make")
 def secrets_make(
-    folder: Annotated[Path, typer.Argument(help="Where they lie: a volume that only services see.")],
+    folder: Annotated[
+        Path, typer.Argument(help="The folder of the secrets: a volume that only services mount.")
+    ],
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[NAME]...", help="Which ones.", show_default="database-password and triton-control"
+            metavar="[NAME]...",
+            help="The names of the secrets.",
+            show_default="database-password and triton-control",
         ),
     ] = None,
-    anew: Annotated[
+    rotate: Annotated[
         list[str] | None,
         typer.Option(
-            "--anew",
+            "--rotate",
             metavar="NAME",
-            help="Give this one a new value; the old one stays beside it as NAME.old. May be given again.",
+            help="Give this secret a new value; the old one stays beside it as NAME.old. May be repeated.",
             show_default=False,
         ),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Write the secrets that are missing: 32 random bytes each, never shown, never overwritten.
+    """Write missing secrets: 32 random bytes each, never shown, never overwritten.
 
-    May be run at every start. Each file is there whole or not at all, and readable by its owner alone (mode 0400); database-password
-    and grafana-admin by the group too (0440), which PostgreSQL and Grafana are given. FOLDER/NAME as a name puts a file into a
-    folder that can be mounted by itself. How a secret is changed: docs/operate.md.
+    May be run at every start. Each file appears complete, and only its owner can read it (mode 0400); the group can read
+    database-password and grafana-admin too (0440), for PostgreSQL and Grafana. FOLDER/NAME as a name puts the file into a
+    folder that can be mounted by itself. Rotation: docs/how-to/operate.md.
     """
     from pipelines.commands.secrets import DEFAULT_NAMES, create_secrets, print_secrets, rotate_secrets
 
-    done = create_secrets(folder, names or ([] if anew else DEFAULT_NAMES)) + rotate_secrets(
-        folder, anew or []
+    done = create_secrets(folder, names or ([] if rotate else DEFAULT_NAMES)) + rotate_secrets(
+        folder, rotate or []
     )
     print_result([dict(row) for row in done], json, lambda: print_secrets(done))

@@ -1,7 +1,7 @@
-"""Who may log in, from the command line: for the first admin, and for one who is locked out.
+"""Accounts of the web app: `fingerprint accounts`, for the first admin and for a person who is locked out.
 
 Example:
-    $ fingerprint users invite maria
+    $ fingerprint accounts invite maria
     Open this once, within 24 hours: http://127.0.0.1:8080/setup/Q0b...
 """
 
@@ -20,22 +20,22 @@ from fingerprint.core.account import Account, Role
 from fingerprint.core.settings import Settings
 from fingerprint.store import open_store
 from fingerprint.store.accounts import SqlAccountStore, open_account_store
-from pipelines.runtime import operator
+from pipelines.runtime import host
 from pipelines.serve import public_base_url
 
 
 def list_accounts(settings: Settings, database_url: str | None) -> list[dict[str, Any]]:
-    """Accounts, by name."""
-    with _open_account_store(settings, database_url) as people:
-        return [_account_as_json(each) for each in people.accounts()]
+    """Return accounts, by name."""
+    with _open_account_store(settings, database_url) as accounts:
+        return [_account_as_json(each) for each in accounts.accounts()]
 
 
 def invite_account(
     settings: Settings, database_url: str | None, name: str, role: Role | None
 ) -> dict[str, Any]:
-    """A link: for a new account with a role, or for a new password."""
-    with _open_account_store(settings, database_url) as people:
-        secret = people.invite(name, role, by=operator.operator_name())
+    """Return a link: for a new account with a role, or for a new password of an existing one."""
+    with _open_account_store(settings, database_url) as accounts:
+        secret = accounts.invite(name, role, by=host.operator_name())
     return {
         "name": name.strip().lower(),
         "link": f"{public_base_url(settings.web, settings.web.port)}/setup/{secret}",
@@ -43,32 +43,32 @@ def invite_account(
 
 
 def change_role(settings: Settings, database_url: str | None, name: str, role: Role) -> dict[str, Any]:
-    with _open_account_store(settings, database_url) as people:
-        people.set_role(name, role, by=operator.operator_name())
-        return _account_as_json(people.account(name))
+    with _open_account_store(settings, database_url) as accounts:
+        accounts.set_role(name, role, by=host.operator_name())
+        return _account_as_json(accounts.account(name))
 
 
 def disable_account(
     settings: Settings, database_url: str | None, name: str, enable: bool = False
 ) -> dict[str, Any]:
-    """Nobody's session, token or link any more; or `again` an account that may log in."""
-    with _open_account_store(settings, database_url) as people:
-        (people.enable if enable else people.disable)(name, by=operator.operator_name())
-        return _account_as_json(people.account(name))
+    """End sessions, tokens and links of an account; with `enable` let it log in again. Return the account."""
+    with _open_account_store(settings, database_url) as accounts:
+        (accounts.enable if enable else accounts.disable)(name, by=host.operator_name())
+        return _account_as_json(accounts.account(name))
 
 
 def end_sessions(settings: Settings, database_url: str | None, name: str) -> dict[str, Any]:
-    """End sessions and tokens of an account that may log in again."""
-    with _open_account_store(settings, database_url) as people:
-        people.end_all_sessions(name, by=operator.operator_name())
-        return _account_as_json(people.account(name))
+    """End sessions and tokens of an account, which may log in again. Return the account."""
+    with _open_account_store(settings, database_url) as accounts:
+        accounts.end_all_sessions(name, by=host.operator_name())
+        return _account_as_json(accounts.account(name))
 
 
 def reset_second_factor(settings: Settings, database_url: str | None, name: str) -> dict[str, Any]:
     """Remove second factors that were lost; sessions end."""
-    with _open_account_store(settings, database_url) as people:
-        people.reset_factors(name, by=operator.operator_name())
-        return _account_as_json(people.account(name))
+    with _open_account_store(settings, database_url) as accounts:
+        accounts.reset_factors(name, by=host.operator_name())
+        return _account_as_json(accounts.account(name))
 
 
 def print_invitation_link(figures: dict[str, Any]) -> None:
@@ -76,20 +76,22 @@ def print_invitation_link(figures: dict[str, Any]) -> None:
 
 
 def print_accounts(found: list[dict[str, Any]]) -> None:
-    """A table."""
+    """Print a table of accounts."""
     table = Table("name", "role", "state", "last login", box=None, header_style="bold")
     for each in found:
         table.add_row(*(escape(str(each[key] or "never")) for key in ("name", "role", "state", "last_login")))
-    Console().print(table if found else "Nobody yet: `fingerprint serve` prints a link for the first admin.")
+    Console().print(
+        table if found else "no account exists yet: `fingerprint serve` prints a link for the first admin"
+    )
 
 
 @contextmanager
 def _open_account_store(settings: Settings, database_url: str | None) -> Iterator[SqlAccountStore]:
-    desk = open_store(database_url or settings.database.url, create=False)
+    store = open_store(database_url or settings.database.url, create=False)
     try:
-        yield open_account_store(desk.session, SystemClock(), settings.web)
+        yield open_account_store(store.session, SystemClock(), settings.web)
     finally:
-        desk.close()
+        store.close()
 
 
 def _account_as_json(account: Account) -> dict[str, Any]:

@@ -1,125 +1,160 @@
-"""The queue on a terminal: `fingerprint alerts list` and `fingerprint alerts show`.
+"""The alert queue on a terminal and as a file: `fingerprint alerts list` and `fingerprint alerts export`.
 
-Every text of a record is made visible (`hostile.visible`) and given to rich as text, never as markup.
+Text from records is sanitised (`sanitize.printable`) and given to rich as text, never as markup.
 """
 
 from __future__ import annotations
 
+import csv
 import json as json_text
-import math
+import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from datetime import datetime, timedelta
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, Literal
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fingerprint.analysis import adjusted_thresholds
-from fingerprint.core.alert import ActivityCurve, Alert, AlertEvent, Decision, Disposition
-from fingerprint.core.case import MAX_PAGE_SIZE, AlertFilter, QueueRow
+from fingerprint.adapters.system import SystemClock
+from fingerprint.core import time_range
+from fingerprint.core.alert import MINIMUM_URGENCY, Alert, Decision, FingerprintError, severity_of
+from fingerprint.core.case import MAX_PAGE_SIZE, AlertFilter, CaseStatus, QueueRow
 from fingerprint.core.sanitize import printable
-from fingerprint.core.settings import Settings
-from fingerprint.detection.detectors import detector_label
+from fingerprint.delivery.formats import encode_export
+from fingerprint.delivery.formats.csv import safe_cell
+from fingerprint.delivery.notification import Notification
 from fingerprint.store import SqlStore, open_store
 from fingerprint.web import formatting
-from fingerprint.web.static_report import write_alert_page
-from pipelines.commands import feed_gaps, triage
+from pipelines.commands import feed_gaps
 
-MAX_FIELD_CHARACTERS = 400  # characters of a text shown here; the page and --json have it whole
-SPARKLINE_BLOCKS = "▁▂▃▄▅▆▇█"
-MAX_EVENTS_SHOWN = 40  # shown here; the page has all
-DEFAULT_SETTINGS = Settings()
+Output = Literal["table", "wide", "json", "csv", "id"]
+
+WIDE_COLUMNS = 1000  # of `-o wide`: lines are not wrapped
+MAX_FIELD_CHARACTERS = 400  # of a text on the terminal; the page and --json have it whole
 COLOURS = {"critical": "bold red", "high": "red", "medium": "yellow", "low": "cyan"}
+CSV_COLUMNS = (
+    *("alert_id", "urgency", "severity", "status", "decision", "assignee", "title", "principal", "human"),
+    *(
+        "first_event_time",
+        "last_event_time",
+        "events",
+        "services",
+        "accounts",
+        "tactics",
+        "level",
+        "bank_version",
+    ),
+)
+EVERYTHING = AlertFilter(status="all")
+_AGE = re.compile(r"(\d+(?:\.\d+)?)([mhdw])")
+_AGE_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
-def list_alerts(database_url: str, json: bool = False) -> None:
-    """Print the queue, most urgent first, as JSON with what is suppressed. Raises FingerprintError where there is no desk."""
-    desk = open_store(database_url, create=False)
-    standing = desk.cases.current_decisions()
-    if json:
-        _print_json(list(_queue_as_json(desk, standing)))
-        return
-    if silent := desk.feeds.gaps(ended=False):
-        print(feed_gaps.open_feed_gaps_sentence(len(silent)))
-    if rows := _queue_rows(desk, AlertFilter(status="all")):
-        Console().print(_queue_table(rows, standing))
-    else:
+def queue_filter(
+    status: CaseStatus = "all", severity: str | None = None, principal: str = "", since: str | None = None
+) -> AlertFilter:
+    """Return the filter of `alerts list`: `severity` is the least one; `since` is a date, or an age such as `24h` or `7d`.
+
+    Raises FingerprintError for a `since` that is neither.
+    """
+    least = MINIMUM_URGENCY[severity] if severity else 0
+    return AlertFilter(
+        status=status, least_urgency=least, principal=principal, since=parse_since(since, SystemClock().now())
+    )
+
+
+def parse_since(text: str | None, now: datetime) -> datetime | None:
+    """Return the time that `--since` names: a date (UTC), or an age before `now`: 30m, 24h, 7d, 2w."""
+    if text and (age := _AGE.fullmatch(text.strip())):
+        return now - timedelta(**{_AGE_UNITS[age[2]]: float(age[1])})
+    return time_range.parse_time_range(text).since
+
+
+def list_alerts(
+    database_url: str,
+    output: Output = "table",
+    which: AlertFilter = EVERYTHING,
+    limit: int | None = None,
+) -> None:
+    """Print the alerts of a filter, most urgent first; suppressed ones only as JSON.
+
+    Raises FingerprintError if there is no database.
+    """
+    with closing(open_store(database_url, create=False)) as store:
+        decisions = store.cases.current_decisions()
+        if output == "json":
+            print_json(list(islice(_queue_as_json(store, decisions, which), limit)))
+            return
+        rows = list(islice(_queue_rows(store, which), limit))
+        if output == "id":
+            print("\n".join(row.alert_id for row in rows), end="\n" if rows else "")
+        elif output == "csv":
+            _write_csv(rows)
+        else:
+            _print_queue(store, rows, decisions, which, wide=output == "wide", limited=limit is not None)
+
+
+def _print_queue(
+    store: SqlStore,
+    rows: Sequence[QueueRow],
+    decisions: Mapping[str, Decision],
+    which: AlertFilter,
+    wide: bool,
+    limited: bool,
+) -> None:
+    if gaps := store.feeds.gaps(ended=False):
+        print(feed_gaps.open_feed_gaps_sentence(len(gaps)))
+    hidden, total = store.queue.counts(which)["suppressed"], store.queue.page(which, size=1).total
+    if rows:
+        Console(width=WIDE_COLUMNS if wide else None).print(_queue_table(rows, decisions, wide))
+    elif which == EVERYTHING:
         print("no alerts: nothing was forwarded to the analysts")
-    if hidden := desk.queue.counts(AlertFilter(status="all"))["suppressed"]:
+    else:
+        print("no alert matches: leave out a filter, or see all with `fingerprint alerts list`")
+    if limited and total > len(rows):
+        print(f"{total - len(rows):,} more match: raise --limit")
+    if hidden:
         print(
-            f"{formatting.pluralize(hidden, 'alert')} more, suppressed: `fingerprint suppressions list` says why"
+            f"{formatting.pluralize(hidden, 'alert')} more, suppressed: "
+            "`fingerprint suppressions list` says why"
         )
 
 
-def _queue_rows(store: SqlStore, which: AlertFilter) -> list[QueueRow]:
-    """All of a filter, in the order of the queue."""
-    page = store.queue.page(which, size=MAX_PAGE_SIZE)
-    rows = [*page.rows]
-    while page.following:
-        page = store.queue.page(which, size=MAX_PAGE_SIZE, cursor=page.following)
-        rows += page.rows
-    return rows
+def _queue_rows(store: SqlStore, which: AlertFilter) -> Iterator[QueueRow]:
+    """Yield all rows of a filter, in the order of the queue."""
+    cursor: str | None = None
+    while True:
+        page = store.queue.page(which, size=MAX_PAGE_SIZE, cursor=cursor)
+        yield from page.rows
+        if (cursor := page.following) is None:
+            return
 
 
-def _queue_as_json(store: SqlStore, standing: Mapping[str, Decision]) -> Iterator[dict[str, Any]]:
-    """The queue for a program, those that are suppressed too."""
+def _queue_as_json(
+    store: SqlStore, decisions: Mapping[str, Decision], which: AlertFilter
+) -> Iterator[dict[str, Any]]:
+    """Yield the queue for programs, with suppressed alerts."""
     whole = {alert.alert_id: alert for alert in store.alerts.by_urgency(raw=False)}
-    rows = [
-        row
-        for hidden in (False, True)
-        for row in _queue_rows(store, AlertFilter(status="all", suppressed=hidden))
-    ]
+    rows = [row for hidden in (False, True) for row in _queue_rows(store, replace(which, suppressed=hidden))]
     for row in sorted(rows, key=lambda row: (-row.urgency, row.first_event_time, row.alert_id)):
-        if row.alert_id in whole:  # purged between the two questions, or not
+        if row.alert_id in whole:  # it may have been purged between the two queries
             yield alert_summary(whole[row.alert_id]) | {
                 "urgency": row.urgency,
-                "decision": standing.get(row.alert_id, "open"),
+                "decision": decisions.get(row.alert_id, "open"),
                 "own_urgency": row.own_urgency,
                 "sharing": row.sharing,
                 "suppressed": bool(row.suppressed_by),
             }
 
 
-def show_alert(
-    database_url: str,
-    alert_id: str,
-    json: bool = False,
-    page: Path | None = None,
-    bank: Path | None = None,
-    settings: Settings = DEFAULT_SETTINGS,
-) -> None:
-    """Print one alert explained, and write its page if asked; with the `bank` that measured it at hand, also which thresholds
-    were moved. Raises FingerprintError if the id names no one alert."""
-    desk = open_store(database_url, create=False)
-    alert = desk.alerts.get(alert_id)
-    said, row = desk.cases.dispositions(alert.alert_id), desk.queue.row(alert.alert_id)
-    moved = adjusted_thresholds.adjusted_thresholds(bank, alert, settings) if bank else []
-    if page:
-        write_alert_page(alert, page)
-    if json:
-        decided = [triage.disposition_as_json(each) for each in said]
-        _print_json(alert_detail(alert) | {"dispositions": decided, "thresholds": moved})
-    else:
-        _explain(Console(), alert, row, said, moved)
-        print(f"page: {page}" if page else "`--page FILE` writes it as a page")
-
-
-def _explain(
-    console: Console, alert: Alert, row: QueueRow, disposition: list[Disposition], moved: list[dict[str, Any]]
-) -> None:
-    _print_summary(console, alert, row, disposition, moved)
-    if alert.drivers:
-        console.print(_drivers_table(alert))
-    if alert.curve and alert.curve.counts:
-        _print_curve(console, alert.curve)
-    console.print(_events_table(alert))
-    for number, step in enumerate(alert.next_steps, 1):
-        console.print(Text.assemble((f"{number}. ", "bold"), _text(step)))
-
-
 def alert_summary(alert: Alert) -> dict[str, Any]:
-    """An alert as `alerts list --json` gives it; times are ISO 8601 with a Z."""
+    """Return an alert as `alerts list --json` prints it; times are ISO 8601 with a Z."""
     return {
         "alert_id": alert.alert_id,
         "principal": alert.principal,
@@ -131,168 +166,108 @@ def alert_summary(alert: Alert) -> dict[str, Any]:
     }
 
 
-def alert_detail(alert: Alert) -> dict[str, Any]:
-    """All of an alert: its summary first, then what explains it, then its events with their raw records as
-    text."""
-    curve = alert.curve and _as_json(alert.curve, ActivityCurve.__slots__)
-    return alert_summary(alert) | {
-        "human": alert.human,
-        "level": alert.level,
-        "bank_version": alert.bank_version,
-        "degraded": alert.degraded,
-        "window_start": formatting.format_iso(alert.window_start),
-        "tactics": list(alert.tactics),
-        "next_steps": list(alert.next_steps),
-        "drivers": [_as_json(driver, driver.__slots__) for driver in alert.drivers],
-        "curve": curve,
-        "events": [_as_json(event, AlertEvent.__slots__) for event in alert.events],
-    }
-
-
-def sparkline(values: tuple[float, ...], width: int = 84) -> str:
-    """The last `width` values as blocks of eight heights; zero and what is no number are the lowest."""
-    shown = [value if math.isfinite(value) else 0.0 for value in values[-width:]]
-    top = max([*shown, 1e-9])
-    return "".join(
-        SPARKLINE_BLOCKS[min(math.ceil(value / top * 7), 7) if value > 0 else 0] for value in shown
+def _queue_table(rows: Sequence[QueueRow], decisions: Mapping[str, Decision], wide: bool) -> Table:
+    more = ("assignee", "principal", "last event (UTC)", "tactics") if wide else ()
+    table = Table(
+        *("urgency", "alert", "what happened", "when (UTC)", "events", *more), box=None, pad_edge=False
     )
+    for row in rows:
+        decision = decisions.get(row.alert_id, "").replace("_", " ")
+        title = Text.assemble((f"{decision}: " if decision else "", "bold"), terminal_text(row.title))
+        cells: list[Text | str] = [
+            urgency_text(row.urgency),
+            terminal_text(row.alert_id if wide else row.alert_id[:12]),
+            title,
+            _minute(row.first_event_time),
+            f"{row.events:,}",
+        ]
+        if wide:
+            cells += [
+                terminal_text(row.assignee),
+                terminal_text(row.principal),
+                _minute(row.last_event_time),
+                terminal_text(", ".join(row.tactics)),
+            ]
+        table.add_row(*cells)
+    return table
 
 
-def _as_json(record: Any, names: tuple[str, ...]) -> dict[str, Any]:
-    values = ((name, getattr(record, name)) for name in names)
-    return {
-        name: formatting.format_iso(value) if hasattr(value, "isoformat") else _number(value)
-        for name, value in values
-    }
+def _write_csv(rows: Sequence[QueueRow]) -> None:
+    """Write rows to standard output; no cell of them is a formula to a spreadsheet."""
+    lines = csv.writer(sys.stdout, quoting=csv.QUOTE_ALL, lineterminator="\n")
+    lines.writerow(CSV_COLUMNS)
+    for row in rows:
+        cells = {
+            "severity": severity_of(row.urgency),
+            "status": "open" if row.open else "closed",
+            "decision": row.decision or "",
+            "first_event_time": formatting.format_iso(row.first_event_time),
+            "last_event_time": formatting.format_iso(row.last_event_time),
+            **{name: ", ".join(getattr(row, name)) for name in ("services", "accounts", "tactics")},
+        }
+        lines.writerow([safe_cell(str(cells.get(name, getattr(row, name, "")))) for name in CSV_COLUMNS])
 
 
-def _number(value: Any) -> Any:
-    """JSON has no NaN: null."""
-    if isinstance(value, tuple):
-        return [_number(part) for part in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+def _minute(at: datetime) -> str:
+    return formatting.format_iso(at)[:16].replace("T", " ")
 
 
-def _print_json(value: Any) -> None:
-    """ASCII only, so that nothing in it can steer a terminal."""
+def print_json(value: Any) -> None:
+    """Print JSON in ASCII, so that nothing in it can control a terminal."""
     print(json_text.dumps(value, indent=1, ensure_ascii=True, allow_nan=False).replace("\x7f", "\\u007f"))
 
 
-def _text(text: str, style: str = "") -> Text:
+def terminal_text(text: str, style: str = "") -> Text:
+    """Return untrusted text for rich: sanitised, without markup, at most MAX_FIELD_CHARACTERS long."""
     shown = printable(text[:MAX_FIELD_CHARACTERS])
-    return Text(
-        f"{shown}… ({len(text):,} characters)" if len(text) > MAX_FIELD_CHARACTERS else shown,
-        style=style,
-        overflow="fold",
-    )
+    if len(text) > MAX_FIELD_CHARACTERS:
+        shown = f"{shown}… ({len(text):,} characters)"
+    return Text(shown, style=style, overflow="fold")
 
 
-def _urgency_text(urgency: int) -> Text:
-    word = formatting.severity_of(urgency)
-    return Text(f"{urgency:>3} {word}", style=COLOURS[word])
+def urgency_text(urgency: int) -> Text:
+    """Return the urgency and its severity, coloured."""
+    severity = severity_of(urgency)
+    return Text(f"{urgency:>3} {severity}", style=COLOURS[severity])
 
 
-def _queue_table(rows: Sequence[QueueRow], standing: Mapping[str, Decision]) -> Table:
-    table = Table(
-        "urgency",
-        "alert",
-        "what happened",
-        "when (UTC)",
-        "events",
-        box=None,
-        pad_edge=False,
-        show_lines=False,
-    )
-    for row in rows:
-        when = f"{formatting.format_iso(row.first_event_time)[:16].replace('T', ' ')}"
-        decision = standing.get(row.alert_id, "").replace("_", " ")
-        title = Text.assemble((f"{decision}: " if decision else "", "bold"), _text(row.title))
-        table.add_row(_urgency_text(row.urgency), _text(row.alert_id[:12]), title, when, f"{row.events:,}")
-    return table
+def export_alerts(database_url: str, format: str, out: Path | None = None) -> int:
+    """Write every alert, most urgent first, to a file or to standard output; return their number.
+
+    Raises FingerprintError if there is no database, or the file cannot be written.
+    """
+    with closing(open_store(database_url, create=False)) as store, _open_atomic(out) as file:
+        notifications = CountedNotifications(store, raw=format == "jsonl")
+        for piece in encode_export(format, notifications):
+            file.write(piece)
+    return notifications.count
 
 
-def _print_summary(
-    console: Console, alert: Alert, row: QueueRow, disposition: list[Disposition], moved: list[dict[str, Any]]
-) -> None:
-    console.print(Text.assemble(_urgency_text(row.urgency), "  ", _text(alert.title, "bold")))
-    facts = Table.grid(padding=(0, 2))
-    facts.add_row("alert", _text(alert.alert_id))
-    facts.add_row("principal", _text(alert.principal))
-    facts.add_row("behind it", _text(alert.human or "not recorded"))
-    facts.add_row("when", formatting.format_span(alert.first_event_time, alert.last_event_time))
-    facts.add_row(
-        "judged by",
-        Text.assemble(formatting.level_description(alert.level), "; bank ", _text(alert.bank_version)),
-    )
-    for held in moved:
-        how = formatting.format_threshold(held["threshold"], held["shift"], held["benign"], held["malicious"])
-        facts.add_row("threshold", _text(f"{how}, {held['key']}"))
-    if alert.degraded:
-        facts.add_row("degraded", "measured in process: the server was away")
-    for each in disposition:
-        why = f": {each.why}" if each.why else ""
-        facts.add_row(
-            "decided",
-            _text(
-                f"{triage.disposition_sentence(triage.disposition_as_json(each))}, {formatting.format_iso(each.at)}{why}"
-            ),
-        )
-    if row.grown:
-        facts.add_row("", f"open again: {row.grown:,} events came since")
-    elif disposition and row.decision is None:
-        facts.add_row("", "open again: somebody opened it since")
-    if alert.tactics:
-        facts.add_row("tactics", _text(", ".join(alert.tactics)))
-    console.print(facts)
-    console.print()
+class CountedNotifications:
+    """Iterate over the alerts of a database, few of them in memory at a time, and count them."""
+
+    def __init__(self, store: SqlStore, raw: bool) -> None:
+        self.store, self.raw, self.count = store, raw, 0
+
+    def __iter__(self) -> Iterator[Notification]:
+        for alert, disposition in self.store.evidence.iterate_full_alerts(self.raw):
+            self.count += 1
+            yield Notification(alert, "new", disposition)
 
 
-def _drivers_table(alert: Alert) -> Table:
-    table = Table(
-        "what", "seen", "usual here", "how rare", "among peers", "surprise", box=None, pad_edge=False
-    )
-    for driver in alert.drivers:
-        rarity, surprise = formatting.RARITY_LABELS[driver.rarity], f"{driver.surprise:.1f}"
-        peers = formatting.RARITY_LABELS[driver.peers] if driver.peers else ""
-        table.add_row(
-            _text(driver.feature), _text(driver.seen), _text(driver.expected), rarity, peers, surprise
-        )
-    return table
-
-
-def _print_curve(console: Console, curve: ActivityCurve) -> None:
-    """Counted over expected, on their own scales, with a mark under each flagged interval."""
-    width = min(len(curve.counts), max(20, console.width - 12))
-    first = len(curve.counts) - width
-    marks = "".join("^" if first + place in curve.flagged else " " for place in range(width))
-    unit = formatting.interval_unit(curve.interval_seconds)
-    console.print()
-    console.print(Text.assemble(_text(curve.channel), f" per {unit}, ", _text(curve.entity)))
-    for name, values in (("counted", curve.counts), ("expected", curve.expected)):
-        top = max((value for value in values[-width:] if math.isfinite(value)), default=0.0)
-        console.print(
-            f"{name:<9}{sparkline(values, width)}  at most {formatting.format_figure(top)}",
-            soft_wrap=True,
-            markup=False,
-        )
-    console.print(f"{'':<9}{marks}", soft_wrap=True, markup=False)
-
-
-def _events_table(alert: Alert) -> Table:
-    detectors = tuple(dict.fromkeys(name for event in alert.events for name in event.scores))
-    labels = (f"{detector_label(name).lower()} z" for name in detectors)
-    table = Table("time (UTC)", "call", "error", "from", *labels, box=None, pad_edge=False)
-    for event in alert.events[:MAX_EVENTS_SHOWN]:
-        scores = (event.scores.get(name) for name in detectors)
-        z = [("" if value is None else f"{value:.1f}") for value in scores]
-        when = formatting.format_iso(event.event_time)[:19].replace("T", " ")
-        table.add_row(
-            when,
-            _text(f"{event.service}:{event.action}"),
-            _text(event.error_code),
-            _text(event.source_address),
-            *z,
-        )
-    if len(alert.events) > MAX_EVENTS_SHOWN:
-        table.caption = f"and {len(alert.events) - MAX_EVENTS_SHOWN:,} more: --page FILE or --json shows all"
-    return table
+@contextmanager
+def _open_atomic(out: Path | None) -> Iterator[BinaryIO]:
+    """Open a file that appears when it is complete; an earlier file stays if it is not."""
+    if out is None:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    staged = out.with_name(f".{out.name}.partial")
+    try:
+        with staged.open("wb") as file:
+            yield file
+        staged.replace(out)
+    except OSError as error:
+        raise FingerprintError(f"{out} cannot be written: {error.strerror or error}") from None
+    finally:
+        staged.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""The versions of a bank: what `fingerprint bank` does, and the figures of its `--json`."""
+"""Versions of a bank: the figures of `fingerprint bank ... --json`."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ from fingerprint.registry import drift, quality, signatures, versions
 from fingerprint.registry.bank import Bank
 from fingerprint.registry.catalog import size_in_bytes
 from fingerprint.training import feedback
-from pipelines import training_data
-from pipelines.runtime import promotion
+from pipelines.runtime import promotion, training_data
 
 MAX_FINGERPRINTS_SHOWN = 5  # fingerprints, largest and quietest
 MAX_DRIFTED_SHOWN = 10  # fingerprints that moved furthest
 
 
 def describe_version(folder: Path, settings: Settings, version: str | None = None) -> dict[str, Any]:
-    """One version in figures: what it learned, who is ready, who is large and who is quiet, what it weighs."""
+    """Return one version in figures: history, readiness, largest and quietest fingerprints, size."""
     bank = banks.open_bank(folder, settings.bank, version, served=False)
     manifest, entities = bank.manifest, _entity_table(bank)
     names = ("version", "span", "events", "repeats", "fingerprints", "ready", "quality", "settings")
@@ -56,14 +55,14 @@ def describe_version(folder: Path, settings: Settings, version: str | None = Non
 def diff_versions(
     folder: Path, settings: Settings, older: str, newer: str, most: int = MAX_DRIFTED_SHOWN
 ) -> dict[str, Any]:
-    """Champion and challenger side by side."""
+    """Return the differences between two versions, champion and challenger."""
     old, new = (banks.open_bank(folder, settings.bank, version, served=False) for version in (older, newer))
-    moved = drift.compare_banks(old, new)
+    drifted = drift.compare_banks(old, new)
     return {
         "older": older,
         "newer": newer,
         "entities": {
-            name: getattr(moved, name) for name in ("came", "gone", "became_ready", "no_longer_ready")
+            name: getattr(drifted, name) for name in ("added", "removed", "became_ready", "no_longer_ready")
         },
         "ready": {name: [bank.manifest["ready"][name] for bank in (old, new)] for name in LEVELS},
         "loss_on_sample": {"older": drift.loss_quantiles(old, new), "newer": drift.loss_quantiles(new, new)},
@@ -72,7 +71,7 @@ def diff_versions(
             name: bank.manifest["quality"]["votes_per_day"] for name, bank in _open_pair(old, new)
         },
         "values": drift.compare_values(old, new),
-        "drift": moved.summary(most),
+        "drift": drifted.summary(most),
         "shifted": {
             "threshold": quality.calibrated_threshold(new.manifest["quality"], settings.autoencoder),
             "entities": feedback.changed_shifts(old, new),
@@ -85,24 +84,24 @@ def publish_version(
 ) -> dict[str, Any]:
     """Serve a kept version through the gate, or past it with a reason."""
     if force is not None and not force.strip():
-        raise FingerprintError("--force wants the reason why the gate is passed by: it is recorded")
-    was = versions.served_version(folder)
+        raise FingerprintError("--force needs a reason, which is recorded")
+    before = versions.served_version(folder)
     happened = training_data.load_confirmed_attacks(None, settings) if force is None else {}
-    word = promotion.publish_bank(folder, version, settings, why, force, happened)
+    decision = promotion.publish_bank(folder, version, settings, why, force, happened)
     return {
         "version": version,
-        "before": was,
-        "served": word.passed or force is not None,
+        "before": before,
+        "served": decision.passed or force is not None,
         "forced": force is not None,
-        "refusal": None if word.passed else promotion.refusal_message(version, word),
-        "gate": word.figures,
+        "refusal": None if decision.passed else promotion.refusal_message(version, decision),
+        "gate": decision.figures,
     }
 
 
 def roll_back_bank(folder: Path, settings: Settings, why: str = "") -> dict[str, Any]:
     """Serve what was served before."""
-    was = versions.require_served_version(folder)
-    return {"version": promotion.roll_back_bank_version(folder, settings, why), "before": was}
+    before = versions.require_served_version(folder)
+    return {"version": promotion.roll_back_bank_version(folder, settings, why), "before": before}
 
 
 def generate_key_pair(file: Path) -> dict[str, Any]:
@@ -116,7 +115,7 @@ def sign_version(folder: Path, settings: Settings, version: str | None = None) -
     anyhow = settings.bank.model_copy(update={"verify_key_files": ()})
     manifest = banks.verified_manifest_bytes(banks.open_bank(folder, anyhow, wanted, served=False))
     if not promotion.sign_if_configured(folder, wanted, manifest, settings):
-        raise FingerprintError("nobody signs here: set bank.signing_key_file or bank.signer")
+        raise FingerprintError("there is no signer: set bank.signing_key_file or bank.signer")
     return {"version": wanted}
 
 
@@ -147,7 +146,7 @@ def _served_version(folder: Path) -> str | None:
 
 
 def _pointer_problems(folder: Path) -> list[str]:
-    """Why no version is served."""
+    """Return why no version is served."""
     try:
         versions.version_folder(folder, versions.require_served_version(folder))
     except FingerprintError as error:
@@ -171,7 +170,7 @@ def _open_pair(old: Bank, new: Bank) -> tuple[tuple[str, Bank], tuple[str, Bank]
 
 
 def _bytes_per_net(bank: Bank, learned: int) -> int:
-    """What an entity takes that has a net of its own: the net, and its share of everything else that was `learned`."""
+    """Return the bytes of an entity with a net of its own: the net, and its share of everything else that was `learned`."""
     nets = bank.weights
     each = int(sum(part[:1].nbytes for part in (nets.inputs, nets.bias, nets.outputs)))
     return each + round((learned - each * len(nets.bias)) / len(bank.fingerprints))

@@ -1,4 +1,4 @@
-"""What `fingerprint bank` says to a person. Every text of a record is made visible first."""
+"""Tables and summaries of `fingerprint bank`. Text from records is sanitised first."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_DRIFTED_SHOWN = 10  # fingerprints whose threshold moved furthest
 
 def print_versions(found: list[dict[str, Any]]) -> None:
     table = Table(
-        "", "version", "learned (UTC)", "events", "ready", "size", "the gate's word", box=None, pad_edge=False
+        "", "version", "learned (UTC)", "events", "ready", "size", "promotion gate", box=None, pad_edge=False
     )
     for each in found:
         mark = "served" if each["served"] else ""
@@ -39,7 +39,7 @@ def print_versions(found: list[dict[str, Any]]) -> None:
 
 
 def _decision_text(each: dict[str, Any]) -> Text:
-    """The last decision, or else what the gate said when the bank was made."""
+    """Return the last decision, or else that of the promotion gate when the bank was made."""
     last = each["last_decision"] or {}
     how = (
         "served by force: "
@@ -66,7 +66,7 @@ def print_version(figures: dict[str, Any]) -> None:
     )
     if any(figures.get("left_out", {}).values()):
         print(
-            f"left out, as the desk said: {console.nonzero_counts(figures['left_out'], console.EXCLUSION_REASONS)}"
+            f"left out of training: {console.nonzero_counts(figures['left_out'], console.EXCLUSION_REASONS)}"
         )
     print(
         f"on disk: {_size(figures['bytes'])}, series apart {figures['bytes_an_entity']:,} bytes an entity, "
@@ -77,16 +77,16 @@ def print_version(figures: dict[str, Any]) -> None:
         for each in figures[name]:
             print(f"  {each['events']:>10,} events on {each['days']:>3} days  {printable(each['key'])}")
     _print_shifted_thresholds(
-        "thresholds moved by what analysts said", figures["shifted"], figures["shifted"]["furthest"]
+        "thresholds adjusted by dispositions", figures["shifted"], figures["shifted"]["furthest"]
     )
     if tried := (figures["gate"] or {}).get("confirmed"):
         print(f"attacks that analysts confirmed: {_attacks_found(tried)}")
     for reason in (figures["gate"] or {}).get("reasons", []):
-        print(f"the gate: {printable(reason)}")
+        print(f"promotion gate: {printable(reason)}")
 
 
 def _attacks_found(tried: dict[str, Any]) -> str:
-    """Of the attacks that were tried on both banks, what each finds."""
+    """Return how many of the injected attacks each bank finds."""
     before, now = tried["before"], tried["now"]
     return f"finds {now['found']:,} of {now['attacks']:,}, the bank before {before['found']:,}"
 
@@ -95,10 +95,10 @@ def print_version_diff(figures: dict[str, Any]) -> None:
     entities, drift, values = figures["entities"], figures["drift"], figures["values"]
     print(f"from {figures['older']} to {figures['newer']}")
     print(
-        f"entities: {entities['came']:,} came, {entities['gone']:,} went; {entities['became_ready']:,} became ready, "
+        f"entities: {entities['added']:,} added, {entities['removed']:,} removed; {entities['became_ready']:,} became ready, "
         f"{entities['no_longer_ready']:,} are ready no longer"
     )
-    print(f"values: {values['came']:,} came, {values['gone']:,} went")
+    print(f"values: {values['added']:,} added, {values['removed']:,} removed")
     table = Table("quantiles", "older", "newer", box=None, pad_edge=False)
     for title, name in (
         ("loss, same sample", "loss_on_sample"),
@@ -113,21 +113,21 @@ def print_version_diff(figures: dict[str, Any]) -> None:
     for each in drift["top"]:
         print(f"  {each['drift']:.2f}  {each['level']:<9}  {printable(each['key'])} ({each['most']})")
     moved = figures["shifted"]["entities"]
-    title = f"thresholds that what analysts said has moved since: {len(moved):,}; furthest"
+    title = f"thresholds that dispositions adjusted since: {len(moved):,}; furthest"
     _print_shifted_thresholds(title, figures["shifted"], moved[:MAX_DRIFTED_SHOWN])
 
 
 def _print_shifted_thresholds(title: str, shifted: dict[str, Any], moved: list[dict[str, Any]]) -> None:
-    """`  4.0 + 0.7 (3 alerts judged benign)  123456789012:user/ana|s3|direct`, a line each; nothing where none moved."""
+    """Print a line for each adjusted threshold: `  4.0 + 0.7 (3 alerts judged benign)  123456789012:user/ana|s3|direct`."""
     if not moved:
         return
     print(f"{title}:")
     for each in moved:
-        said = formatting.format_threshold(
+        threshold = formatting.format_threshold(
             shifted["threshold"], each["shift"], each["benign"], each["malicious"]
         )
         before = f", was {shifted['threshold'] * (1 + each['before']):.1f}" if each["before"] else ""
-        print(f"  {said}{before}  {printable(each['key'])}")
+        print(f"  {threshold}{before}  {printable(each['key'])}")
 
 
 def print_publication(figures: dict[str, Any]) -> None:

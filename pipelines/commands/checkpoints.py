@@ -1,4 +1,4 @@
-"""Snapshots: what a scorer of the stream would restore, partition by partition."""
+"""Checkpoints of the stream: what a scorer would restore, by partition."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fingerprint.core.settings import Settings
 
 
 def list_checkpoints(settings: Settings) -> list[dict[str, Any]]:
-    """`fingerprint snapshots list`: the latest of each partition, as `--json` prints them."""
+    """Return the latest checkpoint of each partition: the figures of `checkpoints list --json`."""
     return [_checkpoint_row(each) for each in FileCheckpointStore(settings.checkpoints).list_summaries()]
 
 
@@ -20,9 +20,9 @@ def print_checkpoints(found: list[dict[str, Any]]) -> None:
         fence = f"{each['era']}-{each['generation']}-{each['sequence']}"
         print(
             f"{each['topic']}/{each['partition']}  offset {each['offset']:,}, fence {fence}, written {each['written']}, "
-            f"{each['bytes']:,} bytes, {each['snapshots']} there"
+            f"{each['bytes']:,} bytes, {each['checkpoints']} kept"
         )
-    print(f"partitions with a snapshot: {len(found):,}")
+    print(f"partitions with a checkpoint: {len(found):,}")
 
 
 def _checkpoint_row(summary: CheckpointSummary) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def _checkpoint_row(summary: CheckpointSummary) -> dict[str, Any]:
         **summary.fence._asdict(),
         "written": _iso_time(summary.written_at),
         "bytes": summary.size_bytes,
-        "snapshots": summary.checkpoint_count,
+        "checkpoints": summary.checkpoint_count,
     }
 
 

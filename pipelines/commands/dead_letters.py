@@ -1,4 +1,4 @@
-"""Dead letters: what could not be read, and giving it back to where it came from."""
+"""Dead letters: messages that could not be read, and sending them back to their origin."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from fingerprint.streaming.bounded_read import poll_until_end
 from fingerprint.streaming.rekeying import ORIGIN_HEADER_COUNT, OutgoingMessage
 from pipelines.runtime import wiring
 
-_QUEUE_PREFIX = "sqs:"  # how the origin of a notice begins; no topic can
+_QUEUE_PREFIX = "sqs:"  # of the origin of a notification; no topic begins so
 
 PREVIEW_CHARACTERS = 120  # characters of a letter that are shown
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """One dead letter as it is listed: where the message lay, why it is dead, how large it is, how it begins."""
+    """A dead letter as it is listed: origin, reason, size and first characters."""
 
     topic: str
     partition: int
@@ -42,22 +42,25 @@ class DeadLetter:
 
 
 def list_dead_letters(settings: Settings) -> list[dict[str, Any]]:
-    """`fingerprint dlq list`: the letters as `--json` prints them."""
-    with wiring.open_consumer(settings.kafka, "dlq") as consumer:
+    """Return the dead letters: the figures of `dead-letters list --json`."""
+    with wiring.open_consumer(settings.kafka, "dead-letters") as consumer:
         return [asdict(letter) for letter in read_dead_letters(consumer, dead_letter_topic(settings))]
 
 
 def replay_dead_letters(settings: Settings, sqs: str | None = None) -> dict[str, Any]:
-    """`fingerprint dlq replay`: its figures. `sqs`: the URL of the queue whose notices are given back too."""
+    """Send dead letters back; return the figures of `dead-letters replay --json`.
+
+    `sqs` is the URL of the queue to which its notifications are sent back.
+    """
     with ExitStack() as stack:
         queue = stack.enter_context(wiring.open_object_queue(sqs, settings.sqs))[0] if sqs else None
-        consumer = stack.enter_context(wiring.open_consumer(settings.kafka, "dlq"))
+        consumer = stack.enter_context(wiring.open_consumer(settings.kafka, "dead-letters"))
         producer = stack.enter_context(wiring.producing(settings.kafka))
         return replay_pending(consumer, producer, settings, queue)
 
 
 def for_dead_letter_topic(settings: Settings, topic: str | None) -> Settings:
-    """The settings by which the dead letters are those of `topic`, if one is named."""
+    """Return the settings with `topic` as the topic whose dead letters are meant, if one is named."""
     kafka = settings.kafka.model_copy(update={"raw_topic": topic or settings.kafka.raw_topic})
     return settings.model_copy(update={"kafka": kafka})
 
@@ -67,7 +70,7 @@ def dead_letter_topic(settings: Settings) -> str:
 
 
 def read_dead_letters(consumer: Consumer, topic: str) -> Iterator[DeadLetter]:
-    """The letters of a dead-letter topic that were not replayed yet, oldest first within a partition; commits nothing."""
+    """Yield the dead letters that were not replayed yet, oldest first within a partition; commit nothing."""
     consumer.subscribe([topic])
     for messages in poll_until_end(consumer):
         yield from map(_dead_letter, messages)
@@ -78,46 +81,46 @@ def replay_pending(
 ) -> dict[str, Any]:
     """Send the original bytes of the letters back to the topic or queue they came from, then mark them replayed.
 
-    Marked is: committed by the consumer's group, when all that was sent has arrived. Letters without a value (the
-    message was too large for one) are counted and passed over. FingerprintError at a notice of another queue than `queue`.
+    They are marked by a commit of the consumer's group, when everything that was sent has arrived. Letters without a value (the
+    message was too large) are counted and skipped. FingerprintError for a notification of another queue than `queue`.
     """
     raw, sender = (
         settings.kafka.raw_topic,
         RetryingProducer(producer, settings.kafka.delivery_timeout_seconds),
     )
     consumer.subscribe([dead_letter_topic(settings)])
-    replayed = gone = to_queue = 0
+    replayed = without_value = to_queue = 0
     for messages in poll_until_end(consumer):
-        notices, others = _split_by_destination(messages, queue)
+        notifications, others = _split_by_destination(messages, queue)
         for message in others:
             sender.send(
                 raw, OutgoingMessage(message.value, message.key, message.headers[ORIGIN_HEADER_COUNT:])
             )
         producer.flush()
         if queue:
-            for message in notices:
+            for message in notifications:
                 queue.send(message.value or b"")
         _mark_replayed(consumer, messages)
-        replayed, to_queue = replayed + len(others), to_queue + len(notices)
-        gone += len(messages) - len(others) - len(notices)
-    figures = {"topic": raw, "replayed": replayed, "without_value": gone}
+        replayed, to_queue = replayed + len(others), to_queue + len(notifications)
+        without_value += len(messages) - len(others) - len(notifications)
+    figures = {"topic": raw, "replayed": replayed, "without_value": without_value}
     return figures | {"queue": queue.name, "to_queue": to_queue} if queue else figures
 
 
 def _split_by_destination(
     messages: Sequence[Message], queue: MessageQueue | None
 ) -> tuple[list[Message], list[Message]]:
-    """Notices for the queue, and all others; without what has no value."""
+    """Return notifications for the queue, and all other messages; without those that have no value."""
     whole = [message for message in messages if message.value is not None]
-    notices = [message for message in whole if _dead_letter(message).topic.startswith(_QUEUE_PREFIX)]
-    for message in notices:
+    notifications = [message for message in whole if _dead_letter(message).topic.startswith(_QUEUE_PREFIX)]
+    for message in notifications:
         origin = _dead_letter(message).topic
         if queue is None or origin != queue.name:
             raise FingerprintError(
-                f"some letters are notices of the queue {origin}; give them back to it with "
-                "`fingerprint dlq replay --sqs QUEUE-URL`"
+                f"some dead letters are notifications of the queue {origin}; send them back to it with "
+                "`fingerprint dead-letters replay --sqs QUEUE-URL`"
             )
-    return notices, [message for message in whole if message not in notices]
+    return notifications, [message for message in whole if message not in notifications]
 
 
 def print_dead_letters(found: list[dict[str, Any]]) -> None:
@@ -125,7 +128,10 @@ def print_dead_letters(found: list[dict[str, Any]]) -> None:
         where = f"{letter['topic']}/{letter['partition']}/{letter['offset']}"
         print(f"{where}  {letter['bytes']:,} bytes: {letter['reason']}")
         print(f"    {letter['begins']}")
-    print(f"{len(found):,} dead letters" + ("; give them back: fingerprint dlq replay" if found else ""))
+    print(
+        f"{len(found):,} dead letters"
+        + ("; send them back: fingerprint dead-letters replay" if found else "")
+    )
 
 
 def _mark_replayed(consumer: Consumer, messages: list[Message]) -> None:
@@ -133,7 +139,7 @@ def _mark_replayed(consumer: Consumer, messages: list[Message]) -> None:
         consumer.commit({message.source_partition: message.offset + 1 for message in messages})
     except (PartitionNotOwned, RebalanceInProgress):
         raise FingerprintError(
-            "another `fingerprint dlq` has joined and taken over; see with `dlq list` what is left"
+            "another `fingerprint dead-letters replay` took over; `fingerprint dead-letters list` shows what is left"
         ) from None
 
 

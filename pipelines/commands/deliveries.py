@@ -1,4 +1,4 @@
-"""What was told elsewhere and what could not be, at the keyboard: `fingerprint deliveries list` and `retry`."""
+"""Deliveries to receivers on a terminal: `fingerprint deliveries list` and `retry`."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from fingerprint.web import formatting
 def list_deliveries(
     database_url: str, receiver: str = "", failed: bool = False, limit: int = 200
 ) -> list[dict[str, Any]]:
-    """What `deliveries list --json` gives, the newest first. FingerprintError where there is no desk."""
-    with closing(open_store(database_url, create=False)) as desk:
-        found = desk.outbox.list_deliveries(receiver, "failed" if failed else None, limit)
+    """Return deliveries, newest first: the figures of `deliveries list --json`. FingerprintError if there is no database."""
+    with closing(open_store(database_url, create=False)) as store:
+        found = store.outbox.list_deliveries(receiver, "failed" if failed else None, limit)
     return [delivery_summary(each) for each in found]
 
 
 def retry_deliveries(database_url: str, key: str = "", receiver: str = "") -> dict[str, Any]:
-    """What has failed waits again: one by its key, those of a receiver, or all."""
-    with closing(open_store(database_url, create=False)) as desk:
-        return {"tried_anew": desk.outbox.retry_failed(SystemClock().now(), key, receiver)}
+    """Schedule failed deliveries again: one by its key, those of a receiver, or all. Return their number."""
+    with closing(open_store(database_url, create=False)) as store:
+        return {"retried": store.outbox.retry_failed(SystemClock().now(), key, receiver)}
 
 
 def delivery_summary(delivery: Delivery) -> dict[str, Any]:
-    """A delivery; times are ISO 8601 with a Z."""
+    """Return a delivery for JSON; times are ISO 8601 with a Z."""
     return {
         "key": delivery.key,
         "receiver": delivery.receiver,
@@ -48,29 +48,29 @@ def delivery_summary(delivery: Delivery) -> dict[str, Any]:
 
 
 def print_deliveries(found: list[dict[str, Any]]) -> None:
-    """The newest first."""
+    """Print a table of deliveries, newest first."""
     if not found:
-        print("no deliveries: nothing was to be told, or nobody (docs/how-to/deliver.md)")
+        print("no deliveries: nothing happened, or there is no receiver (docs/how-to/deliver.md)")
         return
     table = Table(
         "receiver", "alert", "what", "state", "tries", "since (UTC)", "why", box=None, pad_edge=False
     )
     for each in found:
         since = each["created_at"][:16].replace("T", " ")
-        told = (each["receiver"], each["alert_id"][:12], each["happened"], each["state"], str(each["tries"]))
-        table.add_row(*map(Text, told), since, Text(each["reason"], overflow="fold"))
+        cells = (each["receiver"], each["alert_id"][:12], each["happened"], each["state"], str(each["tries"]))
+        table.add_row(*map(Text, cells), since, Text(each["reason"], overflow="fold"))
     Console().print(table)
 
 
 def print_deliver_summary(figures: dict[str, Any]) -> None:
-    """What `deliver` says to a person when it ends."""
+    """Print the summary of `deliver` when it ends."""
     print(
-        f"{figures['sent']:,} sent, {figures['tries_failed']:,} tries failed, {figures['failed']:,} given up; "
-        f"{figures['waiting']:,} wait, {figures['given_up']:,} are given up: `fingerprint deliveries list` says why"
+        f"{figures['sent']:,} sent, {figures['tries_failed']:,} attempts failed, {figures['failed']:,} deliveries failed; "
+        f"{figures['waiting']:,} wait, {figures['given_up']:,} have failed: `fingerprint deliveries list` says why"
     )
 
 
 def print_retry_summary(figures: dict[str, Any]) -> None:
     print(
-        f"{formatting.pluralize(figures['tried_anew'], 'delivery').replace('deliverys', 'deliveries')} tried anew"
+        f"{formatting.pluralize(figures['retried'], 'delivery').replace('deliverys', 'deliveries')} are retried"
     )

@@ -1,4 +1,4 @@
-"""Feeds that fell silent, on a terminal: `fingerprint notices list`."""
+"""Feed gaps on a terminal: `fingerprint feed-gaps list`."""
 
 from __future__ import annotations
 
@@ -15,42 +15,40 @@ from fingerprint.web import formatting
 
 
 def list_feed_gaps(database_url: str, ended: bool = True) -> list[dict[str, Any]]:
-    """What `notices list --json` gives. Raises FingerprintError where there is no desk."""
-    return [feed_gap_summary(notice) for notice in open_store(database_url, create=False).feeds.gaps(ended)]
+    """Return feed gaps: the figures of `feed-gaps list --json`. FingerprintError if there is no database."""
+    return [feed_gap_summary(gap) for gap in open_store(database_url, create=False).feeds.gaps(ended)]
 
 
-def feed_gap_summary(notice: FeedGap) -> dict[str, Any]:
-    """A notice; times are ISO 8601 with a Z."""
+def feed_gap_summary(gap: FeedGap) -> dict[str, Any]:
+    """Return a feed gap for JSON; times are ISO 8601 with a Z."""
     return {
-        "notice_id": notice.notice_id,
-        "kind": notice.kind,
-        "feed": printable(notice.feed),
-        "since": formatting.format_iso(notice.since),
-        "seen_at": formatting.format_iso(notice.seen_at),
-        "expected": notice.expected,
-        "hourly": notice.hourly,
-        "urgency": notice.urgency,
-        "title": printable(notice.title),
-        "ended_at": formatting.format_iso(notice.ended_at) if notice.ended_at else None,
-        "ending": notice.ending,
+        "notice_id": gap.notice_id,
+        "kind": gap.kind,
+        "feed": printable(gap.feed),
+        "since": formatting.format_iso(gap.since),
+        "seen_at": formatting.format_iso(gap.seen_at),
+        "expected": gap.expected,
+        "hourly": gap.hourly,
+        "urgency": gap.urgency,
+        "title": printable(gap.title),
+        "ended_at": formatting.format_iso(gap.ended_at) if gap.ended_at else None,
+        "ending": gap.ending,
     }
 
 
 def print_feed_gaps(found: list[dict[str, Any]]) -> None:
     """Open ones first."""
     if not found:
-        print("no notices: no account, region or source fell silent")
+        print("no feed gaps: logs of every account, region and partition arrive")
         return
-    table = Table("urgency", "notice", "what is missed", "ended (UTC)", box=None, pad_edge=False)
-    for notice in found:
-        ended = (
-            f"{notice['ended_at'][:16].replace('T', ' ')}, {notice['ending']}" if notice["ended_at"] else ""
-        )
-        urgency = f"{notice['urgency']:>3} {formatting.severity_of(notice['urgency'])}"
-        table.add_row(urgency, notice["notice_id"][:12], Text(notice["title"], overflow="fold"), ended)
+    table = Table("urgency", "gap", "what is missing", "ended (UTC)", box=None, pad_edge=False)
+    for gap in found:
+        ended = f"{gap['ended_at'][:16].replace('T', ' ')}, {gap['ending']}" if gap["ended_at"] else ""
+        urgency = f"{gap['urgency']:>3} {formatting.severity_of(gap['urgency'])}"
+        table.add_row(urgency, gap["notice_id"][:12], Text(gap["title"], overflow="fold"), ended)
     Console().print(table)
 
 
 def open_feed_gaps_sentence(count: int) -> str:
-    """One line for whoever looks at the queue of alerts."""
-    return f"{formatting.pluralize(count, 'feed')} silent: see `fingerprint notices list`"
+    """Return one line about open feed gaps, for the list of alerts."""
+    return f"{formatting.pluralize(count, 'feed')} with a gap: see `fingerprint feed-gaps list`"

@@ -1,7 +1,7 @@
-"""What the desk no longer keeps: `fingerprint desk prune` and `fingerprint desk purge`, and once a day beside the pages.
+"""Retention of the database: `fingerprint database prune` and `purge`, and a daily run beside the web app.
 
 Example:
-    >>> with daily(desk, settings.retention):
+    >>> with daily_retention(store, settings.retention):
     ...     server.run()
 """
 
@@ -17,24 +17,24 @@ from fingerprint.core.alert import FingerprintError
 from fingerprint.core.settings import Retention
 from fingerprint.store import SqlStore, open_store
 from pipelines.cli.console import Progress
-from pipelines.runtime import operator
+from pipelines.runtime import host
 
 RETENTION_ACTOR = (
-    "program:retention"  # who it is in the audit, when nobody asked; no account has a name with a colon
+    "program:retention"  # the author in the audit log of the daily run; no account has a name with a colon
 )
 INITIAL_DELAY_SECONDS, INTERVAL_SECONDS, RETRY_SECONDS = (
     60.0,
     86_400.0,
     3_600.0,
 )  # seconds: after the start, after it was done, after it failed
-NOT_PURGED = (  # what a purge at the desk does not reach
-    "the topics of Kafka, the banks, the streams' snapshots, files of judged events, what was delivered elsewhere, and lines "
-    "of other principals that name it: docs/explanation/alert-store.md says how those are cleaned"
+NOT_PURGED = (  # what a purge of the database does not reach
+    "the topics of Kafka, the banks, checkpoints, files of scored events, deliveries, and lines "
+    "of other principals that name it: docs/explanation/alert-store.md says how to clean those"
 )
 KIND_LABELS = {
     "records": "raw records",
     "votes": "single votes",
-    "credential_issues": "issued credentials",
+    "hops": "session starts",
     "alerts": "alerts",
 }
 
@@ -43,10 +43,10 @@ log = logging.getLogger("fingerprint.desk")
 
 def prune_database(database_url: str, retention: Retention, progress: Progress) -> dict[str, Any]:
     """Remove what is older than it is kept; how much that was, by kind."""
-    desk = open_store(database_url, create=False)
-    removed = desk.retention.apply(
+    store = open_store(database_url, create=False)
+    removed = store.retention.apply(
         retention,
-        operator.operator_name(),
+        host.operator_name(),
         lambda kind, done: progress(f"removing {KIND_LABELS[kind]}", done),
     )
     return {"removed": removed, "days": retention.model_dump()}
@@ -65,7 +65,7 @@ def purge_principal(database_url: str, principal: str, yes: bool) -> dict[str, A
             "say --yes if you mean it"
         )
     removed = open_store(database_url, create=False).retention.purge_principal(
-        principal, operator.operator_name()
+        principal, host.operator_name()
     )
     return {"principal": principal, "removed": removed, "beyond": NOT_PURGED}
 
@@ -78,16 +78,16 @@ def print_purge_summary(figures: dict[str, Any]) -> None:
 @contextmanager
 def daily_retention(store: SqlStore, retention: Retention, *chores: Callable[[], None]) -> Iterator[None]:
     """Prune soon after the start and once a day, beside whatever else goes on, until the end; so with other chores."""
-    over = Event()
-    beside = Thread(
-        target=_run_retention, args=(store, retention, chores, over), name="retention", daemon=True
+    stopped = Event()
+    thread = Thread(
+        target=_run_retention, args=(store, retention, chores, stopped), name="retention", daemon=True
     )
-    beside.start()
+    thread.start()
     try:
         yield
     finally:
-        over.set()
-        beside.join(timeout=INITIAL_DELAY_SECONDS)
+        stopped.set()
+        thread.join(timeout=INITIAL_DELAY_SECONDS)
 
 
 def _run_retention(
@@ -99,7 +99,7 @@ def _run_retention(
 
 
 def apply_retention(store: SqlStore, retention: Retention, chores: Sequence[Callable[[], None]] = ()) -> bool:
-    """Whether it went well; a desk that is away is tidied another time."""
+    """Run the chores and remove what is older than it is kept; return False if the database is unavailable."""
     try:
         for chore in chores:
             chore()

@@ -1,10 +1,10 @@
-"""Secrets that a deployment needs, each a file: made once, changed when that is asked for, never shown.
+"""Secrets of a deployment, each in a file: created once, rotated on request, never shown.
+
+A folder for each, as in docker-compose.yml, lets a container have one secret and not the others.
 
 Example:
-    >>> make(Path("/run/secrets"), ["desk/database-password"])
+    >>> create_secrets(Path("/run/secrets"), ["desk/database-password"])
     [{'name': 'desk/database-password', 'did': 'made'}]
-
-A folder for each, as in docker-compose.yml, is what lets a container have one secret and not the others.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ def rotate_secrets(folder: Path, names: Sequence[str]) -> list[dict[str, str]]:
     _prepare_folder(folder, names)
     for name in names:
         _rotate(folder / name)
-    return [{"name": name, "did": "made anew"} for name in names]
+    return [{"name": name, "did": "rotated"} for name in names]
 
 
 def _check_names(names: Sequence[str]) -> None:
     for name in names:
         if not _NAME.fullmatch(name):
             raise FingerprintError(
-                f"{name!r} is no name for a secret: small letters, digits and '-', as in {DEFAULT_NAMES[0]}, perhaps in a folder"
+                f"{name!r} is no name of a secret: use a-z, 0-9 and '-', as in {DEFAULT_NAMES[0]}, optionally in a folder"
             )
 
 
@@ -71,7 +71,7 @@ def _mode_of(file: Path) -> int:
 
 
 def _create_if_missing(file: Path) -> bool:
-    """Whether it was missing; of several that come at once, one makes it."""
+    """Return whether the file was missing and is created now; of several processes one creates it."""
     if file.exists():
         return _already_exists(file)
     try:
@@ -83,7 +83,7 @@ def _create_if_missing(file: Path) -> bool:
 
 def _already_exists(file: Path) -> bool:
     if not file.is_file() or not file.stat().st_size:
-        raise FingerprintError(f"{file} is there and holds no secret: remove it, and it is made anew")
+        raise FingerprintError(f"{file} exists and holds no secret: remove it, and it is created again")
     return False
 
 
@@ -94,7 +94,7 @@ def _rotate(file: Path) -> None:
 
 
 def _write_durably(file: Path, text: str, mode: int, place: Callable[[Path, Path], None]) -> None:
-    """Nobody ever sees half a file, nor one that a crash could take back."""
+    """Write a file in one step that survives a crash; no process sees half of it."""
     staged = file.with_name(f".{file.name}.{secrets.token_hex(8)}")
     try:
         with os.fdopen(os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_ONLY_MODE), "w") as stream:

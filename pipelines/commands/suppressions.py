@@ -1,4 +1,4 @@
-"""Suppressions at the keyboard: `fingerprint suppressions list`, `preview`, `add` and `end`.
+"""Suppressions on a terminal: `fingerprint suppressions list`, `preview`, `add` and `end`.
 
 Example:
     $ fingerprint suppressions preview --service glue --network 10.3.0.0/16
@@ -23,13 +23,13 @@ from fingerprint.core.case import QueueRow, Suppression, SuppressionMatch, Suppr
 from fingerprint.core.sanitize import printable
 from fingerprint.store import open_store
 from fingerprint.web import formatting
-from pipelines.runtime import operator
+from pipelines.runtime import host
 
-DEFAULT_DAYS = 30.0  # that a suppression holds where nobody says
+DEFAULT_DAYS = 30.0  # for which a suppression holds by default
 
 
 def list_suppressions(database_url: str, ended: bool) -> list[dict[str, Any]]:
-    """Those in force; with `ended` those that are over, too."""
+    """Return the suppressions in force; with `ended` the ended ones too."""
     return [
         _suppression_as_json(each)
         for each in open_store(database_url, create=False).suppressions.list_all(ended)
@@ -37,7 +37,7 @@ def list_suppressions(database_url: str, ended: bool) -> list[dict[str, Any]]:
 
 
 def preview_suppression(database_url: str, match: SuppressionMatch) -> dict[str, Any]:
-    """What it would hide now."""
+    """Return what a suppression would hide now."""
     return _preview_counts(open_store(database_url, create=False).suppressions.preview(match))
 
 
@@ -49,20 +49,20 @@ def add_suppression(
     days: float | None,
     force: str | None = None,
 ) -> dict[str, Any]:
-    """A suppression until a day, or for so many from now on; `force` says why it may hide attacks."""
+    """Add a suppression that ends on a day, or after some days; `force` is the reason why it may hide attacks."""
     if until and days is not None:
         raise FingerprintError("--until and --days both say when it ends: leave one out")
     end = time_range.parse_time_range(None, until, None).until if until else None
     end = end or SystemClock().now() + timedelta(days=DEFAULT_DAYS if days is None else days)
-    desk = open_store(database_url, create=False)
-    return _suppression_as_json(desk.suppressions.create(match, why, end, operator.operator_name(), force))
+    store = open_store(database_url, create=False)
+    return _suppression_as_json(store.suppressions.create(match, why, end, host.operator_name(), force))
 
 
 def end_suppression(database_url: str, suppression_id: str) -> dict[str, Any]:
-    """End it as it is now."""
-    desk = open_store(database_url, create=False)
-    version = desk.suppressions.get(suppression_id).version
-    return _suppression_as_json(desk.suppressions.end(suppression_id, version, operator.operator_name()))
+    """End a suppression and return it."""
+    store = open_store(database_url, create=False)
+    version = store.suppressions.get(suppression_id).version
+    return _suppression_as_json(store.suppressions.end(suppression_id, version, host.operator_name()))
 
 
 def print_suppressions(found: list[dict[str, Any]]) -> None:
@@ -73,7 +73,7 @@ def print_suppressions(found: list[dict[str, Any]]) -> None:
     for each in found:
         table.add_row(
             each["suppression_id"],
-            _text(each["said"]),
+            _text(each["match_text"]),
             _text(each["reason"]),
             _text(each["owner"]),
             _end_text(each),
@@ -93,7 +93,7 @@ def print_preview(figures: dict[str, Any]) -> None:
 def print_added_suppression(figures: dict[str, Any]) -> None:
     hidden = formatting.pluralize(figures["hits"], "alert")
     print(
-        f"suppression {figures['suppression_id']} hides {hidden} until {_end_text(figures)}: {figures['said']}"
+        f"suppression {figures['suppression_id']} hides {hidden} until {_end_text(figures)}: {figures['match_text']}"
     )
 
 
@@ -104,7 +104,7 @@ def print_ended_suppression(figures: dict[str, Any]) -> None:
 
 
 def preview_sentence(figures: dict[str, Any]) -> str:
-    """What a suppression would hide, as one line."""
+    """Return what a suppression would hide, as one line."""
     urgent, critical, confirmed = (figures[name] or "none" for name in ("urgent", "critical", "confirmed"))
     needs = "; that needs --force" if figures["critical"] or figures["confirmed"] else ""
     return (
@@ -125,10 +125,10 @@ def _alert_preview(row: QueueRow) -> dict[str, Any]:
 
 
 def _suppression_as_json(made: Suppression) -> dict[str, Any]:
-    """A suppression for JSON; times are ISO 8601 with a Z."""
+    """Return a suppression for JSON; times are ISO 8601 with a Z."""
     times = {name: getattr(made, name) for name in ("created_at", "expires_at", "ended_at", "last_hit")}
-    told = {name: moment and formatting.format_iso(moment) for name, moment in times.items()}
-    return asdict(made) | told | {"said": describe_match(made.match)}
+    formatted = {name: moment and formatting.format_iso(moment) for name, moment in times.items()}
+    return asdict(made) | formatted | {"match_text": describe_match(made.match)}
 
 
 def _end_text(figures: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""What events are held to: seen, foreseen on the own history, chosen; `fingerprint threshold`."""
+"""Thresholds on a terminal: `fingerprint thresholds show`, `estimate` and `set`."""
 
 from __future__ import annotations
 
@@ -17,17 +17,20 @@ from fingerprint.core.sanitize import printable
 from fingerprint.core.settings import Settings
 from fingerprint.store import open_store
 from fingerprint.web import formatting
-from pipelines.runtime import operator
+from pipelines.runtime import host
 
-DEFAULT_ALERTS_PER_DAY = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0)  # alerts a day that are foreseen
+DEFAULT_ALERTS_PER_DAY = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0)  # for which thresholds are estimated
 
 
 def show_threshold(database_url: str, settings: Settings) -> dict[str, Any]:
-    """What holds, at whose word, and what was chosen before."""
-    desk = open_store(database_url, create=False)
-    held = threshold_preview.apply_override(settings, desk.thresholds.current())
-    chosen = [asdict(each) | {"at": formatting.format_iso(each.at)} for each in desk.thresholds.history()]
-    return {"holds": threshold_preview.describe_threshold(held, desk.thresholds.current()), "chosen": chosen}
+    """Return the current threshold, its author, and all overrides."""
+    store = open_store(database_url, create=False)
+    current = threshold_preview.apply_override(settings, store.thresholds.current())
+    overrides = [asdict(each) | {"at": formatting.format_iso(each.at)} for each in store.thresholds.history()]
+    return {
+        "current": threshold_preview.describe_threshold(current, store.thresholds.current()),
+        "overrides": overrides,
+    }
 
 
 def estimate_thresholds(
@@ -37,13 +40,18 @@ def estimate_thresholds(
     days: float = HISTORY_DAYS,
     alerts_per_day: Sequence[float] = DEFAULT_ALERTS_PER_DAY,
 ) -> list[dict[str, Any]]:
-    """What events are held to now; then, for so many alerts a day, the threshold that shows them and what it would have found."""
-    found = ThresholdForecast(open_store(database_url, create=False), folder, settings, SystemClock(), days)
-    rows = [{"wanted": None, **asdict(found.current())}]
+    """Return the current threshold, then for each number of alerts a day the threshold that shows them and what it finds."""
+    forecast = ThresholdForecast(
+        open_store(database_url, create=False), folder, settings, SystemClock(), days
+    )
+    rows = [{"wanted": None, **asdict(forecast.current())}]
     for quorum in QUORUMS[::-1]:
         for wish in alerts_per_day:
             rows.append(
-                {"wanted": wish, **asdict(found.estimate(found.threshold_for_rate(wish, quorum), quorum))}
+                {
+                    "wanted": wish,
+                    **asdict(forecast.estimate(forecast.threshold_for_rate(wish, quorum), quorum)),
+                }
             )
     return rows
 
@@ -51,9 +59,9 @@ def estimate_thresholds(
 def set_threshold(
     database_url: str, settings: Settings, why: str, threshold: float | None = None, quorum: int | None = None
 ) -> dict[str, Any]:
-    """Hold events to a threshold and a quorum from now on; without both, to what the settings say again."""
-    found = ThresholdForecast(open_store(database_url, create=False), None, settings, SystemClock())
-    found.set_override(threshold, quorum, why, by=operator.operator_name())
+    """Override threshold and quorum from now on; without both, the settings hold again."""
+    forecast = ThresholdForecast(open_store(database_url, create=False), None, settings, SystemClock())
+    forecast.set_override(threshold, quorum, why, by=host.operator_name())
     return show_threshold(database_url, settings)
 
 
@@ -61,10 +69,10 @@ def set_threshold(
 
 
 def print_threshold(figures: dict[str, Any]) -> None:
-    holds = figures["holds"]
-    whose = f", chosen by {holds['by']} at {holds['at']}" if "by" in holds else ", as the settings say"
-    print(printable(f"threshold {holds['threshold']:g}, quorum {holds['quorum']}{whose}"))
-    for each in figures["chosen"]:
+    current = figures["current"]
+    whose = f", set by {current['by']} at {current['at']}" if "by" in current else ", as the settings say"
+    print(printable(f"threshold {current['threshold']:g}, quorum {current['quorum']}{whose}"))
+    for each in figures["overrides"]:
         print(printable(f"  {each['at']}  {each['by']}: {_override_text(each)} ({each['why']})"))
 
 

@@ -1,7 +1,8 @@
-"""The topics that the settings name: made where they are not there, grown where they are small, listed."""
+"""The topics of the settings: create missing ones, grow small ones, list them."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, TypeVar
 
@@ -15,7 +16,7 @@ from pipelines.runtime import wiring
 
 T = TypeVar("T")
 DAY_MS = 24 * 3600 * 1000
-LOG_APPEND_TIME = "LogAppendTime"  # whoever may send to the raw topic must not choose when that was
+LOG_APPEND_TIME = "LogAppendTime"  # producers of the raw topic must not choose their arrival time
 RECORD_OVERHEAD_BYTES = 64 << 10  # of a batch beside its message: its own head, the message's headers
 RETRY_SECONDS = 1.0  # seconds between two tries at a broker that is starting
 GROW_REFUSAL = (
@@ -25,7 +26,7 @@ GROW_REFUSAL = (
 
 
 class TopicOptions(NamedTuple):
-    """What a run of `topics create` asks for."""
+    """Options of `topics create`."""
 
     partitions: int = 4  # of the topics that carry the traffic
     replicas: int | None = None
@@ -33,7 +34,7 @@ class TopicOptions(NamedTuple):
 
 
 def create_topics(settings: Settings, options: TopicOptions, wait: float) -> list[dict[str, Any]]:
-    """`fingerprint topics create`: what became of each topic, as `--json` prints it."""
+    """Create and grow topics; return what was done to each: the figures of `topics create --json`."""
     wanted = required_topics(settings.kafka, options)
     return retry_while_unavailable(
         lambda: _create_all(settings.kafka, wanted, options.grow), wait, SystemClock()
@@ -41,7 +42,7 @@ def create_topics(settings: Settings, options: TopicOptions, wait: float) -> lis
 
 
 def list_topics(settings: Settings) -> list[dict[str, Any]]:
-    """`fingerprint topics list`: each topic of the settings as it is."""
+    """Return each topic of the settings as it is: the figures of `topics list --json`."""
     names = [each.name for each in required_topics(settings.kafka, TopicOptions())]
     with wiring.open_topic_admin(settings.kafka) as topics:
         found = topics.describe(names)
@@ -49,21 +50,24 @@ def list_topics(settings: Settings) -> list[dict[str, Any]]:
 
 
 def required_topics(kafka: Kafka, options: TopicOptions) -> list[TopicSpec]:
-    """All that programs read and write, as they are made. FingerprintError for partitions that state cannot be cut into."""
+    """Return all topics that programs read and write, as they are created.
+
+    Raises FingerprintError for a number of partitions into which state cannot be split.
+    """
     if options.partitions < 1 or VIRTUAL_PARTITIONS % options.partitions:
         raise FingerprintError(
             f"--partitions is {options.partitions}: a scorer's state can be cut into 1, 2, 4, ... {VIRTUAL_PARTITIONS}"
         )
     traffic = [kafka.raw_topic, kafka.events_topic, kafka.alerts_topic, kafka.votes_topic]
-    beside = [
+    others = [
         kafka.feed_gaps_topic,
         kafka.raw_topic + DEAD_LETTER_SUFFIX,
         kafka.events_topic + DEAD_LETTER_SUFFIX,
     ]
     largest = kafka.max_request_size + RECORD_OVERHEAD_BYTES
     kept = {kafka.events_topic: round(kafka.events_retention_days * DAY_MS)}
-    counts = dict.fromkeys(beside, 1) | dict.fromkeys(traffic, options.partitions)
-    names = dict.fromkeys([*traffic, *beside])  # in this order, each once
+    counts = dict.fromkeys(others, 1) | dict.fromkeys(traffic, options.partitions)
+    names = dict.fromkeys([*traffic, *others])  # in this order, each once
     by_broker = {kafka.raw_topic: LOG_APPEND_TIME}
     return [
         TopicSpec(name, counts[name], options.replicas, kept.get(name), largest, by_broker.get(name))
@@ -72,14 +76,21 @@ def required_topics(kafka: Kafka, options: TopicOptions) -> list[TopicSpec]:
 
 
 def retry_while_unavailable(work: Callable[[], T], timeout_seconds: float, clock: Clock) -> T:
-    """What the work gives; begun anew while the broker is away, for `wait` seconds."""
-    begun = clock.now()
+    """Return the result of `work`; repeat it for `timeout_seconds` while the broker is unavailable, and say so once."""
+    begun, announced = clock.now(), False
     while True:
         try:
             return work()
-        except ServerUnavailable:
+        except ServerUnavailable as error:
             if (clock.now() - begun).total_seconds() >= timeout_seconds:
                 raise
+            if not announced:
+                print(
+                    f"waiting up to {timeout_seconds:g} s for the broker: {error}",
+                    file=sys.stderr,
+                    flush=True,
+                )
+                announced = True
             clock.sleep(RETRY_SECONDS)
 
 
@@ -109,14 +120,14 @@ def _create_or_grow_one(topics: TopicAdmin, wanted: TopicSpec, guarded: bool) ->
 
 
 def _shortcomings(there: TopicSpec, wanted: TopicSpec) -> str:
-    """Where a topic that somebody else made holds less than programs need: said, and left to them."""
-    said = []
+    """Return what an existing topic lacks that programs need; the operator decides about it."""
+    notes = []
     if (
         wanted.retention_ms
         and there.retention_ms is not None
         and 0 <= there.retention_ms < wanted.retention_ms
     ):
-        said.append(
+        notes.append(
             f"holds messages for {_retention_days(there):g} days, {_retention_days(wanted):g} are wanted: set its retention.ms"
         )
     if (
@@ -124,7 +135,7 @@ def _shortcomings(there: TopicSpec, wanted: TopicSpec) -> str:
         and there.max_message_bytes is not None
         and there.max_message_bytes < wanted.max_message_bytes
     ):
-        said.append(
+        notes.append(
             f"takes {there.max_message_bytes:,} bytes at once, {wanted.max_message_bytes:,} are wanted: set its max.message.bytes"
         )
     if (
@@ -132,10 +143,10 @@ def _shortcomings(there: TopicSpec, wanted: TopicSpec) -> str:
         and there.timestamp_type is not None
         and there.timestamp_type != wanted.timestamp_type
     ):
-        said.append(
+        notes.append(
             f"believes its producers' timestamps: set its message.timestamp.type to {wanted.timestamp_type}"
         )
-    return "; ".join(said)
+    return "; ".join(notes)
 
 
 def _topic_row(topic: TopicSpec) -> dict[str, Any]:
@@ -149,7 +160,7 @@ def _topic_row(topic: TopicSpec) -> dict[str, Any]:
 
 
 def _retention_days(topic: TopicSpec) -> float | None:
-    """None: the broker's default, or a folder's; -1: for ever."""
+    """Return days; None is the broker's default, -1 for ever."""
     held = topic.retention_ms
     return held if held is None or held < 0 else round(held / DAY_MS, 3)
 
@@ -178,7 +189,7 @@ def _partitions_text(count: int) -> str:
 
 
 def _message_count_text(row: dict[str, Any]) -> str:
-    """What only a server says."""
+    """Return replicas, retention and size of batches, which only a server knows."""
     if row["replicas"] is None:
         return ""
     days = "for ever" if row["retention_days"] < 0 else f"for {row['retention_days']:g} days"

@@ -1,4 +1,4 @@
-"""A bank for a Triton server: put into its repository, served beside the one before, then instead of it."""
+"""The bank on a Triton server: add it to the model repository, load it beside the previous version, then replace that."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fingerprint.registry.bank import DEFAULT_OPTIONS
 if TYPE_CHECKING:
     from fingerprint.adapters.triton.control import ModelControl
 
-SERVED_VERSIONS = 2  # of the bank at a time: a stream that began with the one before ends with it
+SERVED_VERSIONS = 2  # of the bank at a time: a stream that began with the previous one ends with it
 
 
 def load_into_server(bank: Path, options: Triton, wanted: Bank = DEFAULT_OPTIONS) -> dict[str, Any]:
@@ -42,13 +42,13 @@ def load_into_server(bank: Path, options: Triton, wanted: Bank = DEFAULT_OPTIONS
 
 
 def server_has_version(version: str, options: Triton) -> bool:
-    """Whether the server that the settings name measures against a version, and it is the newest of the repository."""
+    """Return whether the server serves a version, and it is the newest of the repository."""
     newest = ModelRepository(Path(options.model_repository)).served_versions()[-1:]
     return newest == [triton_model.version_number(version)] and _is_served(version, options)
 
 
 def server_status(options: Triton) -> dict[str, Any]:
-    """`fingerprint triton status`: versions in the repository, the newest last, and how each stands at the server."""
+    """Return the versions in the repository, newest last, with their state at the server."""
     repository, states = ModelRepository(Path(options.model_repository)), {}
     if options.url is not None:
         with _model_control(options) as control:
@@ -71,7 +71,7 @@ def server_status(options: Triton) -> dict[str, Any]:
 
 
 def print_server_status(figures: dict[str, Any]) -> None:
-    """The same for people."""
+    """Print the status of the server."""
     if "loaded" in figures:
         print(f"bank {figures['loaded']} is in {figures['repository']}")
     if figures["url"] is None:

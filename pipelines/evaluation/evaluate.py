@@ -37,7 +37,7 @@ from pipelines.evaluation.detectors import evaluate_detectors
 from pipelines.evaluation.organisations import attacks_for, simulated_organisation
 from pipelines.evaluation.report import print_evaluation
 from pipelines.evaluation.time_to_alert import measure_time_to_alert, victim_events
-from pipelines.runtime import backend, memory
+from pipelines.runtime import backend, host
 
 PeerMethod = Callable[[EventTable, EventTable], NDArray[np.float64]]
 
@@ -96,7 +96,7 @@ def run_evaluation(
         "by_urgency": pool_figures([run.by_urgency for run in runs]),
         "left_out": sorted(baselines.UNAVAILABLE_PEERS.values()),
         "seconds": round(time.monotonic() - started, 1),
-        "peak_memory_bytes": memory.peak_bytes(),
+        "peak_memory_bytes": host.peak_bytes(),
     }
 
 

@@ -1,1 +1,1 @@
-"""runtime."""
+"""What the programs share: wiring of adapters, service lifecycle, backend, host, training data."""

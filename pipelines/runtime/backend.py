@@ -1,11 +1,11 @@
-"""The backend of this process: chosen, given one pool of memory, proved, and said once.
+"""The backend of this process: chosen by the settings, verified, given one memory pool, announced once.
+
+A device has to read some records as the CPU does before it is used (`verify_backend`).
 
 Example:
-    >>> backend = chosen(settings)            # the first time it says which, and why
+    >>> backend = get_backend(settings)
     pandas and NumPy on the CPU: cuDF and CuPy are not installed (...)
-    >>> bank = open_bank(folder).on(backend.place)
-
-A device has to prove its reading before anything that matters is read by it (`proof`); one that fails is not used.
+    >>> bank = open_bank(folder).on(backend.to_device)
 """
 
 from __future__ import annotations
@@ -35,13 +35,12 @@ log = logging.getLogger("fingerprint.compute.backend")
 
 
 def get_backend(settings: Settings) -> Backend:
-    """The backend of the settings; said on standard error the first time in this process."""
+    """Return the backend of the settings; announce it on standard error the first time in this process."""
     return load_backend_and_announce(settings.backend)
 
 
 def open_history(settings: Settings, span: TimeRange = ALL_TIME) -> EventSpool:
-    """An empty history that is read by the backend of the settings; whoever has people before him says which (`chosen`). What
-    lies in it lies on disk, and comes back as tables of the host."""
+    """Return an empty history that is read by the backend of the settings and lies on disk."""
     return EventSpool(
         settings,
         network_table.load_networks(settings.reading.networks_file),
@@ -52,34 +51,35 @@ def open_history(settings: Settings, span: TimeRange = ALL_TIME) -> EventSpool:
 
 @cache
 def load_backend(setting: BackendChoice) -> Backend:
-    """The backend of a setting, proved. FingerprintError where `cuda` is asked for and not to be had, or reads otherwise."""
+    """Return the verified backend of a setting. FingerprintError if `cuda` is required and missing, or reads differently."""
     found = backends.choose_backend(setting)
-    wrong = verify_backend(found)
-    if wrong is None:
+    difference = verify_backend(found)
+    if difference is None:
         return found
     if setting == "cuda":
-        raise FingerprintError(f"backend cuda was asked for, but {wrong}; or set backend to auto or cpu")
-    return backends.cpu_backend(wrong, is_misconfigured=True)
+        raise FingerprintError(f"backend cuda was asked for, but {difference}; or set backend to auto or cpu")
+    return backends.cpu_backend(difference, is_misconfigured=True)
 
 
 @cache
 def verify_backend(backend: Backend) -> str | None:
-    """None where the backend reads what the CPU reads, as the CPU itself does; else one sentence. A device has its pool then."""
+    """Return None if the backend reads as the CPU does, else one sentence. A device gets its memory pool here."""
     if backend.dataframe_library == backends.HOST_BACKEND.dataframe_library:
         return None
-    name = f"{backends.LIBRARY_NAMES.get(backend.dataframe_library, backend.dataframe_library)} {library_version(backend.dataframe_library)}".strip()
+    library = backend.dataframe_library
+    name = f"{backends.LIBRARY_NAMES.get(library, library)} {library_version(library)}".strip()
     try:
         if backend.device_info:
             _configure_memory_pool(backend.device_info)
-        wrong = backend_check.first_difference(backend.dataframe_library)
+        difference = backend_check.first_difference(backend.dataframe_library)
     except Exception as error:  # whatever a library or a driver may say: it is not fit to read here
-        said = " ".join(str(error).split())[:MAX_ERROR_LENGTH]
-        return f"{name} does not read what the CPU reads: {type(error).__name__}: {said}"
-    return f"{name} reads otherwise than the CPU: {wrong}" if wrong else None
+        reason = " ".join(str(error).split())[:MAX_ERROR_LENGTH]
+        return f"{name} does not read what the CPU reads: {type(error).__name__}: {reason}"
+    return f"{name} reads otherwise than the CPU: {difference}" if difference else None
 
 
 def backend_report(setting: BackendChoice, prove: bool) -> dict[str, Any]:
-    """The figures of `backend --json`; to prove what there is takes a while, to see what there is does not."""
+    """Return the figures of `backend --json`; with `prove` records are read by it and by the CPU, which takes a while."""
     there = backends.choose_backend(setting)
     found = load_backend("auto" if prove and setting == "cuda" else setting) if prove else there
     return {
@@ -104,7 +104,7 @@ def _verification_report(there: Backend) -> dict[str, Any]:
 
 
 def print_backend_report(report: dict[str, Any]) -> None:
-    """For people."""
+    """Print the report for people."""
     where = "trouble" if report["trouble"] else "backend"
     print(f"{where}: {Backend(report['tables'], report['arrays'], report['device'], report['reason'])}")
     if about := report["about"]:
@@ -147,10 +147,10 @@ def log_backend(found: Backend) -> None:
 
 
 def _configure_memory_pool(device: CudaDevice) -> None:
-    """One pool for cuDF and CuPy, the driver's own: whoever needs memory has it, nobody holds half a device for himself.
+    """Set up one memory pool for cuDF and CuPy, the driver's own, so that neither holds half of the device.
 
-    torch keeps its own beside it: its statistics do not know another's, and what its graphs have recorded must stay where it
-    is. It lies beside cuDF only in a training, which reads first and fits then; what reading held has gone back by then.
+    torch keeps its own pool: its statistics do not cover another one, and memory recorded in CUDA graphs must not move. It is
+    used beside cuDF only in training, which reads first and fits then; the memory of reading has been returned by then.
     """
     rmm, cupy = importlib.import_module("rmm"), importlib.import_module("cupy")
     cupy.get_default_memory_pool().free_all_blocks()  # of what was tried before

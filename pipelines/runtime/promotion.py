@@ -1,4 +1,4 @@
-"""A bank to its folder: through the gate, with a note of who and why; what is old is retired."""
+"""Promotion of a bank: decide by the promotion gate, record the decision, serve the bank, remove old versions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fingerprint.registry.signatures import Signer
 from fingerprint.registry.versions import VersionDecision
 from fingerprint.training import promotion_gate
 from fingerprint.training.promotion_gate import NO_CONFIRMED_ATTACKS, GateDecision
-from pipelines.runtime import operator, wiring
+from pipelines.runtime import host, wiring
 
 Action = Literal["train", "publish", "rollback", "refused"]
 
@@ -29,17 +29,23 @@ def offer_bank(
     folder: Path,
     settings: Settings,
     confirmed: Mapping[str, Sequence[bytes]] = NO_CONFIRMED_ATTACKS,
+    allow_immature: bool = False,
 ) -> GateDecision:
-    """Keep a bank that was just trained, and serve it if the gate lets it pass. What is served already stays as it is."""
+    """Keep a bank that was just trained, and serve it if the promotion gate passes it; the served one stays as it is.
+
+    With `allow_immature` a first bank is served although no entity of it is ready.
+    """
     champion = _served_bank(folder, settings)
     if champion and champion.version == learned.version == versions.served_version(folder):
         return GateDecision((), {**champion.manifest.get("gate", {}), "passed": True, "reasons": []})
     frozen = _drift_baseline(folder, learned.version, champion, settings)
-    word = promotion_gate.evaluate_promotion(learned, champion, settings, frozen, confirmed)
-    judged = replace(learned, manifest={**learned.manifest, "gate": word.figures})
+    decision = promotion_gate.evaluate_promotion(
+        learned, champion, settings, frozen, confirmed, allow_immature=allow_immature
+    )
+    judged = replace(learned, manifest={**learned.manifest, "gate": decision.figures})
     manifest = banks.write_bank(judged, folder, settings.bank, require_signer(settings.bank))
-    _record_decision(folder, learned.version, manifest, word, "train", settings)
-    return word
+    _record_decision(folder, learned.version, manifest, decision, "train", settings)
+    return decision
 
 
 def publish_bank(
@@ -54,23 +60,23 @@ def publish_bank(
     challenger = banks.open_bank(folder, settings.bank, version, served=False)
     champion = _served_bank(folder, settings)
     frozen = _drift_baseline(folder, version, champion, settings)
-    word = promotion_gate.evaluate_promotion(challenger, champion, settings, frozen, confirmed)
+    decision = promotion_gate.evaluate_promotion(challenger, champion, settings, frozen, confirmed)
     manifest = banks.verified_manifest_bytes(challenger)
     if force is None:
-        _record_decision(folder, version, manifest, word, "publish", settings, why)
+        _record_decision(folder, version, manifest, decision, "publish", settings, why)
     else:
         sign_if_configured(folder, version, manifest, settings)
         versions.serve_version(folder, version, history_note("publish", force, forced=True))
         versions.remove_old_versions(folder, settings.bank.retained_versions)
-    return word
+    return decision
 
 
 def require_signer(options: BankOptions) -> Signer | None:
-    """Who signs what is published here. FingerprintError where signatures are wanted and nobody can make them."""
+    """Return the signer of what is published here. FingerprintError if signatures are required and there is no signer."""
     found = wiring.create_signer(options)
     if options.verify_key_files and found is None:
         raise FingerprintError(
-            "bank.verify_key_files wants signed banks, and nobody signs here: "
+            "bank.verify_key_files requires signed banks, and there is no signer: "
             "set bank.signing_key_file or bank.signer where banks are trained and published"
         )
     return found
@@ -94,13 +100,13 @@ def roll_back_bank_version(folder: Path, settings: Settings, why: str = "") -> s
 
 
 def history_note(action: Action, why: str, forced: bool = False) -> VersionDecision:
-    """Who runs this program, and the time of day."""
+    """Return a note for the history: the user of this program, and the time."""
     at = SystemClock().now().isoformat(timespec="seconds").replace("+00:00", "Z")
-    return VersionDecision(action, at, operator.login_name(), why, forced)
+    return VersionDecision(action, at, host.login_name(), why, forced)
 
 
 def refusal_message(version: str, decision: GateDecision) -> str:
-    """One sentence for whoever waited for a bank to be served."""
+    """Return one sentence about a bank that is kept and not served."""
     return (
         f"bank {version} is kept, not served: {'; '.join(decision.reasons)} "
         f'(`fingerprint bank publish {version} --force "the reason"` serves it all the same)'
@@ -125,8 +131,9 @@ def _record_decision(
 
 
 def _served_bank(folder: Path, settings: Settings) -> Bank | None:
-    """Return what is served, or what was served before if that cannot be opened any more: a damaged bank must be replaceable,
-    and whoever damages it must not weaken the gate. None where neither can."""
+    """Return the served bank, or the one before if that cannot be opened: a damaged bank must be replaceable without weakening
+    the gate. None if neither can be opened.
+    """
     with suppress(FingerprintError):
         for version in (versions.served_version(folder), versions.previous_version(folder)):
             if version is not None:
@@ -136,7 +143,7 @@ def _served_bank(folder: Path, settings: Settings) -> Bank | None:
 
 
 def _drift_baseline(folder: Path, version: str, champion: Bank | None, settings: Settings) -> Bank | None:
-    """The bank so many versions back from which slow drift is measured; None as long as that is the one served."""
+    """Return the bank of some versions ago from which slow drift is measured; None while that is the served one."""
     older = [each for each in versions.list_bank_versions(folder) if each != version]
     back = older[: settings.promotion.reference_versions_back][-1:]
     if not champion or not back or back == [champion.version]:

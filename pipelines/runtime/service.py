@@ -1,12 +1,19 @@
-"""What every program that runs on has: one-line logs, health, and an end when it is asked to end."""
+"""The lifecycle of a service: one-line logs, health, an orderly end at SIGTERM; and commands in a child process."""
 
 from __future__ import annotations
 
+import json
+import os
 import signal
-from collections.abc import Callable, Iterator
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryFile
 from threading import Event
 from types import FrameType
+from typing import IO, Any, NamedTuple
 
 from prometheus_client import REGISTRY
 
@@ -20,7 +27,7 @@ HealthCheck = health.Check
 def running_service(
     settings: Settings, ready: HealthCheck, alive: HealthCheck, name: str
 ) -> Iterator[Callable[[], bool]]:
-    """Gives whether the program has been asked to end (SIGTERM, SIGINT); serves health and metrics meanwhile."""
+    """Serve health and metrics while the block runs; yield a function that returns whether the end was requested."""
     logs.configure_logging()
     where = settings.health
     with (
@@ -32,7 +39,7 @@ def running_service(
 
 @contextmanager
 def shutdown_requested() -> Iterator[Callable[[], bool]]:
-    """Gives whether SIGTERM or SIGINT came; neither ends the program by itself meanwhile."""
+    """Yield a function that returns whether SIGTERM or SIGINT came; neither ends the process while the block runs."""
     event = Event()
 
     def ask(number: int, frame: FrameType | None) -> None:
@@ -44,3 +51,60 @@ def shutdown_requested() -> Iterator[Callable[[], bool]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+POLL_SECONDS = 0.2  # between two checks of the child
+TERMINATION_SECONDS = 20.0  # for which a child may take to end
+
+
+class CompletedCommand(NamedTuple):
+    """The exit status (below 0: the signal that killed it) and the JSON that a command printed."""
+
+    exit_status: int
+    figures: dict[str, Any]
+
+
+def run_command(
+    arguments: Sequence[str], scratch: Path, should_stop: Callable[[], bool]
+) -> CompletedCommand | None:
+    """Run `fingerprint ARGUMENTS` in a child process; its memory is returned when it ends, and a crash ends nothing else.
+
+    It has the same environment, `scratch` for temporary files, and our standard error. Return None if `should_stop` came true:
+    the child has ended then.
+    """
+    command = [sys.executable, "-m", "pipelines.cli", *arguments]
+    environment = os.environ | {"TMPDIR": str(scratch)}
+    with TemporaryFile() as output:
+        child = subprocess.Popen(command, stdout=output, env=environment)  # noqa: S603 - our own program
+        try:
+            while not _has_exited(child, POLL_SECONDS):
+                if should_stop():
+                    return None
+        finally:
+            _terminate(child)
+        return CompletedCommand(child.returncode, _parse_figures(output))
+
+
+def _terminate(child: subprocess.Popen[bytes]) -> None:
+    """End a child as Ctrl-C does, so that it removes its temporary files; then by force."""
+    child.send_signal(signal.SIGINT)
+    if not _has_exited(child, TERMINATION_SECONDS):
+        child.kill()
+        child.wait()
+
+
+def _has_exited(child: subprocess.Popen[bytes], seconds: float) -> bool:
+    try:
+        child.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def _parse_figures(output: IO[bytes]) -> dict[str, Any]:
+    output.seek(0)
+    try:
+        figures = json.loads(output.read())
+    except ValueError:  # it printed no figures
+        return {}
+    return figures if isinstance(figures, dict) else {}

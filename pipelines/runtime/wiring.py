@@ -1,9 +1,12 @@
-"""Which door a program is given: the one place that chooses between a server's client and its twin."""
+"""The choice of adapters: the one place that turns settings into Kafka clients, queues, inference, pools and receivers."""
 
 from __future__ import annotations
 
+import socket
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 
@@ -19,12 +22,14 @@ from fingerprint.core.ports import (
     MessageQueue,
     ObjectStore,
     Producer,
+    QueueFull,
     Unavailable,
 )
 from fingerprint.core.ports import WorkerPool as Pool
 from fingerprint.core.ports.topics import TopicAdmin
 from fingerprint.core.settings import Bank as BankOptions
-from fingerprint.core.settings import Kafka, Settings, Sqs, Triton, Workers
+from fingerprint.core.settings import Kafka, ReceiverSettings, Settings, Sqs, Triton, Workers
+from fingerprint.delivery.outbox import Receiver
 from fingerprint.detection.inference import FallbackInference, LocalInference, ServerTrust
 from fingerprint.registry import signatures
 from fingerprint.registry.bank import Bank
@@ -40,7 +45,7 @@ ClientFactories = tuple[
 def open_consumer(
     settings: Kafka, purpose: str, max_partition_fetch_bytes: int | None = None
 ) -> Iterator[Consumer]:
-    """A member of the group `<group>-<purpose>`: programs that read different topics must not share one."""
+    """Open a member of the group `<group>-<purpose>`: programs that read different topics must not share a group."""
     opened = _client_factories(settings)[0](
         settings.model_copy(update={"group_id": f"{settings.group_id}-{purpose}"}), max_partition_fetch_bytes
     )
@@ -52,14 +57,14 @@ def open_consumer(
 
 @contextmanager
 def producing(settings: Kafka) -> Iterator[Producer]:
-    """Closed with the block. FingerprintError if something that was sent did not arrive."""
+    """Open a producer for the block. FingerprintError if something that was sent did not arrive."""
     opened = _client_factories(settings)[1](settings)
     try:
         yield opened
         opened.close()
     except DeliveryFailed as error:
         raise FingerprintError(
-            f"what was sent did not arrive ({error}), and nothing that rests on it was committed; "
+            f"what was sent did not arrive ({error}), and no offset that depends on it was committed; "
             "start again when the broker is back"
         ) from None
     finally:
@@ -68,18 +73,41 @@ def producing(settings: Kafka) -> Iterator[Producer]:
 
 
 def open_producer(settings: Kafka) -> Producer:
-    """For whoever looks after its errors, and closes it."""
+    """Return an open producer; the caller handles its errors and closes it."""
     return _client_factories(settings)[1](settings)
 
 
+def require_broker(settings: Kafka, timeout_seconds: float) -> None:
+    """Raise FingerprintError unless one of the bootstrap servers accepts a connection in time.
+
+    For commands that a person waits for: a client would try again for as long as its own timeouts.
+    """
+    if settings.client == "files":
+        return
+    reason, deadline = "it names no server", time.monotonic() + timeout_seconds
+    for address in settings.bootstrap_servers:
+        host, _, port = address.rpartition(":")
+        try:
+            left = max(deadline - time.monotonic(), 0.1)
+            socket.create_connection((host.strip("[]"), int(port)), timeout=left).close()
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+        else:
+            return
+    where = ", ".join(settings.bootstrap_servers)
+    raise FingerprintError(
+        f"no broker answers at {where} ({reason}): start Kafka, or set kafka.bootstrap_servers"
+    )
+
+
 def open_topic_admin(settings: Kafka) -> TopicAdmin:
-    """What topics there are, and more of them. FingerprintError, Away."""
+    """Open the administration of topics. FingerprintError, ServerUnavailable."""
     return _client_factories(settings)[2](settings)
 
 
 @contextmanager
 def open_object_queue(url: str, settings: Sqs) -> Iterator[tuple[MessageQueue, ObjectStore]]:
-    """A queue of notices, and the objects that they name."""
+    """Open a queue of notifications, and the objects that they name."""
     if holds_credentials(url):
         raise FingerprintError(
             f"{url}: a queue's URL holds no password or token, boto3 takes them from the environment"
@@ -99,7 +127,7 @@ def open_object_queue(url: str, settings: Sqs) -> Iterator[tuple[MessageQueue, O
 
 
 def create_signer(options: BankOptions) -> Signer | None:
-    """Who signs banks here: a key in a file, or what a hook makes; None where neither is set. FingerprintError."""
+    """Return the signer of banks: a key in a file, or a hook; None if neither is set. FingerprintError."""
     if options.signing_key_file:
         return signatures.FileSigner(Path(options.signing_key_file))
     return signatures.load_signer(options.signer) if options.signer else None
@@ -109,11 +137,13 @@ def create_signer(options: BankOptions) -> Signer | None:
 def open_inference(
     settings: Triton, bank: Bank, server_trust: ServerTrust | None = None
 ) -> Iterator[Inference]:
-    """Who measures: the server that the settings name, with this process standing in; without one this process. `trust` is for
-    who asks it about several banks."""
-    near = LocalInference(bank)
+    """Open the computation of losses: a server with this process as fallback, or this process alone.
+
+    `server_trust` is for callers that use the server for several banks.
+    """
+    local = LocalInference(bank)
     if settings.url is None:
-        yield near
+        yield local
         return
     try:
         from fingerprint.adapters.triton.client import TritonInference
@@ -121,14 +151,13 @@ def open_inference(
         raise FingerprintError(
             f"triton.url needs a package that is not there ({error.name}): {how_to_install('triton')}"
         ) from None
-    with closing(TritonInference(bank.version, settings)) as far:
-        yield FallbackInference(far, near, server_trust)
+    with closing(TritonInference(bank.version, settings)) as remote:
+        yield FallbackInference(remote, local, server_trust)
 
 
 @contextmanager
 def open_worker_pool(settings: Workers) -> Iterator[Pool]:
-    """Who does pieces of work: this process, or the cluster that the settings name; what was started for it ends with the
-    block."""
+    """Open the workers of the settings: this process, or a cluster, which ends with the block if it was started for it."""
     if settings.scheduler == "local":
         yield InThisProcess()
         return
@@ -153,8 +182,9 @@ def bank_watcher(folder: Path, settings: Settings, backend: Backend = HOST_BACKE
 
 
 def server_lacks_version(settings: Triton, active_version: str, version: str) -> bool:
-    """Whether the server that the settings name measures against the bank that judges, and not against this version yet.
-    One that does not answer is not waited for: this process stands in for it in any case."""
+    """Return whether the server serves the active bank and not yet this version; False if it does not answer: this process
+    is its fallback in any case.
+    """
     if settings.url is None:
         return False
     from fingerprint.adapters.triton.client import is_version_served
@@ -163,7 +193,7 @@ def server_lacks_version(settings: Triton, active_version: str, version: str) ->
 
 
 def _client_factories(settings: Kafka) -> ClientFactories:
-    """Imported when wanted: each needs a package of its own."""
+    """Return the classes of the Kafka client of the settings; each needs a package that is imported here."""
     try:
         return {"kafka-python": _kafka_python, "confluent": _confluent, "files": _file_broker}[
             settings.client
@@ -197,3 +227,48 @@ def _file_broker() -> ClientFactories:
     from fingerprint.adapters.file_broker.topics import FileTopicAdmin
 
     return FileConsumer, FileProducer, FileTopicAdmin
+
+
+def create_receiver(name: str, settings: Settings) -> Receiver:
+    """Return an open receiver of the settings. FingerprintError, with its name, if it cannot be opened."""
+    wants = settings.deliver[name]
+    try:
+        return TopicReceiver(wants, settings) if wants.kind == "kafka" else _create_webhook(wants)
+    except FingerprintError as error:
+        raise FingerprintError(f"deliver.{name}: {error}") from None
+
+
+def _create_webhook(options: ReceiverSettings) -> Receiver:
+    try:
+        from fingerprint.adapters.webhook import WebhookReceiver
+    except ImportError as error:
+        raise FingerprintError(
+            f"kind {options.kind} needs a package that is not there ({error.name}): {how_to_install('deliver')}"
+        ) from None
+    return WebhookReceiver(options)
+
+
+class TopicReceiver:
+    """A receiver behind a topic, keyed by principal. Each message is flushed: what is marked as sent has arrived. The producer
+    is opened for the first message, and again after a failure.
+    """
+
+    def __init__(self, options: ReceiverSettings, settings: Settings) -> None:
+        self.topic, self.seconds, self.settings = options.topic or "", options.timeout_seconds, settings.kafka
+        self.producer: Producer | None = None
+
+    def deliver(self, key: str, body: bytes, principal: str, now: datetime) -> None:
+        try:
+            self.producer = self.producer or open_producer(self.settings)
+            headers = (("idempotency-key", key.encode()),)
+            self.producer.send(self.topic, body, principal.encode(errors="replace"), headers)
+            self.producer.flush(self.seconds)
+        except (QueueFull, DeliveryFailed, FingerprintError) as error:
+            self.close()
+            raise Unavailable(f"topic {self.topic}: {error}") from None
+
+    def close(self) -> None:
+        opened, self.producer = self.producer, None
+        if opened:
+            with suppress(DeliveryFailed, FingerprintError):
+                opened.close()

@@ -11,7 +11,7 @@ from fingerprint.core.alert import FingerprintError
 from fingerprint.core.settings import Settings
 from fingerprint.store import open_store
 from pipelines.commands import thresholds
-from pipelines.runtime import operator
+from pipelines.runtime import host
 from tests.streaming.test_bank_watcher import BRISK
 from tests.support import sample_organisation
 from tests.support.running_stream import ids_of, live
@@ -73,10 +73,10 @@ def test_score_holds_events_to_what_was_chosen(
 @pytest.mark.parametrize(
     ("chosen", "because"),
     [
-        ({"threshold": 3.0, "why": " "}, "say why"),
-        ({"threshold": float("nan"), "why": "x"}, "cannot be meant"),
-        ({"threshold": 0.2, "why": "x"}, "cannot be meant"),
-        ({"quorum": 0, "why": "x"}, "at least one vote"),
+        ({"threshold": 3.0, "reason": " "}, "give a reason"),
+        ({"threshold": float("nan"), "reason": "x"}, "cannot be meant"),
+        ({"threshold": 0.2, "reason": "x"}, "cannot be meant"),
+        ({"quorum": 0, "reason": "x"}, "at least one vote"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_and_changes_nothing(
@@ -102,7 +102,7 @@ def test_who_chose_at_the_console_is_told_from_the_desk_s_people(tmp_path: Path)
     url = f"sqlite:///{tmp_path}/desk.sqlite"
     desk = open_store(url)
     thresholds.set_threshold(url, Settings(), "too many", threshold=3.9)
-    assert [each.by for each in desk.thresholds.history()] == [operator.operator_name()]
+    assert [each.by for each in desk.thresholds.history()] == [host.operator_name()]
     assert desk.audit.entries("threshold")[0].by.startswith("console:")
 
 

@@ -18,7 +18,8 @@ from fingerprint.core.sanitize import printable, storable
 from fingerprint.core.settings import Autoencoder, Settings, Voting
 from fingerprint.web.static_report import render_alert, write_queue_page
 from pipelines.cli.console import no_progress
-from pipelines.commands.alerts import list_alerts, show_alert
+from pipelines.commands.alert_details import show_alert
+from pipelines.commands.alerts import list_alerts
 from pipelines.train import train_bank
 from tests.support import sample_organisation
 from tests.support.alerts import nasty, new_pipeline, stolen_session
@@ -117,7 +118,7 @@ def test_no_record_steers_the_terminal_of_whoever_reads_the_queue(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     url = f"sqlite:///{hostile[1].out.parent}/desk.sqlite"
-    list_alerts(url, json=as_json)
+    list_alerts(url, "json" if as_json else "table")
     for alert in queue:
         show_alert(url, alert.alert_id, json=as_json)
     printed = capsys.readouterr().out

@@ -204,8 +204,8 @@ def test_neither_help_nor_backend_nor_a_desk_that_does_not_answer_says_it(
     answers = [
         program(canaries, "serve", "--help"),
         program(canaries, "backend", "--json"),
-        program(canaries, "alerts", "list", "--desk", away),
-        program(canaries, "alerts", "list", "--desk", f"postgresql://desk:{CANARY}@127.0.0.1:1/desk"),
+        program(canaries, "alerts", "list", "--database", away),
+        program(canaries, "alerts", "list", "--database", f"postgresql://desk:{CANARY}@127.0.0.1:1/desk"),
         program(canaries, "train", IN_URL),
     ]
     assert [each.returncode for each in answers] == [0, 0, 2, 2, 2]
@@ -259,7 +259,7 @@ def test_what_libraries_repeat_from_a_url_is_masked_in_log_lines_and_tracebacks(
         log.exception("unforeseen %s", IN_URL, extra={"fields": {"url": [IN_URL]}})
     assert "unforeseen https://***@db.example.com/x" in stream.getvalue()
     assert CANARY not in stream.getvalue()
-    code = f"from pipelines import cli; cli.app = lambda **_: int('{IN_URL}'); cli.main()"
+    code = f"from pipelines import cli; from pipelines.cli import app; app.app = lambda **_: int('{IN_URL}'); cli.main()"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)  # noqa: S603
     assert "ValueError" in ended.stderr
     assert CANARY not in ended.stderr.replace(code, "")
@@ -351,8 +351,8 @@ def test_a_program_writes_everything_for_its_owner_alone(
         "export",
         "--out",
         tmp_path / "out" / "alerts.json",
-        "--desk",
-        scored.desk.session.engine.url,
+        "--database",
+        scored.desk.engine.url,
     )
     assert program({}, *asked).returncode == 0
     assert list((tmp_path / "out").iterdir())

@@ -30,8 +30,8 @@ from fingerprint.streaming.ingest_service import IngestService
 from fingerprint.streaming.metrics import IngestMetrics
 from pipelines.cli.console import no_progress
 from pipelines.runtime.promotion import offer_bank
+from pipelines.runtime.training_data import TrainingDataRequest, load_history
 from pipelines.train import train_bank
-from pipelines.training_data import TrainingDataRequest, load_history
 from tests.support import sample_organisation as roads
 from tests.support.stream_environment import Place, Said, keyed
 
@@ -126,7 +126,7 @@ def test_a_ledger_from_the_future_is_refused(tmp_path: Path) -> None:
     ledger = ScorerState(Settings())
     ledger.watermark = int(FAR.timestamp())
     state_files.save_state(ledger, tmp_path)
-    with pytest.raises(FingerprintError, match=r"2099-01-01.*another folder in --ledger"):
+    with pytest.raises(FingerprintError, match=r"2099-01-01.*another folder in --state"):
         state_files.restore_state(tmp_path, Settings())
 
 
@@ -150,7 +150,7 @@ def test_records_dated_ahead_do_not_carry_the_clock_of_a_ledger_away(
     assert begun.figures["future_dated"] == 20
     assert clean.alerts
     assert told(attacked) == told(clean)
-    for name in ("late", "silences", "verdicts"):
+    for name in ("late", "silent_intervals", "verdicts"):
         assert attacked.figures[name] == clean.figures[name]
     assert abs(attacked.figures["votes"]["spectral"] - clean.figures["votes"]["spectral"]) <= 10
 

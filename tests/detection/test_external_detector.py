@@ -79,7 +79,7 @@ def test_its_vote_counts_in_the_quorum(watched: Watched, scored: sample_organisa
 
 
 def test_its_vote_is_stored(watched: Watched) -> None:
-    votes = watched.run.desk.votes()
+    votes = watched.run.desk.votes.read()
     mine = votes[votes["detector"] == NAME]
     assert len(mine) == watched.run.events[f"{NAME}_vote"].sum() == watched.run.figures["votes"][NAME] > 0
     assert (mine["z"] == 9.0).all()

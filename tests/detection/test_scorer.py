@@ -205,7 +205,7 @@ def test_a_third_detector_touches_none_of_the_others(
     assert (events["verdict"] == (ballots >= 2)).all(), "two always have an opinion"
     assert events["isolation_forest_z"].notna().all()
     assert 0 < events["isolation_forest_vote"].mean() < 0.5
-    assert set(three.desk.votes()["detector"]) == {"autoencoder", "spectral", "isolation_forest"}
+    assert set(three.desk.votes.read()["detector"]) == {"autoencoder", "spectral", "isolation_forest"}
     assert three.figures["votes"]["isolation_forest"] == events["isolation_forest_vote"].sum()
 
 
@@ -306,7 +306,7 @@ def test_a_silence_is_a_vote_and_never_a_verdict(tmp_path: Path) -> None:
     )
     train_bank([str(past)], tmp_path / "bank", small, no_progress)
     run = sample_organisation.run([new], tmp_path / "bank", tmp_path, small)
-    votes = run.desk.votes()
+    votes = run.desk.votes.read()
     silences = votes[votes["event_id"].str.startswith("silence:")]
     assert run.figures["silences"] == len(silences) >= 6
     assert set(silences["principal"]) == {"123456789012:role/sync"}

@@ -23,9 +23,9 @@ from fingerprint.registry import state_files
 from fingerprint.store import open_store
 from pipelines import backfill as backfills
 from pipelines.backfill import backfill
-from pipelines.backfill_worker import BackfillPlan, score_partition
-from pipelines.cli import app
+from pipelines.cli.app import app
 from pipelines.cli.console import no_progress
+from pipelines.runtime.backfill_worker import BackfillPlan, score_partition
 from tests.adapters.test_worker_pool import until
 from tests.support import sample_organisation
 
@@ -112,7 +112,7 @@ def test_small_steps_and_principals_who_are_new_or_fall_silent_change_nothing(
     )
     sources = [str(strangers(organisation, tmp_path / "strangers"))]
     undivided = sample_organisation.run(sources, organisation.bank, tmp_path / "one", small)
-    assert undivided.figures["silences"]
+    assert undivided.figures["silent_intervals"]
     assert undivided.figures["ahead"]
     same(walked(organisation, tmp_path / "many", parts=4, base=small, sources=sources), undivided)
 
@@ -151,7 +151,7 @@ def test_the_ledger_is_put_together_and_the_next_run_goes_on_from_it(
             organisation, tmp_path / f"many-{name}", parts=3, ledger=tmp_path / "parts", sources=sources
         )
         same(divided, undivided)
-    assert undivided.figures["started_from"] == "ledger"
+    assert undivided.figures["started_from"] == "state"
     one, many = (state_files.read_state_arrays(tmp_path / name) for name in ("ledger", "parts"))
     np.testing.assert_array_equal(one["clock"], many["clock"])
     for key in ("repeats.key", "principals.key", "seen.key", "company.sums.key"):
@@ -270,7 +270,7 @@ def test_a_worker_that_does_not_see_the_folder_says_so(
         tmp_path / "elsewhere", organisation.bank, "", sample_organisation.SETTINGS, False, False
     )
     with pytest.raises(
-        FingerprintError, match=r"a worker does not see .*elsewhere: name a folder in workers\.folder"
+        FingerprintError, match=r"a worker does not see .*elsewhere: name a folder in workers\.work_directory"
     ):
         score_partition(plan, 0)
 
@@ -281,7 +281,7 @@ def test_the_command_line_says_who_works(organisation: sample_organisation.Road,
         *organisation.new,
         "--bank",
         str(organisation.bank),
-        "--desk",
+        "--database",
         f"sqlite:///{tmp_path}/desk.sqlite",
     ]
     settings = tmp_path / "settings.toml"

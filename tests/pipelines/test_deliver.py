@@ -26,9 +26,9 @@ from fingerprint.store import SqlStore, open_store
 from fingerprint.store.outbox import SqlOutbox
 from fingerprint.store.schema import metadata
 from pipelines.commands.deliveries import list_deliveries, print_deliveries, retry_deliveries
-from pipelines.deliver import MAX_BACKOFF_SECONDS, DeliverySender, deliver_in_background, run_deliver
-from pipelines.deliver_metrics import DeliverMetrics
-from pipelines.runtime.receivers import create_receiver
+from pipelines.deliver import deliver_in_background, run_deliver
+from pipelines.runtime.delivery_service import MAX_BACKOFF_SECONDS, DeliverMetrics, DeliverySender
+from pipelines.runtime.wiring import create_receiver
 from tests.contracts.message_stream import wait_until
 from tests.contracts.outbox import OutboxContract
 from tests.support.alerts import new_pipeline, stolen_session
@@ -454,7 +454,7 @@ def test_what_failed_is_listed_and_tried_anew(place, capsys):
     print_deliveries(list_deliveries(url))
     assert "answered 410" in " ".join(capsys.readouterr().out.split())
     server.status = 200
-    assert retry_deliveries(url) == {"tried_anew": 1}
+    assert retry_deliveries(url) == {"retried": 1}
     figures = once(folder)
     assert (figures["sent"], figures["given_up"]) == (2, 0)
     assert {each["state"] for each in list_deliveries(url)} == {"sent"}

@@ -61,7 +61,7 @@ class Place:
     def asked(self) -> bool:
         return self.seconds >= self.ends_at
 
-    def rehearse(self, organisation: SimulatedOrganisation = SMALL, **more: Any) -> dict[str, Any]:
+    def simulate(self, organisation: SimulatedOrganisation = SMALL, **more: Any) -> dict[str, Any]:
         clock = InterruptibleClock(self, self.asked)
         return simulate_live(organisation, self.folder, self.bank, SPEED, self.settings, clock, **more)
 
@@ -83,9 +83,9 @@ def place(tmp_path: Path) -> Place:
 
 @pytest.fixture(scope="module")
 def over(tmp_path_factory: pytest.TempPathFactory) -> Place:
-    """A rehearsal that nobody disturbed."""
+    """A live simulation that runs undisturbed."""
     place = Place(tmp_path_factory.mktemp("over"))
-    place.figures = place.rehearse()
+    place.figures = place.simulate()
     return place
 
 
@@ -110,31 +110,31 @@ def test_the_past_comes_at_once_and_the_last_days_when_a_bank_is_served(over: Pl
 def test_attacks_come_when_a_bank_can_see_them(place: Place) -> None:
     place.ends_at = place.trains_after  # the moment at which a bank is there
     with pytest.raises(StopRequested):
-        place.rehearse()
+        place.simulate()
     assert place.before_bank == len(place.records()) > 0
     assert len(labelled(place)) > len(labelled(place) & ids(place.records())) == 0
 
 
 def test_a_bank_that_is_served_already_is_not_waited_for_and_records_may_be_kept(place: Place) -> None:
     versions.serve_version(place.bank, "older", versions.VersionDecision("train"))
-    assert place.rehearse(keep=True)["bank"] == "older"
+    assert place.simulate(keep=True)["bank"] == "older"
     assert len(list(place.folder.glob("*.jsonl.gz"))) == SMALL.days
 
 
-def test_a_rehearsal_that_is_over_sends_nothing_again(over: Place) -> None:
+def test_a_live_simulation_that_has_ended_sends_nothing_again(over: Place) -> None:
     records, over.time = len(over.records()), over.time + timedelta(days=3)
-    assert over.rehearse() == over.figures
+    assert over.simulate() == over.figures
     assert len(over.records()) == records
 
 
 def test_one_that_was_ended_goes_on_where_it_was_and_repeats_only_ids(place: Place, over: Place) -> None:
     place.ends_at = place.trains_after + 1.2  # in the middle of the last days
     with pytest.raises(StopRequested):
-        place.rehearse()
+        place.simulate()
     half = len(place.records())
     assert half > (place.before_bank or 0)
     place.ends_at, place.time = math.inf, NOW + timedelta(days=1, seconds=5)  # another day: the same records
-    figures = place.rehearse()
+    figures = place.simulate()
     assert figures["until"] == "2026-03-18"
     records = place.records()
     assert len(records) == half + figures["rest"]
@@ -149,16 +149,16 @@ def test_what_was_sent_is_removed_but_for_the_labels(over: Place) -> None:
 
 def test_another_organisation_in_the_same_folder_is_refused(over: Place) -> None:
     with pytest.raises(
-        FingerprintError, match=r"holds another rehearsal .--principals 12, .* --seed 58.: name"
+        FingerprintError, match=r"holds another live simulation .--principals 12, .* --seed 58.: name"
     ):
-        over.rehearse(SimulatedOrganisation(principals=12, days=4, attacks=2, seed=59))
+        over.simulate(SimulatedOrganisation(principals=12, days=4, attacks=2, seed=59))
 
 
 def test_a_diary_that_is_none_is_named(place: Place) -> None:
     place.folder.mkdir()
-    (place.folder / "rehearsal.json").write_text("{")
-    with pytest.raises(FingerprintError, match="is no diary of a rehearsal"):
-        place.rehearse()
+    (place.folder / "progress.json").write_text("{")
+    with pytest.raises(FingerprintError, match="is no progress file"):
+        place.simulate()
 
 
 def test_the_program_says_what_it_waits_for_and_ends_when_it_is_asked(place: Place) -> None:
@@ -176,7 +176,7 @@ def test_the_program_says_what_it_waits_for_and_ends_when_it_is_asked(place: Pla
     ]
     kafka = place.settings.kafka
     program = subprocess.Popen(  # noqa: S603 - the project's own program
-        [sys.executable, "-m", "pipelines.cli", "rehearse", *map(str, arguments)],
+        [sys.executable, "-m", "pipelines.cli", "simulate-live", *map(str, arguments)],
         env=environment({"kafka": {"client": kafka.client, "bootstrap_servers": kafka.bootstrap_servers}}),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -75,5 +75,5 @@ def test_history_on_a_device_is_scored_as_on_the_cpu(
         update={"workers": roads.SETTINGS.workers.model_copy(update={"backfill_parts": 2})}
     )
     figures = program(organisation.new, organisation.bank, settings, no_progress, desk_url=desk)
-    for name in ("records", "events", "votes", "verdicts", "alerts", "silences"):
+    for name in ("records", "events", "votes", "verdicts", "alerts", "silent_intervals"):
         assert figures[name] == scored.figures[name], name

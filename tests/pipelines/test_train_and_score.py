@@ -167,7 +167,7 @@ def test_days_scored_one_by_one_with_a_ledger_are_judged_as_in_one_run(
         file = sample_organisation.write(tmp_path / f"{day}.jsonl", lines)
         parts.append(sample_organisation.run([file], organisation.bank, tmp_path, ledger=tmp_path / "ledger"))
         parts[-1] = replace(parts[-1], out=parts[-1].out.rename(tmp_path / f"{day}.parquet"))
-    assert [part.figures["started_from"] for part in parts] == ["bank"] + ["ledger"] * (len(parts) - 1)
+    assert [part.figures["started_from"] for part in parts] == ["bank"] + ["state"] * (len(parts) - 1)
     alike(pd.concat([part.events for part in parts]), scored.events)
     assert [alert.event_ids for alert in parts[-1].alerts] == [alert.event_ids for alert in scored.alerts]
 
@@ -207,7 +207,7 @@ def test_a_record_without_an_id_is_known_by_its_digest_and_its_repeat_dropped(
 
 
 def test_the_queue_is_an_array_in_a_fixed_order(scored: Run, capsys: pytest.CaptureFixture[str]) -> None:
-    list_alerts(f"sqlite:///{scored.out.parent}/desk.sqlite", json=True)
+    list_alerts(f"sqlite:///{scored.out.parent}/desk.sqlite", "json")
     queue = json.loads(capsys.readouterr().out)
     names = ["alert_id", "principal", "first_event_time", "last_event_time", "urgency", "title", "event_ids"]
     added = ["decision", "own_urgency", "sharing", "suppressed"]

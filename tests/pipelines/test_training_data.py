@@ -20,9 +20,10 @@ from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Partition
 from fingerprint.core.settings import Settings
 from fingerprint.core.time_range import ALL_TIME, TimeRange
-from pipelines import topic_reread, training_data
 from pipelines.cli.console import no_progress
-from pipelines.training_data import TrainingDataRequest
+from pipelines.runtime import training_data
+from pipelines.runtime import training_data as topic_reread
+from pipelines.runtime.training_data import TrainingDataRequest
 from tests.support.sample_organisation import Road, lines_of, write
 from tests.support.services.aws import bucket
 from tests.support.services.kafka import Broker

@@ -13,7 +13,7 @@ from fingerprint.compute import hashing
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Partition
 from fingerprint.core.settings import Checkpoints
-from fingerprint.detection.detectors import EVENT_CHANNEL
+from fingerprint.detection.detectors.spectral import EVENT_CHANNEL
 from fingerprint.pipeline import DetectionPipeline
 from fingerprint.registry import bank as banks
 from fingerprint.state import checkpoint_codec

@@ -96,7 +96,7 @@ class Place:
 @contextmanager
 def served(url: str, folder: Path) -> Iterator[Place]:
     """`fingerprint serve` over a desk, on a free port, until the block ends."""
-    command = [sys.executable, "-m", "pipelines.cli", "serve", "--port", "0", "--desk", url]
+    command = [sys.executable, "-m", "pipelines.cli", "serve", "--port", "0", "--database", url]
     with (folder / "serve.log").open("wb") as log:
         process = subprocess.Popen(  # noqa: S603
             [*command, "--bank", str(folder / "bank")],

@@ -83,7 +83,7 @@ def run(
     ledger: Path | None = None,
     name: str = "events.parquet",
 ) -> Run:
-    """Score into `folder`: --out `name`, --desk desk.sqlite."""
+    """Score into `folder`: --out `name`, --database desk.sqlite."""
     folder.mkdir(parents=True, exist_ok=True)
     url = f"sqlite:///{folder}/desk.sqlite"
     figures = score_sources(

@@ -13,7 +13,7 @@ import typer
 import yaml
 
 from fingerprint.core import settings
-from pipelines.cli import app
+from pipelines.cli.app import app
 from tests.support.helm_chart import (
     CHART,
     DEFAULTS,

@@ -124,13 +124,13 @@ class Stream:
         return Program(consumer, producer, self.settings, IngestMetrics(CollectorRegistry()))
 
     def letters(self) -> list[DeadLetter]:
-        consumer = self.consumer("dlq")
+        consumer = self.consumer("dead-letters")
         found = list(read_dead_letters(consumer, self.dlq))
         self.close(consumer)
         return found
 
     def replay_letters(self, producer: Any = None) -> dict[str, Any]:
-        doors = self.consumer("dlq"), producer or self.producer()
+        doors = self.consumer("dead-letters"), producer or self.producer()
         try:
             return replay_pending(*doors, self.settings)
         finally:

@@ -563,14 +563,14 @@ def test_notices_are_not_given_to_the_raw_topic_nor_to_another_queue(trail: Trai
     other = SqsQueue(trail.sqs.create_queue(QueueName="another")["QueueUrl"], trail.settings.sqs)
     with closing(other):
         for queue in (None, other):
-            with pytest.raises(FingerprintError, match=r"dlq replay --sqs QUEUE-URL"):
+            with pytest.raises(FingerprintError, match=r"dead-letters replay --sqs QUEUE-URL"):
                 replay(trail, queue)
     assert len(trail.letters()) == 1
     assert trail.read(trail.raw) == []
 
 
 def replay(trail: Trail, queue: Any) -> dict[str, Any]:
-    doors_ = trail.consumer("dlq"), trail.producer()
+    doors_ = trail.consumer("dead-letters"), trail.producer()
     try:
         return replay_pending(*doors_, trail.settings, queue)
     finally:

@@ -16,8 +16,8 @@ from fingerprint.adapters.health import Readiness
 from fingerprint.core.settings import Triton
 from fingerprint.streaming.metrics import S3IngestMetrics, StreamMetrics
 from fingerprint.web.security_events import SecurityEventLog
-from pipelines.deliver_metrics import DeliverMetrics
-from pipelines.retrain_metrics import RetrainMetrics
+from pipelines.runtime.delivery_service import DeliverMetrics
+from pipelines.runtime.retrain_service import RetrainMetrics
 from tests.support.monitoring import (
     DASHBOARDS,
     OBSERVE,

@@ -16,7 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fingerprint.core.alert import FeedGap
-from pipelines.cli import app
+from pipelines.cli.app import app
 from tests.support import sample_organisation as roads
 from tests.support.stream_environment import Place, keyed
 from tests.system.test_stream import CRASHING_STREAM
@@ -154,13 +154,13 @@ def test_notices_are_listed_and_the_queue_mentions_them(place: Place, oracle: li
         ],
         1,
     )
-    desk_url = ["--desk", place.settings.database.url]
-    everything = json.loads(output("notices", "list", "--json", *desk_url))
+    desk_url = ["--database", place.settings.database.url]
+    everything = json.loads(output("feed-gaps", "list", "--json", *desk_url))
     assert [each["notice_id"] for each in everything[:3]] == [each.notice_id for each in oracle]
     assert everything[3]["ending"] == "heard again"
-    assert len(json.loads(output("notices", "list", "--open", "--json", *desk_url))) == 3
-    assert f"account {SILENT} is silent since" in " ".join(output("notices", "list", *desk_url).split())
-    assert "3 feeds silent: see `fingerprint notices list`" in output("alerts", "list", *desk_url)
+    assert len(json.loads(output("feed-gaps", "list", "--open", "--json", *desk_url))) == 3
+    assert f"account {SILENT} is silent since" in " ".join(output("feed-gaps", "list", *desk_url).split())
+    assert "3 feeds silent: see `fingerprint feed-gaps list`" in output("alerts", "list", *desk_url)
 
 
 def output(*arguments: str) -> str:

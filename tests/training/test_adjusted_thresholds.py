@@ -339,7 +339,14 @@ def test_an_alert_says_which_moved_threshold_it_passed_all_the_same(
     one = own_opinions(scored).loc[list(largest.event_ids)].iloc[0]
     raised = feedback.apply_feedback(bank, said_of(one, "benign", 2, bank), OPTIONS)
     run = scored_by(raised, organisation, tmp_path)
-    show = ["alerts", "show", largest.alert_id, "--desk", f"sqlite:///{run.out.parent}/desk.sqlite", "--bank"]
+    show = [
+        "alerts",
+        "show",
+        largest.alert_id,
+        "--database",
+        f"sqlite:///{run.out.parent}/desk.sqlite",
+        "--bank",
+    ]
     key = key_of(one.to_frame().T).iloc[0]
     shown = " ".join(said(capsys, [*show, tmp_path / "bank"]).split())
     half = THRESHOLD * OPTIONS.max_threshold_increase / 2

@@ -19,11 +19,12 @@ from fingerprint.core.alert import Alert, Decision, FingerprintError
 from fingerprint.core.settings import IsolationForestSettings, Settings, Training, Voting
 from fingerprint.registry import bank as banks
 from fingerprint.store import SqlStore, open_store
-from pipelines import cli, training_data
+from pipelines import cli
 from pipelines.cli.console import no_progress
 from pipelines.commands.triage import triage_alert
+from pipelines.runtime import training_data
+from pipelines.runtime.training_data import TrainingDataRequest
 from pipelines.train import train_bank
-from pipelines.training_data import TrainingDataRequest
 from tests.support import sample_organisation
 from tests.support.sample_organisation import SETTINGS, Road, Run
 
@@ -122,7 +123,7 @@ def test_an_attack_is_learned_where_nobody_is_asked(organisation: Road, desk: Ru
 def test_what_was_called_malicious_is_never_learned(organisation: Road, desk: Run, tmp_path: Path) -> None:
     place, known = copy(desk, tmp_path), attacks(desk)[0]
     triage_alert(place, known.alert_id, "true_positive", "keys were stolen")
-    counted, learned = left(organisation, place, votes_return_days=0)
+    counted, learned = left(organisation, place, single_vote_exclusion_days=0)
     assert counted["malicious"] == len(known.events)
     assert not learned["event_id"].isin(known.event_ids).any()
 
@@ -182,11 +183,13 @@ def test_a_single_vote_stays_out_while_it_is_young_and_comes_back_after_its_days
     organisation: Road, votes: str
 ) -> None:
     voted = on_events(open_store(votes))
-    counted, learned = left(organisation, votes, votes_per_day=10**6)
+    counted, learned = left(organisation, votes, max_returned_votes_per_day=10**6)
     assert counted["recent vote"] == len(voted) > 300
     assert not learned["event_id"].isin(voted["event_id"]).any()
     days = (learned["event_time"].max() - voted["event_time"].median()) / pd.Timedelta(days=1)
-    counted, learned = left(organisation, votes, votes_per_day=10**6, votes_return_days=days)
+    counted, learned = left(
+        organisation, votes, max_returned_votes_per_day=10**6, single_vote_exclusion_days=days
+    )
     young = voted["event_time"] > voted["event_time"].median()
     assert counted["recent vote"] == young.sum() > 0
     assert counted["returned vote"] == (~young).sum() > 0
@@ -196,7 +199,7 @@ def test_a_single_vote_stays_out_while_it_is_young_and_comes_back_after_its_days
 
 def test_no_more_than_the_cap_comes_back_of_one_entity_and_day(organisation: Road, votes: str) -> None:
     voted = on_events(open_store(votes))
-    counted, learned = left(organisation, votes, votes_return_days=0, votes_per_day=20)
+    counted, learned = left(organisation, votes, single_vote_exclusion_days=0, max_returned_votes_per_day=20)
     back = voted[voted["event_id"].isin(learned["event_id"])]
     of_each, wanted = (
         Counter(zip(part["entity"], part["event_time"].dt.date, strict=True)) for part in (back, voted)
@@ -238,11 +241,11 @@ def test_the_desk_of_the_settings_is_asked_where_there_is_one(
         for records in files.read_sources(organisation.new[:1], SETTINGS.reading):
             history.add_records(records)
         said = asks(with_desk(url(desk)), None, history)
-        assert said["asked"] == url(desk)
+        assert said["url"] == url(desk)
         assert said["votes_since"] == desk.desk.votes.read()["event_time"].min().isoformat()
-        assert asks(with_desk(nothing), None, history)["asked"] is None
-        assert asks(with_desk(url(desk)), "none", history)["asked"] is None
-        with pytest.raises(FingerprintError, match="no desk"):
+        assert asks(with_desk(nothing), None, history)["url"] is None
+        assert asks(with_desk(url(desk)), "none", history)["url"] is None
+        with pytest.raises(FingerprintError, match="there is no database"):
             asks(SETTINGS, nothing, history)
         with pytest.raises(FingerprintError, match="desk postgresql"):  # it may know attacks: not passed over
             asks(with_desk("postgresql://user@127.0.0.1:1/db"), None, history)
@@ -269,7 +272,7 @@ def test_an_alert_is_judged_at_the_keyboard(
 ) -> None:
     place = copy(desk, tmp_path)
     alert, other = attacks(desk)
-    triage = ("alerts", "triage", "--desk", place, "--by", "maria")
+    triage = ("alerts", "triage", "--database", place, "--by", "maria")
     assert cli_says(capsys, *triage, alert.alert_id[:8], "benign", "--why", "the yearly audit") == 0
     assert f"{alert.alert_id} is benign, says maria" in shown(capsys)
     assert cli_says(capsys, *triage, other.alert_id, "duplicate", "--of", alert.alert_id[:8], "--json") == 0
@@ -299,7 +302,7 @@ def test_a_span_of_days_is_learned_without_what_the_desk_of_the_settings_says(
         event for alert in desk.alerts for event in alert.events if f"{event.event_time:%Y-%m-%d}" < last
     ]
     assert figures["left_out"]["open"] == len(inside) > 0
-    assert figures["desk"]["asked"] == url(desk)
+    assert figures["database"]["url"] == url(desk)
     assert cli_says(capsys, *train) == 0
     said = shown(capsys)
     assert f"outside the span: {figures['outside']:,} events" in said
@@ -318,7 +321,7 @@ def test_what_makes_no_disposition_is_one_sentence(
     desk: Run, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], named: str
 ) -> None:
     first = attacks(desk)[0].alert_id
-    assert cli_says(capsys, "alerts", "triage", "--desk", url(desk), first, *arguments) == 2
+    assert cli_says(capsys, "alerts", "triage", "--database", url(desk), first, *arguments) == 2
     said = capsys.readouterr().err
     assert named in said
     assert len(said.splitlines()) == 1

@@ -21,7 +21,7 @@ from fingerprint.adapters.checkpoints import FileCheckpointStore, object_store
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Checkpoint, Fence
 from fingerprint.core.settings import Checkpoints
-from pipelines import cli
+from pipelines.cli.app import app
 from tests.contracts.checkpoint_store import HOME, SnapshotsContract, manifests, opened, snapshot, warnings
 from tests.support.services import aws
 
@@ -166,12 +166,10 @@ def test_a_folder_that_cannot_be_listed_does_not_look_empty(folder: InFolder) ->
 
 def test_the_command_line_lists_what_would_be_restored(folder: InFolder) -> None:
     opened(folder).save(snapshot(5))
-    shown = CliRunner().invoke(
-        cli.app, ["snapshots", "list"], env={"FINGERPRINT_CHECKPOINTS__URL": folder.url}
-    )
+    shown = CliRunner().invoke(app, ["checkpoints", "list"], env={"FINGERPRINT_CHECKPOINTS__URL": folder.url})
     assert shown.exit_code == 0
     assert "fingerprint.events/3  offset 105, fence 0-7-5, written 20" in shown.output
-    assert "partitions with a snapshot: 1" in shown.output
+    assert "partitions with a checkpoint: 1" in shown.output
 
 
 # A full disk, and a process that is killed

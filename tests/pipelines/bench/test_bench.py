@@ -20,7 +20,7 @@ from pipelines.bench import dfencoder, dfencoder_tables, fitting
 from pipelines.bench import training as bench_training
 from pipelines.bench.organisation import organisation_files, read_events
 from pipelines.bench.organisations import replicate_events, thin_events
-from pipelines.runtime.memory import peak_bytes_by_process
+from pipelines.runtime.host import peak_bytes_by_process
 
 
 @pytest.fixture(scope="module")

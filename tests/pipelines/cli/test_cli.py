@@ -12,7 +12,10 @@ from pathlib import Path
 import pytest
 import typer.main
 
+from fingerprint.core.settings import Settings
 from pipelines import cli
+from pipelines.cli.app import app
+from pipelines.runtime.backend import get_backend
 from tests.support import sample_organisation
 
 PROGRAMS = {
@@ -23,16 +26,38 @@ PROGRAMS = {
         "--since",
         "--until",
         "--days",
-        "--desk",
+        "--database",
         "--bank",
         "--settings",
         "--json",
     ),
-    "score": ("SOURCE", "--bank", "--desk", "--out", "--ledger", "--settings", "--json"),
+    "score": ("SOURCE", "--bank", "--database", "--out", "--state", "--settings", "--json"),
     "evaluate": ("SOURCE", "--json"),
-    "alerts list": ("--desk", "--json"),
-    "alerts triage": ("alert_id", "--why", "--of", "--by", "--desk", "--json"),
-    "alerts show": ("alert_id", "--desk", "--json", "--page"),
+    "alerts list": (
+        "--status",
+        "--severity",
+        "--principal",
+        "--since",
+        "--limit",
+        "--output",
+        "--database",
+        "--json",
+    ),
+    "alerts assign": ("ALERT_ID", "ACCOUNT", "--by", "--database", "--json"),
+    "alerts note": ("ALERT_ID", "TEXT", "--by", "--database", "--json"),
+    "alerts reopen": ("ALERT_ID", "--why", "--by", "--database", "--json"),
+    "config init": ("FILE",),
+    "config show": ("--changed", "--settings", "--json"),
+    "config check": ("--settings", "--json"),
+    "doctor": ("--bank", "--database", "--settings", "--json"),
+    "dead-letters list": ("--topic", "--settings", "--json"),
+    "checkpoints list": ("--settings", "--json"),
+    "accounts add": ("NAME", "--role", "--database", "--json"),
+    "feed-gaps list": ("--open", "--database", "--json"),
+    "thresholds estimate": ("--bank", "--database", "--days", "--json"),
+    "database prune": ("--database", "--settings", "--json"),
+    "alerts triage": ("alert_id", "--why", "--of", "--by", "--database", "--json"),
+    "alerts show": ("alert_id", "--database", "--json", "--page"),
     "bank list": ("--bank", "--json"),
     "bank show": ("VERSION", "--bank", "--json"),
     "bank diff": ("OLDER", "NEWER", "--top", "--json"),
@@ -53,8 +78,8 @@ PROGRAMS = {
         "--json",
     ),
     "topics list": ("--settings", "--json"),
-    "secrets make": ("FOLDER", "NAME", "--anew", "--json"),
-    "rehearse": ("--days", "--speed", "--folder", "--bank", "--keep", "--settings", "--json"),
+    "secrets make": ("FOLDER", "NAME", "--rotate", "--json"),
+    "simulate-live": ("--days", "--speed", "--folder", "--bank", "--keep", "--settings", "--json"),
     "demo": ("--out",),
 }
 
@@ -64,6 +89,12 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Relative defaults (bank, desk) lie in a folder of the test's own."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _backend_is_announced() -> None:
+    """A process announces its backend once, with the first command that needs it."""
+    get_backend(Settings())
 
 
 def call(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
@@ -110,7 +141,7 @@ def test_the_programs_are_those_of_the_contract(
     shown = capsys.readouterr().out
     named = {name.split()[0] for name in PROGRAMS}
     assert {name for name in named if re.search(rf"\b{name}\b", shown)} == named
-    assert named <= set(typer.main.get_command(cli.app).commands)  # type: ignore[attr-defined]
+    assert named <= set(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
 
 
 # --- one sentence ---------------------------------------------------------------------------------------------------
@@ -119,15 +150,22 @@ def test_the_programs_are_those_of_the_contract(
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        ((), "Missing command"),
-        (("paint",), "paint"),
-        (("score",), "SOURCE"),
-        (("score", "x.json", "--colour", "red"), "--colour"),
-        (("simulate", "--out", "o", "--days", "many"), "--days"),
-        (("simulate", "--out", "o", "--days", "0"), "days"),
-        (("simulate", "--days", "3"), "--out"),
-        (("alerts",), "Missing command"),
-        (("alerts", "show"), "alert_id"),
+        (("paint",), "there is no command paint"),
+        (("scor",), "did you mean score"),
+        (("alerts", "lst"), "did you mean list? (see `fingerprint alerts --help`)"),
+        (("score",), "SOURCE is missing"),
+        (("score", "x.json", "--colour", "red"), "there is no option --colour"),
+        (("score", "x.json", "--bnk", "b"), "did you mean --bank?"),
+        (("score", "x.json", "--bank"), "--bank needs a value"),
+        (("simulate", "--out", "o", "--days", "many"), "--days has to be a whole number"),
+        (("simulate", "--out", "o", "--days", "0"), "--days has to be at least 1"),
+        (("simulate", "--days", "3"), "--out is missing"),
+        (("replay", "x.json", "--rate", "fast"), "--rate has to be a number"),
+        (("serve", "--port", "99999"), "--port has to be at most 65535"),
+        (("alerts", "list", "--severity", "hig"), "one of low, medium, high, critical; did you mean high?"),
+        (("alerts", "list", "--since", "yesterday"), "--since"),
+        (("alerts", "show"), "ALERT_ID is missing"),
+        (("alerts", "show", "a", "b"), "b is one argument too many"),
         (("train", "nothing/here", "--bank", "b"), "nothing/here"),
         (("train", "*.nothing", "--bank", "b"), "*.nothing"),
         (("train", "nosuch://bucket/x"), "nosuch"),
@@ -138,8 +176,8 @@ def test_the_programs_are_those_of_the_contract(
         (("train", "x.json", "--days", "0"), "above 0"),
         (("alerts", "triage", "397edb7b", "benign"), "fingerprint score"),
         (("alerts", "list"), "fingerprint score"),
-        (("alerts", "list", "--desk", "postgres"), "URL"),
-        (("alerts", "list", "--desk", "mysql://u:secret@h/d"), "mysql"),
+        (("alerts", "list", "--database", "postgres"), "URL"),
+        (("alerts", "list", "--database", "mysql://u:secret@h/d"), "mysql"),
         (("evaluate", "nothing/here"), "labels"),
     ],
 )
@@ -201,7 +239,7 @@ def test_a_desk_that_cannot_be_written_is_one_sentence(
     Path("file").write_text("this is no database, and it is long enough to be looked at")
     for url in ("sqlite:///no/folder/desk.sqlite", "sqlite:///file"):
         assert "desk" in refused(
-            monkeypatch, capsys, "score", records, "--bank", organisation.bank, "--desk", url
+            monkeypatch, capsys, "score", records, "--bank", organisation.bank, "--database", url
         )
 
 
@@ -224,7 +262,7 @@ def test_a_page_that_cannot_be_written_is_one_sentence(
     scored: sample_organisation.Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("file").write_text("a file where a folder should be")
-    where = ("--desk", f"sqlite:///{scored.out.parent}/desk.sqlite", "--page", "file/x.html")
+    where = ("--database", f"sqlite:///{scored.out.parent}/desk.sqlite", "--page", "file/x.html")
     assert "file/x.html" in refused(monkeypatch, capsys, "alerts", "show", scored.alerts[0].alert_id, *where)
 
 
@@ -326,7 +364,7 @@ def test_a_program_of_its_own_process_ends_with_status_2_and_one_line() -> None:
 
 def test_whoever_stops_reading_the_queue_sees_no_traceback(scored: sample_organisation.Run) -> None:
     desk = f"sqlite:///{scored.out.parent}/desk.sqlite"
-    command = f"'{PROGRAM}' alerts list --json --desk '{desk}' | head -c 1"
+    command = f"'{PROGRAM}' alerts list --json --database '{desk}' | head -c 1"
     ended = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=False)  # noqa: S603
     assert (ended.stdout, ended.stderr) == ("[", "")
 

@@ -13,7 +13,8 @@ from fingerprint.core.alert import FingerprintError
 from fingerprint.core.case import AlertRevision, ReopenCase, SuppressionMatch
 from fingerprint.core.sanitize import storable
 from fingerprint.store import open_store
-from pipelines.commands.alerts import list_alerts, show_alert, sparkline
+from pipelines.commands.alert_details import show_alert, sparkline
+from pipelines.commands.alerts import list_alerts
 from pipelines.commands.triage import triage_alert
 from tests.support.alerts import NASTY, nasty, new_pipeline, stolen_session
 
@@ -32,7 +33,7 @@ def queue(desk_url) -> str:
 
 
 def test_a_program_reads_the_queue_in_a_fixed_order(queue, capsys):
-    list_alerts(queue, json=True)
+    list_alerts(queue, "json")
     listed = json.loads(capsys.readouterr().out)
     assert [list(alert) for alert in listed] == [
         [*KEYS, "decision", "own_urgency", "sharing", "suppressed"]
@@ -53,14 +54,14 @@ def test_what_is_suppressed_is_counted_for_people_and_marked_for_programs(queue,
     shown = capsys.readouterr().out
     assert "ci-deploy" not in shown
     assert "1 alert more, suppressed" in shown
-    list_alerts(queue, json=True)
+    list_alerts(queue, "json")
     listed = json.loads(capsys.readouterr().out)
     assert [alert["suppressed"] for alert in listed] == [False, True]
 
 
 def test_an_empty_queue_is_an_empty_array_and_a_sentence(desk_url, capsys):
     open_store(desk_url)
-    list_alerts(desk_url, json=True)
+    list_alerts(desk_url, "json")
     assert json.loads(capsys.readouterr().out) == []
     list_alerts(desk_url)
     assert "no alerts" in capsys.readouterr().out
@@ -110,7 +111,7 @@ def test_what_was_decided_of_an_alert_is_read_in_the_queue_and_on_the_alert(queu
     triage_alert(queue, "3fa", "benign", "her new laptop \x1b[2J", by="maria")
     list_alerts(queue)
     assert f"benign: {stolen_session().title}" in capsys.readouterr().out
-    list_alerts(queue, json=True)
+    list_alerts(queue, "json")
     assert [alert["decision"] for alert in json.loads(capsys.readouterr().out)] == ["benign", "open"]
     show_alert(queue, "3fa")
     shown = capsys.readouterr().out
@@ -129,7 +130,7 @@ def test_an_alert_that_grew_after_it_was_judged_says_that_it_is_open_again(desk_
     desk.alerts.save([whole])
     show_alert(desk_url, "3fa")
     assert "open again: 5 events came since" in capsys.readouterr().out
-    list_alerts(desk_url, json=True)
+    list_alerts(desk_url, "json")
     assert json.loads(capsys.readouterr().out)[0]["decision"] == "open"
 
 
@@ -140,7 +141,7 @@ def test_an_alert_that_somebody_opened_again_says_so(desk_url, capsys, monkeypat
     triage_alert(desk_url, "3fa", "benign")
     assert desk.cases.change([AlertRevision(alert.alert_id, 1)], ReopenCase(), "kim")[0].done
     show_alert(desk_url, "3fa")
-    assert "open again: somebody opened it since" in capsys.readouterr().out
+    assert "open again: it was reopened" in capsys.readouterr().out
 
 
 def test_the_page_of_an_alert_is_written_where_it_was_asked_for(queue, capsys, tmp_path):
@@ -153,7 +154,7 @@ def test_the_page_of_an_alert_is_written_where_it_was_asked_for(queue, capsys, t
 @pytest.mark.parametrize("as_json", [False, True])
 def test_nothing_in_a_record_steers_a_terminal(desk_url, capsys, text, as_json):
     open_store(desk_url).alerts.save([nasty(text)])
-    list_alerts(desk_url, json=as_json)
+    list_alerts(desk_url, "json" if as_json else "table")
     show_alert(desk_url, "bad", json=as_json)
     shown = capsys.readouterr().out
     assert {char for char in shown if unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zl", "Zp")} <= {"\n"}

@@ -18,7 +18,7 @@ from fingerprint.registry import bank as banks
 from fingerprint.registry import versions
 from pipelines import cli
 from pipelines.cli.console import no_progress
-from pipelines.runtime import operator
+from pipelines.runtime import host
 from pipelines.train import train_bank
 from tests.support import sample_organisation
 from tests.support.stream_environment import Place
@@ -86,7 +86,7 @@ def test_the_list_says_which_version_is_served_and_why(
     served = rows[organisation.trained["version"]]
     assert served["ready"]["entity"] == organisation.trained["ready"]["entity"]
     assert served["last_decision"]["action"] == "train"
-    assert served["last_decision"]["by"] == operator.login_name()
+    assert served["last_decision"]["by"] == host.login_name()
     assert served["gate"]["passed"] is True
     shown = call("bank", "list").out
     assert "the gate let it pass" in shown
@@ -179,7 +179,7 @@ def test_keys_are_made_a_bank_is_signed_and_verify_says_by_whom(two: Path, call:
     signed = call("bank", "verify", "--settings", keys)
     assert signed.status == 0
     assert f"signed by a key of {made['key']}" in signed.out
-    assert "nobody signs here" in call("bank", "sign").err
+    assert "there is no signer" in call("bank", "sign").err
 
 
 # --- deciding -------------------------------------------------------------------------------------------------------
@@ -314,7 +314,7 @@ def test_a_stream_says_by_metrics_which_bank_judges_how_old_it_is_and_how_far_it
         metrics = place.program(consumer, producer).metrics
     assert samples(metrics.bank) == {(moved.version,): 1}
     assert samples(metrics.bank_learned_until) == {(): pd.Timestamp(good.manifest["span"][1]).timestamp()}
-    assert samples(metrics.bank_drift) == {("before", "0.5"): 0.02, ("long ago", "0.99"): 0.4}
+    assert samples(metrics.bank_drift) == {("previous", "0.5"): 0.02, ("reference", "0.99"): 0.4}
 
 
 def samples(gauge: Gauge) -> dict[tuple[str, ...], float]:

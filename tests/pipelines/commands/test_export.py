@@ -18,7 +18,7 @@ from fingerprint.core.alert import Disposition, FingerprintError
 from fingerprint.core.sanitize import storable
 from fingerprint.store import open_store
 from pipelines import cli
-from pipelines.commands.export import export_alerts
+from pipelines.commands.alerts import export_alerts
 from tests.support.alerts import NASTY, nasty, new_pipeline, stolen_session
 
 NOW = datetime(2026, 3, 6, 9, tzinfo=UTC)
@@ -76,7 +76,7 @@ def test_a_spreadsheet_gets_a_row_for_each_and_no_formula(url, tmp_path):
 def test_the_command_writes_to_standard_output_or_to_a_file(url, tmp_path, monkeypatch, capfdbinary):
     def call(*arguments: object) -> bytes:
         monkeypatch.setattr(
-            sys, "argv", ["fingerprint", "alerts", "export", "--desk", url, *map(str, arguments)]
+            sys, "argv", ["fingerprint", "alerts", "export", "--database", url, *map(str, arguments)]
         )
         with pytest.raises(SystemExit) as ended:
             cli.main()

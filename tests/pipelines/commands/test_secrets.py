@@ -78,7 +78,7 @@ def test_of_programs_that_start_together_one_makes_it_and_all_read_the_same(tmp_
 
 def test_an_empty_file_is_no_secret_and_is_named(tmp_path: Path) -> None:
     (tmp_path / "database-password").touch()
-    with pytest.raises(FingerprintError, match="database-password is there and holds no secret: remove it"):
+    with pytest.raises(FingerprintError, match="database-password exists and holds no secret: remove it"):
         create_secrets(tmp_path, DEFAULT_NAMES)
 
 
@@ -87,7 +87,7 @@ def test_an_empty_file_is_no_secret_and_is_named(tmp_path: Path) -> None:
 )
 def test_a_name_that_is_no_plain_file_is_refused(tmp_path: Path, wrong: str) -> None:
     for work in (create_secrets, rotate_secrets):
-        with pytest.raises(FingerprintError, match="is no name for a secret"):
+        with pytest.raises(FingerprintError, match="is no name of a secret"):
             work(tmp_path / "secrets", [wrong])
     assert not list(tmp_path.iterdir())
 
@@ -98,7 +98,7 @@ def test_a_new_value_leaves_the_old_one_beside_it_for_its_owner(tmp_path: Path) 
     for _ in range(2):
         old = (tmp_path / "database-password").read_text()
         assert rotate_secrets(tmp_path, ["database-password"]) == [
-            {"name": "database-password", "did": "made anew"}
+            {"name": "database-password", "did": "rotated"}
         ]
         assert (tmp_path / "database-password").read_text() != old
         assert (tmp_path / "database-password.old").read_text() == old
@@ -120,7 +120,7 @@ def test_whoever_reads_while_a_secret_is_changed_reads_one_of_the_two(tmp_path: 
 def test_only_names_are_ever_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     print_secrets(create_secrets(tmp_path, DEFAULT_NAMES) + rotate_secrets(tmp_path, ["database-password"]))
     assert capsys.readouterr().out == (
-        "made       database-password\nmade       triton-control\nmade anew  database-password\n"
+        "made       database-password\nmade       triton-control\nrotated    database-password\n"
     )
 
 
@@ -130,5 +130,5 @@ def test_the_command_makes_both_and_changes_one(tmp_path: Path) -> None:
         return subprocess.run(whole, capture_output=True, text=True, check=True).stdout  # noqa: S603 - our own
 
     assert [row["did"] for row in json.loads(command("--json"))] == ["made", "made"]
-    assert command("--anew", "triton-control") == "made anew  triton-control\n"
+    assert command("--rotate", "triton-control") == "rotated    triton-control\n"
     assert command("web-cookie") == "made       web-cookie\n"

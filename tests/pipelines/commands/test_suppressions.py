@@ -14,7 +14,7 @@ from fingerprint.core.alert import FingerprintError
 from fingerprint.core.case import AlertFilter
 from fingerprint.core.settings import Database, Retention, load_settings
 from fingerprint.store import open_store
-from pipelines.cli import app
+from pipelines.cli.app import app
 from pipelines.cli.console import no_progress
 from pipelines.commands import retention
 from pipelines.score import score_sources
@@ -31,7 +31,7 @@ def desk_url(tmp_path) -> str:
 
 
 def said(desk_url: str, *words: str, **environment: str) -> str:
-    result = CliRunner().invoke(app, [*words, "--desk", desk_url], env={"COLUMNS": "220"} | environment)
+    result = CliRunner().invoke(app, [*words, "--database", desk_url], env={"COLUMNS": "220"} | environment)
     if result.exception:
         raise result.exception
     return result.output
@@ -53,10 +53,10 @@ def test_a_suppression_is_previewed_made_listed_and_ended(desk_url):
     (made,) = json.loads(said(desk_url, "suppressions", "list", "--json"))
     lasts = datetime.fromisoformat(made["expires_at"]) - datetime.fromisoformat(made["created_at"])
     assert lasts == pytest.approx(timedelta(days=14), abs=timedelta(seconds=10))
-    assert (made["said"], made["reason"]) == ("service ecs, network 10.3.0.0/16", "the move to ECS")
+    assert (made["match_text"], made["reason"]) == ("service ecs, network 10.3.0.0/16", "the move to ECS")
     assert made["owner"].startswith("console:")
     listed = said(desk_url, "suppressions", "list")
-    assert all(text in listed for text in (made["suppression_id"], made["said"], made["reason"]))
+    assert all(text in listed for text in (made["suppression_id"], made["match_text"], made["reason"]))
     assert "1 alert can be seen again" in said(desk_url, "suppressions", "end", made["suppression_id"])
     assert hidden(desk_url) == 0
     assert said(desk_url, "suppressions", "list") == "nothing is suppressed\n"
@@ -107,8 +107,8 @@ def test_whatever_is_suppressed_steers_no_terminal(desk_url):
 def test_a_purge_needs_a_yes_and_says_what_it_does_not_reach(desk_url):
     name = stolen_session().principal
     with pytest.raises(FingerprintError, match="cannot be undone"):
-        said(desk_url, "desk", "purge", name)
-    told = said(desk_url, "desk", "purge", name, "--yes")
+        said(desk_url, "database", "purge", name)
+    told = said(desk_url, "database", "purge", name, "--yes")
     assert "1 of alerts, " in told
     assert "9 of votes" in told
     assert "not reached: the topics of Kafka" in told
@@ -117,9 +117,9 @@ def test_a_purge_needs_a_yes_and_says_what_it_does_not_reach(desk_url):
 
 def test_what_is_old_is_removed_as_the_settings_say(desk_url):
     keep = {f"FINGERPRINT_RETENTION__{name}_DAYS": "0" for name in ("RECORD", "VOTE", "CLOSED_ALERT")}
-    assert said(desk_url, "desk", "prune", **keep) == "nothing is older than it is kept\n"
+    assert said(desk_url, "database", "prune", **keep) == "nothing is older than it is kept\n"
     figures = json.loads(
-        said(desk_url, "desk", "prune", "--json", **keep | {"FINGERPRINT_RETENTION__RECORD_DAYS": "1"})
+        said(desk_url, "database", "prune", "--json", **keep | {"FINGERPRINT_RETENTION__RECORD_DAYS": "1"})
     )
     assert figures["removed"] == {"records": 12}
     assert len(open_store(desk_url).votes.read()) == 9

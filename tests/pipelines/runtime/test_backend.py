@@ -109,7 +109,7 @@ def test_a_device_that_reads_one_field_otherwise_is_found_out_and_refused(
     assert ": user_agent is '" in done.stdout
     assert done.returncode == 3
     command = ("-m", "pipelines.cli", "score", "none.jsonl", "--bank", str(organisation.bank))
-    insisted = twin.run(*command, "--desk", "sqlite://", FINGERPRINT_BACKEND="cuda")
+    insisted = twin.run(*command, "--database", "sqlite://", FINGERPRINT_BACKEND="cuda")
     assert insisted.returncode == 2
     assert insisted.stderr.startswith(f"fingerprint: backend cuda was asked for, but {wrong}")
 
@@ -119,7 +119,7 @@ def test_score_says_first_what_it_runs_on_and_its_figures_stay_alone_on_standard
 ) -> None:
     machine = Machine(tmp_path).with_both(**NO_DRIVER)
     command = ("-m", "pipelines.cli", "score", *organisation.new[:1], "--bank", str(organisation.bank))
-    done = machine.run(*command, "--desk", f"sqlite:///{tmp_path}/desk.sqlite", "--json")
+    done = machine.run(*command, "--database", f"sqlite:///{tmp_path}/desk.sqlite", "--json")
     said = "warning: pandas and NumPy on the CPU: CuPy finds no device: cudaErrorInsufficientDriver"
     assert done.stderr.startswith(said)
     assert json.loads(done.stdout)["events"] > 0

@@ -20,5 +20,5 @@ def alone(folder: Path) -> dict[str, set[str]]:
     desk = f"sqlite:///{folder / 'desk.sqlite'}"
     days = sorted(str(each) for each in folder.rglob("*.jsonl.gz"))
     command = [sys.executable, "-m", "pipelines.cli", "score", *days[training_days(len(days)) :]]
-    subprocess.run([*command, "--bank", str(folder / "bank"), "--desk", desk], check=True, cwd=folder)
+    subprocess.run([*command, "--bank", str(folder / "bank"), "--database", desk], check=True, cwd=folder)
     return {each.alert_id: set(each.event_ids) for each in open_store(desk).alerts.by_urgency()}

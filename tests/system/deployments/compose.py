@@ -204,12 +204,12 @@ def test_nothing_was_lost(stack: Stack, page: Page, rehearsed: Path) -> None:
     """Every record that was sent went all the way, and the desk holds what one process, left in peace, makes of them."""
     assert stack.exit_status("demo") == 0
     until("nothing is on its way any more", 300, lambda: stack.lag() == 0)
-    diary = json.loads((rehearsed / "demo/rehearsal.json").read_text())
+    diary = json.loads((rehearsed / "demo/progress.json").read_text())
     assert stack.ends("cloudtrail") >= (
         sent := diary["past"] + diary["rest"]
     )  # a broker that went away may have been sent some twice
     assert stack.ends("fingerprint.events") >= sent
-    assert json.loads(stack.execute("ingest", "fingerprint", "dlq", "list", "--json")) == []
+    assert json.loads(stack.execute("ingest", "fingerprint", "dead-letters", "list", "--json")) == []
 
 
 def test_the_desk_holds_what_an_undisturbed_process_finds(page: Page, rehearsed: Path) -> None:

@@ -199,7 +199,9 @@ def test_nothing_that_was_sent_is_lost(cluster: Cluster, rehearsed: Path) -> Non
     assert rows[("fingerprint-stream", "fingerprint.events")] == (sent, sent)
     told(f"{sent:,} records sent, passed on, scored and committed")
     assert (
-        json.loads(cluster.execute(f"deployment/{RELEASE}-ingest", "fingerprint", "dlq", "list", "--json"))
+        json.loads(
+            cluster.execute(f"deployment/{RELEASE}-ingest", "fingerprint", "dead-letters", "list", "--json")
+        )
         == []
     )
 

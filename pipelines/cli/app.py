@@ -1,0 +1,75 @@
+"""The Typer application: the top-level commands and the groups of commands."""
+
+from __future__ import annotations
+
+from importlib import metadata
+from typing import Annotated
+
+import typer
+
+from fingerprint.core.extras import DISTRIBUTION
+from pipelines.cli import (
+    accounts,
+    alerts,
+    bank,
+    config,
+    database,
+    deliveries,
+    feed_gaps,
+    programs,
+    secrets,
+    services,
+    suppressions,
+    thresholds,
+    topics,
+)
+
+app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Finds stolen and misused cloud credentials by learning how each principal behaves.\n\n"
+    "Start with `fingerprint demo`. With your own CloudTrail: `fingerprint train logs/ --bank bank`, then "
+    "`fingerprint score today.json.gz --bank bank`, then `fingerprint alerts list`.",
+)
+
+COMMAND_GROUPS = {
+    "alerts": alerts.alerts_app,
+    "suppressions": suppressions.suppressions_app,
+    "thresholds": thresholds.thresholds_app,
+    "deliveries": deliveries.deliveries_app,
+    "feed-gaps": feed_gaps.feed_gaps_app,
+    "bank": bank.bank_app,
+    "triton": bank.triton_app,
+    "topics": topics.topics_app,
+    "dead-letters": topics.dead_letters_app,
+    "checkpoints": topics.checkpoints_app,
+    "database": database.database_app,
+    "accounts": accounts.accounts_app,
+    "secrets": secrets.secrets_app,
+    "config": config.config_app,
+}
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"fingerprint {metadata.version(DISTRIBUTION)}")
+        raise typer.Exit
+
+
+@app.callback()
+def fingerprint(
+    version: Annotated[
+        bool,
+        typer.Option("--version", "-V", is_eager=True, callback=_print_version, help="Print the version."),
+    ] = False,
+) -> None:
+    """Run before every command."""
+
+
+for command in (*programs.COMMANDS, *services.COMMANDS, config.doctor):
+    app.command()(command)
+app.command("simulate-live")(services.simulate_live)
+for name, group in COMMAND_GROUPS.items():
+    app.add_typer(group, name=name, no_args_is_help=True)

@@ -1,0 +1,31 @@
+"""Commands about feed gaps."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from pipelines.cli.options import (
+    DatabaseUrl,
+    Json,
+    SettingsFile,
+    database_url,
+    print_result,
+)
+
+feed_gaps_app = typer.Typer(help="Accounts, regions and partitions whose logs stopped arriving.")
+
+
+@feed_gaps_app.command("list")
+def feed_gaps_list(
+    database: DatabaseUrl = None,
+    still_open: Annotated[bool, typer.Option("--open", help="Only gaps that have not ended.")] = False,
+    settings: SettingsFile = None,
+    json: Json = False,
+) -> None:
+    """List feeds that stopped although many events were expected: attackers often stop the log first."""
+    from pipelines.commands.feed_gaps import list_feed_gaps, print_feed_gaps
+
+    found = list_feed_gaps(database_url(database, settings), not still_open)
+    print_result(found, json, lambda: print_feed_gaps(found))

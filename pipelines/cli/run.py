@@ -1,0 +1,174 @@
+"""Run the application and report every error as one sentence, with an exit status of its own (docs/reference/exit-codes.md)."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import traceback
+from typing import Any, NoReturn
+
+import typer
+
+from fingerprint.core import private_files
+from fingerprint.core.alert import FingerprintError
+from fingerprint.core.credentials import mask_credentials
+from fingerprint.core.extras import how_to_install
+
+EXIT_PROBLEMS_FOUND = 1  # a check ran to its end and found something
+EXIT_ERROR = 2  # usage, input, settings or a dependency: one sentence on standard error
+EXIT_REFUSED = 3  # the promotion gate, or the proof of a device, refused
+EXIT_NO_HISTORY = 4  # scoring began without history and found nothing
+EXIT_UNEXPECTED = 70  # a defect: a traceback on standard error
+EXIT_INTERRUPTED = 130
+EXIT_PIPE_CLOSED = 141
+
+EXTRAS = {  # the extra that installs each optional package
+    "argon2": "web",
+    "authlib": "web",
+    "fastapi": "web",
+    "httpx2": "web",
+    "joserfc": "web",
+    "starlette": "web",
+    "uvicorn": "web",
+    "confluent_kafka": "confluent",
+    "distributed": "scale",
+    "kafka": "kafka",
+    "torch": "train",
+    "tritonclient": "triton",
+}
+
+_SHOULD_BE = re.compile(r"Input should be (?:a valid )?(?P<expected>.+?)(?:, .*)?")
+_NOT_ONE_OF = re.compile(r"'(?P<value>.*)' is not one of (?P<choices>.+?)\.?", re.DOTALL)
+EXPECTED_WORDS = (  # Typer validates by pydantic: its words for what is expected, and ours
+    ("greater than or equal to", "at least"),
+    ("less than or equal to", "at most"),
+    ("greater than", "above"),
+    ("less than", "below"),
+    ("integer", "a whole number"),
+    ("number", "a number"),
+    ("boolean", "true or false"),
+)
+
+
+def run() -> NoReturn:
+    """Run the application with the arguments of the process, and exit."""
+    private_files.restrict_new_files()
+    sys.excepthook = lambda *error: print(_masked_traceback(error[1]), end="", file=sys.stderr)
+    from pipelines.cli.app import app
+
+    try:
+        status = app(prog_name="fingerprint", standalone_mode=False)
+    except FingerprintError as error:
+        _exit_with_error(str(error))
+    except typer.TyperException as error:
+        if type(error).__name__ == "NoArgsIsHelpError":  # a bare group: its help
+            typer.echo(str(error))
+            sys.exit(0)
+        _exit_with_error(usage_sentence(error))
+    except ModuleNotFoundError as error:
+        if (extra := EXTRAS.get((error.name or "").partition(".")[0])) is None:
+            _exit_unexpected(error)
+        _exit_with_error(f"{error.name} is not installed: {how_to_install(extra)} has it")
+    except BrokenPipeError:  # the reader of standard output has closed it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(EXIT_PIPE_CLOSED)
+    except OSError as error:
+        _exit_with_error(f"{error.filename or 'input or output'}: {error.strerror or error}")
+    except (typer.Abort, KeyboardInterrupt):
+        sys.exit(EXIT_INTERRUPTED)
+    except Exception as error:
+        _exit_unexpected(error)
+    sys.exit(status if isinstance(status, int) else 0)
+
+
+def usage_sentence(error: Exception) -> str:
+    """Return a usage error in our words: what is wrong, what is expected or meant, and where the help is.
+
+    The kinds of error are told apart by name: Typer does not export its classes.
+    """
+    kind, text = type(error).__name__, str(getattr(error, "message", error))
+    context = getattr(error, "ctx", None)
+    if kind == "NoSuchOption":
+        sentence = f"there is no option {error.option_name}{_did_you_mean(error.possibilities)}"  # type: ignore[attr-defined]
+    elif kind == "MissingParameter":
+        sentence = f"{_parameter_name(error)} is missing{_purpose(error)}"
+    elif kind == "BadParameter":
+        sentence = _bad_value(_parameter_name(error), text)
+    elif unknown := re.match(r"No such command '(.+?)'", text):
+        sentence = f"there is no command {unknown[1]}{_did_you_mean(_close_commands(unknown[1], context))}"
+    elif extra := re.match(r"Got unexpected extra arguments?(?:\(s\))? \((.+)\)", text):
+        sentence = f"{extra[1]} is one argument too many"
+    elif wants := re.match(r"Option '(.+?)' requires", text):
+        sentence = f"{wants[1]} needs a value"
+    else:
+        sentence = text[:1].lower() + text[1:].rstrip(".")
+    return f"{sentence} (see `{context.command_path if context else 'fingerprint'} --help`)"
+
+
+def _bad_value(name: str, text: str) -> str:
+    text = text.removeprefix("Value error, ").rstrip(".")
+    if found := _NOT_ONE_OF.fullmatch(text):
+        choices = re.findall(r"'(.*?)'", found["choices"])
+        meant = _did_you_mean(_close(found["value"], choices))
+        return f"{name} is {found['value']!r}, and has to be one of {', '.join(choices)}{meant}"
+    if found := _SHOULD_BE.fullmatch(text):
+        return f"{name} has to be {_in_our_words(found['expected'])}"
+    return f"{name}: {text}"
+
+
+def _in_our_words(expected: str) -> str:
+    for theirs, ours in EXPECTED_WORDS:
+        if expected.startswith(theirs):
+            return ours + expected[len(theirs) :]
+    return expected
+
+
+def _parameter_name(error: Any) -> str:
+    """Return `--days`, or the metavar of an argument."""
+    parameter = error.param
+    if parameter is None:
+        return str(error.param_hint or "a value")
+    if parameter.param_type_name == "argument":
+        return (
+            str(parameter.metavar or parameter.name).strip("[].")
+            if parameter.metavar
+            else str(parameter.name).upper()
+        )
+    return str(max(parameter.opts, key=len))
+
+
+def _purpose(error: Any) -> str:
+    """Return the help of a missing parameter, as the end of a sentence."""
+    text = str(getattr(error.param, "help", "") or "").rstrip(".")
+    first = text.partition(" ")[0]
+    return f": {text[:1].lower() if first[1:].islower() else text[:1]}{text[1:]}" if text else ""
+
+
+def _close_commands(name: str, context: Any) -> list[str]:
+    return _close(name, context.command.list_commands(context)) if context else []
+
+
+def _close(text: str, known: list[str]) -> list[str]:
+    from difflib import get_close_matches
+
+    return get_close_matches(text, known)
+
+
+def _did_you_mean(names: Any) -> str:
+    return f"; did you mean {' or '.join(list(names)[:3])}?" if names else ""
+
+
+def _exit_with_error(sentence: str) -> NoReturn:
+    print(f"fingerprint: {mask_credentials(' '.join(sentence.split()))}", file=sys.stderr)
+    sys.exit(EXIT_ERROR)
+
+
+def _exit_unexpected(error: BaseException) -> NoReturn:
+    print(_masked_traceback(error), end="", file=sys.stderr)
+    sys.exit(EXIT_UNEXPECTED)
+
+
+def _masked_traceback(error: BaseException) -> str:
+    """Return the traceback without the passwords that libraries repeat from URLs."""
+    return mask_credentials("".join(traceback.format_exception(error)))

@@ -1,0 +1,78 @@
+"""Commands about thresholds: the current ones, estimates for other ones, and overrides."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pipelines.cli.options import (
+    BankFolder,
+    DatabaseUrl,
+    Json,
+    SettingsFile,
+    database_url,
+    load_settings,
+    print_result,
+)
+
+thresholds_app = typer.Typer(help="Thresholds of the detectors: show, estimate, override.")
+
+
+@thresholds_app.command("show")
+def threshold_show(database: DatabaseUrl = None, settings: SettingsFile = None, json: Json = False) -> None:
+    """Show the thresholds that hold now, and every override with its author."""
+    from pipelines.commands import thresholds as threshold_commands
+
+    loaded = load_settings(settings)
+    figures = threshold_commands.show_threshold(database_url(database, settings), loaded)
+    print_result(figures, json, lambda: threshold_commands.print_threshold(figures))
+
+
+@thresholds_app.command("estimate")
+def threshold_estimate(
+    bank: BankFolder = Path("bank"),
+    database: DatabaseUrl = None,
+    days: Annotated[float, typer.Option(help="Days of history that are used.")] = 14.0,
+    settings: SettingsFile = None,
+    json: Json = False,
+) -> None:
+    """Estimate the threshold for 1 to 50 alerts a day, and what it finds.
+
+    Uses the single votes of the last days in the database. *Confirmed attacks* are alerts triaged as true positives, *known
+    attacks* are labelled attack calls made by the bank's own principals.
+    """
+    from pipelines.commands import thresholds as threshold_commands
+
+    loaded = load_settings(settings)
+    rows = threshold_commands.estimate_thresholds(database_url(database, settings), bank, loaded, days)
+    print_result(rows, json, lambda: threshold_commands.print_threshold_estimates(rows))
+
+
+@thresholds_app.command("set")
+def threshold_set(
+    why: Annotated[str, typer.Option(help="The reason, for the history.")],
+    threshold: Annotated[
+        float | None,
+        typer.Option(help="The threshold of the autoencoder, a z-score.", show_default="the settings"),
+    ] = None,
+    quorum: Annotated[
+        int | None, typer.Option(help="Votes that make a verdict.", show_default="the settings")
+    ] = None,
+    database: DatabaseUrl = None,
+    settings: SettingsFile = None,
+    json: Json = False,
+) -> None:
+    """Override the threshold and the quorum of the settings from now on.
+
+    Streams apply it by their next checkpoint, `score` in its next run. Without `--threshold` and `--quorum` the settings hold
+    again.
+    """
+    from pipelines.commands import thresholds as threshold_commands
+
+    loaded = load_settings(settings)
+    figures = threshold_commands.set_threshold(
+        database_url(database, settings), loaded, why, threshold, quorum
+    )
+    print_result(figures, json, lambda: threshold_commands.print_threshold(figures))

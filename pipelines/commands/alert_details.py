@@ -1,0 +1,200 @@
+"""One alert on a terminal: `fingerprint alerts show`. Text from records is sanitised and never read as markup."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from fingerprint.analysis import adjusted_thresholds
+from fingerprint.core.alert import ActivityCurve, Alert, AlertEvent, Disposition
+from fingerprint.core.case import QueueRow
+from fingerprint.core.settings import Settings
+from fingerprint.detection.detectors import detector_label
+from fingerprint.store import open_store
+from fingerprint.web import formatting
+from fingerprint.web.static_report import write_alert_page
+from pipelines.commands import triage
+from pipelines.commands.alerts import alert_summary, print_json, terminal_text, urgency_text
+
+SPARKLINE_BLOCKS = "▁▂▃▄▅▆▇█"
+MAX_EVENTS_SHOWN = 40  # the page has all
+DEFAULT_SETTINGS = Settings()
+
+
+def show_alert(
+    database_url: str,
+    alert_id: str,
+    json: bool = False,
+    page: Path | None = None,
+    bank: Path | None = None,
+    settings: Settings = DEFAULT_SETTINGS,
+) -> None:
+    """Print one alert explained, and write its page if asked; with the `bank` that measured it at hand, also which thresholds
+    were moved. Raises FingerprintError if the id names no one alert."""
+    store = open_store(database_url, create=False)
+    alert = store.alerts.get(alert_id)
+    dispositions, row = store.cases.dispositions(alert.alert_id), store.queue.row(alert.alert_id)
+    moved = adjusted_thresholds.adjusted_thresholds(bank, alert, settings) if bank else []
+    if page:
+        write_alert_page(alert, page)
+    if json:
+        decided = [triage.disposition_as_json(each) for each in dispositions]
+        print_json(alert_detail(alert) | {"dispositions": decided, "thresholds": moved})
+    else:
+        _explain(Console(), alert, row, dispositions, moved)
+        print(f"page: {page}" if page else "`--page FILE` writes it as a page")
+
+
+def _explain(
+    console: Console, alert: Alert, row: QueueRow, disposition: list[Disposition], moved: list[dict[str, Any]]
+) -> None:
+    _print_summary(console, alert, row, disposition, moved)
+    if alert.drivers:
+        console.print(_drivers_table(alert))
+    if alert.curve and alert.curve.counts:
+        _print_curve(console, alert.curve)
+    console.print(_events_table(alert))
+    for number, step in enumerate(alert.next_steps, 1):
+        console.print(Text.assemble((f"{number}. ", "bold"), terminal_text(step)))
+
+
+def alert_detail(alert: Alert) -> dict[str, Any]:
+    """Return an alert as `alerts show --json` prints it: summary, explanation, events with their raw records as text."""
+    curve = alert.curve and _as_json(alert.curve, ActivityCurve.__slots__)
+    return alert_summary(alert) | {
+        "human": alert.human,
+        "level": alert.level,
+        "bank_version": alert.bank_version,
+        "degraded": alert.degraded,
+        "window_start": formatting.format_iso(alert.window_start),
+        "tactics": list(alert.tactics),
+        "next_steps": list(alert.next_steps),
+        "drivers": [_as_json(driver, driver.__slots__) for driver in alert.drivers],
+        "curve": curve,
+        "events": [_as_json(event, AlertEvent.__slots__) for event in alert.events],
+    }
+
+
+def sparkline(values: tuple[float, ...], width: int = 84) -> str:
+    """Return the last `width` values as blocks of eight heights; zero and values that are not finite are the lowest."""
+    shown = [value if math.isfinite(value) else 0.0 for value in values[-width:]]
+    top = max([*shown, 1e-9])
+    return "".join(
+        SPARKLINE_BLOCKS[min(math.ceil(value / top * 7), 7) if value > 0 else 0] for value in shown
+    )
+
+
+def _as_json(record: Any, names: tuple[str, ...]) -> dict[str, Any]:
+    values = ((name, getattr(record, name)) for name in names)
+    return {
+        name: formatting.format_iso(value) if hasattr(value, "isoformat") else _number(value)
+        for name, value in values
+    }
+
+
+def _number(value: Any) -> Any:
+    """Return a value for JSON, which has no NaN: None instead."""
+    if isinstance(value, tuple):
+        return [_number(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _print_summary(
+    console: Console, alert: Alert, row: QueueRow, disposition: list[Disposition], moved: list[dict[str, Any]]
+) -> None:
+    console.print(Text.assemble(urgency_text(row.urgency), "  ", terminal_text(alert.title, "bold")))
+    facts = Table.grid(padding=(0, 2))
+    facts.add_row("alert", terminal_text(alert.alert_id))
+    facts.add_row("principal", terminal_text(alert.principal))
+    facts.add_row("behind it", terminal_text(alert.human or "not recorded"))
+    facts.add_row("when", formatting.format_span(alert.first_event_time, alert.last_event_time))
+    facts.add_row(
+        "judged by",
+        Text.assemble(
+            formatting.level_description(alert.level), "; bank ", terminal_text(alert.bank_version)
+        ),
+    )
+    for adjusted in moved:
+        how = formatting.format_threshold(
+            adjusted["threshold"], adjusted["shift"], adjusted["benign"], adjusted["malicious"]
+        )
+        facts.add_row("threshold", terminal_text(f"{how}, {adjusted['key']}"))
+    if alert.degraded:
+        facts.add_row("degraded", "losses were computed in process: Triton was unavailable")
+    for each in disposition:
+        why = f": {each.why}" if each.why else ""
+        facts.add_row(
+            "decided",
+            terminal_text(
+                f"{triage.disposition_sentence(triage.disposition_as_json(each))}, {formatting.format_iso(each.at)}{why}"
+            ),
+        )
+    if row.grown:
+        facts.add_row("", f"open again: {row.grown:,} events came since")
+    elif disposition and row.decision is None:
+        facts.add_row("", "open again: it was reopened")
+    if alert.tactics:
+        facts.add_row("tactics", terminal_text(", ".join(alert.tactics)))
+    console.print(facts)
+    console.print()
+
+
+def _drivers_table(alert: Alert) -> Table:
+    table = Table(
+        "what", "seen", "usual here", "how rare", "among peers", "surprise", box=None, pad_edge=False
+    )
+    for driver in alert.drivers:
+        rarity, surprise = formatting.RARITY_LABELS[driver.rarity], f"{driver.surprise:.1f}"
+        peers = formatting.RARITY_LABELS[driver.peers] if driver.peers else ""
+        table.add_row(
+            terminal_text(driver.feature),
+            terminal_text(driver.seen),
+            terminal_text(driver.expected),
+            rarity,
+            peers,
+            surprise,
+        )
+    return table
+
+
+def _print_curve(console: Console, curve: ActivityCurve) -> None:
+    """Print the counted and the expected series, each on its own scale, with a mark under each flagged interval."""
+    width = min(len(curve.counts), max(20, console.width - 12))
+    first = len(curve.counts) - width
+    marks = "".join("^" if first + place in curve.flagged else " " for place in range(width))
+    unit = formatting.interval_unit(curve.interval_seconds)
+    console.print()
+    console.print(Text.assemble(terminal_text(curve.channel), f" per {unit}, ", terminal_text(curve.entity)))
+    for name, values in (("counted", curve.counts), ("expected", curve.expected)):
+        top = max((value for value in values[-width:] if math.isfinite(value)), default=0.0)
+        console.print(
+            f"{name:<9}{sparkline(values, width)}  at most {formatting.format_figure(top)}",
+            soft_wrap=True,
+            markup=False,
+        )
+    console.print(f"{'':<9}{marks}", soft_wrap=True, markup=False)
+
+
+def _events_table(alert: Alert) -> Table:
+    detectors = tuple(dict.fromkeys(name for event in alert.events for name in event.scores))
+    labels = (f"{detector_label(name).lower()} z" for name in detectors)
+    table = Table("time (UTC)", "call", "error", "from", *labels, box=None, pad_edge=False)
+    for event in alert.events[:MAX_EVENTS_SHOWN]:
+        scores = (event.scores.get(name) for name in detectors)
+        z = [("" if value is None else f"{value:.1f}") for value in scores]
+        when = formatting.format_iso(event.event_time)[:19].replace("T", " ")
+        table.add_row(
+            when,
+            terminal_text(f"{event.service}:{event.action}"),
+            terminal_text(event.error_code),
+            terminal_text(event.source_address),
+            *z,
+        )
+    if len(alert.events) > MAX_EVENTS_SHOWN:
+        table.caption = f"and {len(alert.events) - MAX_EVENTS_SHOWN:,} more: --page FILE or --json shows all"
+    return table

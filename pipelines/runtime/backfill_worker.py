@@ -1,0 +1,139 @@
+"""One part of a backfill: score the events of some principals by the clock of the whole, and write the results to files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fingerprint.adapters.result_spool import StepResultSpool
+from fingerprint.compute import hashing
+from fingerprint.compute.backend import Backend
+from fingerprint.core import settings
+from fingerprint.core.settings import Settings
+from fingerprint.pipeline import DetectionPipeline
+from fingerprint.registry import bank as banks
+from fingerprint.registry import state_files
+from fingerprint.registry.bank import Bank
+from fingerprint.state import partitioning
+from fingerprint.state.partitioning import Arrays, Mask
+from fingerprint.state.pipeline_state import PipelineState
+from fingerprint.state.scorer_state import ScorerState
+from fingerprint.streaming.partitioned_replay import replay_partition
+from fingerprint.training.dataset import PartitionedDataset, make_once, require_folder
+from pipelines.runtime import backend as backends
+from pipelines.runtime import wiring
+from pipelines.score import FROM_BANK, FROM_STATE, run_figures
+
+
+@dataclass(frozen=True)
+class BackfillPlan:
+    """What a worker has to know: where things lie (by the same names for all), and what is asked for.
+
+    place/
+      read.json          what was read, and the whole's clock
+      history/           events by part (`pieces`)
+      start/003/         the ledger that a part starts from, where a run before left one
+      said/003/          what was said of a part, its ledger at the end and its figures: whole, or not there
+    """
+
+    folder: Path
+    bank: Path
+    version: str
+    settings: Settings
+    every_event: bool
+    keeps_state: bool
+    parts: int = 1
+    started_from: str = FROM_BANK
+
+    @property
+    def read_file(self) -> Path:
+        return self.folder / "read.json"
+
+    @property
+    def history(self) -> PartitionedDataset:
+        return PartitionedDataset(self.folder / "history", self.parts)
+
+    def results_folder(self, part: int) -> Path:
+        return self.folder / "said" / f"{part:03}"
+
+    def initial_state_folder(self, part: int) -> Path:
+        return self.folder / "start" / f"{part:03}"
+
+    def bucket_mask(self, part: int) -> Mask:
+        """Return which hash buckets (65536,) belong to a part."""
+        virtual = np.arange(hashing.VIRTUAL_PARTITIONS, dtype=np.uint64)
+        return hashing.buckets_of_partitions(self.history.partition_of(virtual << np.uint64(56)) == part)
+
+
+def score_partition(plan: BackfillPlan, part: int) -> dict[str, Any]:
+    """Score a part, unless it is scored already; return its figures. Two workers that do it at once do not disturb each other."""
+    require_folder(plan.folder)
+    results = make_once(plan.results_folder(part), partial(_score_partition, plan, part))
+    known: dict[str, Any] = json.loads((results / "figures.json").read_text())
+    return known
+
+
+def _score_partition(plan: BackfillPlan, part: int, folder: Path) -> None:
+    backend = backends.get_backend(plan.settings)  # of this worker, which may have a device of its own
+    bank = _open_bank(plan.bank, plan.settings.bank, plan.version).on(backend.to_device)
+    state, most = _initial_state(plan, bank, part, backend), plan.settings.reading.batch_records
+    late, watermarks = state.late_events, json.loads(plan.read_file.read_text())["watermarks"]
+    with (
+        wiring.open_inference(plan.settings.triton, bank) as losses,
+        StepResultSpool(folder, plan.settings, plan.every_event) as files,
+    ):
+        pipeline = DetectionPipeline(
+            bank, PipelineState(state), plan.settings, plan.every_event, inference=losses
+        )
+        for results in replay_partition(
+            pipeline, plan.history.read_chunks(part, most), watermarks, most, backend.dataframe_library
+        ):
+            files.write(results)
+    if plan.keeps_state:
+        state_files.save_state(state, folder)
+    own = run_figures(pipeline) | {"late": state.late_events - late, "ahead": 0}  # the rest is the whole's
+    (folder / "figures.json").write_text(json.dumps(own))
+
+
+@cache
+def _open_bank(folder: Path, options: settings.Bank, version: str) -> Bank:
+    """Return a bank that is verified and mapped once in a process."""
+    return banks.open_bank(folder, options, version)
+
+
+def _initial_state(plan: BackfillPlan, bank: Bank, part: int, backend: Backend) -> ScorerState:
+    if plan.started_from == FROM_BANK:
+        own = partitioning.select_buckets(bank.scorer_state, plan.bucket_mask(part))
+        return ScorerState.from_arrays(plan.settings, own, backend.to_device)
+    if plan.started_from == FROM_STATE and (
+        kept := state_files.restore_state(plan.initial_state_folder(part), plan.settings)
+    ):
+        return ScorerState.from_arrays(plan.settings, kept.as_arrays(), backend.to_device)
+    return ScorerState(plan.settings, placement=backend.to_device)
+
+
+def write_initial_states(plan: BackfillPlan, whole: Arrays) -> None:
+    """Split the state of an earlier run into parts."""
+    for part in range(plan.parts):
+        own = partitioning.select_buckets(whole, plan.bucket_mask(part))
+        state_files.save_state(ScorerState.from_arrays(plan.settings, own), plan.initial_state_folder(part))
+
+
+def merge_states(plan: BackfillPlan, late: int, clock: Sequence[int]) -> ScorerState:
+    """Return the merged states of the parts; `clock` is that of the whole (`ReplayClock`)."""
+    whole = ScorerState(plan.settings)
+    for part in range(plan.parts):
+        arrays = state_files.read_state_arrays(plan.results_folder(part))
+        if part == 0:
+            whole = ScorerState.from_arrays(plan.settings, arrays)
+        else:
+            whole.merge(arrays)
+    whole.late_events = late
+    whole.clock.restore(np.array(clock, np.int64))
+    return whole

@@ -1,0 +1,55 @@
+"""Facts about this process and its user: login name, process name, peak memory."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import resource
+import socket
+import sys
+from pathlib import Path
+
+
+def login_name() -> str:
+    """Return the login name, or the number of a user without one."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container may run as a number that has no name
+        return f"uid {os.getuid()}"
+
+
+def process_name() -> str:
+    """Return the name of this process among all hosts: host name and process id."""
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+def operator_name() -> str:
+    """Return the author for the audit log. Names of accounts have no colon, so it differs from all of them."""
+    return f"console:{login_name()}"
+
+
+def peak_bytes() -> int:
+    """Return the peak resident memory in bytes. Linux counts the parent's memory into ru_maxrss, so VmHWM is read instead."""
+    status = Path("/proc/self/status")
+    if not status.exists():
+        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return most if sys.platform == "darwin" else most * 1024
+    peak = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
+    return int(peak.split()[1]) * 1024
+
+
+def peak_bytes_by_process(pid: int) -> dict[int, int]:
+    """Return the peak resident memory in bytes of a process and its descendants, by process id; Linux only."""
+    held: dict[int, int] = {}
+    waiting = [pid]
+    while waiting:
+        process = Path(f"/proc/{waiting.pop()}")
+        try:
+            text = (process / "status").read_text()
+            tasks = [(task / "children").read_text() for task in (process / "task").iterdir()]
+        except OSError:  # it ended meanwhile
+            continue
+        high = next((line for line in text.splitlines() if line.startswith("VmHWM:")), None)
+        held[int(process.name)] = int(high.split()[1]) * 1024 if high else 0
+        waiting += [int(child) for task in tasks for child in task.split()]
+    return held

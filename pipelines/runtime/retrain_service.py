@@ -1,0 +1,284 @@
+"""Periodic training from the events topic: check the topic, train when it is due, load the bank into Triton.
+
+A training is `fingerprint train` in a child process and passes the promotion gate like any other. A crash leaves nothing half
+done: the next check finds what is due by the bank's own history.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+from fingerprint.adapters.system import SystemClock
+from fingerprint.core.alert import FingerprintError
+from fingerprint.core.ports import Clock
+from fingerprint.core.settings import Settings, Triton
+from fingerprint.registry import versions
+from fingerprint.streaming.backpressure import DependencyStatus
+from fingerprint.streaming.lag_monitor import STALLED_SECONDS
+from fingerprint.training import schedule
+from fingerprint.training.schedule import NextTraining, ScheduleInputs
+from pipelines.commands import triton
+from pipelines.runtime import service, topic_time_span
+
+TICK_SECONDS = 0.2  # between two checks for SIGTERM
+TOPIC_CHECK_SECONDS = (
+    600.0  # between two checks of the topic once a bank is served: each joins a group of its own
+)
+OUTCOME_BY_EXIT_STATUS = {0: "promoted", 3: "rejected"}  # of `train`; any other has failed
+_PREFIX = "fingerprint_retrain"
+OUTCOMES = ("promoted", "rejected", "failed")
+
+log = logging.getLogger("fingerprint.retrain")
+
+
+class RetrainService:
+    """Periodic training without its process: one check after the other."""
+
+    def __init__(
+        self,
+        folder: Path,
+        settings: Settings,
+        file: Path | None,
+        scratch: Path,
+        metrics: RetrainMetrics,
+        clock: Clock | None = None,
+    ) -> None:
+        self.folder, self.settings, self.file, self.scratch = folder, settings, file, scratch
+        self.metrics, self.clock = metrics, clock or SystemClock()
+        self.options = settings.retraining
+        self.dependency_status = DependencyStatus()
+        self.asked_to_end: Callable[[], bool] = lambda: False
+        self.topic_days: float | None = None
+        self.last_topic_check = float("-inf")  # at the topic, by the monotonic clock
+        self.last_trained: datetime | None = (
+            None  # by this program: one that learned nothing new leaves no line
+        )
+        self.failures = 0
+        self.last_failure: datetime | None = None
+        self.last_logged_due: NextTraining | None = None
+        self.last_turn = time.monotonic()
+
+    def run(self, asked_to_end: Callable[[], bool], once: bool = False) -> None:
+        """Run checks until asked to end; with `once` a single one."""
+        self.asked_to_end = asked_to_end
+        self.run_once()
+        while not (once or self._wait_or_stop()):
+            self.run_once()
+
+    def run_once(self) -> None:
+        """Check once and act on it. A failure is recorded, and retried by a later check."""
+        self._load_into_server()
+        self._check_topic()
+        if "topic" in self.dependency_status or self._should_stop():
+            return
+        if (due := self._next_training()).is_due(self.clock.now()):
+            self._train(due.why)
+            self._next_training()
+            self._load_into_server()
+
+    # --- when ---------------------------------------------------------------------------------------------------------
+
+    def _check_topic(self) -> None:
+        settled = versions.served_version(self.folder) is not None and "topic" not in self.dependency_status
+        if settled and time.monotonic() - self.last_topic_check < TOPIC_CHECK_SECONDS:
+            return
+        self.last_topic_check = time.monotonic()
+        with self._tracking_dependency("topic"):
+            held_days = topic_time_span.topic_span_days(
+                self.settings.kafka.events_topic, self.settings, self._should_stop
+            )
+            self.topic_days = self.topic_days if self._should_stop() else held_days
+
+    def _next_training(self) -> NextTraining:
+        """Return when the next training is due; log why it is not, once for each reason."""
+        now, trained = self.clock.now(), self._last_training()
+        served = versions.served_version(self.folder) is not None
+        known = ScheduleInputs(self.topic_days, served, trained, self.failures, self.last_failure)
+        due = schedule.next_training(known, now, self.options)
+        self.metrics.set_schedule(trained, due.at, self.topic_days)
+        if not due.is_due(now) and (self.last_logged_due is None or due.why != self.last_logged_due.why):
+            log.info("no training is due", extra=_log_fields(why=due.why))
+        self.last_logged_due = due
+        return due
+
+    def _last_training(self) -> datetime | None:
+        noted = schedule.last_training_time(versions.decision_history(self.folder))
+        return max(filter(None, (noted, self.last_trained)), default=None)
+
+    # --- training -----------------------------------------------------------------------------------------------------
+
+    def _train(self, why: str) -> None:
+        began = time.monotonic()
+        self.metrics.last_attempt.set(self.clock.now().timestamp())
+        log.info("a training begins", extra=_log_fields(why=why, held_days=self.topic_days))
+        with self._empty_scratch_folder():
+            ended = service.run_command(self._arguments(), self.scratch, self._should_stop)
+        seconds = time.monotonic() - began
+        if ended is None:
+            log.info("the training is broken off, and goes on where it was with the next start")
+            return
+        self.metrics.last_seconds.set(seconds)
+        self._record_outcome(ended, seconds)
+
+    def _arguments(self) -> list[str]:
+        """Return the arguments of `fingerprint train`."""
+        settings = ["--settings", str(self.file)] if self.file else []
+        wanted = ["--topic", self.settings.kafka.events_topic, "--days", str(self.options.history_days)]
+        return ["train", *wanted, "--bank", str(self.folder), "--json", *settings]
+
+    def _record_outcome(self, ended: service.CompletedCommand, seconds: float) -> None:
+        outcome = OUTCOME_BY_EXIT_STATUS.get(ended.exit_status, "failed")
+        self.metrics.trainings.labels(outcome).inc()
+        if outcome == "failed":
+            self.failures, self.last_failure = self.failures + 1, self.clock.now()
+            self.dependency_status.fail("training", _exit_reason(ended.exit_status))
+            return
+        self.failures, self.last_failure, self.last_trained = 0, None, self.clock.now()
+        self.dependency_status.recover("training")
+        version, refusal = ended.figures.get("version"), ended.figures.get("refusal")
+        log.info(
+            "trained",
+            extra=_log_fields(outcome=outcome, version=version, refusal=refusal, seconds=round(seconds, 1)),
+        )
+
+    @contextmanager
+    def _empty_scratch_folder(self) -> Iterator[None]:
+        """Create an empty folder for the temporary files of a training, and remove it afterwards."""
+        shutil.rmtree(self.scratch, ignore_errors=True)
+        self.scratch.mkdir(parents=True)
+        try:
+            yield
+        finally:
+            shutil.rmtree(self.scratch, ignore_errors=True)
+
+    # --- Triton -------------------------------------------------------------------------------------------------------
+
+    def _load_into_server(self) -> None:
+        """Load the served bank into the server of the settings, unless it is there."""
+        options, version = self.settings.triton, versions.served_version(self.folder)
+        if options.url is None or version is None or self.asked_to_end():
+            return
+        with self._tracking_dependency("triton"):
+            if not triton.server_has_version(version, options):
+                self.metrics.triton_loaded.set(0)
+                triton.load_into_server(self.folder, options, self.settings.bank)
+                log.info("loaded", extra=_log_fields(version=version, server=options.url))
+            self.metrics.triton_loaded.set(1)
+
+    # --- how it goes --------------------------------------------------------------------------------------------------
+
+    def figures(self) -> dict[str, Any]:
+        """Return the figures of `retrain --json`."""
+        due = self.last_logged_due or NextTraining(None, "nothing was looked at")
+        return {
+            "bank": str(self.folder),
+            "served": versions.served_version(self.folder),
+            "trainings": self.metrics.figures(),
+            "history_days": self.topic_days,
+            "due": due.at and due.at.isoformat(timespec="seconds"),
+            "why": due.why,
+        }
+
+    def not_ready(self) -> str | None:
+        """Return what failed last, or None; waiting for history is no failure."""
+        return self.dependency_status.summary()
+
+    def not_alive(self) -> str | None:
+        still = time.monotonic() - self.last_turn
+        most = STALLED_SECONDS + self.settings.triton.load_timeout_seconds
+        return f"stands still for {still:.0f} s" if still > most else None
+
+    def _should_stop(self) -> bool:
+        """Return whether to stop; called often during a training, as a sign of life."""
+        self.last_turn = time.monotonic()
+        return self.asked_to_end()
+
+    def _wait_or_stop(self) -> bool:
+        """Wait until the next check; return whether to stop."""
+        until = time.monotonic() + self.options.poll_interval_seconds
+        while not self._should_stop() and (left := until - time.monotonic()) > 0:
+            self.clock.sleep(min(left, TICK_SECONDS))
+        return self.asked_to_end()
+
+    @contextmanager
+    def _tracking_dependency(self, dependency: str) -> Iterator[None]:
+        """Record a failure of a dependency as the reason for not being ready, until it works again."""
+        try:
+            yield
+        except FingerprintError as error:
+            self.dependency_status.fail(dependency, str(error))
+        else:
+            self.dependency_status.recover(dependency)
+
+
+class RetrainMetrics:
+    """Metrics of `retrain`; one registry a process, or one a test. Triton's are left out if no server is named."""
+
+    def __init__(self, registry: CollectorRegistry, triton: Triton) -> None:
+        def gauge(name: str, help: str) -> Gauge:
+            return Gauge(f"{_PREFIX}_{name}", help, registry=registry)
+
+        self.trainings = Counter(
+            f"{_PREFIX}_trainings",
+            "Trainings by outcome: promoted, rejected by the promotion gate, or failed.",
+            ("outcome",),
+            registry=registry,
+        )
+        for outcome in OUTCOMES:
+            self.trainings.labels(outcome)
+        self.last_attempt = gauge(
+            "last_attempt_timestamp_seconds", "Start of the latest training, in seconds since 1970."
+        )
+        self.last_success = gauge(
+            "last_success_timestamp_seconds",
+            "End of the latest training that completed, in seconds since 1970.",
+        )
+        self.last_seconds = gauge("last_duration_seconds", "Duration of the latest training, in seconds.")
+        self.history_days = gauge("history_days", "Days of events that the topic holds.")
+        self.due = gauge(
+            "due_timestamp_seconds",
+            "Time at which the next training is due, in seconds since 1970; 0 if unknown.",
+        )
+        self.triton_loaded = Gauge(
+            f"{_PREFIX}_triton_loaded",
+            "Whether Triton has loaded the served bank: 1 if so.",
+            registry=registry if triton.url else None,
+        )
+
+    def set_schedule(self, trained: datetime | None, due: datetime | None, held_days: float | None) -> None:
+        """Set the gauges of the schedule."""
+        self.last_success.set(trained.timestamp() if trained else 0)
+        self.due.set(due.timestamp() if due else 0)
+        self.history_days.set(held_days or 0)
+
+    def figures(self) -> dict[str, int]:
+        """Return the counts so far."""
+        samples = {
+            sample.labels["outcome"]: sample.value
+            for metric in self.trainings.collect()
+            for sample in metric.samples
+            if sample.name.endswith("_total")
+        }
+        return {outcome: int(samples[outcome]) for outcome in OUTCOMES}
+
+
+def _exit_reason(status: int) -> str:
+    if status == -signal.SIGKILL:
+        return "the training was killed: where memory ran out, a smaller training.partition_events needs less"
+    if status < 0:
+        return f"the training was ended by {signal.Signals(-status).name}"
+    return f"the training failed with status {status}: its own sentence stands before this one"
+
+
+def _log_fields(**fields: Any) -> dict[str, dict[str, Any]]:
+    return {"fields": fields}

@@ -1,0 +1,218 @@
+"""Data of a training: files, objects and topics within a time range, and the labels and dispositions of the database."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pandas as pd
+
+from fingerprint.adapters import files
+from fingerprint.adapters.event_spool import EventSpool
+from fingerprint.core import time_range
+from fingerprint.core.alert import FingerprintError, Reject
+from fingerprint.core.ports import Message, Partition
+from fingerprint.core.settings import Settings
+from fingerprint.core.time_range import ALL_TIME, KEY_DAY_MARGIN, TimeRange
+from fingerprint.sources import arrival
+from fingerprint.sources import decode as messages_
+from fingerprint.sources.active import SOURCE
+from fingerprint.store import SqlStore, masked_url, open_store, store_exists
+from fingerprint.streaming import routing
+from fingerprint.streaming.bounded_read import poll_until_end
+from fingerprint.training import feedback
+from fingerprint.training.exclusions import TrainingExclusions
+from pipelines.cli.console import Progress
+from pipelines.runtime import wiring
+from pipelines.runtime.input_check import require_events
+
+NO_DATABASE = "none"  # of an option: no database is used
+
+
+@dataclass(frozen=True)
+class TrainingDataRequest:
+    """What to learn from: `sources` as `files` takes them, a topic, a range of event time; and the database that says what to
+    leave out: a URL, NO_DATABASE, or None for that of the settings if it exists.
+    """
+
+    sources: Sequence[str] = ()
+    topic: str | None = None
+    span: TimeRange = ALL_TIME
+    database: str | None = NO_DATABASE
+
+
+def require_sources(request: TrainingDataRequest) -> None:
+    """Raise FingerprintError if a request names neither sources nor a topic."""
+    if not request.sources and not request.topic:
+        raise FingerprintError("there is nothing to learn from: name files, folders or URLs, or a --topic")
+
+
+def load_history(
+    request: TrainingDataRequest, history: EventSpool, settings: Settings, progress: Progress
+) -> dict[str, int]:
+    """Fill the history, whose span is `wanted.span`; how many objects were not even fetched.
+
+    Raises FingerprintError where a source or topic is missing, and where nothing lies within the span.
+    """
+    require_sources(request)
+    near = files.find_files_in_span(request.sources, request.span)
+    if request.sources and not near.files and not request.topic:
+        raise FingerprintError(_no_events_message(request.span, _key_date_range(near)))
+    for records in files.read_files(near.files, settings.reading):
+        history.add_records(records)
+        progress("reading records", history.records)
+    if request.topic:
+        read_topic(request.topic, history, settings, progress)
+    history.trim()
+    require_events(history, request.sources)
+    if history.outside_span and not history.events:
+        raise FingerprintError(_no_events_message(request.span, history.observed_range))
+    return {
+        "objects": len(near.found),
+        "not_fetched": len(near.found) - len(near.files),
+        "months_not_listed": len(near.unlisted),
+    }
+
+
+def load_exclusions(
+    request: TrainingDataRequest, history: EventSpool, settings: Settings
+) -> tuple[TrainingExclusions, dict[str, Any]]:
+    """Return which events of the history to leave out, and for people: the database, and the time of its oldest vote."""
+    newest = history.activity_end()
+    with open_feedback_store(request.database, settings) as (store, url):
+        if newest is None or store is None:
+            return TrainingExclusions.empty(), {"url": None, "votes_since": None}
+        known = store.feedback.flagged_events(*_history_span(history, newest))
+        oldest = store.votes.oldest_time()
+        return TrainingExclusions.from_labels(known, settings.training, newest), {
+            "url": masked_url(url),
+            "votes_since": oldest.isoformat() if oldest else None,
+        }
+
+
+def load_dispositions(request: TrainingDataRequest, history: EventSpool, settings: Settings) -> pd.DataFrame:
+    """Return the dispositions up to the end of the history, however old: they adjust thresholds."""
+    newest = history.activity_end()
+    with open_feedback_store(request.database, settings) as (store, _):
+        if newest is None or store is None:
+            return pd.DataFrame(columns=list(feedback.DISPOSITION_COLUMNS)).astype(
+                {"event_time": "datetime64[us, UTC]"}
+            )
+        return store.feedback.decided_entities(newest + timedelta(seconds=1))
+
+
+def load_confirmed_attacks(database: str | None, settings: Settings) -> dict[str, list[bytes]]:
+    """Return confirmed attacks: the records of each true positive, by alert. The promotion gate asks a new bank for them."""
+    with open_feedback_store(database, settings) as (store, _):
+        return store.feedback.confirmed_attacks() if store else {}
+
+
+@contextmanager
+def open_feedback_store(database: str | None, settings: Settings) -> Iterator[tuple[SqlStore | None, str]]:
+    """Open the database of the request (see TrainingDataRequest); yield it, or None, with its URL."""
+    url = settings.database.url if database is None else database
+    if url == NO_DATABASE or (database is None and not store_exists(url)):
+        yield None, url
+        return
+    store = open_store(url, create=False)
+    try:
+        yield store, url
+    finally:
+        store.close()
+
+
+def _history_span(history: EventSpool, newest: datetime) -> tuple[datetime, datetime]:
+    """Return the time of the first event, and a time after the last."""
+    first, last = history.observed_range or (newest, newest)
+    return history.span.since or first, max(last, newest) + timedelta(seconds=1)
+
+
+def _key_date_range(near: files.FilesInSpan) -> tuple[datetime, datetime]:
+    """Return the first and the last day in the keys, or of months that were not listed."""
+    days = [day for day in (SOURCE.object_day(file.path) for file in near.found) if day]
+    days = sorted([*days, *near.unlisted, *map(time_range.last_day_of_month, near.unlisted)])
+    first, last = (datetime(day.year, day.month, day.day, tzinfo=UTC) for day in (days[0], days[-1]))
+    return first, last
+
+
+def _no_events_message(span: TimeRange, seen: tuple[datetime, datetime] | None) -> str:
+    there = (
+        f": the history has {time_range.format_instant(seen[0])} to {time_range.format_instant(seen[1])} UTC"
+        if seen
+        else ""
+    )
+    return f"there is no event {span}{there}"
+
+
+def read_topic(topic: str, history: EventSpool, settings: Settings, progress: Progress) -> int:
+    """Add all events of `topic` to `history`; return the number of messages.
+
+    Events dated after the arrival of their message are counted and left out. If the time range has a beginning, messages that
+    were sent a day before it or earlier are skipped: an event is sent after it happened. Raises FingerprintError for
+    a missing topic.
+    """
+    count = 0
+    polls, bounds = reread_messages(topic, settings, history.span.since), history.backend.batch_bytes
+    for messages in _coalesce_polls(polls, settings.reading.batch_records, bounds):
+        count += len(messages)
+        for piece in messages_.decode_messages(messages, settings, history.backend):
+            came = routing.arrival_times(
+                messages, piece, settings.reading.max_future_seconds, arrival.wall_clock_ms()
+            )
+            history.add_events(
+                piece,
+                [_at_topic_position(reject, messages) for reject in piece.rejects],
+                came.is_future_dated,
+            )
+        progress(f"reading {topic}", count)
+    return count
+
+
+def reread_messages(topic: str, settings: Settings, since: datetime | None = None) -> Iterator[list[Message]]:
+    """Yield the messages of a topic up to its present end, in order within each partition; those sent more than a day before
+    `since` are skipped, and so is what retention deletes in the process.
+
+    The reader is the only member of its own group and commits nothing, so no other reader is disturbed.
+    """
+    alone = settings.kafka.model_copy(update={"group_instance_id": None, "auto_offset_reset": "earliest"})
+    with wiring.open_consumer(alone, f"train-{uuid.uuid4().hex[:12]}") as consumer:
+        partitions = [Partition(topic, number) for number in range(consumer.partition_count(topic))]
+        ends = consumer.end_offsets(partitions)
+        begin = int((since - KEY_DAY_MARGIN).timestamp() * 1000) if since else None
+        consumer.subscribe(
+            [topic], lambda assigned: None if begin is None else consumer.offsets_for_time(assigned, begin)
+        )
+        yield from poll_until_end(consumer, end_offsets=ends)
+        if (had := len(consumer.assignment())) < len(partitions):
+            raise FingerprintError(
+                f"of the {len(partitions)} partitions of {topic} only {had} were read: start again when the broker works"
+            )
+
+
+def _coalesce_polls(polls: Iterator[list[Message]], most: int, most_bytes: int) -> Iterator[list[Message]]:
+    """Yield batches of at least `most` messages or about `most_bytes`: a history has a file for each batch and some hours."""
+    pending: list[Message] = []
+    size = 0
+    for messages in polls:
+        pending += messages
+        size += sum(len(message.value or b"") for message in messages)
+        if len(pending) >= most or size >= most_bytes:
+            yield pending
+            pending, size = [], 0
+    if pending:
+        yield pending
+
+
+def _at_topic_position(reject: Reject, messages: list[Message]) -> Reject:
+    """Return a reject with its position in the topic: `events/3`, `17/2` for the second record in message 17."""
+    number, _, rest = reject.position.partition("/")
+    message = messages[int(number)]
+    return Reject(
+        message.source_partition.label,
+        f"{message.offset}/{rest}" if rest else str(message.offset),
+        reject.reason,
+    )

@@ -1,0 +1,139 @@
+"""Start-up, the version, help on a bare command, and the exit statuses of docs/reference/exit-codes.md."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib import metadata
+
+import pytest
+import typer
+
+from pipelines import cli
+from pipelines.cli import app as application
+from pipelines.cli import run
+from pipelines.cli.options import with_connect_timeout
+
+SLOW_TO_IMPORT = (
+    "numpy",
+    "pandas",
+    "pyarrow",
+    "duckdb",
+    "sqlalchemy",
+    "pydantic",
+    "torch",
+    "sklearn",
+    "scipy",
+    "kafka",
+)
+
+
+def call(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    """Return the exit status of the command line, run in this process."""
+    monkeypatch.setattr(sys, "argv", ["fingerprint", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    return int(ended.value.code or 0)
+
+
+@pytest.mark.parametrize("option", ["--help", "-h", "--version", "-V"])
+def test_help_and_version_import_nothing_slow(option: str) -> None:
+    """Compares imports, not times: a busy machine must not decide."""
+    code = (
+        "import sys; from pipelines import cli\n"
+        f"sys.argv = ['fingerprint', {option!r}]\n"
+        "try: cli.main()\n"
+        "except SystemExit as ended: assert not ended.code, ended.code\n"
+        "print('\\n'.join(sys.modules), file=sys.stderr)"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603
+    assert "pipelines.cli.app" in ended.stderr
+    assert set(SLOW_TO_IMPORT) & set(ended.stderr.split()) == set()
+
+
+def test_the_version_is_the_one_of_the_distribution(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(monkeypatch, "--version") == 0
+    assert capsys.readouterr().out == f"fingerprint {metadata.version('cloudtrail-fingerprint')}\n"
+
+
+@pytest.mark.parametrize("group", [(), *((name,) for name in application.COMMAND_GROUPS)])
+def test_a_bare_command_or_group_prints_its_help(
+    group: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(monkeypatch, *group) == 0
+    printed = capsys.readouterr()
+    assert (printed.err, "Usage:" in printed.out) == ("", True)
+
+
+def test_a_shell_completes_commands() -> None:
+    environment = {
+        "_FINGERPRINT_COMPLETE": "complete_bash",
+        "COMP_WORDS": "fingerprint aler",
+        "COMP_CWORD": "1",
+    }
+    ended = subprocess.run(
+        [sys.executable, "-c", "from pipelines import cli; cli.main()"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | environment,
+    )
+    assert ended.stdout.split() == ["alerts"], ended.stderr
+
+
+def test_a_defect_ends_with_status_70_and_a_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(**_: object) -> None:
+        raise ZeroDivisionError("at postgresql://u:hunter2@db/x")
+
+    monkeypatch.setattr(application, "app", broken)
+    assert call(monkeypatch) == run.EXIT_UNEXPECTED
+    error = capsys.readouterr().err
+    assert "Traceback" in error
+    assert "hunter2" not in error
+
+
+@pytest.mark.parametrize(
+    ("raised", "status"), [(KeyboardInterrupt, run.EXIT_INTERRUPTED), (typer.Abort, run.EXIT_INTERRUPTED)]
+)
+def test_an_interrupt_ends_with_status_130(
+    raised: type[BaseException], status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(**_: object) -> None:
+        raise raised
+
+    monkeypatch.setattr(application, "app", interrupted)
+    assert call(monkeypatch) == status
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (
+            "Input should be a valid integer, unable to parse string as an integer",
+            "--n has to be a whole number",
+        ),
+        ("Input should be greater than 0", "--n has to be above 0"),
+        ("Input should be less than or equal to 9", "--n has to be at most 9"),
+        ("Value error, 'b' is not one of 'bar', 'foo'.", "--n is 'b', and has to be one of bar, foo"),
+        (
+            "Value error, 'bat' is not one of 'bar', 'foo'.",
+            "--n is 'bat', and has to be one of bar, foo; did you mean bar?",
+        ),
+        ("something else.", "--n: something else"),
+    ],
+)
+def test_a_bad_value_is_described_in_our_words(text: str, sentence: str) -> None:
+    assert run._bad_value("--n", text) == sentence
+
+
+def test_an_unreachable_database_server_is_given_up_after_five_seconds() -> None:
+    assert with_connect_timeout("sqlite:///x.sqlite") == "sqlite:///x.sqlite"
+    assert with_connect_timeout("postgresql://u@h/d") == "postgresql://u@h/d?connect_timeout=5"
+    assert with_connect_timeout("postgresql://u@h/d?a=b") == "postgresql://u@h/d?a=b&connect_timeout=5"
+    kept = "postgresql://u@h/d?connect_timeout=60"
+    assert with_connect_timeout(kept) == kept

@@ -1,0 +1,159 @@
+"""Input that is not CloudTrail is an error with exit status 2 and the most frequent reason, never a quiet day."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from fingerprint.adapters import files
+from fingerprint.core.alert import FingerprintError
+from pipelines import cli
+from tests.support import sample_organisation
+
+
+def write_csv(folder: Path) -> Path:
+    file = folder / "events.csv"
+    file.write_text("eventTime,eventName,user\n2026-01-14T10:00:00Z,GetUser,maria\n")
+    return file
+
+
+def write_zip(folder: Path) -> Path:
+    file = folder / "events.zip"
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("a.json", '{"Records": []}')
+    return file
+
+
+def write_google_log(folder: Path) -> Path:
+    record = {"protoPayload": {"methodName": "x"}, "timestamp": "2026-01-14T10:00:00Z"}
+    return sample_organisation.write(folder / "google.jsonl", [record] * 3)
+
+
+def write_other_json(folder: Path) -> Path:
+    return sample_organisation.write(folder / "other.jsonl", [{"level": "info", "text": "started"}])
+
+
+def refusal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    """Return the error of a command that ends with status 2."""
+    monkeypatch.setattr(sys, "argv", ["fingerprint", *map(str, arguments)])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    return printed.err.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("write", "reason"),
+    [
+        (write_csv, "a table (CSV)"),
+        (write_zip, "a ZIP archive"),
+        (write_google_log, "an audit log of Google Cloud"),
+        (write_other_json, "no usable eventTime"),
+    ],
+)
+@pytest.mark.parametrize("command", ["score", "train"])
+def test_a_file_of_another_kind_is_refused_with_the_most_frequent_reason(
+    command: str,
+    write,
+    reason: str,
+    organisation: sample_organisation.Road,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    bank = organisation.bank if command == "score" else tmp_path / "bank"
+    error = refusal(monkeypatch, capsys, command, write(tmp_path), "--bank", bank, "--json")
+    assert "nothing in the input is a CloudTrail record" in error
+    assert reason in error
+
+
+def test_workers_refuse_the_same(
+    organisation: sample_organisation.Road,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    where = ("--bank", organisation.bank, "--workers", "dask")
+    error = refusal(monkeypatch, capsys, "score", write_csv(tmp_path), "--json", *where)
+    assert "nothing in the input is a CloudTrail record" in error
+
+
+def test_input_without_any_record_and_single_bad_files_are_not_refused(
+    organisation: sample_organisation.Road, tmp_path: Path
+) -> None:
+    empty = sample_organisation.write(tmp_path / "empty.jsonl", [])
+    assert sample_organisation.run([empty], organisation.bank, tmp_path).figures["events"] == 0
+    mixed = sample_organisation.run(
+        [organisation.new[0], write_csv(tmp_path)], organisation.bank, tmp_path / "b"
+    )
+    assert mixed.figures["events"] > 0
+    assert mixed.figures["rejects"] == 1
+
+
+def test_a_folder_with_other_files_says_so(tmp_path: Path) -> None:
+    write_csv(tmp_path)
+    with pytest.raises(FingerprintError, match=r"no files of records .* such as events\.csv"):
+        files.find_files([str(tmp_path)])
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root may become another user")
+def test_an_unreadable_folder_says_permission_denied(tmp_path: Path) -> None:
+    """Run as another user: root reads everything."""
+    folder = tmp_path / "locked"
+    folder.mkdir(mode=0o700)
+    sample_organisation.write(folder / "in.jsonl", [{"eventName": "x"}])
+    code = (
+        "import os, sys\n"
+        "from fingerprint.adapters import files\n"
+        "for above in sys.argv[2:]: os.chmod(above, 0o755)\n"
+        "os.setuid(65534)\n"
+        "files.find_files([sys.argv[1]])"
+    )
+    above = [folder.parent, *folder.parent.parents][: len(folder.parts) - 3]
+    ended = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", code, str(folder), *map(str, above)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "permission denied" in ended.stderr.lower()
+
+
+def test_a_first_bank_without_a_ready_entity_is_kept_and_not_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record = {"eventTime": "2026-01-14T10:00:00Z", "eventSource": "iam.amazonaws.com", "eventName": "GetUser"}
+    identity = {"type": "IAMUser", "arn": "arn:aws:iam::111122223333:user/maria", "accountId": "111122223333"}
+    minutes = [
+        record | {"eventTime": f"2026-01-14T10:0{n}:00Z", "eventID": f"e{n}", "userIdentity": identity}
+        for n in range(6)
+    ]
+    source = sample_organisation.write(tmp_path / "five_minutes.jsonl", minutes)
+    monkeypatch.chdir(tmp_path)
+
+    def train(*more: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(
+            sys, "argv", ["fingerprint", "train", str(source), "--bank", "bank", "--json", *more]
+        )
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        printed = capsys.readouterr()
+        return int(ended.value.code or 0), printed.out, printed.err
+
+    status, out, error = train()
+    assert status == 3
+    assert not json.loads(out)["served"]
+    assert "no entity is ready" in error
+    assert "--allow-immature" in error
+    status, out, _ = train("--allow-immature")
+    assert (status, json.loads(out)["served"]) == (0, True)
