@@ -2,8 +2,8 @@
 
     python -m tests.support.crashing_stream BANK ADAPTER METHOD before|after N
 
-ADAPTER is consumer, producer, store, checkpoints, or objects (the files below the checkpoints); a METHOD of the store is named with
-its repository: alerts.save. At the N-th call of METHOD the
+ADAPTER is consumer, producer, store, checkpoints, or objects (the files below the checkpoints); a METHOD of the store is
+named with its repository: alerts.save. At the N-th call of METHOD the
 process sends itself SIGKILL, before or after the call has had its effect: nothing is closed or flushed. Settings come from the
 environment.
 """
