@@ -61,7 +61,7 @@ def fingerprint_row(bank: Bank, key: str) -> int:
     """The row of the stack that an entity or principal has. FingerprintError where it has none."""
     found = np.flatnonzero((bank.fingerprints["key"] == key).to_numpy() & (bank.fingerprints["level"] <= 1))
     if not len(found):
-        raise FingerprintError(f"the bank knows no {key!r}: looking.fingerprints(bank) lists all keys")
+        raise FingerprintError(f"the bank knows no {key!r}: fingerprint_table(bank) lists all keys")
     return int(found[0])
 
 

@@ -171,9 +171,9 @@ class Bank:
         found = {name: place(getattr(here, name)) for name in ("shift", "whole", "peers")}
         found |= {
             "owners": (place(hashes), texts),
-            "_places": tuple(place(each) for each in here._ready_rows),
+            "_ready_rows": tuple(place(each) for each in here._ready_rows),
         }
-        vars(there).update(found, here=here)  # what a cached property would make of itself
+        vars(there).update(found, on_host=here)  # what a cached property would make of itself
         return there
 
     def with_lookups_built(self) -> Bank:

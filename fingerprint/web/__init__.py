@@ -1,2 +1,1 @@
-"""The analyst's pages over the desk. Everything shown goes through one place that makes hostile text visible
-(`page`)."""
+"""The web app of the alert queue: pages, API and static reports. `static_report` escapes all text that is shown."""

@@ -1,22 +1,26 @@
-"""The application: the pages under /, the API under /api/v1, what every request passes, and nothing that is not named here.
+"""The web application: pages under /, the API under /api/v1, health endpoints and static files.
 
 Example:
-    >>> app = create_app(Doors(desk, people, clock, settings))
+    >>> app = create_app(Dependencies(store, accounts, clock, settings))
     >>> uvicorn.run(app)
 """
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
-from fastapi import FastAPI
-from fastapi.responses import FileResponse
+from fastapi import APIRouter, FastAPI, Response
+from fastapi.responses import FileResponse, PlainTextResponse
 from fastapi.staticfiles import StaticFiles
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
+from fingerprint.core.alert import FingerprintError
 from fingerprint.detection.detectors import register_detectors
-from fingerprint.web import api, errors, health, middleware, pages
+from fingerprint.web import api, errors, middleware, pages
+from fingerprint.web.auth import Viewer
 from fingerprint.web.change_feed import ChangeBroadcaster
-from fingerprint.web.dependencies import Dependencies
+from fingerprint.web.dependencies import Dependencies, Deps
 from fingerprint.web.middleware import RequestGuard, allowed_host_names
 from fingerprint.web.security_events import SecurityEventLog
 from fingerprint.web.security_metrics import SecurityEventMiddleware
@@ -26,14 +30,14 @@ STATIC = Path(__file__).parent / "static"
 
 
 def create_app(deps: Dependencies, security: SecurityEventLog | None = None) -> FastAPI:
-    """The whole application over its doors; it opens nothing itself. `security` counts in the program's own registry."""
+    """Return the application over its dependencies; it opens nothing itself. `security` counts in the program's own registry."""
     web = deps.settings.web
-    register_detectors(deps.settings)  # their labels
+    register_detectors(deps.settings)  # for their labels
     app = FastAPI(title="Fingerprint", version="1", docs_url=None, redoc_url=None, openapi_url=None)
     app.state.dependencies, app.state.broadcaster = deps, ChangeBroadcaster(deps.store.changes)
     app.state.security = security or SecurityEventLog()
     errors.install_error_handlers(app)
-    for router in (health.router, *pages.ROUTERS):
+    for router in (health_router, *pages.ROUTERS):
         app.include_router(router, include_in_schema=False)
     for router in api.ROUTERS:
         app.include_router(router, prefix="/api/v1")
@@ -49,5 +53,32 @@ def create_app(deps: Dependencies, security: SecurityEventLog | None = None) -> 
 
 
 def _serve_stylesheet() -> FileResponse:
-    """The look that the site shares with pages that stand alone."""
+    """Serve the stylesheet that the app shares with static reports."""
     return FileResponse(TEMPLATES / "style.css", headers={"Cache-Control": "no-cache"})
+
+
+health_router = APIRouter(include_in_schema=False, default_response_class=PlainTextResponse)
+log = logging.getLogger("fingerprint.web")
+
+
+@health_router.get("/livez")
+async def livez() -> str:
+    """Report that the server takes requests."""
+    return "ok\n"
+
+
+@health_router.get("/readyz")
+def readyz(deps: Deps) -> PlainTextResponse:
+    """Report whether the alert store is available."""
+    try:
+        deps.store.feeds.checked_until()
+    except FingerprintError as error:
+        log.warning("the alert store is unavailable", extra={"fields": {"reason": str(error)}})
+        return PlainTextResponse("the alert store is unavailable\n", 503)
+    return PlainTextResponse("ok\n")
+
+
+@health_router.get("/metrics")
+def metrics(caller: Viewer) -> Response:
+    """Prometheus'."""
+    return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST)

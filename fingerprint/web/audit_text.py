@@ -1,8 +1,8 @@
-"""What was done, as sentences: lines of the audit, notes and decisions of one alert in the order in which they came.
+"""The activity of an alert as sentences: audit entries, notes and decisions, the newest first.
 
 Example:
-    >>> [(line.by, line.sentence) for line in story(desk.history(alert_id), desk.notes(alert_id), [])]
-    [('maria', 'closed it as benign'), ('maria', 'wrote a note')]
+    >>> [(line.by, line.sentence) for line in activity_log(store.audit.entries(alert_id), store.cases.notes(alert_id), [])]
+    [('maria', 'closed it as benign'), ('maria', 'added a note')]
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fingerprint.core.case import AuditEntry, CaseNote
 
 @dataclass(frozen=True, slots=True)
 class ActivityLine:
-    """Somebody did something; `text` is what they wrote about it."""
+    """An action of a person; `text` is what they wrote about it."""
 
     at: datetime
     by: str
@@ -29,28 +29,28 @@ class ActivityLine:
 def activity_log(
     entries: Iterable[AuditEntry], notes: Iterable[CaseNote], dispositions: Iterable[Disposition]
 ) -> list[ActivityLine]:
-    """The newest first. A note is shown with its text, a decision once: by the audit, or, where it came in before there was
-    an audit, by itself."""
+    """Return the activity, the newest first. A note appears with its text, a decision once: by its audit entry, or by itself
+    where it came without one."""
     audited = list(entries)
     decided = {(entry.at, entry.by) for entry in audited if entry.action == "alert.decide"}
     lines = [describe_entry(entry) for entry in audited if entry.action != "alert.note"]
-    lines += [ActivityLine(note.at, note.by, "wrote a note", note.text) for note in notes]
+    lines += [ActivityLine(note.at, note.by, "added a note", note.text) for note in notes]
     lines += [_describe_disposition(each) for each in dispositions if (each.at, each.by) not in decided]
     return sorted(lines, key=lambda line: line.at, reverse=True)
 
 
 def describe_entry(entry: AuditEntry) -> ActivityLine:
-    """A line of the audit as a sentence; one of a kind that nobody has words for is said with its own."""
+    """Return an audit entry as a sentence; an unknown kind is described by its own name."""
     detail = dict(entry.detail)
     why = str(detail.pop("why", "") or detail.pop("reason", "") or "")
-    say = _SENTENCES.get(entry.action)
+    describe = _SENTENCES.get(entry.action)
     return ActivityLine(
-        entry.at, entry.by, say(detail) if say else _describe_unknown(entry.action, detail), why
+        entry.at, entry.by, describe(detail) if describe else _describe_unknown(entry.action, detail), why
     )
 
 
 def entry_details(entry: AuditEntry) -> str:
-    """What a line says besides, as `name: value`."""
+    """Return the other details of an entry as `name: value`."""
     return ", ".join(f"{name}: {value}" for name, value in entry.detail.items() if value not in ("", None))
 
 
@@ -70,7 +70,7 @@ def _describe_decision(detail: Mapping[str, Any]) -> str:
 
 def _describe_assignment(detail: Mapping[str, Any]) -> str:
     to = str(detail.get("to") or "")
-    return f"assigned it to {to}" if to else "gave it back: nobody has it"
+    return f"assigned it to {to}" if to else "unassigned it"
 
 
 def _describe_unknown(action: str, detail: Mapping[str, Any]) -> str:
@@ -81,5 +81,5 @@ def _describe_unknown(action: str, detail: Mapping[str, Any]) -> str:
 _SENTENCES: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "alert.decide": _describe_decision,
     "alert.assign": _describe_assignment,
-    "alert.reopen": lambda _: "opened it again",
+    "alert.reopen": lambda _: "reopened it",
 }

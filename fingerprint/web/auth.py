@@ -1,15 +1,15 @@
-"""Who asks, and whether they may: what every route but the open ones depends on.
+"""Authentication and authorisation: the caller of a request, and the role, session or proof that a route requires.
 
 Example:
     >>> @router.post("/alerts/{alert_id}/notes")
-    ... def note(alert_id: str, said: NewNote, caller: Analyst, doors: TheDoors) -> Note:
-    ...     return doors.desk.note(alert_id, said.text, by=caller.name)
+    ... def add_note(alert_id: str, body: NoteRequest, caller: Analyst, deps: Deps) -> CaseNote:
+    ...     return deps.store.cases.add_note(alert_id, body.text, by=caller.name)
 
-Programs show a token (`Authorization: Bearer fpt_...`), people a session's cookie. A change that rests on a cookie must come from
-our own pages: it carries the session's CSRF token (form field `csrf`, or header `X-CSRF-Token`), and the browser says where it
-comes from (`Sec-Fetch-Site`, `Origin`). Routes for the roles: `Viewer`, `Analyst`, `Engineer`, `Admin`. What only a person may
-do asks for `InPerson` (or `AdminInPerson`), which no token is; what would make a stolen session a permanent one asks for `Proven`
-(or `ProvenAdmin`): a password, a second factor or a fresh login at the provider within the last ten minutes.
+Programs send a token (`Authorization: Bearer fpt_...`), people a session's cookie. A change with a cookie must come from the
+app's pages: it carries the session's CSRF token (form field `csrf`, or header `X-CSRF-Token`), and the browser reports its origin
+(`Sec-Fetch-Site`, `Origin`). Routes require a role: `Viewer`, `Analyst`, `Engineer`, `Admin`. `SessionCaller` and `SessionAdmin`
+refuse tokens. `ReauthenticatedCaller` and `ReauthenticatedAdmin`, for changes that would make a stolen session permanent, need a
+password, a second factor or a new login at the provider within the last ten minutes.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from fingerprint.web.dependencies import Dependencies, Deps
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})  # methods that change nothing
 BACKGROUND_PATHS = frozenset(
     {"/api/v1/live"}
-)  # what a page asks with nobody before it: no sign that a session is used
+)  # requested by open pages by themselves: no sign that a session is in use
 CSRF_FIELD, CSRF_HEADER = "csrf", "x-csrf-token"
 
 
 class LoginRequired(Exception):
-    """A page was asked for by nobody we know: the login page is the answer."""
+    """A page that needs a login was requested without one: the login page is the answer."""
 
 
 class CrossSiteRequest(HTTPException):
@@ -45,7 +45,7 @@ class CrossSiteRequest(HTTPException):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks. `csrf` goes into every form of a page; a token's caller has none and needs none."""
+    """The authenticated caller. `csrf` goes into every form of a page; a token's caller has none and needs none."""
 
     name: str
     role: Role
@@ -57,17 +57,17 @@ class Caller:
 
 
 def session_cookie_name(settings: Settings) -> str:
-    """`__Host-` binds a cookie to this very host, and browsers take it over https alone."""
+    """Return the name of the session cookie: `__Host-` binds it to this host, and browsers accept it over https only."""
     return "__Host-session" if settings.web.https else "session"
 
 
 def session_secret(request: Request, settings: Settings) -> str:
-    """The secret that the browser shows, good or not; empty without one."""
+    """Return the secret of the session cookie, valid or not; empty without one."""
     return request.cookies.get(session_cookie_name(settings), "")
 
 
 def set_session_cookie(response: Response, secret: str, settings: Settings) -> Response:
-    """Give the browser its session, which no script can read and no other site can send along with a form."""
+    """Set the session cookie, which no script can read and no other site can send along with a form."""
     name, secure = session_cookie_name(settings), settings.web.https
     response.set_cookie(name, secret, path="/", httponly=True, samesite="lax", secure=secure)
     return response
@@ -80,7 +80,7 @@ def clear_session_cookie(response: Response, settings: Settings) -> Response:
 
 
 def client_address(request: Request, settings: Settings) -> str:
-    """Whose request it is: as many proxies are believed as `web.trusted_proxies` says, from the nearest on."""
+    """Return the client's address: `web.trusted_proxies` proxies are trusted, counted from the nearest."""
     proxies = settings.web.trusted_proxies
     hops = [hop.strip() for hop in ",".join(request.headers.getlist("x-forwarded-for")).split(",")]
     if proxies and len(hops) >= proxies and hops[-proxies]:
@@ -89,24 +89,24 @@ def client_address(request: Request, settings: Settings) -> str:
 
 
 def client_context(request: Request, settings: Settings) -> ClientInfo:
-    """From where a request comes: address, the browser's own words, and the device that it says it is."""
+    """Return the origin of a request: address, User-Agent, and the device cookie."""
     device = request.cookies.get(device_cookie_name(settings), "")
     return ClientInfo(client_address(request, settings), request.headers.get("user-agent", ""), device)
 
 
 def device_cookie_name(settings: Settings) -> str:
-    """The cookie of a browser in which somebody logged in before."""
+    """Return the name of the cookie that marks a browser with an earlier login."""
     return "__Host-device" if settings.web.https else "device"
 
 
 def csrf_token(secret: str) -> str:
-    """A session's CSRF token: only who knows the session's secret can name it, and it says nothing of the secret."""
+    """Return a session's CSRF token: it cannot be computed without the session's secret, and does not reveal it."""
     return blake2b(b"csrf", key=secret.encode()[:64], digest_size=32).hexdigest()
 
 
 async def authenticate(request: Request, deps: Deps) -> Caller | None:
-    """Who asks, by token or by session; None for nobody. 401 for a token that is not good, 403 for a change that does not
-    come from our own pages."""
+    """Return the caller by token or session; None without either. 401 for an invalid token, 403 for a change that does not come
+    from the app's own pages."""
     authorization = request.headers.get("authorization")
     find = (
         partial(_authenticate_token, authorization)
@@ -126,7 +126,7 @@ OptionalCaller = Annotated[Caller | None, Depends(authenticate)]
 
 @dataclass(frozen=True, slots=True)
 class RequireRole:
-    """The dependency behind `needs`; tests find it in every route."""
+    """The dependency behind `require_role`; tests look for it in every route."""
 
     role: Role
 
@@ -145,7 +145,7 @@ class RequireRole:
 
 
 def require_role(role: Role) -> Any:
-    """What a route depends on: `caller: Annotated[Caller, needs("analyst")]`, or `dependencies=[needs("admin")]`."""
+    """Return the dependency of a route: `caller: Annotated[Caller, require_role("analyst")]`, or `dependencies=[...]`."""
     return Depends(RequireRole(role))
 
 
@@ -156,7 +156,7 @@ Admin = Annotated[Caller, require_role("admin")]
 
 
 def require_session(caller: Viewer) -> Caller:
-    """403 for tokens: who finds one must not make others of it, nor accounts."""
+    """Return the caller of a session; 403 for tokens, so that a stolen one cannot create tokens or accounts."""
     if not caller.csrf:
         raise HTTPException(403, "a token cannot do this: log in")
     return caller
@@ -166,19 +166,20 @@ SessionCaller = Annotated[Caller, Depends(require_session)]
 
 
 def require_recent_authentication(request: Request, caller: SessionCaller, deps: Deps) -> Caller:
-    """403, or on to the page that asks for it, unless the session's owner proved within ten minutes who they are."""
+    """Return the caller, if they confirmed their identity within ten minutes; else answer 403, or redirect to the page that
+    asks."""
     session = deps.accounts.session(session_secret(request, deps.settings))
     if session and session.is_proven(deps.clock.now()):
         return caller
     if is_api_request(request):
-        raise HTTPException(403, "prove first who you are: open /confirm in this browser, then repeat it")
+        raise HTTPException(403, "confirm your identity first: open /confirm in this browser, then repeat it")
     back = (
         request.url.path
         if request.method in SAFE_METHODS
         else _split_url(request.headers.get("referer", "")).path
     )
     raise HTTPException(
-        303, "prove first who you are", {"Location": f"/confirm?next={quote(back or '/', safe='')}"}
+        303, "confirm your identity first", {"Location": f"/confirm?next={quote(back or '/', safe='')}"}
     )
 
 
@@ -186,7 +187,7 @@ ReauthenticatedCaller = Annotated[Caller, Depends(require_recent_authentication)
 
 
 def require_session_admin(caller: Admin, _: SessionCaller) -> Caller:
-    """An admin who is logged in, not a token of theirs."""
+    """Return an admin who is logged in; a token is refused."""
     return caller
 
 
@@ -194,7 +195,7 @@ SessionAdmin = Annotated[Caller, Depends(require_session_admin)]
 
 
 def require_reauthenticated_admin(caller: SessionAdmin, _: ReauthenticatedCaller) -> Caller:
-    """An admin who proved within ten minutes who they are."""
+    """Return an admin who confirmed their identity within ten minutes."""
     return caller
 
 
@@ -202,22 +203,23 @@ ReauthenticatedAdmin = Annotated[Caller, Depends(require_reauthenticated_admin)]
 
 
 def is_api_request(request: Request) -> bool:
-    """Whether a program is answered, not a person."""
+    """Return whether the caller is a program, not a person."""
     return request.url.path.startswith("/api/") or request.url.path == "/metrics"
 
 
 def check_origin(request: Request, settings: Settings) -> None:
-    """403 where the browser says that the request comes from another site. What is no browser says nothing."""
+    """Answer 403 where the browser reports that the request comes from another site. Clients that are no browsers report
+    nothing."""
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
     own = {request.headers.get("host", ""), urlsplit(settings.web.public_url or "").netloc} - {""}
     if site not in (None, "same-origin", "none") or (origin and _split_url(origin).netloc not in own):
         raise CrossSiteRequest(
-            403, "this came from another site, so nothing was changed: use the desk's own pages"
+            403, "this came from another site, so nothing was changed: use the web app's own pages"
         )
 
 
 def _split_url(url: str) -> SplitResult:
-    """The parts of what a browser says is a URL; all empty where it is none."""
+    """Return the parts of a URL from a header; all empty for an invalid one."""
     try:
         return urlsplit(url)
     except ValueError:
@@ -238,8 +240,8 @@ async def _check_csrf(request: Request, csrf: str) -> None:
 
 def _authenticate_session(request: Request, deps: Dependencies) -> Caller | None:
     secret = session_secret(request, deps.settings)
-    awake = request.url.path not in BACKGROUND_PATHS
-    person = deps.accounts.authenticate_session(secret, awake) if secret else None
+    in_use = request.url.path not in BACKGROUND_PATHS
+    person = deps.accounts.authenticate_session(secret, in_use) if secret else None
     return Caller(person.name, person.role, csrf=csrf_token(secret)) if person else None
 
 

@@ -1,14 +1,14 @@
-"""What changes in the queue, for everybody who has a page open: the desk is asked once a second for all of them together.
+"""The change feed of the queue: one poll a second of the alert store for all pages that are open.
 
 Example:
-    >>> following = Following(desk)
-    >>> async for batch in following.since(41, "maria"):  # a listener; the first of them starts the asking
+    >>> broadcaster = ChangeBroadcaster(store.changes)
+    >>> async for batch in broadcaster.subscribe(41, "maria"):  # the first listener starts the polling
     ...     batch.number, batch.alert_ids
     (42, ('397edb7b6806',))
 
-The desk is asked, not this process, so it does not matter through which of several servers, or by which scorer, an alert was
-changed. A listener holds nothing but the number it has come to: one that is slow holds up nobody. Somebody who listens more than
-EACH times loses the oldest of their own streams (`Displaced`), so one account cannot take everybody's places.
+The feed polls the alert store, so it covers changes through other servers and by scorers. A listener holds only the number that
+it has reached: a slow one delays no other. A listener with too many streams loses the oldest of their own (`Displaced`), so one
+account cannot take the places of others.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ from fingerprint.core.alert import FingerprintError
 from fingerprint.core.case import AlertChange
 from fingerprint.core.ports.store import ChangeRepository
 
-STORE_POLL_SECONDS = 1.0  # seconds between two questions to the desk
-HEARTBEAT_SECONDS = 15.0  # seconds after which a listener is told that nothing changed
+STORE_POLL_SECONDS = 1.0  # between two polls of the alert store
+HEARTBEAT_SECONDS = 15.0  # seconds after which a listener gets an empty batch
 MAX_LISTENERS = 200  # listeners of one server
 MAX_LISTENERS_PER_ACCOUNT = 5  # listeners of one person, whether by pages or by tokens
-HISTORY_SIZE = 10_000  # changes; who comes from further back asks the desk
+HISTORY_SIZE = 10_000  # changes; older ones are read from the alert store
 
 log = logging.getLogger("fingerprint.web")
 
 
 class ChangeBatch(NamedTuple):
-    """Alerts that changed; `number` is where to go on. None changed: the listener is still heard."""
+    """Alerts that changed; `number` is where to continue. An empty batch is a heartbeat."""
 
     number: int
     alert_ids: tuple[str, ...]
 
 
 class StreamDisplaced(Exception):
-    """The same person listens too often: this stream, their oldest, ends."""
+    """The listener opened too many streams: this one, the oldest, ends."""
 
 
 class ChangeBroadcaster:
-    """The changes of one desk. To be used from one event loop."""
+    """The changes of one alert store, for one event loop."""
 
     def __init__(
         self,
@@ -73,9 +73,11 @@ class ChangeBroadcaster:
     async def subscribe(
         self, number: int | None, account: str | None = None
     ) -> AsyncGenerator[ChangeBatch, None]:
-        """Batches after a number, or from now on: the first comes at once, and says where it begins; none after `close`.
-        FingerprintError where the desk does not answer at the beginning; later it is asked again until it does. Displaced when
-        `who` has begun EACH more."""
+        """Yield batches after a number, or from now on: the first comes at once with the current number; none after `close`.
+
+        Raises FingerprintError where the alert store is unavailable at the start; later it is polled again until it answers.
+        Raises Displaced when `who` has opened more streams than one listener may have.
+        """
         mine = object()
         self._streams[mine] = account
         try:
@@ -83,7 +85,7 @@ class ChangeBroadcaster:
             await self._start_polling()
             at = (
                 self._newest if number is None else min(number, self._newest)
-            )  # another desk's numbers may be higher
+            )  # another store's numbers may be higher
             while not self._closed:
                 batch = await self._batch_after(at)
                 at = batch.number
@@ -96,19 +98,19 @@ class ChangeBroadcaster:
             self._stop_polling_if_idle()
 
     async def close(self) -> None:
-        """End every listener's batches now."""
+        """End the batches of all listeners now."""
         self._closed = True
         async with self._condition:
             self._condition.notify_all()
 
     async def _batch_after(self, number: int) -> ChangeBatch:
-        """What changed after a number: remembered, or else asked."""
+        """Return the changes after a number, from the history or else from the alert store."""
         known = self._history_start <= number
         found = list(self._history) if known else await asyncio.to_thread(self.changes.since, number)
         return _batch(number, found)
 
     async def _displace_oldest(self, account: str | None) -> None:
-        """The oldest streams of somebody who has too many end."""
+        """End the oldest streams of a listener with too many."""
         theirs = [
             stream for stream, owner in self._streams.items() if account is not None and owner == account
         ]
@@ -119,7 +121,7 @@ class ChangeBroadcaster:
                 self._condition.notify_all()
 
     async def _wait(self, number: int, stream: object) -> None:
-        """Until there is more, or it is time for a sign of life, or this stream is to end."""
+        """Wait until there is more, a heartbeat is due, or this stream is to end."""
         try:
             async with asyncio.timeout(self.heartbeat), self._condition:
                 await self._condition.wait_for(
@@ -129,7 +131,7 @@ class ChangeBroadcaster:
             return
 
     async def _start_polling(self) -> None:
-        """The first listener has the desk asked from now on."""
+        """Start polling the alert store with the first listener."""
         async with self._start_lock:
             if self._poll_task is None:
                 self._history.clear()
@@ -142,13 +144,13 @@ class ChangeBroadcaster:
             self._poll_task = None
 
     async def _poll(self) -> None:
-        """Again and again; a desk that does not answer is asked again."""
+        """Poll until the last listener leaves; retry while the alert store is unavailable."""
         while True:
             await asyncio.sleep(self.poll_seconds)
             try:
                 found = await asyncio.to_thread(self.changes.since, self._newest)
             except FingerprintError as error:
-                log.warning("the desk does not say what changed", extra={"fields": {"reason": str(error)}})
+                log.warning("the change feed is unavailable", extra={"fields": {"reason": str(error)}})
                 continue
             if found:
                 await self._publish(found)

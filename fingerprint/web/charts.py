@@ -1,8 +1,7 @@
-"""An activity curve as geometry: where bars, lines, ticks and labels of a drawing lie. The template only
-writes it down.
+"""The chart of an activity curve as geometry: positions of bars, lines, ticks and labels for the template.
 
 Example:
-    >>> drawing = draw(alert.curve, width=960, height=250)
+    >>> drawing = draw_activity_chart(alert.curve, width=960, height=250)
     >>> drawing.flagged[0].text
     'Tuesday 4 March 14:00: 34 where 0.2 were expected'
 """
@@ -27,7 +26,7 @@ _STEPS = tuple(3600 * hours for hours in (1, 2, 3, 6, 12, 24, 48, 96, 168, 336, 
 
 @dataclass(frozen=True, slots=True)
 class FlaggedInterval:
-    """A flagged interval: the band behind it, the bar in it, and what to say of it."""
+    """A flagged interval: the band behind it, the bar in it, and its text."""
 
     x: float
     width: float
@@ -44,7 +43,7 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class ActivityChart:
-    """All positions are in units of a drawing `width` by `height`; paths are SVG's."""
+    """The chart of a curve, in units of a drawing `width` by `height`; paths are SVG."""
 
     width: int
     height: int
@@ -58,7 +57,7 @@ class ActivityChart:
 
 
 def draw_activity_chart(curve: ActivityCurve, width: int, height: int) -> ActivityChart:
-    """The geometry of a curve. NaN is a gap; what is not finite is drawn at the top."""
+    """Return the geometry of a curve. NaN is a gap; infinite values are drawn at the top."""
     axis = _Axis.from_curve(curve, width, height)
     usual = (index for index in range(len(curve.counts)) if index not in set(curve.flagged))
     return ActivityChart(
@@ -108,7 +107,7 @@ class _Axis:
         )
 
     def line(self) -> str:
-        """Steps over the intervals; broken where nothing is expected yet."""
+        """Return the steps over the intervals; broken where nothing is expected yet."""
         path, broken = [], True
         for index, count in enumerate(self.curve.expected):
             if math.isnan(count):
@@ -131,7 +130,7 @@ class _Axis:
         return interval_start(self.curve.start, self.curve.interval_seconds, index).astimezone(UTC)
 
     def x_ticks(self) -> Iterator[Tick]:
-        """Labels of time, at round hours and midnights of UTC, as many as fit."""
+        """Return labels of time at round hours and midnights of UTC, as many as fit."""
         seconds = len(self.curve.counts) * self.curve.interval_seconds
         room = self.step * len(self.curve.counts) / TICK_WIDTH
         step = next((step for step in _STEPS if seconds / step <= room), _STEPS[-1])
@@ -154,7 +153,7 @@ def _highest(values: tuple[float, ...]) -> float:
 
 
 def _round_up(highest: float) -> float:
-    """The next of 4, 8, 10, 20, 40, 80, 100, 200 ... : halves and quarters of it are round, too."""
+    """Return the next of 4, 8, 10, 20, 40, 80, 100, 200 ...: their halves and quarters are round as well."""
     if highest <= 4:
         return 4.0
     scale = 10.0 ** math.floor(math.log10(highest))

@@ -1,14 +1,14 @@
-"""Threads of their own for what is slow, so that it never takes those that answer pages.
+"""Separate threads for slow routes, so that they never occupy those that answer pages.
 
 Example:
     >>> @router.post("/login")
-    ... @limited("passwords")
-    ... def enter(...) -> Response: ...
+    ... @limit_concurrency("passwords")
+    ... def submit_login(...) -> Response: ...
 
 A synchronous route usually runs in one of 40 threads that all routes share. Where 40 passwords are being checked, or 40 requests
-wait for an OpenID provider that hangs, no page would be answered. A route that is `limited` runs in one of AT_A_TIME threads of
-its kind; WAITING more may wait for one, and the next is told to come again. Of one network EACH may run or wait: who floods fills
-no queue in which others wait.
+wait for an OpenID provider that hangs, no page would be answered. A limited route runs in one of MAX_CONCURRENT
+threads of its kind; MAX_WAITING more requests may wait, and the next is refused. Of one network MAX_PER_NETWORK may run or wait:
+a flood from one network does not fill the queue of others.
 """
 
 from __future__ import annotations
@@ -41,15 +41,13 @@ class ServerBusy(HTTPException):
     """503: too many of a kind wait already."""
 
     def __init__(self) -> None:
-        super().__init__(
-            503, "too many ask for this at the moment: try again in some seconds", {"Retry-After": "5"}
-        )
+        super().__init__(503, "too many requests: try again in a few seconds", {"Retry-After": "5"})
 
 
 def limit_concurrency(
     kind: str, per_network: int = MAX_PER_NETWORK
 ) -> Callable[[Callable[P, T]], Callable[P, Awaitable[T]]]:
-    """A synchronous route as one that runs in threads of its kind. Busy where too many wait, of all or `each` of a network."""
+    """Run a synchronous route in the threads of its kind; raise ServerBusy where too many wait, of all or of one network."""
 
     def made(route: Callable[P, T]) -> Callable[P, Awaitable[T]]:
         @wraps(route)
@@ -71,7 +69,7 @@ def limit_concurrency(
 
 
 def _client_network(named: Mapping[str, Any]) -> str:
-    """From where a request comes; FastAPI gives routes their arguments by name."""
+    """Return the network of a request; FastAPI passes the arguments of routes by name."""
     return network_prefix(client_address(named["request"], named["deps"].settings))
 
 

@@ -1,9 +1,9 @@
-"""What the pages and the API stand on: the doors, wired by `pipelines/serve.py`, handed to every request.
+"""The dependencies of pages and API routes, wired by `pipelines/serve.py` and injected into every request.
 
 Example:
     >>> @router.get("/alerts/counts")
-    ... def counts(caller: Viewer, doors: TheDoors) -> dict[str, int]:
-    ...     return doors.desk.counts(Filter())
+    ... def count_alerts(caller: Viewer, deps: Deps) -> dict[str, int]:
+    ...     return deps.store.queue.counts(AlertFilter())
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ from fingerprint.registry.catalog import BankCatalog
 
 @dataclass(frozen=True, slots=True)
 class Dependencies:
-    """`banks` are those to look at; None where no bank is to be seen from here. `provider` vouches for people
-    from elsewhere; None without one."""
+    """The dependencies of the app. `banks` is None where no bank folder is configured; `provider` without single sign-on."""
 
     store: Store
     accounts: AccountStore
@@ -38,26 +37,24 @@ class Dependencies:
 
 
 def _dependencies(request: Request) -> Dependencies:
-    doors: Dependencies = request.app.state.dependencies
-    return doors
+    deps: Dependencies = request.app.state.dependencies
+    return deps
 
 
 Deps = Annotated[Dependencies, Depends(_dependencies)]
 
 
 def require_thresholds(deps: Dependencies) -> ThresholdService:
-    """FingerprintError on a server that has none to look at."""
+    """Return the threshold service; raise FingerprintError on a server without it."""
     if deps.thresholds is None:
-        raise FingerprintError(
-            "thresholds cannot be looked at from here: this server was started without them"
-        )
+        raise FingerprintError("thresholds are unavailable: this server was started without --bank")
     return deps.thresholds
 
 
 def check_assignee(change: CaseAction, deps: Dependencies) -> CaseAction:
-    """FingerprintError for an assignee who cannot work at this desk."""
+    """Return the change; raise FingerprintError for an assignee without an active account."""
     if isinstance(change, AssignCase) and change.to and not _is_active_account(change.to, deps):
-        raise FingerprintError(f"{change.to!r} has no account here that works: assign it to somebody who has")
+        raise FingerprintError(f"{change.to!r} has no active account: choose another assignee")
     return change
 
 

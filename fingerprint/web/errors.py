@@ -1,11 +1,11 @@
-"""What went wrong, said once: as problem+json (RFC 9457) under /api, as a page elsewhere.
+"""Error answers: problem+json (RFC 9457) under /api, a page elsewhere.
 
 Example:
-    >>> raise HTTPException(409, "changed by maria a minute ago: look again")
-    {"type": "about:blank", "status": 409, "title": "Conflict", "detail": "changed by maria a minute ago: look again"}
+    >>> raise HTTPException(409, "changed by maria a minute ago: reload it")
+    {"type": "about:blank", "status": 409, "title": "Conflict", "detail": "changed by maria a minute ago: reload it"}
 
-FingerprintErrors are what somebody can mend, and become 400, or what STATUS says, with their sentence; whatever else is raised is
-500, without a word of what it was: that stands in the log, once (`Unforeseen`).
+A FingerprintError can be corrected by the caller: it becomes 400, or as ERROR_STATUS says, with its sentence. Any other exception
+is 500 without its text, which is logged once (`UnhandledErrorMiddleware`).
 """
 
 from __future__ import annotations
@@ -50,18 +50,18 @@ class ProblemResponse(JSONResponse):
 def problem_response(
     request: Request, status: int, detail: str, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """The answer to a request that failed, for a program or for a person."""
+    """Return the answer to a request that failed, for a program or for a person."""
     title = HTTPStatus(status).phrase
     if is_api_request(request):
-        said = {"type": "about:blank", "status": status, "title": title, "detail": printable(detail)}
-        return ProblemResponse(said, status, dict(headers or {}))
+        problem = {"type": "about:blank", "status": status, "title": title, "detail": printable(detail)}
+        return ProblemResponse(problem, status, dict(headers or {}))
     page = render_page(request, "problem.html", status, title=title, detail=detail)
     page.headers.update(headers or {})
     return page
 
 
 def install_error_handlers(app: FastAPI) -> None:
-    """What answers for every kind of error."""
+    """Install a handler for every kind of error."""
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(LoginRequired, _redirect_to_login)
     app.add_exception_handler(RequestValidationError, _validation_error)
@@ -70,10 +70,11 @@ def install_error_handlers(app: FastAPI) -> None:
 
 
 class UnhandledErrorMiddleware:
-    """ASGI middleware: what nothing else answers is logged and answered here, and goes no farther.
+    """ASGI middleware: log and answer errors that no other handler answers.
 
     A handler of `Exception` would not do: Starlette raises the error again after it, the server logs the trace a second time, and
-    the answer passes no other middleware, so it lacks the headers of `guard`."""
+    the answer passes no other middleware, so it lacks the headers of `RequestGuard`.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -89,7 +90,7 @@ class UnhandledErrorMiddleware:
         try:
             await self.app(scope, receive, sent)
         except ClientDisconnect:
-            return  # nobody is there to be told
+            return  # no client to answer
         except Exception as error:
             request = Request(scope)
             _log_error(request, error)
@@ -106,7 +107,7 @@ def _http_error(request: Request, error: Any) -> Response:
 
 
 def _redirect_to_login(request: Request, error: Exception) -> Response:
-    """To the login, and from there back to the page; a form that came too late is not sent again."""
+    """Redirect to the login, and from there back to the page; a form that came too late is not sent again."""
     query = f"?{request.url.query}" if request.url.query else ""
     back = f"{request.url.path}{query}" if request.method in SAFE_METHODS else "/"
     return redirect("/login" if back == "/" else f"/login?next={quote(back, safe='')}")
@@ -130,10 +131,8 @@ def _user_error(request: Request, error: Exception) -> Response:
 def _log_error(request: Request, error: Exception) -> None:
     route = route_template(request.scope)  # without what was filled in: a link's secret is
     fields = {"route": route, "request_id": getattr(request.state, "request_id", "")}
-    log.error("a request failed", exc_info=error, extra={"fields": fields})
+    log.error("request failed", exc_info=error, extra={"fields": fields})
 
 
 def _internal_error(request: Request) -> Response:
-    return problem_response(
-        request, 500, "something broke here, and stands in the log of this server; nothing was changed"
-    )
+    return problem_response(request, 500, "internal error, logged on this server; nothing was changed")

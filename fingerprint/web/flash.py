@@ -1,10 +1,10 @@
-"""What became of a change, carried in the address of the page that is shown after it (POST, redirect, GET).
+"""The result of a change, carried in the address of the page that follows (POST, redirect, GET).
 
 Example:
-    >>> path("/?status=all", "benign", [Outcome("3fa9", True, 4), Outcome("77b0", False, 2, "changed by maria")])
-    '/?status=all&did=benign&done=4%3A3fa9&lost=77b0'
+    >>> flash_url("/?status=all", "benign", [Outcome("3fa9", True, 4), Outcome("77b0", False, 2, "changed by maria")])
+    '/?status=all&action=benign&changed=4%3A3fa9&conflicts=77b0'
 
-Ids alone travel, never sentences: whoever makes up such an address can make the page say nothing that is not so.
+Only ids travel, never sentences, so a forged address cannot make the page show false text.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ ACTION_SENTENCES = {
     "duplicate": "closed as a duplicate",
     "take": "assigned to you",
     "assign": "assigned",
-    "release": "given back: nobody has them now",
-    "reopen": "open again",
+    "release": "unassigned",
+    "reopen": "reopened",
     "note": "noted",
 }
 DECISIONS = ("true_positive", "benign", "false_positive", "duplicate")
 _SELECTION = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?:(.+)", re.DOTALL)  # version, events, id
-_FLASH_PARAMETERS = frozenset({"did", "done", "lost", "count"})
+_FLASH_PARAMETERS = frozenset({"action", "changed", "conflicts", "count"})
 
 
 @dataclass(frozen=True, slots=True)
 class UnchangedAlert:
-    """An alert that was not changed, and what somebody else did to it last."""
+    """An alert that was not changed, and the last change that another person made to it."""
 
     row: QueueRow
     last_change: AuditEntry | None
@@ -45,13 +45,13 @@ class UnchangedAlert:
 
 @dataclass(frozen=True, slots=True)
 class FlashMessage:
-    """`done` are alerts as they were left by the change, which may be undone; `count` says how many there were in all."""
+    """The result of a change. `changed` are alerts at their new version, which can be undone; `count` is how many there were."""
 
     action: str
     count: int
     changed: tuple[AlertRevision, ...]
     conflicts: tuple[UnchangedAlert, ...]
-    missing: int  # that are not on the desk any more
+    missing: int  # that are no longer in the alert store
 
     @property
     def sentence(self) -> str:
@@ -63,31 +63,33 @@ class FlashMessage:
 
 
 def flash_url(back: str, action: str, outcomes: Sequence[ActionOutcome]) -> str:
-    """Where to go on after a change: the page it came from, with what became of it."""
+    """Return the address after a change: the page it came from, with the result."""
     parts = urlsplit(back)
     kept = [(name, value) for name, value in parse_qsl(parts.query) if name not in _FLASH_PARAMETERS]
     done = [f"{each.version}:{each.alert_id}" for each in outcomes if each.done]
-    said = [("done", each) for each in done] if len(done) <= MAX_IDS else [("count", str(len(done)))]
-    lost = [("lost", each.alert_id) for each in outcomes if not each.done][:MAX_IDS]
-    return f"{parts.path}?{urlencode([*kept, ('did', action), *said, *lost])}"
+    changed = [("changed", each) for each in done] if len(done) <= MAX_IDS else [("count", str(len(done)))]
+    conflicts = [("conflicts", each.alert_id) for each in outcomes if not each.done][:MAX_IDS]
+    return f"{parts.path}?{urlencode([*kept, ('action', action), *changed, *conflicts])}"
 
 
 def read_flash(pairs: Sequence[tuple[str, str]], store: Store) -> FlashMessage | None:
-    """What a page says above everything else; None where nothing was changed."""
-    did = dict(pairs).get("did", "")
-    if did not in ACTION_SENTENCES:
+    """Return the message that a page shows on top; None where nothing was changed."""
+    action = dict(pairs).get("action", "")
+    if action not in ACTION_SENTENCES:
         return None
-    done = tuple(filter(None, (parse_selection(value) for name, value in pairs if name == "done")))[:MAX_IDS]
-    asked = [value for name, value in pairs if name == "lost"][:MAX_IDS]
-    lost = tuple(filter(None, (_unchanged_alert(store, alert_id) for alert_id in asked)))
+    changed = tuple(filter(None, (parse_selection(value) for name, value in pairs if name == "changed")))[
+        :MAX_IDS
+    ]
+    conflict_ids = [value for name, value in pairs if name == "conflicts"][:MAX_IDS]
+    conflicts = tuple(filter(None, (_unchanged_alert(store, alert_id) for alert_id in conflict_ids)))
     counted = dict(pairs).get("count", "")
-    count = int(counted) if counted.isascii() and counted.isdecimal() and len(counted) < 7 else len(done)
-    return FlashMessage(did, count, done, lost, len(asked) - len(lost))
+    count = int(counted) if counted.isascii() and counted.isdecimal() and len(counted) < 7 else len(changed)
+    return FlashMessage(action, count, changed, conflicts, len(conflict_ids) - len(conflicts))
 
 
 def parse_selection(text: str) -> AlertRevision | None:
-    """`4-9:3fa9`, as forms write an alert that somebody saw at a version, with so many events; `4:3fa9`, as addresses write one
-    whose events do not matter; None for anything else."""
+    """Parse `4-9:3fa9`, an alert that was read at version 4 with 9 events, or `4:3fa9` where events do not matter; None for other
+    text."""
     seen = _SELECTION.fullmatch(text)
     return AlertRevision(seen[3], int(seen[1]), int(seen[2]) if seen[2] else None) if seen else None
 

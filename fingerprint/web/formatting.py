@@ -1,7 +1,7 @@
-"""Times, spans, levels and figures as an analyst reads them.
+"""Times, durations, levels and figures as text for analysts.
 
 Example:
-    >>> span(datetime(2026, 3, 4, 14, 2, tzinfo=UTC), datetime(2026, 3, 4, 14, 21, tzinfo=UTC))
+    >>> format_span(datetime(2026, 3, 4, 14, 2, tzinfo=UTC), datetime(2026, 3, 4, 14, 21, tzinfo=UTC))
     '4 March 2026, 14:02:00 to 14:21:00 UTC'
 """
 
@@ -69,12 +69,12 @@ def describe_scores(scores: Mapping[str, float | None]) -> list[ShownScore]:
 
 
 def level_description(name: Level) -> str:
-    """What judged the events, as a phrase."""
+    """Return the fingerprint level that scored the events, as a phrase."""
     return LEVEL_DESCRIPTIONS[name]
 
 
 def format_iso(moment: datetime) -> str:
-    """ISO 8601 in UTC with a Z: 2026-03-04T14:02:00Z; fractions of a second only where there are any."""
+    """Return ISO 8601 in UTC with a Z: 2026-03-04T14:02:00Z; fractions of a second only where there are any."""
     return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
@@ -88,15 +88,20 @@ def format_day(moment: datetime) -> str:
 
 
 def format_span(first: datetime, last: datetime) -> str:
-    """From when to when; the day is said once where it is the same."""
+    """Return the first and last time; the day once where it is the same."""
     start = f"{format_day(first)}, {format_time(first)}"
     if first == last:
         return f"{start} UTC"
-    return f"{start} to {format_time(last) if format_day(first) == format_day(last) else f'{format_day(last)}, {format_time(last)}'} UTC"
+    end = (
+        format_time(last)
+        if format_day(first) == format_day(last)
+        else f"{format_day(last)}, {format_time(last)}"
+    )
+    return f"{start} to {end} UTC"
 
 
 def format_duration(first: datetime, last: datetime) -> str:
-    """The two largest units of a span: `19 minutes`, `1 hour 5 minutes`; `one moment` for none."""
+    """Return the two largest units of a duration: `19 minutes`, `1 hour 5 minutes`; `one moment` for none."""
     left, parts = int((last - first).total_seconds()), []
     for seconds, unit in _UNITS:
         count, left = divmod(left, seconds)
@@ -106,19 +111,19 @@ def format_duration(first: datetime, last: datetime) -> str:
 
 
 def format_ago(then: datetime, now: datetime) -> str:
-    """How long ago, in its largest unit: `just now`, `1 minute ago`, `3 days ago`."""
+    """Return the elapsed time in its largest unit: `just now`, `1 minute ago`, `3 days ago`."""
     seconds = max(0, int((now - then).total_seconds()))
     count, unit = next(((seconds // size, unit) for size, unit in _UNITS if seconds >= size), (0, "second"))
     return "just now" if unit == "second" else f"{pluralize(count, unit)} ago"
 
 
 def pluralize(count: int, noun: str) -> str:
-    """`1 event`, `1,200 events`."""
+    """Return a count with its noun: `1 event`, `1,200 events`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def interval_unit(seconds: int) -> str:
-    """What `per` is followed by: `hour`, `15 minutes`."""
+    """Return an interval's length after `per`: `hour`, `15 minutes`."""
     size, unit = next((size, unit) for size, unit in _UNITS if seconds % size == 0)
     return unit if seconds == size else pluralize(seconds // size, unit)
 
@@ -128,25 +133,25 @@ def interval_start(start: datetime, seconds: int, index: int) -> datetime:
 
 
 def format_figure(value: float) -> str:
-    """A count or an expected count, short: `34`, `1,200`, `0.2`; `?` where there is none."""
+    """Return a count or an expected count, short: `34`, `1,200`, `0.2`; `?` for NaN."""
     if math.isnan(value):
         return "?"
     return f"{value:,.0f}" if value >= 100 or value == round(value) else f"{value:.2g}"
 
 
 def format_threshold(base: float, shift: float, benign: int, malicious: int) -> str:
-    """A threshold that dispositions moved by a share of itself: `4.0 + 0.7 (3 alerts judged benign)`; `4.0` where none did."""
-    said = [
-        pluralize(count, "alert") + f" judged {word}"
+    """Return a threshold with its shift by dispositions: `4.0 + 0.7 (3 alerts closed as benign)`; `4.0` without one."""
+    shifts = [
+        pluralize(count, "alert") + f" closed as {word}"
         for count, word in ((benign, "benign"), (malicious, "malicious"))
         if count
     ]
     moved = f" {'+' if shift >= 0 else '-'} {abs(base * shift):.1f}" if shift else ""
-    return f"{base:.1f}{moved}" + (f" ({', '.join(said)})" if said else "")
+    return f"{base:.1f}{moved}" + (f" ({', '.join(shifts)})" if shifts else "")
 
 
 def abbreviate(value: float) -> str:
-    """A figure for an axis: `40`, `20k`, `1.2M`."""
+    """Return a figure for an axis: `40`, `20k`, `1.2M`."""
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if value >= 10 * size or (value >= size and size > 1e3):
             return f"{value / size:.3g}{unit}"
@@ -154,7 +159,7 @@ def abbreviate(value: float) -> str:
 
 
 def format_odds(nats: float) -> str:
-    """A surprise as odds: e^nats, in two figures."""
+    """Return a surprise as odds: e^nats, in two figures."""
     odds = math.exp(min(max(nats, 0.0), 30.0))
     if odds >= 1e6:
         return "over a million times"
@@ -163,5 +168,5 @@ def format_odds(nats: float) -> str:
 
 
 def count_values(values: Iterable[str]) -> list[tuple[str, int]]:
-    """Distinct values, the most frequent first, with how often they occur; empty text is none."""
+    """Return distinct values with their counts, the most frequent first; empty text is left out."""
     return Counter(value for value in values if value).most_common()

@@ -1,10 +1,10 @@
-"""A page of the site: one template within `site.html`, escaped as every page is (`page`).
+"""Render a page of the app: a template within `layout.html`, escaped like every page (`static_report`).
 
 Example:
-    >>> return show(request, "queue/list.html", title="Queue", rows=page.rows)
+    >>> return render_page(request, "queue/queue.html", title="Queue", page=page)
 
-Every template has `caller` (None before the login), `csrf`, `nav` (the entries of the caller's role), `here` (the path), `site`
-(its title) and `words`.
+Every template has `caller` (None before the login), `csrf`, `nav` (the entries of the caller's role), `current_path`, `site` (its
+title) and `fmt`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from fingerprint.web.static_report import template_environment
 
 
 class NavEntry(NamedTuple):
-    """A place the navigation leads to, for whoever has the role."""
+    """An entry of the navigation, for callers with the role."""
 
     path: str
     name: str
@@ -31,17 +31,17 @@ class NavEntry(NamedTuple):
 NAVIGATION = (
     NavEntry("/", "Queue", "viewer"),
     NavEntry("/suppressions", "Suppressions", "viewer"),
-    NavEntry("/tuning", "Tuning", "viewer"),
+    NavEntry("/thresholds", "Thresholds", "viewer"),
     NavEntry("/banks", "Banks and health", "viewer"),
     NavEntry("/audit", "Audit", "engineer"),
-    NavEntry("/people", "People", "admin"),
+    NavEntry("/people", "Accounts", "admin"),
 )
 
 
 def render_page(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
-    """The page, for whoever asks. `title` is among the values."""
+    """Render a page for the caller. `title` is among the values."""
     caller: Caller | None = getattr(request.state, "caller", None)
-    doors: Dependencies = request.app.state.dependencies
+    deps: Dependencies = request.app.state.dependencies
     text = (
         template_environment()
         .get_template(template)
@@ -49,8 +49,8 @@ def render_page(request: Request, template: str, status: int = 200, **values: An
             caller=caller,
             csrf=caller.csrf if caller else "",
             nav=[entry for entry in NAVIGATION if caller and caller.has_role(entry.role)],
-            here=request.url.path,
-            site=doors.settings.web.title,
+            current_path=request.url.path,
+            site=deps.settings.web.title,
             **values,
         )
     )
@@ -58,18 +58,18 @@ def render_page(request: Request, template: str, status: int = 200, **values: An
 
 
 def redirect(path: str) -> RedirectResponse:
-    """After a form: on to a page (POST, redirect, GET)."""
+    """Redirect to a page after a form (POST, redirect, GET)."""
     return RedirectResponse(path, 303)
 
 
 def absolute_url(request: Request, path: str) -> str:
-    """A path as somebody else can open it."""
-    doors: Dependencies = request.app.state.dependencies
-    return f"{doors.settings.web.public_url or str(request.base_url).rstrip('/')}{path}"
+    """Return a path as an absolute URL, for links that are sent to other people."""
+    deps: Dependencies = request.app.state.dependencies
+    return f"{deps.settings.web.public_url or str(request.base_url).rstrip('/')}{path}"
 
 
 def safe_local_path(path: str) -> str:
-    """A path of our own to go on to; the queue for anything else, since it came with the address."""
+    """Return a path within the app to redirect to; the queue for anything else, since callers can forge it."""
     fine = (
         path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable() and path.isascii()
     )

@@ -1,10 +1,10 @@
-"""Let somebody in: the cookies of a session, of a browser that is known from now on, and of a login under way.
+"""Complete a login: cookies of the session, of the known browser and of a pending login; QR codes for authenticator apps.
 
 Example:
     >>> try:
-    ...     return let_in(request, doors, doors.people.enter(name, password, where), to="/")
+    ...     return complete_login(request, deps, deps.accounts.log_in(name, password, where), to="/")
     ... except SecondFactorNeeded as needed:
-    ...     return ask_second(needed, doors.settings, to="/")
+    ...     return redirect_to_second_factor(needed, deps.settings, to="/")
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from contextlib import suppress
 from ipaddress import ip_address
 from urllib.parse import quote, urlsplit
 
+import segno
 from fastapi import Request, Response
+from markupsafe import Markup
 
 from fingerprint.core.account import RelyingParty, SecondFactorNeeded
 from fingerprint.core.settings import Settings
@@ -28,7 +30,7 @@ LOGIN_SECONDS = 600  # that a second factor may take
 def complete_login(
     request: Request, deps: Dependencies, session: str, to: str = "/", response: Response | None = None
 ) -> Response:
-    """The session's cookie on an answer, or on the way to a page; the browser is known from now on."""
+    """Set the session's cookie on an answer, or on a redirect; remember the browser."""
     response, settings = response or redirect(to), deps.settings
     device = deps.accounts.remember_browser(session, request.cookies.get(device_cookie_name(settings), ""))
     _set_cookie(response, device_cookie_name(settings), device, DEVICE_SECONDS, settings)
@@ -40,19 +42,20 @@ def complete_login(
 
 
 def redirect_to_second_factor(needed: SecondFactorNeeded, settings: Settings, to: str = "/") -> Response:
-    """To the page that asks for a second factor; the browser keeps the login under way."""
+    """Redirect to the second factor; the browser keeps the pending login."""
     answer = redirect("/login/second" if to == "/" else f"/login/second?next={quote(to, safe='')}")
     _set_cookie(answer, login_cookie_name(settings), needed.login, LOGIN_SECONDS, settings)
     return answer
 
 
 def login_cookie_name(settings: Settings) -> str:
-    """The cookie of a login whose password was right."""
+    """Return the name of the cookie of a login whose password was right."""
     return "__Host-login" if settings.web.https else "login"
 
 
 def relying_party(request: Request) -> RelyingParty | None:
-    """To whom a passkey is bound; None where browsers have none: without TLS (but on localhost), and at an address."""
+    """Return the relying party of passkeys; None where browsers have none: without TLS (but on localhost), or at an IP
+    address."""
     place = urlsplit(absolute_url(request, ""))
     host = place.hostname or ""
     with suppress(ValueError):
@@ -66,3 +69,15 @@ def relying_party(request: Request) -> RelyingParty | None:
 def _set_cookie(response: Response, name: str, value: str, seconds: int, settings: Settings) -> None:
     secure = settings.web.https
     response.set_cookie(name, value, seconds, path="/", httponly=True, samesite="lax", secure=secure)
+
+
+MODULE_PIXELS = 4  # pixels of a square
+
+
+def qr_code(text: str) -> Markup:
+    """Return a QR code, black on white also where the page is dark: not every camera reads the other way round."""
+    made = segno.make(text, micro=False)
+    svg = made.svg_inline(
+        scale=MODULE_PIXELS, light="#fff", dark="#000", title="QR code for an authenticator app"
+    )
+    return Markup(svg)  # noqa: S704  segno writes paths, and escapes the title

@@ -1,11 +1,10 @@
-"""What every request and every answer passes: the Host that is ours, a body of a bounded size, and the headers that keep a page
-to itself.
+"""Middleware of every request: expected Host, bounded body, and security headers.
 
 Example:
-    >>> app.add_middleware(Guard, hosts=hosts_of(settings), most=settings.web.max_body_bytes, https=settings.web.https)
+    >>> app.add_middleware(RequestGuard, hosts=allowed_host_names(web), max_body_bytes=MAX_BODY_BYTES, https=web.https)
 
 The Content-Security-Policy allows scripts, styles and connections of the own origin alone, nothing inline and no frame around.
-A Host that is not expected is refused: a name that an attacker points at this machine would open the desk to their own pages.
+An unexpected Host is refused: with DNS rebinding an attacker's page could otherwise read the app.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ SECURITY_HEADERS = {
 }
 HEALTH_PATHS = frozenset(
     {"/livez", "/readyz", "/metrics"}
-)  # asked by address: no name leads a browser's session there
+)  # requested by address: no name leads a browser's session there
 NETLOC_PATTERN = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?")
 MAX_LENGTH_DIGITS = 15  # digits of a length that is looked at
 HSTS_SECONDS = 365 * 86400  # seconds
@@ -48,20 +47,20 @@ WILDCARD_HOSTS = frozenset({"0.0.0.0", "::", ""})  # noqa: S104  what these name
 
 
 def allowed_host_names(web: Web) -> frozenset[str]:
-    """Names that a Host header may have, without their port."""
+    """Return the names that a Host header may have, without their port."""
     own = {_host(urlsplit(web.public_url or "").netloc), web.host if ":" not in web.host else f"[{web.host}]"}
     return LOOPBACK | {each.lower() for each in (*own, *web.allowed_hosts) if each} - WILDCARD_HOSTS
 
 
 class BodyTooLarge(HTTPException):
-    """The body went on past its bound."""
+    """The body exceeded its limit."""
 
     def __init__(self, max_body_bytes: int) -> None:
         super().__init__(413, f"a request has at most {max_body_bytes:,} bytes")
 
 
 class RequestGuard:
-    """ASGI middleware around the whole application."""
+    """ASGI middleware around the whole application: host check, body limit, security headers."""
 
     def __init__(self, app: ASGIApp, hosts: Collection[str], max_body_bytes: int, https: bool) -> None:
         self.app, self.hosts, self.max_body_bytes = app, hosts, max_body_bytes
@@ -84,14 +83,14 @@ class RequestGuard:
     def _find_refusal(self, path: str, headers: Headers) -> tuple[str, int, str] | None:
         host = _host(headers.get("host", "")).lower()
         if path not in HEALTH_PATHS and (host not in self.hosts or len(headers.getlist("host")) != 1):
-            return "host", 400, "this name is not the desk's: set web.public_url or web.allowed_hosts"
+            return "host", 400, "unknown Host: set web.public_url or web.allowed_hosts"
         length = headers.get("content-length", "0")
         if length.isdecimal() and (len(length) > MAX_LENGTH_DIGITS or int(length) > self.max_body_bytes):
             return "too_large", 413, f"a request has at most {self.max_body_bytes:,} bytes"
         return None
 
     def _limit_body(self, receive: Receive) -> Receive:
-        """The body, which may come in pieces and say nothing of its length."""
+        """Receive the body and enforce its limit; it may come in pieces without a length."""
         read = 0
 
         async def bounded() -> Message:
@@ -105,7 +104,7 @@ class RequestGuard:
         return bounded
 
     def _add_headers(self, send: Send) -> Send:
-        """Answers with the headers; what says nothing of its keeping is not kept."""
+        """Send answers with the security headers; those without Cache-Control are not cached."""
 
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -118,7 +117,7 @@ class RequestGuard:
 
 
 def _host(netloc: str) -> str:
-    """`[::1]:8080` -> `[::1]`; nothing for what is no host and port."""
+    """Return the host of `[::1]:8080`, `[::1]`; empty for text that is no host and port."""
     found = NETLOC_PATTERN.fullmatch(netloc)
     return found["host"] if found else ""
 

@@ -1,12 +1,12 @@
-"""What the address of the queue asks for, and addresses that ask for something else.
+"""Queries of the queue: parse the address of a page, and build addresses of other queries.
 
 Example:
-    >>> asked = read([("service", "iam"), ("by", "tactic")])
-    >>> asked.filter.service, asked.by, asked.link(service="", tactic="Discovery")
+    >>> query = parse_query_pairs([("service", "iam"), ("by", "tactic")])
+    >>> query.filter.service, query.by, query.url_with(service="", tactic="Discovery")
     ('iam', ('tactic',), '?tactic=Discovery&by=tactic')
 
-An address names only what differs from a plain queue, so that two that ask the same are the same text: it is what a saved view
-keeps. What cannot be read is an error that names the field; what nobody knows is passed over.
+An address names only what differs from a plain queue, so equal queries have equal text: saved views store it. An invalid value is
+an error that names the field; unknown parameters are ignored.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from fingerprint.core.case import (
 )
 from fingerprint.core.sanitize import storable
 
-UNASSIGNED = "-"  # the assignee of alerts that nobody has
+UNASSIGNED = "-"  # the assignee of alerts without one
 MAX_QUERY_VALUE_LENGTH = 1000  # characters of a value that an address may carry
 VALID_YEARS = range(1970, 9999)  # that a moment may lie in
 FIELD_CHOICES: Mapping[str, tuple[str, ...]] = {
@@ -44,7 +44,7 @@ _DAY = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class QueueQuery:
-    """A filter, an order, up to three fields to group by, and where the page begins."""
+    """A filter, an order, up to three fields to group by, and the cursor of the page."""
 
     filter: AlertFilter = field(default_factory=AlertFilter)
     order: QueueOrder = "urgency"
@@ -53,26 +53,26 @@ class QueueQuery:
 
     @property
     def query(self) -> str:
-        """What asks for it, without the place where the page begins: `service=iam`; empty for the plain queue."""
+        """Return the query string without the cursor: `service=iam`; empty for the plain queue."""
         return urlencode(self._pairs())
 
     def url_with(self, **changes: Any) -> str:
-        """The address with some values changed, from its first page on. `None` or empty text asks nothing."""
+        """Return the address with some values changed, from its first page on. `None` or empty text removes a filter."""
         return f"?{_with_changes(self, changes).query}"
 
     @property
     def cleared_url(self) -> str:
-        """The address that asks for the same tab of the queue, and for nothing more."""
+        """Return the address of the same tab of the queue without other filters."""
         return (
             f"?{QueueQuery(AlertFilter(status=self.filter.status, suppressed=self.filter.suppressed)).query}"
         )
 
     def next_page_url(self, following: str) -> str:
-        """The address of the next page."""
+        """Return the address of the next page."""
         return f"?{urlencode([*self._pairs(), ('following', following)])}"
 
     def group_url(self, group: AlertGroup) -> str:
-        """The address of the alerts of one group: its values are asked for, and nothing is grouped."""
+        """Return the address of the alerts of one group: filtered by its values, not grouped."""
         wanted = [
             pair
             for name, value in zip(self.by, group.values, strict=True)
@@ -81,37 +81,37 @@ class QueueQuery:
         return f"?{_with_changes(replace(self, by=()), dict(wanted)).query}"
 
     def form_fields(self, *excluded: str) -> list[tuple[str, str]]:
-        """The pairs that a form must send along beside its own fields."""
+        """Return the pairs that a form must send along beside its own fields."""
         return [(name, value) for name, value in self._pairs() if name not in excluded]
 
     @property
     def active_filters(self) -> list[tuple[str, str, str]]:
-        """What is filtered by: field, value as it is said, and the address without it."""
+        """Return the active filters: field, value as text, and the address without it."""
         plain = AlertFilter(status=self.filter.status)
-        said = [
+        active = [
             (name, _format_value(self.filter, name))
             for name in _FILTER_FIELDS
             if name not in ("status", "suppressed")
         ]
         return [
             (name, text, self.url_with(**{name: getattr(plain, name)}))
-            for name, text in said
+            for name, text in active
             if getattr(self.filter, name) != getattr(plain, name)
         ]
 
     def _pairs(self) -> list[tuple[str, str]]:
         plain = AlertFilter()
-        asked = [name for name in _FILTER_FIELDS if getattr(self.filter, name) != getattr(plain, name)]
+        changed = [name for name in _FILTER_FIELDS if getattr(self.filter, name) != getattr(plain, name)]
         order = [("order", self.order)] if self.order != "urgency" else []
         return [
-            *((name, _format_value(self.filter, name)) for name in asked),
+            *((name, _format_value(self.filter, name)) for name in changed),
             *order,
             *(("by", each) for each in self.by),
         ]
 
 
 def parse_query_pairs(pairs: Iterable[tuple[str, str]]) -> QueueQuery:
-    """What an address asks; of a field that comes twice the last one counts. FingerprintError names what cannot be read."""
+    """Parse the pairs of an address; of a repeated field the last one counts. Raises FingerprintError for an invalid value."""
     listed = [(name, storable(value).strip()) for name, value in pairs]
     given = {name: value for name, value in listed if value}
     for name, value in given.items():
@@ -129,13 +129,13 @@ def parse_query_pairs(pairs: Iterable[tuple[str, str]]) -> QueueQuery:
 
 
 def parse_query_string(query: str) -> QueueQuery:
-    """What a saved view asks, or the queue that an alert was opened from."""
+    """Parse the query of a saved view, or of the queue that an alert was opened from."""
     return parse_query_pairs(parse_qsl(query.removeprefix("?"), max_num_fields=40))
 
 
 def _check(name: str, value: str) -> None:
     if len(value) > MAX_QUERY_VALUE_LENGTH and name != "following":
-        raise FingerprintError(f"{name}: at most {MAX_QUERY_VALUE_LENGTH} characters can be asked for")
+        raise FingerprintError(f"{name}: at most {MAX_QUERY_VALUE_LENGTH} characters")
     if name in FIELD_CHOICES and value not in FIELD_CHOICES[name]:
         raise FingerprintError(f"{name}: choose one of {', '.join(FIELD_CHOICES[name])}")
 
@@ -157,7 +157,7 @@ def _parse_urgency(name: str, text: str) -> int:
 
 
 def _parse_moment(name: str, text: str) -> datetime:
-    """A day, or a moment in ISO 8601; UTC where it does not say. Until a day means until it is over."""
+    """Parse a day or a time in ISO 8601; UTC without an offset. `until` a day means its end."""
     try:
         if len(text) == 10:
             day = datetime.combine(date.fromisoformat(text), datetime.min.time(), UTC)
@@ -182,13 +182,13 @@ def _format_value(alert_filter: AlertFilter, name: str) -> str:
 
 
 def _whole_day(name: str, moment: datetime) -> str:
-    """The day, where the moment is its beginning (`since`) or its end (`until`)."""
+    """Return the day whose beginning (`since`) or end (`until`) the time is."""
     start = moment if name == "since" else moment + timedelta(microseconds=1) - _DAY
     return f"{start:%Y-%m-%d}" if start.timetz().replace(tzinfo=None) == datetime.min.time() else ""
 
 
 def date_field_value(name: str, moment: datetime | None) -> str:
-    """What a form's field of days shows of `since` or `until`."""
+    """Return the value of a form's date field for `since` or `until`."""
     return "" if moment is None else f"{moment:%Y-%m-%d}"
 
 
@@ -201,7 +201,7 @@ def _with_changes(query: QueueQuery, changes: Mapping[str, Any]) -> QueueQuery:
 
 
 def _group_filter(by: GroupField, value: str) -> list[tuple[str, Any]]:
-    """What a filter asks to have the alerts of a group: a day has a beginning and an end, a human is found by text."""
+    """Return the filter of a group's alerts: a day has a beginning and an end, a human is found by text."""
     if by == "day":
         return [("since", _parse_moment("since", value)), ("until", _parse_moment("until", value))]
     return [("text" if by == "human" else by, value)]

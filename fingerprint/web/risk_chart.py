@@ -1,7 +1,7 @@
-"""The risk of a principal by day, as geometry: a bar for each detector, as high as its strongest single vote.
+"""The chart of a principal's anomaly by day: a bar for each detector, as high as its strongest vote.
 
 Example:
-    >>> drawing = drawn(days_of(desk.votes(principal=principal)), width=960, height=160)
+    >>> drawing = draw_risk_chart(daily_votes(store.votes.read(principal)), width=960, height=160)
     >>> drawing.bars[-1].text
     '4 March 2026, autoencoder: 9 votes, the strongest 16.8'
 """
@@ -27,7 +27,7 @@ COLOURS = 3  # of bars, by the place of their detector: style classes detector-0
 
 @dataclass(frozen=True, slots=True)
 class DetectorBar:
-    """One detector's day; `voted`: it reached its threshold, so it was more than kept for hunting."""
+    """One detector's day; `voted`: it reached its threshold."""
 
     x: float
     y: float
@@ -40,7 +40,7 @@ class DetectorBar:
 
 @dataclass(frozen=True, slots=True)
 class LegendEntry:
-    """A detector's style class, its label, and what it asks."""
+    """A detector's style class, its label, and the question it answers."""
 
     kind: str
     label: str
@@ -49,7 +49,7 @@ class LegendEntry:
 
 @dataclass(frozen=True, slots=True)
 class RiskChart:
-    """All positions are in units of a drawing `width` by `height`."""
+    """The chart, in units of a drawing `width` by `height`."""
 
     width: int
     height: int
@@ -61,7 +61,7 @@ class RiskChart:
 
 
 def draw_risk_chart(days: Sequence[DailyVotes], width: int, height: int) -> RiskChart | None:
-    """The last MOST_DAYS days up to the newest vote; None without any."""
+    """Return the chart of the last MAX_DAYS days up to the newest vote; None without votes."""
     if not days:
         return None
     last = max(day.day for day in days)
@@ -112,7 +112,7 @@ def _y(z: float, baseline: float) -> float:
 
 
 def _day_ticks(first: date, span: int, step: float) -> list[Tick]:
-    """Days as labels, as many as fit."""
+    """Return labels of days, as many as fit."""
     every = max(1, math.ceil(DAY_LABEL_WIDTH / step))
     days = range(0, span, every)
     return [

@@ -1,15 +1,14 @@
 """Security events of the web port: one JSON line each, and counters without names.
 
 Example:
-    >>> events = SecurityEvents()
-    >>> events.refused("host", SecurityEvent("request", address="198.51.100.9", request_id="5f0c27aa01b6d3e4"))
+    >>> events = SecurityEventLog()
+    >>> events.record_refusal("host", SecurityEvent("request", address="198.51.100.9", request_id="5f0c27aa01b6d3e4"))
     {... "logger": "fingerprint.security", "message": "request refused", "event": "request", "outcome": "refused", "why": "host",
      "who": "", "address": "198.51.100.9", "method": "", "route": "", "status": 0, "request_id": "5f0c27aa01b6d3e4"}
 
-Every line has the same fields; some have more (docs/reference/metrics.md). Texts are cut to LONGEST characters, and
-`edges/logs.py` escapes
-control characters. Lines are bounded, so that nobody fills the disk: PER_SOURCE lines of a kind and source and PER_KIND of a kind
-in each window of SECONDS. What is left out is counted in one line when the window is over. Counters count everything.
+Every line has the same fields; some have more (docs/reference/metrics.md). Texts are cut, and the log formatter escapes control
+characters. Lines are limited per kind and source and per kind in each time window, so that a flood cannot fill the disk. Lines
+left out are counted in one line at the end of the window. Counters count everything.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ log = logging.getLogger("fingerprint.security")
 
 @dataclass(frozen=True, slots=True)
 class SecurityEvent:
-    """One line. `event`: login, password, request, account, export, read. `route` is the template, never the path."""
+    """One event. `event`: login, password, request, account, export, read. `route` is the template, never the path."""
 
     event: str
     outcome: str = ""
@@ -71,21 +70,21 @@ class SecurityEvent:
 
     @property
     def source(self) -> str:
-        """Whose lines are counted together: a person's, or those of an address."""
+        """Return the source whose lines are counted together: a person's or those of an address."""
         return self.who or network_prefix(self.address)
 
     def fields(self) -> dict[str, str | int]:
-        """The line's own part, every text cut."""
-        said = asdict(self)
-        detail: dict[str, Any] = said.pop("detail")
+        """Return the fields of the line, every text cut to its limit."""
+        fields = asdict(self)
+        detail: dict[str, Any] = fields.pop("detail")
         return {
             name: value[:MAX_LOG_TEXT_LENGTH] if isinstance(value, str) else value
-            for name, value in {**detail, **said}.items()
+            for name, value in {**detail, **fields}.items()
         }
 
 
 class SecurityEventLog:
-    """Writes lines and counts. May be used from several threads."""
+    """Write event lines and count them; thread-safe."""
 
     def __init__(
         self, registry: prometheus.CollectorRegistry | None = None, now: Callable[[], float] = time.monotonic
@@ -133,7 +132,7 @@ class SecurityEventLog:
             _log_line(event.outcome == "refused", f"{event.event} {event.outcome}", event.fields())
 
     def rotate_window(self, final: bool = False) -> None:
-        """Begin another window once this one is over (`last`: now), and say what was left out of it."""
+        """Begin another window once this one is over (`final`: now), and report what was left out of it."""
         with self._lock:
             now = self._now()
             if not final and now - self._window_start < LINE_WINDOW_SECONDS:
@@ -144,17 +143,16 @@ class SecurityEventLog:
             _log_line(True, "security events left out", fields)
 
     def name_digest(self, name: str) -> str:
-        """16 letters for a name that somebody typed, the same for the same name while this program runs.
+        """Return 16 letters for a login name that was entered, the same for the same name while this program runs.
 
-        The key is random: people type passwords into the field of the name, and a plain digest could be guessed."""
+        The key is random: people type passwords into the name's field, and a plain digest could be guessed.
+        """
         text = name.strip().lower().encode(errors="surrogatepass")
         return blake2b(text, key=self._key, digest_size=8).hexdigest()
 
     def _admit(self, event: SecurityEvent) -> bool:
         kind, source = event.kind, event.source
-        known = event.outcome == "allowed" and bool(
-            event.who
-        )  # nobody else's noise pushes out what people do
+        known = event.outcome == "allowed" and bool(event.who)  # other noise cannot push out what people do
         if (known or self._written[kind] < LINES_PER_KIND) and self._written[kind, source] < LINES_PER_SOURCE:
             self._written.update([kind, (kind, source)])
             return True
@@ -164,12 +162,12 @@ class SecurityEventLog:
 
 
 def annotate_request(scope: Any, **facts: str) -> None:
-    """Add facts to the line of a request, whatever becomes of it (`watch.Watch` writes it): `event`, `why`, `name`."""
+    """Add facts to the security event of a request (written by `SecurityEventMiddleware`): `event`, `why`, `name`."""
     scope.setdefault("state", {}).setdefault("security", {}).update(facts)
 
 
 def network_prefix(address: str) -> str:
-    """The address; of IPv6 the network of 64 bits, since whoever has one address there has all."""
+    """Return the address; of IPv6 the network of 64 bits, since one client has all of its addresses."""
     try:
         parsed = ip_address(address.partition("%")[0])
     except ValueError:

@@ -1,12 +1,12 @@
-"""The middleware that sees every request and its answer, and writes the security event that the answer is.
+"""Middleware that sees every request and its answer, and writes the security event of the answer.
 
 Example:
-    >>> app.add_middleware(Watch, events=events, settings=settings)     # the outermost
-    >>> note(request.scope, event="login", name=name)                   # a page adds what only it knows
-    >>> record_read(request, alert_id, 1, event_id=event_id)            # what is no refusal is said where it happens
+    >>> app.add_middleware(SecurityEventMiddleware, events=events, settings=settings)     # the outermost
+    >>> annotate_request(request.scope, event="login", name=name)                   # a page adds what only it knows
+    >>> record_read(request, alert_id, 1, event_id=event_id)            # other events than refusals
 
-A refusal is known by its status, so no page can forget to tell it. Each request has an id of its own, which is also in the answer
-(`X-Request-ID`): one that a caller sends is not looked at.
+A refusal is known by its status, so no page can forget to report it. Each request has an id of its own, also in the answer
+(`X-Request-ID`); an id that a caller sends is ignored.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ T = TypeVar("T")
 
 
 class SecurityEventMiddleware:
-    """ASGI middleware around everything else."""
+    """ASGI middleware that writes the security event of each answer; the outermost."""
 
     def __init__(self, app: ASGIApp, events: SecurityEventLog, settings: Settings) -> None:
         self.app, self.events, self.settings = app, events, settings
-        self._trusts_no_proxy = not settings.web.trusted_proxies  # until it was said that somebody forwards
+        self._trusts_no_proxy = not settings.web.trusted_proxies  # until the warning about a proxy
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -66,16 +66,16 @@ class SecurityEventMiddleware:
         await self.app(scope, receive, watched)
 
     def _warn_of_proxy(self, scope: Scope) -> None:
-        """Once: a proxy that is not counted makes all people one address."""
+        """Warn once: behind a proxy that is not configured all clients share one address."""
         if self._trusts_no_proxy and any(name == b"x-forwarded-for" for name, _ in scope["headers"]):
             self._trusts_no_proxy = False
             log.warning(
-                "a request was forwarded, but web.trusted_proxies is 0: everybody behind that proxy has its address, "
+                "X-Forwarded-For was sent, but web.trusted_proxies is 0: all clients behind that proxy share its address, "
                 "and bad logins of one slow down all; set web.trusted_proxies"
             )
 
     def _record_outcome(self, scope: Scope, status: int) -> None:
-        """Write what this answer is, if it is a security event."""
+        """Write the security event of an answer, if it is one."""
         facts: Mapping[str, str] = scope["state"].get("security", {})
         event, name = (
             build_event(scope, self.settings, facts.get("event", "request"), status),
@@ -94,12 +94,12 @@ class SecurityEventMiddleware:
 
 
 def _is_account_change(event: SecurityEvent) -> bool:
-    """Whether a change is somebody's: nobody's log-out is none."""
+    """Return whether a person made a change: a log-out without a session is none."""
     return event.route.startswith(ACCOUNT_ROUTES) and bool(event.who or event.route.startswith("/setup"))
 
 
 def _refusal_reason(status: int, facts: Mapping[str, str]) -> str | None:
-    """Why a request was refused, one of `security_events.REFUSALS`; None where it was not."""
+    """Return the reason of a refusal, one of `security_events.REFUSAL_REASONS`; None where the request was not refused."""
     if "why" in facts:
         return facts["why"]
     if status < 400:
@@ -108,14 +108,14 @@ def _refusal_reason(status: int, facts: Mapping[str, str]) -> str | None:
 
 
 def record_read(request: Request, alert_id: str, records: int, event_id: str = "") -> None:
-    """Somebody was shown raw records of an alert, `event_id` where it was one."""
+    """Record that raw records of an alert were read, `event_id` where it was one."""
     detail = {"alert_id": alert_id} | ({"event_id": event_id} if event_id else {})
     settings: Settings = request.app.state.dependencies.settings
     _event_log(request).record_raw_reads(records, build_event(request.scope, settings, "read", 200, detail))
 
 
 def count_export(request: Request, export_format: str, filter_text: str, rows: Iterator[T]) -> Iterator[T]:
-    """The same rows; when they end, or whoever takes them is gone, the export is told with their number."""
+    """Yield the same rows; at their end, or when the client disconnects, record the export with their number."""
     count, outcome = 0, "broken off"
     try:
         for row in rows:
@@ -131,7 +131,7 @@ def count_export(request: Request, export_format: str, filter_text: str, rows: I
 def build_event(
     scope: Scope, settings: Settings, event: str, status: int, detail: Mapping[str, str] | None = None
 ) -> SecurityEvent:
-    """What is the same for every event of a request: who, from where, on which route."""
+    """Return the fields that all events of a request share: caller, address, route."""
     caller = scope["state"].get("caller")
     return SecurityEvent(
         event,
@@ -146,7 +146,7 @@ def build_event(
 
 
 def route_template(scope: Scope) -> str:
-    """The template of the route that answers: `/api/v1/alerts/{alert_id}`; empty for what no route answers."""
+    """Return the template of the matching route: `/api/v1/alerts/{alert_id}`; empty without one."""
     path = str(getattr(scope.get("route"), "path", ""))
     inner = path and scope["path"].startswith(f"{API_PREFIX}/") and not path.startswith(API_PREFIX)
     return (

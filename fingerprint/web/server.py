@@ -1,7 +1,7 @@
-"""uvicorn with deadlines: a request has to arrive in time, an answer has to be taken in time, and connections have a bound.
+"""uvicorn with deadlines: requests must arrive and answers be read in time, and connections are limited.
 
 Example:
-    >>> Server(configured(create_app(doors))).run(sockets=[listening])
+    >>> Server(uvicorn_config(create_app(deps))).run(sockets=[listening])
 
 uvicorn itself waits for ever for the rest of a request, so a few hundred half requests hold as many sockets. Here a connection
 is closed that sends no whole head within HEAD_SECONDS, or no whole body within BODY_SECONDS after it, however it trickles; and
@@ -31,8 +31,10 @@ TIMEOUT_BODY = b"the request did not arrive in time\n"
 
 
 def uvicorn_config(app: Any) -> uvicorn.Config:
-    """How the application is served. Who asked comes from X-Forwarded-For only as `web.trusted_proxies` says, so uvicorn looks at none.
-    uvicorn's warnings would be a line for each bad request: they are security events here, and bounded."""
+    """Return uvicorn's configuration. uvicorn ignores X-Forwarded-For: client addresses follow `web.trusted_proxies`.
+
+    Its warnings would be a line for each bad request: they are security events here, and bounded.
+    """
     return uvicorn.Config(
         app,
         http=DeadlineProtocol,
@@ -49,7 +51,7 @@ def uvicorn_config(app: Any) -> uvicorn.Config:
 
 
 class DeadlineServer(uvicorn.Server):
-    """Live streams end first: browsers come back to whoever serves next."""
+    """End live streams first, so that browsers reconnect to the next server."""
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         app: Any = self.config.app
@@ -59,7 +61,7 @@ class DeadlineServer(uvicorn.Server):
 
 
 class DeadlineProtocol(H11Protocol):
-    """One connection, with a deadline for what is awaited of its client."""
+    """One connection, with a deadline for what is awaited from its client."""
 
     awaited_state: Any = (
         None  # h11's state of the client: IDLE while its head is awaited, SEND_BODY while its body is
@@ -107,11 +109,11 @@ class DeadlineProtocol(H11Protocol):
         super().send_400_response(msg)
 
     def close_incomplete(self) -> None:
-        """Close a connection whose request is not whole: its time is over, or another needs the place."""
+        """Close a connection with an incomplete request: its deadline passed, or another needs the slot."""
         if self.transport.is_closing() or self._write_timer:
             self._abort_slow()
             return
-        if self.request_started:  # a browser's connection in reserve has said nothing, and is no trouble
+        if self.request_started:  # a browser's connection in reserve has sent nothing, and is no problem
             self._record_refusal("slow")
             self._send_timeout()
         if self.cycle is not None and not self.cycle.response_complete:
@@ -121,7 +123,7 @@ class DeadlineProtocol(H11Protocol):
         self.transport.close()
 
     def _update_read_deadline(self) -> None:
-        """A deadline for what is awaited now. It stands while pieces come: it is for the whole."""
+        """Set a deadline for what is awaited now. It covers the whole; each piece does not extend it."""
         state = self.conn.their_state
         if state is self.awaited_state and self._read_timer:
             return
@@ -141,16 +143,16 @@ class DeadlineProtocol(H11Protocol):
             self._record_refusal("busy")  # uvicorn answers 503
 
     def _send_timeout(self) -> None:
-        """408, where nothing has been answered yet."""
+        """Answer 408 where nothing has been answered yet."""
         if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
             return
         headers = [("content-type", "text/plain; charset=utf-8"), ("connection", "close")]
-        said = (
+        answer = (
             h11.Response(status_code=408, headers=headers),
             h11.Data(data=TIMEOUT_BODY),
             h11.EndOfMessage(),
         )
-        for event in said:
+        for event in answer:
             self.transport.write(self.conn.send(event) or b"")
 
     def _abort_slow(self) -> None:
@@ -159,7 +161,7 @@ class DeadlineProtocol(H11Protocol):
         self.transport.abort()
 
     def _release_slot(self) -> None:
-        """Its place is free now, not only when the loop has seen it closed."""
+        """Free the slot now, not only when the loop has closed the connection."""
         self.connections.discard(self)
         _cancel(self._read_timer)
         self._read_timer = None

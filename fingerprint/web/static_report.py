@@ -1,11 +1,11 @@
-"""An alert, and the queue of alerts, as pages that need nothing else: no script, no network, no second file.
+"""Static HTML reports of alerts: pages without scripts, network requests or other files.
 
 Example:
-    >>> write_alert_page(desk.alert("3fa9"), Path("alert.html"))
-    PosixPath('alert.html')
+    >>> write_alert_page(store.alerts.get("3fa9"), Path("report/alert.html"))
+    PosixPath('report/alert.html')
 
-Whatever a template shows is escaped twice on its way: characters that would steer a screen become visible
-text (`hostile.visible`), then markup becomes text. The Content-Security-Policy allows the page's own style
+Values in templates are escaped twice: control and bidirectional characters become visible text
+(`sanitize.printable`), then markup becomes text. The Content-Security-Policy allows the page's own style
 and nothing else.
 """
 
@@ -31,41 +31,46 @@ TEMPLATES = Path(__file__).parent / "templates"
 WIDE_ACTIVITY_CHART, NARROW_ACTIVITY_CHART = (
     (1000, 260),
     (350, 210),
-)  # the curve for a desk's and for a pocket's screen
+)  # the curve for a wide and a narrow screen
 
 
 def write_alert_page(alert: Alert, file: Path, queue: str | None = None) -> Path:
-    """One alert as one HTML file; `queue` is a link back. Raises FingerprintError where the file cannot be
+    """Write one alert as one HTML file and return its path; `queue` is a link back. Raises FingerprintError where it cannot be
     written."""
     return _write(file, render_alert(alert, queue))
 
 
 def write_queue_page(alerts: Sequence[Alert], folder: Path) -> Path:
-    """`index.html` with a row per alert, the most urgent first, and a page for each beside it; the path of
-    the index."""
+    """Write `index.html` with a row per alert, the most urgent first, and a page for each beside it; return the path of the
+    index."""
     alerts = sorted(alerts, key=lambda alert: (-alert.urgency, alert.first_event_time, alert.alert_id))
     names = {alert.alert_id: f"alert-{_file_name(alert.alert_id)}.html" for alert in alerts}
     for alert in alerts:
         write_alert_page(alert, folder / names[alert.alert_id], queue="index.html")
-    return _write(folder / "index.html", _render("queue.html", alerts=alerts, names=names))
+    return _write(folder / "index.html", _render("report/queue.html", alerts=alerts, names=names))
 
 
 def render_alert(alert: Alert, queue: str | None = None) -> str:
-    """The page as text, which holds no lone surrogates or control characters but line ends."""
-    return _render("alert.html", queue=queue, **alert_context(alert))
+    """Return the page as text, without lone surrogates or control characters but line ends."""
+    return _render("report/alert.html", queue=queue, **alert_context(alert))
 
 
 def alert_context(alert: Alert) -> dict[str, Any]:
-    """What the templates that explain an alert are given; it may have some of its events only."""
+    """Return the context of templates that explain an alert, which may hold only some of its events."""
     curve = alert.curve
     drawings = (
         [draw_activity_chart(curve, *size) for size in (WIDE_ACTIVITY_CHART, NARROW_ACTIVITY_CHART)]
         if curve and curve.counts
         else []
     )
-    most = max((driver.surprise for driver in alert.drivers), default=0.0)
+    largest_surprise = max((driver.surprise for driver in alert.drivers), default=0.0)
     events = sorted(alert.events, key=lambda event: (event.event_time, event.event_id))
-    return {"alert": alert, "drawings": drawings, "most": max(most, 1e-9), "events": events}
+    return {
+        "alert": alert,
+        "drawings": drawings,
+        "largest_surprise": max(largest_surprise, 1e-9),
+        "events": events,
+    }
 
 
 def _render(template: str, **values: Any) -> str:
@@ -76,7 +81,7 @@ def _render(template: str, **values: Any) -> str:
 
 @cache
 def template_environment() -> jinja2.Environment:
-    """The templates, and how they show what they are given."""
+    """Return the Jinja environment of all templates."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -91,17 +96,17 @@ def template_environment() -> jinja2.Environment:
 
 
 def _escape_value(value: Any) -> Any:
-    """What every expression of a template passes through. Markup is the templates' own."""
+    """Escape the value of a template's expression. Markup comes from the templates only."""
     return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _format_record(raw: str) -> Markup:
-    """A raw record over several lines."""
+    """Return a raw record over several lines."""
     return escape(printable(indent_json(raw), lines=True))
 
 
 def _file_name(alert_id: str) -> str:
-    """The id where it is one already (they are hexadecimal), else a digest of it."""
+    """Return the id where it is safe in a file name, else a digest of it."""
     if re.fullmatch(r"[0-9A-Za-z_-]{1,100}", alert_id):
         return alert_id
     return hashlib.blake2b(alert_id.encode(errors="surrogatepass"), digest_size=16).hexdigest()

@@ -1,9 +1,9 @@
-"""What a threshold shows against what it finds, as geometry: alerts a day as bars, known attacks as a line.
+"""The chart of thresholds: alerts a day as bars, the share of injected attacks flagged as a line.
 
 Example:
-    >>> drawing = drawn(thresholds.curve(quorum=2), marks={"now": 3.2, "asked for": 3.8}, width=960, height=260)
+    >>> drawing = draw_threshold_chart(thresholds.estimate_curve(quorum=2), {"now": 3.2, "previewed": 3.8}, 960, 260)
     >>> drawing.marks[1].label
-    'asked for'
+    'previewed'
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MIN_ALERTS_PER_DAY = 0.1  # alerts a day at the foot of the axis, which is logar
 
 @dataclass(frozen=True, slots=True)
 class ThresholdBar:
-    """A threshold's alerts a day, and what to say of it."""
+    """A threshold's alerts a day, and its text."""
 
     x: float
     y: float
@@ -33,7 +33,7 @@ class ThresholdBar:
 
 @dataclass(frozen=True, slots=True)
 class ThresholdChart:
-    """All positions are in units of a drawing `width` by `height`. `line` is SVG's; `share` the axis of known attacks."""
+    """The chart, in units of a drawing `width` by `height`. `attack_line` is an SVG path; `share_ticks` label its axis."""
 
     width: int
     height: int
@@ -49,7 +49,7 @@ class ThresholdChart:
 def draw_threshold_chart(
     curve: Sequence[ThresholdEstimate], marks: Mapping[str, float], width: int, height: int
 ) -> ThresholdChart | None:
-    """A curve whose thresholds ascend; `marks` are thresholds by their names. None without a curve."""
+    """Return the chart of a curve whose thresholds ascend; `marks` are thresholds by name. None without a curve."""
     if len(curve) < 2:
         return None
     frame = _Axes.from_curve(curve, width, height)
@@ -86,7 +86,7 @@ class _Axes:
 
     @property
     def slot_width(self) -> float:
-        """Units from one threshold to the next."""
+        """Return the units from one threshold to the next."""
         return self.width / ((self.high - self.low) / self.step + 1)
 
     def x(self, threshold: float) -> float:
@@ -106,7 +106,7 @@ class _Axes:
         y = self.y(each.alerts_per_day)
         text = f"threshold {each.threshold:.2f}: {each.alerts_per_day:g} alerts a day"
         if each.known is not None:
-            text += f", {each.known:.0%} of known attacks"
+            text += f", {each.known:.0%} of injected attacks"
         return ThresholdBar(
             round(self.x(each.threshold) - wide / 2, 2), y, round(wide, 2), round(self.baseline - y, 2), text
         )

@@ -1,7 +1,7 @@
-"""Addresses of the desk's pages. Ids and principals in them are an attacker's: quoted whole, and never too long to be asked for.
+"""Addresses of pages. Ids and principals in them are attacker-controlled: quoted, and limited in length.
 
 Example:
-    >>> alert("3fa9", "service=iam"), entity("123456789012:user/ana", "3fa9")
+    >>> alert_url("3fa9", "service=iam"), principal_url("123456789012:user/ana", "3fa9")
     ('/alerts/3fa9?from=service%3Diam', '/entities/123456789012%3Auser/ana')
 """
 
@@ -15,18 +15,18 @@ _PLAIN_PATH = re.compile(r"[^/]+(/[^/]+)*")  # no empty part: `//` at its beginn
 
 
 def alert_url(alert_id: str, queue: str = "") -> str:
-    """An alert's page; `queue` is the query of the queue it was opened from."""
+    """Return an alert's page; `queue` is the query of the queue it was opened from."""
     came = f"?{urlencode({'from': queue})}" if queue else ""
     return f"/alerts/{quote(alert_id, safe='')}{came}"
 
 
 def record_url(alert_id: str, event_id: str) -> str:
-    """The raw record of one event. Its id is no part of the path: it may hold anything."""
+    """Return the page of one event's raw record. The id is a parameter, not part of the path: it may hold any text."""
     return f"{alert_url(alert_id)}/record?{urlencode({'event': event_id})}"
 
 
 def principal_url(principal: str, alert_id: str) -> str:
-    """A principal's page; where its name makes no path, the page of whoever an alert is about."""
+    """Return a principal's page; for names that cannot be part of a path, the page of the alert's principal."""
     plain = (
         principal.isprintable()
         and len(principal) <= MAX_PRINCIPAL_LENGTH
@@ -37,5 +37,5 @@ def principal_url(principal: str, alert_id: str) -> str:
 
 
 def new_suppression_url(alert_id: str) -> str:
-    """A new suppression of alerts like this."""
+    """Return the form of a new suppression of alerts like this."""
     return f"/suppressions/new?{urlencode({'alert': alert_id})}"

@@ -15,9 +15,9 @@ import numpy as np
 import triton_python_backend_utils as triton
 
 from fingerprint.compute import arrays
-from fingerprint.core import settings
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.extras import how_to_install
+from fingerprint.core.settings import load_settings
 from fingerprint.detection import triton_model
 from fingerprint.registry.bank import Bank
 
@@ -31,7 +31,7 @@ class TritonPythonModel:
         """Raises, and this version is not served, where the bank is damaged, not signed by whom the environment says
         (FINGERPRINT_BANK__VERIFY_KEY_FILES), or another's than the version says."""
         folder = Path(args["model_repository"]) / args["model_version"] / "bank"
-        bank = triton_model.open_numbered_bank(folder, int(args["model_version"]), settings.load().bank)
+        bank = triton_model.open_numbered_bank(folder, int(args["model_version"]), load_settings().bank)
         self.there = _device(args)
         with self.there:
             self.served = triton_model.TritonBankModel(_placed(bank, args))

@@ -73,10 +73,10 @@ def test_score_holds_events_to_what_was_chosen(
 @pytest.mark.parametrize(
     ("chosen", "because"),
     [
-        ({"threshold": 3.0, "why": " "}, "say why"),
-        ({"threshold": float("nan"), "why": "x"}, "cannot be meant"),
-        ({"threshold": 0.2, "why": "x"}, "cannot be meant"),
-        ({"quorum": 0, "why": "x"}, "at least one vote"),
+        ({"threshold": 3.0, "reason": " "}, "give a reason"),
+        ({"threshold": float("nan"), "reason": "x"}, "cannot be meant"),
+        ({"threshold": 0.2, "reason": "x"}, "cannot be meant"),
+        ({"quorum": 0, "reason": "x"}, "at least one vote"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_and_changes_nothing(

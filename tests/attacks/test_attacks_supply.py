@@ -157,11 +157,11 @@ def test_nothing_tells_people_to_install_a_strangers_package() -> None:
 # --- a container that was taken over ----------------------------------------------------------------------------------
 
 SECRETS = {
-    "secrets": {"desk", "triton", "grafana"},  # makes them, and ends
-    "postgres": {"desk"},
-    "stream": {"desk"},
-    "web": {"desk"},
-    "train": {"desk", "triton"},
+    "secrets": {"database", "triton", "grafana"},  # makes them, and ends
+    "postgres": {"database"},
+    "stream": {"database"},
+    "web": {"database"},
+    "train": {"database", "triton"},
     "triton": {"triton"},
     "grafana": {"grafana"},
 }

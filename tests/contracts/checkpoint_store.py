@@ -118,7 +118,7 @@ class SnapshotsContract:
         assert snapshots.list_summaries() == []
         name = snapshots.put_blob(HOME, b"spilled")
         for sequence in range(2):
-            snapshots.save(snapshot(sequence, parts={"one": b"12345"}, kept=(name,)))
+            snapshots.save(snapshot(sequence, blobs={"one": b"12345"}, referenced_blobs=(name,)))
         snapshots.save(snapshot(partition=Partition("a", 0)))
         other, mine = snapshots.list_summaries()
         assert other.partition == Partition("a", 0)
@@ -162,9 +162,9 @@ class SnapshotsContract:
     def test_what_a_worker_thought_dead_clears_away_is_nothing_its_heir_needs(self, place):
         zombie, owner = opened(place, kept=1), opened(place, kept=1)
         zombie.save(snapshot(0, generation=7))
-        between_parts_and_manifest(zombie, lambda: owner.save(snapshot(0, generation=8, parts=PARTS)))
-        zombie.save(snapshot(1, generation=7, parts={"mine": b"zombie"}))
-        assert opened(place).latest(HOME) == snapshot(0, generation=8, parts=PARTS)
+        between_parts_and_manifest(zombie, lambda: owner.save(snapshot(0, generation=8, blobs=PARTS)))
+        zombie.save(snapshot(1, generation=7, blobs={"mine": b"zombie"}))
+        assert opened(place).latest(HOME) == snapshot(0, generation=8, blobs=PARTS)
 
     def test_two_workers_of_one_name_and_generation_cannot_both_save(self, place):
         one, other = opened(place), opened(place)
@@ -238,7 +238,7 @@ class SnapshotsContract:
         assert opened(place).latest(HOME) == snapshot(1)
 
     def test_equal_parts_lie_there_once(self, place):
-        opened(place).save(snapshot(parts={"one": b"same", "other": b"same"}))
+        opened(place).save(snapshot(blobs={"one": b"same", "other": b"same"}))
         assert len(parts(place)) == 1
         assert opened(place).latest(HOME).blobs == {"one": b"same", "other": b"same"}
 
@@ -294,10 +294,10 @@ class SnapshotsContract:
         first = snapshots.put_blob(HOME, b"first")
         other = snapshots.put_blob(HOME, b"other")
         for sequence in range(8):
-            snapshots.save(snapshot(sequence, kept=(first, other)))
+            snapshots.save(snapshot(sequence, referenced_blobs=(first, other)))
         assert opened(place).latest(HOME).referenced_blobs == (first, other)
         for sequence in range(8, 16):
-            snapshots.save(snapshot(sequence, kept=(first,)))
+            snapshots.save(snapshot(sequence, referenced_blobs=(first,)))
         assert snapshots.get_blob(first) == b"first"
         with pytest.raises(FingerprintError, match="missing"):
             snapshots.get_blob(other)
@@ -307,7 +307,7 @@ class SnapshotsContract:
         snapshots = opened(place)
         name = snapshots.put_blob(HOME, b"spilled")
         snapshots.save(snapshot(0))
-        snapshots.save(snapshot(1, kept=(name,)))
+        snapshots.save(snapshot(1, referenced_blobs=(name,)))
         place.delete(name) if harm is None else place.write(name, harm)
         assert opened(place).latest(HOME) == snapshot(0)
         assert name.rsplit("/", 1)[1] in warnings(caplog)[0]["reason"]
@@ -319,7 +319,7 @@ class SnapshotsContract:
         place.delete(name)
         for missing in (name, elsewhere):
             with pytest.raises(FingerprintError, match="missing"):
-                snapshots.save(snapshot(kept=(missing,)))
+                snapshots.save(snapshot(referenced_blobs=(missing,)))
         assert manifests(place) == []
 
     @pytest.mark.parametrize("harm", [b"", b"spilleX", b"spilled and more"])
@@ -340,7 +340,7 @@ class SnapshotsContract:
     def test_with_a_damaged_part_the_snapshot_before_is_the_latest(self, place, caplog, harm):
         snapshots = opened(place)
         snapshots.save(snapshot(0))
-        snapshots.save(snapshot(1, parts=PARTS | {"ids": b"\x01" * 6_000}))
+        snapshots.save(snapshot(1, blobs=PARTS | {"ids": b"\x01" * 6_000}))
         path = part_of(place, 1, "ids")
         place.delete(path) if harm is None else place.write(path, harm)
         assert opened(place).latest(HOME) == snapshot(0)
@@ -411,5 +411,5 @@ class SnapshotsContract:
     @pytest.mark.parametrize("about", [{"bad": float("nan")}, {"bad": b"bytes"}])
     def test_facts_that_json_cannot_say_are_refused_before_anything_is_written(self, place, about):
         with pytest.raises((ValueError, TypeError)):
-            opened(place).save(snapshot(about=about))
+            opened(place).save(snapshot(metadata=about))
         assert place.files() == {}

@@ -187,7 +187,7 @@ class TopicContract:
             assert [message.value for message in take(consumer, 3)] == [large, b"small", large]
 
     def test_a_message_past_the_bound_is_refused_where_it_is_sent(self, stream):
-        topic, producer = stream.topic(), stream.producer(message_bytes=100_000)
+        topic, producer = stream.topic(), stream.producer(max_request_size=100_000)
         with pytest.raises(FingerprintError):
             producer.send(topic, bytes(200_000), b"k")
         producer.send(topic, b"v", b"k")
@@ -270,7 +270,7 @@ class TopicContract:
                 ends = consumer.end_offsets(partitions)
                 return {each: ends[each] - 2 for each in partitions if each.number == 1}
 
-            consumer.subscribe([topic], assigned=restore)
+            consumer.subscribe([topic], on_assigned=restore)
             got = take(consumer, 8)
         assert sorted(given) == [Partition(topic, 0), Partition(topic, 1)]
         assert numbers(m for m in got if m.partition == 0) == [0, 1, 2, 3, 4, 5]
@@ -283,7 +283,7 @@ class TopicContract:
             raise FingerprintError("the snapshot is torn")
 
         with stream.consumer("torn") as consumer:
-            consumer.subscribe([topic], assigned=broken)
+            consumer.subscribe([topic], on_assigned=broken)
             with pytest.raises(FingerprintError, match="torn"):
                 wait_until(lambda: consumer.poll(0.2), "an assignment")
 
@@ -297,7 +297,7 @@ class TopicContract:
             consumer.seek(home, 7)
             assert numbers(take(consumer, 3)) == [7, 8, 9]
             consumer.seek(home, 2)
-            assert numbers(consumer.poll(PATIENCE, most=1)) == [2]
+            assert numbers(consumer.poll(PATIENCE, max_messages=1)) == [2]
             consumer.seek(home, 9)
             assert numbers(take(consumer, 1)) == [9]
 
@@ -308,7 +308,7 @@ class TopicContract:
             fill(stream, topic, counted(20), partition_key)
         with stream.consumer("pause") as consumer:
             consumer.subscribe([topic])
-            first = consumer.poll(PATIENCE, most=1)
+            first = consumer.poll(PATIENCE, max_messages=1)
             consumer.pause([homes[0]])
             got = [*first]
             wait_until(
@@ -329,7 +329,7 @@ class TopicContract:
         fill(stream, topic, counted(3))
         with stream.consumer("held") as consumer:
             consumer.subscribe([topic])
-            consumer.poll(PATIENCE, most=1)
+            consumer.poll(PATIENCE, max_messages=1)
             consumer.pause(consumer.assignment())
             assert consumer.poll(0.2) == []
             assert consumer.lag() == {Partition(topic, 0): 2}
@@ -342,10 +342,10 @@ class TopicContract:
         fill(stream, topic, [bytes(1_000)] * 50)
         with stream.consumer("bounds") as consumer:
             consumer.subscribe([topic])
-            got = consumer.poll(PATIENCE, most=7)
+            got = consumer.poll(PATIENCE, max_messages=7)
             assert 1 <= len(got) <= 7
             while len(got) < 50:
-                batch = consumer.poll(PATIENCE, most_bytes=4_500)
+                batch = consumer.poll(PATIENCE, max_bytes=4_500)
                 assert 1 <= len(batch) <= 4
                 got += batch
         assert [message.offset for message in got] == list(range(50))
@@ -357,7 +357,7 @@ class TopicContract:
             consumer.subscribe([topic])
             sizes = []
             while len(sizes) < 3:
-                batch = consumer.poll(PATIENCE, most_bytes=1_000)
+                batch = consumer.poll(PATIENCE, max_bytes=1_000)
                 sizes += [len(message.value) for message in batch]
                 assert len(batch) == 1
         assert sizes == [1, 100_000, 1]
@@ -368,7 +368,7 @@ class TopicContract:
         fill(stream, topic, counted(10))
         with stream.consumer("lag") as consumer:
             consumer.subscribe([topic])
-            got = consumer.poll(PATIENCE, most=4)
+            got = consumer.poll(PATIENCE, max_messages=4)
             assert consumer.lag() == {home: 10 - len(got)}
             assert (consumer.beginning_offsets([home]), consumer.end_offsets([home])) == (
                 {home: 0},
@@ -390,7 +390,7 @@ class TopicContract:
             consumer.subscribe([topic])
             with pytest.raises(FingerprintError, match="lost"):
                 wait_until(lambda: consumer.poll(0.2), "word of the loss")
-        with stream.consumer("lost", lost="skip") as consumer:
+        with stream.consumer("lost", auto_offset_reset="earliest") as consumer:
             consumer.subscribe([topic])
             got = consumer.poll(PATIENCE)
             assert got[0].offset == consumer.beginning_offsets([home])[home] >= 4
@@ -399,7 +399,7 @@ class TopicContract:
         topic = stream.topic(4)
         first, second = stream.consumer("share"), stream.consumer("share")
         taken: list[Partition] = []
-        first.subscribe([topic], revoked=taken.extend)
+        first.subscribe([topic], on_revoked=taken.extend)
         wait_until(lambda: first.poll(0.1) or len(first.assignment()) == 4, "one has all")
         before = first.generation()
         second.subscribe([topic])
@@ -426,7 +426,7 @@ class TopicContract:
             fill(stream, topic, counted(10), key)
         homes = [Partition(topic, number) for number in range(2)]
         leaver, stayer = stream.consumer("over"), stream.consumer("over")
-        leaver.subscribe([topic], revoked=lambda these: leaver.commit(dict.fromkeys(these, 7)))
+        leaver.subscribe([topic], on_revoked=lambda these: leaver.commit(dict.fromkeys(these, 7)))
         take(leaver, 20)
         stayer.subscribe([topic])
         with polling(leaver, stayer) as members:
@@ -442,7 +442,7 @@ class TopicContract:
         first, second = stream.consumer("calm"), stream.consumer("calm")
         given: list[Partition] = []
         taken: list[Partition] = []
-        first.subscribe([topic], assigned=lambda these: given.extend(these), revoked=taken.extend)
+        first.subscribe([topic], on_assigned=lambda these: given.extend(these), on_revoked=taken.extend)
         wait_until(lambda: first.poll(0.1) or len(first.assignment()) == 2, "one has all")
         second.subscribe([topic])
         with polling(first, second) as members:
@@ -457,7 +457,7 @@ class TopicContract:
         topic = stream.topic()
         fill(stream, topic, counted(10))
         with stream.consumer("last-words") as consumer:
-            consumer.subscribe([topic], revoked=lambda these: consumer.commit(dict.fromkeys(these, 4)))
+            consumer.subscribe([topic], on_revoked=lambda these: consumer.commit(dict.fromkeys(these, 4)))
             take(consumer, 10)
         with stream.consumer("last-words") as consumer:
             consumer.subscribe([topic])
@@ -466,7 +466,10 @@ class TopicContract:
     def test_who_was_replaced_under_its_own_name_may_commit_no_more(self, stream):
         topic = stream.topic()
         fill(stream, topic, counted(3))
-        old, new = stream.consumer("names", member="replica-0"), stream.consumer("names", member="replica-0")
+        old, new = (
+            stream.consumer("names", group_instance_id="replica-0"),
+            stream.consumer("names", group_instance_id="replica-0"),
+        )
         old.subscribe([topic])
         take(old, 3)
         new.subscribe([topic])
@@ -500,10 +503,10 @@ class TopicContract:
         later = times[-1] + 1
         wait_until(lambda: time.time_ns() // 1_000_000 > later, "a later millisecond")
         fill(stream, topic, counted(2))
-        assert reader.since([home], times[0]) == {home: 0}
-        assert reader.since([home], later) == {home: 3}
-        assert reader.since([home], later + 3_600_000) == reader.end([home]) == {home: 5}
-        assert reader.since([], later) == {}
+        assert reader.offsets_for_time([home], times[0]) == {home: 0}
+        assert reader.offsets_for_time([home], later) == {home: 3}
+        assert reader.offsets_for_time([home], later + 3_600_000) == reader.end_offsets([home]) == {home: 5}
+        assert reader.offsets_for_time([], later) == {}
         reader.close()
 
 

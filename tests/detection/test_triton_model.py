@@ -147,7 +147,7 @@ def test_the_number_of_a_bank_says_which_it_is(bank: Bank, organisation: sample_
 
 def test_only_the_same_bank_may_stand_in(bank: Bank) -> None:
     other = LocalInference(Bank(**{**vars_of(bank), "manifest": {**bank.manifest, "version": "another"}}))
-    with pytest.raises(FingerprintError, match="cannot stand in for bank another"):
+    with pytest.raises(FingerprintError, match="cannot be the fallback of bank another"):
         FallbackInference(other, LocalInference(bank))
 
 

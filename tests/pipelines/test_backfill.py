@@ -270,7 +270,7 @@ def test_a_worker_that_does_not_see_the_folder_says_so(
         tmp_path / "elsewhere", organisation.bank, "", sample_organisation.SETTINGS, False, False
     )
     with pytest.raises(
-        FingerprintError, match=r"a worker does not see .*elsewhere: name a folder in workers\.folder"
+        FingerprintError, match=r"a worker does not see .*elsewhere: name a folder in workers\.work_directory"
     ):
         score_partition(plan, 0)
 

@@ -336,7 +336,7 @@ def environment(table: dict[str, Any]) -> dict[str, str]:
 
 def keyed(lines: list[bytes]) -> list[tuple[bytes, bytes]]:
     """Records under their principals, in the order given."""
-    flat = flatten(split_lines(lines, "", 0, Settings().reading))
+    flat = flatten(split_lines(lines, "", 0))
     events = add_entity_columns(flat.events, Settings().entities)
     order = events["row"].to_numpy().argsort()
     rows, names = events["row"].to_numpy()[order], events["principal"].to_numpy(object)[order]

@@ -1,4 +1,4 @@
-"""The pictures of the desk in docs/images, taken anew: `.venv/bin/python tests/support/take_screenshots.py`.
+"""Take the screenshots of the app in docs/images: `.venv/bin/python tests/support/take_screenshots.py`.
 
 Needs Chromium, and Pillow to make them small.
 """
@@ -71,7 +71,7 @@ def admitted(browser: Browser, setup: str) -> object:
 
 
 def choose_two(page: Page) -> None:
-    for box in page.locator(".queue.desk input[type=checkbox]").all()[1:3]:
+    for box in page.locator(".queue.interactive input[type=checkbox]").all()[1:3]:
         box.check()
 
 

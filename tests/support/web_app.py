@@ -50,7 +50,7 @@ def _empty() -> bytes:
 
 @dataclass
 class Site:
-    """`doors.people` has one person of each role, called as the role is."""
+    """`people` has an account of each role named like the role."""
 
     app: FastAPI
     deps: Dependencies
@@ -59,7 +59,7 @@ class Site:
 
     @classmethod
     def of(cls, desk: SqlStore, settings: Settings | None = None, **fields: Any) -> Site:
-        """The application over a desk; `doors` are further fields of Doors."""
+        """Return the application over an alert store; `fields` are further fields of Dependencies."""
         loaded = settings or load_settings(environment={})
         clock = fields.pop("clock", None) or SystemClock()
         people = open_account_store(desk.session, clock, loaded.web)

@@ -32,7 +32,7 @@ PAGES = (
     "/suppressions/new?alert={alert}",
     "/banks",
     "/audit",
-    "/tuning",
+    "/thresholds",
     "/account",
     "/confirm",
     "/people",
@@ -123,7 +123,7 @@ def tab_to(page: Page, selector: str) -> None:
 
 
 def rows(page: Page) -> Any:
-    return page.locator(".queue.desk > li")
+    return page.locator(".queue.interactive > li")
 
 
 def overflow(page: Page) -> int:
@@ -169,7 +169,7 @@ def test_a_morning_by_mouse(browser, place, admitted):
         expect(page.locator(".outcome")).to_contain_text("3 alerts closed as benign.")
         expect(rows(page)).to_have_count(urgent - 4)
         page.get_by_role("button", name="Undo").click()
-        expect(page.locator(".outcome")).to_contain_text("3 alerts open again.")
+        expect(page.locator(".outcome")).to_contain_text("3 alerts reopened.")
         expect(rows(page)).to_have_count(urgent - 1)
 
         page.get_by_role("link", name="Closed").click()
@@ -198,7 +198,7 @@ def test_what_is_suppressed_leaves_the_queue_and_comes_back(browser, place, admi
         expect(page.locator("main")).to_contain_text("the new deployment pipeline, change 4711")
 
         page.goto(f"{place.base}/?text=ci-deploy")
-        expect(page.get_by_text("No alert is like this.")).to_be_visible()
+        expect(page.get_by_text("No alert matches.")).to_be_visible()
         page.get_by_role("link", name="Suppressed 1").click()
         expect(rows(page)).to_have_count(1)
 
@@ -244,7 +244,7 @@ def test_the_same_morning_by_keyboard_alone(browser, place, admitted):
         expect(page.locator(".outcome")).to_contain_text("2 alerts closed as false positive.")
         expect(rows(page)).to_have_count(found - 2)
         press(page, "u")
-        expect(page.locator(".outcome")).to_contain_text("2 alerts open again.")
+        expect(page.locator(".outcome")).to_contain_text("2 alerts reopened.")
 
         press(page, "j", "a")
         expect(page.locator(".outcome")).to_contain_text("1 alert assigned to you.")
@@ -268,7 +268,7 @@ def test_the_same_morning_by_keyboard_alone(browser, place, admitted):
         expect(rows(page)).to_have_count(found - 1)
 
         press(page, "?")
-        expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
+        expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_visible()
         press(page, "Escape", "g", "s")
         expect(page.get_by_role("heading", name="Suppressions")).to_be_visible()
         tab_to(page, ".menu summary")
@@ -282,10 +282,10 @@ def test_keys_can_be_switched_off(browser, place, admitted):
     with seen(browser, storage_state=admitted) as page:
         page.goto(place.base)
         press(page, "?")
-        page.get_by_label("Single keys act").uncheck()
+        page.get_by_label("Enable single-key").uncheck()
         press(page, "Escape", "g", "s")
         press(page, "j")
-        expect(page.locator(".queue.desk .current")).to_have_count(0)
+        expect(page.locator(".queue.interactive .current")).to_have_count(0)
         expect(page).to_have_url(f"{place.base}/")
 
 
@@ -331,7 +331,7 @@ def test_who_decides_second_is_told_who_was_first(browser, place, admitted):
         expect(first.locator(".outcome")).to_contain_text("1 alert closed as benign.")
         second.get_by_role("button", name="True positive").click()
         expect(second.locator(".outcome")).to_contain_text("was changed by maria")
-        expect(second.locator(".outcome")).to_contain_text("Look again")
+        expect(second.locator(".outcome")).to_contain_text("Reload it")
 
 
 def test_an_alert_that_comes_while_the_page_is_open_is_announced(browser, place, url, admitted):
@@ -455,7 +455,7 @@ def test_who_has_no_passkey_at_hand_goes_in_without_script(browser, place, admit
         log_out(page)
         log_in(page, "petra")
         page.get_by_label("or a recovery code").fill(code)
-        page.get_by_role("button", name="Go in").click()
+        page.get_by_role("button", name="Log in").click()
         expect(page.get_by_role("heading", name="Queue")).to_be_visible()
 
 
@@ -551,7 +551,7 @@ def test_whatever_a_record_says_is_text_on_the_alert_and_on_whom_it_is_about(hos
     expect(reader.get_by_role("region", name="The record").first).to_contain_text("userAgent")
     check_harmless(reader, NASTY[at])
     reader.get_by_role("link", name="What is usual for this principal").click()
-    expect(reader.get_by_role("heading", name="How strange its days were")).to_be_visible()
+    expect(reader.get_by_role("heading", name="Anomaly by day")).to_be_visible()
     check_harmless(reader, NASTY[at])
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import importlib.util
 import json
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -25,11 +27,13 @@ from fingerprint.adapters.kafka.kafka_python import KafkaPythonConsumer
 from fingerprint.adapters.kafka.kafka_python_producer import KafkaPythonProducer
 from fingerprint.adapters.kafka.kafka_python_settings import kafka_python_options
 from fingerprint.core.alert import FingerprintError
+from fingerprint.core.ports import Partition
 from fingerprint.core.settings import Kafka, load_settings
-from tests.contracts.message_stream import take
+from tests.contracts.message_stream import take, wait_until
 from tests.support.services.certificates import Authority
 from tests.support.services.kafka import Broker
 
+CALLED_BACK_TWICE = Path(__file__).parents[1] / "support" / "called_back_twice.py"
 CLIENTS = [
     pytest.param((KafkaPythonConsumer, KafkaPythonProducer), id="kafka-python"),
     pytest.param((ConfluentConsumer, ConfluentProducer), id="confluent"),
@@ -138,7 +142,9 @@ def test_who_is_not_let_in_is_told_so_in_one_sentence_and_soon(
 ) -> None:
     settings = wrong(broker, tmp_path)
     begun = time.monotonic()
-    with pytest.raises(FingerprintError, match=f"{settings['brokers'][0]} does not let us in: .*") as told:
+    with pytest.raises(
+        FingerprintError, match=f"{settings['bootstrap_servers'][0]} does not let us in: .*"
+    ) as told:
         client[0](Kafka(request_timeout_ms=1500, **settings))
     assert time.monotonic() - begun < 1.5 + 5
     assert "\n" not in str(told.value)
@@ -243,6 +249,39 @@ def test_a_header_name_of_any_bytes_holds_nobody_up(
         ((name, b"1"), second),
         (("after", b"1"), second),
     ]
+
+
+def test_a_consumer_closed_before_it_took_its_partitions_does_not_wait(broker: Broker) -> None:
+    """librdkafka joins in the background, also without a poll; while it leaves, the group's coordinator answers nothing."""
+    admin = KafkaAdminClient(bootstrap_servers=broker.address)
+    admin.create_topics([NewTopic("left-early", 2, 1)], wait_for_metadata=True)
+    admin.close()
+    told: list[Partition] = []
+    for _ in range(3):
+        settings = Kafka(
+            bootstrap_servers=(broker.address,),
+            group_id="left-early",
+            request_timeout_ms=20_000,
+            session_timeout_ms=3_000,
+        )
+        consumer = ConfluentConsumer(settings)
+        consumer.subscribe(["left-early"], told.extend, told.extend)
+        wait_until(lambda of=consumer: of.generation() > 0, "it has joined")
+        time.sleep(0.3)  # until it is given the partitions, which shows nowhere
+        begun = time.monotonic()
+        consumer.close()
+        assert time.monotonic() - begun < 10
+    assert told == []
+
+
+def test_a_consumer_that_queries_the_broker_in_a_callback_can_be_called_back_again(broker: Broker) -> None:
+    """In a process of its own: confluent-kafka's way to fail is to abort."""
+    admin = KafkaAdminClient(bootstrap_servers=broker.address)
+    admin.create_topics([NewTopic("called-back", 2, 1)], wait_for_metadata=True)
+    admin.close()
+    command = [sys.executable, str(CALLED_BACK_TWICE), broker.address, "called-back"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60)  # noqa: S603
+    assert ended.returncode == 0, ended.stderr[-2000:]
 
 
 def test_kafka_python_without_its_checksum_in_c_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -85,7 +85,7 @@ def guarded(broker: Broker, folder: Path, password: str, milliseconds: int = 20_
 @pytest.mark.parametrize("client", CLIENTS)
 def test_who_makes_topics_logs_in_as_consumers_do(broker: Broker, tmp_path: Path, client: Any) -> None:
     with client(guarded(broker, tmp_path, "open sesame")) as topics:
-        assert topics.found(["nothing"]) == {}
+        assert topics.describe(["nothing"]) == {}
 
 
 @pytest.mark.parametrize("client", CLIENTS)
@@ -152,7 +152,7 @@ def partitions(rows: list[dict[str, Any]]) -> dict[str, int]:
 
 
 TRAFFIC = ("cloudtrail", "fingerprint.events", "fingerprint.alerts", "fingerprint.votes")
-BESIDE = ("fingerprint.notices", "cloudtrail.dlq", "fingerprint.events.dlq")
+BESIDE = ("fingerprint.feed-gaps", "cloudtrail.dlq", "fingerprint.events.dlq")
 
 
 def test_all_topics_of_the_settings_are_made_and_a_second_run_changes_nothing(tmp_path: Path) -> None:
@@ -198,12 +198,16 @@ def test_the_events_topic_holds_what_a_training_reads_and_messages_fit(broker: B
     for _ in range(2):
         create_topics(settings, TopicOptions(2, 1), wait=30)
     found = {row["topic"]: row for row in list_topics(settings)}
-    assert [found[names[each]]["partitions"] for each in ("raw", "events", "notices")] == [2, 2, 1]
-    assert found[names["events"]]["retention_days"] == 35
-    assert found[names["raw"]]["retention_days"] == 7  # Kafka's own
+    assert [found[names[f"{each}_topic"]]["partitions"] for each in ("raw", "events", "feed_gaps")] == [
+        2,
+        2,
+        1,
+    ]
+    assert found[names["events_topic"]]["retention_days"] == 35
+    assert found[names["raw_topic"]]["retention_days"] == 7  # Kafka's own
     with wiring.open_topic_admin(settings.kafka) as topics:
         stamped = {each.name: each.timestamp_type for each in topics.describe(list(names.values())).values()}
-    assert stamped.pop(names["raw"]) == "LogAppendTime", "whoever sends does not choose when"
+    assert stamped.pop(names["raw_topic"]) == "LogAppendTime", "whoever sends does not choose when"
     assert set(stamped.values()) == {"CreateTime"}
     assert {row["message_bytes"] >= settings.kafka.max_request_size for row in found.values()} == {True}
 

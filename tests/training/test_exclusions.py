@@ -64,7 +64,7 @@ def test_a_single_vote_comes_back_after_its_days() -> None:
     known = flagged([("young", days_ago(13.9), "e", "vote"), ("old", days_ago(14.1), "e", "vote")])
     assert kept(known, "young", "old") == [False, True]
     assert (
-        flagged([("young", days_ago(1), "e", "vote")], votes_return_days=0)
+        flagged([("young", days_ago(1), "e", "vote")], single_vote_exclusion_days=0)
         .is_trainable(events("young"))
         .all()
     )
@@ -75,7 +75,7 @@ def test_of_one_entity_and_day_the_first_votes_come_back_and_no_more() -> None:
     rows = [(f"a{n}", noon + timedelta(minutes=n), "a", "vote") for n in range(30)]
     rows += [(f"b{n}", noon, "b", "vote") for n in range(3)]
     rows += [(f"next{n}", noon + timedelta(days=1, minutes=n), "a", "vote") for n in range(4)]
-    known = flagged(rows[::-1], votes_per_day=4)
+    known = flagged(rows[::-1], max_returned_votes_per_day=4)
     assert kept(known, *(f"a{n}" for n in range(30))) == [True] * 4 + [False] * 26
     assert all(kept(known, *(f"b{n}" for n in range(3)), *(f"next{n}" for n in range(4))))
     assert known.excluded_counts()["past the cap"] == 26

@@ -123,7 +123,7 @@ def test_an_attack_is_learned_where_nobody_is_asked(organisation: Road, desk: Ru
 def test_what_was_called_malicious_is_never_learned(organisation: Road, desk: Run, tmp_path: Path) -> None:
     place, known = copy(desk, tmp_path), attacks(desk)[0]
     triage_alert(place, known.alert_id, "true_positive", "keys were stolen")
-    counted, learned = left(organisation, place, votes_return_days=0)
+    counted, learned = left(organisation, place, single_vote_exclusion_days=0)
     assert counted["malicious"] == len(known.events)
     assert not learned["event_id"].isin(known.event_ids).any()
 
@@ -183,11 +183,13 @@ def test_a_single_vote_stays_out_while_it_is_young_and_comes_back_after_its_days
     organisation: Road, votes: str
 ) -> None:
     voted = on_events(open_store(votes))
-    counted, learned = left(organisation, votes, votes_per_day=10**6)
+    counted, learned = left(organisation, votes, max_returned_votes_per_day=10**6)
     assert counted["recent vote"] == len(voted) > 300
     assert not learned["event_id"].isin(voted["event_id"]).any()
     days = (learned["event_time"].max() - voted["event_time"].median()) / pd.Timedelta(days=1)
-    counted, learned = left(organisation, votes, votes_per_day=10**6, votes_return_days=days)
+    counted, learned = left(
+        organisation, votes, max_returned_votes_per_day=10**6, single_vote_exclusion_days=days
+    )
     young = voted["event_time"] > voted["event_time"].median()
     assert counted["recent vote"] == young.sum() > 0
     assert counted["returned vote"] == (~young).sum() > 0
@@ -197,7 +199,7 @@ def test_a_single_vote_stays_out_while_it_is_young_and_comes_back_after_its_days
 
 def test_no_more_than_the_cap_comes_back_of_one_entity_and_day(organisation: Road, votes: str) -> None:
     voted = on_events(open_store(votes))
-    counted, learned = left(organisation, votes, votes_return_days=0, votes_per_day=20)
+    counted, learned = left(organisation, votes, single_vote_exclusion_days=0, max_returned_votes_per_day=20)
     back = voted[voted["event_id"].isin(learned["event_id"])]
     of_each, wanted = (
         Counter(zip(part["entity"], part["event_time"].dt.date, strict=True)) for part in (back, voted)
@@ -243,7 +245,7 @@ def test_the_desk_of_the_settings_is_asked_where_there_is_one(
         assert said["votes_since"] == desk.desk.votes.read()["event_time"].min().isoformat()
         assert asks(with_desk(nothing), None, history)["url"] is None
         assert asks(with_desk(url(desk)), "none", history)["url"] is None
-        with pytest.raises(FingerprintError, match="no desk"):
+        with pytest.raises(FingerprintError, match="there is no database"):
             asks(SETTINGS, nothing, history)
         with pytest.raises(FingerprintError, match="desk postgresql"):  # it may know attacks: not passed over
             asks(with_desk("postgresql://user@127.0.0.1:1/db"), None, history)

@@ -277,5 +277,5 @@ def test_the_ledger_that_is_learned_goes_on_scoring(whole: Bank) -> None:
 
 
 def test_a_worker_that_does_not_see_the_folder_says_so(tmp_path: Path) -> None:
-    with pytest.raises(FingerprintError, match=r"does not see .*workers\.folder"):
+    with pytest.raises(FingerprintError, match=r"does not see .*workers\.work_directory"):
         distinct_rows.collect_rows(dataset.PartitionedDataset(tmp_path / "elsewhere", 4), 2, SETTINGS)

@@ -125,12 +125,15 @@ def test_how_far_it_came_from_a_bank_of_long_ago_is_reported(
     assert "frozen" not in promotion_gate.evaluate_promotion(later, champion, SETTINGS).figures
 
 
-def test_only_what_was_found_clearly_counts_as_missed(champion: Bank) -> None:
+def test_only_what_was_found_clearly_counts_as_missed(
+    champion: Bank, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A bank that finds everything a little less: the edge falls off, the rest stays."""
     baseline = replace(champion.baseline, slope=champion.baseline.slope * np.float32(1.1))
     weaker = replace(champion, baseline=baseline)
     assert promotion_gate.evaluate_promotion(weaker, champion, SETTINGS).figures["probe"]["missed"] == 0
-    strict = promotion_gate.evaluate_promotion(weaker, champion, with_gate(clear=1.0, missed=0.0))
+    monkeypatch.setattr(promotion_gate, "CLEAR_DETECTION_FACTOR", 1.0)
+    strict = promotion_gate.evaluate_promotion(weaker, champion, with_gate(max_missed_share=0.0))
     assert strict.figures["probe"]["missed"] > 0
     assert "promotion.max_missed_share" in strict.reasons[0]
 
@@ -176,7 +179,9 @@ def test_a_bank_that_misses_what_analysts_confirmed_is_kept_back(
     calm = replace(
         champion, baseline=replace(champion.baseline, slope=champion.baseline.slope * np.float32(100))
     )
-    word = promotion_gate.evaluate_promotion(calm, champion, with_gate(missed=0.99), confirmed=happened)
+    word = promotion_gate.evaluate_promotion(
+        calm, champion, with_gate(max_missed_share=0.99), confirmed=happened
+    )
     assert any("that analysts confirmed" in reason for reason in word.reasons)
 
 

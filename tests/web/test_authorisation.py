@@ -52,8 +52,8 @@ engineer any     GET     /suppressions/new
 engineer any     POST    /suppressions/preview
 engineer any     POST    /suppressions
 engineer any     POST    /suppressions/{suppression_id}/end
-viewer   any     GET     /tuning
-engineer any     POST    /tuning
+viewer   any     GET     /thresholds
+engineer any     POST    /thresholds
 viewer   any     GET     /banks
 engineer any     GET     /audit
 
@@ -163,7 +163,7 @@ class Kind:
         filled = re.sub(r"\{[^}]*\}", "nothing", path) + ("?seconds=0" if path.endswith("/live") else "")
         answer = self.client.request(method, filled, headers={"X-CSRF-Token": self.csrf} if self.csrf else {})
         location = answer.headers.get("location", "")
-        if location.startswith("/confirm?next=") or "prove first who you are" in answer.text:
+        if location.startswith("/confirm?next=") or "confirm your identity first" in answer.text:
             return "prove"
         if answer.status_code == 303 and location.startswith("/login"):
             return "login"
@@ -181,7 +181,7 @@ def site(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def kinds(site) -> dict[str, Kind]:
-    people, now = site.people, site.doors.clock.now()
+    people, now = site.people, site.deps.clock.now()
     found = {"nobody": Kind(site.nobody())}
     found |= {f"the {role}": Kind(site.browser(role), role, csrf=site.csrf(role)) for role in ROLES}
     found |= {f"a token: {scope}": Kind(site.client(role), role, True) for scope, role in SCOPES.items()}
@@ -191,7 +191,7 @@ def kinds(site) -> dict[str, Kind]:
 
     def with_cookie(secret: str) -> TestClient:
         client = site.nobody()
-        client.cookies.set(session_cookie_name(site.doors.settings), secret)
+        client.cookies.set(session_cookie_name(site.deps.settings), secret)
         return client
 
     def with_token(secret: str) -> TestClient:
@@ -212,7 +212,7 @@ def kinds(site) -> dict[str, Kind]:
     people.revoke_token(revoked, by="careless")
     found["a revoked token"] = Kind(with_token(secret), token=True)
     _, secret = people.create_token("careless", "x", ["admin"], now + timedelta(seconds=1), by="careless")
-    site.doors.clock.wait(2)
+    site.deps.clock.sleep(2)
     found["an expired token"] = Kind(with_token(secret), token=True)
     found["no token of ours"] = Kind(with_token("fpt_" + "a" * 43), token=True)
     found["a disabled person's token"] = Kind(with_token(token("gone")[1]), token=True)

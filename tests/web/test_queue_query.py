@@ -42,7 +42,7 @@ ASKED = some.builds(
 @given(asked=ASKED)
 def test_what_an_address_asks_is_read_from_it_again(asked):
     assert parse_query_string(asked.query) == asked
-    assert parse_query_string(asked.link()) == asked
+    assert parse_query_string(asked.url_with()) == asked
 
 
 def test_a_plain_queue_has_a_plain_address():

@@ -253,9 +253,11 @@ def test_every_reason_counts_from_nothing_and_no_label_has_a_name() -> None:
     events = SecurityEventLog(registry)
     events.record_refusal("login", SecurityEvent("login", who="maria", address="192.0.2.7"))
     samples: list[Any] = [each for family in registry.collect() for each in family.samples]
-    whys = {each.labels["why"] for each in samples if each.name == "fingerprint_web_rejected_requests_total"}
+    whys = {
+        each.labels["reason"] for each in samples if each.name == "fingerprint_web_rejected_requests_total"
+    }
     assert whys == set(REFUSAL_REASONS)
-    assert {name for each in samples for name in each.labels} == {"why", "format"}
+    assert {name for each in samples for name in each.labels} == {"reason", "format"}
 
 
 def test_an_export_that_breaks_off_says_how_far_it_came(

@@ -165,7 +165,7 @@ def test_the_queue_has_the_most_urgent_on_top(tmp_path):
     links = [attributes["href"] for tag, attributes in parsed.elements if tag == "a"]
     assert links == ["alert-3fa94c1be0d27a58.html", "alert-77b0e6d1920c4f3e.html"]
     assert "2 alerts" in parsed.text
-    assert "Nothing is waiting" in write_queue_page([], tmp_path).read_text()
+    assert "No alerts. Votes" in write_queue_page([], tmp_path).read_text()
 
 
 def test_a_page_that_cannot_be_written_is_one_sentence(tmp_path):

@@ -65,6 +65,7 @@ _TRANSIENT_CODES = {  # who leads a partition or a group has changed, and one of
     *_UNAVAILABLE_CODES,
 }
 RETRY_PAUSE_SECONDS = 0.1  # seconds between two tries
+MAX_UNPOLLED = 100_000  # messages at most that were fetched and not polled yet
 _Result = TypeVar("_Result")
 _NOTHING_COMMITTED = confluent_kafka.OFFSET_INVALID
 
@@ -94,6 +95,9 @@ class ConfluentConsumer(Consumer):
         on_revoked: OnRevoked | None = None,
     ) -> None:
         def gained(_: Any, partitions: list[TopicPartition]) -> None:
+            if self._closed:
+                self._client.incremental_assign(partitions)  # taken, to be given back at once
+                return
             ours = _to_partitions(partitions)
             with self._deferring_errors():
                 positions = self._resolve_positions(
@@ -104,10 +108,11 @@ class ConfluentConsumer(Consumer):
 
         def gone(_: Any, partitions: list[TopicPartition]) -> None:
             ours = _to_partitions(partitions)
+            assigned = ours & self._next_offsets.keys()
             self._forget_partitions(ours)
             with self._deferring_errors():
-                if on_revoked and ours:
-                    on_revoked(ours)
+                if on_revoked and assigned:
+                    on_revoked(assigned)
 
         self._client.subscribe(list(topics), on_assign=gained, on_revoke=gone, on_lost=gone)
 
@@ -261,19 +266,29 @@ class ConfluentConsumer(Consumer):
     def _query_offsets_once(
         self, which: OffsetSpec, partitions: Collection[Partition], seconds: float
     ) -> dict[Partition, int]:
-        if self._admin is None:
-            self._admin = AdminClient(librdkafka_options(self._settings))
         wanted = dict.fromkeys(_to_topic_partitions(dict.fromkeys(partitions, 0)), which)
-        found = self._admin.list_offsets(wanted, request_timeout=seconds)
+        found = self._admin_client().list_offsets(wanted, request_timeout=seconds)
         return {
             Partition(each.topic, each.partition): answer.result().offset for each, answer in found.items()
         }
 
+    def _admin_client(self) -> AdminClient:
+        """Return the client for queries, also those of `on_assigned` and `on_revoked` within the consumer's `consume`.
+
+        A method of the consumer that runs callbacks itself (`list_topics`, `poll`, `consume`) must not be called there: when
+        it returns, confluent-kafka 2.16.1 has forgotten the outer call, and the next callback aborts the process
+        (`CallState_get: Assertion 'cs != NULL'`).
+        """
+        if self._admin is None:
+            self._admin = AdminClient(
+                librdkafka_options(self._settings) | {"allow.auto.create.topics": False}
+            )
+        return self._admin
+
     def partition_count(self, topic: str) -> int:
         with translate_librdkafka_errors(self._settings):
-            found = self._client.list_topics(topic, timeout=self._settings.request_timeout_seconds).topics[
-                topic
-            ]
+            metadata = self._admin_client().list_topics(topic, self._settings.request_timeout_seconds)
+        found = metadata.topics[topic]
         if found.error is not None or not found.partitions:
             raise FingerprintError(f"there is no topic {topic}: create it first")
         return len(found.partitions)
@@ -288,7 +303,10 @@ class ConfluentConsumer(Consumer):
             return
         self._closed = True
         with translate_librdkafka_errors(self._settings):
-            self._client.close()
+            try:  # to take the partitions assigned since the last poll, or librdkafka's own `close` may hang
+                self._client.consume(MAX_UNPOLLED, 0)
+            finally:
+                self._client.close()
         self._raise_deferred()
 
 

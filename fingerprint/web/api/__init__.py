@@ -1,4 +1,4 @@
-"""The API under /api/v1: one module a noun, each with its `router`."""
+"""The API under /api/v1: a module for each resource."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from fastapi.routing import APIRoute
 from fingerprint.web.api import (
     accounts,
     alerts,
-    audit,
     banks,
     cases,
     export,
@@ -19,39 +18,38 @@ from fingerprint.web.api import (
     sessions,
     suppressions,
     thresholds,
-    tokens,
 )
 from fingerprint.web.api.responses import AsciiJSONResponse
 
-MODULES = (
-    cases,
-    export,
-    alerts,
-    principals,
-    suppressions,
-    thresholds,
-    saved_views,
-    audit,
-    banks,
-    tokens,
-    sessions,
-    accounts,
-    live,
-    openapi,
+_PARTS = (
+    cases.router,
+    export.router,
+    alerts.router,
+    principals.router,
+    suppressions.router,
+    thresholds.router,
+    saved_views.router,
+    cases.audit_router,
+    banks.router,
+    accounts.token_router,
+    sessions.router,
+    accounts.router,
+    live.router,
+    openapi.router,
 )
 
 
 def _operation_id(route: APIRoute) -> str:
-    """What a client's code may call an operation: `suppressions_preview`."""
+    """Return the name of an operation for generated clients: `suppressions_preview`."""
     return "_".join([*map(str, route.tags), route.name]).replace(" ", "_")
 
 
 def _combined_router() -> APIRouter:
-    """Every noun's routes, answering as `answers.Ascii` does. Of two that fit a path the first answers."""
-    together = APIRouter(default_response_class=AsciiJSONResponse, generate_unique_id_function=_operation_id)
-    for noun in MODULES:
-        together.include_router(noun.router)
-    return together
+    """Return the routes of all parts, with ASCII JSON answers. Of two routes that match a path the first answers."""
+    combined = APIRouter(default_response_class=AsciiJSONResponse, generate_unique_id_function=_operation_id)
+    for part in _PARTS:
+        combined.include_router(part)
+    return combined
 
 
 ROUTERS: tuple[APIRouter, ...] = (_combined_router(),)

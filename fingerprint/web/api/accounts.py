@@ -1,10 +1,10 @@
-"""People: who has an account, in which role; links for new accounts and new passwords. For admins.
+"""Accounts and API tokens: list, invite, change roles, disable; create and revoke tokens.
 
 Example:
-    $ curl -H "Authorization: Bearer $TOKEN" "$DESK/api/v1/people"
+    $ curl -H "Authorization: Bearer $TOKEN" "$FINGERPRINT_URL/api/v1/people"
     [{"name": "maria", "role": "analyst", ...}]
 
-A token reads. Changes are made by an admin in person, with a session: who finds a token must not make accounts of it.
+A token reads. Changes need an admin with a session, so that a stolen token cannot create accounts.
 """
 
 from __future__ import annotations
@@ -12,13 +12,20 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, HTTPException, Request
 from pydantic import Field
 
-from fingerprint.core.account import LoginSession, Role
-from fingerprint.web.api.queue_params import RequestModel, StorableText
+from fingerprint.core.account import AccessToken, LoginSession, Role, Scope
+from fingerprint.web.api.queue_params import RequestModel, StorableText, UtcDatetime
 from fingerprint.web.api.responses import ResponseModel
-from fingerprint.web.auth import Admin, ReauthenticatedAdmin, SessionAdmin
+from fingerprint.web.auth import (
+    Admin,
+    ReauthenticatedAdmin,
+    ReauthenticatedCaller,
+    SessionAdmin,
+    SessionCaller,
+    Viewer,
+)
 from fingerprint.web.dependencies import Deps
 from fingerprint.web.layout import absolute_url
 
@@ -26,7 +33,7 @@ router = APIRouter(tags=["people"])
 
 
 class AccountResponse(ResponseModel):
-    """`invited`: has a link and no password yet. `issuer`: where they log in, empty for a password here."""
+    """An account. `invited`: it has a link and no password yet. `issuer`: the identity provider, empty for a local password."""
 
     name: str
     role: Role
@@ -34,7 +41,7 @@ class AccountResponse(ResponseModel):
     disabled_at: datetime | None
     last_login: datetime | None
     issuer: str
-    invited: bool
+    invited: Annotated[bool, Field(validation_alias="is_invited")]
 
 
 class InvitationRequest(RequestModel):
@@ -49,7 +56,7 @@ class RoleRequest(RequestModel):
 
 
 class InvitationLink(ResponseModel):
-    """Sets a password, once, within 24 hours; it is shown here and never again."""
+    """A link that sets a password once, within 24 hours; returned here and never again."""
 
     name: str
     link: str
@@ -57,7 +64,7 @@ class InvitationLink(ResponseModel):
 
 @router.get("/people")
 def list_accounts(caller: Admin, deps: Deps) -> list[AccountResponse]:
-    """Every account, by name."""
+    """List every account, by name."""
     return [AccountResponse.model_validate(each) for each in deps.accounts.accounts()]
 
 
@@ -65,7 +72,7 @@ def list_accounts(caller: Admin, deps: Deps) -> list[AccountResponse]:
 def create_invitation(
     body: InvitationRequest, request: Request, caller: ReauthenticatedAdmin, deps: Deps
 ) -> InvitationLink:
-    """A new account, and the link for whoever is to have it."""
+    """Create an account and return its invitation link."""
     secret = deps.accounts.invite(body.name, body.role, by=caller.name)
     return InvitationLink(name=body.name.strip().lower(), link=absolute_url(request, f"/setup/{secret}"))
 
@@ -74,7 +81,7 @@ def create_invitation(
 def create_account_link(
     name: StorableText, request: Request, caller: ReauthenticatedAdmin, deps: Deps
 ) -> InvitationLink:
-    """For a new password; the link before is no longer good."""
+    """Create a link for a new password; the previous link becomes invalid."""
     secret = deps.accounts.invite(name, None, by=caller.name)
     return InvitationLink(name=name.strip().lower(), link=absolute_url(request, f"/setup/{secret}"))
 
@@ -83,34 +90,34 @@ def create_account_link(
 def set_account_role(
     name: StorableText, body: RoleRequest, caller: ReauthenticatedAdmin, deps: Deps
 ) -> AccountResponse:
-    """Their sessions end. The last admin keeps the role."""
+    """Set the role of an account and end its sessions. The last admin keeps the role."""
     deps.accounts.set_role(name, body.role, by=caller.name)
     return AccountResponse.model_validate(deps.accounts.account(name))
 
 
 @router.post("/people/{name}/disable")
 def disable_account(name: StorableText, caller: SessionAdmin, deps: Deps) -> AccountResponse:
-    """Sessions, tokens and links end at once. The last admin stays."""
+    """Disable an account: its sessions, tokens and links end at once. The last admin cannot be disabled."""
     deps.accounts.disable(name, by=caller.name)
     return AccountResponse.model_validate(deps.accounts.account(name))
 
 
 @router.post("/people/{name}/enable")
 def enable_account(name: StorableText, caller: ReauthenticatedAdmin, deps: Deps) -> AccountResponse:
-    """They may log in again; their tokens stay revoked."""
+    """Enable an account again; its tokens stay revoked."""
     deps.accounts.enable(name, by=caller.name)
     return AccountResponse.model_validate(deps.accounts.account(name))
 
 
 @router.get("/people/{name}/sessions")
 def list_account_sessions(name: StorableText, caller: SessionAdmin, deps: Deps) -> list[LoginSession]:
-    """Where somebody is logged in, the session seen last first."""
+    """List the sessions of an account, the most recently seen first."""
     return deps.accounts.sessions(name)
 
 
 @router.post("/people/{name}/end")
 def end_account_sessions(name: StorableText, caller: SessionAdmin, deps: Deps) -> AccountResponse:
-    """Sessions and tokens end at once; the account stays."""
+    """End the sessions and tokens of an account; the account stays."""
     deps.accounts.end_all_sessions(name, by=caller.name)
     return AccountResponse.model_validate(deps.accounts.account(name))
 
@@ -119,6 +126,48 @@ def end_account_sessions(name: StorableText, caller: SessionAdmin, deps: Deps) -
 def reset_account_second_factor(
     name: StorableText, caller: ReauthenticatedAdmin, deps: Deps
 ) -> AccountResponse:
-    """For somebody who lost it. Their sessions end."""
+    """Remove the second factors of an account and end its sessions."""
     deps.accounts.reset_factors(name, by=caller.name)
     return AccountResponse.model_validate(deps.accounts.account(name))
+
+
+token_router = APIRouter(tags=["tokens"])
+
+
+class TokenRequest(RequestModel):
+    """A new token: its rights are its scopes, at most those of its owner."""
+
+    label: Annotated[str, Field(min_length=1, max_length=100, description="what it is for")]
+    scopes: Annotated[list[Scope], Field(min_length=1, max_length=4)]
+    expires_at: Annotated[UtcDatetime, Field(description="within a year")]
+
+
+class CreatedToken(ResponseModel):
+    """A token with its `secret`, which is returned here and never again."""
+
+    token: AccessToken
+    secret: str
+
+
+@token_router.get("/tokens")
+def list_tokens(caller: Viewer, deps: Deps, everybody: bool = False) -> list[AccessToken]:
+    """List the caller's tokens, including expired ones, the newest first; with `everybody` all tokens, for an admin."""
+    if everybody and not caller.has_role("admin"):
+        raise HTTPException(403, f"all tokens need the role admin; {caller.name} has {caller.role} here")
+    return deps.accounts.tokens(None if everybody else caller.name)
+
+
+@token_router.post("/tokens", status_code=201)
+def create_token(body: TokenRequest, caller: ReauthenticatedCaller, deps: Deps) -> CreatedToken:
+    """Create a token. Needs a session and a confirmed identity within the last ten minutes: a token cannot create another."""
+    token, secret = deps.accounts.create_token(
+        caller.name, body.label, body.scopes, body.expires_at, by=caller.name
+    )
+    return CreatedToken(token=token, secret=secret)
+
+
+@token_router.delete("/tokens/{token_id}", status_code=204)
+def revoke_token(token_id: StorableText, caller: SessionCaller, deps: Deps) -> None:
+    """Revoke a token; a second time changes nothing. An admin may revoke the tokens of others. Needs a session."""
+    owner = None if caller.has_role("admin") else caller.name
+    deps.accounts.revoke_token(token_id, by=caller.name, owner=owner)

@@ -1,7 +1,7 @@
-"""Alerts to read: the queue by page, counted and grouped; one alert with all that explains it.
+"""Read alerts: the queue by page, counted and grouped; one alert with its evidence.
 
 Example:
-    $ curl -H "Authorization: Bearer $TOKEN" "$DESK/api/v1/alerts?least_urgency=50&service=iam&size=10"
+    $ curl -H "Authorization: Bearer $TOKEN" "$FINGERPRINT_URL/api/v1/alerts?least_urgency=50&service=iam&size=10"
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ MAX_SIMILAR_ALERTS = 10
 
 
 class AlertCounts(ResponseModel):
-    """How many alerts of a filter; of the open ones, how many of each urgency, and how many nobody has."""
+    """Counts of alerts of a filter; of the open ones by severity and without an assignee."""
 
     open: int
     closed: int
@@ -54,7 +54,7 @@ class AlertCounts(ResponseModel):
 
 
 class DriverResponse(ResponseModel):
-    """One feature that drove the loss: what was seen beside what is usual. `surprise` is in nats."""
+    """One feature that contributed to the loss: the value seen and the usual ones. `surprise` is in nats."""
 
     feature: str
     seen: str
@@ -65,7 +65,7 @@ class DriverResponse(ResponseModel):
 
 
 class CurveResponse(ResponseModel):
-    """Activity by interval, the oldest first, beside what was expected; `flagged` are the places of those that had a vote."""
+    """Activity by interval, the oldest first, with the expected counts; `flagged` are the positions of intervals with a vote."""
 
     entity: str
     channel: str
@@ -78,7 +78,7 @@ class CurveResponse(ResponseModel):
 
 class EventResponse(ResponseModel):
     """One event. `scores` maps each detector to its z, null for no opinion. `raw` is the record as AWS wrote it, JSON text;
-    empty where it was not asked for, or is no longer kept."""
+    empty where it was not requested or is no longer kept."""
 
     event_id: str
     event_time: datetime
@@ -96,7 +96,7 @@ class EventResponse(ResponseModel):
 
 
 class EventPage(ResponseModel):
-    """Some of the `total` events of an alert, the oldest first."""
+    """A page of the `total` events of an alert, the oldest first."""
 
     events: tuple[EventResponse, ...]
     total: int
@@ -104,7 +104,7 @@ class EventPage(ResponseModel):
 
 
 class SharedSurprise(ResponseModel):
-    """A surprise that `others`, so many other principals, show within a day of it."""
+    """A surprise that `others`, a number of other principals, showed within a day."""
 
     feature: str
     seen: str
@@ -112,9 +112,10 @@ class SharedSurprise(ResponseModel):
 
 
 class AlertDetail(ResponseModel):
-    """One alert and all that helps to decide on it. `alert.version` and `alert.events` are what a change names.
+    """One alert with everything that helps to decide on it. A change names `alert.version` and `alert.events`.
 
-    `records_removed`: when raw records of it were removed; null while all are there."""
+    `records_removed`: when its raw records were removed; null while all are kept.
+    """
 
     alert: QueueRow
     drivers: tuple[DriverResponse, ...]
@@ -129,7 +130,7 @@ class AlertDetail(ResponseModel):
 
 
 class AlertGroupParams(AlertFilterParams):
-    """Which alerts, grouped by what."""
+    """The filter of alerts and the fields to group them by."""
 
     by: Annotated[
         list[GroupField],
@@ -147,13 +148,13 @@ class AlertGroupParams(AlertFilterParams):
 
 @router.get("/alerts")
 def list_alerts(params: Annotated[AlertListParams, Query()], caller: Viewer, deps: Deps) -> QueuePage:
-    """The queue, the most urgent first unless another order is asked for."""
+    """List the queue, the most urgent first unless `order` is given."""
     return deps.store.queue.page(params.to_filter(), params.order, params.size, params.following)
 
 
 @router.get("/alerts/counts")
 def count_alerts(params: Annotated[AlertFilterParams, Query()], caller: Viewer, deps: Deps) -> AlertCounts:
-    """How many there are of this filter, whatever its status."""
+    """Count the alerts of a filter, whatever its status."""
     return AlertCounts(**deps.store.queue.counts(params.to_filter()))
 
 
@@ -161,13 +162,13 @@ def count_alerts(params: Annotated[AlertFilterParams, Query()], caller: Viewer, 
 def group_alerts(
     params: Annotated[AlertGroupParams, Query()], caller: Viewer, deps: Deps
 ) -> list[AlertGroup]:
-    """The group with the most urgent alert first. An alert of two services is in two groups."""
+    """Group alerts, the group with the most urgent alert first. An alert of two services is in two groups."""
     return deps.store.queue.groups(params.to_filter(), params.by, params.limit)
 
 
 @router.get("/alerts/{alert_id}")
 def get_alert(alert_id: StorableText, caller: Viewer, deps: Deps, response: Response) -> AlertDetail:
-    """One alert, its first 200 events without their records. Its ETag is what If-Match takes back."""
+    """Return one alert and its first 200 events without their records. If-Match accepts its ETag."""
     desk = deps.store
     row = desk.queue.row(alert_id)
     response.headers["ETag"] = alert_etag(row)
@@ -198,7 +199,7 @@ def list_alert_events(
     size: PageSize = 200,
     following: PageCursor = None,
 ) -> EvidencePage:
-    """Its events with their records, by page, the oldest first."""
+    """List the events of an alert with their records by page, the oldest first."""
     found = deps.store.evidence.events(alert_id, size, following)
     record_read(request, alert_id, sum(bool(each.raw) for each in found.events))
     return found
@@ -208,7 +209,7 @@ def list_alert_events(
 def get_alert_event(
     alert_id: StorableText, event_id: StorableText, request: Request, caller: Viewer, deps: Deps
 ) -> AlertEvent:
-    """One event with its record."""
+    """Return one event with its record."""
     found = deps.store.evidence.event(alert_id, event_id)
     record_read(request, alert_id, bool(found.raw), event_id)
     return found
@@ -222,5 +223,5 @@ def list_alert_history(
     size: PageSize = 200,
     before: BeforeNumber = None,
 ) -> list[AuditEntry]:
-    """What people did to it, the newest first; `before` is the number of the last line seen."""
+    """List what was done to an alert, the newest first; `before` is the number of the last entry seen."""
     return deps.store.audit.entries(deps.store.queue.row(alert_id).alert_id, size, before)

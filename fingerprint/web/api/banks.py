@@ -1,7 +1,7 @@
-"""The versions of the bank, what the gate said of each, and how the desk and its feeds are doing.
+"""The versions of the bank with their promotion decisions, and the health of the alert store and its feeds.
 
 Example:
-    $ curl -H "Authorization: Bearer $TOKEN" "$DESK/api/v1/health"
+    $ curl -H "Authorization: Bearer $TOKEN" "$FINGERPRINT_URL/api/v1/health"
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ router = APIRouter(tags=["banks and health"])
 
 
 class ServedBank(ResponseModel):
-    """The version that is served, and how many of its fingerprints speak for themselves, by level."""
+    """The served version, and how many of its fingerprints are ready, by level."""
 
     version: str
     since: str
@@ -32,7 +32,7 @@ class ServedBank(ResponseModel):
 
 
 class FeedGapResponse(ResponseModel):
-    """A feed from which nothing comes although much was expected; `ended_at` is null while it is silent."""
+    """A gap of a feed: no records although many were expected; `ended_at` is null while it lasts."""
 
     notice_id: str
     kind: Literal["account", "region", "source"]
@@ -48,7 +48,7 @@ class FeedGapResponse(ResponseModel):
 
 
 class PartitionLag(ResponseModel):
-    """How far one partition of the events' topic has been read, in event time. `lag_seconds`: how long ago that is."""
+    """Progress of one partition of the events' topic in event time. `lag_seconds`: how long ago that is."""
 
     topic: str
     number: int
@@ -57,8 +57,8 @@ class PartitionLag(ResponseModel):
 
 
 class HealthResponse(ResponseModel):
-    """What the desk knows of what runs before it. `lag_seconds` is that of the slowest partition, null where no stream has said
-    how far it is. `programs` say how they are, several times a minute: lag in messages, dead letters among their figures."""
+    """The state of the programs that write to the alert store. `lag_seconds` is that of the slowest partition, null
+    before a stream reports. `programs` report several times a minute: lag in messages, dead letters among their figures."""
 
     at: datetime
     bank: str
@@ -72,15 +72,15 @@ class HealthResponse(ResponseModel):
 
 @router.get("/banks")
 def list_banks(caller: Viewer, deps: Deps) -> list[BankVersion]:
-    """Those that are kept, the one written last first; none where no bank is to be seen from here."""
+    """List the stored versions, the last written first; none where no bank folder is configured."""
     return deps.banks.versions() if deps.banks else []
 
 
 @router.get("/banks/served")
 def get_served_bank(caller: Viewer, deps: Deps) -> ServedBank:
-    """Which is served, who in it is ready, and who still warms up."""
+    """Return the served version, and how many of its fingerprints are ready or warming up."""
     if deps.banks is None:
-        raise NotFound("no bank is to be seen from here: `fingerprint serve --bank FOLDER`")
+        raise NotFound("no bank folder is configured: `fingerprint serve --bank FOLDER`")
     bank = deps.banks.open_served()
     since, until = bank.manifest["span"]
     levels = readiness_by_level(bank, deps.settings)
@@ -89,7 +89,7 @@ def get_served_bank(caller: Viewer, deps: Deps) -> ServedBank:
 
 @router.get("/health")
 def get_health(caller: Viewer, deps: Deps) -> HealthResponse:
-    """How far the stream is, which feeds fell silent, which bank is served."""
+    """Return the stream's progress, the feed gaps and the served bank."""
     now = deps.clock.now()
     partitions = _partition_lags(deps, now)
     bank, why = _served_version(deps)
@@ -106,7 +106,7 @@ def get_health(caller: Viewer, deps: Deps) -> HealthResponse:
 
 
 def _partition_lags(deps: Dependencies, now: datetime) -> list[PartitionLag]:
-    """Those that have said how far they are, in their order."""
+    """Return the partitions that reported their progress, in their order."""
     return [
         PartitionLag(
             topic=place.topic,
@@ -119,8 +119,8 @@ def _partition_lags(deps: Dependencies, now: datetime) -> list[PartitionLag]:
 
 
 def _served_version(deps: Dependencies) -> tuple[str, str]:
-    """The version that is served, or why there is none."""
+    """Return the served version, or the reason that there is none."""
     try:
-        return (deps.banks.served_version(), "") if deps.banks else ("", "no bank is to be seen from here")
+        return (deps.banks.served_version(), "") if deps.banks else ("", "no bank folder is configured")
     except FingerprintError as error:
         return "", str(error)

@@ -1,45 +1,150 @@
-"""What people do to alerts: decide, assign, reopen, note; to one, or to many at once.
+"""Actions on alerts: decide, assign, reopen, note; on one, or on many at once. The audit log.
 
 Example:
     $ curl -X POST -H "Authorization: Bearer $TOKEN" -H 'If-Match: "0-9"' -H "Content-Type: application/json" \\
-        -d '{"decision": "benign", "why": "a new laptop"}' "$DESK/api/v1/alerts/3fa94c1be0d27a58/disposition"
+        -d '{"decision": "benign", "why": "a new laptop"}' "$FINGERPRINT_URL/api/v1/alerts/3fa94c1be0d27a58/disposition"
 
-Whoever changes an alert says what they have seen of it: in If-Match its ETag, which is its version and how many events it had, or
-both in the body. One that somebody else has changed since is left as it is; the answer is 409, and has the alert's row as it is
-now. One that has only grown is changed, and a decision is over the events that were seen: it is open again for the others.
+A change names the state that the caller read: If-Match with the alert's ETag, which is its version and number of events, or both
+in the body. An alert that another person changed since is left as it is; the answer is 409 with its current row. One that has
+only grown is changed, and a decision covers the events that were read: the alert is open again for the others.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Header, HTTPException, Response
+from pydantic import AfterValidator, Field, StringConstraints
 
-from fingerprint.core.alert import FingerprintError, NotFound
-from fingerprint.core.case import ActionOutcome, AlertRevision, CaseAction, CaseNote, QueueRow
-from fingerprint.web.api.case_changes import (
-    AssignmentRequest,
-    BulkChangeRequest,
-    DecisionRequest,
-    NoteRequest,
-    ReopenRequest,
-    SeenState,
+from fingerprint.core.alert import Decision, FingerprintError, NotFound
+from fingerprint.core.case import (
+    MAX_PAGE_SIZE,
+    ActionOutcome,
+    AlertRevision,
+    AssignCase,
+    AuditEntry,
+    CaseAction,
+    CaseNote,
+    QueueRow,
+    ReopenCase,
+    SetDisposition,
 )
-from fingerprint.web.api.problems import ALERT_CONFLICT_RESPONSES, conflict_response
-from fingerprint.web.api.queue_params import StorableText
-from fingerprint.web.api.responses import alert_etag
-from fingerprint.web.auth import Analyst
+from fingerprint.core.sanitize import storable
+from fingerprint.web.api.queue_params import (
+    NON_BLANK_PATTERN,
+    BeforeNumber,
+    PageSize,
+    RequestModel,
+    StorableText,
+)
+from fingerprint.web.api.responses import ALERT_CONFLICT_RESPONSES, alert_etag, conflict_response
+from fingerprint.web.auth import Analyst, Engineer
 from fingerprint.web.dependencies import Dependencies, Deps, check_assignee
 
-router = APIRouter(tags=["work"])
+MAX_NOTE_LENGTH = 10_000  # characters
+
+OptionalReason = Annotated[str, Field(max_length=2_000), AfterValidator(storable)]
+SeenEvents = Annotated[int, Field(ge=0, le=2**31 - 1, description="so many were seen")]
+SeenVersion = Annotated[int, Field(ge=0, le=2**31 - 1, description="the one that was seen")]
+
+
+class DecisionModel(RequestModel):
+    """An analyst's decision on an alert."""
+
+    decision: Decision
+    why: OptionalReason = ""
+    duplicate_of: Annotated[
+        StorableText, Field(description="an alert's id, where the decision is `duplicate`")
+    ] = ""
+
+    def to_change(self) -> CaseAction:
+        return SetDisposition(self.decision, self.why, self.duplicate_of)
+
+
+class AssignmentModel(RequestModel):
+    """The new assignee of an alert; empty for none."""
+
+    to: Annotated[str, Field(max_length=64)]
+
+    def to_change(self) -> CaseAction:
+        return AssignCase(self.to)
+
+
+class ReopenModel(RequestModel):
+    """A request to revert the last decision."""
+
+    why: OptionalReason = ""
+
+    def to_change(self) -> CaseAction:
+        return ReopenCase(self.why)
+
+
+class SeenState(RequestModel):
+    """The state of the alert that the caller read. A decision covers that many `events`: an alert that has grown since stays
+    open."""
+
+    version: SeenVersion | None = None
+    events: SeenEvents | None = None
+
+
+class DecisionRequest(DecisionModel, SeenState): ...
+
+
+class AssignmentRequest(AssignmentModel, SeenState): ...
+
+
+class ReopenRequest(ReopenModel, SeenState): ...
+
+
+class BulkDecision(DecisionModel):
+    kind: Literal["decide"]
+
+
+class BulkAssignment(AssignmentModel):
+    kind: Literal["assign"]
+
+
+class BulkReopen(ReopenModel):
+    kind: Literal["reopen"]
+
+
+class SelectedAlert(RequestModel):
+    """An alert at the version that the caller read."""
+
+    alert_id: StorableText
+    version: SeenVersion
+    events: SeenEvents | None = None
+
+    def to_chosen(self) -> AlertRevision:
+        return AlertRevision(self.alert_id, self.version, self.events)
+
+
+class BulkChangeRequest(RequestModel):
+    """One change of many alerts."""
+
+    chosen: Annotated[list[SelectedAlert], Field(min_length=1, max_length=MAX_PAGE_SIZE)]
+    change: Annotated[BulkDecision | BulkAssignment | BulkReopen, Field(discriminator="kind")]
+
+
+class NoteRequest(RequestModel):
+    text: Annotated[
+        str,
+        StringConstraints(
+            strip_whitespace=True, min_length=1, pattern=NON_BLANK_PATTERN, max_length=MAX_NOTE_LENGTH
+        ),
+        AfterValidator(storable),
+    ]
+
+
+router = APIRouter(tags=["cases"])
 ETAG_PATTERN = r'^"([0-9]{1,9})-([0-9]{1,9})"$'  # version and events
 IfMatch = Annotated[str | None, Header(pattern=ETAG_PATTERN, description='the ETag that was seen: `"3-9"`')]
 
 
 @router.post("/alerts/bulk")
 def change_alerts(body: BulkChangeRequest, caller: Analyst, deps: Deps) -> list[ActionOutcome]:
-    """To each of them or not to it, in their order: an outcome says whether, and if not, why."""
+    """Change each alert or leave it, in their order: an outcome reports whether it was changed, and if not, why."""
     chosen = [each.to_chosen() for each in body.chosen]
     return deps.store.cases.change(chosen, check_assignee(body.change.to_change(), deps), caller.name)
 
@@ -53,7 +158,7 @@ def decide_alert(
     response: Response,
     if_match: IfMatch = None,
 ) -> QueueRow | Response:
-    """Close it with a decision; those before stay in its history."""
+    """Close an alert with a decision; earlier decisions stay in its history."""
     return _apply_change(deps, _seen_alert(alert_id, body, if_match), body.to_change(), caller.name, response)
 
 
@@ -66,7 +171,7 @@ def assign_alert(
     response: Response,
     if_match: IfMatch = None,
 ) -> QueueRow | Response:
-    """Give it to somebody with an account, or to nobody."""
+    """Assign an alert to an account, or to none."""
     return _apply_change(deps, _seen_alert(alert_id, body, if_match), body.to_change(), caller.name, response)
 
 
@@ -79,22 +184,22 @@ def reopen_alert(
     response: Response,
     if_match: IfMatch = None,
 ) -> QueueRow | Response:
-    """Take the last decision back."""
+    """Revert the last decision."""
     return _apply_change(deps, _seen_alert(alert_id, body, if_match), body.to_change(), caller.name, response)
 
 
 @router.post("/alerts/{alert_id}/notes", status_code=201)
 def add_note(alert_id: StorableText, body: NoteRequest, caller: Analyst, deps: Deps) -> CaseNote:
-    """Add a note; it changes no version."""
+    """Add a note; the version does not change."""
     return deps.store.cases.add_note(deps.store.queue.row(alert_id).alert_id, body.text, caller.name)
 
 
 def _seen_alert(alert_id: str, body: SeenState, if_match: str | None) -> AlertRevision:
-    """What was seen of the alert. 428 where nobody says, 400 where both say and differ."""
+    """Return the version that the caller read. Answers 428 where none is named, 400 where header and body differ."""
     named = re.fullmatch(ETAG_PATTERN, if_match or "")
     version, events = (int(named[1]), int(named[2])) if named else (body.version, body.events)
     if version is None:
-        raise HTTPException(428, "say which version you have seen: If-Match with its ETag, or `version`")
+        raise HTTPException(428, "name the version you read: If-Match with its ETag, or `version`")
     if body.version not in (None, version) or body.events not in (None, events):
         raise FingerprintError("If-Match and the body say that different things were seen: send one of them")
     return AlertRevision(alert_id, version, events)
@@ -103,7 +208,7 @@ def _seen_alert(alert_id: str, body: SeenState, if_match: str | None) -> AlertRe
 def _apply_change(
     deps: Dependencies, chosen: AlertRevision, change: CaseAction, by: str, response: Response
 ) -> QueueRow | Response:
-    """The row after the change; 409 with the row of now where it was not done."""
+    """Return the row after the change; 409 with the current row where it was not applied."""
     [outcome] = deps.store.cases.change([chosen], check_assignee(change, deps), by)
     if outcome.version < 0:
         raise NotFound(outcome.reason or f"there is no alert {chosen.alert_id!r}")
@@ -112,3 +217,14 @@ def _apply_change(
         return conflict_response(outcome.reason, row)
     response.headers["ETag"] = alert_etag(row)
     return row
+
+
+audit_router = APIRouter(tags=["audit"])
+
+
+@audit_router.get("/audit")
+def list_audit_entries(
+    caller: Engineer, deps: Deps, target: StorableText = "", size: PageSize = 200, before: BeforeNumber = None
+) -> list[AuditEntry]:
+    """List audit entries, the newest first, of one target (an alert's id, a suppression's, an account's name) or of all."""
+    return deps.store.audit.entries(target, size, before)

@@ -1,7 +1,7 @@
-"""Alerts as a file for other systems, whole and without a bound: CSV, JSON lines, ECS or OCSF.
+"""Export alerts to a file without a limit of size: CSV, JSON lines, ECS or OCSF.
 
 Example:
-    $ curl -OJ -H "Authorization: Bearer $TOKEN" "$DESK/api/v1/alerts/export?format=ocsf&status=all"
+    $ curl -OJ -H "Authorization: Bearer $TOKEN" "$FINGERPRINT_URL/api/v1/alerts/export?format=ocsf&status=all"
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CSV_MEDIA_TYPE, NDJSON_MEDIA_TYPE = "text/csv; charset=utf-8", "application/x-nd
 
 
 class ExportParams(AlertFilterParams):
-    """Which alerts, in which order and form."""
+    """The filter, order and format of an export."""
 
     format: Literal["csv", "jsonl", "ecs", "ocsf"] = "jsonl"
     order: QueueOrder = "urgency"
@@ -46,10 +46,10 @@ class ExportParams(AlertFilterParams):
 def export_alerts(
     params: Annotated[ExportParams, Query()], request: Request, caller: Viewer, deps: Deps
 ) -> StreamingResponse:
-    """All alerts of a filter, read page by page while they are sent: one that changes meanwhile is as it is when it is read."""
+    """Stream all alerts of a filter, read page by page while they are sent: each is as it was when it was read."""
     first = deps.store.queue.page(
         params.to_filter(), params.order, EXPORT_BATCH
-    )  # while an error can still be said
+    )  # while an error can still be answered
     name = "alerts.csv" if params.format == "csv" else f"alerts-{params.format}.jsonl"
     which = params.model_dump_json(exclude_defaults=True, exclude={"format"})
     alerts = count_export(request, params.format, which, _export_rows(deps, params, first))
@@ -61,11 +61,13 @@ def export_alerts(
 
 
 def _export_rows(deps: Dependencies, params: ExportParams, page: QueuePage) -> Iterator[Notification]:
-    """Every alert from a page on, with its events and the decision by which it stands."""
+    """Yield the alerts from a page on, with their events and their current decision."""
     base = deps.settings.web.public_url or ""
     while True:
-        for alert, said in deps.store.evidence.full_alerts([row.alert_id for row in page.rows]):
-            yield Notification(alert, "new", said, f"{base}{urls.alert_url(alert.alert_id)}" if base else "")
+        for alert, disposition in deps.store.evidence.full_alerts([row.alert_id for row in page.rows]):
+            yield Notification(
+                alert, "new", disposition, f"{base}{urls.alert_url(alert.alert_id)}" if base else ""
+            )
         if not page.following:
             return
         page = deps.store.queue.page(params.to_filter(), params.order, EXPORT_BATCH, page.following)

@@ -1,7 +1,7 @@
-"""Live updates as server-sent events: which alerts are new or have changed, as soon as the desk knows.
+"""Live updates as server-sent events: ids of new and changed alerts.
 
 Example:
-    $ curl -N -H "Authorization: Bearer $TOKEN" "$DESK/api/v1/live"
+    $ curl -N -H "Authorization: Bearer $TOKEN" "$FINGERPRINT_URL/api/v1/live"
     retry: 2000
 
     id: 41
@@ -12,9 +12,9 @@ Example:
     event: alerts
     data: {"alert_ids":["3fa94c1be0d27a58"]}
 
-The first event says where the stream begins; whoever comes back with the last id they saw (`Last-Event-ID`, as browsers do by
-themselves, or `since`) misses nothing. A stream ends after a minute and is asked for again, so that nobody listens on who may no
-longer. Who opens a sixth stream loses the oldest, which is told to come back later.
+The first event names the number where the stream begins; a client that reconnects with the last id it saw (`Last-Event-ID`, which
+browsers send by themselves, or `since`) misses nothing. A stream ends after a minute and the client reconnects, so that a caller
+without permission does not keep listening. A sixth stream of one caller ends their oldest, which may reconnect later.
 Source of the format: https://html.spec.whatwg.org/multipage/server-sent-events.html
 """
 
@@ -66,12 +66,14 @@ async def stream_changes(
     last_event_id: LastEventId = None,
     seconds: StreamSeconds = MAX_STREAM_SECONDS,
 ) -> EventStream:
-    """Ids of alerts that are new or have changed, one event for what changed together."""
+    """Stream the ids of new and changed alerts, one event for those that changed together."""
     batches = broadcaster.subscribe(last_event_id if last_event_id is not None else since, caller.name)
-    first = None if broadcaster.is_full else await anext(batches, None)  # while an error can still be said
+    first = (
+        None if broadcaster.is_full else await anext(batches, None)
+    )  # while an error can still be answered
     if first is None:
         annotate_request(request.scope, why="streams")
-        raise HTTPException(503, "too many are listening: ask again in a minute", {"Retry-After": "60"})
+        raise HTTPException(503, "too many live streams: try again in a minute", {"Retry-After": "60"})
     return EventStream(_stream(first, batches, seconds), headers={"X-Accel-Buffering": "no"})
 
 
@@ -83,14 +85,14 @@ async def _stream(
         yield f"retry: {RETRY_MILLISECONDS}\n\n{_format_event(first)}"
         try:
             while (batch := await _next_batch(batches, end)) is not None:
-                yield _format_event(batch) if batch.alert_ids else ": still here\n\n"
+                yield _format_event(batch) if batch.alert_ids else ": keep-alive\n\n"
         except StreamDisplaced:
             yield f"retry: {DISPLACED_RETRY_MILLISECONDS}\n\n"
 
 
 async def _next_batch(batches: AsyncGenerator[ChangeBatch, None], end: float) -> ChangeBatch | None:
-    """The next one, if it comes before the end. A desk that does not answer ends the stream, too, as a server does that ends: it
-    is asked for again."""
+    """Return the next batch, if it comes before the end. An alert store that is unavailable ends the stream as well, like
+    a server that stops: clients reconnect."""
     try:
         return await asyncio.wait_for(anext(batches), end - asyncio.get_running_loop().time())
     except (TimeoutError, StopAsyncIteration, FingerprintError):

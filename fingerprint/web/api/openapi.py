@@ -1,7 +1,7 @@
-"""The API's own description, OpenAPI 3.1, at /api/v1/openapi.json: every route, every answer, every way to be refused.
+"""The OpenAPI 3.1 description of the API at /api/v1/openapi.json: every route, answer and error.
 
 Example:
-    $ curl -H "Authorization: Bearer $TOKEN" "$DESK/api/v1/openapi.json"
+    $ curl -H "Authorization: Bearer $TOKEN" "$FINGERPRINT_URL/api/v1/openapi.json"
 """
 
 from __future__ import annotations
@@ -11,20 +11,19 @@ from typing import Any
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.openapi.utils import get_openapi
 
-from fingerprint.web.api.problems import PROBLEM_MEDIA_TYPE, Problem
-from fingerprint.web.api.responses import AsciiJSONResponse
+from fingerprint.web.api.responses import PROBLEM_MEDIA_TYPE, AsciiJSONResponse, Problem
 from fingerprint.web.auth import Viewer, session_cookie_name
 from fingerprint.web.dependencies import Deps
 
 router = APIRouter(include_in_schema=False)
 ERROR_DESCRIPTIONS = {
-    400: "what was asked cannot be done: the sentence says why",
+    400: "the request cannot be carried out: `detail` says why",
     401: "no token and no session, or one that is not good",
     403: "the role does not allow it",
-    404: "there is no such thing",
+    404: "not found",
     413: "the body is too large",
     422: "a parameter or the body cannot be read: the sentence names it",
-    503: "the desk does not answer, or too many are listening",
+    503: "the alert store is unavailable, or there are too many live streams",
 }
 JSON_MEDIA_TYPE = "application/json"
 
@@ -33,7 +32,7 @@ JsonObject = dict[str, Any]
 
 @router.get("/openapi.json")
 def get_openapi_document(request: Request, caller: Viewer, deps: Deps) -> AsciiJSONResponse:
-    """What is described here is all there is."""
+    """Return the description of the API."""
     state = request.app.state
     if not hasattr(state, "description"):  # made once: it takes a while, and never changes
         state.description = build_openapi(request.app, session_cookie_name(deps.settings))
@@ -41,27 +40,27 @@ def get_openapi_document(request: Request, caller: Viewer, deps: Deps) -> AsciiJ
 
 
 def build_openapi(app: FastAPI, cookie: str) -> JsonObject:
-    """The description of an application's API; whoever asks shows a token, or the cookie of a session."""
-    said = get_openapi(title=f"{app.title}: the desk", version=app.version, routes=app.routes)
-    parts = said.setdefault("components", {})
+    """Return the description of an application's API; callers send a token or the cookie of a session."""
+    description = get_openapi(title=f"{app.title} API", version=app.version, routes=app.routes)
+    parts = description.setdefault("components", {})
     parts["securitySchemes"] = {
         "token": {"type": "http", "scheme": "bearer"},
         "session": {"type": "apiKey", "in": "cookie", "name": cookie},
     }
-    said["security"] = [{"token": []}, {"session": []}]
+    description["security"] = [{"token": []}, {"session": []}]
     parts["schemas"] = {
         name: schema for name, schema in parts["schemas"].items() if "ValidationError" not in name
     } | {"Problem": Problem.model_json_schema()}
-    for path in said["paths"].values():
+    for path in description["paths"].values():
         for operation in path.values():
             _declare_errors(operation["responses"])
             for parameter in operation.get("parameters", ()):
                 parameter["schema"] = _drop_null(parameter["schema"])
-    return said
+    return description
 
 
 def _drop_null(schema: JsonObject) -> JsonObject:
-    """A parameter that is given: what is left out in an address or a header is no null."""
+    """Describe a parameter that is given as not nullable: a missing one is left out of the address or header."""
     kinds = [kind for kind in schema.get("anyOf", ()) if kind != {"type": "null"}]
     if len(kinds) != 1:
         return schema
@@ -69,7 +68,7 @@ def _drop_null(schema: JsonObject) -> JsonObject:
 
 
 def _declare_errors(responses: JsonObject) -> None:
-    """Every way to be refused, each as problem+json."""
+    """Return the error answers of a route, each as problem+json."""
     problem = {"$ref": "#/components/schemas/Problem"}
     for code, why in ERROR_DESCRIPTIONS.items():
         responses[str(code)] = {"description": why, "content": {PROBLEM_MEDIA_TYPE: {"schema": problem}}}

@@ -1,7 +1,7 @@
-"""Principals: what is usual of one, how strange each of its days was, its alerts; and single votes.
+"""Principals: their profile, anomaly by day and alerts; and the votes of single detectors.
 
 Example:
-    $ curl -H "Authorization: Bearer $TOKEN" "$DESK/api/v1/entities/123456789012:user/ana"
+    $ curl -H "Authorization: Bearer $TOKEN" "$FINGERPRINT_URL/api/v1/entities/123456789012:user/ana"
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from fingerprint.web.auth import Viewer
 from fingerprint.web.dependencies import Dependencies, Deps
 
 router = APIRouter(tags=["entities"])
-VOTE_DAYS = 90  # of single votes, back from the newest on the desk
+VOTE_DAYS = 90  # of single votes, back from the newest in the alert store
 MAX_LISTED_VOTES = 10_000  # of one answer
 FingerprintKey = Annotated[
     StorableText | None, Query(description="the key of the fingerprint whose usual values are on the card")
@@ -35,9 +35,8 @@ FingerprintKey = Annotated[
 
 
 class PrincipalResponse(ResponseModel):
-    """A principal. `card` is what the served bank knows of it; without one, `no_card` says why. `days` has its single votes of
-    the last 90 days that anybody had any; `alerts` are the newest 100 of `alerts_in_all`, open or closed, but for those that
-    are suppressed."""
+    """A principal. `card` is its profile in the served bank; without one, `no_card` is the reason. `days` summarises its votes of
+    the last 90 days with any; `alerts` are the newest 100 of `alerts_in_all`, open or closed, but not suppressed."""
 
     principal: str
     card: PrincipalProfile | None
@@ -49,8 +48,8 @@ class PrincipalResponse(ResponseModel):
 
 
 class VoteResponse(ResponseModel):
-    """One detector's opinion of one event, or of one interval: z (high is strange) against its threshold; `alone` where no other
-    detector had one."""
+    """A detector's vote on one event or interval: z (high is unusual) against its threshold; `alone` where no other detector
+    had one."""
 
     event_id: str
     event_time: datetime
@@ -66,7 +65,7 @@ class VoteResponse(ResponseModel):
 
 
 class VotePage(ResponseModel):
-    """Single votes, the oldest first. With `more`, ask again from the last one's time on."""
+    """A page of votes, the oldest first. With `more`, continue from the last one's time."""
 
     votes: tuple[VoteResponse, ...]
     more: bool
@@ -83,7 +82,7 @@ class VoteParams(RequestModel):
 def get_principal_by_name(
     principal: StorableText, caller: Viewer, deps: Deps, fingerprint: FingerprintKey = None
 ) -> PrincipalResponse:
-    """A principal whose name makes no path (it may hold anything)."""
+    """Return the principal of an alert, for names that cannot be part of a path."""
     return get_principal(principal, caller, deps, fingerprint)
 
 
@@ -91,7 +90,7 @@ def get_principal_by_name(
 def get_principal(
     principal: StorableText, caller: Viewer, deps: Deps, fingerprint: FingerprintKey = None
 ) -> PrincipalResponse:
-    """A principal: its card, its days, its alerts, and the suppressions that name it."""
+    """Return a principal: its profile, its days, its alerts, and the suppressions that name it."""
     which = AlertFilter(status="all", principal=principal)
     page = deps.store.queue.page(which, "newest", 100)
     card, why = _load_profile(deps, principal, fingerprint)
@@ -109,7 +108,7 @@ def get_principal(
 
 @router.get("/votes")
 def list_votes(params: Annotated[VoteParams, Query()], caller: Viewer, deps: Deps) -> VotePage:
-    """Single votes, of one principal or of all: those that are strange enough to be kept."""
+    """List the stored votes of single detectors, of one principal or of all."""
     found = deps.store.votes.read(params.principal, params.since, params.limit + 1)
     if params.until is not None:
         found = found[found["event_time"] < params.until]
@@ -120,9 +119,9 @@ def list_votes(params: Annotated[VoteParams, Query()], caller: Viewer, deps: Dep
 def _load_profile(
     deps: Dependencies, principal: str, shown: str | None
 ) -> tuple[PrincipalProfile | None, str]:
-    """The card, or why there is none."""
+    """Return the profile, or the reason that there is none."""
     if deps.banks is None:
-        return None, "no bank is to be seen from here: `fingerprint serve --bank FOLDER`"
+        return None, "no bank folder is configured: `fingerprint serve --bank FOLDER`"
     try:
         return build_profile(deps.banks.open_served(), principal, deps.settings, shown), ""
     except FingerprintError as error:

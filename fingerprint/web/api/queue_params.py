@@ -1,4 +1,4 @@
-"""What may be asked of the queue: its filter, order and pages, as parameters of an address.
+"""Query parameters of the queue: filter, order and paging.
 
 Example:
     >>> Listing(service="iam", least_urgency=50).filter()
@@ -17,14 +17,14 @@ from fingerprint.core.alert import Decision, Level
 from fingerprint.core.case import MAX_PAGE_SIZE, AlertFilter, CaseStatus, QueueOrder
 from fingerprint.core.sanitize import storable
 
-MAX_REQUEST_TEXT_LENGTH = 2_000  # characters of a text that is asked for
+MAX_REQUEST_TEXT_LENGTH = 2_000  # characters of a text parameter
 MAX_DATABASE_INTEGER = 2**63 - 1  # that a database's number can be
 NON_BLANK_PATTERN = r"[^\s\x85\ufeff]"  # more than blanks, whichever these are: Python's, Rust's and JavaScript's differ in two
 EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9998, 12, 31, tzinfo=UTC)
 
 
 def _clamp_to_utc(moment: datetime) -> datetime:
-    """In UTC, and no farther than all databases go."""
+    """Return the time in UTC, within the range of all databases."""
     return min(max(moment, EARLIEST), LATEST).astimezone(UTC)
 
 
@@ -49,13 +49,13 @@ PageCursor = Annotated[
 
 
 class RequestModel(BaseModel):
-    """Parameters or a body; a field that nobody knows is an error that names it."""
+    """Parameters or a body; an unknown field is an error that names it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class AlertFilterParams(RequestModel):
-    """Which alerts. What is left out asks nothing."""
+    """The filter of alerts. A missing field does not restrict."""
 
     status: CaseStatus = "open"
     least_urgency: Urgency = 0
@@ -65,7 +65,7 @@ class AlertFilterParams(RequestModel):
     account: StorableText = ""
     tactic: StorableText = ""
     assignee: Annotated[
-        StorableText | None, Field(description="who has it; empty asks for those nobody has")
+        StorableText | None, Field(description="the assignee; empty for alerts without one")
     ] = None
     decision: Decision | None = None
     level: Level | None = None
@@ -77,12 +77,12 @@ class AlertFilterParams(RequestModel):
     ] = False
 
     def to_filter(self) -> AlertFilter:
-        """The same as the desk is asked for it."""
+        """Return the filter that the alert store takes."""
         return AlertFilter(**{field.name: getattr(self, field.name) for field in fields(AlertFilter)})
 
 
 class AlertListParams(AlertFilterParams):
-    """Which alerts, in which order, how many at a time."""
+    """The filter, order and page size of alerts."""
 
     order: QueueOrder = "urgency"
     size: PageSize = 50

@@ -1,27 +1,30 @@
-"""What every answer of the API has in common: JSON in ASCII, figures that are figures, and an ETag to change by.
+"""Responses of the API: ASCII JSON, finite numbers, ETags, and errors as problem+json (RFC 9457).
 
 Example:
     >>> Ascii({"user_agent": "\\u202eexe", "z": 9.4}).body
     b'{"user_agent":"\\\\u202eexe","z":9.4}'
 
-Texts are given whole and as they were recorded: nothing in them can steer the terminal of whoever reads an answer there, because
-all but printable ASCII is escaped.
+Texts are returned whole, as they were recorded. No text can control the terminal of a reader, since all but printable ASCII is
+escaped.
 """
 
 from __future__ import annotations
 
 import json
 import math
+from http import HTTPStatus
 from typing import Annotated, Any
 
+from fastapi.encoders import jsonable_encoder
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from fingerprint.core.case import QueueRow
+from fingerprint.core.sanitize import printable
 
 
 class AsciiJSONResponse(JSONResponse):
-    """JSON with every character escaped that is not printable ASCII."""
+    """JSON with all but printable ASCII escaped."""
 
     def render(self, content: Any) -> bytes:
         text = json.dumps(content, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
@@ -29,13 +32,13 @@ class AsciiJSONResponse(JSONResponse):
 
 
 class ResponseModel(BaseModel):
-    """What an answer says: made from the house's own records, by their fields' names."""
+    """The base of answers: built from the attributes of domain objects by field name."""
 
     model_config = ConfigDict(from_attributes=True, frozen=True)
 
 
 def _finite_or_none(value: Any) -> Any:
-    """JSON has no word for NaN or an infinity: null."""
+    """Return None for NaN and infinities, which JSON cannot express."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
@@ -43,5 +46,43 @@ FiniteFloat = Annotated[float | None, BeforeValidator(_finite_or_none)]
 
 
 def alert_etag(row: QueueRow) -> str:
-    """What was seen of an alert: its version, and how many events it had."""
+    """Return the ETag of an alert: its version and its number of events."""
     return f'"{row.version}-{row.events}"'
+
+
+ResponseSpecs = dict[int | str, dict[str, Any]]
+PROBLEM_MEDIA_TYPE = "application/problem+json"
+
+
+class Problem(BaseModel):
+    """An error as in RFC 9457; `detail` is a sentence that says what to do."""
+
+    type: str = "about:blank"
+    status: int
+    title: str
+    detail: str
+
+
+class ConflictProblem(Problem):
+    """The alert was changed by another person; `now` is its current row."""
+
+    now: QueueRow
+
+
+class _ProblemJSONResponse(AsciiJSONResponse):
+    media_type = PROBLEM_MEDIA_TYPE
+
+
+def conflict_response(reason: str, now: QueueRow) -> AsciiJSONResponse:
+    """Return the answer to a change that was not applied."""
+    problem = ConflictProblem(status=409, title=HTTPStatus.CONFLICT.phrase, detail=printable(reason), now=now)
+    return _ProblemJSONResponse(jsonable_encoder(problem), 409)
+
+
+CONFLICT_RESPONSES: ResponseSpecs = {
+    409: {"model": Problem, "description": "it was changed since it was read"}
+}
+ALERT_CONFLICT_RESPONSES: ResponseSpecs = {
+    409: {"model": ConflictProblem, "description": "it was changed since it was read"},
+    428: {"model": Problem, "description": "the change does not name the version that was read"},
+}

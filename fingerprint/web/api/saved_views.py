@@ -1,8 +1,8 @@
-"""Views: filters of the queue that somebody keeps under a name, and who asks.
+"""Saved views: named filters of the queue, and the identity of the caller.
 
 Example:
     $ curl -X PUT -H "Authorization: Bearer $TOKEN" -H "Content-Type: application/json" \\
-        -d '{"query": "?service=iam&least_urgency=50"}' "$DESK/api/v1/views/urgent%20iam"
+        -d '{"query": "?service=iam&least_urgency=50"}' "$FINGERPRINT_URL/api/v1/views/urgent%20iam"
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ ViewName = Annotated[
 
 
 class SavedViewRequest(RequestModel):
-    """The queue's address without its host: `?status=open&service=iam`."""
+    """A query of the queue without its host: `?status=open&service=iam`."""
 
     query: Annotated[str, Field(min_length=1, max_length=MAX_REQUEST_TEXT_LENGTH)]
 
 
 class CallerResponse(ResponseModel):
-    """Who asks; a token's caller has scopes."""
+    """The caller; a token's caller has scopes."""
 
     name: str
     role: Role
@@ -45,19 +45,19 @@ class CallerResponse(ResponseModel):
 
 @router.get("/me")
 def get_caller(caller: Viewer) -> CallerResponse:
-    """Who I am here, and what I may."""
+    """Return the caller's name, role and scopes."""
     return CallerResponse(name=caller.name, role=caller.role, scopes=caller.scopes)
 
 
 @router.get("/views")
 def list_views(caller: Viewer, deps: Deps) -> list[SavedView]:
-    """My own."""
+    """List the caller's views."""
     return deps.store.views.of_owner(caller.name)
 
 
 @router.put("/views/{name}")
 def save_view(name: ViewName, body: SavedViewRequest, caller: Analyst, deps: Deps) -> SavedView:
-    """Keep a filter under a name; what was there under it is overwritten."""
+    """Save a filter under a name and overwrite an earlier one."""
     query = addresses.parse_query_string(body.query).query
     view = SavedView(caller.name, name, f"?{query}")
     deps.store.views.save(view)
@@ -66,5 +66,5 @@ def save_view(name: ViewName, body: SavedViewRequest, caller: Analyst, deps: Dep
 
 @router.delete("/views/{name}", status_code=204)
 def delete_view(name: ViewName, caller: Analyst, deps: Deps) -> None:
-    """Forget it; one that is not there is no error."""
+    """Delete a view; a missing one is no error."""
     deps.store.views.delete(caller.name, name)

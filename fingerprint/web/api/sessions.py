@@ -1,7 +1,7 @@
-"""Sessions: where one is logged in, and how to end that. For people, never for tokens.
+"""Login sessions of the caller: list and end them. For people, never for tokens.
 
 Example:
-    $ curl -b "session=$SESSION" "$DESK/api/v1/sessions"
+    $ curl -b "session=$SESSION" "$FINGERPRINT_URL/api/v1/sessions"
     [{"session_id": "9f2c...", "address": "192.0.2.7", "agent": "Mozilla/5.0 ...", "current": true, ...}]
 """
 
@@ -21,7 +21,7 @@ router = APIRouter(tags=["sessions"])
 
 
 class SessionResponse(ResponseModel):
-    """`agent` is what the browser says it is; `proof` is what opened the session."""
+    """A session. `agent` is the browser's User-Agent; `proof` is how the session was opened."""
 
     session_id: str
     created_at: datetime
@@ -39,18 +39,18 @@ class EndedSessions(ResponseModel):
 
 @router.get("/sessions")
 def list_sessions(request: Request, caller: SessionCaller, deps: Deps) -> list[SessionResponse]:
-    """My own, the one seen last first."""
+    """List the caller's sessions, the most recently seen first."""
     mine = deps.accounts.session(session_secret(request, deps.settings))
     found = [(each, SessionResponse.model_validate(each)) for each in deps.accounts.sessions(caller.name)]
     return [
-        said.model_copy(update={"current": mine is not None and each.session_id == mine.session_id})
-        for each, said in found
+        answer.model_copy(update={"current": mine is not None and each.session_id == mine.session_id})
+        for each, answer in found
     ]
 
 
 @router.delete("/sessions/{session_id}", status_code=204)
 def end_session(session_id: StorableText, caller: SessionCaller, deps: Deps) -> None:
-    """It is over at once. An admin ends anybody's."""
+    """End a session at once. An admin may end the sessions of others."""
     deps.accounts.end_session(
         session_id, by=caller.name, owner=None if caller.has_role("admin") else caller.name
     )
@@ -58,7 +58,7 @@ def end_session(session_id: StorableText, caller: SessionCaller, deps: Deps) -> 
 
 @router.delete("/sessions")
 def end_other_sessions(request: Request, caller: SessionCaller, deps: Deps) -> EndedSessions:
-    """All my sessions but this one."""
+    """End the caller's sessions except this one."""
     return EndedSessions(
         sessions=deps.accounts.end_other_sessions(caller.name, session_secret(request, deps.settings))
     )

@@ -1,8 +1,8 @@
-"""Suppressions: which there are, what one would hide, a new one, and the end of one.
+"""Suppressions: list, preview, create and end them.
 
 Example:
     $ curl -X POST -H "Authorization: Bearer $TOKEN" -H "Content-Type: application/json" \\
-        -d '{"match": {"service": "ecs", "network": "10.3.0.0/16"}}' "$DESK/api/v1/suppressions/preview"
+        -d '{"match": {"service": "ecs", "network": "10.3.0.0/16"}}' "$FINGERPRINT_URL/api/v1/suppressions/preview"
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from pydantic import Field
 
 from fingerprint.core import case
 from fingerprint.core.case import Suppression, SuppressionPreview
-from fingerprint.web.api.problems import CONFLICT_RESPONSES
 from fingerprint.web.api.queue_params import ReasonText, RequestModel, StorableText, UtcDatetime
+from fingerprint.web.api.responses import CONFLICT_RESPONSES
 from fingerprint.web.auth import Engineer, Viewer
 from fingerprint.web.dependencies import Deps
 
@@ -23,8 +23,8 @@ router = APIRouter(tags=["suppressions"])
 
 
 class SuppressionMatchModel(RequestModel):
-    """What is hidden: alerts all of whose events are like this. What is empty asks nothing; not all may be. `human`,
-    `user_agent` and `error_code` have 8 characters or more, and a principal, or a network and an account, beside them."""
+    """The match of a suppression: it hides alerts all of whose events match. Empty fields match everything; one must be set.
+    `human`, `user_agent` and `error_code` need 8 characters or more, and a principal, or a network and an account, as well."""
 
     principal: StorableText = ""
     human: StorableText = ""
@@ -44,7 +44,7 @@ class SuppressionPreviewRequest(RequestModel):
 
 
 class SuppressionRequest(RequestModel):
-    """A suppression needs a reason, and an end within a year."""
+    """A new suppression: it needs a reason, and an end within a year."""
 
     match: SuppressionMatchModel
     reason: ReasonText
@@ -63,20 +63,20 @@ class EndSuppressionRequest(RequestModel):
 
 @router.get("/suppressions")
 def list_suppressions(caller: Viewer, deps: Deps, ended: bool = False) -> list[Suppression]:
-    """Those in force, the next to expire first; with `ended` those that are over, too."""
+    """List suppressions in force, the next to expire first; with `ended` also those that are over."""
     return deps.store.suppressions.list_all(ended)
 
 
 @router.post("/suppressions/preview")
 def preview_suppression(body: SuppressionPreviewRequest, caller: Viewer, deps: Deps) -> SuppressionPreview:
-    """What a match would hide of the alerts that are there; nothing is changed."""
+    """Preview the stored alerts that a match would hide; nothing is changed."""
     return deps.store.suppressions.preview(body.match.to_match())
 
 
 @router.post("/suppressions", status_code=201)
 def create_suppression(body: SuppressionRequest, caller: Engineer, deps: Deps) -> Suppression:
-    """Hide such alerts from now on, and those that are there. Votes are never hidden; nor, without `force`, are confirmed
-    attacks and critical alerts, also those that come later."""
+    """Hide matching alerts, stored and future. Votes are never hidden; nor, without `force`, are confirmed attacks and critical
+    alerts, also those that come later."""
     return deps.store.suppressions.create(
         body.match.to_match(), body.reason, body.expires_at, caller.name, body.force
     )
@@ -86,5 +86,5 @@ def create_suppression(body: SuppressionRequest, caller: Engineer, deps: Deps) -
 def end_suppression(
     suppression_id: StorableText, body: EndSuppressionRequest, caller: Engineer, deps: Deps
 ) -> Suppression:
-    """What it hid is seen again. 409 where somebody changed it since."""
+    """End a suppression and show its alerts again. Answers 409 where it was changed since."""
     return deps.store.suppressions.end(suppression_id, body.version, caller.name)

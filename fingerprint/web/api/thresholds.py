@@ -1,8 +1,8 @@
-"""Thresholds: what events are held to, what others would show, and a choice.
+"""Thresholds: the ones in force, estimates for others, and overrides.
 
 Example:
     $ curl -X POST -H "Authorization: Bearer $TOKEN" -H "Content-Type: application/json" \\
-        -d '{"alerts_per_day": 5, "quorum": 2}' "$DESK/api/v1/thresholds/preview"
+        -d '{"alerts_per_day": 5, "quorum": 2}' "$FINGERPRINT_URL/api/v1/thresholds/preview"
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ Quorum = Literal[1, 2]
 
 
 class ThresholdsResponse(RequestModel):
-    """What events are held to now, and who chose what, the newest first."""
+    """The thresholds in force and the history of overrides, the newest first."""
 
     now: ThresholdEstimate
     chosen: list[ThresholdOverride]
 
 
 class ThresholdPreviewRequest(RequestModel):
-    """So many alerts a day at most, or a threshold."""
+    """A number of alerts a day at most, or a threshold."""
 
     alerts_per_day: Annotated[float | None, Field(gt=0, le=10_000, allow_inf_nan=False)] = None
     threshold: Threshold | None = None
@@ -38,7 +38,7 @@ class ThresholdPreviewRequest(RequestModel):
 
 
 class ThresholdRequest(RequestModel):
-    """Without threshold and quorum what the settings say holds again."""
+    """An override; without threshold and quorum the settings apply again."""
 
     threshold: Threshold | None = None
     quorum: Quorum | None = None
@@ -47,14 +47,14 @@ class ThresholdRequest(RequestModel):
 
 @router.get("/thresholds")
 def get_thresholds(caller: Viewer, deps: Deps) -> ThresholdsResponse:
-    """What events are held to."""
+    """Return the thresholds in force."""
     found = require_thresholds(deps)
     return ThresholdsResponse(now=found.current(), chosen=list(found.override_history()))
 
 
 @router.post("/thresholds/preview")
 def preview_threshold(body: ThresholdPreviewRequest, caller: Viewer, deps: Deps) -> ThresholdEstimate:
-    """What it would have shown on the last two weeks of votes on this desk; nothing is changed."""
+    """Estimate a threshold by the stored votes of the last two weeks; nothing is changed."""
     found = require_thresholds(deps)
     if body.alerts_per_day is not None:
         return found.estimate(found.threshold_for_rate(body.alerts_per_day, body.quorum), body.quorum)
@@ -63,5 +63,5 @@ def preview_threshold(body: ThresholdPreviewRequest, caller: Viewer, deps: Deps)
 
 @router.post("/thresholds", status_code=201)
 def set_threshold(body: ThresholdRequest, caller: Engineer, deps: Deps) -> ThresholdOverride:
-    """Hold events to it from now on."""
+    """Apply a threshold from now on."""
     return require_thresholds(deps).set_override(body.threshold, body.quorum, body.why, by=caller.name)

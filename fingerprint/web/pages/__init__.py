@@ -1,4 +1,4 @@
-"""The pages under /: one module a page, each with its `router`."""
+"""The pages under /: a module for each page, with its `router`."""
 
 from __future__ import annotations
 
@@ -12,13 +12,11 @@ from fingerprint.web.pages import (
     banks,
     cases,
     confirm_identity,
-    invitation,
     login,
     principal,
     queue,
     second_factor,
     second_factors,
-    single_sign_on,
     suppressions,
     thresholds,
 )
@@ -32,10 +30,8 @@ ROUTERS: tuple[APIRouter, ...] = (
     banks.router,
     audit.router,
     login.router,
-    single_sign_on.router,
     second_factor.router,
     confirm_identity.router,
-    invitation.router,
     account.router,
     second_factors.router,
     accounts.router,

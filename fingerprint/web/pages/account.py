@@ -1,4 +1,4 @@
-"""/account: one's own password, sessions and tokens; second factors are in `factors.py`."""
+"""/account: the password, sessions and tokens of the caller; second factors are in `second_factors.py`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SCOPE_DESCRIPTIONS: dict[Scope, str] = {
     "read": "looks at everything but the audit",
     "triage": "decides, assigns and notes",
     "engineer": "suppresses, sets thresholds and reads the audit",
-    "admin": "sees to people, everybody's tokens and retention",
+    "admin": "manages accounts, all tokens and retention",
 }
 TOKEN_DAYS = (7, 30, 90, 180, 365)  # that a token may be good for
 
@@ -42,19 +42,19 @@ def submit_password(
     again: Annotated[str, Form(max_length=10_000)] = "",
     end_tokens: Annotated[bool, Form()] = False,
 ) -> Response:
-    """Every session ends but the one that is begun here, and every token, if the box is ticked."""
+    """Change the password; end all sessions but the new one, and all tokens if the box is ticked."""
     annotate_request(request.scope, event="password")
     if new != again:
-        return _page(request, caller, deps, 400, wrong="the two new passwords differ")
+        return _page(request, caller, deps, 400, error="the two new passwords differ")
     session, where = session_secret(request, deps.settings), client_context(request, deps.settings)
     try:
         secret = deps.accounts.change_password(session, old, new, where, end_tokens)
     except TooManyAttempts as error:
-        return _page(request, caller, deps, 429, wrong=str(error))
+        return _page(request, caller, deps, 429, error=str(error))
     except AuthenticationFailed:
-        return _page(request, caller, deps, 403, wrong="the old password is wrong")
+        return _page(request, caller, deps, 403, error="the old password is wrong")
     except FingerprintError as error:
-        return _page(request, caller, deps, 400, wrong=str(error))
+        return _page(request, caller, deps, 400, error=str(error))
     return complete_login(request, deps, secret, "/account")
 
 
@@ -79,15 +79,15 @@ def submit_token(
     scope: Annotated[list[Scope] | None, Form()] = None,
     days: Annotated[int, Form()] = 90,
 ) -> Response:
-    """The token is in the answer, and nowhere else: so no redirect."""
+    """Create a token. Its secret is only in this answer, so there is no redirect."""
     if days not in TOKEN_DAYS:
         raise HTTPException(422, f"a token is good for one of {', '.join(map(str, TOKEN_DAYS))} days")
     ends = deps.clock.now() + timedelta(days=days)
     try:
         token, secret = deps.accounts.create_token(caller.name, label, scope or (), ends, by=caller.name)
     except FingerprintError as error:
-        return _page(request, caller, deps, 400, wrong=str(error))
-    return _page(request, caller, deps, made=token, secret=secret)
+        return _page(request, caller, deps, 400, error=str(error))
+    return _page(request, caller, deps, created_token=token, secret=secret)
 
 
 @router.post("/account/tokens/{token_id}/revoke")
@@ -97,7 +97,7 @@ def submit_token_revocation(token_id: str, caller: SessionCaller, deps: Deps) ->
 
 
 def _page(request: Request, caller: Caller, deps: Dependencies, status: int = 200, **values: Any) -> Response:
-    values = {"wrong": "", "made": None, "secret": ""} | values
+    values = {"error": "", "created_token": None, "secret": ""} | values
     now = deps.clock.now()
     tokens = [
         each for each in deps.accounts.tokens(caller.name) if not each.revoked_at and each.expires_at > now
@@ -113,4 +113,4 @@ def _page(request: Request, caller: Caller, deps: Dependencies, status: int = 20
     }
     values |= {"sessions": deps.accounts.sessions(caller.name), "factors": deps.accounts.factors(caller.name)}
     values["current"] = deps.accounts.session(session_secret(request, deps.settings))
-    return render_page(request, "access/account.html", status, title="Account", **values)
+    return render_page(request, "account/account.html", status, title="Account", **values)

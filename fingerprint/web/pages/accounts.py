@@ -1,4 +1,4 @@
-"""/people: who has an account, in which role; links for new accounts and new passwords; everybody's tokens. For admins."""
+"""/people: accounts, roles, invitation links and all tokens. For admins."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def submit_invitation(
     name: AccountNameField = "",
     role: Annotated[Role, Form()] = "analyst",
 ) -> Response:
-    """A new account; the link is in the answer, and nowhere else."""
+    """Create an account; its link is only in this answer."""
     return _invite(request, caller, deps, name, role)
 
 
 @router.post("/people/{name}/link")
 def submit_new_link(request: Request, name: str, caller: ReauthenticatedAdmin, deps: Deps) -> Response:
-    """For somebody who forgot their password, or whose link is too old."""
+    """Create a link for a forgotten password or an expired link."""
     return _invite(request, caller, deps, name, None)
 
 
@@ -46,7 +46,7 @@ def submit_role(
     try:
         deps.accounts.set_role(name, role, by=caller.name)
     except FingerprintError as error:
-        return _page(request, deps, 409, wrong=str(error))
+        return _page(request, deps, 409, error=str(error))
     return redirect("/people")
 
 
@@ -55,7 +55,7 @@ def submit_disable(request: Request, name: str, caller: SessionAdmin, deps: Deps
     try:
         deps.accounts.disable(name, by=caller.name)
     except FingerprintError as error:
-        return _page(request, deps, 409, wrong=str(error))
+        return _page(request, deps, 409, error=str(error))
     return redirect("/people")
 
 
@@ -67,14 +67,14 @@ def submit_enable(name: str, caller: ReauthenticatedAdmin, deps: Deps) -> Respon
 
 @router.post("/people/{name}/end")
 def submit_sessions_end(name: str, caller: SessionAdmin, deps: Deps) -> Response:
-    """Their sessions and tokens."""
+    """End the sessions and tokens of an account."""
     deps.accounts.end_all_sessions(name, by=caller.name)
     return redirect("/people")
 
 
 @router.post("/people/{name}/reset-second-factor")
 def submit_second_factor_reset(name: str, caller: ReauthenticatedAdmin, deps: Deps) -> Response:
-    """For somebody who lost it."""
+    """Remove the lost second factors of an account."""
     deps.accounts.reset_factors(name, by=caller.name)
     return redirect("/people")
 
@@ -89,14 +89,14 @@ def _invite(request: Request, caller: Caller, deps: Dependencies, name: str, rol
     try:
         secret = deps.accounts.invite(name, role, by=caller.name)
     except FingerprintError as error:
-        return _page(request, deps, 409, wrong=str(error))
+        return _page(request, deps, 409, error=str(error))
     return _page(request, deps, invited=name.strip().lower(), link=absolute_url(request, f"/setup/{secret}"))
 
 
 def _page(request: Request, deps: Dependencies, status: int = 200, **values: Any) -> Response:
-    values = {"wrong": "", "invited": "", "link": ""} | values
+    values = {"error": "", "invited": "", "link": ""} | values
     now = deps.clock.now()
     tokens = [token for token in deps.accounts.tokens() if not token.revoked_at and token.expires_at > now]
     values |= {"persons": deps.accounts.accounts(), "tokens": tokens, "roles": ROLES}
-    values["secured"] = deps.accounts.accounts_with_second_factor()
-    return render_page(request, "access/people.html", status, title="People", **values)
+    values["with_second_factor"] = deps.accounts.accounts_with_second_factor()
+    return render_page(request, "account/accounts.html", status, title="Accounts", **values)

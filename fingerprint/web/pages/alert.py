@@ -1,4 +1,4 @@
-"""An alert: what it says, what explains it, what others showed, and what was done about it.
+"""An alert with its explanation, related alerts and activity.
 
 Example:
     GET /alerts/3fa94c1be0d27a58?from=service%3Diam
@@ -34,7 +34,7 @@ router = APIRouter()
 
 @router.get("/alerts/{alert_id}")
 def show_alert(alert_id: str, request: Request, caller: Viewer, deps: Deps) -> Response:
-    """One alert by its id. `from` is the query of the queue it was opened from, `events` where its page of events begins."""
+    """Show an alert. `from` is the query of the queue it was opened from, `events` the cursor of its page of events."""
     desk, asks = deps.store, request.query_params
     queue = queue_query.parse_query_string(asks.get("from", "")).query
     newest = desk.changes.newest_number()
@@ -43,16 +43,16 @@ def show_alert(alert_id: str, request: Request, caller: Viewer, deps: Deps) -> R
     found = replace(whole, urgency=row.urgency, events=evidence.events)
     return render_page(
         request,
-        "desk/alert.html",
+        "queue/alert.html",
         title=f"{row.urgency} · {found.title[:120]}",
         row=row,
         queue=queue,
         back=urls.alert_url(alert_id, queue),
-        around=_adjacent_urls(desk, row, queue),
-        after=flash.read_flash(asks.multi_items(), desk),
+        adjacent=_adjacent_urls(desk, row, queue),
+        flash=flash.read_flash(asks.multi_items(), desk),
         now=deps.clock.now(),
-        newest=newest,
-        links=urls,
+        newest_change=newest,
+        urls=urls,
         **alert_context(found),
         **_events_context(alert_id, evidence, queue, asks.get("events", "")),
         **_related_context(deps, found, row),
@@ -61,34 +61,36 @@ def show_alert(alert_id: str, request: Request, caller: Viewer, deps: Deps) -> R
 
 @router.get("/alerts/{alert_id}/record")
 def show_record(alert_id: str, event: str, request: Request, caller: Viewer, deps: Deps) -> Response:
-    """The raw record of one event, as AWS wrote it."""
+    """Show the raw record of one event, as AWS wrote it."""
     found, removed = (
         deps.store.evidence.event(alert_id, event),
         deps.store.evidence.records_removed_at(alert_id),
     )
     record_read(request, alert_id, bool(found.raw), event)
     back = urls.alert_url(alert_id)
-    return render_page(request, "desk/record.html", title="A record", back=back, event=found, removed=removed)
+    return render_page(
+        request, "queue/record.html", title="A record", back=back, event=found, removed=removed
+    )
 
 
 def _events_context(alert_id: str, evidence: EvidencePage, queue: str, cursor: str) -> dict[str, Any]:
-    """Where their records lie, and the pages of events around this one."""
+    """Return addresses of records and of the pages of events around this one."""
 
-    def more(following: str) -> str:
+    def events_url(following: str) -> str:
         asks = {"from": queue, "events": following}
         return f"{urls.alert_url(alert_id)}?{urlencode(asks)}#timeline"
 
     return {
-        "record_of": lambda event: urls.record_url(alert_id, event.event_id),
+        "record_url_of": lambda event: urls.record_url(alert_id, event.event_id),
         "total": evidence.total,
         "following": evidence.following,
-        "page_of_events": cursor,
-        "more": more,
+        "events_cursor": cursor,
+        "events_url": events_url,
     }
 
 
 def _related_context(deps: Dependencies, found: Alert, row: QueueRow) -> dict[str, Any]:
-    """What stands beside an alert: its past and its people, others like it, and what judged it."""
+    """Return what is shown beside an alert: related alerts, credential chain, thresholds and activity."""
     desk, alert_id = deps.store, row.alert_id
     return {
         "neighbours": _nearby_alerts(desk, row),
@@ -97,16 +99,16 @@ def _related_context(deps: Dependencies, found: Alert, row: QueueRow) -> dict[st
         "similar": [
             each for each in desk.queue.similar(alert_id, limit=MAX_SIMILAR) if each.alert_id != alert_id
         ],
-        "held": _thresholds_in_force(deps, found),
-        "story": audit_text.activity_log(
+        "thresholds": _thresholds_in_force(deps, found),
+        "activity": audit_text.activity_log(
             desk.audit.entries(alert_id), desk.cases.notes(alert_id), desk.cases.dispositions(alert_id)
         ),
     }
 
 
 def _adjacent_urls(store: Store, row: QueueRow, queue: str) -> dict[str, str]:
-    """Addresses of the alerts before and after this one in its queue, `prev` and `next`; empty where there is none, or this one
-    is no longer among the first: then the first is next."""
+    """Return addresses of the alerts before and after this one in its queue, `prev` and `next`; empty without one. Where
+    this alert is no longer among the first rows, the first row is next."""
     wanted = queue_query.parse_query_string(queue)
     ids = [each.alert_id for each in store.queue.page(wanted.filter, wanted.order, MAX_QUEUE_ROWS).rows]
     at = ids.index(row.alert_id) if row.alert_id in ids else -1
@@ -115,7 +117,7 @@ def _adjacent_urls(store: Store, row: QueueRow, queue: str) -> dict[str, str]:
 
 
 def _nearby_alerts(store: Store, row: QueueRow) -> list[QueueRow]:
-    """Alerts of the same principal in windows nearby, the oldest first."""
+    """Return alerts of the same principal in windows nearby, the oldest first."""
     start, end = row.window_start - NEARBY_TIME, row.last_event_time + NEARBY_TIME
     near = AlertFilter(status="all", principal=row.principal, since=start, until=end)
     rows = store.queue.page(near, "oldest", 20).rows if row.principal else ()
@@ -123,13 +125,13 @@ def _nearby_alerts(store: Store, row: QueueRow) -> list[QueueRow]:
 
 
 def _credential_chain(store: Store, found: Alert) -> list[CredentialIssue]:
-    """Who began its sessions, the first caller first: of the access key that most events used."""
+    """Return the credential chain of the access key that most events used, the first caller first."""
     keys = [event.access_key for event in found.events if event.access_key]
     return store.alerts.credential_chain(max(keys, key=keys.count))[::-1] if keys else []
 
 
 def _thresholds_in_force(deps: Dependencies, found: Alert) -> Sequence[FingerprintSummary]:
-    """The fingerprints in the served bank that judge what the alert is about: their thresholds, and what moved them."""
+    """Return the fingerprints of the served bank that score the alert's events, with their thresholds."""
     if deps.banks is None:
         return ()
     try:

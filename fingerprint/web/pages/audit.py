@@ -1,4 +1,4 @@
-"""The audit: who did what to what, and when. It is only ever added to.
+"""The audit log, which is append-only.
 
 Example:
     GET /audit?target=3fa94c1be0d27a58
@@ -28,12 +28,12 @@ def show_audit(
     target: Annotated[str, Query(max_length=1000)] = "",
     before: Annotated[int | None, Query(ge=1, le=2**63 - 1)] = None,
 ) -> Response:
-    """The newest first; of one target, where one is asked for."""
+    """Show entries, the newest first; those of one target where one is given."""
     entries = deps.store.audit.entries(target.strip(), LINES_PER_PAGE, before)
     more = {"target": target, "before": str(entries[-1].number)} if len(entries) == LINES_PER_PAGE else None
     return render_page(
         request,
-        "desk/audit.html",
+        "queue/audit.html",
         title="Audit",
         target=target,
         lines=[(entry, audit_text.entry_details(entry)) for entry in entries],

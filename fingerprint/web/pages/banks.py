@@ -1,5 +1,4 @@
-"""Banks and health: which version judges and what the gate said of it, who is ready, how far the stream is, which feeds fell
-silent.
+"""Banks and health: versions with their promotion decisions, readiness, stream progress and feed gaps.
 
 Example:
     GET /banks
@@ -19,13 +18,13 @@ from fingerprint.web.auth import Viewer
 from fingerprint.web.dependencies import Dependencies, Deps
 from fingerprint.web.layout import render_page
 
-LATE_AFTER = timedelta(hours=1)  # behind the clock by more is said aloud
-SILENT_AFTER = timedelta(minutes=2)  # a program speaks several times a minute
+LATE_AFTER = timedelta(hours=1)  # behind the clock by more is highlighted
+SILENT_AFTER = timedelta(minutes=2)  # a program reports several times a minute
 router = APIRouter()
 
 
 class PartitionProgress(NamedTuple):
-    """A partition of the events' topic, and up to when (event time) it was read."""
+    """A partition of the events' topic, and the event time up to which it was read."""
 
     partition: str
     read_until: datetime
@@ -34,26 +33,26 @@ class PartitionProgress(NamedTuple):
 
 @router.get("/banks")
 def show_banks(request: Request, caller: Viewer, deps: Deps) -> Response:
-    """All of it on one page."""
+    """Show banks, programs, partitions and feed gaps."""
     now = deps.clock.now()
-    bank, why = _served_bank(deps)
+    bank, bank_error = _served_bank(deps)
     return render_page(
         request,
-        "desk/banks.html",
+        "queue/banks.html",
         title="Banks and health",
         versions=deps.banks.versions() if deps.banks else [],
         bank=bank.version if bank else "",
-        why=why,
+        bank_error=bank_error,
         levels=readiness_by_level(bank, deps.settings) if bank else [],
         partitions=_partitions(deps, now),
         programs=[(each, now - each.at > SILENT_AFTER) for each in deps.store.heartbeats.recent()],
-        notices=deps.store.feeds.gaps(),
+        gaps=deps.store.feeds.gaps(),
         now=now,
     )
 
 
 def _partitions(deps: Dependencies, now: datetime) -> list[PartitionProgress]:
-    """Those that said how far they are, the one that is furthest behind first."""
+    """Return the partitions that reported their progress, the one furthest behind first."""
     upto = {
         place: datetime.fromtimestamp(closed, UTC)
         for place, closed in deps.store.feeds.complete_until().items()
@@ -63,9 +62,9 @@ def _partitions(deps: Dependencies, now: datetime) -> list[PartitionProgress]:
 
 
 def _served_bank(deps: Dependencies) -> tuple[Bank | None, str]:
-    """The bank that is served; without one, why there is none."""
+    """Return the served bank, or the reason that there is none."""
     if deps.banks is None:
-        return None, "No bank can be seen from here: `fingerprint serve --bank FOLDER` shows them."
+        return None, "No bank folder is configured: `fingerprint serve --bank FOLDER` shows them."
     try:
         return deps.banks.open_served(), ""
     except FingerprintError as error:

@@ -1,4 +1,4 @@
-"""What an analyst does to alerts, to one or to many: one form, from the queue and from an alert's page, with script and without.
+"""Actions on one or many alerts: one form for the queue and for an alert's page, with script and without.
 
 Example:
     POST /changes   csrf=...&do=benign&why=a+migration&chosen=4-9:3fa94c1be0d27a58&back=/?service=iam
@@ -33,7 +33,7 @@ router = APIRouter()
 
 
 class AlertActionForm(BaseModel):
-    """The form. `do` is a decision, or one of take, assign, release, reopen and note; `chosen` are alerts as they were seen."""
+    """The form. `do` is a decision, or one of take, assign, release, reopen and note; `chosen` are alerts at the version read."""
 
     do: str
     chosen: list[str] = []
@@ -46,7 +46,7 @@ class AlertActionForm(BaseModel):
 
 @router.post("/changes")
 def submit_alert_action(form: Annotated[AlertActionForm, Form()], caller: Analyst, deps: Deps) -> Response:
-    """To each of them or not to it; the page it came from says what became of it."""
+    """Apply the action to each alert or leave it; the page it came from shows the result."""
     chosen = [each for each in map(flash.parse_selection, form.chosen) if each]
     if not chosen or len(chosen) > MAX_PAGE_SIZE:
         raise FingerprintError(f"choose from 1 to {MAX_PAGE_SIZE} alerts: go back and tick the ones you mean")
@@ -71,7 +71,7 @@ def _build_change(form: AlertActionForm, caller_name: str) -> CaseAction:
 
 
 def _add_notes(store: Store, chosen: Sequence[AlertRevision], text: str, by: str) -> list[ActionOutcome]:
-    """The same note on each. A note changes nothing that somebody else might have changed."""
+    """Add the same note to each alert. A note cannot conflict with other changes."""
     for each in chosen:
         store.cases.add_note(each.alert_id, text, by)
     return [ActionOutcome(each.alert_id, True, each.version) for each in chosen]

@@ -1,4 +1,4 @@
-"""/confirm: prove again who one is, for what would make a stolen session a permanent one."""
+"""/confirm: confirm the identity of the caller before changes that would make a stolen session permanent."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def submit_confirmation(
     passkey: Annotated[str, Form(max_length=20_000)] = "",
     next: Annotated[str, Form(max_length=4000)] = "/",
 ) -> Response:
-    """Back to the page, or the form again with a sentence."""
+    """Redirect back to the page, or show the form with an error."""
     annotate_request(request.scope, event="password")
     shown = SecondFactorResponse(code, passkey, relying_party(request))
     try:
         deps.accounts.reauthenticate(session_secret(request, deps.settings), password, shown)
     except AuthenticationFailed as error:
         page = _form(
-            request, caller, deps, next, 429 if isinstance(error, TooManyAttempts) else 403, wrong=str(error)
+            request, caller, deps, next, 429 if isinstance(error, TooManyAttempts) else 403, error=str(error)
         )
         if isinstance(error, TooManyAttempts):
             page.headers["Retry-After"] = str(error.seconds)
@@ -49,7 +49,7 @@ def submit_confirmation(
 
 
 def _form(
-    request: Request, caller: Caller, deps: Dependencies, next: str, status: int = 200, wrong: str = ""
+    request: Request, caller: Caller, deps: Dependencies, next: str, status: int = 200, error: str = ""
 ) -> Response:
     kinds, party = deps.accounts.factor_kinds(caller.name), relying_party(request)
     options = ""
@@ -58,7 +58,7 @@ def _form(
     values = {"person": deps.accounts.account(caller.name), "kinds": kinds, "options": options}
     values |= {
         "next": safe_local_path(next),
-        "wrong": wrong,
+        "error": error,
         "provider": deps.settings.web.oidc.provider_name,
     }
-    return render_page(request, "access/confirm.html", status, title="Is it you?", **values)
+    return render_page(request, "account/confirm_identity.html", status, title="Is it you?", **values)

@@ -1,4 +1,4 @@
-"""A principal: what is usual for it, how strange it was day by day, its alerts, and what is suppressed.
+"""A principal: its usual behaviour, anomaly by day, alerts and suppressions.
 
 Example:
     GET /entities/123456789012:user/ana?key=123456789012:user/ana|s3|direct
@@ -25,7 +25,7 @@ ALERTS_SHOWN = 50  # the newest
 WIDE_RISK_CHART, NARROW_RISK_CHART = (
     (1000, 170),
     (350, 150),
-)  # the drawing for a desk's and for a pocket's screen
+)  # the drawing for a wide and a narrow screen
 router = APIRouter()
 
 
@@ -33,7 +33,7 @@ router = APIRouter()
 def show_principal(
     principal: str, request: Request, caller: Viewer, deps: Deps, key: str | None = None
 ) -> Response:
-    """A principal by its key; `key` says which of its fingerprints is shown."""
+    """Show a principal by its key; `key` selects one of its fingerprints."""
     return _page(request, deps, principal, key)
 
 
@@ -41,23 +41,23 @@ def show_principal(
 def show_alert_principal(
     alert_id: str, request: Request, caller: Viewer, deps: Deps, key: str | None = None
 ) -> Response:
-    """Whoever an alert is about: for names that make no path."""
+    """Show the principal of an alert, for names that cannot be part of a path."""
     return _page(request, deps, deps.store.queue.row(alert_id).principal, key)
 
 
 def _page(request: Request, deps: Dependencies, principal: str, key: str | None) -> Response:
     desk = deps.store
-    card, why = _load_profile(deps, principal, key)
+    profile, profile_error = _load_profile(deps, principal, key)
     days = daily_votes(desk.votes.read(principal, limit=MAX_CHARTED_VOTES, newest=True))
     mine = [each for each in desk.suppressions.list_all(ended=True) if each.match.principal == principal]
     pages = _alerts(deps, principal)
     return render_page(
         request,
-        "desk/entity.html",
+        "queue/principal.html",
         title=principal[:120] or "A principal without a name",
         principal=principal,
-        card=card,
-        why=why,
+        profile=profile,
+        profile_error=profile_error,
         drawings=[
             drawing
             for size in (WIDE_RISK_CHART, NARROW_RISK_CHART)
@@ -67,13 +67,13 @@ def _page(request: Request, deps: Dependencies, principal: str, key: str | None)
         alerts=[row for page in pages for row in page.rows],
         total=sum(page.total for page in pages),
         suppressions=mine,
-        links=urls,
+        urls=urls,
         now=deps.clock.now(),
     )
 
 
 def _alerts(deps: Dependencies, principal: str) -> list[QueuePage]:
-    """The newest that are shown, and the newest that are suppressed."""
+    """Return the newest alerts that are shown, and the newest that are suppressed."""
     if not principal:
         return []
     which = (AlertFilter(status="all", principal=principal, suppressed=hidden) for hidden in (False, True))
@@ -81,9 +81,9 @@ def _alerts(deps: Dependencies, principal: str) -> list[QueuePage]:
 
 
 def _load_profile(deps: Dependencies, principal: str, key: str | None) -> tuple[PrincipalProfile | None, str]:
-    """The card in the bank that is served; without one, why there is none."""
+    """Return the profile in the served bank, or the reason that there is none."""
     if deps.banks is None:
-        return None, "No bank can be seen from here: `fingerprint serve --bank FOLDER` shows what is usual."
+        return None, "No bank folder is configured: `fingerprint serve --bank FOLDER` shows what is usual."
     try:
         return build_profile(deps.banks.open_served(), principal, deps.settings, key), ""
     except FingerprintError as error:

@@ -1,4 +1,4 @@
-"""The queue: open alerts, the most urgent first, as an analyst opens it in the morning and empties it.
+"""The queue: open alerts, the most urgent first.
 
 Example:
     GET /?status=open&service=iam&by=tactic
@@ -25,32 +25,32 @@ router = APIRouter()
 
 @router.get("/")
 def show_queue(request: Request, caller: Viewer, deps: Deps) -> Response:
-    """Rows, or groups where the address asks for them; what became of the last change stands above."""
+    """Show rows, or groups where the query asks for them, below the result of the last change."""
     pairs, desk = request.query_params.multi_items(), deps.store
     wanted, newest = queue_query.parse_query_pairs(pairs), desk.changes.newest_number()
     return render_page(
         request,
-        "desk/queue.html",
+        "queue/queue.html",
         title="Queue",
-        asked=wanted,
+        query=wanted,
         choices=queue_query.FIELD_CHOICES,
-        nobody=queue_query.UNASSIGNED,
-        day_of=queue_query.date_field_value,
+        unassigned=queue_query.UNASSIGNED,
+        date_field_value=queue_query.date_field_value,
         counts=desk.queue.counts(wanted.filter),
         page=None
         if wanted.by
         else desk.queue.page(wanted.filter, wanted.order, ROWS_PER_PAGE, wanted.following),
         groups=desk.queue.groups(wanted.filter, wanted.by) if wanted.by else [],
         views=desk.views.of_owner(caller.name),
-        after=flash.read_flash(pairs, desk),
-        newest=newest,
-        links=urls,
+        flash=flash.read_flash(pairs, desk),
+        newest_change=newest,
+        urls=urls,
         now=deps.clock.now(),
     )
 
 
 class SavedViewForm(BaseModel):
-    """A name for what an address asks."""
+    """A name for a query of the queue."""
 
     name: Annotated[str, Field(max_length=MAX_VIEW_FIELD_LENGTH)]
     query: Annotated[str, Field(max_length=4000)] = ""
@@ -58,7 +58,7 @@ class SavedViewForm(BaseModel):
 
 @router.post("/views")
 def submit_view(form: Annotated[SavedViewForm, Form()], caller: Analyst, deps: Deps) -> Response:
-    """Keep what the queue shows under a name of one's own; the same name again is overwritten."""
+    """Save the query of the queue under a name and overwrite an earlier view of that name."""
     query = queue_query.parse_query_string(form.query).query
     if not (name := form.name.strip()):
         raise FingerprintError("a view needs a name: go back and give it one")
@@ -68,6 +68,6 @@ def submit_view(form: Annotated[SavedViewForm, Form()], caller: Analyst, deps: D
 
 @router.post("/views/forget")
 def submit_view_deletion(form: Annotated[SavedViewForm, Form()], caller: Analyst, deps: Deps) -> Response:
-    """Forget one of one's own views."""
+    """Delete a view of the caller."""
     deps.store.views.delete(caller.name, form.name)
     return redirect(f"/?{queue_query.parse_query_string(form.query).query}")

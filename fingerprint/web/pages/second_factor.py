@@ -1,4 +1,4 @@
-"""/login/second: the second factor of a login whose password was right, or its setting up where one is required."""
+"""/login/second: the second factor of a login whose password was right, or its setup where one is required."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from fingerprint.core.alert import FingerprintError
 from fingerprint.web.auth import check_origin, client_context
 from fingerprint.web.dependencies import Dependencies, Deps
 from fingerprint.web.layout import redirect, render_page, safe_local_path
-from fingerprint.web.login import complete_login, login_cookie_name, relying_party
-from fingerprint.web.qr import qr_code
+from fingerprint.web.login import complete_login, login_cookie_name, qr_code, relying_party
 from fingerprint.web.security_events import annotate_request
 
 router = APIRouter()
@@ -34,7 +33,7 @@ def submit_second_factor(
     passkey: Annotated[str, Form(max_length=20_000)] = "",
     next: NextPath = "/",
 ) -> Response:
-    """A session, or the form again with a sentence."""
+    """Begin a session, or show the form with an error."""
     secret = _annotated_secret(request, deps)
     check_origin(request, deps.settings)
     shown = SecondFactorResponse(code, passkey, relying_party(request))
@@ -53,7 +52,7 @@ def submit_second_factor_setup(
     code: LoginFactorText = "",
     next: NextPath = "/",
 ) -> Response:
-    """The first authenticator app; its recovery codes are in the answer, and nowhere else."""
+    """Add the first authenticator app; its recovery codes are only in this answer."""
     secret, where = _annotated_secret(request, deps), client_context(request, deps.settings)
     check_origin(request, deps.settings)
     try:
@@ -61,7 +60,11 @@ def submit_second_factor_setup(
     except FingerprintError as error:
         return _retry_form(request, deps, next, error, app_secret)
     page = render_page(
-        request, "access/codes.html", title="Recovery codes", codes=codes, next=safe_local_path(next)
+        request,
+        "account/recovery_codes.html",
+        title="Recovery codes",
+        codes=codes,
+        next=safe_local_path(next),
     )
     return complete_login(request, deps, session, response=page)
 
@@ -71,7 +74,7 @@ def _login_secret(request: Request, deps: Dependencies) -> str:
 
 
 def _annotated_secret(request: Request, deps: Dependencies) -> str:
-    """The secret of the login under way; what becomes of it is a security event."""
+    """Return the secret of the pending login and annotate the request for its security event."""
     secret = _login_secret(request, deps)
     login = deps.accounts.pending_login(secret)
     annotate_request(request.scope, event="login", name=login.name if login else "")
@@ -81,7 +84,7 @@ def _annotated_secret(request: Request, deps: Dependencies) -> str:
 def _retry_form(
     request: Request, deps: Dependencies, next: str, error: FingerprintError, app_secret: str = ""
 ) -> Response:
-    """The form with what was wrong; the login page once the login under way is over."""
+    """Show the form with the error; redirect to the login page once the pending login is over."""
     login = deps.accounts.pending_login(_login_secret(request, deps))
     if login is None:
         annotate_request(request.scope, why="login")
@@ -89,7 +92,7 @@ def _retry_form(
     status = (
         429 if isinstance(error, TooManyAttempts) else 401 if isinstance(error, AuthenticationFailed) else 400
     )
-    page = _form(request, deps, login, next, status, wrong=str(error), app_secret=app_secret)
+    page = _form(request, deps, login, next, status, error=str(error), app_secret=app_secret)
     if isinstance(error, TooManyAttempts):
         page.headers["Retry-After"] = str(error.seconds)
     return page
@@ -101,14 +104,14 @@ def _form(
     login: PendingLogin,
     next: str,
     status: int = 200,
-    wrong: str = "",
+    error: str = "",
     app_secret: str = "",
 ) -> Response:
     party = relying_party(request)
-    values: dict[str, Any] = {"login": login, "next": safe_local_path(next), "wrong": wrong, "options": ""}
+    values: dict[str, Any] = {"login": login, "next": safe_local_path(next), "error": error, "options": ""}
     if "passkey" in login.kinds and party:
         values["options"] = deps.accounts.begin_passkey_login(_login_secret(request, deps), party)
     if not login.kinds:
         values["app_secret"], address = deps.accounts.new_authenticator_app(login.name, app_secret)
         values["qr"] = qr_code(address)
-    return render_page(request, "access/second.html", status, title="Second factor", **values)
+    return render_page(request, "account/second_factor.html", status, title="Second factor", **values)

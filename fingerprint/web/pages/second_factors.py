@@ -1,4 +1,4 @@
-"""/account/second: one's own second factors: authenticator apps, passkeys, recovery codes."""
+"""/account/second: the caller's second factors: authenticator apps, passkeys, recovery codes."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from fingerprint.core.alert import FingerprintError
 from fingerprint.web.auth import Caller, ReauthenticatedCaller, session_secret
 from fingerprint.web.dependencies import Dependencies, Deps
 from fingerprint.web.layout import redirect, render_page
-from fingerprint.web.login import relying_party
-from fingerprint.web.qr import qr_code
+from fingerprint.web.login import qr_code, relying_party
 
 router = APIRouter()
 SECOND_FACTORS_PATH = "/account/second"
@@ -32,12 +31,12 @@ def submit_app(
     app_secret: FactorText = "",
     code: FactorText = "",
 ) -> Response:
-    """Recovery codes come with the first factor, and are in the answer alone."""
+    """Add an authenticator app. The first factor comes with recovery codes, which are only in this answer."""
     session = session_secret(request, deps.settings)
     try:
         codes = deps.accounts.add_authenticator_app(session, label or "authenticator app", app_secret, code)
     except FingerprintError as error:
-        return _page(request, caller, deps, 400, wrong=str(error), app_secret=app_secret)
+        return _page(request, caller, deps, 400, error=str(error), app_secret=app_secret)
     return _show_codes(request, codes) if codes else redirect(SECOND_FACTORS_PATH)
 
 
@@ -56,13 +55,13 @@ def submit_passkey(
     try:
         codes = deps.accounts.add_passkey(session, label or "passkey", passkey, party)
     except FingerprintError as error:
-        return _page(request, caller, deps, 400, wrong=str(error))
+        return _page(request, caller, deps, 400, error=str(error))
     return _show_codes(request, codes) if codes else redirect(SECOND_FACTORS_PATH)
 
 
 @router.post("/account/second/recovery-codes")
 def submit_recovery_codes(request: Request, caller: ReauthenticatedCaller, deps: Deps) -> Response:
-    """Those before are no longer good."""
+    """Create new recovery codes; the earlier ones become invalid."""
     return _show_codes(request, deps.accounts.new_recovery_codes(session_secret(request, deps.settings)))
 
 
@@ -76,7 +75,7 @@ def submit_factor_removal(
 
 def _show_codes(request: Request, codes: list[str]) -> Response:
     return render_page(
-        request, "access/codes.html", title="Recovery codes", codes=codes, next=SECOND_FACTORS_PATH
+        request, "account/recovery_codes.html", title="Recovery codes", codes=codes, next=SECOND_FACTORS_PATH
     )
 
 
@@ -85,11 +84,11 @@ def _page(
     caller: Caller,
     deps: Dependencies,
     status: int = 200,
-    wrong: str = "",
+    error: str = "",
     app_secret: str = "",
 ) -> Response:
     person, party = deps.accounts.account(caller.name), relying_party(request)
-    values: dict[str, Any] = {"person": person, "wrong": wrong, "options": ""}
+    values: dict[str, Any] = {"person": person, "error": error, "options": ""}
     values["factors"] = deps.accounts.factors(caller.name)
     values["codes_left"] = deps.accounts.recovery_codes_left(caller.name)
     if not person.subject:
@@ -99,4 +98,4 @@ def _page(
             values["options"] = deps.accounts.begin_passkey_registration(
                 session_secret(request, deps.settings), party
             )
-    return render_page(request, "access/factors.html", status, title="Second factor", **values)
+    return render_page(request, "account/second_factors.html", status, title="Second factor", **values)

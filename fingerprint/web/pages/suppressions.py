@@ -1,4 +1,4 @@
-"""Suppressions: what need not be read, for which reason, until when, at whose word; looked at before it is hidden.
+"""Suppressions: list, preview, create and end them.
 
 Example:
     GET /suppressions/new?alert=3fa94c1be0d27a58
@@ -6,7 +6,8 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import ipaddress
+from collections.abc import Callable, Collection, Iterable
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Annotated, Any
 
@@ -18,17 +19,17 @@ from fingerprint.alerting.suppression import (
     MAX_DURATION,
     MAX_REASON_LENGTH,
     MAX_VALUE_LENGTH,
+    MIN_ATTACKER_CONTROLLED_LENGTH,
     describe_match,
 )
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.alert import Alert, AlertEvent, FingerprintError
 from fingerprint.core.case import MAX_PAGE_SIZE, SuppressionMatch
 from fingerprint.web import urls
 from fingerprint.web.auth import Engineer, Viewer
 from fingerprint.web.dependencies import Dependencies, Deps
 from fingerprint.web.layout import redirect, render_page
-from fingerprint.web.suppression_suggestion import suggest_match
 
-DEFAULT_SUPPRESSION_DAYS = 30  # a suppression lasts, unless somebody chooses otherwise
+DEFAULT_SUPPRESSION_DAYS = 30  # a suppression lasts, unless another end is chosen
 FIELD_HINTS = {
     "principal": "as the queue shows it, whole",
     "human": "the person behind the session, beside a principal",
@@ -44,7 +45,7 @@ router = APIRouter()
 
 
 class SuppressionForm(BaseModel):
-    """The form of a suppression. Of its match, what is empty asks nothing."""
+    """The form of a suppression. Empty fields match everything."""
 
     principal: MatchText = ""
     human: MatchText = ""
@@ -61,12 +62,12 @@ class SuppressionForm(BaseModel):
 
     @property
     def match(self) -> SuppressionMatch:
-        """What browsers add around a value is left out; a user agent's beginning may end in a blank."""
+        """Return the match without surrounding blanks, which browsers may add."""
         return SuppressionMatch(**{name: getattr(self, name).strip() for name in MATCH_FIELDS})
 
     @property
     def expires_at(self) -> datetime:
-        """The end of the day that was chosen, UTC."""
+        """Return the end of the chosen day, UTC."""
         try:
             return datetime.combine(date.fromisoformat(self.until), time.max, UTC)
         except ValueError:
@@ -75,21 +76,21 @@ class SuppressionForm(BaseModel):
 
 @router.get("/suppressions")
 def show_suppressions(request: Request, caller: Viewer, deps: Deps, ended: bool = False) -> Response:
-    """Those in force, the next to expire first; with `ended` those that are over, too."""
+    """Show suppressions in force, the next to expire first; with `ended` also those that are over."""
     return render_page(
         request,
-        "desk/suppressions.html",
+        "queue/suppressions.html",
         title="Suppressions",
-        found=deps.store.suppressions.list_all(ended),
+        suppressions=deps.store.suppressions.list_all(ended),
         ended=ended,
-        said=describe_match,
+        describe_match=describe_match,
         now=deps.clock.now(),
     )
 
 
 @router.get("/suppressions/new")
 def show_suppression_form(request: Request, caller: Engineer, deps: Deps, alert: str = "") -> Response:
-    """An empty form, or one that asks for what an alert's events have in common."""
+    """Show an empty form, or one filled with what an alert's events have in common."""
     until = deps.clock.now() + timedelta(days=DEFAULT_SUPPRESSION_DAYS)
     wish = SuppressionForm(until=f"{until:%Y-%m-%d}")
     if alert:
@@ -105,7 +106,7 @@ def show_suppression_form(request: Request, caller: Engineer, deps: Deps, alert:
 def submit_suppression_preview(
     form: Annotated[SuppressionForm, Form()], request: Request, caller: Engineer, deps: Deps
 ) -> Response:
-    """What it would hide, and the form to change it or to go on. Nothing is hidden by looking."""
+    """Show the alerts that it would hide above the form; nothing is hidden yet."""
     return _run_or_explain(
         request,
         deps,
@@ -118,7 +119,7 @@ def submit_suppression_preview(
 def submit_suppression(
     form: Annotated[SuppressionForm, Form()], request: Request, caller: Engineer, deps: Deps
 ) -> Response:
-    """Hide them from now on."""
+    """Hide matching alerts from now on."""
 
     def suppress() -> Response:
         force = form.forced if form.force else None
@@ -132,7 +133,7 @@ def submit_suppression(
 def submit_suppression_end(
     suppression_id: str, version: Annotated[int, Form(ge=0, le=2**31 - 1)], caller: Engineer, deps: Deps
 ) -> Response:
-    """What it hid is seen again."""
+    """End a suppression and show its alerts again."""
     deps.store.suppressions.end(suppression_id, version, by=caller.name)
     return redirect("/suppressions")
 
@@ -140,24 +141,24 @@ def submit_suppression_end(
 def _run_or_explain(
     request: Request, deps: Dependencies, form: SuppressionForm, work: Callable[[], Response]
 ) -> Response:
-    """What can be mended is said above the form, which keeps what was written."""
+    """Return the answer; on a FingerprintError the form with the error, which keeps its values."""
     try:
         return work()
     except FingerprintError as error:
-        return _form(request, deps, form, status=400, wrong=str(error))
+        return _form(request, deps, form, status=400, error=str(error))
 
 
 def _form(
     request: Request, deps: Dependencies, form: SuppressionForm, status: int = 200, **values: Any
 ) -> Response:
     now = deps.clock.now()
-    shown = {"preview": None, "wrong": "", **values}
+    shown = {"preview": None, "error": "", **values}
     return render_page(
         request,
-        "desk/suppress.html",
+        "queue/suppression_form.html",
         status,
         title="A new suppression",
-        wish=form,
+        form=form,
         fields=[
             (name, name.replace("_", " ").capitalize(), getattr(form, name), FIELD_HINTS[name])
             for name in MATCH_FIELDS
@@ -165,7 +166,35 @@ def _form(
         soonest=f"{now:%Y-%m-%d}",
         latest=f"{now + MAX_DURATION - timedelta(days=1):%Y-%m-%d}",
         longest=MAX_VALUE_LENGTH,
-        links=urls,
+        urls=urls,
         now=now,
         **shown,
     )
+
+
+def suggest_match(alert: Alert, events: Collection[AlertEvent]) -> SuppressionMatch:
+    """Return the narrowest match that all events have in common; the analyst may widen it."""
+    return SuppressionMatch(
+        principal=_common_value([alert.principal]),
+        service=_common_value(event.service for event in events),
+        action=_common_value(event.action for event in events),
+        network=_parse_address(_common_value(event.source_address for event in events)),
+        user_agent=_common_value((event.user_agent for event in events), MIN_ATTACKER_CONTROLLED_LENGTH),
+        error_code=_common_value((event.error_code for event in events), MIN_ATTACKER_CONTROLLED_LENGTH),
+    )
+
+
+def _common_value(values: Iterable[str], min_length: int = 1) -> str:
+    """Return the one value that all have, if a suppression can match it; else empty text."""
+    found = set(values)
+    only = next(iter(found), "")
+    return (
+        only if len(found) == 1 and min_length <= len(only.strip()) and len(only) <= MAX_VALUE_LENGTH else ""
+    )
+
+
+def _parse_address(text: str) -> str:
+    try:
+        return str(ipaddress.ip_address(text))
+    except ValueError:
+        return ""

@@ -1,7 +1,7 @@
-"""Tuning: the threshold and the quorum, chosen as alerts a day on the own history, with what it would cost before it is applied.
+"""Thresholds: preview a threshold and quorum by alerts a day on stored votes, and apply it.
 
 Example:
-    GET /tuning?alerts_per_day=5&quorum=2
+    GET /thresholds?alerts_per_day=5&quorum=2
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from fingerprint.web.threshold_chart import draw_threshold_chart
 WIDE_THRESHOLD_CHART, NARROW_THRESHOLD_CHART = (
     (1000, 280),
     (350, 230),
-)  # for a desk's and for a pocket's screen
+)  # for a wide and a narrow screen
 MAX_HIDDEN_ALERTS = 20  # alerts that are named
 MAX_WHY_LENGTH = 2000  # characters of a reason
 router = APIRouter()
 
 
 class ThresholdQuery(BaseModel):
-    """What is asked: so many alerts a day, or a threshold; and a quorum, without one that of now."""
+    """A previewed number of alerts a day, or threshold; without a quorum the one in force."""
 
     alerts_per_day: Annotated[float | None, Field(gt=0, le=10_000)] = None
     threshold: Annotated[float | None, Field(ge=1, le=37)] = None
@@ -38,34 +38,34 @@ class ThresholdQuery(BaseModel):
 
 
 class ThresholdForm(BaseModel):
-    """The form that applies it; without threshold and quorum what the settings say holds again."""
+    """The form that applies it; without threshold and quorum the settings apply again."""
 
     threshold: float | None = None
     quorum: int | None = None
     why: Annotated[str, Field(max_length=MAX_WHY_LENGTH)] = ""
 
 
-@router.get("/tuning")
+@router.get("/thresholds")
 def show_thresholds(
     query: Annotated[ThresholdQuery, Query()], request: Request, caller: Viewer, deps: Deps
 ) -> Response:
-    """What events are held to, what others would show, and who chose what."""
+    """Show the thresholds in force, estimates for others, and the history of overrides."""
     return _page(request, deps, query)
 
 
-@router.post("/tuning")
+@router.post("/thresholds")
 def submit_threshold(
     choice: Annotated[ThresholdForm, Form()], request: Request, caller: Engineer, deps: Deps
 ) -> Response:
-    """Hold events to it from now on."""
+    """Apply the threshold from now on."""
     try:
         require_thresholds(deps).set_override(choice.threshold, choice.quorum, choice.why, by=caller.name)
     except FingerprintError as error:
         wish = ThresholdQuery.model_construct(
             alerts_per_day=None, threshold=choice.threshold, quorum=choice.quorum
         )
-        return _page(request, deps, wish, status=400, wrong=str(error), why=choice.why)
-    return redirect("/tuning")
+        return _page(request, deps, wish, status=400, error=str(error), why=choice.why)
+    return redirect("/thresholds")
 
 
 def _page(
@@ -76,33 +76,33 @@ def _page(
     quorum = query.quorum or now.quorum
     wanted = _requested(thresholds, query, quorum, now)
     curve = thresholds.estimate_curve(quorum)
-    marks = {"now": now.threshold} | ({"asked for": wanted.threshold} if wanted else {})
+    marks = {"now": now.threshold} | ({"previewed": wanted.threshold} if wanted else {})
     return render_page(
         request,
-        "desk/tuning.html",
+        "queue/thresholds.html",
         status,
-        title="Tuning",
+        title="Thresholds",
         now=now,
-        wanted=wanted,
-        asked=query,
+        requested=wanted,
+        query=query,
         quorum=quorum,
         curve=curve,
         drawings=[
             draw_threshold_chart(curve, marks, *size)
             for size in (WIDE_THRESHOLD_CHART, NARROW_THRESHOLD_CHART)
         ],
-        lost=_hidden_alerts(deps, thresholds, wanted) if wanted else [],
-        chosen=thresholds.override_history(),
-        links=urls,
+        hidden_alerts=_hidden_alerts(deps, thresholds, wanted) if wanted else [],
+        overrides=thresholds.override_history(),
+        urls=urls,
         at=deps.clock.now(),
-        **{"wrong": "", "why": "", **values},
+        **{"error": "", "why": "", **values},
     )
 
 
 def _requested(
     thresholds: ThresholdService, query: ThresholdQuery, quorum: int, now: ThresholdEstimate
 ) -> ThresholdEstimate | None:
-    """What is asked for, foreseen; None where nothing is asked."""
+    """Return the estimate of the requested threshold; None without a request."""
     if query.alerts_per_day is not None:
         return thresholds.estimate(thresholds.threshold_for_rate(query.alerts_per_day, quorum), quorum)
     if query.threshold is not None or query.quorum is not None:
@@ -113,7 +113,7 @@ def _requested(
 def _hidden_alerts(
     deps: Dependencies, thresholds: ThresholdService, wanted: ThresholdEstimate
 ) -> list[QueueRow]:
-    """Rows of alerts that it would not have shown; one that was purged since is passed over."""
+    """Return rows of alerts that it would not have raised, without those that were purged since."""
     rows = []
     for alert_id in thresholds.hidden_alerts(wanted.threshold, wanted.quorum, MAX_HIDDEN_ALERTS):
         try:

@@ -146,7 +146,7 @@ def test_a_file_system_without_links_still_refuses_the_second(
 
 
 def test_a_store_of_no_known_kind_is_refused_in_one_sentence() -> None:
-    with pytest.raises(FingerprintError, match=r"state\.snapshots warp://x"):
+    with pytest.raises(FingerprintError, match=r"checkpoints\.url warp://x"):
         FileCheckpointStore(Checkpoints(url="warp://x"))
 
 
@@ -201,7 +201,7 @@ def files_of_at_most(size: int) -> Iterator[None]:
 
 def large(sequence: int, size: int) -> Checkpoint:
     noise = random.Random(sequence)
-    return snapshot(sequence, parts={f"part-{number}": noise.randbytes(size) for number in range(4)})
+    return snapshot(sequence, blobs={f"part-{number}": noise.randbytes(size) for number in range(4)})
 
 
 def test_a_disk_that_is_full_leaves_what_was_there_and_fills_no_further(folder: InFolder) -> None:
@@ -224,7 +224,7 @@ def test_a_disk_without_room_for_the_manifest_leaves_what_was_there(folder: InFo
         snapshots.save(snapshot(0))
         before = folder.files()
         with pytest.raises(FingerprintError, match="No space left on device"):
-            snapshots.save(snapshot(1, about={"long": "x" * (1 << 20)}))
+            snapshots.save(snapshot(1, metadata={"long": "x" * (1 << 20)}))
         assert folder.files() == before
 
 

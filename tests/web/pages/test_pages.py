@@ -29,7 +29,7 @@ from fingerprint.core.settings import Settings
 from fingerprint.store import SqlStore, open_store
 from fingerprint.web import audit_text, flash, risk_chart, urls
 from fingerprint.web.app import create_app
-from fingerprint.web.suppression_suggestion import suggest_match
+from fingerprint.web.pages.suppressions import suggest_match
 from pipelines.serve import create_dependencies
 from tests.support.alerts import NASTY, event, new_pipeline, stolen_session, votes
 from tests.support.web_server import tokens
@@ -103,9 +103,9 @@ FIELDS = (
     "since",
     "following",
     "key",
-    "did",
-    "done",
-    "lost",
+    "action",
+    "changed",
+    "conflicts",
     "count",
     "before",
 )
@@ -134,7 +134,7 @@ def test_nobody_is_given_an_alert_who_has_no_account_here(analyst, desk):
     form = {"do": "assign", "to": "mraia", "chosen": f"0:{PIPELINE.alert_id}"}
     answer = analyst.post("/changes", data=form)
     assert answer.status_code == 400
-    assert "has no account here" in answer.text
+    assert "has no active account" in answer.text
     assert desk.queue.row(PIPELINE.alert_id).assignee == ""
 
 
@@ -149,7 +149,7 @@ def test_what_would_hide_a_critical_alert_wants_a_box_checked_and_a_reason(clien
     for more, why in (
         ({}, "make it narrower"),
         ({"forced": "x"}, "make it narrower"),
-        ({"force": "true"}, "says why"),
+        ({"force": "true"}, "to force a suppression, say why"),
     ):
         answer = engineer.post("/suppressions", data=form | more)
         assert (answer.status_code, why in answer.text) == (400, True)
@@ -178,9 +178,9 @@ def test_a_change_goes_back_to_where_it_came_from_and_nowhere_else(analyst, desk
         assert answer.status_code == 303
         return answer.headers["location"]
 
-    assert change("/?service=ecs&did=old").startswith("/?service=ecs&did=take&done=")
+    assert change("/?service=ecs&action=old").startswith("/?service=ecs&action=take&changed=")
     for elsewhere in ("//evil.example/", "https://evil.example/", "/\\evil.example", "javascript:alert(1)"):
-        assert change(elsewhere).startswith("/?did=take")
+        assert change(elsewhere).startswith("/?action=take")
 
 
 def test_an_alert_says_who_began_its_session_the_first_caller_first(analyst, desk):
@@ -188,7 +188,7 @@ def test_an_alert_says_who_began_its_session_the_first_caller_first(analyst, des
     desk.alerts.save([replace(PIPELINE, alert_id="c4a1", events=tuple(later))])
     role, person = "123456789012:role/gate", "123456789012:user/bo"
     desk.alerts.save(
-        hops=[
+        credential_issues=[
             CredentialIssue("ASIA2", NOW, "e2", "sts:AssumeRole", role, "", "ASIA1", "10.0.0.2", "eu-west-1"),
             CredentialIssue(
                 "ASIA1", NOW, "e1", "sts:AssumeRole", person, "bo", "AKIA0", "10.0.0.1", "eu-west-1"
@@ -196,7 +196,7 @@ def test_an_alert_says_who_began_its_session_the_first_caller_first(analyst, des
         ]
     )
     page = analyst.get("/alerts/c4a1").text
-    said = page[page.index("How this session came about") : page.index("this session</li>")]
+    said = page[page.index("Credential chain of this session") : page.index("this session</li>")]
     assert said.index(person) < said.index(role) < said.index(PIPELINE.principal)
 
 
@@ -233,10 +233,12 @@ def test_whoever_comes_second_reads_who_was_first(analyst, desk):
 
 
 def test_an_address_can_make_the_page_say_nothing_that_is_not_so(analyst):
-    page = analyst.get("/", params={"did": "benign", "lost": "<b>the desk is closed</b>", "count": "1"}).text
+    page = analyst.get(
+        "/", params={"action": "benign", "conflicts": "<b>the desk is closed</b>", "count": "1"}
+    ).text
     assert "the desk is closed" not in page
-    assert "has no such alert any more" in page
-    assert flash.read_flash([("did", "owned")], None) is None
+    assert "no longer in the alert store" in page
+    assert flash.read_flash([("action", "owned")], None) is None
 
 
 class TestAfter:
@@ -244,9 +246,9 @@ class TestAfter:
         few = flash.flash_url(
             "/?a=1", "benign", [ActionOutcome("aa", True, 3), ActionOutcome("bb", False, 2, "changed")]
         )
-        assert few == "/?a=1&did=benign&done=3%3Aaa&lost=bb"
+        assert few == "/?a=1&action=benign&changed=3%3Aaa&conflicts=bb"
         many = flash.flash_url("/", "benign", [ActionOutcome(f"{at}", True, 1) for at in range(120)])
-        assert many == "/?did=benign&count=120"
+        assert many == "/?action=benign&count=120"
 
     @pytest.mark.parametrize("text", ["", "3", ":aa", "x:aa", "-1:aa", "\u0663:aa", "99999999999:aa", "3:"])
     def test_what_is_no_choice_is_none(self, text):
@@ -284,8 +286,8 @@ class TestTold:
         lines = audit_text.activity_log(entries, [CaseNote("n", "aa", at[2], "maria", "asked her")], said)
         assert [(line.by, line.sentence, line.text) for line in lines] == [
             ("ana", "closed it as benign", "before there was an audit"),
-            ("bo", "opened it again", "it grew"),
-            ("maria", "wrote a note", "asked her"),
+            ("bo", "reopened it", "it grew"),
+            ("maria", "added a note", "asked her"),
             ("maria", "closed it as false positive", "a test"),
             ("maria", "assigned it to maria", ""),
         ]

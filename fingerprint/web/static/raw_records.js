@@ -1,0 +1,27 @@
+// Raw records, fetched when an event is opened, and shown as text in their place. The link leads there without script.
+
+export function fetchRecords() {
+  for (const event of document.querySelectorAll(".timeline details")) {
+    const fetchIt = () => show(event.querySelector(".raw"));
+    if (event.open) fetchIt(); // opened before this script ran
+    else event.addEventListener("toggle", fetchIt, { once: true });
+  }
+}
+
+async function show(place) {
+  const link = place?.querySelector("a");
+  if (!link) return;
+  try {
+    const answer = await fetch(link.href, { credentials: "same-origin" });
+    if (!answer.ok) throw new Error(answer.statusText);
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const record = document.createElement("pre");
+    record.tabIndex = 0;
+    record.setAttribute("role", "region");
+    record.setAttribute("aria-label", "The record");
+    record.textContent = page.getElementById("record").textContent;
+    place.replaceWith(record);
+  } catch {
+    link.textContent = "The record could not be fetched: open it on a page of its own";
+  }
+}
