@@ -222,7 +222,7 @@ def test_what_is_read_is_the_same_whether_months_are_looked_into_or_not(
     every = files.find_files([source])
     wide = span.anchored_at_day(time_range.newest_day(SOURCE.object_day(file.path) for file in every))
     assert files.find_files_in_span([source], span).files == [
-        file for file in every if wide.may_contain_object(file.path)
+        file for file in every if wide.may_contain_day(SOURCE.object_day(file.path))
     ]
 
 
