@@ -66,7 +66,7 @@ def test_history_on_a_device_is_scored_as_on_the_cpu(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for choice in ("chosen", "ready"):
+    for choice in ("get_backend", "load_backend"):
         monkeypatch.setattr(
             backends, choice, lambda _: THERE
         )  # its device is a twin, which nobody would choose
@@ -74,6 +74,6 @@ def test_history_on_a_device_is_scored_as_on_the_cpu(
     settings = roads.SETTINGS.model_copy(
         update={"workers": roads.SETTINGS.workers.model_copy(update={"backfill_parts": 2})}
     )
-    figures = program(organisation.new, organisation.bank, settings, no_progress, desk_url=desk)
+    figures = program(organisation.new, organisation.bank, settings, no_progress, database_url=desk)
     for name in ("records", "events", "votes", "verdicts", "alerts", "silent_intervals"):
         assert figures[name] == scored.figures[name], name
