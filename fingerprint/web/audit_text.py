@@ -1,7 +1,7 @@
 """The activity of an alert as sentences: audit entries, notes and decisions, the newest first.
 
 Example:
-    >>> [(line.by, line.sentence) for line in activity_log(store.audit_log(alert_id), store.notes(alert_id), [])]
+    >>> [(line.by, line.sentence) for line in activity_log(store.audit.entries(alert_id), store.cases.notes(alert_id), [])]
     [('maria', 'closed it as benign'), ('maria', 'added a note')]
 """
 

@@ -3,7 +3,7 @@
 Example:
     >>> @router.post("/alerts/{alert_id}/notes")
     ... def add_note(alert_id: str, body: NoteRequest, caller: Analyst, deps: Deps) -> CaseNote:
-    ...     return deps.store.add_note(alert_id, body.text, by=caller.name)
+    ...     return deps.store.cases.add_note(alert_id, body.text, by=caller.name)
 
 Programs send a token (`Authorization: Bearer fpt_...`), people a session's cookie. A change with a cookie must come from the
 app's pages: it carries the session's CSRF token (form field `csrf`, or header `X-CSRF-Token`), and the browser reports its origin

@@ -1,7 +1,7 @@
 """The change feed of the queue: one poll a second of the alert store for all pages that are open.
 
 Example:
-    >>> broadcaster = ChangeBroadcaster(store)
+    >>> broadcaster = ChangeBroadcaster(store.changes)
     >>> async for batch in broadcaster.subscribe(41, "maria"):  # the first listener starts the polling
     ...     batch.number, batch.alert_ids
     (42, ('397edb7b6806',))

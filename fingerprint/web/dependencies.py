@@ -3,7 +3,7 @@
 Example:
     >>> @router.get("/alerts/counts")
     ... def count_alerts(caller: Viewer, deps: Deps) -> dict[str, int]:
-    ...     return deps.store.counts(AlertFilter())
+    ...     return deps.store.queue.counts(AlertFilter())
 """
 
 from __future__ import annotations

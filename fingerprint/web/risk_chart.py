@@ -1,7 +1,7 @@
 """The chart of a principal's anomaly by day: a bar for each detector, as high as its strongest vote.
 
 Example:
-    >>> drawing = draw_risk_chart(daily_votes(store.votes(principal=principal)), width=960, height=160)
+    >>> drawing = draw_risk_chart(daily_votes(store.votes.read(principal)), width=960, height=160)
     >>> drawing.bars[-1].text
     '4 March 2026, autoencoder: 9 votes, the strongest 16.8'
 """

@@ -1,7 +1,7 @@
 """Static HTML reports of alerts: pages without scripts, network requests or other files.
 
 Example:
-    >>> write_alert_page(store.alert("3fa9"), Path("report/alert.html"))
+    >>> write_alert_page(store.alerts.get("3fa9"), Path("report/alert.html"))
     PosixPath('report/alert.html')
 
 Values in templates are escaped twice: control and bidirectional characters become visible text
