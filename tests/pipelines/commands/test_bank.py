@@ -313,7 +313,7 @@ def test_a_stream_says_by_metrics_which_bank_judges_how_old_it_is_and_how_far_it
     with place.consumer() as consumer, place.producer() as producer:
         metrics = place.program(consumer, producer).metrics
     assert samples(metrics.bank) == {(moved.version,): 1}
-    assert samples(metrics.bank_learned_until) == {(): pd.Timestamp(good.manifest["span"][1]).timestamp()}
+    assert samples(metrics.bank_trained_until) == {(): pd.Timestamp(good.manifest["span"][1]).timestamp()}
     assert samples(metrics.bank_drift) == {("previous", "0.5"): 0.02, ("reference", "0.99"): 0.4}
 
 

@@ -93,7 +93,7 @@ def test_the_command_writes_to_standard_output_or_to_a_file(url, tmp_path, monke
 def test_a_file_appears_whole_or_not_at_all(url, tmp_path):
     with pytest.raises(FingerprintError, match="cannot be written"):
         export_alerts(url, "csv", tmp_path / "missing" / "x.csv")
-    with pytest.raises(FingerprintError, match="no desk"):
+    with pytest.raises(FingerprintError, match="no database"):
         export_alerts(f"sqlite:///{tmp_path}/none.sqlite", "csv", tmp_path / "x.csv")
     assert list(tmp_path.iterdir()) == []
 
