@@ -4,7 +4,7 @@ Example:
     >>> pipeline = DetectionPipeline(bank, PipelineState(scorer_state), settings)
     >>> for events in batches:                       # oldest first, or nearly so
     ...     result = pipeline.process(events)
-    ...     store.save(result.alerts, result.votes)
+    ...     store.alerts.save(result.alerts, result.votes)
     >>> result = pipeline.flush()                    # the input has ended
 
 One step measures the events, advances the clock of event time, closes the intervals that are over, judges the events that were

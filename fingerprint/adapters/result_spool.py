@@ -5,7 +5,7 @@ Example:
     ...     for said in road_walked:
     ...         files.write(said)
     >>> for alerts, votes in told(folder):
-    ...     desk.save(alerts, votes)
+    ...     store.alerts.save(alerts, votes)
     >>> for frame in judged(folder):
     ...     results.write(frame)
 """

@@ -11,8 +11,8 @@ the difference by a rolling z), with what makes it hold on a stream: it looks ba
 bursts do not mask a new one) and has a Poisson floor (a flat series never divides by zero).
 
 Everything is written over the array namespace of its arguments: NumPy, CuPy or torch. On a CPU a few rows are transformed at a
-time, so that they stay in its cache; on a device all are, or as many as `memory_bytes` has room for. docs/explanation/gpu-design.md counts the
-bytes.
+time, so that they stay in its cache; on a device all are, or as many as `memory_bytes` has room for.
+docs/explanation/gpu-design.md counts the bytes.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Example:
     >>> processor = PartitionProcessor(bank, PipelineState(scorer_state, WatermarkTracker(expected=4)), settings)
     >>> for result in processor.process(events, low_watermarks, arrival_times):
-    ...     store.save(result.alerts, result.votes)
+    ...     store.alerts.save(result.alerts, result.votes)
     >>> saved = processor.checkpoint()
 
 Every answer is a function of the log alone, not of where a batch was cut. Two rules make it so. An *early* event, one that came

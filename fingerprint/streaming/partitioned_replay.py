@@ -4,7 +4,7 @@ Example:
     >>> clock = ReplayClock(scorer_state)
     >>> dataset.write(map(clock.assign_step, chunks))                  # events, and the step that each comes in
     >>> for result in replay_partition(pipeline, dataset.read(3), clock.watermarks, max_events):
-    ...     store.save(result.alerts, result.votes)
+    ...     store.alerts.save(result.alerts, result.votes)
 
 All state of a principal lies in its hash bucket, but for the clock: how far event time has come, and which events are too far
 ahead to be believed, follows from all events. So the clock runs once, when the events are split, and every part is given its

@@ -131,7 +131,8 @@ def _lost_fingerprints(moved: BankDrift, options: Promotion) -> Iterator[str]:
     if moved.lost_share > options.max_lost_fingerprints:
         yield (
             f"{moved.lost_share:.0%} of the fingerprints that were ready in {moved.older} are not any more, "
-            f"more than the {options.max_lost_fingerprints:.0%} of the setting promotion.max_lost_fingerprints: is some of the history missing?"
+            f"more than the {options.max_lost_fingerprints:.0%} of the setting promotion.max_lost_fingerprints: "
+            "is some of the history missing?"
         )
 
 

@@ -314,7 +314,7 @@ def test_what_was_told_before_a_crash_is_judged_again_by_the_bank_that_told_it(
 ) -> None:
     """Another bank is served when it is started again: it takes over where the log ended then."""
     place.send(records)
-    die(place, "store", "save", "after", 3)
+    die(place, "store", "alerts.save", "after", 3)
     serve(place, second)
     place.run()
     assert not place.said().differences(oracle)
@@ -349,7 +349,7 @@ def test_killed_again_and_again_across_a_swap_every_event_is_judged_by_one_bank(
     die(place, "objects", "create_exclusive", "after", 2)
     changed = {home for home in place.homes() if of_snapshot(place, home) == second}
     place.send(records[here:])
-    die(place, "store", "save", "after", 2)
+    die(place, "store", "alerts.save", "after", 2)
     die(place, "consumer", "commit", "before", 2)
     place.run()
     told_once(place)

@@ -261,5 +261,5 @@ def test_where_polls_are_cut_does_not_move_the_limit(monkeypatch: pytest.MonkeyP
 
 
 def test_a_limit_that_can_never_be_reached_is_refused() -> None:
-    with pytest.raises(FingerprintError, match="ingest.max_dead_letters: expected at most 1000"):
+    with pytest.raises(FingerprintError, match=r"ingest\.max_dead_letters: expected at most 1000"):
         load_settings(environment={"FINGERPRINT_INGEST__MAX_DEAD_LETTERS": "1001"})

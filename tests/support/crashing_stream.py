@@ -2,7 +2,8 @@
 
     python -m tests.support.crashing_stream BANK ADAPTER METHOD before|after N
 
-ADAPTER is consumer, producer, store, checkpoints, or objects (the files below the checkpoints). At the N-th call of METHOD the
+ADAPTER is consumer, producer, store, checkpoints, or objects (the files below the checkpoints); a METHOD of the store is
+named with its repository: alerts.save. At the N-th call of METHOD the
 process sends itself SIGKILL, before or after the call has had its effect: nothing is closed or flushed. Settings come from the
 environment.
 """
@@ -32,12 +33,14 @@ class Deadly:
     """An adapter that kills the process at the N-th call of one method."""
 
     def __init__(self, adapter: Any, method: str, when: str, number: int) -> None:
-        getattr(adapter, method)  # a name that is no method would never kill
-        self.adapter, self.method, self.when, self.left = adapter, method, when, number
+        """`method`: its name, or the name of a repository and of a method of it, as `alerts.save`."""
+        part, _, rest = method.partition(".")
+        real = getattr(adapter, part)  # a name that is no method would never kill
+        self.adapter, self.part, self.when, self.left = adapter, part, when, number
+        self.deadly = Deadly(real, rest, when, number) if rest else self._deadly(real)
 
     def __getattr__(self, name: str) -> Any:
-        real = getattr(self.adapter, name)
-        return self._deadly(real) if name == self.method else real
+        return self.deadly if name == self.part else getattr(self.adapter, name)
 
     def _deadly(self, real: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any, **options: Any) -> Any:

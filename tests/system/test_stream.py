@@ -230,8 +230,8 @@ def test_when_nothing_comes_any_more_intervals_close_by_the_clock(
 # --- crashes --------------------------------------------------------------------------------------------------------
 
 STEPS = [
-    ("store", "save", "before", 3),
-    ("store", "save", "after", 3),
+    ("store", "alerts.save", "before", 3),
+    ("store", "alerts.save", "after", 3),
     ("producer", "send", "after", 40),
     ("producer", "flush", "before", 2),
     ("producer", "flush", "after", 2),

@@ -93,9 +93,9 @@ def test_the_topic_has_each_notice_under_its_id(
 
 
 STEPS = [
-    ("store", "save_feed_counts", "after", 10),
-    ("store", "save_feed_gaps", "before", 1),
-    ("store", "save_feed_gaps", "after", 12),
+    ("store", "feeds.save_counts", "after", 10),
+    ("store", "feeds.save_gaps", "before", 1),
+    ("store", "feeds.save_gaps", "after", 12),
     ("consumer", "commit", "before", 3),
 ]
 

@@ -354,13 +354,13 @@ def test_more_than_it_can_measure_is_refused_and_does_not_pile_up(
     random = np.random.default_rng(1)
     codes = np.tile(random.integers(1, 2**63, (2048, rows_of(bank)[1].shape[1]), dtype=np.uint64), (300, 1))
     fingerprint = random.integers(0, len(bank.fingerprints), len(codes)).astype(np.int32)
-    with monkeypatch.context() as patched, pytest.raises(Unavailable, match="maximum queue size"):
+    number = triton_model.version_number(bank.version)
+    with monkeypatch.context() as patched:
         patched.setattr(request, "REQUEST_ROWS", 2048)
         patched.setattr(request, "MAX_IN_FLIGHT", 300)
         patched.setattr(request, "MAX_ATTEMPTS", 1)
-        ChunkedRequest(
-            losses.client, triton_model.version_number(bank.version), options, fingerprint, codes
-        ).run()
+        with pytest.raises(Unavailable, match="maximum queue size"):
+            ChunkedRequest(losses.client, number, options, fingerprint, codes).run()
     assert losses.losses(fingerprint[:500], codes[:500])[0].shape == (500, codes.shape[1])
 
 

@@ -288,7 +288,8 @@ def _check_referenced_blobs(snapshot: Checkpoint, there: PartitionListing) -> No
         partition, name = parse_blob_path(path)
         if partition != snapshot.partition or name not in there.parts:
             raise FingerprintError(
-                f"part {path} is not with the snapshots of {partition_folder(snapshot.partition)}: state that was stored is missing"
+                f"part {path} is not with the snapshots of {partition_folder(snapshot.partition)}: "
+                "state that was stored is missing"
             )
 
 

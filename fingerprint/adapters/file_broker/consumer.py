@@ -273,7 +273,8 @@ class FileConsumer(Consumer):
         if reader._file is None and not log.beginning_offset() <= reader.offset <= log.end_offset():
             if self._settings.auto_offset_reset == "none":
                 raise FingerprintError(
-                    f"messages were lost: {home.label} holds {log.beginning_offset()} to {log.end_offset()}, not {reader.offset}; "
+                    f"messages were lost: {home.label} holds {log.beginning_offset()} to {log.end_offset()}, "
+                    f"not {reader.offset}; "
                     "set kafka.auto_offset_reset = earliest to go on with what is left"
                 )
             self.seek(home, log.beginning_offset())

@@ -238,7 +238,7 @@ def test_a_desk_that_cannot_be_written_is_one_sentence(
 ) -> None:
     Path("file").write_text("this is no database, and it is long enough to be looked at")
     for url in ("sqlite:///no/folder/desk.sqlite", "sqlite:///file"):
-        assert "desk" in refused(
+        assert f"database {url}" in refused(
             monkeypatch, capsys, "score", records, "--bank", organisation.bank, "--database", url
         )
 

@@ -3,8 +3,8 @@
     with Cluster.started(workers=2) as cluster:
         Workers(where=cluster.address)
 
-`python -m tests.support.services.dask_cluster WORKERS [CA CERTIFICATE KEY]` is that cluster: it says its address, and ends when its standard input
-does, or when it is killed; its workers end with it.
+`python -m tests.support.services.dask_cluster WORKERS [CA CERTIFICATE KEY]` is that cluster: it prints its address, and ends
+when its standard input does, or when it is killed; its workers end with it.
 """
 
 from __future__ import annotations

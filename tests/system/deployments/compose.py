@@ -271,6 +271,7 @@ def test_what_it_costs_to_be_idle(stack: Stack) -> None:
 
 def said(text: str) -> None:
     """On the terminal, also where output is captured: these figures are read."""
+    Path("build").mkdir(exist_ok=True)
     with open("build/compose-test.txt", "a") as file:
         print(text, file=file)
     print(text)
