@@ -62,7 +62,7 @@ def deliver_in_background(
 def create_senders(settings: Settings, outbox: Outbox, metrics: DeliverMetrics) -> list[DeliverySender]:
     """Return a sender for each receiver of the settings; links lead to our own pages unless the receiver names others."""
     clock, base = SystemClock(), settings.web.public_url
-    pages = {"link": f"{base}/alerts/"} if base else {}
+    pages = {"alert_url_prefix": f"{base}/alerts/"} if base else {}
     return [
         DeliverySender(
             name,

@@ -154,7 +154,7 @@ def test_the_ledger_is_put_together_and_the_next_run_goes_on_from_it(
     assert undivided.figures["started_from"] == "state"
     one, many = (state_files.read_state_arrays(tmp_path / name) for name in ("ledger", "parts"))
     np.testing.assert_array_equal(one["clock"], many["clock"])
-    for key in ("repeats.key", "principals.key", "seen.key", "company.sums.key"):
+    for key in ("repeats.key", "principals.key", "novelties.key", "interval_surprise.sums.key"):
         np.testing.assert_array_equal(one[key], many[key])
 
 

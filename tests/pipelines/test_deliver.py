@@ -155,7 +155,7 @@ def test_a_receiver_gets_the_format_it_wants(desk, listen, format):
     server = listen()
     desk.alerts.save([stolen_session()])
     link = "https://desk.example.com/alerts/"
-    sender(desk.outbox, wants(server, format=format, link=link), Hands()).run_once()
+    sender(desk.outbox, wants(server, format=format, alert_url_prefix=link), Hands()).run_once()
     (got,) = server.got
     assert f"{link}{stolen_session().alert_id}" in got.body.decode()
     mark = {"json": "schema", "ecs": "ecs", "ocsf": "class_uid", "slack": "blocks"}[format]
@@ -364,7 +364,7 @@ def place(tmp_path, desk_url, listen) -> tuple[Path, Listening]:
     server = listen()
     (tmp_path / "secret").write_text(SECRET)
     (tmp_path / "settings.toml").write_text(
-        f'[desk]\nurl = "sqlite:///{tmp_path}/desk.sqlite"\n\n[health]\nport = 0\n\n'
+        f'[database]\nurl = "sqlite:///{tmp_path}/desk.sqlite"\n\n[health]\nport = 0\n\n'
         f'[deliver.soc]\nurl = "{server.url()}"\nallow_http = true\nallowed_networks = ["127.0.0.1"]\ninclude_existing = true\n'
         f'signing_secret_file = "{tmp_path}/secret"\nmin_urgency = 0\n'
     )

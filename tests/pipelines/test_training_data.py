@@ -20,6 +20,7 @@ from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Partition
 from fingerprint.core.settings import Settings
 from fingerprint.core.time_range import ALL_TIME, TimeRange
+from fingerprint.sources.active import SOURCE
 from pipelines.cli.console import no_progress
 from pipelines.runtime import training_data
 from pipelines.runtime import training_data as topic_reread
@@ -219,9 +220,9 @@ def test_what_is_read_is_the_same_whether_months_are_looked_into_or_not(
 ) -> None:
     source = f"{years}/{top}"
     every = files.find_files([source])
-    wide = span.anchored_at_day(time_range.newest_key_day(file.path for file in every))
+    wide = span.anchored_at_day(time_range.newest_day(SOURCE.object_day(file.path) for file in every))
     assert files.find_files_in_span([source], span).files == [
-        file for file in every if wide.may_contain_object(file.path)
+        file for file in every if wide.may_contain_day(SOURCE.object_day(file.path))
     ]
 
 
@@ -230,7 +231,7 @@ def test_months_that_lie_outside_are_not_even_listed(years: Path) -> None:
         [f"{years}/AWSLogs"], time_range.parse_time_range("2026-02-10", "2026-02-20")
     )
     assert len(near.unlisted) == 4 * 4  # of five months of four trails
-    days = {time_range.key_day(file.path) for file in near.found} - {None}
+    days = {SOURCE.object_day(file.path) for file in near.found} - {None}
     assert days == {date(2026, 2, number) for number in (1, 2, 28)}
     assert len(near.files) == len(BESIDE) - 1
     last = files.find_files_in_span([f"{years}/AWSLogs"], time_range.parse_time_range(days=2))
