@@ -114,8 +114,8 @@ def test_a_viewers_session_changes_nothing_that_detection_rests_on_and_nobodys_a
 def test_a_viewers_stolen_session_becomes_no_token_after_ten_minutes(site):
     """The session itself ends when its owner ends it, or after a day."""
     browser, csrf = site.browser("viewer"), {"X-CSRF-Token": site.csrf("viewer")}
-    site.doors.clock.pass_by(minutes=10)
-    ends = (site.doors.clock.at + timedelta(days=365)).isoformat()
+    site.deps.clock.pass_by(minutes=10)
+    ends = (site.deps.clock.at + timedelta(days=365)).isoformat()
     answer = browser.post(
         "/api/v1/tokens", json={"label": "x", "scopes": ["read"], "expires_at": ends}, headers=csrf
     )
@@ -127,7 +127,7 @@ def test_a_viewers_stolen_session_becomes_no_token_after_ten_minutes(site):
 
 def test_an_admins_stolen_session_makes_no_account_after_ten_minutes(site):
     browser, csrf = site.browser("admin"), site.csrf("admin")
-    site.doors.clock.pass_by(minutes=10)
+    site.deps.clock.pass_by(minutes=10)
     before = kept(site, ("accounts", "invitations", "second_factors"))
     for path in ("/api/v1/people", "/api/v1/people/viewer/role", "/api/v1/people/viewer/link"):
         body = {"name": "backdoor", "role": "admin"} if path.endswith("people") else {"role": "admin"}
@@ -164,7 +164,7 @@ def test_a_thiefs_token_ends_with_the_reset_that_throws_the_thief_out(site):
     session = people.log_in("bob", GOOD, HERE)
     thief = people.change_password(session, GOOD, OTHER, HERE, end_tokens=False)
     device = people.remember_browser(thief, "")
-    ends = site.doors.clock.at + timedelta(days=300)
+    ends = site.deps.clock.at + timedelta(days=300)
     _, secret = people.create_token("bob", "x", ["admin"], ends, by="bob")
     again = people.accept_invitation(people.invite("bob", None, by="admin"), "", GOOD)
     assert people.authenticate_session(again).name == "bob"
@@ -182,7 +182,7 @@ def test_what_a_leaked_triage_token_does_stands_in_the_audit_in_its_owners_name(
         headers={"If-Match": row.headers["etag"]},
     )
     assert answer.status_code == 200
-    assert [line.by for line in site.doors.desk.audit.entries(alert)] == ["analyst"]
+    assert [line.by for line in site.deps.store.audit.entries(alert)] == ["analyst"]
 
 
 # guesses
@@ -205,7 +205,7 @@ def test_who_guesses_from_everywhere_keeps_nobody_out_who_was_in_before(site):
 
 
 def test_who_knows_the_password_still_has_no_session_without_the_second_factor(site):
-    people, clock = site.people, site.doors.clock
+    people, clock = site.people, site.deps.clock
     people.accept_invitation(people.invite("bob", "admin", by="admin"), "", GOOD)
     app, _ = with_app(people, "bob", clock)
     browser = TestClient(site.app, base_url="http://localhost", follow_redirects=False)
@@ -213,7 +213,7 @@ def test_who_knows_the_password_still_has_no_session_without_the_second_factor(s
     assert there == "/login/second"
     login = browser.cookies["login"]
     as_session = site.nobody()
-    as_session.cookies.set(session_cookie_name(site.doors.settings), login)
+    as_session.cookies.set(session_cookie_name(site.deps.settings), login)
     assert as_session.get("/people").status_code == 303
     assert as_session.post("/people", data={"csrf": csrf_token(login), "name": "x"}).status_code == 303
     refused = [browser.post("/login/second", data={"code": f"{guess:06}"}).status_code for guess in range(8)]
@@ -222,7 +222,7 @@ def test_who_knows_the_password_still_has_no_session_without_the_second_factor(s
 
 
 def test_a_second_server_counts_the_same_guesses(site):
-    beside = open_account_store(site.doors.desk.session, site.doors.clock, site.doors.settings.web)
+    beside = open_account_store(site.deps.store.session, site.deps.clock, site.deps.settings.web)
     for people in (site.people, site.people, beside, beside):
         with pytest.raises(AuthenticationFailed, match="wrong"):
             people.log_in("nobody", "x", HERE)

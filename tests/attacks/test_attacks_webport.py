@@ -341,7 +341,7 @@ def test_spraying_logins_is_seen_as_lines_a_counter_and_a_rule_that_fires(
     assert_rule_fires(
         "FingerprintLoginSpraying",
         "fingerprint_web_rejected_requests_total",
-        {"why": "login"},
+        {"reason": "login"},
         refused,
         tmp_path,
     )

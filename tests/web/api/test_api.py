@@ -502,7 +502,7 @@ def test_banks_and_health_say_what_is_served_and_how_far_everything_is(api: Api,
 
 def test_a_desk_without_a_bank_says_so(tmp_path: Path) -> None:
     alone = Place(f"sqlite:///{tmp_path}/desk.sqlite", (stolen_session(),), tmp_path / "bank")
-    with served(alone.app) as url, httpx.Client() as client:
+    with served(alone.app) as url, httpx.Client(timeout=30) as client:
         api = alone.api(url, client)
         assert said(api("GET", "/banks")) == []
         for sentence in (
