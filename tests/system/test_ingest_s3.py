@@ -222,7 +222,7 @@ def test_a_bucket_that_is_none_is_a_dead_letter(trail: Trail, bucket: str) -> No
 
 def test_ingest_that_no_bucket_was_named_to_does_not_start(trail: Trail) -> None:
     trail.configure(sqs={"allowed_buckets": ()})
-    with pytest.raises(FingerprintError, match=r"sqs\.buckets is empty: name the buckets"):
+    with pytest.raises(FingerprintError, match=r"sqs\.allowed_buckets is empty: name the buckets"):
         run_ingest_s3(trail.settings, trail.url)
     assert not trail.settings.sqs.allows_bucket(trail.bucket)
 
@@ -498,7 +498,7 @@ def test_the_region_is_the_queues_where_its_url_tells(amazon: None, url: str, re
 def test_without_boto3_the_sentence_says_what_to_install(
     trail: Trail, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in [name for name in sys.modules if name.startswith("fingerprint.adapters.aws.sqs")]:
+    for name in [name for name in sys.modules if name.startswith("fingerprint.adapters.aws")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "boto3", None)
     with (
