@@ -35,7 +35,9 @@ def number_of(folder: Path) -> int:
 def test_a_real_set_is_learned_and_scored_and_every_record_is_accounted_for(
     folder: Path, tmp_path: Path
 ) -> None:
-    trained = train_bank([str(folder)], tmp_path / "bank", sample_organisation.SETTINGS, no_progress)
+    trained = train_bank(
+        [str(folder)], tmp_path / "bank", sample_organisation.SETTINGS, no_progress, allow_immature=True
+    )
     scored = sample_organisation.run([folder], tmp_path / "bank", tmp_path).figures
     for figures in (trained, scored):
         parts = [figures[name] for name in ("events", "rejects", "duplicates", "skipped", "future_dated")]
@@ -106,7 +108,9 @@ def test_a_thin_history_is_learned_and_what_is_not_ready_is_said(
 ) -> None:
     rows = HISTORIES[history]
     learned = sample_organisation.write(tmp_path / "learned.jsonl", rows)
-    figures = train_bank([str(learned)], tmp_path / "bank", sample_organisation.SETTINGS, no_progress)
+    figures = train_bank(
+        [str(learned)], tmp_path / "bank", sample_organisation.SETTINGS, no_progress, allow_immature=True
+    )
     assert figures["events"] == len(rows) - figures["future_dated"]
     assert figures["future_dated"] == history.endswith("from the future")
     assert figures["ready"]["entity"] + figures["waiting"]["entities"] == 1
@@ -124,7 +128,9 @@ def test_a_thin_history_is_learned_and_what_is_not_ready_is_said(
 def test_a_principal_nobody_has_learned_is_never_news_by_volume_alone(tmp_path: Path) -> None:
     """Half a day of history: the series warm up, and the spectral detector has no opinion."""
     learned = sample_organisation.write(tmp_path / "learned.jsonl", every(timedelta(minutes=10), 72))
-    train_bank([str(learned)], tmp_path / "bank", sample_organisation.SETTINGS, no_progress)
+    train_bank(
+        [str(learned)], tmp_path / "bank", sample_organisation.SETTINGS, no_progress, allow_immature=True
+    )
     soon = sample_organisation.write(
         tmp_path / "soon.jsonl", every(timedelta(seconds=1), 50, START + timedelta(hours=13))
     )

@@ -192,8 +192,10 @@ def print_scoring(figures: dict[str, Any]) -> None:
 
 
 def vote_unit(detector: str) -> str:
-    """Return what a detector votes on: intervals for the spectral detector, events for the others."""
-    return "intervals" if detector == "spectral" else "events"
+    """Return what a detector votes on: events or intervals."""
+    from fingerprint.detection.detectors import interval_detectors  # late: it is not needed for help
+
+    return "intervals" if detector in interval_detectors([detector]) else "events"
 
 
 def print_ingest(figures: dict[str, Any]) -> None:

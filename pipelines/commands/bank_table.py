@@ -118,7 +118,7 @@ def print_version_diff(figures: dict[str, Any]) -> None:
 
 
 def _print_shifted_thresholds(title: str, shifted: dict[str, Any], moved: list[dict[str, Any]]) -> None:
-    """Print a line for each adjusted threshold: `  4.0 + 0.7 (3 alerts judged benign)  123456789012:user/ana|s3|direct`."""
+    """Print a line for each adjusted threshold: `  4.0 + 0.7 (3 alerts closed as benign)  123456789012:user/ana|s3|direct`."""
     if not moved:
         return
     print(f"{title}:")

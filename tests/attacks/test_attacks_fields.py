@@ -64,7 +64,7 @@ def hostile(
     )
     records = poisoned(first) + [{**each, "eventID": f"p{each['eventID']}"} for each in poisoned(person)]
     source = sample_organisation.write(folder / "in.jsonl", records)
-    train_bank([str(source)], folder / "bank", EVERYTHING, no_progress)
+    train_bank([str(source)], folder / "bank", EVERYTHING, no_progress, allow_immature=True)
     return records, sample_organisation.run(
         [source], folder / "bank", folder, EVERYTHING, name="events.jsonl"
     )

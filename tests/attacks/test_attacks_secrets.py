@@ -352,7 +352,7 @@ def test_a_program_writes_everything_for_its_owner_alone(
         "--out",
         tmp_path / "out" / "alerts.json",
         "--database",
-        scored.desk.engine.url,
+        scored.desk.session.engine.url,
     )
     assert program({}, *asked).returncode == 0
     assert list((tmp_path / "out").iterdir())

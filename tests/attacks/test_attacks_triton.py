@@ -180,7 +180,7 @@ def test_a_stream_whose_server_lies_tells_the_same_alerts_and_an_alarm_fires(
         with live(place) as stream:
             stream.read(records)
             metrics = stream.program.metrics
-            stream.until(lambda: metrics.losses_wrong.collect()[0].samples[0].value == 1)
+            stream.until(lambda: metrics.inference_wrong.collect()[0].samples[0].value == 1)
             assert metrics.figures()["degraded"] == metrics.figures()["events"] > 0
     said = place.said()
     assert {name: (alert.event_ids, alert.urgency) for name, alert in said.alerts.items()} == {

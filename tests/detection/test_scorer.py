@@ -308,7 +308,7 @@ def test_a_silence_is_a_vote_and_never_a_verdict(tmp_path: Path) -> None:
     run = sample_organisation.run([new], tmp_path / "bank", tmp_path, small)
     votes = run.desk.votes.read()
     silences = votes[votes["event_id"].str.startswith("silence:")]
-    assert run.figures["silences"] == len(silences) >= 6
+    assert run.figures["silent_intervals"] == len(silences) >= 6
     assert set(silences["principal"]) == {"123456789012:role/sync"}
     assert set(silences["detector"]) == {"spectral"}
     assert silences["event_time"].min() > pd.Timestamp(silent_from)

@@ -285,7 +285,9 @@ def test_the_command_line_says_who_works(organisation: sample_organisation.Road,
         f"sqlite:///{tmp_path}/desk.sqlite",
     ]
     settings = tmp_path / "settings.toml"
-    settings.write_text(f'[workers]\nprocesses = 1\nwork_directory = "{tmp_path}/work"\n[autoencoder]\nmax_epochs = 1\n')
+    settings.write_text(
+        f'[workers]\nprocesses = 1\nwork_directory = "{tmp_path}/work"\n[autoencoder]\nmax_epochs = 1\n'
+    )
     done = CliRunner().invoke(app, [*words, "--settings", str(settings), "--workers", "dask", "--json"])
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["parts"] == 4

@@ -588,7 +588,7 @@ def test_a_notice_that_was_taken_too_often_and_never_finished_is_a_dead_letter_u
     while trail.left() != NOTHING:
         trail.turn()
     assert trail.ids() == expected(8)[4:]
-    assert trail.letter()["reason"] == "taken 4 times and never finished: it may kill its reader"
+    assert trail.letter()["reason"] == "received 4 times and never finished: it may kill its reader"
 
 
 def test_a_notice_that_this_worker_let_go_is_read_however_often_it_was_taken(trail: Trail) -> None:

@@ -476,7 +476,7 @@ def test_settings_that_count_otherwise_than_the_snapshot_are_refused(place: Plac
     place.send(records[:500])
     place.run()
     place.configure(spectral={"allowed_lateness_seconds": 1800})
-    with pytest.raises(FingerprintError, match=r"setting spectral\.lateness_seconds is 1800"):
+    with pytest.raises(FingerprintError, match=r"setting spectral\.allowed_lateness_seconds is 1800"):
         place.run()
 
 

@@ -160,7 +160,7 @@ def test_notices_are_listed_and_the_queue_mentions_them(place: Place, oracle: li
     assert everything[3]["ending"] == "heard again"
     assert len(json.loads(output("feed-gaps", "list", "--open", "--json", *desk_url))) == 3
     assert f"account {SILENT} is silent since" in " ".join(output("feed-gaps", "list", *desk_url).split())
-    assert "3 feeds silent: see `fingerprint feed-gaps list`" in output("alerts", "list", *desk_url)
+    assert "3 feeds with a gap: see `fingerprint feed-gaps list`" in output("alerts", "list", *desk_url)
 
 
 def output(*arguments: str) -> str:

@@ -313,10 +313,10 @@ def test_a_person_reads_whose_threshold_was_moved_and_why(
     told: Path, entities: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     half, usual = THRESHOLD * OPTIONS.max_threshold_increase / 2, f"{THRESHOLD:.1f}"
-    raised = f"{usual} + {half:.1f} (2 alerts judged benign)  {entities[0]}"
+    raised = f"{usual} + {half:.1f} (2 alerts closed as benign)  {entities[0]}"
     lowered = f"{usual} - {half:.1f} (1 alert judged malicious)  {entities[1]}"
     shown = said(capsys, ["bank", "show", "--bank", told])
-    assert "thresholds moved by what analysts said:" in shown
+    assert "thresholds adjusted by dispositions" in shown
     assert raised in shown
     assert lowered in shown
     now = banks.open_bank(told).version
@@ -350,9 +350,9 @@ def test_an_alert_says_which_moved_threshold_it_passed_all_the_same(
     key = key_of(one.to_frame().T).iloc[0]
     shown = " ".join(said(capsys, [*show, tmp_path / "bank"]).split())
     half = THRESHOLD * OPTIONS.max_threshold_increase / 2
-    assert f"threshold {THRESHOLD:.1f} + {half:.1f} (2 alerts judged benign), {key}" in shown
+    assert f"threshold {THRESHOLD:.1f} + {half:.1f} (2 alerts closed as benign), {key}" in shown
     figures = json.loads(said(capsys, [*show, tmp_path / "bank", "--json"]))
     wanted = {"key": key, "threshold": THRESHOLD, "shift": 0.05, "benign": 2, "malicious": 0}
     assert figures["thresholds"] == [wanted]
-    assert "alerts judged" not in said(capsys, [*show, tmp_path / "no bank"])
-    assert "alerts judged" not in said(capsys, [*show, organisation.bank])  # has not that version
+    assert "alerts closed as" not in said(capsys, [*show, tmp_path / "no bank"])
+    assert "alerts closed as" not in said(capsys, [*show, organisation.bank])  # has not that version

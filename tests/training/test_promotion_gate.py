@@ -311,7 +311,7 @@ def test_an_attack_that_was_learned_shows_in_the_values_and_losses_of_both(
     champion: Bank, poisoned: Bank
 ) -> None:
     words = drift.compare_values(champion, poisoned)
-    assert words["came"] > 0
+    assert words["added"] > 0
     assert all(words["some"])
     assert drift.loss_quantiles(champion, poisoned)["0.99"] > drift.loss_quantiles(poisoned, poisoned)["0.99"]
     assert drift.loss_quantiles(champion, champion)["0.5"] < drift.loss_quantiles(champion, poisoned)["0.99"]

@@ -80,7 +80,7 @@ def test_an_end_may_be_a_day(desk_url):
         (("add", "--service", "ecs", "--why", "x", "--until", "2099-01-01", "--days", "3"), "leave one out"),
         (("end", "nothing"), "there is no suppression"),
         (("add", "--user-agent", "B", "--why", "x"), "8 characters or more"),
-        (("add", "--service", "ecs", "--why", "x", "--force", " "), "says why"),
+        (("add", "--service", "ecs", "--why", "x", "--force", " "), "say why"),
         (("add", "--principal", stolen_session().principal, "--why", "x"), "1 are critical and 0 confirmed"),
     ],
 )
@@ -129,7 +129,7 @@ def test_serving_prunes_beside_the_pages_and_goes_on_when_the_desk_is_away(desk_
     desk = open_store(desk_url)
     assert retention.apply_retention(desk, Retention(record_days=1, vote_days=1, closed_alert_days=0))
     assert len(desk.votes.read()) == 0
-    assert [entry.by for entry in desk.audit.entries("desk")] == ["program:retention"]
+    assert [entry.by for entry in desk.audit.entries("database")] == ["program:retention"]
     broken = open_store("sqlite://")
     with broken.session.engine.begin() as connection:
         connection.exec_driver_sql("DROP TABLE votes")

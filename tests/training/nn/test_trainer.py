@@ -216,7 +216,11 @@ def test_a_training_starts_from_the_bank_that_its_setting_names(organisation: Ro
         """How far the generic net of a day's training lies from the pretrained one."""
         own = SETTINGS.autoencoder.model_copy(update={"warm_start_bank": start, "max_epochs": 1})
         train_bank(
-            organisation.days[:1], tmp_path / f"{start is None}", settings := with_nets(own), no_progress
+            organisation.days[:1],
+            tmp_path / f"{start is None}",
+            settings := with_nets(own),
+            no_progress,
+            allow_immature=True,
         )
         bank = open_bank(tmp_path / f"{start is None}", settings.bank)
         moved = remap_weights(
