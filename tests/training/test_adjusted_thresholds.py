@@ -314,7 +314,7 @@ def test_a_person_reads_whose_threshold_was_moved_and_why(
 ) -> None:
     half, usual = THRESHOLD * OPTIONS.max_threshold_increase / 2, f"{THRESHOLD:.1f}"
     raised = f"{usual} + {half:.1f} (2 alerts closed as benign)  {entities[0]}"
-    lowered = f"{usual} - {half:.1f} (1 alert judged malicious)  {entities[1]}"
+    lowered = f"{usual} - {half:.1f} (1 alert closed as malicious)  {entities[1]}"
     shown = said(capsys, ["bank", "show", "--bank", told])
     assert "thresholds adjusted by dispositions" in shown
     assert raised in shown
@@ -322,7 +322,7 @@ def test_a_person_reads_whose_threshold_was_moved_and_why(
     now = banks.open_bank(told).version
     (before,) = [each for each in versions_in(told) if each != now]
     differs = said(capsys, ["bank", "diff", before, now, "--bank", told])
-    assert "thresholds that what analysts said has moved since: 2" in differs
+    assert "thresholds that dispositions adjusted since: 2" in differs
     assert raised in differs
     assert lowered in differs
     assert f"{usual}, was {THRESHOLD + half:.1f}  {entities[0]}" in said(

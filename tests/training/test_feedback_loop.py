@@ -140,7 +140,7 @@ def test_the_bank_says_what_it_did_not_learn(asked: Learned, capsys: pytest.Capt
     manifest = banks.open_bank(asked.bank).manifest
     assert manifest["left_out"] == asked.figures["left_out"]
     cli_says(capsys, "bank", "show", "--bank", str(asked.bank))
-    assert f"left out of training: {manifest['left_out']['open']:,} in alerts that are open" in shown(capsys)
+    assert f"left out of training: {manifest['left_out']['open']:,} in open alerts" in shown(capsys)
 
 
 # --- single votes -----------------------------------------------------------------------------------------------------------
@@ -306,7 +306,7 @@ def test_a_span_of_days_is_learned_without_what_the_desk_of_the_settings_says(
     assert cli_says(capsys, *train) == 0
     said = shown(capsys)
     assert f"outside the span: {figures['outside']:,} events" in said
-    assert f"left out, according to {url(desk)}: {len(inside):,} in alerts that are open" in said
+    assert f"left out, according to {url(desk)}: {len(inside):,} in open alerts" in said
 
 
 @pytest.mark.parametrize(
