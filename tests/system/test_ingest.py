@@ -242,7 +242,7 @@ def stream(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stream]:
     opened.configure()
     opened.create()
     yield opened
-    opened.end_offsets()
+    opened.end()
 
 
 @EVERY_DOOR
@@ -516,7 +516,7 @@ def test_a_broker_that_is_killed_in_the_middle_and_comes_back_costs_nothing(
     ingest.wait_until_joined()
     stream.send(*records(3_000))
     watcher, homes = stream.consumer("watcher"), [Partition(stream.events, number) for number in range(2)]
-    wait_until(lambda: sum(watcher.end(homes).values()) > 0, "the first records in the events topic")
+    wait_until(lambda: sum(watcher.end_offsets(homes).values()) > 0, "the first records in the events topic")
     stream.broker.kill()
     stream.broker.start()
     assert stream.committed() < 3_000, "it was not in the middle"
