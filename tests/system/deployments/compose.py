@@ -279,5 +279,6 @@ def said(text: str) -> None:
 
 def test_programs_that_are_asked_to_end_do_so_in_good_order(stack: Stack) -> None:
     stack.compose("stop", "ingest", "stream", "train", "web", "triton")
-    ended = {each["Name"]: each["ExitCode"] for each in stack.services() if each["State"] == "exited"}
-    assert set(ended.values()) == {0}, ended
+    ended = {each["Service"]: each["ExitCode"] for each in stack.services() if each["State"] == "exited"}
+    failed = [service for service, status in ended.items() if status]
+    assert not failed, stack.compose("logs", "--tail", "100", *failed)
