@@ -30,7 +30,7 @@ from fingerprint.core.settings import Settings
 from fingerprint.registry import bank as banks
 from fingerprint.registry import state_files
 from fingerprint.registry.bank import Bank
-from fingerprint.sources.cloudtrail import credential_chain
+from fingerprint.sources.active import SOURCE
 from fingerprint.state.scorer_state import ScorerState
 from fingerprint.store import open_store
 from fingerprint.streaming.partitioned_replay import ReplayClock
@@ -177,7 +177,7 @@ def _partition_events(
         def cut(events: pd.DataFrame) -> None:
             nonlocal done
             done += len(events)
-            store.alerts.save(credential_issues=credential_chain.find_issued_credentials(events))
+            store.alerts.save(credential_issues=SOURCE.find_issued_credentials(events))
             pa.default_memory_pool().release_unused()  # what was freed in small pieces stays with the process else
             progress("cutting by principal", done, history.events)
 

@@ -21,7 +21,7 @@ from fingerprint.pipeline import DetectionPipeline, StepResult
 from fingerprint.registry import bank as banks
 from fingerprint.registry import state_files
 from fingerprint.registry.bank import Bank
-from fingerprint.sources.cloudtrail import credential_chain
+from fingerprint.sources.active import SOURCE
 from fingerprint.state.partitioning import Arrays
 from fingerprint.state.pipeline_state import PipelineState
 from fingerprint.state.scorer_state import ScorerState
@@ -71,7 +71,7 @@ def score_sources(
                 pipeline.process(frames.to_device(events, backend.dataframe_library)),
                 store,
                 results,
-                credential_chain.find_issued_credentials(events),
+                SOURCE.find_issued_credentials(events),
             )
             progress("scoring events", pipeline.counters.events + pipeline.counters.repeats, history.events)
         save_results(pipeline.flush(), store, results)

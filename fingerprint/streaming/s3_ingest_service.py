@@ -27,8 +27,8 @@ from fingerprint.core.ports import (
 from fingerprint.core.ports.topics import DEAD_LETTER_SUFFIX
 from fingerprint.core.sanitize import printable
 from fingerprint.core.settings import Settings
-from fingerprint.sources.cloudtrail import s3_notifications
-from fingerprint.sources.cloudtrail.s3_notifications import S3Object
+from fingerprint.sources import s3_notifications
+from fingerprint.sources.s3_notifications import S3Object
 from fingerprint.streaming.backpressure import RetryingProducer
 from fingerprint.streaming.ingest_service import dead_letter_limit_message
 from fingerprint.streaming.lag_monitor import POLL_INTERVAL_SECONDS, STALLED_SECONDS

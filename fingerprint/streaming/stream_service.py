@@ -28,7 +28,7 @@ from fingerprint.core.settings import Settings
 from fingerprint.detection.batch import FRAME_COLUMNS
 from fingerprint.pipeline import StepResult
 from fingerprint.sources import decode
-from fingerprint.sources.cloudtrail import credential_chain
+from fingerprint.sources.active import SOURCE
 from fingerprint.sources.decode import DecodedMessages
 from fingerprint.sources.networks import NetworkTable
 from fingerprint.streaming import routing
@@ -179,7 +179,7 @@ class StreamService:
                     for each in ours
                     for result in self._process_partition(polled, piece, each, shares[each], arrival)
                 ],
-                credential_chain.find_issued_credentials(piece.events),
+                SOURCE.find_issued_credentials(piece.events),
             )
             self._count_feeds(ours)
             self.publisher.dead_letter(polled, piece, arrival.is_future_dated)

@@ -13,7 +13,6 @@ an attack counts as found if the autoencoder votes on any of its calls.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -30,15 +29,14 @@ from fingerprint.estimators import autoencoder, tail_calibration
 from fingerprint.features import encoding
 from fingerprint.features.vocabulary import Floats
 from fingerprint.registry.bank import Bank
+from fingerprint.sources.active import SOURCE
 from fingerprint.sources.base import escape_key
-from fingerprint.sources.cloudtrail import envelopes, samples
 from fingerprint.sources.entities import add_entity_columns
 from fingerprint.sources.flatten import flatten
 from fingerprint.state.interval_surprise import IntervalSurprise
 
 ATTACKED_PRINCIPALS = 40  # as whom known attacks are injected
 SEED = 0  # of the injected attacks
-ATTACK_DATASET = "real/invictus_stratus"
 CALLS_PER_TECHNIQUE = 8  # of one technique at most: some repeat theirs twenty times
 MODE_COLUMN = encoding.FEATURE_NAMES.index("mode")
 TIME_FEATURES = encoding.IS_BIN & (
@@ -77,7 +75,7 @@ def inject_known_attacks(bank: Bank, options: settings.Settings) -> InjectedAtta
         _with_victim_values(codes[call], bank.vocabulary.codes[at][:, :, 1][victim], mimic),
         hashing.hash_strings(pd.Series(texts, dtype=object)),
         who["hash"].to_numpy(np.uint64)[victim],
-        (victim * (technique.max() + 1) + technique[call]).astype(np.int32),
+        (victim * (technique.max(initial=-1) + 1) + technique[call]).astype(np.int32),
         mimic,
         who[["principal", "kind", "role"]].iloc[victim].reset_index(drop=True),
     )
@@ -90,7 +88,7 @@ def inject_confirmed_attacks(
     usual for who acted, by `bank`. Records that cannot be read are left out; None where nothing is left."""
     lines = [record for records in cases.values() for record in records]
     case = np.repeat(np.arange(len(cases)), [len(records) for records in cases.values()])
-    events = add_entity_columns(flatten(envelopes.split_lines(lines)).events, options.entities)
+    events = add_entity_columns(flatten(SOURCE.split_lines(lines)).events, options.entities)
     if not len(events):
         return None
     principal, entity = hashing.hash_with_bucket(events["principal"]), hashing.hash_strings(events["entity"])
@@ -160,19 +158,13 @@ def _with_usual_history(codes: Hashes, usual: Hashes) -> Hashes:
 @lru_cache(1)
 def _known_attack_calls() -> tuple[pd.DataFrame, NDArray[np.intp], Hashes]:
     """The labelled calls, at most CALLS of a technique: events (C rows), number of the technique (C,), codes (C, F)."""
-    labels = samples.sample_labels(ATTACK_DATASET)
-    technique = {name: each["technique"] for name, each in labels.items() if each["label"] == "attack"}
-    lines = [
-        json.dumps(record).encode()
-        for record in samples.sample_records(ATTACK_DATASET)
-        if record["eventID"] in technique
-    ]
-    events = add_entity_columns(flatten(envelopes.split_lines(lines)).events, settings.Entities())
-    of_each = events["event_id"].astype(object).map(technique)
-    events = events[of_each.groupby(of_each).cumcount() < CALLS_PER_TECHNIQUE].reset_index(drop=True)
-    codes = encoding.encode_events(events)
-    number = pd.factorize(events["event_id"].astype(object).map(technique), sort=True)[0]
-    return events, number, codes
+    attacks = SOURCE.known_attacks()
+    records = SOURCE.split_lines([record for _, record in attacks])
+    events = add_entity_columns(flatten(records).events, settings.Entities())
+    technique = pd.Series([attacks[row][0] for row in events["row"]], events.index, dtype=object)
+    kept = technique.groupby(technique).cumcount() < CALLS_PER_TECHNIQUE
+    events = events[kept].reset_index(drop=True)
+    return events, pd.factorize(technique[kept], sort=True)[0], encoding.encode_events(events)
 
 
 def summarise_attacks(attacks: InjectedAttacks, found: NDArray[np.bool_]) -> dict[str, Any]:
