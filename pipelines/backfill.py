@@ -23,7 +23,7 @@ import pyarrow as pa
 from fingerprint.adapters import files, result_spool, work_directory
 from fingerprint.adapters.files import SourceFile
 from fingerprint.adapters.result_files import ResultWriter
-from fingerprint.analysis import threshold_preview
+from fingerprint.analysis import threshold_what_if
 from fingerprint.compute import hashing
 from fingerprint.core.ports.store import Store
 from fingerprint.core.settings import Settings
@@ -69,7 +69,7 @@ def backfill(
         open_store(database_url or settings.database.url, redact=settings.database.redacted_fields),
         files.find_files(sources),
     )
-    settings = threshold_preview.apply_override(settings, store.thresholds.current())
+    settings = threshold_what_if.apply_override(settings, store.thresholds.current())
     about = _plan_fingerprint(found, bank, settings, state_folder, every_event=out is not None)
     with (
         work_directory.work_directory(
@@ -130,7 +130,7 @@ def _plan_fingerprint(
         "every_event": every_event,
         "settings": settings.model_dump(mode="json", include=RESULT_SHAPING_SECTIONS),
         "min_vote_score": settings.database.min_vote_score,
-        "held_to": threshold_preview.describe_threshold(settings, None),
+        "held_to": threshold_what_if.describe_threshold(settings, None),
     }
 
 

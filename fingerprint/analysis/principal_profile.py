@@ -15,15 +15,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import date, datetime
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.analysis import fingerprints as looking
-from fingerprint.core.alert import LEVELS, Detector, FingerprintError, Level
+from fingerprint.core.alert import LEVELS, Alert, Detector, FingerprintError, Level
 from fingerprint.core.settings import Settings
-from fingerprint.registry import quality
+from fingerprint.registry import bank as banks
+from fingerprint.registry import quality, versions
 from fingerprint.registry.bank import FEEDBACK_COLUMNS, Bank
 
 MAX_FINGERPRINTS = 200  # on a card, the busiest
@@ -32,6 +35,8 @@ READINESS_HORIZONS_DAYS = (1.0, 7.0, 30.0)  # days
 
 RowIndices = NDArray[np.intp]
 Doubles = NDArray[np.float64]
+
+MAX_CHARTED_VOTES = 20_000  # of one principal, the newest, that a page or an answer counts by day
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,9 +148,6 @@ def build_profile(
     )
 
 
-MAX_CHARTED_VOTES = 20_000  # of one principal, the newest, that a page or an answer counts by day
-
-
 def daily_votes(votes: pd.DataFrame) -> list[DailyVotes]:
     """Single votes (V rows, fields of Vote) as days, the oldest first; of a day a row for each detector."""
     if votes.empty:
@@ -252,3 +254,40 @@ def _feature_profiles(bank: Bank, key: str) -> list[FeatureProfile]:
         )
         for feature, rows in table.groupby("feature", sort=False)
     ]
+
+
+def adjusted_thresholds(folder: Path, alert: Alert, settings: Settings) -> list[dict[str, Any]]:
+    """By whose fingerprint (`key`, an entity or the principal) the events of an alert were held to a threshold that was moved by
+    `shift`, a share of it; and for how many alerts. Nothing where the bank that measured them is not kept in the folder."""
+    keys = sorted({alert.principal, *(event.entity for event in alert.events)})
+    try:
+        found = banks.find_fingerprints(folder, alert.bank_version, keys, settings.bank)
+        figures = banks.read_manifest(versions.version_folder(folder, alert.bank_version), settings.bank)[
+            "quality"
+        ]
+    except FingerprintError:
+        return []
+    held = _deciding_fingerprints(found, alert)
+    usual = quality.calibrated_threshold(figures, settings.autoencoder)
+    return [
+        {
+            "key": str(key),
+            "threshold": round(usual, 4),
+            "shift": round(float(shift), 4),
+            "benign": int(benign),
+            "malicious": int(malicious),
+        }
+        for key, shift, benign, malicious in held[["key", *FEEDBACK_COLUMNS]].itertuples(index=False)
+    ]
+
+
+def _deciding_fingerprints(found: pd.DataFrame, alert: Alert) -> pd.DataFrame:
+    """Of the fingerprints found, those that judged the alert's events, if their threshold was moved: an entity that is ready
+    by its own, the others by their principal's."""
+    if FEEDBACK_COLUMNS[0] not in found:
+        return pd.DataFrame(columns=["key", *FEEDBACK_COLUMNS])
+    ready = found[found["ready"]]
+    own = ready[ready["level"] == LEVELS.index("entity")]
+    if not {event.entity for event in alert.events} <= set(own["key"]):
+        own = pd.concat([own, ready[ready["level"] == LEVELS.index("principal")]])
+    return own[own["shift"] != 0]

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fingerprint.analysis import threshold_preview
+from fingerprint.analysis import threshold_what_if
 from fingerprint.compute import frames
 from fingerprint.compute.frames import Frame
 from fingerprint.core.alert import FingerprintError
@@ -283,7 +283,7 @@ class StreamService:
             return
         self.threshold_override = override
         try:
-            settings = threshold_preview.apply_override(self.configured_settings, override)
+            settings = threshold_what_if.apply_override(self.configured_settings, override)
         except FingerprintError as error:
             log.warning("threshold override refused", extra={"fields": {"reason": str(error)}})
             return
@@ -292,7 +292,7 @@ class StreamService:
             each.processor.apply_settings(settings)
         log.info(
             "threshold override applied",
-            extra={"fields": threshold_preview.describe_threshold(settings, override)},
+            extra={"fields": threshold_what_if.describe_threshold(settings, override)},
         )
 
     def _save_heartbeat(self) -> None:

@@ -124,12 +124,12 @@ def _merge_values(parts: list[Arrays]) -> Arrays:
 
 def _merge_scorer_state(history: PartitionedDataset, settings: Settings) -> Arrays:
     """The series and memories of all pieces: none has a principal of another's."""
-    first, *others = _partition_arrays(history, "ledger")
-    ledger = ScorerState.from_arrays(settings, first)
+    first, *others = _partition_arrays(history, "scorer_state")
+    state = ScorerState.from_arrays(settings, first)
     for part in others:
-        ledger.merge(part)
-    ledger.watermark = history.watermark
-    return ledger.as_arrays(("principals", "activity", "firsts", "series"))
+        state.merge(part)
+    state.watermark = history.watermark
+    return state.as_arrays(("principals", "activity", "firsts", "series"))
 
 
 def _merge_samples(history: PartitionedDataset, settings: Settings) -> Arrays:

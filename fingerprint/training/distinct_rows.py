@@ -32,7 +32,7 @@ from fingerprint.training.dataset import PartitionedDataset, make_once, require_
 
 SEED = 0  # of random choices in training
 ACTION_COLUMN = encoding.FEATURE_NAMES.index("action")
-STATE_PARTS = ("principals", "activity", "firsts")  # parts of the ledger that reading leaves behind
+STATE_PARTS = ("principals", "activity", "firsts")  # parts of the scorer state that reading leaves behind
 SHARD_BYTES = 1 << 30  # bytes of an array in one file
 
 
@@ -135,7 +135,7 @@ def sample_per_owner(owner: NDArray[Any], mark: Hashes, limit: int, seed: int = 
 
 
 def collect_rows(dataset: PartitionedDataset, partition: int, settings: Settings) -> Path:
-    """Read a piece once, in the order of time, and leave its rows, names and the ledger's memory beside it.
+    """Read a piece once, in the order of time, and leave its rows, names and the state's memory beside it.
 
     FingerprintError where the piece cannot be seen.
     """
@@ -147,8 +147,8 @@ def collect_rows(dataset: PartitionedDataset, partition: int, settings: Settings
 
 
 def _collect_rows(history: PartitionedDataset, number: int, settings: Settings, folder: Path) -> None:
-    ledger, names, parts, repeats, total = ScorerState(settings), NameCollector(), [], 0, 0
-    for batch, repeated in _batches(history, number, settings, ledger):
+    state, names, parts, repeats, total = ScorerState(settings), NameCollector(), [], 0, 0
+    for batch, repeated in _batches(history, number, settings, state):
         repeats, total = repeats + repeated, total + len(batch)
         if len(batch):
             names.add(batch)
@@ -157,7 +157,7 @@ def _collect_rows(history: PartitionedDataset, number: int, settings: Settings, 
     mapped_arrays.write_arrays(
         {name: getattr(rows, name) for name in ROW_COLUMNS}, folder, "rows", SHARD_BYTES
     )
-    mapped_arrays.write_arrays(ledger.as_arrays(STATE_PARTS), folder, "ledger", SHARD_BYTES)
+    mapped_arrays.write_arrays(state.as_arrays(STATE_PARTS), folder, "scorer_state", SHARD_BYTES)
     per_day = 86400 // settings.spectral.interval_seconds
     for name, table in names.to_tables(rows, per_day).items():
         table.to_parquet(folder / f"{name}.parquet", index=False)
@@ -165,15 +165,15 @@ def _collect_rows(history: PartitionedDataset, number: int, settings: Settings, 
 
 
 def _batches(
-    history: PartitionedDataset, number: int, settings: Settings, ledger: ScorerState
+    history: PartitionedDataset, number: int, settings: Settings, state: ScorerState
 ) -> Iterator[tuple[EventBatch, int]]:
     seconds = settings.spectral.interval_seconds
     for events in history.read_chunks(number, settings.reading.batch_records):
-        batch, repeats = encode_batch(events, ledger)
+        batch, repeats = encode_batch(events, state)
         yield batch, repeats
         if len(batch):
-            ledger.observe_time(batch.interval.astype(np.int64) * seconds, batch.principal)
-            ledger.expire()
+            state.observe_time(batch.interval.astype(np.int64) * seconds, batch.principal)
+            state.expire()
 
 
 @dataclass

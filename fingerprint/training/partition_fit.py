@@ -206,7 +206,7 @@ def _finish_partition(piece: PartitionContext, folder: Path) -> None:
     )
     mapped_arrays.write_arrays(stack, folder, "stack", SHARD_BYTES)
     series, count_z = _activity_series(piece, known)
-    mapped_arrays.write_arrays(series, folder, "ledger", SHARD_BYTES)
+    mapped_arrays.write_arrays(series, folder, "scorer_state", SHARD_BYTES)
     mapped_arrays.write_arrays(_holdout_excess(piece, center, count_z), folder, "reach", SHARD_BYTES)
     mapped_arrays.write_arrays(_sample_rows(piece), folder, "sample", SHARD_BYTES)
 
@@ -284,29 +284,29 @@ def _losses_at_level(losses: Mapping[str, Floats], level: NDArray[np.intp]) -> F
 def _activity_series(piece: PartitionContext, known: Vocabulary) -> tuple[Arrays, Floats]:
     """The series and counts as they stand at the end of the history, flagged intervals clipped, day by day; and the z of each
     row's counts (R,), NaN where there was no opinion yet."""
-    ledger, rows = _scorer_state(piece), piece.rows
+    state, rows = _scorer_state(piece), piece.rows
     slot = known.look_up(piece.owners[:, ENTITY], rows.codes)[1][:, ACTION_COLUMN]
     # who is not ready has no channels of single actions when it is scored, either
     ready = piece.index.ready[piece.owners[:, ENTITY]]
     busy = (slot > 0) & (slot <= ACTION_CHANNELS) & ready
-    days, z = rows.interval // ledger.series.intervals_per_day, np.full(len(rows), np.nan, np.float32)
+    days, z = rows.interval // state.series.intervals_per_day, np.full(len(rows), np.nan, np.float32)
     for day in np.unique(days[days < _history_end(piece)]):  # who dates a record far ahead ends no series
         part = np.flatnonzero(days == day)
         batch = rows.take(part).to_event_batch()
-        cells = count_events(batch, ledger, np.zeros(len(part), bool), busy[part], rows.events[part])
-        z[part] = strongest_surge(cells, batch.interval, ledger.series)  # by these the day is clipped
-        ledger.series.close_days((int(day) + 1) * ledger.series.intervals_per_day)
-    ledger.series.close_days(_history_end(piece) * ledger.series.intervals_per_day)
-    return ledger.as_arrays(("principals", "activity", "firsts", "series")), z
+        cells = count_events(batch, state, np.zeros(len(part), bool), busy[part], rows.events[part])
+        z[part] = strongest_surge(cells, batch.interval, state.series)  # by these the day is clipped
+        state.series.close_days((int(day) + 1) * state.series.intervals_per_day)
+    state.series.close_days(_history_end(piece) * state.series.intervals_per_day)
+    return state.as_arrays(("principals", "activity", "firsts", "series")), z
 
 
 def _scorer_state(piece: PartitionContext) -> ScorerState:
-    """What reading left in the ledger, at the time at which the whole history ended."""
-    kept = mapped_arrays.open_arrays(piece.dataset.partition_folder(piece.number) / "rows", "ledger")
-    ledger = ScorerState.from_arrays(piece.settings, kept)
-    ledger.watermark = piece.dataset.watermark
-    ledger.expire()
-    return ledger
+    """What reading left in the state, at the time at which the whole history ended."""
+    kept = mapped_arrays.open_arrays(piece.dataset.partition_folder(piece.number) / "rows", "scorer_state")
+    state = ScorerState.from_arrays(piece.settings, kept)
+    state.watermark = piece.dataset.watermark
+    state.expire()
+    return state
 
 
 def _history_end(piece: PartitionContext) -> int:

@@ -111,7 +111,7 @@ def exchanged(root: Path) -> None:
 
 
 def evil_shard(root: Path) -> None:
-    save_file({"repeats.key": np.arange(9, dtype=np.uint64)}, root / "ledger.evil.00000.safetensors")
+    save_file({"repeats.key": np.arange(9, dtype=np.uint64)}, root / "scorer_state.evil.00000.safetensors")
 
 
 def loosened(root: Path) -> None:
@@ -140,7 +140,7 @@ PLAIN = {  # refused whether a key is set or not
     "a_later_end": (says(span=["2026-01-01T00:00:00+00:00", "2099-01-01T00:00:00+00:00"]), "was changed"),
     "more_votes_a_day": (says(quality={"edge": 1e9}), "was changed"),
     "the_name_of_another_version": (says(version="2026-01-01-00000000"), "another version by its manifest"),
-    "a_shard_that_nobody_listed": (evil_shard, r"holds 'ledger\.evil\.00000\.safetensors'"),
+    "a_shard_that_nobody_listed": (evil_shard, r"holds 'scorer_state\.evil\.00000\.safetensors'"),
     "a_hidden_file": (lambda root: (root / ".x").write_bytes(b"x"), r"holds '\.x'"),
     "a_folder": (lambda root: (root / "more").mkdir(), "holds 'more'"),
     "a_file_outside_of_it": (lists("../../CURRENT"), r"lacks \.\./\.\./CURRENT"),

@@ -19,22 +19,52 @@ from collections.abc import Callable
 import torch
 
 from fingerprint.core import settings
-from fingerprint.training.nn import cuda_graphs
 from fingerprint.training.nn.batching import network_bytes
 from fingerprint.training.nn.network import Adam, Parameters, StackedNetworks
 from fingerprint.training.nn.sampling import TrainingRows
+
+Work = Callable[[], None]
 
 LEARNING_RATE = 0.02  # of Adam
 SWAP_SHARE = 0.15  # of inputs that are swapped for another row's while training
 EARLY_STOPPING_PATIENCE = 2  # epochs without improvement on held-out rows, after which a net stops
 Tensor = torch.Tensor
 OnFinished = Callable[[Tensor, Parameters], None]  # places in the bucket (M,), their weights
-
 STEPS_PER_EPOCH = 8  # in an epoch
 WEIGHT_DECAY = 1e-3
 MAX_GRAPH_BYTES = (
     128 << 20
 )  # bytes of a bucket: a larger one computes for longer than its 650 kernels an epoch take to launch
+
+
+def supports_cuda_graphs(device: torch.device) -> bool:
+    """Whether work can be captured there. Not where torch borrows its memory (RMM's): what a graph uses would be given away."""
+    return device.type == "cuda" and torch.cuda.get_allocator_backend() != "pluggable"
+
+
+class GraphedCallable:
+    """Called for the first time it works (libraries set themselves up then, which cannot be captured); the second time it is
+    captured; from then on it is replayed. The memory in between is its own, and goes with it."""
+
+    def __init__(self, work: Work) -> None:
+        self.work, self.warmed_up = work, False
+        self.graph: torch.cuda.CUDAGraph | None = None
+
+    def __call__(self) -> None:
+        if not self.warmed_up:
+            self.work()
+            self.warmed_up = True
+            return
+        if self.graph is None:
+            self.graph = self._capture()
+        self.graph.replay()
+
+    def _capture(self) -> torch.cuda.CUDAGraph:
+        """Other threads of this process may go on with the device meanwhile (`thread_local`)."""
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+            self.work()
+        return graph
 
 
 class TrainingLoop:
@@ -51,9 +81,7 @@ class TrainingLoop:
     ) -> None:
         self.nets, self.history, self.validation, self.options = nets, history, check, options
         self.rows, device = rows, check.device
-        self.use_cuda_graph = (
-            cuda_graphs.supports_cuda_graphs(device) and _estimate_bytes(nets, rows) <= MAX_GRAPH_BYTES
-        )
+        self.use_cuda_graph = supports_cuda_graphs(device) and _estimate_bytes(nets, rows) <= MAX_GRAPH_BYTES
         self.optimiser = Adam(nets.parameters, LEARNING_RATE, self.use_cuda_graph)
         self.step = torch.zeros((), dtype=torch.int64, device=device)
         self.positions = torch.arange(len(check), device=device)
@@ -67,7 +95,7 @@ class TrainingLoop:
 
     def train(self, on_finished: OnFinished) -> None:
         """Epochs, as many as somebody gains by."""
-        again = cuda_graphs.GraphedCallable(self.run_epoch) if self.use_cuda_graph else self.run_epoch
+        again = GraphedCallable(self.run_epoch) if self.use_cuda_graph else self.run_epoch
         for _ in range(self.options.max_epochs):
             again()
             self.retire_finished(on_finished)

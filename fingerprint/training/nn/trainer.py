@@ -34,7 +34,7 @@ from fingerprint.features.vocabulary import Ints, Vocabulary
 from fingerprint.registry.bank import Bank
 from fingerprint.training.distinct_rows import SEED
 from fingerprint.training.nn.batching import Bucket, Indices, make_buckets
-from fingerprint.training.nn.weight_remapping import remap_weights
+from fingerprint.training.nn.warm_start import remap_weights
 
 try:
     import torch

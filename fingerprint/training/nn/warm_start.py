@@ -11,14 +11,50 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from fingerprint.compute.hashing import Hashes
+from fingerprint.compute.sorted_table import find_sorted
 from fingerprint.estimators.autoencoder import FREE_FEATURES, Weights
 from fingerprint.features.vocabulary import Floats
 from fingerprint.training.nn.network import StackedNetworks
-from fingerprint.training.nn.weight_remapping import FEATURE_BITS
+
+FEATURE_BITS = 58  # a feature's number goes to the top of its values' hashes
 
 Tensor = torch.Tensor
+
+
+def remap_weights(weights: Weights, old: Hashes, new: Hashes, source: NDArray[np.intp]) -> Weights:
+    """Nets whose vocabularies changed: each slot takes the weights its value had, zeros where it had none.
+
+    `old` (P, F, K) and `new` (Q, F, L) are the codes of the slots before and after; `source` (Q,) the net each comes from.
+    """
+    features, slots, hidden = *new.shape[1:], weights.inputs.shape[-1]
+    inputs = np.zeros((*new.shape, hidden), weights.inputs.dtype)
+    outputs = np.zeros((len(new), len(FREE_FEATURES), slots, hidden), weights.outputs.dtype)
+    row = np.arange(features)[None, :, None]
+    for net in np.unique(source):
+        takers = np.flatnonzero(source == net)
+        slot, found = _previous_slots(old[net], new[takers])
+        inputs[takers] = np.where(found[..., None], weights.inputs[net][row, slot], 0)
+        outputs[takers] = np.where(
+            found[:, FREE_FEATURES, :, None],
+            weights.outputs[net][row[:, : len(FREE_FEATURES)], slot[:, FREE_FEATURES]],
+            0,
+        )
+    return Weights(inputs, weights.bias[source], outputs, weights.row)
+
+
+def _previous_slots(old: Hashes, new: Hashes) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Which slot each value had, and whether it had one: old (F, K), new (Q, F, L) -> 2 x (Q, F, L). Slot 0 stays slot 0."""
+    owner = np.arange(len(old), dtype=np.uint64)[:, None] << np.uint64(FEATURE_BITS)
+    keys = (old ^ owner).ravel()
+    order = np.argsort(keys)
+    place, found = find_sorted(keys[order], (new ^ owner).ravel())
+    slot = np.where(found, order[np.minimum(place, len(order) - 1)] % old.shape[1], 0).reshape(new.shape)
+    found = found.reshape(new.shape) & (new != 0)
+    found[..., 0], slot[..., 0] = True, 0
+    return slot, found
 
 
 def initial_networks(
@@ -26,7 +62,7 @@ def initial_networks(
 ) -> StackedNetworks:
     """Nets over the slots `new` (P, F, L), whose likelihoods are `base` (P, G, L), from the first of `net`, whose slots are
     `old` (F, K)."""
-    slot, found = _previous_slots(
+    slot, found = _previous_slots_on_device(
         _copy_to_device(old.view(np.int64), device), _copy_to_device(new.view(np.int64), device)
     )
     free = torch.from_numpy(FREE_FEATURES).to(device)
@@ -44,7 +80,7 @@ def _copy_to_device(array: np.ndarray, device: torch.device) -> Tensor:
     return torch.from_numpy(np.ascontiguousarray(array)).to(device, copy=True)
 
 
-def _previous_slots(old: Tensor, new: Tensor) -> tuple[Tensor, Tensor]:
+def _previous_slots_on_device(old: Tensor, new: Tensor) -> tuple[Tensor, Tensor]:
     """Which slot each value had, and whether it had one: old (F, K), new (P, F, L) -> 2 x (P, F, L). Slot 0 stays slot 0."""
     feature = torch.arange(len(old), device=old.device)[:, None] << FEATURE_BITS
     keys, order = (old ^ feature).flatten().sort()

@@ -111,7 +111,7 @@ def test_show_says_who_is_large_who_is_quiet_and_what_a_fingerprint_weighs(two: 
     assert figures["quietest_ready"][0]["events"] == quiet
     assert figures["bytes"] == sum(each["bytes"] for each in opened.manifest["files"].values())
     assert sum(figures["bytes_by_part"].values()) == figures["bytes"]
-    learned = figures["bytes"] - figures["bytes_by_part"]["ledger"]
+    learned = figures["bytes"] - figures["bytes_by_part"]["scorer_state"]
     assert figures["bytes_an_entity"] * figures["entities"] == pytest.approx(learned, rel=0.01)
     assert figures["bytes_an_entity"] < figures["bytes_with_net"] <= 20_000
     shown = call("bank", "show").out
