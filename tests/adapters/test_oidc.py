@@ -378,7 +378,7 @@ def test_settings_that_could_not_work_are_refused_at_the_start(oidc, sentence):
 def test_a_provider_may_be_named_by_the_environment_beside_the_file(tmp_path):
     file = tmp_path / "settings.toml"
     file.write_text(
-        '[web.oidc]\nissuer = "https://id.example.com"\nclient_id = "alert store"\n[web.oidc.roles]\nsoc = "analyst"\n'
+        '[web.oidc]\nissuer = "https://id.example.com"\nclient_id = "store"\n[web.oidc.roles]\nsoc = "analyst"\n'
     )
     named = {"FINGERPRINT_WEB__OIDC__ROLE_CLAIM": "groups", "FINGERPRINT_WEB__OIDC__SCOPES": "openid, groups"}
     oidc = load_settings(file, environment=named).web.oidc
