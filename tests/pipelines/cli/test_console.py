@@ -15,7 +15,8 @@ def test_a_stream_that_ends_says_what_it_published_and_saved(capsys: pytest.Capt
     metrics.checkpoints.inc(6)
     console.print_stream(metrics.figures() | {"seconds": 2.0})
     printed = capsys.readouterr().out
-    assert "3,000 events" in printed and "1,500 events/s" in printed
+    assert "3,000 events" in printed
+    assert "1,500 events/s" in printed
     assert "checkpoints: 6" in printed
 
 
