@@ -42,6 +42,7 @@ class LocalInference:
 
     @property
     def version(self) -> str:
+        """The version of the bank."""
         return self.bank.version
 
     def losses(self, fingerprint: Ints, codes: Hashes) -> tuple[Floats, NDArray[np.bool_]]:
@@ -96,6 +97,7 @@ class FallbackInference:
 
     @property
     def version(self) -> str:
+        """The version of the bank that both compute with."""
         return self.local.version
 
     def losses(self, fingerprint: Ints, codes: Hashes) -> tuple[Floats, NDArray[np.bool_]]:

@@ -97,8 +97,10 @@ class Weights:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """The usual losses, from held-out rows: `center` (E, F) of each feature; `rate`, `edge` and `slope` (E,) of the tail
-    (`tail_calibration`)."""
+    """The usual losses, from held-out rows.
+
+    `center` (E, F) of each feature; `rate`, `edge` and `slope` (E,) of the tail (`tail_calibration`).
+    """
 
     center: Floats
     rate: Floats

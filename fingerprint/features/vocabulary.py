@@ -123,6 +123,7 @@ class Vocabulary:
 
 
 def vocabulary_key(fingerprint: Any, feature: Any, code: hashing.Hashes) -> hashing.Hashes:
+    """Return the key of a feature's value at a fingerprint."""
     return hashing.hash_pair(_as_uint64(fingerprint) * np.uint64(256) + _as_uint64(feature), code)
 
 

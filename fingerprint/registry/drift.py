@@ -39,8 +39,11 @@ RowIndices = NDArray[np.intp]
 
 @dataclass(frozen=True)
 class BankDrift:
-    """From an older bank to a newer one. Counts are of entities; `row` (D,) are those fingerprints of the newer bank that are
-    ready in both, `drift` (D, V) how far each moved by feature of VALUES, `keys` and `levels` (D,) who they are."""
+    """The drift from an older bank to a newer one.
+
+    Counts are of entities; `row` (D,) are those fingerprints of the newer bank that are ready in both, `drift` (D, V) how far
+    each moved by feature of VALUES, `keys` and `levels` (D,) name them.
+    """
 
     older: str
     newer: str
@@ -61,6 +64,7 @@ class BankDrift:
 
     @property
     def quantiles(self) -> dict[str, float]:
+        """The quantiles of the fingerprints' mean drift, by name."""
         return named_quantiles(self.mean_drift)
 
     def top(self, most: int) -> list[dict[str, Any]]:

@@ -30,8 +30,9 @@ BATCH_BYTES = 64 << 20  # of records: a batch ends here too, so few large ones c
 
 
 class TruncatedInput(Exception):
-    """Raised by an iterator of bytes when no more will come, with the reason. What came before is kept; the reason becomes a
-    reject.
+    """Raised by an iterator of bytes when no more will come, with the reason.
+
+    What came before is kept; the reason becomes a reject.
     """
 
 

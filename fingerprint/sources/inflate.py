@@ -66,11 +66,13 @@ class GzipInflater:
 
     @property
     def complete(self) -> bool:
+        """Whether the last member ended."""
         return self._member.eof
 
     def read(self, stored: Iterator[bytes]) -> Iterator[bytes]:
-        """Yield the text of stored bytes as far as they are gzip; raise zlib.error where they are damaged, after the text
-        before.
+        """Yield the text of stored bytes as far as they are gzip.
+
+        Raises zlib.error where they are damaged, after the text before.
         """
         try:
             for chunk in stored:

@@ -53,8 +53,8 @@ class PoisonGuard:
     Example:
         >>> for batch, is_poison in guard.batches(consumer.poll(1.0)):
         ...     dead_letter(batch) if is_poison else process(batch)
-        ...     consumer.commit(offsets_after(batch))
-        ...     guard.committed(offsets_after(batch))
+        ...     consumer.commit(offsets)                       # those after the batch, by partition
+        ...     guard.committed(offsets)
 
     The first batch of a partition after its assignment is marked. Where `MAX_READ_ATTEMPTS` readers died at the same position,
     messages come one by one, each marked by itself; the one that kills its reader comes as poison to the next one.

@@ -61,10 +61,14 @@ class ExplanationContext(Protocol):
     """What a detector explains an alert from: the series of activity, the settings, and the bank that measured an event."""
 
     @property
-    def series(self) -> ActivitySeries: ...
+    def series(self) -> ActivitySeries:
+        """The activity series, for curves."""
+        ...
 
     @property
-    def settings(self) -> Settings: ...
+    def settings(self) -> Settings:
+        """The settings in force."""
+        ...
 
     def bank_and_row(self, batch: EventBatch, row: int) -> tuple[Bank, Ints]:
         """Return the bank that measured the event at a row of the batch, and the row of its fingerprint, (1,)."""

@@ -101,9 +101,7 @@ def _of_type(who: Identity, account: str, person_roles: tuple[str, ...]) -> Prin
 
 
 def _user(who: Identity, account: str) -> Principal:
-    """Return an IAM user by the name in the ARN without its path: it is unique in the account, and the one that `userName`
-    holds.
-    """
+    """Return an IAM user by the name in the ARN without its path, which is unique in the account, as in `userName`."""
     resource = _arn(who["arn"])[1]
     from_arn = resource.rsplit("/", 1)[-1] if resource.startswith("user/") else ""
     named = _visible_name(from_arn) or _visible_name(who["user_name"])
@@ -207,8 +205,9 @@ def _other(who: Identity, account: str, type_: str) -> Principal:
 
 
 def _call_path(who: Identity, principal: Principal) -> tuple[CallPath, str]:
-    """Return the call path and the service it leads through: AWS itself, a service calling for a caller, or a service-linked
-    role.
+    """Return the call path and the service it leads through.
+
+    That is AWS itself, a service calling for a caller, or a service-linked role.
     """
     if principal.kind == "service":
         return "service", principal.via
@@ -244,8 +243,7 @@ _RECORD_DECODER = msgspec.json.Decoder(_Record)
 
 
 def record_account(record: str) -> str:
-    """Return the account whose trail recorded a call: the record's own field, never one that a caller wrote into its
-    parameters."""
+    """Return the account whose trail recorded a call: the record's own field, never one from the caller's parameters."""
     try:
         return _RECORD_DECODER.decode(record).recipientAccountId
     except (msgspec.DecodeError, UnicodeError):
