@@ -49,7 +49,7 @@ class UsualValue:
 
 @dataclass(frozen=True, slots=True)
 class FeatureProfile:
-    """What is usual of one feature, the most frequent value first; what is left to 1 are other values."""
+    """The usual values of one feature, the most frequent first; what is left to 1 are other values."""
 
     feature: str
     values: tuple[UsualValue, ...]
@@ -119,9 +119,9 @@ class DailyVotes:
 
 @dataclass(frozen=True, slots=True)
 class LevelReadiness:
-    """How many fingerprints of one level are ready.
+    """The readiness of the fingerprints of one level.
 
-    At the pace they have had, so many others will be ready within a day, a week, a month, or later.
+    `ready` are ready now; of the others so many will be, at the pace they have had, within a `day`, `week`, `month`, or `later`.
     """
 
     level: Level

@@ -74,7 +74,7 @@ class LocalInference:
 
 
 class ServerTrust:
-    """Whether a server's responses were right, as far as they were checked; shared by all banks it serves."""
+    """The trust in a server, as far as its responses were checked; shared by all banks it serves."""
 
     def __init__(self) -> None:
         self.failure = ""  # the first wrong response, in a sentence; the server is not used any more

@@ -115,7 +115,7 @@ class LogSource(Protocol):
 
     @property
     def RECORD_PREFIX(self) -> bytes:
-        """How nearly every bare record begins: messages that begin so are read together, without looking for envelopes."""
+        """The first bytes of nearly every bare record: such messages are read together, without looking for envelopes."""
 
     @property
     def IDENTITY_COLUMNS(self) -> tuple[str, ...]:

@@ -37,7 +37,7 @@ class ExpansionBudget:
 
     @property
     def remaining(self) -> int:
-        """How many bytes may still come, 0 at least."""
+        """Bytes that may still come, 0 at least."""
         left = self._left if self._whole is None else min(self._left, self._whole.remaining)
         return max(left, 0)
 
@@ -66,7 +66,7 @@ class GzipInflater:
 
     @property
     def complete(self) -> bool:
-        """Whether the last member ended."""
+        """True when the last member has ended."""
         return self._member.eof
 
     def read(self, stored: Iterator[bytes]) -> Iterator[bytes]:

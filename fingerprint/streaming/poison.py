@@ -24,7 +24,7 @@ log = logging.getLogger("fingerprint.poison")
 
 
 class ReadMark(NamedTuple):
-    """How often reading began at a committed offset, and which message was read alone (-1: several were)."""
+    """Attempts to read from a committed offset, and the offset of the message that was read alone (-1: several were)."""
 
     tries: int = 0
     alone: int = -1

@@ -108,13 +108,13 @@ def load_slice(dataset: PartitionedDataset, partition: int) -> IndexSlice:
     """Return the part of the index that a partition needs, as `save_index` left it."""
     stack = mapped_arrays.open_arrays(dataset.folder / "stack", "stack")
     first, end = (int(at) for at in stack["bounds"][partition : partition + 2])
-    commons = int(stack["bounds"][0])
+    shared_count = int(stack["bounds"][0])
     hashes, level, parent, ready = (
-        np.concatenate([stack[name][:commons], stack[name][first:end]])
+        np.concatenate([stack[name][:shared_count], stack[name][first:end]])
         for name in ("hash", "level", "parent", "ready")
     )
-    here = np.where(parent < commons, parent, parent - first + commons).astype(np.int32)
-    return IndexSlice(hashes, level, here, ready, commons, first)
+    here = np.where(parent < shared_count, parent, parent - first + shared_count).astype(np.int32)
+    return IndexSlice(hashes, level, here, ready, shared_count, first)
 
 
 def load_split(dataset: PartitionedDataset) -> HoldoutSplit:
@@ -150,14 +150,14 @@ def build_index(dataset: PartitionedDataset, settings: Settings) -> FingerprintI
     options = settings.entities
     table["ready"] = (table["events"] >= options.min_ready_events) & (table["days"] >= options.min_ready_days)
     table.loc[0, "ready"] = True
-    commons = 1 + len(groups)
-    bounds = commons + np.searchsorted(
+    shared_count = 1 + len(groups)
+    bounds = shared_count + np.searchsorted(
         dataset.partition_of(own["home"].to_numpy(np.uint64)), np.arange(dataset.count + 1)
     )
     words = _read_tables(dataset, "words").drop_duplicates("code").sort_values("code", ignore_index=True)
     kept = people[["hash", "principal", "kind", "role", "peer"]]
     return FingerprintIndex(
-        table, kept, words, commons, bounds, _holdout_split(_read_tables(dataset, "intervals"), settings)
+        table, kept, words, shared_count, bounds, _holdout_split(_read_tables(dataset, "intervals"), settings)
     )
 
 

@@ -55,7 +55,7 @@ def train(
 ) -> Bank:
     """Learn all fingerprints of a history given as chunks of events with entities, oldest first, in this process.
 
-    `events` says about how many there are, from which the number of pieces follows; without, there is one. Raises
+    `events` says about how many there are, from which the number of partitions follows; without, there is one. Raises
     FingerprintError if the history is empty. Fitting needs torch (the extra `train`).
     """
     with tempfile.TemporaryDirectory(prefix="fingerprint-training-") as folder:

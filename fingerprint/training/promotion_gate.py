@@ -40,14 +40,14 @@ NO_CONFIRMED_ATTACKS: Mapping[str, Sequence[bytes]] = {}
 
 @dataclass(frozen=True)
 class GateDecision:
-    """What the gate says: `reasons` why not, none if the bank may pass; `figures` for the manifest."""
+    """The gate's decision: `reasons` against the bank, none if it may be served; `figures` for the manifest."""
 
     reasons: tuple[str, ...]
     figures: dict[str, Any]
 
     @property
     def passed(self) -> bool:
-        """Whether the bank may be served."""
+        """True if the bank may be served."""
         return not self.reasons
 
 

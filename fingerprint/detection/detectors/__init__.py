@@ -58,7 +58,7 @@ class DetectorOptions(Section):
 
 
 class ExplanationContext(Protocol):
-    """What a detector explains an alert from: the series of activity, the settings, and the bank that measured an event."""
+    """The series of activity, the settings, and the bank that measured an event: a detector explains an alert from them."""
 
     @property
     def series(self) -> ActivitySeries:

@@ -150,7 +150,7 @@ def feature_surprise(batch: EventBatch) -> Floats:
 
 
 class ObservedValues(NamedTuple):
-    """What events show of a principal, and when: `principal` (N,), `interval` (N,), `codes` (N, F)."""
+    """The values that events show of a principal, by interval: `principal` (N,), `interval` (N,), `codes` (N, F)."""
 
     principal: Hashes
     interval: NDArray[np.int32]
