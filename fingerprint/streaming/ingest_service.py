@@ -5,7 +5,6 @@ What cannot be read goes to the dead letters. Everything is acknowledged before 
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from fingerprint.core.alert import FingerprintError
+from fingerprint.core.log import get_logger
 from fingerprint.core.ports import (
     Consumer,
     Message,
@@ -33,7 +33,7 @@ from fingerprint.streaming.rekeying import DeadLetterLimit, OutgoingMessage, Rek
 
 POLL_SECONDS = 0.5
 
-log = logging.getLogger("fingerprint.ingest")
+log = get_logger("fingerprint.ingest")
 
 
 class IngestService:
@@ -77,7 +77,7 @@ class IngestService:
         if end.unassigned:
             log.warning(NO_PARTITION_ASSIGNED)
         figures = self.metrics.figures() | {"seconds": round(time.monotonic() - started, 3)}
-        log.info("done", extra={"fields": figures})
+        log.info("done", **figures)
         return figures
 
     def run_once(self, seconds: float) -> list[Message]:
@@ -101,7 +101,7 @@ class IngestService:
         """Begin to read partitions."""
         self.joined = True
         self.poison_guard.forget(partitions)
-        log.info("assigned", extra={"fields": {"partitions": sorted(each.label for each in partitions)}})
+        log.info("assigned", partitions=sorted(each.label for each in partitions))
 
     def revoked(self, partitions: Collection[Partition]) -> None:
         """Drop what is kept of partitions."""
@@ -109,7 +109,7 @@ class IngestService:
         self.poison_guard.forget(partitions)
         self.record_reader.forget_partitions(partitions)
         self.metrics.remove_partitions(partitions)
-        log.info("revoked", extra={"fields": {"partitions": sorted(each.label for each in partitions)}})
+        log.info("revoked", partitions=sorted(each.label for each in partitions))
 
     def not_ready(self) -> str | None:
         """Return why the program is not ready, None while it is."""
@@ -134,7 +134,7 @@ class IngestService:
             self._commit(messages[batch.begin : batch.completed_until])
         self.metrics.count_batch(batch)
         if batch.dead_letters:
-            log.warning("dead letters", extra={"fields": _dead_letter_fields(batch)})
+            log.warning("dead letters", **_dead_letter_fields(batch))
         if last is not None:
             reason = dict(batch.dead_letters[-1].headers)["reason"] or b""
             raise FingerprintError(

@@ -10,7 +10,6 @@ same ids:
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
@@ -23,6 +22,7 @@ from fingerprint.compute import frames
 from fingerprint.compute.frames import Frame
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.case import ProgramStatus, ThresholdOverride
+from fingerprint.core.log import get_logger
 from fingerprint.core.ports import Message, Partition, PartitionNotOwned, RebalanceInProgress
 from fingerprint.core.settings import Settings
 from fingerprint.detection.batch import FRAME_COLUMNS
@@ -45,7 +45,7 @@ from fingerprint.streaming.routing import ArrivalTimes, PartitionRows
 POLL_SECONDS = 0.5
 HEARTBEAT_SECONDS = 15.0  # between two heartbeats in the alert store
 
-log = logging.getLogger("fingerprint.stream")
+log = get_logger("fingerprint.stream")
 
 
 class StreamService:
@@ -114,7 +114,7 @@ class StreamService:
         if end.unassigned:
             log.warning(NO_PARTITION_ASSIGNED)
         figures = self.metrics.figures() | {"seconds": round(time.monotonic() - started, 3)}
-        log.info("done", extra={"fields": figures})
+        log.info("done", **figures)
         return figures
 
     def run_once(self, seconds: float) -> list[Message]:
@@ -144,7 +144,7 @@ class StreamService:
         self.owned |= {each: self.checkpoint_manager.restore(each) for each in partitions}
         positions = {each: self.owned[each].offset for each in partitions}
         places = {each.label: offset for each, offset in sorted(positions.items())}
-        log.info("assigned", extra={"fields": {"positions": places}})
+        log.info("assigned", positions=places)
         return positions
 
     def revoked(self, partitions: Collection[Partition]) -> None:
@@ -157,7 +157,7 @@ class StreamService:
             self.metrics.remove_partition(each)
         self.pausable_consumer.drop_backlog(partitions)
         self.poison_guard.forget(partitions)
-        log.info("revoked", extra={"fields": {"partitions": sorted(each.label for each in partitions)}})
+        log.info("revoked", partitions=sorted(each.label for each in partitions))
 
     # --- one batch ----------------------------------------------------------------------------------------------------
 
@@ -285,15 +285,12 @@ class StreamService:
         try:
             settings = threshold_preview.apply_override(self.configured_settings, override)
         except FingerprintError as error:
-            log.warning("threshold override refused", extra={"fields": {"reason": str(error)}})
+            log.warning("threshold override refused", reason=str(error))
             return
         self.settings = self.checkpoint_manager.settings = settings
         for each in self.owned.values():
             each.processor.apply_settings(settings)
-        log.info(
-            "threshold override applied",
-            extra={"fields": threshold_preview.describe_threshold(settings, override)},
-        )
+        log.info("threshold override applied", **threshold_preview.describe_threshold(settings, override))
 
     def _save_heartbeat(self) -> None:
         """Write a heartbeat to the alert store, every `HEARTBEAT_SECONDS`."""
@@ -329,7 +326,7 @@ class StreamService:
             self.metrics.commits_refused.inc()
             log.warning("commit refused: a partition has another owner")
         except FingerprintError as error:  # likewise; the lag monitor reports a broker that does not answer
-            log.warning("commit failed", extra={"fields": {"reason": str(error)}})
+            log.warning("commit failed", reason=str(error))
 
     def _needs_checkpoint(self, owned: OwnedPartition) -> bool:
         return owned.offset != owned.checkpointed or self.checkpoint_manager.can_swap_bank(owned)
@@ -340,10 +337,7 @@ class StreamService:
             with self.metrics.checkpoint_seconds.time():
                 size = self.checkpoint_manager.save(partition, self.owned[partition])
         except PartitionNotOwned:
-            log.warning(
-                "checkpoint refused: the partition has another owner",
-                extra={"fields": {"partition": partition.label}},
-            )
+            log.warning("checkpoint refused: the partition has another owner", partition=partition.label)
             return
         except FingerprintError as error:
             self.metrics.checkpoint_failures.inc()

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Collection, Iterable
 from threading import Event, Lock, Thread
 
 from fingerprint.core.alert import FingerprintError
+from fingerprint.core.log import get_logger
 from fingerprint.core.ports import Unavailable
 
 Extend = Callable[[list[str]], Collection[str]]  # receipts -> those that are no longer ours
 
-log = logging.getLogger("fingerprint.sqs")
+log = get_logger("fingerprint.sqs")
 
 
 class VisibilityExtender:
@@ -56,6 +56,6 @@ class VisibilityExtender:
                 del self.receipts[receipt]
                 log.warning("a notice could not be held any longer: another worker may read it too")
         except Unavailable as error:
-            log.warning("notices could not be held", extra={"fields": {"reason": str(error)}})
+            log.warning("notices could not be held", reason=str(error))
         except FingerprintError as error:
             self.failure = error
