@@ -19,18 +19,15 @@ from typing import NamedTuple, TypeVar
 from fingerprint.adapters.checkpoints.garbage import Garbage, PartitionListing, RetentionPolicy, find_garbage
 from fingerprint.adapters.checkpoints.manifest import (
     MAX_MANIFEST_BYTES,
-    CheckpointCorrupted,
-    Manifest,
-    decode_manifest,
-    encode_manifest,
-)
-from fingerprint.adapters.checkpoints.object_store import FileStore
-from fingerprint.adapters.checkpoints.paths import (
     PARTS_FOLDER,
     STAGING_PREFIX,
+    CheckpointCorrupted,
+    Manifest,
     blob_path,
     content_id,
     content_id_of_part,
+    decode_manifest,
+    encode_manifest,
     manifest_name,
     new_part_name,
     parse_blob_path,
@@ -38,6 +35,7 @@ from fingerprint.adapters.checkpoints.paths import (
     part_size,
     partition_folder,
 )
+from fingerprint.adapters.checkpoints.object_store import FileStore
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.log import get_logger
 from fingerprint.core.ports import Checkpoint, Fence, Partition, PartitionNotOwned
