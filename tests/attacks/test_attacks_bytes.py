@@ -263,7 +263,7 @@ WORST: dict[str, tuple[Use, Any]] = {
     "sources.cloudtrail.identity._PERSONAL": (match, "a@" + "." * MIB + " "),
     "features.peer_groups._NUMBERS": (all_of, "abcdefag" * (MIB // 8)),
     "sources.cloudtrail.attack_tactics._API_VERSION": (all_of, "20150331v" + "20150331v1" * (MIB // 10)),
-    "sources.cloudtrail.s3_notifications._TRAIL": (match, "/AWSLogs/o-a" * (MIB // 12)),
+    "sources.cloudtrail.s3_layout._ACCOUNT_REGION": (match, "/AWSLogs/o-a" * (MIB // 12)),
     "sources.cloudtrail.s3_layout._DAY": (search, "/AWSLogs/a/CloudTrail/a/2026/01/01/" * (MIB // 35)),
     "sources.cloudtrail.s3_layout._TRAIL": (search, "/AWSLogs/a/CloudTrail" * (MIB // 21) + "x"),
     "sources.cloudtrail.s3_layout._MONTH": (search, "/AWSLogs/a/CloudTrail/a/2026/" * (MIB // 29)),
