@@ -19,16 +19,21 @@ from fingerprint.core.alert import FingerprintError
 from fingerprint.core.settings import Settings
 from fingerprint.evaluation import leakage_check, time_to_alert
 from fingerprint.evaluation import peers as baselines
-from fingerprint.evaluation.aggregation import pool_figures
-from fingerprint.evaluation.confidence import confidence_intervals
 from fingerprint.evaluation.delivery_floor import floor_figures
 from fingerprint.evaluation.event_table import HOUR_SECONDS, EventTable, build_event_table
 from fingerprint.evaluation.false_alert_causes import FalseAlertCauses
-from fingerprint.evaluation.label_files import read_benign_anomalies, read_labels
-from fingerprint.evaluation.labels import DAY_SECONDS, attack_labels, choose_split_time, join_labels
+from fingerprint.evaluation.labels import (
+    DAY_SECONDS,
+    HistoryOverview,
+    attack_labels,
+    choose_split_time,
+    join_labels,
+    read_benign_anomalies,
+    read_labels,
+)
 from fingerprint.evaluation.metrics import Figures, compute_metrics
-from fingerprint.evaluation.overview import HistoryOverview
 from fingerprint.evaluation.quorums import ScoresAndFlags
+from fingerprint.evaluation.statistics import confidence_intervals, pool_figures
 from fingerprint.registry.bank import Bank
 from fingerprint.training import pipeline
 from pipelines.cli.console import Progress

@@ -25,7 +25,7 @@ from fingerprint.core.alert import vote_column, z_column
 from fingerprint.core.settings import Settings
 from fingerprint.detection.detectors import detector_names
 from fingerprint.detection.detectors.autoencoder import AutoencoderDetector
-from fingerprint.evaluation.label_files import read_labels
+from fingerprint.evaluation.labels import read_labels
 from fingerprint.evaluation.metrics import Figures
 from fingerprint.evaluation.quorums import MultiQuorumPipeline
 from fingerprint.registry.bank import Bank

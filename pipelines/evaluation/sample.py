@@ -19,8 +19,7 @@ from tempfile import TemporaryDirectory
 import pandas as pd
 
 from fingerprint.core.settings import Settings
-from fingerprint.evaluation.label_files import read_labels
-from fingerprint.evaluation.labels import attack_labels
+from fingerprint.evaluation.labels import attack_labels, read_labels
 from pipelines.cli import console
 from pipelines.evaluation.backtest_result import ABOUT_FILE, Backtest, open_backtest
 

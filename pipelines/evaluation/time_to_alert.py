@@ -11,8 +11,7 @@ from fingerprint.analysis.threshold_what_if import alert_session_pairs
 from fingerprint.compute import hashing
 from fingerprint.core.settings import Settings
 from fingerprint.evaluation import time_to_alert
-from fingerprint.evaluation.labels import find_label_rows, names_at
-from fingerprint.evaluation.overview import HistoryOverview
+from fingerprint.evaluation.labels import HistoryOverview, find_label_rows, names_at
 from fingerprint.registry.bank import Bank
 from fingerprint.state import partitioning
 from fingerprint.state.scorer_state import ScorerState
