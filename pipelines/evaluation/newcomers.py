@@ -37,7 +37,7 @@ from fingerprint.registry.bank import Bank
 from fingerprint.state.scorer_state import ScorerState
 from fingerprint.training import pipeline
 from pipelines.cli.console import Progress
-from pipelines.evaluation.evaluate import events_between
+from pipelines.evaluation.backtest import events_between
 from pipelines.evaluation.organisations import simulated_organisation
 from pipelines.evaluation.report import CONSOLE_WIDTH
 from pipelines.runtime import backend

@@ -33,7 +33,8 @@ from fingerprint.sources.cloudtrail import samples
 from fingerprint.state.scorer_state import ScorerState
 from fingerprint.training import pipeline
 from pipelines.cli.console import Progress
-from pipelines.evaluation.evaluate import EvaluationOptions, OrganisationEvaluation, events_between
+from pipelines.evaluation.backtest import events_between
+from pipelines.evaluation.evaluate import EvaluationOptions, OrganisationEvaluation
 from pipelines.runtime import backend
 from pipelines.simulate import simulate_organisation
 
