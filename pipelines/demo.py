@@ -21,7 +21,7 @@ TRAINING_DAYS = training_days(DAYS)
 def run_demo(out: Path, settings: Settings) -> None:
     """Fill `out` with records, a bank, a database and pages; print the alerts and compare them with the labels."""
     shutil.rmtree(out, ignore_errors=True)
-    records, bank, database_url = out / "records", out / "bank", f"sqlite:///{out / 'desk.sqlite'}"
+    records, bank, database_url = out / "records", out / "bank", f"sqlite:///{out / 'alerts.sqlite'}"
     with console.progress_bars() as progress:
         simulated = simulate_organisation(
             PRINCIPALS,

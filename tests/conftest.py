@@ -14,7 +14,7 @@ from tests.support import sample_organisation
 from tests.support.services import kafka, postgres
 from tests.support.services.requirement import needed
 from tests.support.services.triton import Triton
-from tests.support.stepwise_pipeline import Outcome, Step, road_of, steps_of, walked
+from tests.support.stepwise_pipeline import Outcome, Step, pipeline_of, steps_of, walked
 from tests.support.stream_environment import Place, Records, Said, keyed
 
 
@@ -46,32 +46,32 @@ def _sendable(value: Any) -> Any:
 
 
 @pytest.fixture(scope="session")
-def organisation(tmp_path_factory: pytest.TempPathFactory) -> sample_organisation.Road:
+def organisation(tmp_path_factory: pytest.TempPathFactory) -> sample_organisation.SampleOrganisation:
     """Twelve principals over twelve days with three attack sessions; a bank that learned the first nine days."""
     return sample_organisation.build(tmp_path_factory.mktemp("organisation"))
 
 
 @pytest.fixture(scope="session")
-def bank(organisation: sample_organisation.Road) -> Bank:
+def bank(organisation: sample_organisation.SampleOrganisation) -> Bank:
     """That bank, open."""
     return open_bank(organisation.bank)
 
 
 @pytest.fixture(scope="session")
-def steps(organisation: sample_organisation.Road) -> list[Step]:
+def steps(organisation: sample_organisation.SampleOrganisation) -> list[Step]:
     """The last three days, in steps, some of it late."""
     return steps_of(organisation)
 
 
 @pytest.fixture(scope="session")
 def undisturbed(bank: Bank, steps: list[Step]) -> Outcome:
-    """What a ledger that is left alone says of those steps."""
-    return walked(road_of(bank, bank.scorer_state), steps)
+    """What a scorer state that is left alone says of those steps."""
+    return walked(pipeline_of(bank, bank.scorer_state), steps)
 
 
 @pytest.fixture(scope="session")
 def scored(
-    organisation: sample_organisation.Road, tmp_path_factory: pytest.TempPathFactory
+    organisation: sample_organisation.SampleOrganisation, tmp_path_factory: pytest.TempPathFactory
 ) -> sample_organisation.Run:
     """The last three days scored once, in the default way."""
     return sample_organisation.run(organisation.new, organisation.bank, tmp_path_factory.mktemp("scored"))
@@ -99,14 +99,16 @@ def triton(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Triton]:
 
 
 @pytest.fixture(scope="session")
-def records(organisation: sample_organisation.Road) -> Records:
+def records(organisation: sample_organisation.SampleOrganisation) -> Records:
     """The new records of the organisation, keyed, in the order of delivery."""
     return keyed(sample_organisation.lines_of(organisation.new))
 
 
 @pytest.fixture(scope="session")
 def oracle(
-    organisation: sample_organisation.Road, records: Records, tmp_path_factory: pytest.TempPathFactory
+    organisation: sample_organisation.SampleOrganisation,
+    records: Records,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Said:
     """What an undisturbed run says."""
     place = Place(tmp_path_factory.mktemp("oracle"), organisation.bank).create()

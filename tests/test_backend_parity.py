@@ -1,4 +1,4 @@
-"""Bytes to votes on two roads: what the CPU says of a corpus, every other backend says too.
+"""Bytes to votes on two pipelines: what the CPU says of a corpus, every other backend says too.
 
 The corpus is every real set that is here, hostile and crooked records, and PARITY_RECORDS simulated ones (20,000; on a device a
 million). `PARITY_RECORDS=1000000 pytest tests/test_backend_parity.py -s` prints what was compared.
@@ -30,7 +30,7 @@ LEARNED = 3  # days of a larger organisation, for its bank
 
 @pytest.fixture(scope="module")
 def nothing_yet() -> dict[str, Any]:
-    """The ledger of a road that has seen nothing."""
+    """The scorer state of a pipeline that has seen nothing."""
     return ScorerState(sample_organisation.SETTINGS).as_arrays()
 
 
@@ -55,7 +55,11 @@ class ParityContract:
         )
 
     def test_hostile_and_crooked_records_are_read_and_judged_as_on_the_cpu(
-        self, organisation: sample_organisation.Road, bank: Bank, nothing_yet: dict[str, Any], other: Backend
+        self,
+        organisation: sample_organisation.SampleOrganisation,
+        bank: Bank,
+        nothing_yet: dict[str, Any],
+        other: Backend,
     ) -> None:
         record = json.loads(sample_organisation.lines_of(organisation.new[:1])[0])
         lines = [*record_corpus.hostile(record), *record_corpus.crooked()]
@@ -64,7 +68,7 @@ class ParityContract:
         assert found.events > 1000
 
     def test_simulated_days_are_judged_as_on_the_cpu(
-        self, organisation: sample_organisation.Road, bank: Bank, other: Backend
+        self, organisation: sample_organisation.SampleOrganisation, bank: Bank, other: Backend
     ) -> None:
         lines = sample_organisation.lines_of(organisation.new)
         found = alike(
@@ -78,7 +82,7 @@ class ParityContract:
     @pytest.mark.timeout(1800)  # a million of them, where that is asked for
     def test_so_many_simulated_records_are_read_and_judged_as_on_the_cpu(
         self,
-        organisation: sample_organisation.Road,
+        organisation: sample_organisation.SampleOrganisation,
         tmp_path: Path,
         nothing_yet: dict[str, Any],
         other: Backend,
@@ -87,7 +91,9 @@ class ParityContract:
         alike(compared(lines, bank, nothing_yet, sample_organisation.SETTINGS, other, HOST_BACKEND))
 
 
-def simulated(organisation: sample_organisation.Road, folder: Path, records: int) -> tuple[list[bytes], Bank]:
+def simulated(
+    organisation: sample_organisation.SampleOrganisation, folder: Path, records: int
+) -> tuple[list[bytes], Bank]:
     """The organisation again, where it does more; or one of as many principals as are wanted, learned for some days."""
     lines = sample_organisation.lines_of(sample_organisation.simulated(folder / "same", 3, scale=1.0))
     if len(lines) >= records:
@@ -104,12 +110,12 @@ def alike(found: Parity) -> Parity:
     return found
 
 
-class TestTheTwins(ParityContract):
+class TestTheFakes(ParityContract):
     """Of cuDF and CuPy, as strict as these (`fake_cudf`, `fake_cupy`)."""
 
     @pytest.fixture
     def other(self) -> Backend:
-        return Backend("fake_cudf", "fake_cupy", "cuda", "the twins")
+        return Backend("fake_cudf", "fake_cupy", "cuda", "the fakes")
 
 
 @pytest.mark.gpu
@@ -129,8 +135,10 @@ class TestTheDevice(ParityContract):
 
 
 @pytest.fixture(scope="module")
-def steps(organisation: sample_organisation.Road, bank: Bank) -> tuple[list[Step], dict[str, float]]:
-    """Some thousand records and the end, as one road tells of them."""
+def steps(
+    organisation: sample_organisation.SampleOrganisation, bank: Bank
+) -> tuple[list[Step], dict[str, float]]:
+    """Some thousand records and the end, as one pipeline tells of them."""
     walker = Walker(bank, bank.scorer_state, sample_organisation.SETTINGS, HOST_BACKEND)
     lines = sample_organisation.lines_of(organisation.new)
     return [walker.step(lines), walker.end()], walker.thresholds

@@ -1,4 +1,4 @@
-"""The road of one ledger, step by step: what waits, what is told early, and that neither changes an answer."""
+"""The pipeline of one scorer state, step by step: what waits, what is told early, and that neither changes an answer."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from fingerprint.registry import bank as banks
 from fingerprint.state.pipeline_state import PipelineState
 from fingerprint.state.scorer_state import ScorerState
 from fingerprint.streaming.partition_processor import PartitionProcessor
-from tests.support import sample_organisation as roads
+from tests.support import sample_organisation
 
 
 @pytest.fixture(scope="module")
-def events(organisation: roads.Road) -> pd.DataFrame:
+def events(organisation: sample_organisation.SampleOrganisation) -> pd.DataFrame:
     """The new events of the organisation, oldest first."""
-    with EventSpool(roads.SETTINGS) as history:
-        for records in files.read_sources(organisation.new, roads.SETTINGS.reading):
+    with EventSpool(sample_organisation.SETTINGS) as history:
+        for records in files.read_sources(organisation.new, sample_organisation.SETTINGS.reading):
             history.add_records(records)
         return pd.concat(list(history.batches()), ignore_index=True)
 
 
 def walked(
-    organisation: roads.Road,
+    organisation: sample_organisation.SampleOrganisation,
     events: pd.DataFrame,
     step: int,
-    settings: Settings = roads.SETTINGS,
+    settings: Settings = sample_organisation.SETTINGS,
     early: bool = False,
 ) -> tuple[DetectionPipeline, list[StepResult]]:
     bank = banks.open_bank(organisation.bank)
-    road = DetectionPipeline(
+    pipeline = DetectionPipeline(
         bank, PipelineState(ScorerState.from_arrays(settings, bank.scorer_state)), settings, emit_early=early
     )
-    said = [road.process(part) for part in _steps(events, step)]
-    return road, [*said, road.flush()]
+    said = [pipeline.process(part) for part in _steps(events, step)]
+    return pipeline, [*said, pipeline.flush()]
 
 
 def _steps(events: pd.DataFrame, step: int) -> Iterator[pd.DataFrame]:
@@ -59,15 +59,19 @@ def votes_of(said: list[StepResult]) -> pd.DataFrame:
 
 
 def test_only_what_may_still_get_a_verdict_waits_and_no_alert_differs(
-    organisation: roads.Road, scored: roads.Run, events: pd.DataFrame
+    organisation: sample_organisation.SampleOrganisation,
+    scored: sample_organisation.Run,
+    events: pd.DataFrame,
 ) -> None:
-    road, said = walked(organisation, events, 2000)
+    pipeline, said = walked(organisation, events, 2000)
     assert last_of_each(said) == {alert.alert_id: alert for alert in scored.alerts}
-    assert road.counters.verdicts == scored.figures["verdicts"]
+    assert pipeline.counters.verdicts == scored.figures["verdicts"]
 
 
 def test_an_alert_told_early_and_often_ends_as_one_told_late(
-    organisation: roads.Road, scored: roads.Run, events: pd.DataFrame
+    organisation: sample_organisation.SampleOrganisation,
+    scored: sample_organisation.Run,
+    events: pd.DataFrame,
 ) -> None:
     _, said = walked(organisation, events, 100, early=True)
     told = [alert.alert_id for step in said for alert in step.alerts]
@@ -76,7 +80,7 @@ def test_an_alert_told_early_and_often_ends_as_one_told_late(
 
 
 def test_an_early_alert_holds_no_event_that_the_last_one_lacks(
-    organisation: roads.Road, events: pd.DataFrame
+    organisation: sample_organisation.SampleOrganisation, events: pd.DataFrame
 ) -> None:
     _, said = walked(organisation, events, 100, early=True)
     seen: dict[str, set[str]] = {}
@@ -86,7 +90,7 @@ def test_an_early_alert_holds_no_event_that_the_last_one_lacks(
 
 
 def test_votes_are_the_same_wherever_the_events_are_cut(
-    organisation: roads.Road, events: pd.DataFrame
+    organisation: sample_organisation.SampleOrganisation, events: pd.DataFrame
 ) -> None:
     one, other = (votes_of(walked(organisation, events, step, early=step < 500)[1]) for step in (150, 5000))
     assert set(one.index.get_level_values("detector")) == {"autoencoder", "spectral"}
@@ -95,7 +99,7 @@ def test_votes_are_the_same_wherever_the_events_are_cut(
 
 
 def test_a_vote_on_an_interval_names_who_it_is_about_even_if_the_bank_never_met_them(
-    organisation: roads.Road, events: pd.DataFrame
+    organisation: sample_organisation.SampleOrganisation, events: pd.DataFrame
 ) -> None:
     stranger = events.assign(
         principal="999999999999:user/new",
@@ -109,19 +113,19 @@ def test_a_vote_on_an_interval_names_who_it_is_about_even_if_the_bank_never_met_
 
 
 def test_of_too_many_that_wait_the_strangest_stay_and_the_others_are_counted(
-    organisation: roads.Road, events: pd.DataFrame
+    organisation: sample_organisation.SampleOrganisation, events: pd.DataFrame
 ) -> None:
-    few = roads.SETTINGS.model_copy(update={"voting": Voting(max_pending_events=3)})
+    few = sample_organisation.SETTINGS.model_copy(update={"voting": Voting(max_pending_events=3)})
     one, said = walked(organisation, events, 100, few)
     other, again = walked(organisation, events, 1000, few)
     assert one.counters.dropped_events > 0
-    assert max(sum(map(len, road.state.pending)) for road in (one, other)) <= 3
+    assert max(sum(map(len, pipeline.state.pending)) for pipeline in (one, other)) <= 3
     assert last_of_each(said), "an attack stands out among them"
     assert again
 
 
 def test_a_record_that_is_delivered_again_days_later_begins_no_step_of_its_own(
-    organisation: roads.Road, events: pd.DataFrame
+    organisation: sample_organisation.SampleOrganisation, events: pd.DataFrame
 ) -> None:
     """A late one that is new does."""
     late = np.repeat(events.index[-400:].to_numpy(), 2)
@@ -129,16 +133,18 @@ def test_a_record_that_is_delivered_again_days_later_begins_no_step_of_its_own(
     mixed = pd.concat([events.iloc[:-400], events.loc[late]], ignore_index=True)
     unknown = mixed.assign(event_id=mixed["event_id"].where(~mixed.index.isin(mixed.index[-799::20]), "new"))
     steps = [
-        len(_keeper(organisation).process(each, _latest(each), _latest(each))) for each in (mixed, unknown)
+        len(_processor(organisation).process(each, _latest(each), _latest(each))) for each in (mixed, unknown)
     ]
     assert steps[0] == 1
     assert steps[1] > 1
 
 
-def _keeper(organisation: roads.Road) -> PartitionProcessor:
+def _processor(organisation: sample_organisation.SampleOrganisation) -> PartitionProcessor:
     bank = banks.open_bank(organisation.bank)
     return PartitionProcessor(
-        bank, PipelineState(ScorerState.from_arrays(roads.SETTINGS, bank.scorer_state)), roads.SETTINGS
+        bank,
+        PipelineState(ScorerState.from_arrays(sample_organisation.SETTINGS, bank.scorer_state)),
+        sample_organisation.SETTINGS,
     )
 
 

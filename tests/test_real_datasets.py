@@ -1,4 +1,4 @@
-"""Real records that nobody here wrote, and histories too thin to learn from, walk the whole road."""
+"""Real records that no one here wrote, and histories too thin to learn from, walk the whole pipeline."""
 
 from __future__ import annotations
 
@@ -122,10 +122,10 @@ def test_a_thin_history_is_learned_and_what_is_not_ready_is_said(
     for source, events in ((learned, figures["events"]), (later, 40)):
         run = sample_organisation.run([source], tmp_path / "bank", tmp_path / source.stem)
         assert run.figures["events"] == events
-        assert run.events["autoencoder_z"].notna().all(), "everybody falls back to somebody"
+        assert run.events["autoencoder_z"].notna().all(), "everyone falls back to a peer"
 
 
-def test_a_principal_nobody_has_learned_is_never_news_by_volume_alone(tmp_path: Path) -> None:
+def test_a_principal_no_one_has_learned_is_never_news_by_volume_alone(tmp_path: Path) -> None:
     """Half a day of history: the series warm up, and the spectral detector has no opinion."""
     learned = sample_organisation.write(tmp_path / "learned.jsonl", every(timedelta(minutes=10), 72))
     train_bank(
@@ -141,7 +141,7 @@ def test_a_principal_nobody_has_learned_is_never_news_by_volume_alone(tmp_path: 
 
 
 def test_a_file_without_records_is_scored_to_nothing(
-    organisation: sample_organisation.Road, tmp_path: Path
+    organisation: sample_organisation.SampleOrganisation, tmp_path: Path
 ) -> None:
     empty = sample_organisation.write(tmp_path / "empty.jsonl", [])
     run = sample_organisation.run([empty], organisation.bank, tmp_path)

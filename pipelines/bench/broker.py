@@ -74,7 +74,7 @@ class BenchmarkStream:
             "kafka": {"bootstrap_servers": [self.address], "client": client, "group_id": group, **topics},
             "health": {"port": port},
             "checkpoints": {"url": str(self.folder / group / "snapshots")},
-            "database": {"url": f"sqlite:///{self.folder / group}/desk.sqlite"},
+            "database": {"url": f"sqlite:///{self.folder / group}/alerts.sqlite"},
         }
 
     def start(

@@ -56,7 +56,7 @@ INSERT_ALERTS_SQL = (
 def full_store(url: str | None = None) -> Iterator[None]:
     """A full desk for the rows below, for as long as the block runs."""
     with tempfile.TemporaryDirectory(prefix="fingerprint-bench-") as folder:
-        desk = open_store(url or f"sqlite:///{folder}/desk.sqlite", now=lambda: datetime.now(UTC))
+        desk = open_store(url or f"sqlite:///{folder}/alerts.sqlite", now=lambda: datetime.now(UTC))
         insert_alerts(desk.session.engine)
         _stores.append(desk)
         try:

@@ -206,7 +206,7 @@ def print_ingest(figures: dict[str, Any]) -> None:
     )
     if figures.get("deferred"):
         print(
-            f"{figures['kept']:,} times a notification stayed in the queue: its object was unavailable (the log says why)"
+            f"{figures['deferred']:,} times a notification stayed in the queue: its object was unavailable (the log says why)"
         )
     if figures["dead_letters"]:
         print("show them: fingerprint dead-letters list")
@@ -221,7 +221,7 @@ def print_stream(figures: dict[str, Any]) -> None:
     )
     print(
         f"verdicts: {figures['verdicts']:,} events; alerts published: {figures['alerts']:,}; "
-        f"checkpoints: {figures['snapshots']:,}"
+        f"checkpoints: {figures['checkpoints']:,}"
     )
 
 

@@ -34,7 +34,7 @@ ABOUT_FILE, BANK_FOLDER, EVENTS_FILE, DATABASE_FILE = (
     "trial.json",
     "bank",
     "events.parquet",
-    "desk.sqlite",
+    "alerts.sqlite",
 )  # what lies in the folder
 
 

@@ -1,4 +1,4 @@
-"""The files door: any source, constant memory, and damage that costs only what is damaged."""
+"""The files adapter: any source, constant memory, and damage that costs only what is damaged."""
 
 import gzip
 import json

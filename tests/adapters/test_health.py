@@ -1,4 +1,4 @@
-"""Whoever runs a program can ask how it is, and reads one line for each thing it has to say."""
+"""Anyone who runs a program can ask how it is, and reads one line for each thing it has to say."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from fingerprint.core.settings import Settings, load_settings
 from pipelines.serve import create_dependencies
 from tests.support.security_log import lines_of
 from tests.support.services.openid import CLIENT, SECRET, Provider
-from tests.support.web_app import BASE, Site, desk_in
+from tests.support.web_app import BASE, Site, store_in
 
 elsewhere = httpx2.Client()  # the browser at the provider
 BACK = f"{BASE}/login/provider/back"
@@ -58,7 +58,9 @@ def settings_for(issuer: str, tmp_path, **more) -> Settings:
 def site_of(provider, tmp_path):
     def make(**more) -> Site:
         settings = settings_for(provider.issuer, tmp_path, **more)
-        return Site.of(desk_in(tmp_path), settings, provider=OpenIdProvider(settings.web.oidc, SystemClock()))
+        return Site.of(
+            store_in(tmp_path), settings, provider=OpenIdProvider(settings.web.oidc, SystemClock())
+        )
 
     return make
 
@@ -71,9 +73,9 @@ def through(browser, start="/login/provider"):
     return browser.get(back.removeprefix(BASE))
 
 
-def test_whoever_comes_the_first_time_gets_an_account_and_the_role_of_their_group(site_of):
+def test_anyone_who_comes_the_first_time_gets_an_account_and_the_role_of_their_group(site_of):
     site = site_of(role_claim="groups", roles={"soc-analysts": "analyst", "soc-leads": "engineer"})
-    browser = site.nobody()
+    browser = site.no_one()
     answer = through(browser, "/login/provider?next=/alerts/397edb7b%3Fx=1")
     assert (answer.status_code, answer.headers["location"]) == (303, "/alerts/397edb7b?x=1")
     assert "maria-sanz" in browser.get("/account").text
@@ -83,9 +85,9 @@ def test_whoever_comes_the_first_time_gets_an_account_and_the_role_of_their_grou
 
 def test_the_same_subject_is_the_same_person_whatever_it_is_called_now(site_of, provider):
     site = site_of()
-    through(site.nobody())
+    through(site.no_one())
     provider.claims |= {"preferred_username": "maria-gomez", "email": "m.gomez@example.com"}
-    through(site.nobody())
+    through(site.no_one())
     assert [each.name for each in site.people.accounts() if each.issuer == provider.issuer] == ["maria-sanz"]
 
 
@@ -95,7 +97,7 @@ def test_the_name_of_a_local_account_opens_nothing(site_of, provider):
     first = site.people.create_first_invitation() or site.people.invite("maria", "admin", by="admin")
     site.people.accept_invitation(first, "maria", "four plain english words")
     provider.claims |= {"preferred_username": "maria", "email": "maria", "email_verified": True}
-    browser = site.nobody()
+    browser = site.no_one()
     through(browser)
     assert "maria-2" in browser.get("/account").text
     assert site.people.account("maria").role == "admin"
@@ -106,18 +108,18 @@ def test_another_group_is_another_role_at_the_next_login_and_the_old_sessions_en
     site = site_of(
         role_claim="groups", roles={"soc-analysts": "analyst", "soc-leads": "engineer"}, default_role=None
     )
-    before = site.nobody()
+    before = site.no_one()
     through(before)
     provider.claims["groups"] = "soc-leads"
-    after = site.nobody()
+    after = site.no_one()
     through(after)
     assert site.people.account("maria-sanz").role == "engineer"
     assert (before.get("/account").status_code, after.get("/account").status_code) == (303, 200)
 
 
-def test_whoever_has_no_group_here_is_told_so_and_gets_no_account(site_of, provider):
+def test_anyone_who_has_no_group_here_is_told_so_and_gets_no_account(site_of, provider):
     site = site_of(role_claim="groups", roles={"soc-leads": "engineer"}, default_role=None)
-    answer = through(site.nobody())
+    answer = through(site.no_one())
     assert answer.status_code == 403
     assert "no role here" in answer.text
     assert not [each for each in site.people.accounts() if each.issuer == provider.issuer]
@@ -126,7 +128,7 @@ def test_whoever_has_no_group_here_is_told_so_and_gets_no_account(site_of, provi
 def test_a_role_may_lie_deep_in_the_claims(site_of, provider):
     provider.claims["realm_access"] = {"roles": ["offline", "lead"]}
     site = site_of(role_claim="realm_access.roles", roles={"lead": "engineer"}, default_role=None)
-    through(site.nobody())
+    through(site.no_one())
     assert site.people.account("maria-sanz").role == "engineer"
 
 
@@ -146,21 +148,21 @@ def test_a_role_may_lie_deep_in_the_claims(site_of, provider):
 def test_only_verified_addresses_of_the_domain_are_let_in(site_of, provider, claims, let_in):
     site = site_of(allowed_domain="example.com")
     provider.claims |= claims
-    assert through(site.nobody()).status_code == (303 if let_in else 403)
+    assert through(site.no_one()).status_code == (303 if let_in else 403)
 
 
 def test_a_disabled_person_does_not_come_back_through_the_provider(site_of):
     site, browser = site_of(), None
-    browser = site.nobody()
+    browser = site.no_one()
     through(browser)
     site.people.disable("maria-sanz", by="admin")
     assert browser.get("/account").status_code == 303
-    assert through(site.nobody()).status_code == 403
+    assert through(site.no_one()).status_code == 403
 
 
 def test_who_proves_again_is_asked_again_by_the_provider(site_of, provider):
     site = site_of()
-    browser = site.nobody()
+    browser = site.no_one()
     through(browser)
     there = browser.get("/account/second").headers["location"]
     assert there == "/confirm?next=%2Faccount%2Fsecond"
@@ -194,8 +196,8 @@ def test_with_single_sign_on_only_the_login_page_has_the_provider_and_at_most_on
             }
         },
     )
-    site = Site.of(desk_in(tmp_path), settings, provider=OpenIdProvider(settings.web.oidc, SystemClock()))
-    page = site.nobody().get("/login").text
+    site = Site.of(store_in(tmp_path), settings, provider=OpenIdProvider(settings.web.oidc, SystemClock()))
+    page = site.no_one().get("/login").text
     assert "/login/provider" in page
     assert "The emergency account" in page
     headers = {"X-CSRF-Token": site.csrf("admin")}
@@ -205,7 +207,7 @@ def test_with_single_sign_on_only_the_login_page_has_the_provider_and_at_most_on
     assert invite("bob").status_code == 403
     link = urlsplit(invite("breakglass").json()["link"]).path
     form = {"password": "four plain english words", "again": "four plain english words"}
-    assert site.nobody().post(link, data=form).status_code == 303
+    assert site.no_one().post(link, data=form).status_code == 303
 
 
 def unpadded(data: bytes) -> str:
@@ -221,7 +223,7 @@ LIES = {
     "that is over": {"exp": int(time.time()) - 3600},
     "without an end": {"exp": None},
     "from the future": {"iat": int(time.time()) + 3600, "nbf": int(time.time()) + 3600},
-    "of nobody": {"sub": None},
+    "of stranger": {"sub": None},
     "of an empty subject": {"sub": ""},
     "of a subject that is no text": {"sub": 7},
     "of a subject with a NUL": {"sub": "a\0b"},
@@ -233,15 +235,15 @@ LIES = {
 def test_an_id_token_is_not_believed(site_of, provider, lie):
     site = site_of()
     provider.claims |= LIES[lie]
-    answer = through(site.nobody())
+    answer = through(site.no_one())
     assert answer.status_code == 403, lie
     assert "begin again" in answer.text
     assert not [each for each in site.people.accounts() if each.issuer == provider.issuer]
 
 
-def test_a_signature_by_somebody_elses_key_is_not_believed(site_of, provider):
+def test_a_signature_by_someone_elses_key_is_not_believed(site_of, provider):
     provider.signer = RSAKey.generate_key(2048, {"kid": "first"})
-    assert through(site_of().nobody()).status_code == 403
+    assert through(site_of().no_one()).status_code == 403
 
 
 def test_a_signature_with_the_public_key_as_a_password_is_not_believed(site_of, provider, monkeypatch):
@@ -254,7 +256,7 @@ def test_a_signature_with_the_public_key_as_a_password_is_not_believed(site_of, 
         return f"{text}.{unpadded(hmac.digest(self.key.as_pem(private=False), text.encode(), 'sha256'))}"
 
     monkeypatch.setattr(Provider, "id_token", signed)
-    assert through(site_of().nobody()).status_code == 403
+    assert through(site_of().no_one()).status_code == 403
 
 
 def test_a_token_without_a_signature_is_not_believed(site_of, provider, monkeypatch):
@@ -264,22 +266,22 @@ def test_a_token_without_a_signature_is_not_believed(site_of, provider, monkeypa
         return "eyJhbGciOiJub25lIn0." + honest(self, nonce).split(".")[1] + "."
 
     monkeypatch.setattr(Provider, "id_token", unsigned)
-    assert through(site_of().nobody()).status_code == 403
+    assert through(site_of().no_one()).status_code == 403
 
 
-def test_a_key_that_the_provider_changed_is_asked_for_anew(site_of, provider, monkeypatch):
+def test_a_key_that_the_provider_changed_is_asked_for_again(site_of, provider, monkeypatch):
     site = site_of()
-    assert through(site.nobody()).status_code == 303
+    assert through(site.no_one()).status_code == 303
     fresh = RSAKey.generate_key(2048, {"kid": "second"})
     monkeypatch.setattr(provider, "key", fresh)
     provider.signer = fresh
-    assert through(site.nobody()).status_code == 303
+    assert through(site.no_one()).status_code == 303
 
 
 def test_a_login_that_another_browser_began_is_not_finished_here(site_of):
     """Or an attacker could log a victim in as themselves, and read what the victim writes."""
     site = site_of()
-    attacker, victim = site.nobody(), site.nobody()
+    attacker, victim = site.no_one(), site.no_one()
     there = attacker.get("/login/provider").headers["location"]
     back = elsewhere.get(there).headers["location"].removeprefix(BASE)
     assert victim.get(back).status_code == 403
@@ -290,18 +292,18 @@ def test_a_login_that_another_browser_began_is_not_finished_here(site_of):
 
 def test_a_code_is_good_once(site_of):
     site = site_of()
-    browser = site.nobody()
+    browser = site.no_one()
     there = browser.get("/login/provider").headers["location"]
     cookie = browser.cookies["provider"]
     back = elsewhere.get(there).headers["location"].removeprefix(BASE)
     assert browser.get(back).status_code == 303
-    again = site.nobody()
+    again = site.no_one()
     again.cookies.set("provider", cookie)
     assert again.get(back).status_code == 403
 
 
 def test_what_travels_in_the_address_says_nothing_of_the_secret_or_the_verifier(site_of):
-    browser = site_of().nobody()
+    browser = site_of().no_one()
     asked = parse_qs(urlsplit(browser.get("/login/provider").headers["location"]).query)
     secret = browser.cookies["provider"].partition(".")[0]
     values = [value for values in asked.values() for value in values]
@@ -313,7 +315,7 @@ def test_what_travels_in_the_address_says_nothing_of_the_secret_or_the_verifier(
 
 def test_a_provider_that_says_it_is_another_is_not_asked_for_anybody(site_of, provider):
     provider.named = "https://evil.example"
-    answer = site_of().nobody().get("/login/provider")
+    answer = site_of().no_one().get("/login/provider")
     assert answer.status_code == 400
     assert "says that it is another" in answer.text
 
@@ -323,22 +325,22 @@ def test_a_provider_that_is_away_is_one_sentence_and_passwords_still_work(tmp_pa
     away = OpenIdProvider(settings.web.oidc, SystemClock())
     with pytest.raises(ServerUnavailable, match="gives no answer: try again, or log in with a password"):
         away.authorization_url("secret", BACK)
-    site = Site.of(desk_in(tmp_path), settings, provider=away)
-    assert site.nobody().get("/login").status_code == 200
-    assert site.nobody().get("/login/provider").status_code == 503
+    site = Site.of(store_in(tmp_path), settings, provider=away)
+    assert site.no_one().get("/login").status_code == 200
+    assert site.no_one().get("/login/provider").status_code == 503
 
 
 def test_serving_asks_the_provider_that_the_settings_name(provider, tmp_path):
     settings = settings_for(provider.issuer, tmp_path)
-    site = create_dependencies(desk_in(tmp_path), settings, tmp_path)
+    site = create_dependencies(store_in(tmp_path), settings, tmp_path)
     assert site.provider.authorization_url("a" * 43, BACK).startswith(f"{provider.issuer}/authorize?")
-    assert create_dependencies(desk_in(tmp_path), load_settings(environment={}), tmp_path).provider is None
+    assert create_dependencies(store_in(tmp_path), load_settings(environment={}), tmp_path).provider is None
 
 
 def test_without_a_provider_there_is_no_link_and_no_way(tmp_path):
-    site = Site.of(desk_in(tmp_path))
-    assert "/login/provider" not in site.nobody().get("/login").text
-    assert site.nobody().get("/login/provider").status_code == 404
+    site = Site.of(store_in(tmp_path))
+    assert "/login/provider" not in site.no_one().get("/login").text
+    assert site.no_one().get("/login/provider").status_code == 404
 
 
 def test_a_provider_that_others_wrote_lets_people_in(tmp_path):
@@ -359,11 +361,11 @@ def test_a_provider_that_others_wrote_lets_people_in(tmp_path):
 @pytest.mark.parametrize(
     ("oidc", "sentence"),
     [
-        ({"issuer": "http://id.example.com", "client_id": "desk", "default_role": "viewer"}, "https://"),
+        ({"issuer": "http://id.example.com", "client_id": "store", "default_role": "viewer"}, "https://"),
         ({"issuer": "https://id.example.com", "default_role": "viewer"}, "client_id"),
-        ({"issuer": "https://id.example.com", "client_id": "desk"}, "no person would get a role"),
+        ({"issuer": "https://id.example.com", "client_id": "store"}, "no person would get a role"),
         (
-            {"issuer": "http://localhost.evil.example", "client_id": "desk", "default_role": "viewer"},
+            {"issuer": "http://localhost.evil.example", "client_id": "store", "default_role": "viewer"},
             "https://",
         ),
     ],
@@ -376,17 +378,17 @@ def test_settings_that_could_not_work_are_refused_at_the_start(oidc, sentence):
 def test_a_provider_may_be_named_by_the_environment_beside_the_file(tmp_path):
     file = tmp_path / "settings.toml"
     file.write_text(
-        '[web.oidc]\nissuer = "https://id.example.com"\nclient_id = "desk"\n[web.oidc.roles]\nsoc = "analyst"\n'
+        '[web.oidc]\nissuer = "https://id.example.com"\nclient_id = "store"\n[web.oidc.roles]\nsoc = "analyst"\n'
     )
     named = {"FINGERPRINT_WEB__OIDC__ROLE_CLAIM": "groups", "FINGERPRINT_WEB__OIDC__SCOPES": "openid, groups"}
     oidc = load_settings(file, environment=named).web.oidc
-    assert (oidc.client_id, oidc.roles, oidc.scopes) == ("desk", {"soc": "analyst"}, ("openid", "groups"))
+    assert (oidc.client_id, oidc.roles, oidc.scopes) == ("store", {"soc": "analyst"}, ("openid", "groups"))
     with pytest.raises(FingerprintError, match=r"web\.oidc\.nothing.*client_id"):
         load_settings(environment={"FINGERPRINT_WEB__OIDC__NOTHING": "x"})
 
 
 def test_a_provider_that_gave_no_answer_is_left_alone_for_some_seconds(provider, tmp_path):
-    """Its own door is closed, and then opened again: nobody knocks before the rest is over."""
+    """Its own adapter is closed, and then opened again: no one knocks before the rest is over."""
     now = [0.0]
     settings = settings_for(provider.issuer, tmp_path)
     asking = OpenIdProvider(settings.web.oidc, SystemClock(), now=lambda: now[0])
@@ -413,7 +415,7 @@ def test_a_provider_whose_answer_never_ends_is_given_up(provider, tmp_path, monk
 def test_why_a_login_was_refused_is_in_its_line_and_not_in_the_answer(site_of, provider, caplog):
     site = site_of()
     provider.claims |= {"aud": "shop"}
-    answer = through(site.nobody())
+    answer = through(site.no_one())
     assert "aud" not in answer.text
     [line] = [each for each in lines_of(caplog) if each["outcome"] == "refused"]
     assert (line["event"], line["why"], line["route"]) == ("login", "login", "/login/provider/back")

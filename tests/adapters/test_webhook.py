@@ -1,4 +1,4 @@
-"""A webhook posts to the very address that was checked, proves who it is, and is held up by nobody."""
+"""A webhook posts to the very address that was checked, proves who it is, and is held up by no one."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def test_an_inner_name_is_reached_where_its_network_is_allowed(listen):
     assert len(asked) == 1  # the answer that was judged is the one that was used
 
 
-def test_a_name_that_answers_anew_is_judged_anew(listen):
+def test_a_name_that_answers_again_is_judged_again(listen):
     """The first answer is good; the second one leads inside."""
     server = listen()
     answers = iter([["127.0.0.1"], ["127.0.0.2"]])
@@ -364,7 +364,7 @@ def test_what_is_no_answer_is_one_sentence(answer):
         post(hook(f"http://127.0.0.1:{port}/"))
 
 
-def test_nobody_listens_there():
+def test_no_one_listens_there():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     with pytest.raises(Unavailable, match=r"http://127\.0\.0\.1 could not be reached"):

@@ -103,7 +103,7 @@ def test_a_fault_in_the_work_is_raised_as_it_is(workers: WorkerPool) -> None:
         list(workers.map_unordered(broken, [1, 0]))
 
 
-def test_whoever_stops_asking_leaves_the_workers_free(workers: WorkerPool) -> None:
+def test_anyone_who_stops_asking_leaves_the_workers_free(workers: WorkerPool) -> None:
     for place, _ in workers.map_unordered(squared, range(10)):
         if place >= 0:
             break

@@ -24,7 +24,7 @@ WINDOW = sample_organisation.SETTINGS.alerts.group_window_seconds
 
 
 @pytest.fixture(scope="module")
-def stolen(scored: sample_organisation.Run, organisation: sample_organisation.Road) -> Alert:
+def stolen(scored: sample_organisation.Run, organisation: sample_organisation.SampleOrganisation) -> Alert:
     """The alert of the loudest spliced attack."""
     labels = [json.loads(line) for line in (organisation.folder / "labels.jsonl").open()]
     attack = {label["event_id"] for label in labels}
@@ -73,7 +73,7 @@ def test_what_drove_the_loss_is_shown_beside_what_is_usual(
 
 
 def test_what_is_new_to_a_principal_may_be_usual_among_its_peers(
-    scored: sample_organisation.Run, organisation: sample_organisation.Road
+    scored: sample_organisation.Run, organisation: sample_organisation.SampleOrganisation
 ) -> None:
     bank = open_bank(organisation.bank)
     drivers = [driver for alert in scored.alerts for driver in alert.drivers]
@@ -109,7 +109,7 @@ def test_an_alert_is_as_urgent_as_its_strangest_event_is_rare() -> None:
     assert explanation._max_nats(counted, frame) == 0, "a z of counts is no tail probability"
 
 
-def test_whoever_falls_back_is_less_urgent_at_most(scored: sample_organisation.Run) -> None:
+def test_anyone_who_falls_back_is_less_urgent_at_most(scored: sample_organisation.Run) -> None:
     caps = [explanation.URGENCY_CAP[level] for level in ("entity", "principal", "peer", "generic")]
     assert caps == sorted(caps, reverse=True)
     assert caps[-1] < caps[0]
@@ -117,8 +117,8 @@ def test_whoever_falls_back_is_less_urgent_at_most(scored: sample_organisation.R
         assert 0 <= alert.urgency <= explanation.URGENCY_CAP[alert.level]
 
 
-def test_somebody_nobody_knows_is_judged_by_everybody_and_capped(
-    organisation: sample_organisation.Road, tmp_path: Path
+def test_someone_no_one_knows_is_judged_by_everybody_and_capped(
+    organisation: sample_organisation.SampleOrganisation, tmp_path: Path
 ) -> None:
     """The loudest attack again, by a user that was never seen: nothing can be more urgent than the generic cap."""
     labels = [json.loads(line) for line in (organisation.folder / "labels.jsonl").open()]
@@ -128,14 +128,14 @@ def test_somebody_nobody_knows_is_judged_by_everybody_and_capped(
         for line in sample_organisation.lines_of(organisation.new)
         if (record := json.loads(line))["eventID"] in attack
     ]
-    nobody = {
+    no_one = {
         "type": "IAMUser",
         "accountId": "123456789012",
-        "userName": "nobody",
+        "userName": "stranger",
         "accessKeyId": "AKIAEXAMPLE",
     }
     source = sample_organisation.write(
-        tmp_path / "in.jsonl", [{**record, "userIdentity": nobody} for record in records]
+        tmp_path / "in.jsonl", [{**record, "userIdentity": no_one} for record in records]
     )
     everything = Settings(autoencoder=Autoencoder(max_epochs=1, threshold=0), voting=Voting(quorum=1))
     run = sample_organisation.run([source], organisation.bank, tmp_path, everything)
@@ -211,9 +211,12 @@ def test_the_last_second_of_a_window_belongs_to_it_and_the_next_to_the_next() ->
 
 
 def test_evidence_is_a_union_that_grows(
-    organisation: sample_organisation.Road, scored: sample_organisation.Run, stolen: Alert, tmp_path: Path
+    organisation: sample_organisation.SampleOrganisation,
+    scored: sample_organisation.Run,
+    stolen: Alert,
+    tmp_path: Path,
 ) -> None:
-    """The attack's window cut in two files with a ledger: the alert keeps its id and ends with all its events."""
+    """The attack's window cut in two files with a scorer state: the alert keeps its id and ends with all its events."""
     lines = sample_organisation.lines_of(organisation.new)
     cut = f"{stolen.events[len(stolen.events) // 2].event_time:%Y-%m-%dT%H:%M:%SZ}"
     before = sample_organisation.write(
@@ -222,15 +225,15 @@ def test_evidence_is_a_union_that_grows(
     after = sample_organisation.write(
         tmp_path / "b.jsonl", [line for line in lines if json.loads(line)["eventTime"] >= cut]
     )
-    sample_organisation.run([before], organisation.bank, tmp_path, ledger=tmp_path / "ledger")
+    sample_organisation.run([before], organisation.bank, tmp_path, scorer_state=tmp_path / "scorer_state")
     early = {
         alert.alert_id: alert
-        for alert in sample_organisation.open_store(f"sqlite:///{tmp_path}/desk.sqlite").alerts.by_urgency()
+        for alert in sample_organisation.open_store(f"sqlite:///{tmp_path}/alerts.sqlite").alerts.by_urgency()
     }
     late = {
         alert.alert_id: alert
         for alert in sample_organisation.run(
-            [after], organisation.bank, tmp_path, ledger=tmp_path / "ledger"
+            [after], organisation.bank, tmp_path, scorer_state=tmp_path / "scorer_state"
         ).alerts
     }
     whole = {alert.alert_id: alert for alert in scored.alerts}
@@ -244,7 +247,7 @@ def test_evidence_is_a_union_that_grows(
 
 
 def test_a_shorter_window_makes_more_alerts_of_the_same_verdicts(
-    organisation: sample_organisation.Road, scored: sample_organisation.Run, tmp_path: Path
+    organisation: sample_organisation.SampleOrganisation, scored: sample_organisation.Run, tmp_path: Path
 ) -> None:
     short = sample_organisation.SETTINGS.model_copy(update={"alerts": Alerts(group_window_seconds=600)})
     run = sample_organisation.run(organisation.new, organisation.bank, tmp_path, short)

@@ -83,13 +83,13 @@ def test_so_many_others_share_at_least_half_of_the_surprise(surprises, sharing):
 
 
 @pytest.mark.parametrize("place", sorted(PLACE_FEATURES))
-def test_a_place_that_many_share_excuses_nobody(place):
+def test_a_place_that_many_share_excuses_no_one(place):
     """A thief with many keys brings the same place to all of them."""
     assert adjust_urgency(40, [SurprisingValue(place, 10.0, MAX_COUNTED_OTHERS)]) == (40, 0)
 
 
 @pytest.mark.parametrize("place", sorted(PLACE_FEATURES))
-def test_whoever_comes_from_a_strange_place_as_others_do_is_not_excused_by_what_they_share(place):
+def test_anyone_who_comes_from_a_strange_place_as_others_do_is_not_excused_by_what_they_share(place):
     tool = SurprisingValue("program version", 10.0, MAX_COUNTED_OTHERS)
     assert adjust_urgency(40, [tool, SurprisingValue(place, 1.0)]) == (20, MAX_COUNTED_OTHERS)
     assert adjust_urgency(40, [tool, SurprisingValue(place, 1.0, other_principals=1)]) == (
@@ -115,7 +115,7 @@ def test_what_serves_an_attacker_is_not_excused_by_company(feature, seen, excuse
     assert (urgency < 40, sharing > 0) == (excused, excused)
 
 
-def test_what_is_shared_with_an_attack_excuses_nobody():
+def test_what_is_shared_with_an_attack_excuses_no_one():
     tool = SurprisingValue("program version", 10.0, MAX_COUNTED_OTHERS)
     assert adjust_urgency(40, [tool]) == (20, MAX_COUNTED_OTHERS)
     assert adjust_urgency(40, [tool._replace(is_attack=True)]) == (40, 0)
@@ -126,6 +126,6 @@ def test_what_is_shared_with_an_attack_excuses_nobody():
 
 
 def test_noise_cannot_be_made_to_count_for_more_than_it_is():
-    """Whoever shows a hundred small things that others show is judged by the one that nobody does."""
+    """Anyone who shows a hundred small things that others show is judged by the one that no one does."""
     noise = [SurprisingValue("error", 0.01, MAX_COUNTED_OTHERS) for _ in range(100)]
     assert adjust_urgency(90, [*noise, SurprisingValue("action", 10.0)]) == (90, 0)

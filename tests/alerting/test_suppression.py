@@ -49,7 +49,7 @@ def test_an_alert_whose_every_event_is_as_the_match_says_is_hidden(match):
 
 
 @pytest.mark.parametrize("name", [each.name for each in fields(SuppressionMatch)])
-def test_an_alert_of_somebody_or_something_else_is_seen(name):
+def test_an_alert_of_someone_or_something_else_is_seen(name):
     other = {"network": "192.0.2.0/24", "action": "StopJobRun"}.get(name, "another one")
     assert not SuppressionMatcher(replace(SuppressionMatch(principal=ETL.principal), **{name: other}))(ETL)
 

@@ -24,7 +24,7 @@ from tests.support import sample_organisation
 
 
 @pytest.fixture(scope="module")
-def new(organisation: sample_organisation.Road) -> pd.DataFrame:
+def new(organisation: sample_organisation.SampleOrganisation) -> pd.DataFrame:
     """All new events of the small organisation, oldest first."""
     with read_history(organisation.new, sample_organisation.SETTINGS) as history:
         return pd.concat(history.batches(), ignore_index=True)
@@ -60,12 +60,12 @@ def test_what_is_usual_are_the_most_counted_values_with_their_shares(bank: Bank,
 
 
 def test_whom_the_bank_does_not_know_it_says_so(bank: Bank) -> None:
-    with pytest.raises(FingerprintError, match="the bank knows no 'nobody'"):
-        fingerprints.usual_values(bank, "nobody")
+    with pytest.raises(FingerprintError, match="the bank knows no 'stranger'"):
+        fingerprints.usual_values(bank, "stranger")
 
 
 def test_a_principal_alone_is_judged_as_among_all_others(bank: Bank, new: pd.DataFrame) -> None:
-    """Down the road in one go; and the victim of an attack alone, in batches of another size."""
+    """Down the pipeline in one go; and the victim of an attack alone, in batches of another size."""
     every = DetectionPipeline(
         bank,
         PipelineState(ScorerState.from_arrays(sample_organisation.SETTINGS, bank.scorer_state)),
@@ -161,8 +161,8 @@ def test_activity_is_what_the_series_counted_beside_what_was_expected(bank: Bank
 
 def test_whose_activity_was_never_counted_it_says_so(bank: Bank) -> None:
     series = ScorerState.from_arrays(sample_organisation.SETTINGS, bank.scorer_state).series
-    with pytest.raises(FingerprintError, match="nothing was counted of 'nobody'"):
-        fingerprints.activity_table(series, "nobody", 500_000)
+    with pytest.raises(FingerprintError, match="nothing was counted of 'stranger'"):
+        fingerprints.activity_table(series, "stranger", 500_000)
 
 
 def test_the_curve_of_an_alert_becomes_a_table_by_time(scored: sample_organisation.Run) -> None:

@@ -54,7 +54,7 @@ def test_a_card_says_what_is_usual_of_the_principal_or_of_the_entity_that_is_ask
         assert all(sum(each.share for each in one.values) <= 1.001 for one in shown.usual)
 
 
-def test_whoever_is_not_ready_is_told_how_long_it_takes_at_their_pace(bank: Bank, principal: str) -> None:
+def test_anyone_who_is_not_ready_is_told_how_long_it_takes_at_their_pace(bank: Bank, principal: str) -> None:
     learned = principal_profile.build_profile(bank, principal, sample_organisation.SETTINGS).fingerprints
     assert {each.ready for each in learned} == {True, False}
     for each in learned:
@@ -81,7 +81,7 @@ def test_a_threshold_that_dispositions_moved_is_shown_moved(bank: Bank, principa
 
 def test_who_has_no_fingerprint_is_told_so(bank: Bank, principal: str) -> None:
     with pytest.raises(FingerprintError, match="knows no"):
-        principal_profile.build_profile(bank, "123456789012:user/nobody", sample_organisation.SETTINGS)
+        principal_profile.build_profile(bank, "123456789012:user/stranger", sample_organisation.SETTINGS)
     with pytest.raises(FingerprintError, match="has no fingerprint"):
         principal_profile.build_profile(bank, principal, sample_organisation.SETTINGS, "everybody")
 

@@ -1,4 +1,4 @@
-"""What was chosen at the desk is what events are held to, by `score` and by a running stream; and a stream says how it is."""
+"""The threshold override of the alert store is what `score` and a running stream apply; a stream reports its status."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from tests.support.running_stream import ids_of, live
 from tests.support.stream_environment import Place, Records
 
 NOW = datetime(2026, 3, 4, tzinfo=UTC)
-HIGH = 20.0  # of which nobody's z falls short by chance
+HIGH = 20.0  # of which no one's z falls short by chance
 
 
 @pytest.fixture
-def place(organisation: sample_organisation.Road, tmp_path: Path) -> Place:
+def place(organisation: sample_organisation.SampleOrganisation, tmp_path: Path) -> Place:
     made = Place(tmp_path / "place", organisation.bank)
     made.configure(**BRISK)
     return made.create()
@@ -32,7 +32,7 @@ def test_a_stream_holds_events_to_what_is_chosen_while_it_runs(place: Place, rec
     half = len(records) // 2
     with live(place) as stream:
         stream.read(records[:half])
-        place.desk().thresholds.override(NOW, "maria", "quiet, please", threshold=HIGH)
+        place.store().thresholds.override(NOW, "maria", "quiet, please", threshold=HIGH)
         stream.until(lambda: stream.program.settings.autoencoder.threshold == HIGH)
         stream.read(records[half:])
     votes = {event: vote for (event, by), vote in place.said().votes.items() if by == "autoencoder"}
@@ -43,7 +43,7 @@ def test_a_stream_holds_events_to_what_is_chosen_while_it_runs(place: Place, rec
     assert {vote["threshold"] for vote in late} == {HIGH}
     assert not any(vote["vote"] for vote in late)
     assert min(early) < HIGH  # those that waited for their interval are held to the new one
-    place.run()  # one that starts anew knows of it, too
+    place.run()  # one that starts again knows of it, too
 
 
 def test_what_does_not_fit_the_settings_is_refused_and_the_stream_goes_on(
@@ -51,18 +51,18 @@ def test_what_does_not_fit_the_settings_is_refused_and_the_stream_goes_on(
 ) -> None:
     with live(place) as stream:
         stream.read(records[:200])
-        place.desk().thresholds.override(NOW, "maria", "strict", quorum=3)
+        place.store().thresholds.override(NOW, "maria", "strict", quorum=3)
         stream.until(lambda: stream.program.threshold_override is not None)
         stream.read(records[200:400])
         assert stream.program.settings.voting.quorum == 2
-        place.desk().thresholds.override(NOW, "maria", "as before")
+        place.store().thresholds.override(NOW, "maria", "as before")
         stream.until(lambda: stream.program.threshold_override.cleared)
 
 
 def test_score_holds_events_to_what_was_chosen(
-    organisation: sample_organisation.Road, tmp_path: Path
+    organisation: sample_organisation.SampleOrganisation, tmp_path: Path
 ) -> None:
-    url = f"sqlite:///{tmp_path}/desk.sqlite"
+    url = f"sqlite:///{tmp_path}/alerts.sqlite"
     open_store(url).thresholds.override(NOW, "maria", "quiet, please", threshold=HIGH)
     found = sample_organisation.run(organisation.new, organisation.bank, tmp_path)
     assert found.alerts == []
@@ -82,28 +82,28 @@ def test_score_holds_events_to_what_was_chosen(
 def test_what_cannot_be_meant_is_refused_and_changes_nothing(
     chosen: dict[str, object], because: str, tmp_path: Path
 ) -> None:
-    desk = open_store(f"sqlite:///{tmp_path}/desk.sqlite")
+    store = open_store(f"sqlite:///{tmp_path}/alerts.sqlite")
     with pytest.raises(FingerprintError, match=because):
-        desk.thresholds.override(NOW, "maria", **chosen)
-    assert desk.thresholds.current() is None
+        store.thresholds.override(NOW, "maria", **chosen)
+    assert store.thresholds.current() is None
 
 
 def test_who_chose_what_and_why_is_remembered(tmp_path: Path) -> None:
-    desk = open_store(f"sqlite:///{tmp_path}/desk.sqlite")
-    desk.thresholds.override(NOW, "maria", "too many", threshold=3.9)
-    desk.thresholds.override(NOW, "ben", "as it was")
-    newest, before = desk.thresholds.history()
+    store = open_store(f"sqlite:///{tmp_path}/alerts.sqlite")
+    store.thresholds.override(NOW, "maria", "too many", threshold=3.9)
+    store.thresholds.override(NOW, "ben", "as it was")
+    newest, before = store.thresholds.history()
     assert (newest.by, newest.cleared, newest.threshold) == ("ben", True, None)
     assert (before.by, before.why, before.threshold) == ("maria", "too many", 3.9)
-    assert desk.thresholds.current() == newest
+    assert store.thresholds.current() == newest
 
 
-def test_who_chose_at_the_console_is_told_from_the_desk_s_people(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/desk.sqlite"
-    desk = open_store(url)
+def test_who_chose_at_the_console_is_told_from_the_store_s_people(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/alerts.sqlite"
+    store = open_store(url)
     thresholds.set_threshold(url, Settings(), "too many", threshold=3.9)
-    assert [each.by for each in desk.thresholds.history()] == [host.operator_name()]
-    assert desk.audit.entries("threshold")[0].by.startswith("console:")
+    assert [each.by for each in store.thresholds.history()] == [host.operator_name()]
+    assert store.audit.entries("threshold")[0].by.startswith("console:")
 
 
 def test_a_stream_says_how_it_is(place: Place, records: Records, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,8 +111,8 @@ def test_a_stream_says_how_it_is(place: Place, records: Records, monkeypatch: py
     with live(place) as stream:
         stream.read(records[:500])
         place.send([(b"x", b"{")])
-        stream.until(lambda: any(each.figures["dead"] for each in place.desk().heartbeats.recent()))
-    [said] = place.desk().heartbeats.recent()
+        stream.until(lambda: any(each.figures["dead"] for each in place.store().heartbeats.recent()))
+    [said] = place.store().heartbeats.recent()
     assert (said.kind, said.trouble) == ("stream", "")
     assert said.figures["messages"] == 501
     assert said.figures["partitions"] == 4

@@ -1,4 +1,4 @@
-"""Thresholds chosen as alerts a day, by what a desk remembers of single votes."""
+"""Thresholds chosen as alerts a day, by what an alert store remembers of single votes."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_what_analysts_confirmed_says_what_a_threshold_costs() -> None:
 def test_of_its_own_history_it_foresees_the_alerts_there_were(scored: sample_organisation.Run) -> None:
     """At the threshold that judged: not fewer than there were, and not many more."""
     options = sample_organisation.SETTINGS
-    found = VoteHistory.from_votes(scored.desk.votes.read(), {}, options).what_if(2)
+    found = VoteHistory.from_votes(scored.store.votes.read(), {}, options).what_if(2)
     shown = set(found.alert_reach[found.alert_reach >= options.autoencoder.threshold].index)
     there = {alert.alert_id for alert in scored.alerts}
     assert there <= shown
@@ -125,6 +125,6 @@ def test_what_was_chosen_goes_before_the_settings_until_it_is_cleared() -> None:
     assert threshold_preview.apply_override(SETTINGS, None) is SETTINGS
 
 
-def test_a_quorum_that_nobody_can_reach_is_refused() -> None:
+def test_a_quorum_that_no_one_can_reach_is_refused() -> None:
     with pytest.raises(FingerprintError, match="quorum 3 can never be reached"):
         threshold_preview.apply_override(SETTINGS, ThresholdOverride(1, START, "maria", "strict", quorum=3))

@@ -90,7 +90,10 @@ def test_without_labels_there_are_alerts_and_no_recall() -> None:
 
 @pytest.mark.parametrize("threshold", [1.5, 3.0])
 def test_a_threshold_shows_what_scoring_with_it_shows(
-    organisation: sample_organisation.Road, scored: sample_organisation.Run, tmp_path: Path, threshold: float
+    organisation: sample_organisation.SampleOrganisation,
+    scored: sample_organisation.Run,
+    tmp_path: Path,
+    threshold: float,
 ) -> None:
     """Judged once with the default, and again with another."""
     other = Settings(autoencoder=Autoencoder(max_epochs=1, threshold=threshold))

@@ -1,6 +1,6 @@
 """Attackers at the web port who hold a viewer's account or a leaked token: what they cannot reach, and how it ends.
 
-For each power: alerts of the attacks that lie on the desk stay as they are, what comes next still reaches the queue, and nothing
+For each power: alerts of the attacks in the alert store stay as they are, what comes next still reaches the queue, and nothing
 of the attacker's outlives a reset or a disabled account.
 """
 
@@ -28,7 +28,7 @@ from fingerprint.store.accounts import open_account_store
 from fingerprint.web.auth import csrf_token, session_cookie_name
 from tests.contracts.account_store import GOOD, HERE, OTHER, Moment, with_app
 from tests.support.alerts import new_pipeline, stolen_session, votes
-from tests.support.web_app import Site, desk_in
+from tests.support.web_app import Site, store_in
 from tests.web.test_authorisation import GUARDED
 
 ALERTS = [stolen_session(), new_pipeline()]
@@ -46,7 +46,7 @@ def quick(monkeypatch):
 
 @pytest.fixture
 def site(tmp_path):
-    site = Site.of(desk_in(tmp_path), clock=Moment())
+    site = Site.of(store_in(tmp_path), clock=Moment())
     site.deps.store.alerts.save(ALERTS, [vote for alert in ALERTS for vote in votes(alert)])
     return site
 
@@ -102,7 +102,7 @@ def queue(site: Site) -> list[dict]:
 # holds a viewer's account
 
 
-def test_a_viewers_session_changes_nothing_that_detection_rests_on_and_nobodys_account(site):
+def test_a_viewers_session_changes_nothing_that_detection_rests_on_and_no_ones_account(site):
     before = kept(site, DETECTION + PEOPLE)
     done = tries_everything(site.browser("viewer"), site.csrf("viewer"))
     after = kept(site, DETECTION + PEOPLE)
@@ -188,7 +188,7 @@ def test_what_a_leaked_triage_token_does_stands_in_the_audit_in_its_owners_name(
 # guesses
 
 
-def test_who_guesses_from_everywhere_keeps_nobody_out_who_was_in_before(site):
+def test_who_guesses_from_everywhere_keeps_no_one_out_who_was_in_before(site):
     people = site.people
     people.accept_invitation(people.invite("bob", "viewer", by="admin"), "", GOOD)
     device = people.remember_browser(people.log_in("bob", GOOD, HERE), "")
@@ -212,7 +212,7 @@ def test_who_knows_the_password_still_has_no_session_without_the_second_factor(s
     there = browser.post("/login", data={"name": "bob", "password": GOOD}).headers["location"]
     assert there == "/login/second"
     login = browser.cookies["login"]
-    as_session = site.nobody()
+    as_session = site.no_one()
     as_session.cookies.set(session_cookie_name(site.deps.settings), login)
     assert as_session.get("/people").status_code == 303
     assert as_session.post("/people", data={"csrf": csrf_token(login), "name": "x"}).status_code == 303
@@ -225,6 +225,6 @@ def test_a_second_server_counts_the_same_guesses(site):
     beside = open_account_store(site.deps.store.session, site.deps.clock, site.deps.settings.web)
     for people in (site.people, site.people, beside, beside):
         with pytest.raises(AuthenticationFailed, match="wrong"):
-            people.log_in("nobody", "x", HERE)
+            people.log_in("stranger", "x", HERE)
     with pytest.raises(TooManyAttempts):
-        beside.log_in("nobody", "x", HERE)
+        beside.log_in("stranger", "x", HERE)

@@ -1,4 +1,4 @@
-"""Somebody writes the bank's folder: what was edited, added or exchanged is refused, and the bank before judges on."""
+"""Someone writes the bank's folder: what was edited, added or exchanged is refused, and the bank before judges on."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def lists(name: str) -> Edit:
 
 
 def linked(root: Path) -> None:
-    """The right content, which somebody elsewhere may exchange."""
+    """The right content, which someone elsewhere may exchange."""
     elsewhere = root.parent.parent / "words.parquet"
     shutil.move(root / "words.parquet", elsewhere)
     (root / "words.parquet").symlink_to(elsewhere)
@@ -111,7 +111,7 @@ def exchanged(root: Path) -> None:
 
 
 def evil_shard(root: Path) -> None:
-    save_file({"repeats.key": np.arange(9, dtype=np.uint64)}, root / "ledger.evil.00000.safetensors")
+    save_file({"repeats.key": np.arange(9, dtype=np.uint64)}, root / "scorer_state.evil.00000.safetensors")
 
 
 def loosened(root: Path) -> None:
@@ -140,7 +140,7 @@ PLAIN = {  # refused whether a key is set or not
     "a_later_end": (says(span=["2026-01-01T00:00:00+00:00", "2099-01-01T00:00:00+00:00"]), "was changed"),
     "more_votes_a_day": (says(quality={"edge": 1e9}), "was changed"),
     "the_name_of_another_version": (says(version="2026-01-01-00000000"), "another version by its manifest"),
-    "a_shard_that_nobody_listed": (evil_shard, r"holds 'ledger\.evil\.00000\.safetensors'"),
+    "a_shard_that_no_one_listed": (evil_shard, r"holds 'scorer_state\.evil\.00000\.safetensors'"),
     "a_hidden_file": (lambda root: (root / ".x").write_bytes(b"x"), r"holds '\.x'"),
     "a_folder": (lambda root: (root / "more").mkdir(), "holds 'more'"),
     "a_file_outside_of_it": (lists("../../CURRENT"), r"lacks \.\./\.\./CURRENT"),
@@ -163,7 +163,7 @@ SIGNED = {  # what only a signature tells
 
 @pytest.mark.parametrize("name", PLAIN)
 def test_an_edit_of_a_bank_is_refused_without_a_key(
-    organisation: sample_organisation.Road, tmp_path: Path, name: str
+    organisation: sample_organisation.SampleOrganisation, tmp_path: Path, name: str
 ) -> None:
     edit, sentence = PLAIN[name]
     bank = Path(shutil.copytree(organisation.bank, tmp_path / "bank"))
@@ -192,7 +192,7 @@ def test_an_edit_of_a_signed_bank_is_refused_by_scorer_web_and_triton(
 
 @pytest.mark.parametrize("content", ["..", ".", ".hidden", "../versions", "a/b", "x" * 5000])
 def test_what_is_served_is_a_versions_name_and_no_path(
-    organisation: sample_organisation.Road, tmp_path: Path, content: str
+    organisation: sample_organisation.SampleOrganisation, tmp_path: Path, content: str
 ) -> None:
     bank = Path(shutil.copytree(organisation.bank, tmp_path / "bank"))
     (bank / "CURRENT").write_text(content)
@@ -201,8 +201,8 @@ def test_what_is_served_is_a_versions_name_and_no_path(
     assert "does not name a version" in verify_versions(bank, Settings())["problems"][0]
 
 
-def test_a_pipe_in_place_of_what_is_served_keeps_nobody_waiting(
-    organisation: sample_organisation.Road, tmp_path: Path
+def test_a_pipe_in_place_of_what_is_served_keeps_no_one_waiting(
+    organisation: sample_organisation.SampleOrganisation, tmp_path: Path
 ) -> None:
     bank = Path(shutil.copytree(organisation.bank, tmp_path / "bank"))
     (bank / "CURRENT").unlink()
@@ -230,8 +230,8 @@ def test_a_bank_that_the_gate_refused_cannot_be_served_by_moving_the_pointer(
     signed: Path, learned: Bank, signs: Settings
 ) -> None:
     stack = learned.fingerprints.assign(ready=learned.fingerprints["level"] == 3)
-    nobody = {name: int(name == "generic") for name in learned.manifest["ready"]}
-    poisoned = banks.with_manifest_entries(replace(learned, fingerprints=stack), ready=nobody)
+    no_one = {name: int(name == "generic") for name in learned.manifest["ready"]}
+    poisoned = banks.with_manifest_entries(replace(learned, fingerprints=stack), ready=no_one)
     assert not promotion.offer_bank(poisoned, signed, signs).passed
     assert open_bank(signed, signs.bank, poisoned.version, served=False).version == poisoned.version
     assert verify_versions(signed, signs)["problems"] == []
@@ -243,7 +243,7 @@ def test_a_bank_that_the_gate_refused_cannot_be_served_by_moving_the_pointer(
     assert open_bank(signed, signs.bank).version == poisoned.version
 
 
-def test_what_is_signed_is_what_the_gate_judged_whatever_was_put_there_meanwhile(
+def test_what_is_signed_is_what_the_gate_judged_whatever_was_put_there_in_the_meantime(
     signed: Path, learned: Bank, signs: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     second = banks.with_manifest_entries(learned, outside=2)
@@ -261,7 +261,7 @@ def test_what_is_signed_is_what_the_gate_judged_whatever_was_put_there_meanwhile
     assert open_bank(signed, signs.bank).version == learned.version
 
 
-def test_whoever_damages_the_served_bank_does_not_weaken_the_gate(
+def test_anyone_who_damages_the_served_bank_does_not_weaken_the_gate(
     signed: Path, learned: Bank, signs: Settings
 ) -> None:
     second = banks.with_manifest_entries(learned, outside=1)
@@ -269,17 +269,17 @@ def test_whoever_damages_the_served_bank_does_not_weaken_the_gate(
     loosened(signed / "versions" / second.version)
     with pytest.raises(FingerprintError):
         open_bank(signed, signs.bank)
-    nobody = {name: int(name == "generic") for name in learned.manifest["ready"]}
+    no_one = {name: int(name == "generic") for name in learned.manifest["ready"]}
     stack = learned.fingerprints.assign(ready=learned.fingerprints["level"] == 3)
     word = promotion.offer_bank(
-        banks.with_manifest_entries(replace(learned, fingerprints=stack), ready=nobody), signed, signs
+        banks.with_manifest_entries(replace(learned, fingerprints=stack), ready=no_one), signed, signs
     )
     assert not word.passed
     assert word.figures["against"] == learned.version, "what was served before"
 
 
 def test_who_wants_signed_banks_and_cannot_sign_is_told_so_before_it_trains(
-    organisation: sample_organisation.Road, wanted: settings_.Bank, keys: Path, tmp_path: Path
+    organisation: sample_organisation.SampleOrganisation, wanted: settings_.Bank, keys: Path, tmp_path: Path
 ) -> None:
     own = sample_organisation.SETTINGS.model_copy(update={"bank": wanted})
     with pytest.raises(FingerprintError, match=r"set bank\.signing_key_file"):
@@ -312,7 +312,7 @@ def away():
 
 
 def test_a_key_management_service_signs_by_a_hook(
-    organisation: sample_organisation.Road,
+    organisation: sample_organisation.SampleOrganisation,
     keys: Path,
     wanted: settings_.Bank,
     tmp_path: Path,
@@ -388,7 +388,7 @@ def test_a_stream_judges_on_by_the_signed_bank_and_says_that_another_was_put_the
     assert not place.said().differences(oracle)
 
 
-def test_nobody_judges_on_by_an_open_bank_that_was_written_into(place: Place, records: Records) -> None:
+def test_no_one_judges_on_by_an_open_bank_that_was_written_into(place: Place, records: Records) -> None:
     """A link to a file touches it and changes nothing, as when Triton's repository is filled."""
     stack = version_of(place.bank) / "stack.safetensors"
     with live(place) as stream:

@@ -411,7 +411,7 @@ def test_a_message_that_kills_ingest_becomes_a_dead_letter_and_everything_else_a
 
 
 def test_a_message_that_kills_the_scorer_becomes_a_dead_letter_and_what_follows_is_scored(
-    organisation: sample_organisation.Road, records: Records, tmp_path: Path
+    organisation: sample_organisation.SampleOrganisation, records: Records, tmp_path: Path
 ) -> None:
     place = Place(tmp_path, organisation.bank).create()
     place.send([*records[:30], (b"k", POISON), *records[30:60]])
@@ -423,7 +423,7 @@ def test_a_message_that_kills_the_scorer_becomes_a_dead_letter_and_what_follows_
 
 
 def test_the_same_alerts_are_raised_whatever_lies_between_the_records(
-    organisation: sample_organisation.Road,
+    organisation: sample_organisation.SampleOrganisation,
     records: Records,
     oracle: Said,
     tmp_path: Path,

@@ -52,7 +52,7 @@ def pages_of_the_queue(folder: Path) -> str:
 
 @pytest.fixture(scope="module")
 def hostile(
-    organisation: sample_organisation.Road, tmp_path_factory: pytest.TempPathFactory
+    organisation: sample_organisation.SampleOrganisation, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[list[Record], sample_organisation.Run]:
     """Learned from and scored: the bank knows them as habits, the scorer flags all of them."""
     folder = tmp_path_factory.mktemp("hostile")
@@ -111,13 +111,13 @@ def test_hostile_events_can_be_written_as_parquet(
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-def test_no_record_steers_the_terminal_of_whoever_reads_the_queue(
+def test_no_record_steers_the_terminal_of_anyone_who_reads_the_queue(
     hostile: tuple[list[Record], sample_organisation.Run],
     queue: list[Alert],
     as_json: bool,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    url = f"sqlite:///{hostile[1].out.parent}/desk.sqlite"
+    url = f"sqlite:///{hostile[1].out.parent}/alerts.sqlite"
     list_alerts(url, "json" if as_json else "table")
     for alert in queue:
         show_alert(url, alert.alert_id, json=as_json)
@@ -154,9 +154,9 @@ def test_a_user_agent_with_half_a_character_or_a_nul_is_shown(queue: list[Alert]
 
 
 def test_no_name_can_be_made_that_is_another_principal(
-    organisation: sample_organisation.Road, tmp_path: Path
+    organisation: sample_organisation.SampleOrganisation, tmp_path: Path
 ) -> None:
-    """Names with the separators of keys: each of these is somebody else, whatever account, role or session it names."""
+    """Names with the separators of keys: each of these is someone else, whatever account, role or session it names."""
     base = json.loads(sample_organisation.lines_of(organisation.new[:1])[0])
 
     def role(account: str, name: str, session: str) -> Record:

@@ -1,4 +1,4 @@
-"""The power "floods": the noise of one, or of thousands who were made for it, hides nobody else."""
+"""The power "floods": the noise of one, or of thousands who were made for it, hides no one else."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ from fingerprint.state.scorer_state import (
     SINGLE_DAY_INACTIVE_DAYS,
     ScorerState,
 )
-from tests.support import sample_organisation as roads
+from tests.support import sample_organisation
 
 DAY = 24  # intervals
 
 
 @pytest.fixture(scope="module")
-def events(organisation: roads.Road) -> pd.DataFrame:
+def events(organisation: sample_organisation.SampleOrganisation) -> pd.DataFrame:
     """The organisation's new events, oldest first."""
-    with EventSpool(roads.SETTINGS) as history:
-        for records in files.read_sources(organisation.new, roads.SETTINGS.reading):
+    with EventSpool(sample_organisation.SETTINGS) as history:
+        for records in files.read_sources(organisation.new, sample_organisation.SETTINGS.reading):
             history.add_records(records)
         return pd.concat(list(history.batches()), ignore_index=True)
 
 
 def walked(
-    organisation: roads.Road, events: pd.DataFrame, step: int = 200, **voting: int
+    organisation: sample_organisation.SampleOrganisation, events: pd.DataFrame, step: int = 200, **voting: int
 ) -> tuple[DetectionPipeline, list[StepResult]]:
-    settings = roads.SETTINGS.model_copy(update={"voting": Voting(**voting)})
+    settings = sample_organisation.SETTINGS.model_copy(update={"voting": Voting(**voting)})
     bank = banks.open_bank(organisation.bank)
-    road = DetectionPipeline(
+    pipeline = DetectionPipeline(
         bank, PipelineState(ScorerState.from_arrays(settings, bank.scorer_state)), settings
     )
-    return road, [*(road.process(part) for part in steps_of(events, step)), road.flush()]
+    return pipeline, [*(pipeline.process(part) for part in steps_of(events, step)), pipeline.flush()]
 
 
 def steps_of(events: pd.DataFrame, step: int) -> Iterator[pd.DataFrame]:
@@ -58,7 +58,11 @@ def last_of_each(said: list[StepResult]) -> dict[str, Alert]:
 
 
 @pytest.fixture(scope="module")
-def flooded(organisation: roads.Road, events: pd.DataFrame, scored: roads.Run) -> tuple[pd.DataFrame, Alert]:
+def flooded(
+    organisation: sample_organisation.SampleOrganisation,
+    events: pd.DataFrame,
+    scored: sample_organisation.Run,
+) -> tuple[pd.DataFrame, Alert]:
     """The largest alert, and 2,000 strange calls of a colleague of the victim within its hours."""
     alert = max(scored.alerts, key=lambda each: len(each.events))
     theirs = events[events["event_id"].isin(alert.event_ids)]
@@ -79,16 +83,16 @@ def flooded(organisation: roads.Road, events: pd.DataFrame, scored: roads.Run) -
 
 
 def test_the_noise_of_one_principal_does_not_evict_another_s_attack(
-    organisation: roads.Road, flooded: tuple[pd.DataFrame, Alert]
+    organisation: sample_organisation.SampleOrganisation, flooded: tuple[pd.DataFrame, Alert]
 ) -> None:
     records, alert = flooded
-    road, said = walked(organisation, records, max_pending_events=500)
-    assert road.counters.dropped_events > 1000, "the alarm counts them"
+    pipeline, said = walked(organisation, records, max_pending_events=500)
+    assert pipeline.counters.dropped_events > 1000, "the alarm counts them"
     assert last_of_each(said)[alert.alert_id] == alert
 
 
 def test_which_events_wait_does_not_depend_on_where_batches_are_cut(
-    organisation: roads.Road, flooded: tuple[pd.DataFrame, Alert]
+    organisation: sample_organisation.SampleOrganisation, flooded: tuple[pd.DataFrame, Alert]
 ) -> None:
     one, other = (walked(organisation, flooded[0], step, max_pending_events=500) for step in (150, 5000))
     assert one[0].counters.dropped_events == other[0].counters.dropped_events > 0
@@ -96,18 +100,20 @@ def test_which_events_wait_does_not_depend_on_where_batches_are_cut(
 
 
 def test_one_principal_keeps_its_strangest_events_of_an_hour(
-    organisation: roads.Road, flooded: tuple[pd.DataFrame, Alert], monkeypatch: pytest.MonkeyPatch
+    organisation: sample_organisation.SampleOrganisation,
+    flooded: tuple[pd.DataFrame, Alert],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(scorer, "MAX_PENDING_EVENTS_PER_PRINCIPAL", 100)
     records, alert = flooded
-    road, said = walked(organisation, records)
-    assert road.counters.dropped_events >= 1900
+    pipeline, said = walked(organisation, records)
+    assert pipeline.counters.dropped_events >= 1900
     sizes = [len(each.events) for each in last_of_each(said).values() if each.principal != alert.principal]
     assert 0 < max(sizes) <= 600, "a hundred an hour of a window of six"
 
 
 @pytest.fixture(scope="module")
-def minted(events: pd.DataFrame, scored: roads.Run) -> pd.DataFrame:
+def minted(events: pd.DataFrame, scored: sample_organisation.Run) -> pd.DataFrame:
     """The strangest call of the days before the last, by five thousand principals of foreign accounts, an event each."""
     strangest = scored.events.loc[scored.events["autoencoder_z"].idxmax(), "event_id"]
     call = events[events["event_id"].eq(strangest)].iloc[[0]]
@@ -123,14 +129,16 @@ def minted(events: pd.DataFrame, scored: roads.Run) -> pd.DataFrame:
     return pd.concat([events, many]).sort_values(["event_time", "event_id"], ignore_index=True)
 
 
-def test_strangers_have_so_many_votes_a_day_and_hide_nobody(
-    organisation: roads.Road, minted: pd.DataFrame, scored: roads.Run
+def test_strangers_have_so_many_votes_a_day_and_hide_no_one(
+    organisation: sample_organisation.SampleOrganisation,
+    minted: pd.DataFrame,
+    scored: sample_organisation.Run,
 ) -> None:
-    road, said = walked(organisation, minted, max_unknown_principals_per_day=100)
+    pipeline, said = walked(organisation, minted, max_unknown_principals_per_day=100)
     votes = pd.concat([step.votes for step in said if len(step.votes)])
     strangers = votes[votes["principal"].str.contains(":account/")]
     assert 0 < strangers["principal"].nunique() <= 100
-    assert road.counters.over_limit_events >= 4900, "the alarm counts them"
+    assert pipeline.counters.over_limit_events >= 4900, "the alarm counts them"
     alerts = last_of_each(said)
     assert {alert.alert_id for alert in scored.alerts} <= set(alerts)
     assert len(alerts) <= len(scored.alerts) + 100
@@ -140,7 +148,7 @@ def test_the_first_strangers_of_a_day_are_let_in_wherever_batches_are_cut() -> N
     draw = np.random.default_rng(0)
     principal = draw.integers(0, 400, 3000).astype(np.uint64) << np.uint64(40) | np.uint64(7)
     interval = (np.sort(draw.integers(0, 3 * DAY, 3000)) + 480_000).astype(np.int32)
-    whole, parts = ScorerState(roads.SETTINGS), ScorerState(roads.SETTINGS)
+    whole, parts = ScorerState(sample_organisation.SETTINGS), ScorerState(sample_organisation.SETTINGS)
     together = whole.admit_unknown(principal, interval, 50)
     cut = [slice(start, start + 70) for start in range(0, 3000, 70)]
     assert (
@@ -152,54 +160,54 @@ def test_the_first_strangers_of_a_day_are_let_in_wherever_batches_are_cut() -> N
 
 
 def test_one_stranger_has_so_many_events_a_day() -> None:
-    ledger, many = ScorerState(roads.SETTINGS), 3 * MAX_UNKNOWN_PRINCIPAL_EVENTS
-    admitted = ledger.admit_unknown(np.full(many, 7, np.uint64), np.full(many, 480_000, np.int32), 10)
+    scorer_state, many = ScorerState(sample_organisation.SETTINGS), 3 * MAX_UNKNOWN_PRINCIPAL_EVENTS
+    admitted = scorer_state.admit_unknown(np.full(many, 7, np.uint64), np.full(many, 480_000, np.int32), 10)
     assert admitted.sum() == MAX_UNKNOWN_PRINCIPAL_EVENTS
-    assert not ledger.admit_unknown(np.full(3, 7, np.uint64), np.full(3, 480_001, np.int32), 10).any()
+    assert not scorer_state.admit_unknown(np.full(3, 7, np.uint64), np.full(3, 480_001, np.int32), 10).any()
 
 
 def test_days_of_long_ago_are_no_room_for_more_strangers() -> None:
-    ledger = ScorerState(roads.SETTINGS)
-    ledger.watermark = 480_000 * 3600
+    scorer_state = ScorerState(sample_organisation.SETTINGS)
+    scorer_state.watermark = 480_000 * 3600
     late = np.arange(480_000 - 100 * DAY, 480_000 - 2 * DAY, DAY, dtype=np.int32)
-    assert ledger.admit_unknown(np.arange(len(late)).astype(np.uint64), late, 10).sum() == 10
+    assert scorer_state.admit_unknown(np.arange(len(late)).astype(np.uint64), late, 10).sum() == 10
 
 
-def remembered(ledger: ScorerState, principals: int, interval: int, first: int = 0) -> None:
+def remembered(scorer_state: ScorerState, principals: int, interval: int, first: int = 0) -> None:
     """Have principals come, one event each."""
     names = (np.arange(principals) + first + 1).astype(np.uint64) << np.uint64(20)
     when = np.full(principals, interval, np.int32)
-    ledger.update_history(names, when, np.ones((principals, 64), np.uint64))
-    ledger.series.add_counts(
+    scorer_state.update_history(names, when, np.ones((principals, 64), np.uint64))
+    scorer_state.series.add_counts(
         names, np.full(principals, 1, np.uint64), when, when, np.ones(principals, np.float32)
     )
-    ledger.watermark = interval * 3600
-    ledger.expire()
+    scorer_state.watermark = interval * 3600
+    scorer_state.expire()
 
 
 def test_principals_that_never_come_again_are_forgotten_and_the_others_are_not() -> None:
-    ledger, start = ScorerState(roads.SETTINGS), 480_000
-    remembered(ledger, 500, start)
+    scorer_state, start = ScorerState(sample_organisation.SETTINGS), 480_000
+    remembered(scorer_state, 500, start)
     for day in range(SINGLE_DAY_INACTIVE_DAYS + 3):
-        remembered(ledger, 5, start + day * DAY, first=10_000)
-    assert len(ledger.principals) == 5
-    assert len(ledger.series.owner) == 5
-    assert sorted(ledger.principals.compact()[1]["slot"].tolist()) == list(range(5))
-    remembered(ledger, 1, start + (SINGLE_DAY_INACTIVE_DAYS + 2 + INACTIVE_DAYS) * DAY, first=20_000)
-    assert len(ledger.principals) == 6, "who came on several days is known for longer"
-    remembered(ledger, 1, start + (SINGLE_DAY_INACTIVE_DAYS + 5 + INACTIVE_DAYS) * DAY, first=20_000)
-    assert len(ledger.principals) == 1
+        remembered(scorer_state, 5, start + day * DAY, first=10_000)
+    assert len(scorer_state.principals) == 5
+    assert len(scorer_state.series.owner) == 5
+    assert sorted(scorer_state.principals.compact()[1]["slot"].tolist()) == list(range(5))
+    remembered(scorer_state, 1, start + (SINGLE_DAY_INACTIVE_DAYS + 2 + INACTIVE_DAYS) * DAY, first=20_000)
+    assert len(scorer_state.principals) == 6, "who came on several days is known for longer"
+    remembered(scorer_state, 1, start + (SINGLE_DAY_INACTIVE_DAYS + 5 + INACTIVE_DAYS) * DAY, first=20_000)
+    assert len(scorer_state.principals) == 1
 
 
 def test_of_too_many_principals_those_go_first_that_were_there_on_one_day_long_ago(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("fingerprint.state.scorer_state.MAX_PRINCIPALS", 100)
-    ledger, start = ScorerState(roads.SETTINGS), 480_000
+    scorer_state, start = ScorerState(sample_organisation.SETTINGS), 480_000
     for day in range(5):
-        remembered(ledger, 60, start + day * DAY, first=100 * day)
-    assert len(ledger.principals) <= 60 + 60 + 60, "those of the last two days may be in use"
-    kept = ledger.principals.compact()[0]
+        remembered(scorer_state, 60, start + day * DAY, first=100 * day)
+    assert len(scorer_state.principals) <= 60 + 60 + 60, "those of the last two days may be in use"
+    kept = scorer_state.principals.compact()[0]
     assert (kept >= (np.uint64(201) << np.uint64(20))).all()
 
 

@@ -1,4 +1,4 @@
-"""The power "a principal hours old": real attack calls by somebody whom no bank knows become alerts, and say so."""
+"""The power "a principal hours old": real attack calls by someone whom no bank knows become alerts, and say so."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ COMERS = {
 
 
 def attack(identity: dict[str, Any], number: int) -> list[dict[str, Any]]:
-    """The labelled attack calls of an hour in July 2023, by somebody new on the tenth day of the organisation."""
+    """The labelled attack calls of an hour in July 2023, by someone new on the tenth day of the organisation."""
     calls = [each for each in samples.sample_labels(ATTACK_DATASET).items() if each[1]["label"] == "attack"]
     wanted = dict(calls)
     records = [each for each in samples.sample_records(ATTACK_DATASET) if each["eventID"] in wanted]
@@ -67,7 +67,7 @@ def attack(identity: dict[str, Any], number: int) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def run(
-    organisation: sample_organisation.Road, tmp_path_factory: pytest.TempPathFactory
+    organisation: sample_organisation.SampleOrganisation, tmp_path_factory: pytest.TempPathFactory
 ) -> sample_organisation.Run:
     """The organisation's last days, and three principals who were never seen attacking in them."""
     folder = tmp_path_factory.mktemp("newcomers")
@@ -80,7 +80,7 @@ def run(
 
 
 @pytest.mark.parametrize("who", COMERS)
-def test_an_attack_by_a_principal_that_nobody_ever_saw_is_an_alert(
+def test_an_attack_by_a_principal_that_no_one_ever_saw_is_an_alert(
     who: str, run: sample_organisation.Run
 ) -> None:
     alerts = [alert for alert in run.alerts if alert.principal == who]
@@ -97,8 +97,8 @@ def test_what_everybody_known_did_is_judged_as_before(
     assert known == {alert.alert_id: alert for alert in scored.alerts}
 
 
-def test_votes_on_a_newcomer_say_that_nobody_else_had_an_opinion(run: sample_organisation.Run) -> None:
-    votes = run.desk.votes.read(f"{ACCOUNT}:user/backup-sync")
+def test_votes_on_a_newcomer_say_that_no_one_else_had_an_opinion(run: sample_organisation.Run) -> None:
+    votes = run.store.votes.read(f"{ACCOUNT}:user/backup-sync")
     assert votes["alone"].all()
     share = NEWCOMER_THRESHOLD_SHARE
     assert (

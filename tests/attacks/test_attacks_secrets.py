@@ -85,7 +85,7 @@ def test_every_setting_is_walked() -> None:
 def test_a_setting_of_text_refuses_a_password_or_is_secret_by_its_type(
     path: tuple[str, ...], kind: Any
 ) -> None:
-    """Also one that somebody adds: none is named by this test."""
+    """Also one that someone adds: none is named by this test."""
     if OF_SECRETS.search(path[-1]) and not path[-1].endswith(("_file", "_files")):
         assert not holds(kind, str), (
             f"{path[-1]} is called like a secret: make it a SecretStr, or a file that holds it"
@@ -137,7 +137,7 @@ def canaries(tmp_path_factory: pytest.TempPathFactory, receiver: Listening) -> d
     )
     return {
         **{f"FINGERPRINT_{key}": str(folder / "secret") for key in keys},
-        "FINGERPRINT_DATABASE__URL": f"sqlite:///{folder}/desk.sqlite",
+        "FINGERPRINT_DATABASE__URL": f"sqlite:///{folder}/alerts.sqlite",
         "FINGERPRINT_HEALTH__PORT": "0",
         "FINGERPRINT_DELIVER__SOC__URL": receiver.url(path=f"/services/{CANARY}?token={CANARY}"),
         "FINGERPRINT_DELIVER__SOC__ALLOW_HTTP": "true",
@@ -148,7 +148,9 @@ def canaries(tmp_path_factory: pytest.TempPathFactory, receiver: Listening) -> d
 
 @pytest.fixture(scope="module")
 def learned(
-    organisation: sample_organisation.Road, canaries: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+    organisation: sample_organisation.SampleOrganisation,
+    canaries: dict[str, str],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Path:
     """A bank of two days, trained with those settings."""
     folder = tmp_path_factory.mktemp("canary") / "bank"
@@ -196,16 +198,16 @@ def test_a_delivery_that_fails_says_nothing_of_the_url_anywhere(
     )
 
 
-def test_neither_help_nor_backend_nor_a_desk_that_does_not_answer_says_it(
+def test_neither_help_nor_backend_nor_a_store_that_does_not_answer_says_it(
     canaries: dict[str, str], tmp_path: Path
 ) -> None:
     (tmp_path / "password").write_text(CANARY)
-    away = f"postgresql://desk@127.0.0.1:1/desk?password_file={tmp_path}/password"
+    away = f"postgresql://store@127.0.0.1:1/store?password_file={tmp_path}/password"
     answers = [
         program(canaries, "serve", "--help"),
         program(canaries, "backend", "--json"),
         program(canaries, "alerts", "list", "--database", away),
-        program(canaries, "alerts", "list", "--database", f"postgresql://desk:{CANARY}@127.0.0.1:1/desk"),
+        program(canaries, "alerts", "list", "--database", f"postgresql://store:{CANARY}@127.0.0.1:1/store"),
         program(canaries, "train", IN_URL),
     ]
     assert [each.returncode for each in answers] == [0, 0, 2, 2, 2]
@@ -268,8 +270,8 @@ def test_what_libraries_repeat_from_a_url_is_masked_in_log_lines_and_tracebacks(
 @pytest.mark.parametrize(
     "text",
     [
-        "postgresql://desk:hunter/2@db/desk",
-        "postgresql://desk:hunter?2#@db/desk",
+        "postgresql://store:hunter/2@db/store",
+        "postgresql://store:hunter?2#@db/store",
         "cannot connect: host=db password=hunter2",
         "https://hunter2@chat.example.com/T0",
     ],
@@ -306,9 +308,9 @@ def usual() -> Iterator[None]:
     os.umask(before)
 
 
-def desk_in(folder: Path) -> None:
+def store_in(folder: Path) -> None:
     folder.mkdir(mode=0o700)
-    open_store(f"sqlite:///{folder}/desk.sqlite").alerts.save(
+    open_store(f"sqlite:///{folder}/alerts.sqlite").alerts.save(
         [stolen_session()]
     )  # its -wal and -shm lie beside it now
     assert len(list(folder.iterdir())) == 3
@@ -321,8 +323,8 @@ def snapshots_in(folder: Path) -> None:
 
 
 MAKERS: dict[str, Callable[[Path], object]] = {
-    "desk": desk_in,
-    "ledger": lambda folder: state_files.save_state(ScorerState(Settings()), folder),
+    "store": store_in,
+    "scorer_state": lambda folder: state_files.save_state(ScorerState(Settings()), folder),
     "checkpoints": snapshots_in,
     "topics": lambda folder: create_topic(folder, "raw", 2),
 }
@@ -335,7 +337,7 @@ def test_what_is_written_is_readable_by_its_owner_alone(kind: str, tmp_path: Pat
 
 
 def test_every_version_of_a_bank_is_readable_by_its_owner_alone(
-    organisation: sample_organisation.Road,
+    organisation: sample_organisation.SampleOrganisation,
 ) -> None:
     """Trained by the library, without the program's umask."""
     assert stat.S_IMODE(organisation.bank.stat().st_mode) == 0o700
@@ -352,7 +354,7 @@ def test_a_program_writes_everything_for_its_owner_alone(
         "--out",
         tmp_path / "out" / "alerts.json",
         "--database",
-        scored.desk.session.engine.url,
+        scored.store.session.engine.url,
     )
     assert program({}, *asked).returncode == 0
     assert list((tmp_path / "out").iterdir())
@@ -360,20 +362,20 @@ def test_a_program_writes_everything_for_its_owner_alone(
 
 
 def test_what_everybody_can_read_is_warned_of_once_with_what_ends_that(
-    caplog: pytest.LogCaptureFixture, organisation: sample_organisation.Road
+    caplog: pytest.LogCaptureFixture, organisation: sample_organisation.SampleOrganisation
 ) -> None:
     with TemporaryDirectory(dir="/tmp") as folder:  # others reach it; a test's own folder they do not
-        open_to_all, password, desk = Path(folder), Path(folder) / "password", Path(folder) / "desk.sqlite"
+        open_to_all, password, store = Path(folder), Path(folder) / "password", Path(folder) / "alerts.sqlite"
         open_to_all.chmod(0o755)
         password.write_text(CANARY)
         bank = open_to_all / "bank"
         shutil.copytree(organisation.bank, bank)
-        open_store(f"sqlite:///{desk}").close()
-        for each in (password, desk, *bank.rglob("*"), bank):
+        open_store(f"sqlite:///{store}").close()
+        for each in (password, store, *bank.rglob("*"), bank):
             each.chmod(0o755 if each.is_dir() else 0o644)
         for _ in range(2):
             assert read_secret(str(password)) == CANARY
-            open_store(f"sqlite:///{desk}").close()
+            open_store(f"sqlite:///{store}").close()
             open_bank(bank)
         told = [
             record.getMessage()
@@ -382,7 +384,7 @@ def test_what_everybody_can_read_is_warned_of_once_with_what_ends_that(
         ]
         assert [each.split("`")[1] for each in told] == [
             f"chmod o= {password}",
-            f"chmod o= {desk}",
+            f"chmod o= {store}",
             f"chmod -R o= {bank}",
         ]
         assert not any(CANARY in each for each in told)

@@ -201,7 +201,7 @@ def test_every_image_may_be_named_by_its_digest(name: str) -> None:
         ),
     ],
 )
-def test_an_audit_that_could_ask_nobody_is_never_green(
+def test_an_audit_that_could_ask_no_one_is_never_green(
     package: dict[str, Any], status: int, sentence: str
 ) -> None:
     assert audit.verdict([{"name": "a", "version": "1.0", **package}]) == (status, [sentence])

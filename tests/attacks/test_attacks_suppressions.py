@@ -19,7 +19,7 @@ ANYWHERE = "0.0.0.0/0"
 
 
 def careless(alerts: list[Alert]) -> list[SuppressionMatch]:
-    """Suppressions that rest on what the attacker of these alerts wrote, as somebody in a hurry types them."""
+    """Suppressions that rest on what the attacker of these alerts wrote, as someone in a hurry types them."""
     events = [event for alert in alerts for event in alert.events]
     agents = {event.user_agent for event in events}
     return [
@@ -41,35 +41,35 @@ def careless(alerts: list[Alert]) -> list[SuppressionMatch]:
     ]
 
 
-def seen(desk: SqlStore) -> dict[str, int]:
-    return {row.alert_id: row.events for row in desk.queue.page(AlertFilter(status="all")).rows}
+def seen(store: SqlStore) -> dict[str, int]:
+    return {row.alert_id: row.events for row in store.queue.page(AlertFilter(status="all")).rows}
 
 
 @pytest.fixture(scope="module")
 def watched(
-    organisation: sample_organisation.Road,
+    organisation: sample_organisation.SampleOrganisation,
     scored: sample_organisation.Run,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> tuple[sample_organisation.Run, int]:
-    """The same days scored onto a desk where all of that was tried before; and how much of it was taken."""
+    """The same days scored onto an alert store where all of that was tried before; and how much of it was taken."""
     folder, taken = tmp_path_factory.mktemp("careless"), 0
-    desk = open_store(f"sqlite:///{folder}/desk.sqlite")
+    store = open_store(f"sqlite:///{folder}/alerts.sqlite")
     for match in careless(scored.alerts):
         try:
-            desk.suppressions.create(match, "noise", TOMORROW, by="maria")
+            store.suppressions.create(match, "noise", TOMORROW, by="maria")
             taken += 1
         except FingerprintError:
             pass
-    desk.close()
+    store.close()
     return sample_organisation.run(organisation.new, organisation.bank, folder), taken
 
 
-def test_the_spliced_attacks_raise_the_same_alerts_whatever_careless_suppressions_somebody_tried(
+def test_the_spliced_attacks_raise_the_same_alerts_whatever_careless_suppressions_someone_tried(
     scored: sample_organisation.Run, watched: tuple[sample_organisation.Run, int]
 ) -> None:
     run, taken = watched
     assert len(scored.alerts) == 3
-    assert seen(run.desk) == seen(scored.desk)
+    assert seen(run.store) == seen(scored.store)
     assert taken == 0
     assert {name: run.figures[name] for name in ("events", "verdicts", "alerts")} == {
         name: scored.figures[name] for name in ("events", "verdicts", "alerts")
@@ -79,8 +79,8 @@ def test_the_spliced_attacks_raise_the_same_alerts_whatever_careless_suppression
 def test_an_attacker_who_writes_the_user_agent_and_session_name_of_what_is_suppressed_is_seen(
     tmp_path: Path,
 ) -> None:
-    desk, quiet = (
-        open_store(f"sqlite:///{tmp_path}/desk.sqlite"),
+    store, quiet = (
+        open_store(f"sqlite:///{tmp_path}/alerts.sqlite"),
         new_pipeline(human="build.agent@example.com"),
     )
     agent = quiet.events[0].user_agent
@@ -88,30 +88,30 @@ def test_an_attacker_who_writes_the_user_agent_and_session_name_of_what_is_suppr
         SuppressionMatch(principal=quiet.principal, human=quiet.human, user_agent=agent),
         SuppressionMatch(account=ACCOUNT, network="10.3.0.0/16", user_agent=agent),
     ):
-        desk.suppressions.create(match, "the new pipeline", TOMORROW, by="maria")
+        store.suppressions.create(match, "the new pipeline", TOMORROW, by="maria")
     thief = replace(
         stolen_session(urgency=60),
         human=quiet.human,
         events=tuple(replace(each, user_agent=agent) for each in stolen_session().events),
     )
-    desk.alerts.save([quiet, thief])
-    assert list(seen(desk)) == [thief.alert_id]
+    store.alerts.save([quiet, thief])
+    assert list(seen(store)) == [thief.alert_id]
 
 
 def test_a_thief_of_the_very_principal_that_is_suppressed_is_seen_when_it_becomes_critical_or_other(
     tmp_path: Path,
 ) -> None:
-    desk, quiet = open_store(f"sqlite:///{tmp_path}/desk.sqlite"), new_pipeline()
-    desk.suppressions.create(
+    store, quiet = open_store(f"sqlite:///{tmp_path}/alerts.sqlite"), new_pipeline()
+    store.suppressions.create(
         SuppressionMatch(principal=quiet.principal), "the new pipeline", TOMORROW, by="maria"
     )
-    desk.suppressions.create(SuppressionMatch(service="ecs"), "the move to ECS", TOMORROW, by="maria")
-    desk.alerts.save(
+    store.suppressions.create(SuppressionMatch(service="ecs"), "the move to ECS", TOMORROW, by="maria")
+    store.alerts.save(
         [quiet, new_pipeline(alert_id="worse", urgency=75), new_pipeline(alert_id="like it", urgency=74)]
     )
-    assert list(seen(desk)) == ["worse"]
+    assert list(seen(store)) == ["worse"]
     elsewhere = replace(stolen_session().events[0], event_id="0" * 32)
-    desk.alerts.save(
+    store.alerts.save(
         [
             replace(
                 new_pipeline(alert_id="other", principal=f"{ACCOUNT}:role/x"),
@@ -119,4 +119,4 @@ def test_a_thief_of_the_very_principal_that_is_suppressed_is_seen_when_it_become
             )
         ]
     )
-    assert set(seen(desk)) == {"worse", "other"}
+    assert set(seen(store)) == {"worse", "other"}

@@ -32,7 +32,7 @@ from pipelines.cli.console import no_progress
 from pipelines.runtime.promotion import offer_bank
 from pipelines.runtime.training_data import TrainingDataRequest, load_history
 from pipelines.train import train_bank
-from tests.support import sample_organisation as roads
+from tests.support import sample_organisation
 from tests.support.stream_environment import Place, Said, keyed
 
 Record = dict[str, Any]
@@ -41,7 +41,7 @@ DAY = timedelta(days=1)
 
 
 def records_of(files: Iterable[str]) -> list[Record]:
-    return [json.loads(line) for line in roads.lines_of(files)]
+    return [json.loads(line) for line in sample_organisation.lines_of(files)]
 
 
 def when(record: Record) -> datetime:
@@ -65,12 +65,12 @@ def lines(records: Iterable[Record]) -> list[bytes]:
     return [json.dumps(record, separators=(",", ":")).encode() for record in records]
 
 
-def told(run: roads.Run) -> dict[str, Any]:
+def told(run: sample_organisation.Run) -> dict[str, Any]:
     return {alert.alert_id: (alert.title, alert.urgency, alert.event_ids) for alert in run.alerts}
 
 
 @pytest.fixture(scope="module")
-def attacks(organisation: roads.Road) -> list[Record]:
+def attacks(organisation: sample_organisation.SampleOrganisation) -> list[Record]:
     """The records of the attack sessions."""
     labels = [json.loads(line) for line in (organisation.folder / "labels.jsonl").open()]
     ids = {label["event_id"] for label in labels}
@@ -82,25 +82,29 @@ def attacks(organisation: roads.Road) -> list[Record]:
 
 @pytest.mark.parametrize("leap", [timedelta(hours=26), 4 * DAY, 9 * DAY, 13 * DAY])
 def test_the_days_of_a_history_are_counted_back_from_where_its_activity_ends(
-    organisation: roads.Road, tmp_path: Path, leap: timedelta
+    organisation: sample_organisation.SampleOrganisation, tmp_path: Path, leap: timedelta
 ) -> None:
     last = records_of(organisation.learned[-2:])
-    file = roads.write(tmp_path / "all.jsonl", [*last, *forged(last, [leap])])
+    file = sample_organisation.write(tmp_path / "all.jsonl", [*last, *forged(last, [leap])])
     span = time_range.parse_time_range(days=0.5)
-    with EventSpool(roads.SETTINGS, span=span) as history:
-        load_history(TrainingDataRequest([str(file)], span=span), history, roads.SETTINGS, no_progress)
+    with EventSpool(sample_organisation.SETTINGS, span=span) as history:
+        load_history(
+            TrainingDataRequest([str(file)], span=span), history, sample_organisation.SETTINGS, no_progress
+        )
         assert history.activity_end() == max(map(when, last))
         assert (history.after_end, history.future_dated) == (1, 20)
         assert history.events > 100
 
 
 def test_records_dated_ahead_in_a_history_change_nothing_of_the_bank(
-    organisation: roads.Road, tmp_path: Path
+    organisation: sample_organisation.SampleOrganisation, tmp_path: Path
 ) -> None:
     """The same bank, to the last bit, so the next scorer judges what it would have judged."""
     learned = records_of(organisation.learned)
-    extra = roads.write(tmp_path / "extra.jsonl", forged(learned, [4 * DAY, 9 * DAY, 13 * DAY]))
-    poisoned = train_bank([*organisation.learned, str(extra)], tmp_path / "bank", roads.SETTINGS, no_progress)
+    extra = sample_organisation.write(tmp_path / "extra.jsonl", forged(learned, [4 * DAY, 9 * DAY, 13 * DAY]))
+    poisoned = train_bank(
+        [*organisation.learned, str(extra)], tmp_path / "bank", sample_organisation.SETTINGS, no_progress
+    )
     assert poisoned["version"] == organisation.trained["version"]
     assert (poisoned["ahead"], poisoned["future_dated"]) == (3, 20)
     clean, other = (banks.open_bank(each).manifest for each in (organisation.bank, tmp_path / "bank"))
@@ -111,7 +115,7 @@ def test_records_dated_ahead_in_a_history_change_nothing_of_the_bank(
 
 def test_a_bank_from_the_future_is_neither_served_nor_opened(bank: Bank, tmp_path: Path) -> None:
     far = Bank(**{**vars_of(bank), "manifest": {**bank.manifest, "watermark": int(FAR.timestamp())}})
-    word = offer_bank(far, tmp_path, roads.SETTINGS)
+    word = offer_bank(far, tmp_path, sample_organisation.SETTINGS)
     assert not word.passed
     assert "2099-01-01" in word.reasons[0]
     with pytest.raises(FingerprintError, match=r"2099-01-01.*Train it again"):
@@ -122,10 +126,10 @@ def vars_of(bank: Bank) -> dict[str, Any]:
     return {name: getattr(bank, name) for name in Bank.__dataclass_fields__}
 
 
-def test_a_ledger_from_the_future_is_refused(tmp_path: Path) -> None:
-    ledger = ScorerState(Settings())
-    ledger.watermark = int(FAR.timestamp())
-    state_files.save_state(ledger, tmp_path)
+def test_a_scorer_state_from_the_future_is_refused(tmp_path: Path) -> None:
+    scorer_state = ScorerState(Settings())
+    scorer_state.watermark = int(FAR.timestamp())
+    state_files.save_state(scorer_state, tmp_path)
     with pytest.raises(FingerprintError, match=r"2099-01-01.*another folder in --state"):
         state_files.restore_state(tmp_path, Settings())
 
@@ -133,19 +137,25 @@ def test_a_ledger_from_the_future_is_refused(tmp_path: Path) -> None:
 # --- score --------------------------------------------------------------------------------------------------------------
 
 
-def test_records_dated_ahead_do_not_carry_the_clock_of_a_ledger_away(
-    organisation: roads.Road, tmp_path: Path
+def test_records_dated_ahead_do_not_carry_the_clock_of_a_scorer_state_away(
+    organisation: sample_organisation.SampleOrganisation, tmp_path: Path
 ) -> None:
     """One past all others by 26 hours, one by 13 days, twenty in 2099; then the days on which the attacks are."""
     first, *rest = organisation.new
-    extra = roads.write(
+    extra = sample_organisation.write(
         tmp_path / "extra.jsonl", forged(records_of([first]), [timedelta(hours=26), 13 * DAY])
     )
     runs = []
     for name, sources in (("clean", [first]), ("forged", [first, extra])):
-        ledger = tmp_path / f"{name}-ledger"
-        begun = roads.run(sources, organisation.bank, tmp_path / f"{name}-1", ledger=ledger)
-        runs.append(roads.run(rest, organisation.bank, tmp_path / f"{name}-2", ledger=ledger))
+        scorer_state = tmp_path / f"{name}-scorer_state"
+        begun = sample_organisation.run(
+            sources, organisation.bank, tmp_path / f"{name}-1", scorer_state=scorer_state
+        )
+        runs.append(
+            sample_organisation.run(
+                rest, organisation.bank, tmp_path / f"{name}-2", scorer_state=scorer_state
+            )
+        )
     clean, attacked = runs
     assert begun.figures["future_dated"] == 20
     assert clean.alerts
@@ -166,7 +176,7 @@ def test_records_dated_ahead_do_not_carry_the_clock_of_a_ledger_away(
     ],
 )
 def test_attacks_that_are_dated_back_raise_alerts_all_the_same(
-    organisation: roads.Road,
+    organisation: sample_organisation.SampleOrganisation,
     attacks: list[Record],
     tmp_path: Path,
     after_the_days: Path,
@@ -174,11 +184,13 @@ def test_attacks_that_are_dated_back_raise_alerts_all_the_same(
     said: str,
 ) -> None:
     late = [dated(record, when(record) - back, f"late {n}") for n, record in enumerate(attacks)]
-    ledger = tmp_path / "ledger"
-    ledger.mkdir()
-    (ledger / state_files.STATE_FILE).write_bytes((after_the_days / state_files.STATE_FILE).read_bytes())
-    file = roads.write(tmp_path / "late.jsonl", late)
-    run = roads.run([file], organisation.bank, tmp_path / "run", ledger=ledger)
+    scorer_state = tmp_path / "scorer_state"
+    scorer_state.mkdir()
+    (scorer_state / state_files.STATE_FILE).write_bytes(
+        (after_the_days / state_files.STATE_FILE).read_bytes()
+    )
+    file = sample_organisation.write(tmp_path / "late.jsonl", late)
+    run = sample_organisation.run([file], organisation.bank, tmp_path / "run", scorer_state=scorer_state)
     assert run.alerts
     if said:
         assert all(re.search(said, alert.title) for alert in run.alerts)
@@ -188,14 +200,16 @@ def test_attacks_that_are_dated_back_raise_alerts_all_the_same(
 
 
 @pytest.fixture(scope="module")
-def after_the_days(organisation: roads.Road, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a ledger that has seen the new days without their attacks."""
+def after_the_days(
+    organisation: sample_organisation.SampleOrganisation, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """The folder of a scorer state that has seen the new days without their attacks."""
     folder = tmp_path_factory.mktemp("days")
     labels = {json.loads(line)["event_id"] for line in (organisation.folder / "labels.jsonl").open()}
     quiet = [record for record in records_of(organisation.new) if record["eventID"] not in labels]
-    file = roads.write(folder / "quiet.jsonl", quiet)
-    roads.run([file], organisation.bank, folder / "run", ledger=folder / "ledger")
-    return folder / "ledger"
+    file = sample_organisation.write(folder / "quiet.jsonl", quiet)
+    sample_organisation.run([file], organisation.bank, folder / "run", scorer_state=folder / "scorer_state")
+    return folder / "scorer_state"
 
 
 # --- ingest and stream --------------------------------------------------------------------------------------------------
@@ -216,7 +230,7 @@ def ingested(place: Place) -> dict[str, Any]:
         return program.run(lambda: False, once=True)
 
 
-def fresh(folder: Path, organisation: roads.Road) -> Place:
+def fresh(folder: Path, organisation: sample_organisation.SampleOrganisation) -> Place:
     place = Place(folder, organisation.bank).create()
     place.topics({place.settings.kafka.raw_topic: 1, f"{place.settings.kafka.raw_topic}.dlq": 1})
     return place
@@ -227,7 +241,7 @@ def principals_of(said: Said) -> set[tuple[str, int]]:
 
 
 def test_a_producer_that_chooses_kafkas_timestamps_moves_no_clock(
-    organisation: roads.Road, oracle: Said, tmp_path: Path
+    organisation: sample_organisation.SampleOrganisation, oracle: Said, tmp_path: Path
 ) -> None:
     """No timestamp at all, and the event's own time as the message's, as some connectors write it."""
     genuine = records_of(organisation.new)
@@ -245,11 +259,11 @@ def test_a_producer_that_chooses_kafkas_timestamps_moves_no_clock(
 
 
 def test_a_header_that_promises_a_watermark_of_2099_is_not_believed(
-    organisation: roads.Road, oracle: Said, tmp_path: Path
+    organisation: sample_organisation.SampleOrganisation, oracle: Said, tmp_path: Path
 ) -> None:
-    """Whoever may write to the events topic writes its headers too. The silence watch goes on, and walks no year of hours."""
+    """Anyone who may write to the events topic writes its headers too. The silence watch goes on, and walks no year of hours."""
     place = fresh(tmp_path, organisation)
-    sent = keyed(roads.lines_of(organisation.new))
+    sent = keyed(sample_organisation.lines_of(organisation.new))
     place.send(sent[:300])
     forged_header = (("source", b"t.raw/0/1"), ("watermark", b"4070908800000"))
     place.send(sent[300:310], forged_header)
@@ -257,11 +271,11 @@ def test_a_header_that_promises_a_watermark_of_2099_is_not_believed(
     figures = place.run()
     assert figures["late"] < 500
     assert principals_of(place.said()) == principals_of(oracle)
-    assert place.desk().feeds.checked_until() < arrival.wall_clock_ms() // 1000
+    assert place.store().feeds.checked_until() < arrival.wall_clock_ms() // 1000
 
 
 def test_what_arrives_after_the_training_is_judged_though_it_is_dated_before_its_end(
-    organisation: roads.Road, attacks: list[Record], tmp_path: Path
+    organisation: sample_organisation.SampleOrganisation, attacks: list[Record], tmp_path: Path
 ) -> None:
     """A fresh partition passes over what the bank has learned: not what was dated back into it."""
     place = Place(tmp_path, organisation.bank).create()
@@ -277,9 +291,11 @@ def test_what_arrives_after_the_training_is_judged_though_it_is_dated_before_its
     assert hit, "and the title says how late it came"
 
 
-def test_a_snapshot_from_the_future_is_refused(organisation: roads.Road, tmp_path: Path) -> None:
+def test_a_snapshot_from_the_future_is_refused(
+    organisation: sample_organisation.SampleOrganisation, tmp_path: Path
+) -> None:
     place = Place(tmp_path, organisation.bank).create(partitions=1)
-    place.send(keyed(roads.lines_of(organisation.new))[:200])
+    place.send(keyed(sample_organisation.lines_of(organisation.new))[:200])
     place.run()
     with place.consumer() as consumer, place.producer() as producer:
         program = place.program(consumer, producer)
@@ -293,36 +309,38 @@ def test_a_snapshot_from_the_future_is_refused(organisation: roads.Road, tmp_pat
             program.checkpoint_manager.restore(home)
 
 
-def test_a_machine_whose_clock_was_ahead_for_a_while_heals(organisation: roads.Road, tmp_path: Path) -> None:
+def test_a_machine_whose_clock_was_ahead_for_a_while_heals(
+    organisation: sample_organisation.SampleOrganisation, tmp_path: Path
+) -> None:
     place = Place(tmp_path, organisation.bank).create(partitions=1)
     with place.consumer() as consumer, place.producer() as producer:
         kept = place.program(consumer, producer).checkpoint_manager.restore(
             Partition(place.settings.kafka.events_topic, 0)
         )
-    keeper, now = kept.processor, arrival.wall_clock_ms()
+    processor, now = kept.processor, arrival.wall_clock_ms()
     far = int(FAR.timestamp() * 1000)
-    keeper.watermarks.advance(["t.raw/0"], np.zeros(1, np.int64), np.array([far]), np.array([far]))
-    keeper.advance_clock(far)
-    assert keeper.watermarks.low_watermark >= far
-    keeper.clamp_clocks(now)
+    processor.watermarks.advance(["t.raw/0"], np.zeros(1, np.int64), np.array([far]), np.array([far]))
+    processor.advance_clock(far)
+    assert processor.watermarks.low_watermark >= far
+    processor.clamp_clocks(now)
     allowed = place.settings.reading.max_future_seconds * 1000
-    assert keeper.watermarks.low_watermark <= now + allowed
-    assert keeper.pipeline.state.scorer.watermark * 1000 <= now + allowed
+    assert processor.watermarks.low_watermark <= now + allowed
+    assert processor.pipeline.state.scorer.watermark * 1000 <= now + allowed
 
 
 def test_the_silence_watch_walks_no_years_and_is_not_led_past_the_clock(
-    organisation: roads.Road, tmp_path: Path
+    organisation: sample_organisation.SampleOrganisation, tmp_path: Path
 ) -> None:
-    """A desk on which every partition said in 2000 that all was complete, and in 2099."""
+    """An alert store on which every partition said in 2000 that all was complete, and in 2099."""
     place = Place(tmp_path, organisation.bank)
-    desk, home, now = place.desk(), Partition("events", 0), arrival.wall_clock_ms() // 1000
+    store, home, now = place.store(), Partition("events", 0), arrival.wall_clock_ms() // 1000
     start = int(datetime(2000, 1, 1, tzinfo=UTC).timestamp())
     counts = pd.DataFrame({"kind": "source", "feed": "raw/0", "at": [start], "events": [3]})
-    desk.feeds.save_counts(home, start + 3600, counts)
-    desk.feeds.save_counts(home, int(FAR.timestamp()), counts.assign(at=now // 3600 * 3600 - 7200))
-    listening, looks = FeedMonitor(desk, place.settings), 0
+    store.feeds.save_counts(home, start + 3600, counts)
+    store.feeds.save_counts(home, int(FAR.timestamp()), counts.assign(at=now // 3600 * 3600 - 7200))
+    listening, looks = FeedMonitor(store, place.settings), 0
     while (look := listening.check("events", now)) is not None:
-        desk.feeds.save_gaps(look.changed, look.checked_until, look.delete_before)
+        store.feeds.save_gaps(look.changed, look.checked_until, look.delete_before)
         looks += 1
         assert looks < 100, f"a quarter of a century is {25 * 365 * 24 // MAX_INTERVALS_PER_CHECK:,} looks"
-    assert now - 3600 < desk.feeds.checked_until() <= now
+    assert now - 3600 < store.feeds.checked_until() <= now

@@ -1,4 +1,4 @@
-"""Somebody answers as Triton, or calls the real one: invented losses hide nothing, and who has no key may only measure."""
+"""Someone answers as Triton, or calls the real one: invented losses hide nothing, and who has no key may only measure."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ Lie = Callable[[Losses, np.ndarray], tuple[Losses, np.ndarray]]
 
 
 class Rogue(service_pb2_grpc.GRPCInferenceServiceServicer):
-    """Has the bank, and answers what somebody makes of the true losses."""
+    """Has the bank, and answers what someone makes of the true losses."""
 
     def __init__(self, bank: Bank, lie: Lie) -> None:
         self.true, self.lie, self.asked = LocalInference(bank), lie, 0
@@ -106,7 +106,7 @@ def all_is_known(loss: Losses, known: np.ndarray) -> tuple[Losses, np.ndarray]:
 
 @pytest.mark.parametrize("lie", [zeros, plausible, all_is_known])
 def test_a_server_that_invents_losses_hides_no_alert_and_is_asked_no_more(
-    organisation: sample_organisation.Road,
+    organisation: sample_organisation.SampleOrganisation,
     scored: sample_organisation.Run,
     bank: Bank,
     lie: Lie,
@@ -116,7 +116,7 @@ def test_a_server_that_invents_losses_hides_no_alert_and_is_asked_no_more(
     caplog.set_level(logging.CRITICAL, "fingerprint.detection.inference")
     with answering(bank, lie) as (options, rogue):
         own = sample_organisation.SETTINGS.model_copy(update={"triton": options})
-        url = f"sqlite:///{tmp_path}/desk.sqlite"
+        url = f"sqlite:///{tmp_path}/alerts.sqlite"
         figures = score_sources(organisation.new, organisation.bank, own, no_progress, database_url=url)
     alerts = sample_organisation.Run(figures, tmp_path, sample_organisation.open_store(url)).alerts
     assert [replace(each, degraded=False) for each in alerts] == scored.alerts
@@ -137,7 +137,7 @@ def test_a_server_that_tells_the_truth_is_believed(bank: Bank) -> None:
         assert (losses.degraded, losses.trust.failure) == (False, "")
 
 
-def test_nobody_can_foresee_which_rows_are_measured_again(bank: Bank) -> None:
+def test_no_one_can_foresee_which_rows_are_measured_again(bank: Bank) -> None:
     """Two who ask the same check other rows, 1 % of many and 8 of few."""
     seen = []
 
@@ -172,7 +172,11 @@ def test_a_lie_once_found_is_remembered_for_every_bank_that_the_server_measures_
 
 
 def test_a_stream_whose_server_lies_tells_the_same_alerts_and_an_alarm_fires(
-    organisation: sample_organisation.Road, records: Records, oracle: Said, bank: Bank, tmp_path: Path
+    organisation: sample_organisation.SampleOrganisation,
+    records: Records,
+    oracle: Said,
+    bank: Bank,
+    tmp_path: Path,
 ) -> None:
     place = Place(tmp_path, organisation.bank).create()
     with answering(bank, plausible) as (options, _):
@@ -245,10 +249,10 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[settings.Trito
         )
 
 
-def test_a_bank_that_nobody_signed_is_not_served(
-    organisation: sample_organisation.Road, bank: Bank, guarded: settings.Triton, tmp_path: Path
+def test_a_bank_that_no_one_signed_is_not_served(
+    organisation: sample_organisation.SampleOrganisation, bank: Bank, guarded: settings.Triton, tmp_path: Path
 ) -> None:
-    """Whoever fills the repository may look away: the model looks."""
+    """Anyone who fills the repository may look away: the model looks."""
     folder, keys = (
         Path(shutil.copytree(organisation.bank, tmp_path / "bank")),
         Path(str(guarded.ca_file)).parent,
@@ -264,13 +268,13 @@ def test_a_bank_that_nobody_signed_is_not_served(
 
 
 def test_over_tls_each_side_proves_who_it_is(
-    organisation: sample_organisation.Road,
+    organisation: sample_organisation.SampleOrganisation,
     bank: Bank,
     guarded: settings.Triton,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Whoever answers as the server without its certificate is not asked, and whoever calls without one is not answered."""
+    """Anyone who answers as the server without its certificate is not asked, and anyone who calls without one is not answered."""
     with closing(ModelControl(guarded)) as control:
         control.version_states()
     another = Authority(tmp_path, "the tests")

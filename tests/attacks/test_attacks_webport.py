@@ -1,6 +1,6 @@
 """An attacker at the web port, without an account or with a viewer's: half requests, streams, spraying, a provider that hangs.
 
-Analysts keep their pages meanwhile, and what was tried is seen: a line, a counter, a rule that fires.
+Analysts keep their pages in the meantime, and what was tried is seen: a line, a counter, a rule that fires.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from tests.support.monitoring import OBSERVE
 from tests.support.security_log import lines_of
 from tests.support.services.prometheus import promtool
 from tests.support.services.requirement import needed
-from tests.support.web_app import Site, desk_in
+from tests.support.web_app import Site, store_in
 from tests.support.web_server import served
 
 FLOOD = 300  # half requests
@@ -50,9 +50,9 @@ HALF = {
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
-    desk = desk_in(tmp_path)
-    yield Site.of(desk)
-    desk.close()
+    store = store_in(tmp_path)
+    yield Site.of(store)
+    store.close()
 
 
 def connected(url: str) -> socket.socket:
@@ -74,7 +74,7 @@ def is_closed(connection: socket.socket) -> bool:
 
 
 def page(url: str) -> int:
-    """The status of a page that needs a thread and the desk."""
+    """The status of a page that needs a thread and the alert store."""
     return httpx.get(f"{url}/readyz", timeout=60).status_code
 
 
@@ -86,7 +86,7 @@ def counted(events: SecurityEventLog, why: str) -> float:
 
 
 @pytest.mark.parametrize("half", HALF.values(), ids=HALF)
-def test_half_requests_are_closed_at_their_deadline_and_others_are_served_meanwhile(
+def test_half_requests_are_closed_at_their_deadline_and_others_are_served_in_the_meantime(
     site: Site, monkeypatch: pytest.MonkeyPatch, half: bytes
 ) -> None:
     monkeypatch.setattr(server, "HEAD_SECONDS", 2.0)
@@ -112,7 +112,7 @@ def test_a_request_that_trickles_has_no_more_time_than_one_that_stands_still(
         assert connection.recv(100).startswith(b"HTTP/1.1 408")
 
 
-def test_half_requests_push_out_each_other_and_nobody_who_is_served(
+def test_half_requests_push_out_each_other_and_no_one_who_is_served(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They have an hour, and there are six times as many as connections may be."""
@@ -131,7 +131,7 @@ def test_half_requests_push_out_each_other_and_nobody_who_is_served(
         assert next(analyst.iter_lines()).startswith("retry")
 
 
-def test_whoever_takes_no_answers_is_dropped(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_anyone_who_takes_no_answers_is_dropped(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "WRITE_SECONDS", 0.5)
     with served(site.app) as url, socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -192,27 +192,27 @@ def cheap_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("cheap_hashes")
 def test_forty_logins_at_once_stop_no_page(tmp_path: Path) -> None:
     """Every place of argon2 is taken for as long as the page takes."""
-    site = Site.of(desk_in(tmp_path), load_settings(environment={}, options={"web": {"trusted_proxies": 1}}))
+    site = Site.of(store_in(tmp_path), load_settings(environment={}, options={"web": {"trusted_proxies": 1}}))
     room = secret_hashes._hash_slots
     with served(site.app) as url, ExitStack() as free:
         for _ in range(secret_hashes.MAX_PARALLEL_HASHES):
             room.acquire()
             free.callback(room.release)
-        logins = [login(url, f"192.0.2.{number}", f"nobody{number}") for number in range(THREADS + 5)]
+        logins = [login(url, f"192.0.2.{number}", f"stranger{number}") for number in range(THREADS + 5)]
         assert page(url) == 200
         free.close()
         assert {answer(connection).split(b" ")[1] for connection in logins} == {b"401"}
 
 
 def test_who_floods_the_login_fills_no_queue_in_which_others_wait(tmp_path: Path) -> None:
-    site = Site.of(desk_in(tmp_path), load_settings(environment={}, options={"web": {"trusted_proxies": 1}}))
+    site = Site.of(store_in(tmp_path), load_settings(environment={}, options={"web": {"trusted_proxies": 1}}))
     room = secret_hashes._hash_slots
     with served(site.app) as url, ExitStack() as free:
         for _ in range(secret_hashes.MAX_PARALLEL_HASHES):
             room.acquire()
             free.callback(room.release)
         flood = [
-            login(url, "192.0.2.1", f"nobody{number}")
+            login(url, "192.0.2.1", f"stranger{number}")
             for number in range(connection_limits.MAX_PER_NETWORK + 20)
         ]
         told: list[socket.socket] = []
@@ -227,8 +227,8 @@ def test_who_floods_the_login_fills_no_queue_in_which_others_wait(tmp_path: Path
         ] * connection_limits.MAX_PER_NETWORK
 
 
-def login(url: str, address: str, name: str = "nobody") -> socket.socket:
-    """A login of somebody unknown, sent; its answer is still to be read."""
+def login(url: str, address: str, name: str = "stranger") -> socket.socket:
+    """A login of someone unknown, sent; its answer is still to be read."""
     connection, form = connected(url), f"name={name}&password=four+plain+english+words".encode()
     head = (
         f"POST /login HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Forwarded-For: {address}\r\nConnection: close\r\n"
@@ -242,8 +242,8 @@ def test_more_logins_than_can_wait_are_told_to_come_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection_limits, "MAX_WAITING", 0)
-    site = Site.of(desk_in(tmp_path))
-    refused = site.nobody().post("/login", data={"name": "maria", "password": "four plain english words"})
+    site = Site.of(store_in(tmp_path))
+    refused = site.no_one().post("/login", data={"name": "maria", "password": "four plain english words"})
     assert (refused.status_code, refused.headers["retry-after"]) == (503, "5")
     assert counted(site.app.state.security, "busy") == 1
 
@@ -289,9 +289,11 @@ def test_a_provider_that_hangs_stops_no_page_and_is_asked_once(
 ) -> None:
     monkeypatch.setattr(oidc_adapter, "PROVIDER_TIMEOUT_SECONDS", 50.0)
     with hanging() as (issuer, handler):
-        oidc = {"issuer": issuer, "client_id": "desk", "default_role": "viewer"}
+        oidc = {"issuer": issuer, "client_id": "store", "default_role": "viewer"}
         settings = load_settings(environment={}, options={"web": {"oidc": oidc}})
-        site = Site.of(desk_in(tmp_path), settings, provider=OpenIdProvider(settings.web.oidc, SystemClock()))
+        site = Site.of(
+            store_in(tmp_path), settings, provider=OpenIdProvider(settings.web.oidc, SystemClock())
+        )
         with served(site.app) as url:
             asking = [connected(url) for _ in range(THREADS + 5)]
             for connection in asking:
@@ -311,13 +313,13 @@ def test_a_provider_that_hangs_stops_no_page_and_is_asked_once(
 def test_spraying_logins_is_seen_as_lines_a_counter_and_a_rule_that_fires(
     site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """One password for a hundred names, most of which nobody has."""
+    """One password for a hundred names, most of which no one has."""
     registry = CollectorRegistry()
     events = SecurityEventLog(registry)
     sprayed = replace(site, app=create_app(site.deps, events))
     names = [*site.sessions, *(f"name{number}" for number in range(96))]
     with ThreadPoolExecutor(4) as pool:
-        client = sprayed.nobody()
+        client = sprayed.no_one()
         statuses = list(
             pool.map(
                 lambda name: (

@@ -1,4 +1,4 @@
-"""Which road a program takes, on every machine it may find itself on: each a process of its own, with what it would find there.
+"""Which backend a program takes, on every machine it may run on: each a process of its own, with what it would find there.
 
 The libraries of these machines are small, and raise what the driver raises: what CuPy 14.2 says without one was read off CuPy.
 """
@@ -108,7 +108,7 @@ def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path)
 
 
-def test_without_the_libraries_nobody_is_warned(machine: Machine) -> None:
+def test_without_the_libraries_no_one_is_warned(machine: Machine) -> None:
     assert machine.says().startswith("cpu False pandas and NumPy on the CPU: cuDF and CuPy are not installed")
 
 

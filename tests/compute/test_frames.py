@@ -1,4 +1,4 @@
-"""Tables of pandas and of cuDF's twin: the same rows, times, texts and codes, each where its table lies."""
+"""Tables of pandas and of cuDF's fake: the same rows, times, texts and codes, each where its table lies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fingerprint.sources.cloudtrail.schema import COLUMNS
 from fingerprint.sources.flatten import flatten
 from tests.support import record_corpus
 
-TWIN = "fake_cudf"
+FAKE = "fake_cudf"
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def here() -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def there(here: pd.DataFrame) -> frames.Frame:
-    return frames.to_device(here, TWIN)
+    return frames.to_device(here, FAKE)
 
 
 def test_what_goes_up_and_down_again_is_the_same(here: pd.DataFrame, there: frames.Frame) -> None:
@@ -87,7 +87,7 @@ def test_a_column_is_renamed_with_what_is_missing(here: pd.DataFrame, there: fra
 def test_texts_over_memory_that_lies_there_are_a_column() -> None:
     """The records that went up for reading are the column that alerts show."""
     text, borders = np.frombuffer("ab東京c".encode(), np.uint8), np.array([0, 2, 2, 8, 9], np.int32)
-    column = frames.text_from_buffers(fake_cupy.asarray(text), fake_cupy.asarray(borders), TWIN)
+    column = frames.text_from_buffers(fake_cupy.asarray(text), fake_cupy.asarray(borders), FAKE)
     assert isinstance(column, fake_cudf.Series)
     assert column.to_arrow().to_pylist() == ["ab", "", "東京", "c"]
     characters, at = frames.utf8_buffers(column)
@@ -107,6 +107,6 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_the_twin_refuses_what_cudf_refuses(there: frames.Frame, what: str) -> None:
+def test_the_fake_refuses_what_cudf_refuses(there: frames.Frame, what: str) -> None:
     with pytest.raises((TypeError, ValueError, AttributeError, IndexError)):
         REFUSED[what](there["error_code"])

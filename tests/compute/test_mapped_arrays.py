@@ -74,7 +74,7 @@ def anonymous_kib() -> int:
     return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon"))
 
 
-def test_whoever_writes_to_an_opened_array_changes_no_file(tmp_path: Path) -> None:
+def test_anyone_who_writes_to_an_opened_array_changes_no_file(tmp_path: Path) -> None:
     written(tmp_path, inputs=large(), bias=np.zeros(3))
     before = {file: file.read_bytes() for file in tmp_path.iterdir()}
     opened = mapped_arrays.open_arrays(tmp_path, "stack")
@@ -92,7 +92,7 @@ def test_an_opened_array_outlives_its_files(tmp_path: Path) -> None:
     np.testing.assert_array_equal(opened, large())
 
 
-def test_every_shard_is_plain_safetensors_to_whoever_else_reads_it(tmp_path: Path) -> None:
+def test_every_shard_is_plain_safetensors_to_anyone_who_else_reads_it(tmp_path: Path) -> None:
     names = written(tmp_path, inputs=large(), bias=np.arange(3.0))
     parts = [load_file(tmp_path / name) for name in names]
     np.testing.assert_array_equal(
@@ -101,7 +101,7 @@ def test_every_shard_is_plain_safetensors_to_whoever_else_reads_it(tmp_path: Pat
     assert load_file(tmp_path / "stack.safetensors")["bias"].tolist() == [0, 1, 2]
 
 
-def test_shards_that_somebody_else_cut_are_read_too(tmp_path: Path) -> None:
+def test_shards_that_someone_else_cut_are_read_too(tmp_path: Path) -> None:
     save_file({"bias": np.ones(3)}, tmp_path / "stack.safetensors")
     for number, rows in enumerate(np.array_split(large(), 7)):
         save_file({"inputs": rows}, tmp_path / f"stack.inputs.{number:05}.safetensors")

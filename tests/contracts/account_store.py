@@ -1,5 +1,5 @@
-"""What the accounts of every desk do, whatever database it stands on. A test class gives `opened`, an open desk that
-nobody else uses. Passwords are hashed by argon2 as always, at the least cost it knows."""
+"""What the account repositories do, whatever database they stand on. A test class gives `opened`, an open alert store that
+no one else uses. Passwords are hashed by argon2 as always, at the least cost it knows."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ ACCOUNT_TABLES = (
     schema.known_browsers,
 )
 GOOD = "four plain english words"
-OTHER = "other words that nobody knows"
+OTHER = "other words that are secret"
 HERE, THERE = ClientInfo("192.0.2.7"), ClientInfo("198.51.100.9")
-PARTY = RelyingParty("https://desk.example.com", "desk.example.com")
+PARTY = RelyingParty("https://store.example.com", "store.example.com")
 SSO_ONLY = Web(
     single_sign_on_only=True,
     emergency_account="maria",
-    oidc={"issuer": "https://id.example.com", "client_id": "desk", "default_role": "viewer"},
+    oidc={"issuer": "https://id.example.com", "client_id": "store", "default_role": "viewer"},
 )
 CARLA = ExternalIdentity("https://id.example.com", "248289761001", "carla", "analyst")
 
@@ -84,7 +84,7 @@ class PeopleContract:
         return Moment()
 
     @pytest.fixture
-    def desk(self, opened):
+    def store(self, opened):
         """Without anybody; lines of the audit stay, as they do."""
         with (
             opened.session.engine.connect().execution_options(writing=Locking.SERIALIZED) as connection,
@@ -95,9 +95,9 @@ class PeopleContract:
         return opened
 
     @pytest.fixture
-    def people(self, desk, clock):
+    def people(self, store, clock):
         """With one admin, maria."""
-        people = open_account_store(desk.session, clock, Web())
+        people = open_account_store(store.session, clock, Web())
         people.accept_invitation(people.create_first_invitation(), "Maria", GOOD)
         return people
 
@@ -110,8 +110,8 @@ class PeopleContract:
 
     # the first admin, and links
 
-    def test_the_first_admin_chooses_a_name_and_a_password_and_is_in(self, desk, clock):
-        people = open_account_store(desk.session, clock, Web())
+    def test_the_first_admin_chooses_a_name_and_a_password_and_is_in(self, store, clock):
+        people = open_account_store(store.session, clock, Web())
         session = people.accept_invitation(people.create_first_invitation(), " Maria ", GOOD)
         assert (people.authenticate_session(session).name, people.authenticate_session(session).role) == (
             "maria",
@@ -119,8 +119,8 @@ class PeopleContract:
         )
         assert people.create_first_invitation() is None
 
-    def test_a_link_is_good_once(self, desk, clock):
-        people = open_account_store(desk.session, clock, Web())
+    def test_a_link_is_good_once(self, store, clock):
+        people = open_account_store(store.session, clock, Web())
         secret = people.create_first_invitation()
         people.accept_invitation(secret, "maria", GOOD)
         assert people.invitation(secret) is None
@@ -164,14 +164,14 @@ class PeopleContract:
         with pytest.raises(FingerprintError, match="not the name"):
             people.accept_invitation(secret, "", "Maria.Sanz.Lopez")
 
-    def test_a_new_link_for_the_first_admin_ends_the_one_before(self, desk, clock):
-        people = open_account_store(desk.session, clock, Web())
+    def test_a_new_link_for_the_first_admin_ends_the_one_before(self, store, clock):
+        people = open_account_store(store.session, clock, Web())
         first, second = people.create_first_invitation(), people.create_first_invitation()
         assert people.invitation(first) is None
         assert people.invitation(second).name == ""
 
-    def test_the_first_admins_link_is_good_for_nothing_once_there_is_an_admin(self, desk, clock):
-        people = open_account_store(desk.session, clock, Web())
+    def test_the_first_admins_link_is_good_for_nothing_once_there_is_an_admin(self, store, clock):
+        people = open_account_store(store.session, clock, Web())
         secret = people.create_first_invitation()
         people.log_in_as(ExternalIdentity("https://id.example.com", "1", "boss", "admin"))
         assert people.invitation(secret) is None
@@ -210,7 +210,7 @@ class PeopleContract:
             ("maria", OTHER),
             ("maria", ""),
             ("maria", GOOD + "\0"),
-            ("nobody", GOOD),
+            ("stranger", GOOD),
             ("", ""),
             ("m\0", GOOD),
             ("\ud800", "\ud800"),
@@ -220,7 +220,7 @@ class PeopleContract:
         with pytest.raises(AuthenticationFailed, match=r"^the name or the password is wrong$"):
             people.log_in(name, password, HERE)
 
-    def test_whoever_has_only_a_link_or_is_disabled_hears_the_same_sentence(self, people, add):
+    def test_anyone_who_has_only_a_link_or_is_disabled_hears_the_same_sentence(self, people, add):
         people.invite("carl", "analyst", by="maria")
         add("bob")
         people.disable("bob", by="maria")
@@ -237,7 +237,7 @@ class PeopleContract:
             == "bob"
         )
 
-    # guessing: who guesses is slowed down, and nobody else
+    # guessing: who guesses is slowed down, and no one else
 
     def test_after_four_failures_each_next_try_waits_twice_as_long(self, people, clock):
         fail(people, "maria", 4)
@@ -259,7 +259,7 @@ class PeopleContract:
         fail(people, "maria", 4)
         assert people.authenticate_session(people.log_in("maria", GOOD, THERE)).name == "maria"
 
-    def test_whoever_sits_behind_the_same_address_is_not_slowed_down(self, people, add):
+    def test_anyone_who_sits_behind_the_same_address_is_not_slowed_down(self, people, add):
         add("bob")
         for number in range(60):
             fail(people, f"name{number}", 4)
@@ -324,8 +324,8 @@ class PeopleContract:
             people.log_in("maria", GOOD, ClientInfo("2001:db8:1:2:ffff::1"))
         assert people.authenticate_session(people.log_in("maria", GOOD, ClientInfo("2001:db8:1:3::1")))
 
-    def test_several_servers_count_together(self, desk, clock, people):
-        beside = open_account_store(desk.session, clock, Web())
+    def test_several_servers_count_together(self, store, clock, people):
+        beside = open_account_store(store.session, clock, Web())
         fail(people, "maria", 2)
         fail(beside, "maria", 2)
         with pytest.raises(TooManyAttempts):
@@ -369,7 +369,7 @@ class PeopleContract:
         clock.pass_by(minutes=1)
         assert people.authenticate_session(session) is None
 
-    def test_a_session_that_nobody_uses_ends(self, people, clock):
+    def test_a_session_that_no_one_uses_ends(self, people, clock):
         session = people.log_in("maria", GOOD, HERE)
         clock.pass_by(hours=8)
         assert people.authenticate_session(session) is None
@@ -402,17 +402,17 @@ class PeopleContract:
         with pytest.raises(AuthenticationFailed):
             people.log_in("maria", GOOD, HERE)
 
-    @pytest.mark.parametrize("meanwhile", ["reset", "disable"])
+    @pytest.mark.parametrize("in_the_meantime", ["reset", "disable"])
     def test_a_password_that_was_reset_while_it_was_looked_at_is_not_changed_back(
-        self, people, add, monkeypatch, meanwhile
+        self, people, add, monkeypatch, in_the_meantime
     ):
-        """Whoever stole the old one is as fast as they like."""
+        """Anyone who stole the old one is as fast as they like."""
         stolen = add("bob")
         link, hashed = people.invite("bob", None, by="maria"), secret_hashes.hash_password
 
         def slowly(password):
             monkeypatch.setattr(secret_hashes, "hash_password", hashed)
-            people.accept_invitation(link, "", OTHER) if meanwhile == "reset" else people.disable(
+            people.accept_invitation(link, "", OTHER) if in_the_meantime == "reset" else people.disable(
                 "bob", by="maria"
             )
             return hashed(password)
@@ -421,7 +421,7 @@ class PeopleContract:
         with pytest.raises(AuthenticationFailed):
             people.change_password(stolen, GOOD, "what the thief would like", HERE)
         people.enable("bob", by="maria")
-        assert people.log_in("bob", OTHER if meanwhile == "reset" else GOOD, HERE)
+        assert people.log_in("bob", OTHER if in_the_meantime == "reset" else GOOD, HERE)
 
     def test_another_role_ends_sessions(self, people, add):
         session = add("bob")
@@ -436,7 +436,7 @@ class PeopleContract:
         owner, shown = people.authenticate_token(token)
         assert token_role(owner.role, shown.scopes) == "viewer"
 
-    def test_whoever_is_disabled_is_out_at_once_and_stays_out_of_old_sessions(self, people, add, clock):
+    def test_anyone_who_is_disabled_is_out_at_once_and_stays_out_of_old_sessions(self, people, add, clock):
         session = add("bob")
         _, token = people.create_token("bob", "a script", ["read"], clock.at + timedelta(days=1), by="bob")
         link = people.invite("bob", None, by="maria")
@@ -481,7 +481,7 @@ class PeopleContract:
         clock.pass_by(hours=8)
         assert people.sessions("maria") == []
 
-    def test_an_admin_ends_sessions_and_tokens_of_somebody_who_may_log_in_again(self, people, add, clock):
+    def test_an_admin_ends_sessions_and_tokens_of_someone_who_may_log_in_again(self, people, add, clock):
         session, secret = add("bob"), token(people, "bob")
         people.end_all_sessions("bob", by="maria")
         assert (people.authenticate_session(session), people.authenticate_token(secret)) == (None, None)
@@ -590,16 +590,16 @@ class PeopleContract:
         with pytest.raises(AuthenticationFailed, match="too long"):
             people.finish_login(login, SecondFactorResponse(app.at(clock.at)), HERE)
 
-    @pytest.mark.parametrize("meanwhile", ["reset", "disable", "end"])
-    def test_a_login_under_way_ends_with_the_sessions(self, people, add, clock, meanwhile):
+    @pytest.mark.parametrize("in_the_meantime", ["reset", "disable", "end"])
+    def test_a_login_under_way_ends_with_the_sessions(self, people, add, clock, in_the_meantime):
         add("bob")
         app, _ = with_app(people, "bob", clock)
         login = begun(people, "bob")
-        if meanwhile == "reset":
+        if in_the_meantime == "reset":
             with pytest.raises(SecondFactorNeeded):
                 people.accept_invitation(people.invite("bob", None, by="maria"), "", OTHER)
         else:
-            (people.disable if meanwhile == "disable" else people.end_all_sessions)("bob", by="maria")
+            (people.disable if in_the_meantime == "disable" else people.end_all_sessions)("bob", by="maria")
         with pytest.raises(AuthenticationFailed, match="too long"):
             people.finish_login(login, SecondFactorResponse(app.at(clock.at)), HERE)
 
@@ -662,7 +662,7 @@ class PeopleContract:
         assert (people.accounts_with_second_factor(), people.pending_login(login)) == (frozenset(), None)
         assert people.authenticate_session(people.log_in("bob", GOOD, HERE)).name == "bob"
 
-    def test_nobody_removes_somebody_elses_second_factor(self, people, add, clock):
+    def test_no_one_removes_someone_elses_second_factor(self, people, add, clock):
         bob = add("bob")
         with_app(people, "maria", clock)
         with pytest.raises(FingerprintError, match="no such second factor"):
@@ -675,9 +675,9 @@ class PeopleContract:
         assert people.recovery_codes_left("maria") == 0
         assert people.authenticate_session(people.log_in("maria", GOOD, HERE))
 
-    def test_where_a_second_factor_is_required_it_is_set_up_before_anything_else(self, desk, people, clock):
+    def test_where_a_second_factor_is_required_it_is_set_up_before_anything_else(self, store, people, clock):
         strict, before = (
-            open_account_store(desk.session, clock, Web(second_factor="required")),
+            open_account_store(store.session, clock, Web(second_factor="required")),
             people.log_in("maria", GOOD, HERE),
         )
         assert strict.authenticate_session(before) is None  # a session that a password alone opened
@@ -697,10 +697,10 @@ class PeopleContract:
     # single sign-on only
 
     def test_with_single_sign_on_only_a_local_account_is_good_for_nothing_but_for_one(
-        self, desk, people, add, clock
+        self, store, people, add, clock
     ):
         session, secret = add("bob"), token(people, "bob")
-        only = open_account_store(desk.session, clock, SSO_ONLY)
+        only = open_account_store(store.session, clock, SSO_ONLY)
         assert (only.authenticate_session(session), only.authenticate_token(secret)) == (None, None)
         for attempt in (
             lambda: only.log_in("bob", GOOD, HERE),
@@ -763,7 +763,7 @@ class PeopleContract:
         assert people.authenticate_token(secret) is None
         assert people.tokens()[0].revoked_at == clock.at
 
-    def test_nobody_revokes_somebody_elses_token_as_their_own(self, people, add, clock):
+    def test_no_one_revokes_someone_elses_token_as_their_own(self, people, add, clock):
         add("bob")
         token, secret = people.create_token("maria", "x", ["read"], clock.at + timedelta(days=1), by="maria")
         with pytest.raises(FingerprintError, match="no such token"):
@@ -798,7 +798,7 @@ class PeopleContract:
         with pytest.raises(FingerprintError, match=sentence):
             people.create_token("bob", label, scopes, clock.at + timedelta(days=days), by="bob")
 
-    def test_nobody_has_tokens_without_end(self, people, clock):
+    def test_no_one_has_tokens_without_end(self, people, clock):
         ends = clock.at + timedelta(days=1)
         made = [
             people.create_token("maria", str(number), ["read"], ends, by="maria")[0] for number in range(50)
@@ -823,10 +823,10 @@ class PeopleContract:
     def test_a_providers_subject_is_the_person(self, people):
         session = people.log_in_as(CARLA)
         assert people.authenticate_session(session).name == "carla"
-        people.log_in_as(ExternalIdentity(CARLA.issuer, CARLA.subject, "somebody else", "analyst"))
+        people.log_in_as(ExternalIdentity(CARLA.issuer, CARLA.subject, "someone else", "analyst"))
         assert [each.name for each in people.accounts()] == ["carla", "maria"]
 
-    def test_the_same_subject_of_another_provider_is_somebody_else(self, people):
+    def test_the_same_subject_of_another_provider_is_someone_else(self, people):
         people.log_in_as(CARLA)
         people.log_in_as(ExternalIdentity("https://other.example.com", CARLA.subject, "carla", "viewer"))
         assert [(each.name, each.role) for each in people.accounts()][:2] == [
@@ -834,7 +834,7 @@ class PeopleContract:
             ("carla-2", "viewer"),
         ]
 
-    def test_whoever_comes_from_a_provider_gets_no_password_here(self, people):
+    def test_anyone_who_comes_from_a_provider_gets_no_password_here(self, people):
         people.log_in_as(CARLA)
         with pytest.raises(FingerprintError, match="no password here"):
             people.invite("carla", None, by="maria")
@@ -874,7 +874,7 @@ class PeopleContract:
 
     # what is kept
 
-    def test_no_secret_and_no_password_is_kept_anywhere(self, desk, people, add, clock):
+    def test_no_secret_and_no_password_is_kept_anywhere(self, store, people, add, clock):
         link = people.invite("bob", "analyst", by="maria")
         _, token = people.create_token("maria", "x", ["read"], clock.at + timedelta(days=1), by="maria")
         secrets = [
@@ -892,12 +892,12 @@ class PeopleContract:
             code for each in with_app(people, "carl", clock)[1] for code in (each, each.replace("-", ""))
         ]
         secrets += [begun(people, "carl")]
-        kept = "\n".join(desk.dump_tables().values())
+        kept = "\n".join(store.dump_tables().values())
         assert "maria" in kept
         assert [each for each in [*secrets, "a password typed for a name"] if each in kept] == []
 
-    def test_every_change_has_its_line_in_the_audit(self, desk, people, add, clock):
-        before = newest(desk)
+    def test_every_change_has_its_line_in_the_audit(self, store, people, add, clock):
+        before = newest(store)
         add("bob")
         token, _ = people.create_token("bob", "x", ["read"], clock.at + timedelta(days=1), by="bob")
         people.revoke_token(token.token_id, by="maria", owner="bob")
@@ -909,7 +909,7 @@ class PeopleContract:
         people.disable("bob", by="maria")
         people.enable("bob", by="maria")
         people.log_out(people.log_in_as(CARLA))
-        said = [(line.action, line.by, line.target) for line in lines(desk) if line.number > before]
+        said = [(line.action, line.by, line.target) for line in lines(store) if line.number > before]
         assert [line for line in said if line[0].startswith("token")] == [
             ("token.create", "bob", token.token_id),
             ("token.revoke", "maria", token.token_id),
@@ -933,13 +933,13 @@ class PeopleContract:
             "account.logout",
         ]
 
-    def test_what_is_over_is_forgotten(self, desk, people, clock):
+    def test_what_is_over_is_forgotten(self, store, people, clock):
         people.invite("bob", "analyst", by="maria")
         fail(people, "maria", 3)
         clock.pass_by(days=2)
         people.log_in("maria", GOOD, HERE)
         people.delete_expired()
-        kept = desk.dump_tables()
+        kept = store.dump_tables()
         assert [len(kept[name].splitlines()) for name in ("sessions", "invitations", "login_attempts")] == [
             1,
             0,
@@ -975,10 +975,10 @@ def begun(people: SqlAccountStore, name: str, where: ClientInfo = HERE) -> str:
     return needed.value.login
 
 
-def lines(desk: SqlStore) -> list[AuditEntry]:
+def lines(store: SqlStore) -> list[AuditEntry]:
     """The audit, the oldest first."""
-    return desk.audit.entries(limit=10_000)[::-1]
+    return store.audit.entries(limit=10_000)[::-1]
 
 
-def newest(desk: SqlStore) -> int:
-    return max((line.number for line in lines(desk)), default=0)
+def newest(store: SqlStore) -> int:
+    return max((line.number for line in lines(store)), default=0)

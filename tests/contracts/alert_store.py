@@ -1,5 +1,5 @@
-"""What every desk does, whatever database it stands on. A test class gives `make_desk`: a function to a
-fresh, open desk."""
+"""What every alert store does, whatever database it stands on. A test class gives `make_store`: a function to a
+fresh, open alert store."""
 
 from __future__ import annotations
 
@@ -42,42 +42,42 @@ def judged(alert: Alert, decision: Decision, minute: int = 0, **fields: object) 
     return replace(Disposition(alert.alert_id, decision, "maria", "why not", at, len(alert.events)), **fields)
 
 
-def words_of(desk, since: datetime = datetime.min, until: datetime = datetime.max) -> dict[str, set[str]]:
+def words_of(store, since: datetime = datetime.min, until: datetime = datetime.max) -> dict[str, set[str]]:
     """Words of flagged events by the id of the event."""
     span = (each.replace(tzinfo=UTC) for each in (since, until))
-    frames = [frame for frame in desk.feedback.flagged_events(*span) if len(frame)]
+    frames = [frame for frame in store.feedback.flagged_events(*span) if len(frame)]
     if not frames:
         return {}
     assert set(frames[0].columns) == {"event_id", "event_time", "entity", "label"}
     return pd.concat(frames).groupby("event_id")["label"].agg(set).to_dict()
 
 
-class DeskContract:
-    """Run by each desk of tests/store/test_alerts.py."""
+class StoreContract:
+    """Run by each alert store of tests/store/test_alerts.py."""
 
-    def test_what_was_saved_comes_back_as_it_was(self, make_desk):
-        desk, alert = make_desk(), stolen_session()
-        desk.alerts.save([alert, new_pipeline()], votes(alert))
-        assert desk.alerts.by_urgency() == [alert, new_pipeline()]
-        assert desk.alerts.get(alert.alert_id) == alert
+    def test_what_was_saved_comes_back_as_it_was(self, make_store):
+        store, alert = make_store(), stolen_session()
+        store.alerts.save([alert, new_pipeline()], votes(alert))
+        assert store.alerts.by_urgency() == [alert, new_pipeline()]
+        assert store.alerts.get(alert.alert_id) == alert
 
-    def test_scoring_the_same_input_twice_changes_nothing_on_the_desk(self, make_desk):
-        desk, alerts = make_desk(), [stolen_session(), new_pipeline(), nasty(NASTY[0])]
+    def test_scoring_the_same_input_twice_changes_nothing_on_the_store(self, make_store):
+        store, alerts = make_store(), [stolen_session(), new_pipeline(), nasty(NASTY[0])]
         seen = [vote for alert in alerts[:2] for vote in votes(alert)]
-        desk.alerts.save(alerts, seen)
-        once = desk.dump_tables()
-        desk.alerts.save(alerts, seen)
-        desk.alerts.save(alerts[::-1], seen[::-1])
-        assert desk.dump_tables() == once
+        store.alerts.save(alerts, seen)
+        once = store.dump_tables()
+        store.alerts.save(alerts, seen)
+        store.alerts.save(alerts[::-1], seen[::-1])
+        assert store.dump_tables() == once
         assert all(once[name] for name in ("alerts", "alert_events", "votes"))
 
-    def test_a_fresh_desk_is_empty(self, make_desk):
-        desk = make_desk()
-        desk.alerts.save()
-        assert desk.alerts.by_urgency() == []
-        assert len(desk.votes.read()) == 0
+    def test_a_fresh_store_is_empty(self, make_store):
+        store = make_store()
+        store.alerts.save()
+        assert store.alerts.by_urgency() == []
+        assert len(store.votes.read()) == 0
 
-    def test_the_most_urgent_alert_lies_on_top_then_the_oldest_then_by_id(self, make_desk):
+    def test_the_most_urgent_alert_lies_on_top_then_the_oldest_then_by_id(self, make_store):
         early, late = stolen_session(), new_pipeline()
         queue = [
             replace(late, alert_id="d", urgency=90),
@@ -85,260 +85,260 @@ class DeskContract:
             replace(early, alert_id="c", urgency=50),
             replace(late, alert_id="a", urgency=50),
         ]
-        desk = make_desk()
-        desk.alerts.save([queue[2], queue[0], queue[3], queue[1]])
-        assert [alert.alert_id for alert in desk.alerts.by_urgency()] == ["d", "b", "c", "a"]
-        assert [alert.alert_id for alert in desk.alerts.by_urgency(limit=2)] == ["d", "b"]
+        store = make_store()
+        store.alerts.save([queue[2], queue[0], queue[3], queue[1]])
+        assert [alert.alert_id for alert in store.alerts.by_urgency()] == ["d", "b", "c", "a"]
+        assert [alert.alert_id for alert in store.alerts.by_urgency(limit=2)] == ["d", "b"]
 
-    def test_evidence_grows_and_never_shrinks(self, make_desk):
-        desk, whole = make_desk(), stolen_session()
-        desk.alerts.save([only_events(whole, 0, 4)])
-        desk.alerts.save([only_events(whole, 2, 7)])
-        assert desk.alerts.by_urgency()[0].event_ids == whole.event_ids[:7]
+    def test_evidence_grows_and_never_shrinks(self, make_store):
+        store, whole = make_store(), stolen_session()
+        store.alerts.save([only_events(whole, 0, 4)])
+        store.alerts.save([only_events(whole, 2, 7)])
+        assert store.alerts.by_urgency()[0].event_ids == whole.event_ids[:7]
 
-    def test_a_run_that_saw_less_neither_shortens_an_alert_nor_calms_it(self, make_desk):
-        desk, whole = make_desk(), stolen_session()
-        desk.alerts.save([whole])
-        desk.alerts.save([only_events(whole, 3, 5, urgency=12, title="less was seen")])
-        found = desk.alerts.get(whole.alert_id)
+    def test_a_run_that_saw_less_neither_shortens_an_alert_nor_calms_it(self, make_store):
+        store, whole = make_store(), stolen_session()
+        store.alerts.save([whole])
+        store.alerts.save([only_events(whole, 3, 5, urgency=12, title="less was seen")])
+        found = store.alerts.get(whole.alert_id)
         assert (found.first_event_time, found.last_event_time) == (
             whole.first_event_time,
             whole.last_event_time,
         )
         assert (found.urgency, found.title) == (91, "less was seen")
 
-    def test_a_run_that_saw_everything_says_how_urgent_it_is(self, make_desk):
-        desk, whole = make_desk(), stolen_session()
-        desk.alerts.save([only_events(whole, 0, 4, urgency=99)])
-        desk.alerts.save([replace(whole, urgency=60)])
-        assert desk.alerts.by_urgency() == [replace(whole, urgency=60)]
+    def test_a_run_that_saw_everything_says_how_urgent_it_is(self, make_store):
+        store, whole = make_store(), stolen_session()
+        store.alerts.save([only_events(whole, 0, 4, urgency=99)])
+        store.alerts.save([replace(whole, urgency=60)])
+        assert store.alerts.by_urgency() == [replace(whole, urgency=60)]
 
-    def test_events_that_differ_from_those_known_make_the_alert_longer(self, make_desk):
-        desk, whole = make_desk(), stolen_session()
-        desk.alerts.save([only_events(whole, 0, 3)])
-        desk.alerts.save([only_events(whole, 3, 9)])
-        found = desk.alerts.by_urgency()[0]
+    def test_events_that_differ_from_those_known_make_the_alert_longer(self, make_store):
+        store, whole = make_store(), stolen_session()
+        store.alerts.save([only_events(whole, 0, 3)])
+        store.alerts.save([only_events(whole, 3, 9)])
+        found = store.alerts.by_urgency()[0]
         assert found.last_event_time - found.first_event_time == timedelta(minutes=19)
 
-    def test_a_raw_record_once_kept_is_not_lost(self, make_desk):
-        desk, whole = make_desk(), stolen_session()
-        desk.alerts.save([whole])
-        desk.alerts.save([replace(whole, events=tuple(replace(item, raw="") for item in whole.events))])
-        assert desk.alerts.by_urgency() == [whole]
+    def test_a_raw_record_once_kept_is_not_lost(self, make_store):
+        store, whole = make_store(), stolen_session()
+        store.alerts.save([whole])
+        store.alerts.save([replace(whole, events=tuple(replace(item, raw="") for item in whole.events))])
+        assert store.alerts.by_urgency() == [whole]
 
-    def test_a_list_need_not_carry_the_records(self, make_desk):
-        desk, whole = make_desk(), stolen_session()
-        desk.alerts.save([whole])
-        (listed,) = desk.alerts.by_urgency(raw=False)
+    def test_a_list_need_not_carry_the_records(self, make_store):
+        store, whole = make_store(), stolen_session()
+        store.alerts.save([whole])
+        (listed,) = store.alerts.by_urgency(raw=False)
         assert {item.raw for item in listed.events} == {""}
         assert listed.event_ids == whole.event_ids
 
-    def test_the_first_characters_of_an_id_find_an_alert(self, make_desk):
-        desk = make_desk()
-        desk.alerts.save([stolen_session(), new_pipeline(alert_id="3fb")])
-        assert desk.alerts.get("3fa").alert_id == "3fa94c1be0d27a58"
-        assert desk.alerts.get("3fb").alert_id == "3fb"
+    def test_the_first_characters_of_an_id_find_an_alert(self, make_store):
+        store = make_store()
+        store.alerts.save([stolen_session(), new_pipeline(alert_id="3fb")])
+        assert store.alerts.get("3fa").alert_id == "3fa94c1be0d27a58"
+        assert store.alerts.get("3fb").alert_id == "3fb"
 
     @pytest.mark.parametrize("wanted", ["3f", "", "nothing", "%", "3fa_", "'; --", "3fa\x00"])
-    def test_an_id_that_names_no_one_alert_is_refused_in_one_sentence(self, make_desk, wanted):
-        desk = make_desk()
-        desk.alerts.save([stolen_session(), new_pipeline(alert_id="3fb")])
+    def test_an_id_that_names_no_one_alert_is_refused_in_one_sentence(self, make_store, wanted):
+        store = make_store()
+        store.alerts.save([stolen_session(), new_pipeline(alert_id="3fb")])
         with pytest.raises(FingerprintError):
-            desk.alerts.get(wanted)
+            store.alerts.get(wanted)
 
-    def test_an_id_that_is_the_start_of_another_still_finds_its_own(self, make_desk):
-        desk = make_desk()
-        desk.alerts.save([stolen_session(alert_id="3f"), new_pipeline(alert_id="3fa")])
-        assert desk.alerts.get("3f").alert_id == "3f"
+    def test_an_id_that_is_the_start_of_another_still_finds_its_own(self, make_store):
+        store = make_store()
+        store.alerts.save([stolen_session(alert_id="3f"), new_pipeline(alert_id="3fa")])
+        assert store.alerts.get("3f").alert_id == "3f"
 
     @pytest.mark.parametrize("text", NASTY, ids=range(len(NASTY)))
-    def test_whatever_an_attacker_wrote_is_kept_as_text(self, make_desk, text):
-        desk, alert = make_desk(), nasty(text)
-        desk.alerts.save([alert], votes(alert))
-        found = desk.alerts.get(alert.alert_id)
+    def test_whatever_an_attacker_wrote_is_kept_as_text(self, make_store, text):
+        store, alert = make_store(), nasty(text)
+        store.alerts.save([alert], votes(alert))
+        found = store.alerts.get(alert.alert_id)
         assert (found.title, found.principal) == (storable(text), storable(text))
         assert {item.user_agent for item in found.events} == {storable(text)}
         assert (found.drivers[0].seen, found.next_steps[0]) == (storable(text), storable(text))
-        assert len(desk.votes.read(principal=text)) == 3
+        assert len(store.votes.read(principal=text)) == 3
 
-    def test_times_are_moments_whatever_zone_they_came_in(self, make_desk):
-        desk, tokyo = make_desk(), timezone(timedelta(hours=9))
+    def test_times_are_moments_whatever_zone_they_came_in(self, make_store):
+        store, tokyo = make_store(), timezone(timedelta(hours=9))
         moment = datetime(2026, 3, 4, 23, 30, 0, 123456, tzinfo=tokyo)
-        desk.alerts.save([stolen_session(first_event_time=moment)])
-        found = desk.alerts.by_urgency()[0].first_event_time
+        store.alerts.save([stolen_session(first_event_time=moment)])
+        found = store.alerts.by_urgency()[0].first_event_time
         assert found == moment
         assert found.tzinfo is UTC
 
-    def test_figures_that_json_cannot_say_do_not_break_a_save(self, make_desk):
-        desk, alert = make_desk(), stolen_session()
+    def test_figures_that_json_cannot_say_do_not_break_a_save(self, make_store):
+        store, alert = make_store(), stolen_session()
         odd = replace(
             alert.curve, counts=(float("nan"), float("inf"), 2.0), expected=(1.0, float("nan"), 0.5)
         )
-        desk.alerts.save([replace(alert, curve=odd)])
-        found = desk.alerts.by_urgency()[0].curve
+        store.alerts.save([replace(alert, curve=odd)])
+        found = store.alerts.by_urgency()[0].curve
         assert found.counts[1:] == (1e308, 2.0)
         assert pd.isna(found.counts[0])
         assert pd.isna(found.expected[1])
 
-    def test_a_z_that_is_no_number_is_no_z(self, make_desk):
-        desk, alert = make_desk(), stolen_session()
+    def test_a_z_that_is_no_number_is_no_z(self, make_store):
+        store, alert = make_store(), stolen_session()
         odd = replace(alert.events[0], scores={"autoencoder": float("nan"), "spectral": float("inf")})
-        desk.alerts.save([replace(alert, events=(odd,))])
-        (found,) = desk.alerts.by_urgency()[0].events
+        store.alerts.save([replace(alert, events=(odd,))])
+        (found,) = store.alerts.by_urgency()[0].events
         assert found.scores == {"autoencoder": None, "spectral": float("inf")}
 
-    def test_names_that_are_longer_than_an_index_takes_break_no_save(self, make_desk):
-        desk, alert = make_desk(), stolen_session()
+    def test_names_that_are_longer_than_an_index_takes_break_no_save(self, make_store):
+        store, alert = make_store(), stolen_session()
         long = "".join(chr(0x4E00 + random.Random(7 * place).randrange(20_000)) for place in range(9_000))
         events = tuple(
             replace(each, event_id=long + end) for each, end in zip(alert.events, "ab", strict=False)
         )
         for _ in range(2):
-            desk.alerts.save(
+            store.alerts.save(
                 [replace(alert, principal=long, events=events)],
                 [replace(vote, event_id=long, principal=long) for vote in votes(alert)[:1]],
             )
-        found = desk.alerts.by_urgency()[0]
+        found = store.alerts.by_urgency()[0]
         assert found.principal == long
         assert len(set(found.event_ids)) == len(found.event_ids) == 2
         assert all(long.startswith(each.partition("…")[0]) for each in found.event_ids)
-        assert len(desk.votes.read(principal=long)) == 1
+        assert len(store.votes.read(principal=long)) == 1
 
-    def test_votes_come_as_a_table_or_one_by_one_and_mean_the_same(self, make_desk):
-        one, other, seen = make_desk(), make_desk(), votes(stolen_session())
+    def test_votes_come_as_a_table_or_one_by_one_and_mean_the_same(self, make_store):
+        one, other, seen = make_store(), make_store(), votes(stolen_session())
         one.alerts.save([], seen)
         other.alerts.save(votes=pd.DataFrame(seen))
         assert one.dump_tables() == other.dump_tables()
         assert one.votes.read().to_dict("records") == other.votes.read().to_dict("records")
 
-    def test_votes_are_read_oldest_first_by_principal_and_time(self, make_desk):
-        desk, alert, other = make_desk(), stolen_session(), new_pipeline()
-        desk.alerts.save([], [*votes(other), *votes(alert), *votes(alert, "spectral")])
-        assert len(desk.votes.read()) == 21
-        assert desk.votes.read()["event_time"].is_monotonic_increasing
-        assert set(desk.votes.read(principal=other.principal)["principal"]) == {other.principal}
-        assert len(desk.votes.read(since=other.first_event_time)) == 3
-        assert len(desk.votes.read(limit=4)) == 4
+    def test_votes_are_read_oldest_first_by_principal_and_time(self, make_store):
+        store, alert, other = make_store(), stolen_session(), new_pipeline()
+        store.alerts.save([], [*votes(other), *votes(alert), *votes(alert, "spectral")])
+        assert len(store.votes.read()) == 21
+        assert store.votes.read()["event_time"].is_monotonic_increasing
+        assert set(store.votes.read(principal=other.principal)["principal"]) == {other.principal}
+        assert len(store.votes.read(since=other.first_event_time)) == 3
+        assert len(store.votes.read(limit=4)) == 4
 
-    def test_a_vote_that_changed_overwrites_itself_and_no_opinion_is_no_vote(self, make_desk):
-        desk, seen = make_desk(), votes(stolen_session())
-        desk.alerts.save([], seen)
-        desk.alerts.save([], [replace(seen[0], z=9.0), replace(seen[1], z=float("nan"))])
-        z = desk.votes.read().set_index("event_id")["z"]
+    def test_a_vote_that_changed_overwrites_itself_and_no_opinion_is_no_vote(self, make_store):
+        store, seen = make_store(), votes(stolen_session())
+        store.alerts.save([], seen)
+        store.alerts.save([], [replace(seen[0], z=9.0), replace(seen[1], z=float("nan"))])
+        z = store.votes.read().set_index("event_id")["z"]
         assert z[seen[0].event_id] == 9.0
         assert z[seen[1].event_id] == 5.5
 
-    def test_a_save_that_fails_leaves_nothing_behind(self, make_desk):
-        desk = make_desk()
-        before = desk.dump_tables()
+    def test_a_save_that_fails_leaves_nothing_behind(self, make_store):
+        store = make_store()
+        before = store.dump_tables()
         broken = pd.DataFrame(votes(stolen_session())).assign(level=None, z=1.0, threshold=None)
         with pytest.raises(FingerprintError):
-            desk.alerts.save([stolen_session()], broken)
-        assert desk.dump_tables() == before
+            store.alerts.save([stolen_session()], broken)
+        assert store.dump_tables() == before
 
-    def test_an_alert_may_have_more_events_than_one_statement_takes(self, make_desk):
-        desk = make_desk()
+    def test_an_alert_may_have_more_events_than_one_statement_takes(self, make_store):
+        store = make_store()
         many = tuple(replace(event(1, "s3", "GetObject"), event_id=f"{number:06d}") for number in range(1200))
         alerts = [stolen_session(alert_id=f"{number:04d}", events=many[:2]) for number in range(600)]
-        desk.alerts.save([*alerts, stolen_session(events=many)])
-        desk.alerts.save([*alerts, stolen_session(events=many)])
-        assert len(desk.alerts.get("3fa").events) == 1200
-        assert len(desk.alerts.by_urgency(raw=False)) == 601
+        store.alerts.save([*alerts, stolen_session(events=many)])
+        store.alerts.save([*alerts, stolen_session(events=many)])
+        assert len(store.alerts.get("3fa").events) == 1200
+        assert len(store.alerts.by_urgency(raw=False)) == 601
 
     # --- feeds and notices --------------------------------------------------------------------------------------------
 
-    def test_what_partitions_heard_of_a_feed_is_added_up(self, make_desk):
-        desk = make_desk()
-        desk.feeds.save_counts(Partition("events", 0), 7200, heard(("a", 0, 3), ("b", 0, 1), ("a", 3600, 2)))
-        desk.feeds.save_counts(Partition("events", 1), 3600, heard(("a", 0, 4)))
-        found = desk.feeds.counts()
+    def test_what_partitions_heard_of_a_feed_is_added_up(self, make_store):
+        store = make_store()
+        store.feeds.save_counts(Partition("events", 0), 7200, heard(("a", 0, 3), ("b", 0, 1), ("a", 3600, 2)))
+        store.feeds.save_counts(Partition("events", 1), 3600, heard(("a", 0, 4)))
+        found = store.feeds.counts()
         assert found.values.tolist() == [
             ["account", "a", 0, 7],
             ["account", "a", 3600, 2],
             ["account", "b", 0, 1],
         ]
-        assert desk.feeds.counts(since=3600)["at"].tolist() == [3600]
-        assert desk.feeds.complete_until() == {Partition("events", 0): 7200, Partition("events", 1): 3600}
+        assert store.feeds.counts(since=3600)["at"].tolist() == [3600]
+        assert store.feeds.complete_until() == {Partition("events", 0): 7200, Partition("events", 1): 3600}
 
-    def test_what_is_counted_again_after_a_crash_overwrites_itself_and_never_falls(self, make_desk):
-        desk, place = make_desk(), Partition("events", 0)
+    def test_what_is_counted_again_after_a_crash_overwrites_itself_and_never_falls(self, make_store):
+        store, place = make_store(), Partition("events", 0)
         for closed, events in ((7200, 5), (7200, 5), (3600, 2), (7200, 6)):
-            desk.feeds.save_counts(place, closed, heard(("a", 0, events)))
-        assert desk.feeds.counts()["events"].tolist() == [6]
-        assert desk.feeds.complete_until() == {place: 7200}
+            store.feeds.save_counts(place, closed, heard(("a", 0, events)))
+        assert store.feeds.counts()["events"].tolist() == [6]
+        assert store.feeds.complete_until() == {place: 7200}
 
-    def test_a_partition_that_heard_nothing_has_still_come_so_far(self, make_desk):
-        desk = make_desk()
-        desk.feeds.save_counts(Partition("events", 3), 3600, heard())
-        assert desk.feeds.complete_until() == {Partition("events", 3): 3600}
-        assert desk.feeds.counts().empty
+    def test_a_partition_that_heard_nothing_has_still_come_so_far(self, make_store):
+        store = make_store()
+        store.feeds.save_counts(Partition("events", 3), 3600, heard())
+        assert store.feeds.complete_until() == {Partition("events", 3): 3600}
+        assert store.feeds.counts().empty
 
     @pytest.mark.parametrize("text", NASTY, ids=range(len(NASTY)))
-    def test_a_feed_of_any_name_is_kept_as_text(self, make_desk, text):
-        desk = make_desk()
-        desk.feeds.save_counts(Partition("events", 0), 3600, heard((text, 0, 1)))
-        desk.feeds.save_gaps([notice(feed=text, title=text)], 3600)
-        assert desk.feeds.counts()["feed"].tolist() == [storable(text)]
-        assert (desk.feeds.gaps()[0].feed, desk.feeds.gaps()[0].title) == (storable(text), storable(text))
+    def test_a_feed_of_any_name_is_kept_as_text(self, make_store, text):
+        store = make_store()
+        store.feeds.save_counts(Partition("events", 0), 3600, heard((text, 0, 1)))
+        store.feeds.save_gaps([notice(feed=text, title=text)], 3600)
+        assert store.feeds.counts()["feed"].tolist() == [storable(text)]
+        assert (store.feeds.gaps()[0].feed, store.feeds.gaps()[0].title) == (storable(text), storable(text))
 
-    def test_notices_come_back_as_they_were_open_ones_first_then_by_urgency(self, make_desk):
-        desk, moment = make_desk(), datetime(2026, 3, 5, tzinfo=UTC)
+    def test_notices_come_back_as_they_were_open_ones_first_then_by_urgency(self, make_store):
+        store, moment = make_store(), datetime(2026, 3, 5, tzinfo=UTC)
         ended = notice("e", urgency=99, ended_at=moment, ending="heard again")
         queue = [notice("a", urgency=80), notice("b"), notice("c", since=moment), ended]
-        desk.feeds.save_gaps(queue[::-1], 3600)
-        assert desk.feeds.gaps() == queue
-        assert desk.feeds.gaps(ended=False) == queue[:3]
+        store.feeds.save_gaps(queue[::-1], 3600)
+        assert store.feeds.gaps() == queue
+        assert store.feeds.gaps(ended=False) == queue[:3]
 
-    def test_a_notice_grows_and_ends_and_never_opens_again(self, make_desk):
-        desk = make_desk()
+    def test_a_notice_grows_and_ends_and_never_opens_again(self, make_store):
+        store = make_store()
         ended = notice(urgency=60, ended_at=datetime(2026, 3, 5, tzinfo=UTC), ending="heard again")
         for upto, said in ((1, notice()), (2, notice(urgency=60)), (3, ended), (3, notice(urgency=70))):
-            desk.feeds.save_gaps([said], upto)
-        assert desk.feeds.gaps() == [ended]
+            store.feeds.save_gaps([said], upto)
+        assert store.feeds.gaps() == [ended]
 
-    def test_whoever_looked_less_far_changes_nothing(self, make_desk):
-        desk = make_desk()
-        assert desk.feeds.checked_until() == 0
-        desk.feeds.save_gaps([notice(urgency=60)], 7200)
-        once = desk.dump_tables()
-        desk.feeds.save_gaps([notice(urgency=20), notice("b")], 3600, delete_before=9000)
-        assert desk.dump_tables() == once
-        assert desk.feeds.checked_until() == 7200
+    def test_anyone_who_looked_less_far_changes_nothing(self, make_store):
+        store = make_store()
+        assert store.feeds.checked_until() == 0
+        store.feeds.save_gaps([notice(urgency=60)], 7200)
+        once = store.dump_tables()
+        store.feeds.save_gaps([notice(urgency=20), notice("b")], 3600, delete_before=9000)
+        assert store.dump_tables() == once
+        assert store.feeds.checked_until() == 7200
 
-    def test_counts_that_are_no_longer_needed_are_forgotten(self, make_desk):
-        desk = make_desk()
-        desk.feeds.save_counts(Partition("events", 0), 7200, heard(("a", 0, 3), ("a", 3600, 2)))
-        desk.feeds.save_gaps([], 7200, delete_before=3600)
-        assert desk.feeds.counts()["at"].tolist() == [3600]
+    def test_counts_that_are_no_longer_needed_are_forgotten(self, make_store):
+        store = make_store()
+        store.feeds.save_counts(Partition("events", 0), 7200, heard(("a", 0, 3), ("a", 3600, 2)))
+        store.feeds.save_gaps([], 7200, delete_before=3600)
+        assert store.feeds.counts()["at"].tolist() == [3600]
 
     # --- dispositions, and what a training asks ---------------------------------------------------------------------------
 
-    def test_what_was_said_of_an_alert_comes_back_in_order_and_the_last_one_counts(self, make_desk):
-        desk, alert = make_desk(), stolen_session()
-        desk.alerts.save([alert, new_pipeline()])
+    def test_what_was_said_of_an_alert_comes_back_in_order_and_the_last_one_counts(self, make_store):
+        store, alert = make_store(), stolen_session()
+        store.alerts.save([alert, new_pipeline()])
         said = [judged(alert, "benign", 1), judged(alert, "true_positive", 2, why="not hers ' \" \u202e")]
         for each in said[::-1]:
-            desk.cases.add_disposition(each)
-            desk.cases.add_disposition(each)
-        assert desk.cases.dispositions(alert.alert_id) == desk.cases.dispositions() == said
-        assert desk.cases.current_decisions() == {alert.alert_id: "true_positive"}
-        assert desk.cases.dispositions(new_pipeline().alert_id) == []
+            store.cases.add_disposition(each)
+            store.cases.add_disposition(each)
+        assert store.cases.dispositions(alert.alert_id) == store.cases.dispositions() == said
+        assert store.cases.current_decisions() == {alert.alert_id: "true_positive"}
+        assert store.cases.dispositions(new_pipeline().alert_id) == []
 
-    def test_scoring_again_does_not_touch_what_people_decided(self, make_desk):
-        desk, alert = make_desk(), stolen_session()
-        desk.alerts.save([only_events(alert, 0, 4)])
-        desk.cases.add_disposition(judged(alert, "benign", events=4))
-        before = desk.cases.dispositions()
-        desk.alerts.save([only_events(alert, 0, 4)])
-        assert desk.cases.dispositions() == before
-        assert desk.cases.current_decisions() == {alert.alert_id: "benign"}
-        desk.alerts.save([alert])  # it has grown: open again
-        assert desk.cases.dispositions() == before
-        assert desk.cases.current_decisions() == {}
+    def test_scoring_again_does_not_touch_what_people_decided(self, make_store):
+        store, alert = make_store(), stolen_session()
+        store.alerts.save([only_events(alert, 0, 4)])
+        store.cases.add_disposition(judged(alert, "benign", events=4))
+        before = store.cases.dispositions()
+        store.alerts.save([only_events(alert, 0, 4)])
+        assert store.cases.dispositions() == before
+        assert store.cases.current_decisions() == {alert.alert_id: "benign"}
+        store.alerts.save([alert])  # it has grown: open again
+        assert store.cases.dispositions() == before
+        assert store.cases.current_decisions() == {}
 
-    def test_only_an_alert_that_is_there_is_judged(self, make_desk):
-        desk, alert = make_desk(), stolen_session()
-        desk.alerts.save([alert])
+    def test_only_an_alert_that_is_there_is_judged(self, make_store):
+        store, alert = make_store(), stolen_session()
+        store.alerts.save([alert])
         for said in (
             judged(alert, "benign", alert_id="nothing"),
             judged(alert, "duplicate"),
@@ -346,27 +346,27 @@ class DeskContract:
             judged(alert, "duplicate", duplicate_of=alert.alert_id),
         ):
             with pytest.raises(FingerprintError):
-                desk.cases.add_disposition(said)
-        assert desk.cases.dispositions() == []
+                store.cases.add_disposition(said)
+        assert store.cases.dispositions() == []
 
-    def test_the_beginning_of_an_id_is_enough_to_judge_an_alert(self, make_desk):
-        desk, one, other = make_desk(), stolen_session(alert_id="aaaa1"), new_pipeline(alert_id="bbbb2")
-        desk.alerts.save([one, other])
-        desk.cases.add_disposition(judged(one, "duplicate", alert_id="aa", duplicate_of="bb"))
-        assert desk.cases.dispositions() == [judged(one, "duplicate", duplicate_of="bbbb2")]
-        desk.cases.add_disposition(judged(other, "benign"))
-        assert desk.cases.current_decisions() == {"aaaa1": "benign", "bbbb2": "benign"}
+    def test_the_beginning_of_an_id_is_enough_to_judge_an_alert(self, make_store):
+        store, one, other = make_store(), stolen_session(alert_id="aaaa1"), new_pipeline(alert_id="bbbb2")
+        store.alerts.save([one, other])
+        store.cases.add_disposition(judged(one, "duplicate", alert_id="aa", duplicate_of="bb"))
+        assert store.cases.dispositions() == [judged(one, "duplicate", duplicate_of="bbbb2")]
+        store.cases.add_disposition(judged(other, "benign"))
+        assert store.cases.current_decisions() == {"aaaa1": "benign", "bbbb2": "benign"}
 
     def test_what_moves_thresholds_is_said_of_alerts_by_entity_and_a_duplicate_names_its_original(
-        self, make_desk
+        self, make_store
     ):
-        desk, alert, pipeline = make_desk(), stolen_session(), new_pipeline()
-        desk.alerts.save([alert, pipeline])
+        store, alert, pipeline = make_store(), stolen_session(), new_pipeline()
+        store.alerts.save([alert, pipeline])
         everything = alert.last_event_time + timedelta(days=999)
-        assert len(desk.feedback.decided_entities(everything)) == 0
-        desk.cases.add_disposition(judged(alert, "benign"))
-        desk.cases.add_disposition(judged(pipeline, "duplicate", duplicate_of=alert.alert_id))
-        found = desk.feedback.decided_entities(everything)
+        assert len(store.feedback.decided_entities(everything)) == 0
+        store.cases.add_disposition(judged(alert, "benign"))
+        store.cases.add_disposition(judged(pipeline, "duplicate", duplicate_of=alert.alert_id))
+        found = store.feedback.decided_entities(everything)
         assert set(found["alert"]) == {alert.alert_id}
         assert set(found["decision"]) == {"benign"}
         newest = {
@@ -378,50 +378,50 @@ class DeskContract:
         assert {(principal, entity): time.to_pydatetime() for principal, entity, time in rows} == newest
         assert len(found) == len(newest)
 
-    def test_what_happened_after_a_history_ended_moves_no_threshold_of_it(self, make_desk):
-        desk, alert = make_desk(), stolen_session()
-        desk.alerts.save([alert])
-        desk.cases.add_disposition(judged(alert, "benign"))
+    def test_what_happened_after_a_history_ended_moves_no_threshold_of_it(self, make_store):
+        store, alert = make_store(), stolen_session()
+        store.alerts.save([alert])
+        store.cases.add_disposition(judged(alert, "benign"))
         first = alert.events[0]
-        found = desk.feedback.decided_entities(first.event_time + timedelta(microseconds=1))
+        found = store.feedback.decided_entities(first.event_time + timedelta(microseconds=1))
         assert found["event_time"].tolist() == [pd.Timestamp(first.event_time)]
-        assert len(desk.feedback.decided_entities(first.event_time)) == 0
+        assert len(store.feedback.decided_entities(first.event_time)) == 0
 
-    def test_an_alert_that_has_grown_moves_no_threshold_until_it_is_judged_again(self, make_desk):
-        desk, alert = make_desk(), stolen_session()
-        desk.alerts.save([only_events(alert, 0, 4)])
-        desk.cases.add_disposition(judged(alert, "benign", events=4))
+    def test_an_alert_that_has_grown_moves_no_threshold_until_it_is_judged_again(self, make_store):
+        store, alert = make_store(), stolen_session()
+        store.alerts.save([only_events(alert, 0, 4)])
+        store.cases.add_disposition(judged(alert, "benign", events=4))
         everything = alert.last_event_time + timedelta(days=1)
-        assert len(desk.feedback.decided_entities(everything)) > 0
-        desk.alerts.save([alert])
-        assert len(desk.feedback.decided_entities(everything)) == 0
+        assert len(store.feedback.decided_entities(everything)) > 0
+        store.alerts.save([alert])
+        assert len(store.feedback.decided_entities(everything)) == 0
 
-    def test_events_of_alerts_have_the_word_that_was_said_of_them(self, make_desk):
-        desk, alert, pipeline = make_desk(), stolen_session(), new_pipeline()
-        desk.alerts.save([alert, pipeline])
-        assert words_of(desk) == {name: {"open"} for each in (alert, pipeline) for name in each.event_ids}
-        desk.cases.add_disposition(judged(alert, "true_positive"))
-        found = words_of(desk)
+    def test_events_of_alerts_have_the_word_that_was_said_of_them(self, make_store):
+        store, alert, pipeline = make_store(), stolen_session(), new_pipeline()
+        store.alerts.save([alert, pipeline])
+        assert words_of(store) == {name: {"open"} for each in (alert, pipeline) for name in each.event_ids}
+        store.cases.add_disposition(judged(alert, "true_positive"))
+        found = words_of(store)
         assert all(found[name] == {"true_positive"} for name in alert.event_ids)
         assert found[pipeline.event_ids[0]] == {"open"}
 
-    def test_votes_on_events_are_flagged_and_strong_opinions_or_votes_on_intervals_are_not(self, make_desk):
-        desk, alert = make_desk(), stolen_session()
+    def test_votes_on_events_are_flagged_and_strong_opinions_or_votes_on_intervals_are_not(self, make_store):
+        store, alert = make_store(), stolen_session()
         vote = next(each for each in votes(alert) if each.detector == "autoencoder")
         seen = [
             replace(vote, event_id="voted", vote=True),
             replace(vote, event_id="nearly", vote=False),
             replace(vote, event_id="interval:1:2:3", detector="spectral", vote=True),
         ]
-        desk.alerts.save(votes=seen)
-        assert words_of(desk) == {"voted": {"vote"}}
-        assert desk.votes.oldest_time() == vote.event_time
-        assert make_desk().votes.oldest_time() is None
+        store.alerts.save(votes=seen)
+        assert words_of(store) == {"voted": {"vote"}}
+        assert store.votes.oldest_time() == vote.event_time
+        assert make_store().votes.oldest_time() is None
 
-    def test_only_what_was_flagged_within_a_span_is_told(self, make_desk):
-        desk, alert = make_desk(), stolen_session()
-        desk.alerts.save([alert], votes(alert))
+    def test_only_what_was_flagged_within_a_span_is_told(self, make_store):
+        store, alert = make_store(), stolen_session()
+        store.alerts.save([alert], votes(alert))
         first, last = alert.events[0], alert.events[-1]
-        assert first.event_id in words_of(desk, since=first.event_time)
-        assert last.event_id not in words_of(desk, until=last.event_time)
-        assert words_of(desk, since=last.event_time + timedelta(seconds=1)) == {}
+        assert first.event_id in words_of(store, since=first.event_time)
+        assert last.event_id not in words_of(store, until=last.event_time)
+        assert words_of(store, since=last.event_time + timedelta(seconds=1)) == {}

@@ -1,14 +1,14 @@
-"""Two roads, one corpus, bytes to votes: what the CPU says of it, any other backend must say.
+"""Two pipelines, one corpus, bytes to votes: what the CPU says of it, any other backend must say.
 
 Example:
-    >>> found = compared(lines, bank, bank.ledger, settings, other)
+    >>> found = compared(lines, bank, bank.scorer_state, settings, other)
     >>> print(found)
     20,300 records: 20,287 events, 13 rejects, 0 skipped; losses differ by 0 at most, z by 0 at most
     4,011 votes, 0 of them differ at their threshold; 0 alerts
     >>> found.differences                # sentences, of which there may be none
     []
 
-Both roads are walked side by side, a batch at a time. Rejects, events, the codes and fingerprints that losses are asked of, and
+Both pipelines run side by side, a batch at a time. Rejects, events, the codes and fingerprints that losses are asked of, and
 alerts must be the same. Losses may differ by CLOSE. A vote, or whether an event has one, may differ only where its z lies within
 CLOSE of the threshold; those are counted. What follows from such a vote (a verdict, an alert) may differ with it.
 """
@@ -43,7 +43,7 @@ FEW = 20  # differences that are told; more would say no more
 Array = Any
 
 
-# --- what one road says -------------------------------------------------------------------------------------------------
+# --- what one pipeline says -------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Overheard:
 
 @dataclass(frozen=True)
 class Step:
-    """What a road makes of a batch of lines; tables and arrays are on the host."""
+    """What a pipeline makes of a batch of lines; tables and arrays are on the host."""
 
     flat: FlattenedRecords
     events: pd.DataFrame
@@ -90,13 +90,15 @@ class Step:
 
 
 class Walker:
-    """One road from bytes to votes, by a backend."""
+    """One pipeline from bytes to votes, by a backend."""
 
-    def __init__(self, bank: Bank, ledger: Mapping[str, Array], settings: Settings, by: Backend) -> None:
+    def __init__(
+        self, bank: Bank, scorer_state: Mapping[str, Array], settings: Settings, by: Backend
+    ) -> None:
         placed = bank.on(by.to_device)
         self.settings, self.by, self.losses = settings, by, Overheard(placed)
-        kept = ScorerState.from_arrays(settings, ledger, by.to_device)
-        self.road = DetectionPipeline(
+        kept = ScorerState.from_arrays(settings, scorer_state, by.to_device)
+        self.pipeline = DetectionPipeline(
             placed, PipelineState(kept), settings, keep_all_events=True, inference=self.losses
         )
 
@@ -104,16 +106,16 @@ class Walker:
         flat = flatten(envelopes.split_lines(lines), self.by.dataframe_library)
         events = add_entity_columns(flat.events, self.settings.entities)
         keys = arrays.to_host(dedup_key(events))
-        said = self.road.process(events)
+        said = self.pipeline.process(events)
         return Step(flat, frames.to_pandas(events), keys, self.losses.taken(), said)
 
     def end(self) -> Step:
-        nothing, said = flatten(envelopes.split_lines([])), self.road.flush()
+        nothing, said = flatten(envelopes.split_lines([])), self.pipeline.flush()
         return Step(nothing, nothing.events, np.empty(0, np.uint64), self.losses.taken(), said)
 
     @property
     def thresholds(self) -> dict[str, float]:
-        return {each.name: float(each.threshold) for each in self.road.scorer.detectors}
+        return {each.name: float(each.threshold) for each in self.pipeline.scorer.detectors}
 
 
 # --- what two of them differ in -----------------------------------------------------------------------------------------
@@ -150,19 +152,19 @@ class Parity:
 def compared(
     lines: Sequence[bytes],
     bank: Bank,
-    ledger: Mapping[str, Array],
+    scorer_state: Mapping[str, Array],
     settings: Settings,
     other: Backend,
     by: Backend,
     batch: int = 20_000,
 ) -> Parity:
-    """The lines along both roads, `by` being the one that is believed."""
-    roads = [Walker(bank, ledger, settings, each) for each in (by, other)]
+    """The lines along both pipelines, `by` being the one that is believed."""
+    pipelines = [Walker(bank, scorer_state, settings, each) for each in (by, other)]
     found = Parity(records=len(lines))
     for start in range(0, len(lines), batch):
         part = lines[start : start + batch]
-        compare(found, *(road.step(part) for road in roads), roads[0].thresholds)
-    compare(found, *(road.end() for road in roads), roads[0].thresholds)
+        compare(found, *(pipeline.step(part) for pipeline in pipelines), pipelines[0].thresholds)
+    compare(found, *(pipeline.end() for pipeline in pipelines), pipelines[0].thresholds)
     return found
 
 
@@ -260,7 +262,7 @@ def _apart(found: Parity, name: str, one: NDArray[np.float64], other: NDArray[np
 def _votes(
     found: Parity, one: pd.DataFrame, other: pd.DataFrame, thresholds: Mapping[str, float]
 ) -> Iterator[str]:
-    """Votes on intervals (those on events are with the events). They are kept from the desk's floor on."""
+    """Votes on intervals (those on events are with the events). They are kept from the alert store's floor on."""
     both = _of_intervals(one).join(_of_intervals(other), how="outer", lsuffix="_one", rsuffix="_other")
     mine, theirs = (both[name].fillna(FLOOR).to_numpy(np.float64) for name in ("z_one", "z_other"))
     threshold = both.index.get_level_values("detector").map(thresholds).to_numpy(np.float64)

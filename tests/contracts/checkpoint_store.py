@@ -229,7 +229,7 @@ class SnapshotsContract:
         assert len(set(parts(place)) - set(before)) == 1
 
     @pytest.mark.parametrize("harm", [None, b"cut"])
-    def test_a_part_that_vanished_or_was_cut_meanwhile_is_written_again(self, place, harm):
+    def test_a_part_that_vanished_or_was_cut_in_the_meantime_is_written_again(self, place, harm):
         snapshots = opened(place)
         snapshots.save(snapshot(0))
         path = part_of(place, 0, "ids")
@@ -378,7 +378,7 @@ class SnapshotsContract:
         assert opened(place).latest(HOME) == snapshot(0)
         assert "and no manifest has" in warnings(caplog)[0]["reason"]
 
-    def test_when_no_snapshot_is_whole_nobody_begins_anew_unsaid(self, place):
+    def test_when_no_snapshot_is_whole_no_one_begins_again_unsaid(self, place):
         opened(place).save(snapshot(0))
         place.write(manifests(place)[0], b"harmed")
         with pytest.raises(FingerprintError, match="none of the 1 snapshots"):

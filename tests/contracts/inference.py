@@ -1,4 +1,4 @@
-"""What whoever measures losses does. A test class gives `losses`: against `bank`, that of the small organisation."""
+"""What anyone who measures losses does. A test class gives `losses`: against `bank`, that of the small organisation."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from fingerprint.estimators import autoencoder
 from fingerprint.registry.bank import Bank
 
 CLOSE = 1e-4  # nats
-UNKNOWN = np.uint64(12345)  # a code that nobody has
+UNKNOWN = np.uint64(12345)  # a code that no one has
 
 
 def rows_of(bank: Bank, most: int = 3000) -> tuple[np.ndarray, np.ndarray]:
-    """What was seen in training, a fifth of it at another fingerprint, and some values that nobody knows."""
+    """What was seen in training, a fifth of it at another fingerprint, and some values that no one knows."""
     random = np.random.default_rng(0)
     fingerprint = bank.scorer_state["sample.fingerprint"][:most].astype(np.int32)
     codes = np.array(bank.scorer_state["sample.codes"][:most])
@@ -63,7 +63,7 @@ class LossesContract:
         )
         assert loss.shape == known.shape == (0, rows_of(bank)[1].shape[1])
 
-    def test_a_value_that_nobody_knows_is_strange_and_not_known(self, losses: Inference, bank: Bank) -> None:
+    def test_a_value_that_no_one_knows_is_strange_and_not_known(self, losses: Inference, bank: Bank) -> None:
         fingerprint, codes = np.zeros(1, np.int32), np.full((1, rows_of(bank)[1].shape[1]), UNKNOWN)
         loss, known = losses.losses(fingerprint, codes)
         assert not known.any()
@@ -73,7 +73,7 @@ class LossesContract:
     def test_a_fingerprint_that_the_bank_has_not_is_refused(
         self, losses: Inference, bank: Bank, row: int
     ) -> None:
-        """A negative one would be somebody else's."""
+        """A negative one would be someone else's."""
         fingerprint, codes = rows_of(bank, 5)
         fingerprint[3] = row
         with pytest.raises(FingerprintError, match=f"has the fingerprints 0 to {len(bank.fingerprints) - 1}"):

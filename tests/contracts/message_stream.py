@@ -1,4 +1,4 @@
-"""What every door to a stream does, whichever client or twin it is.
+"""What every adapter to a stream does, whichever client or fake it is.
 
 A test class gives `stream`: a `Stream` with fresh topics. Waiting is always for something, with a deadline; nothing
 here sleeps and hopes.
@@ -35,7 +35,7 @@ PATIENCE = (
 
 
 class Stream(Protocol):
-    """The door under test."""
+    """The adapter under test."""
 
     def topic(self, partitions: int = 1) -> str: ...
     def consumer(self, group: str, **settings: Any) -> Consumer: ...
@@ -67,7 +67,7 @@ def fill(stream: Stream, topic: str, values: Collection[bytes | None], key: byte
 
 
 def commit(consumer: Consumer, offsets: dict[Partition, int]) -> None:
-    """Commit; where the group is being shared out anew, poll and try again, as a program does."""
+    """Commit; where the group is being shared out again, poll and try again, as a program does."""
 
     def done() -> bool:
         try:
@@ -125,7 +125,7 @@ def counted(count: int) -> list[bytes]:
 
 
 class TopicContract:
-    """Run by each door of tests/system/test_message_stream.py."""
+    """Run by each adapter of tests/system/test_message_stream.py."""
 
     def test_messages_of_a_partition_come_in_the_order_they_were_sent(self, stream):
         topic = stream.topic()
@@ -201,15 +201,15 @@ class TopicContract:
     def test_a_topic_has_as_many_partitions_as_it_was_made_with(self, stream):
         consumer = stream.consumer("g")
         assert consumer.partition_count(stream.topic(3)) == 3
-        with pytest.raises(FingerprintError, match="no topic nobody-made-this"):
-            consumer.partition_count("nobody-made-this")
+        with pytest.raises(FingerprintError, match="no topic stranger-made-this"):
+            consumer.partition_count("stranger-made-this")
         consumer.close()
 
     @staticmethod
     def send_until_it_raises(producer: Producer) -> None:
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
-            producer.send("nobody-made-this", b"v", b"k")
+            producer.send("stranger-made-this", b"v", b"k")
 
     def test_who_comes_back_goes_on_after_what_was_committed(self, stream):
         topic = stream.topic()
@@ -511,7 +511,7 @@ class TopicContract:
 
 
 class AwayContract:
-    """What doors to a broker do while it is away. The class gives `stream` and `broker`."""
+    """What adapters to a broker do while it is away. The class gives `stream` and `broker`."""
 
     def test_a_broker_that_is_away_costs_no_more_memory_than_the_bound(self, stream, broker, monkeypatch):
         monkeypatch.setattr(base, "BUFFER_MEMORY", 200_000)

@@ -36,7 +36,7 @@ def alike(lines: list[bytes], tables: str) -> FlattenedRecords:
 
 
 class ReadingContract:
-    """Held to by cuDF and by its twin: `tables` is the name of the library."""
+    """Held to by cuDF and by its fake: `tables` is the name of the library."""
 
     tables: str
 
@@ -50,7 +50,9 @@ class ReadingContract:
             len(alike([*record_corpus.hostile(record), *record_corpus.crooked()], self.tables).rejects) > 10
         )
 
-    def test_simulated_days_are_read_as_on_the_host(self, organisation: sample_organisation.Road) -> None:
+    def test_simulated_days_are_read_as_on_the_host(
+        self, organisation: sample_organisation.SampleOrganisation
+    ) -> None:
         assert not alike(sample_organisation.lines_of(organisation.new), self.tables).rejects
 
     def test_nothing_is_read_as_nothing(self) -> None:

@@ -1,5 +1,6 @@
-"""What every desk does between an alert and whoever reads it: suppressions, shared surprises, retention, redaction, purge. A test
-class gives `make_guarded`: a function to a fresh, open desk with a clock that can be moved, and what else `open_desk` takes."""
+"""What every alert store does between an alert and its reader: suppressions, prevalence, retention, redaction, purge. A test
+class gives `make_guarded`: a function to a fresh, open alert store whose clock can be moved, with what else `open_store`
+takes."""
 
 from __future__ import annotations
 
@@ -58,7 +59,7 @@ NEVER = (
 
 @dataclass
 class Moving:
-    """A clock that somebody moves."""
+    """A clock that someone moves."""
 
     at: datetime = NOW
 
@@ -66,8 +67,8 @@ class Moving:
         return self.at
 
 
-def seen(desk, suppressed: bool = False) -> list[str]:
-    page = desk.queue.page(AlertFilter(status="all", suppressed=suppressed))
+def seen(store, suppressed: bool = False) -> list[str]:
+    page = store.queue.page(AlertFilter(status="all", suppressed=suppressed))
     assert page.total == len(page.rows)
     return [row.alert_id for row in page.rows]
 
@@ -89,115 +90,115 @@ def rolled_out(number: int, hours: float = 0.0, **fields: object) -> Alert:
     return replace(base, **own | fields)
 
 
-def urgencies(desk) -> dict[str, tuple[int, int, int]]:
-    rows = desk.queue.page(AlertFilter(status="all")).rows
+def urgencies(store) -> dict[str, tuple[int, int, int]]:
+    rows = store.queue.page(AlertFilter(status="all")).rows
     return {row.alert_id: (row.urgency, row.own_urgency, row.sharing) for row in rows}
 
 
-def close(desk, alerts: Sequence[Alert], change: SetDisposition) -> None:
-    chosen = [AlertRevision(each.alert_id, desk.queue.row(each.alert_id).version) for each in alerts]
-    assert all(outcome.done for outcome in desk.cases.change(chosen, change, by="maria"))
+def close(store, alerts: Sequence[Alert], change: SetDisposition) -> None:
+    chosen = [AlertRevision(each.alert_id, store.queue.row(each.alert_id).version) for each in alerts]
+    assert all(outcome.done for outcome in store.cases.change(chosen, change, by="maria"))
 
 
 class GuardContract:
-    """Run by each desk of tests/store/test_suppressions.py."""
+    """Run by each alert store of tests/store/test_suppressions.py."""
 
     # --- suppressions -------------------------------------------------------------------------------------------------
 
-    def test_a_suppression_hides_what_lies_on_the_desk_and_what_comes(self, make_guarded):
-        desk, first, later = make_guarded(), new_pipeline(), new_pipeline(alert_id="later")
-        desk.alerts.save([first, stolen_session()])
-        made = desk.suppressions.create(ECS, "the move to ECS", NOW + DAY, by="maria")
-        assert (seen(desk), seen(desk, suppressed=True)) == ([stolen_session().alert_id], [first.alert_id])
-        desk.alerts.save([later])
-        assert seen(desk, suppressed=True) == [first.alert_id, "later"]
-        assert desk.queue.row("later").suppressed_by == made.suppression_id
-        assert desk.queue.row(stolen_session().alert_id).suppressed_by == ""
-        (found,) = desk.suppressions.list_all()
+    def test_a_suppression_hides_what_lies_on_the_store_and_what_comes(self, make_guarded):
+        store, first, later = make_guarded(), new_pipeline(), new_pipeline(alert_id="later")
+        store.alerts.save([first, stolen_session()])
+        made = store.suppressions.create(ECS, "the move to ECS", NOW + DAY, by="maria")
+        assert (seen(store), seen(store, suppressed=True)) == ([stolen_session().alert_id], [first.alert_id])
+        store.alerts.save([later])
+        assert seen(store, suppressed=True) == [first.alert_id, "later"]
+        assert store.queue.row("later").suppressed_by == made.suppression_id
+        assert store.queue.row(stolen_session().alert_id).suppressed_by == ""
+        (found,) = store.suppressions.list_all()
         assert (found.match, found.reason, found.owner) == (ECS, "the move to ECS", "maria")
         assert (found.created_at, found.expires_at, found.hits, found.last_hit) == (NOW, NOW + DAY, 2, NOW)
 
-    def test_what_is_hidden_stays_on_the_desk_and_its_votes_are_untouched(self, make_guarded):
-        desk, alert = make_guarded(), new_pipeline()
-        desk.alerts.save([alert], votes(alert))
-        before = desk.dump_tables()
-        desk.suppressions.create(ECS, "the move to ECS", NOW + DAY, by="maria")
-        desk.alerts.save([alert], votes(alert))
-        after = desk.dump_tables()
+    def test_what_is_hidden_stays_on_the_store_and_its_votes_are_untouched(self, make_guarded):
+        store, alert = make_guarded(), new_pipeline()
+        store.alerts.save([alert], votes(alert))
+        before = store.dump_tables()
+        store.suppressions.create(ECS, "the move to ECS", NOW + DAY, by="maria")
+        store.alerts.save([alert], votes(alert))
+        after = store.dump_tables()
         assert {name for name in after if after[name] != before[name]} == {
             *("suppressions", "suppression_hits", "audit", "alert_changes", "change_counter")
         }
-        assert desk.alerts.get(alert.alert_id) == alert
-        assert len(desk.votes.read(principal=alert.principal)) == 3
-        assert desk.queue.counts(AlertFilter())["suppressed"] == 1
+        assert store.alerts.get(alert.alert_id) == alert
+        assert len(store.votes.read(principal=alert.principal)) == 3
+        assert store.queue.counts(AlertFilter())["suppressed"] == 1
 
     def test_an_alert_that_outgrew_its_suppression_is_seen_again(self, make_guarded):
-        desk, alert = make_guarded(), new_pipeline()
-        desk.alerts.save([alert])
-        made = desk.suppressions.create(ECS, "the move to ECS", NOW + DAY, by="maria")
-        assert seen(desk) == []
-        desk.alerts.save([grown(alert)])
-        assert seen(desk) == [alert.alert_id]
-        assert desk.suppressions.get(made.suppression_id).hits == 1
-        desk.alerts.save([alert])  # a run that saw less: the evidence is what it was
-        assert seen(desk) == [alert.alert_id]
+        store, alert = make_guarded(), new_pipeline()
+        store.alerts.save([alert])
+        made = store.suppressions.create(ECS, "the move to ECS", NOW + DAY, by="maria")
+        assert seen(store) == []
+        store.alerts.save([grown(alert)])
+        assert seen(store) == [alert.alert_id]
+        assert store.suppressions.get(made.suppression_id).hits == 1
+        store.alerts.save([alert])  # a run that saw less: the evidence is what it was
+        assert seen(store) == [alert.alert_id]
 
     def test_a_suppression_expires_by_itself_and_what_it_hid_is_seen(self, make_guarded):
         clock = Moving()
-        desk = make_guarded(now=clock)
-        desk.alerts.save([new_pipeline()])
-        desk.suppressions.create(ECS, "the move to ECS", NOW + DAY, by="maria")
+        store = make_guarded(now=clock)
+        store.alerts.save([new_pipeline()])
+        store.suppressions.create(ECS, "the move to ECS", NOW + DAY, by="maria")
         clock.at = NOW + DAY - timedelta(seconds=1)
-        assert seen(desk) == []
+        assert seen(store) == []
         clock.at = NOW + DAY
-        assert seen(desk) == [new_pipeline().alert_id]
-        assert desk.suppressions.list_all() == []
-        assert len(desk.suppressions.list_all(ended=True)) == 1
-        desk.alerts.save([new_pipeline(alert_id="later")])
-        assert desk.suppressions.list_all(ended=True)[0].hits == 1
+        assert seen(store) == [new_pipeline().alert_id]
+        assert store.suppressions.list_all() == []
+        assert len(store.suppressions.list_all(ended=True)) == 1
+        store.alerts.save([new_pipeline(alert_id="later")])
+        assert store.suppressions.list_all(ended=True)[0].hits == 1
 
     def test_a_suppression_that_is_ended_shows_what_it_hid(self, make_guarded):
-        desk = make_guarded()
-        desk.alerts.save([new_pipeline()])
-        made = desk.suppressions.create(ECS, "the move to ECS", NOW + DAY, by="maria")
-        newest = desk.changes.newest_number()
-        ended = desk.suppressions.end(made.suppression_id, made.version, by="omar")
+        store = make_guarded()
+        store.alerts.save([new_pipeline()])
+        made = store.suppressions.create(ECS, "the move to ECS", NOW + DAY, by="maria")
+        newest = store.changes.newest_number()
+        ended = store.suppressions.end(made.suppression_id, made.version, by="omar")
         assert (ended.ended_at, ended.version) == (NOW, made.version + 1)
-        assert seen(desk) == [new_pipeline().alert_id]
-        assert [each.alert_id for each in desk.changes.since(newest)] == [new_pipeline().alert_id]
-        assert (desk.suppressions.list_all(), desk.suppressions.list_all(ended=True)) == ([], [ended])
+        assert seen(store) == [new_pipeline().alert_id]
+        assert [each.alert_id for each in store.changes.since(newest)] == [new_pipeline().alert_id]
+        assert (store.suppressions.list_all(), store.suppressions.list_all(ended=True)) == ([], [ended])
 
     def test_two_suppressions_hide_what_either_would(self, make_guarded):
-        desk = make_guarded()
-        desk.alerts.save([new_pipeline()])
-        one = desk.suppressions.create(ECS, "the move to ECS", NOW + DAY, by="maria")
-        other = desk.suppressions.create(
+        store = make_guarded()
+        store.alerts.save([new_pipeline()])
+        one = store.suppressions.create(ECS, "the move to ECS", NOW + DAY, by="maria")
+        other = store.suppressions.create(
             SuppressionMatch(network="10.3.0.0/16"), "the new office", NOW + 2 * DAY, by="maria"
         )
-        assert desk.queue.row(new_pipeline().alert_id).suppressed_by == other.suppression_id
-        desk.suppressions.end(other.suppression_id, 1, by="maria")
-        assert desk.queue.row(new_pipeline().alert_id).suppressed_by == one.suppression_id
-        desk.suppressions.end(one.suppression_id, 1, by="maria")
-        assert seen(desk) == [new_pipeline().alert_id]
+        assert store.queue.row(new_pipeline().alert_id).suppressed_by == other.suppression_id
+        store.suppressions.end(other.suppression_id, 1, by="maria")
+        assert store.queue.row(new_pipeline().alert_id).suppressed_by == one.suppression_id
+        store.suppressions.end(one.suppression_id, 1, by="maria")
+        assert seen(store) == [new_pipeline().alert_id]
 
-    def test_a_suppression_that_somebody_changed_since_is_not_ended(self, make_guarded):
-        desk = make_guarded()
-        made = desk.suppressions.create(ECS, "the move to ECS", NOW + DAY, by="maria")
+    def test_a_suppression_that_someone_changed_since_is_not_ended(self, make_guarded):
+        store = make_guarded()
+        made = store.suppressions.create(ECS, "the move to ECS", NOW + DAY, by="maria")
         with pytest.raises(Conflict, match="another user"):
-            desk.suppressions.end(made.suppression_id, made.version + 1, by="omar")
-        desk.suppressions.end(made.suppression_id, made.version, by="omar")
+            store.suppressions.end(made.suppression_id, made.version + 1, by="omar")
+        store.suppressions.end(made.suppression_id, made.version, by="omar")
         with pytest.raises(Conflict, match="over already"):
-            desk.suppressions.end(made.suppression_id, made.version + 1, by="omar")
+            store.suppressions.end(made.suppression_id, made.version + 1, by="omar")
         with pytest.raises(NotFound, match="no suppression"):
-            desk.suppressions.end("nothing\x1b[2J", 1, by="omar")
+            store.suppressions.end("nothing\x1b[2J", 1, by="omar")
 
     def test_every_suppression_and_its_end_are_audited_without_names_of_people(self, make_guarded):
-        desk, alert = make_guarded(), stolen_session()
-        desk.alerts.save([alert])
+        store, alert = make_guarded(), stolen_session()
+        store.alerts.save([alert])
         match = SuppressionMatch(principal=alert.principal, human=alert.human, action="iam:ListUsers")
-        made = desk.suppressions.create(match, "her quarterly review", NOW + DAY, by="maria")
-        desk.suppressions.end(made.suppression_id, 1, by="omar")
-        ended, created = desk.audit.entries(made.suppression_id)
+        made = store.suppressions.create(match, "her quarterly review", NOW + DAY, by="maria")
+        store.suppressions.end(made.suppression_id, 1, by="omar")
+        ended, created = store.audit.entries(made.suppression_id)
         assert (created.action, created.by, created.at) == ("suppression.create", "maria", NOW)
         assert (ended.action, ended.by) == ("suppression.end", "omar")
         assert (created.detail["match"]["action"], created.detail["reason"]) == (
@@ -209,40 +210,40 @@ class GuardContract:
     @pytest.mark.parametrize("urgency", [38, 80])
     def test_what_would_hide_an_attack_is_refused_without_a_reason_to_force_it(self, make_guarded, urgency):
         """A critical one, however many share it; and one that was confirmed."""
-        desk, alert = make_guarded(), new_pipeline(urgency=urgency)
-        desk.alerts.save([alert])
+        store, alert = make_guarded(), new_pipeline(urgency=urgency)
+        store.alerts.save([alert])
         if urgency < MINIMUM_URGENCY["critical"]:
-            close(desk, [alert], SetDisposition("true_positive", "it was one"))
-        before = desk.dump_tables()
+            close(store, [alert], SetDisposition("true_positive", "it was one"))
+        before = store.dump_tables()
         for force in (None, "", "  "):
             with pytest.raises(FingerprintError, match=r"--force REASON|say why"):
-                desk.suppressions.create(ECS, "the move to ECS", NOW + DAY, by="maria", force=force)
-        assert desk.dump_tables() == before
-        made = desk.suppressions.create(
+                store.suppressions.create(ECS, "the move to ECS", NOW + DAY, by="maria", force=force)
+        assert store.dump_tables() == before
+        made = store.suppressions.create(
             ECS, "the move to ECS", NOW + DAY, by="maria", force="the red team, 4711"
         )
         assert made.forced == "the red team, 4711"
-        assert seen(desk, suppressed=True) == [alert.alert_id]
-        assert desk.queue.row(alert.alert_id).suppressed_by == made.suppression_id
-        assert desk.audit.entries(made.suppression_id)[0].detail["forced"] == "the red team, 4711"
+        assert seen(store, suppressed=True) == [alert.alert_id]
+        assert store.queue.row(alert.alert_id).suppressed_by == made.suppression_id
+        assert store.audit.entries(made.suppression_id)[0].detail["forced"] == "the red team, 4711"
 
     def test_an_attack_that_comes_later_is_seen_whatever_was_suppressed_before(self, make_guarded):
-        desk, alert = make_guarded(), new_pipeline()
-        desk.alerts.save([alert])
-        desk.suppressions.create(ECS, "the move to ECS", NOW + DAY, by="maria")
+        store, alert = make_guarded(), new_pipeline()
+        store.alerts.save([alert])
+        store.suppressions.create(ECS, "the move to ECS", NOW + DAY, by="maria")
         worse = new_pipeline(alert_id="worse", urgency=MINIMUM_URGENCY["critical"])
-        desk.alerts.save([worse, new_pipeline(alert_id="same", urgency=MINIMUM_URGENCY["critical"] - 1)])
-        assert (seen(desk), set(seen(desk, suppressed=True))) == (["worse"], {alert.alert_id, "same"})
-        assert (desk.queue.row("worse").suppressed_by, desk.queue.counts(AlertFilter())["suppressed"]) == (
+        store.alerts.save([worse, new_pipeline(alert_id="same", urgency=MINIMUM_URGENCY["critical"] - 1)])
+        assert (seen(store), set(seen(store, suppressed=True))) == (["worse"], {alert.alert_id, "same"})
+        assert (store.queue.row("worse").suppressed_by, store.queue.counts(AlertFilter())["suppressed"]) == (
             "",
             2,
         )
-        close(desk, [alert], SetDisposition("true_positive", "it was one"))
-        assert set(seen(desk)) == {alert.alert_id, "worse"}
-        desk.alerts.save(
+        close(store, [alert], SetDisposition("true_positive", "it was one"))
+        assert set(seen(store)) == {alert.alert_id, "worse"}
+        store.alerts.save(
             [replace(new_pipeline(alert_id="same"), urgency=90)]
         )  # it grew worse, by the same calls
-        assert set(seen(desk)) == {alert.alert_id, "worse", "same"}
+        assert set(seen(store)) == {alert.alert_id, "worse", "same"}
 
     def test_what_lay_there_and_what_comes_is_matched_alike(self, make_guarded):
         """By the database's first look and the exact one after it, or by the exact one alone."""
@@ -250,83 +251,84 @@ class GuardContract:
         before.alerts.save([new_pipeline(), stolen_session()])
         for match, hides in MATCHES:
             made = [
-                desk.suppressions.create(match, "why not", NOW + DAY, by="maria") for desk in (before, after)
+                store.suppressions.create(match, "why not", NOW + DAY, by="maria")
+                for store in (before, after)
             ]
             after.alerts.save([new_pipeline(), stolen_session()])
             expected = [new_pipeline().alert_id] if hides else []
             assert seen(before, suppressed=True) == seen(after, suppressed=True) == expected, match
-            for desk, each in zip((before, after), made, strict=True):
-                desk.suppressions.end(each.suppression_id, each.version, by="maria")
+            for store, each in zip((before, after), made, strict=True):
+                store.suppressions.end(each.suppression_id, each.version, by="maria")
             after.retention.purge_principal(new_pipeline().principal, by="maria")
             after.retention.purge_principal(stolen_session().principal, by="maria")
 
     def test_a_preview_says_what_would_be_hidden_and_hides_nothing(self, make_guarded):
-        desk = make_guarded()
+        store = make_guarded()
         alerts = [new_pipeline(alert_id=f"{n:016x}", urgency=30 + 10 * n) for n in range(4)]
-        desk.alerts.save([*alerts, stolen_session()])
-        close(desk, alerts[:1], SetDisposition("true_positive", "it was an attack"))
-        close(desk, alerts[1:2], SetDisposition("duplicate", duplicate_of=alerts[0].alert_id))
-        close(desk, alerts[2:3], SetDisposition("benign"))
-        before = desk.dump_tables()
-        would = desk.suppressions.preview(ECS, limit=2)
+        store.alerts.save([*alerts, stolen_session()])
+        close(store, alerts[:1], SetDisposition("true_positive", "it was an attack"))
+        close(store, alerts[1:2], SetDisposition("duplicate", duplicate_of=alerts[0].alert_id))
+        close(store, alerts[2:3], SetDisposition("benign"))
+        before = store.dump_tables()
+        would = store.suppressions.preview(ECS, limit=2)
         counts = (would.alerts, would.open, would.urgent, would.critical, would.confirmed)
         assert counts == (4, 1, 2, 0, 2)
         assert [row.alert_id for row in would.rows] == [alerts[3].alert_id, alerts[2].alert_id]
-        assert desk.dump_tables() == before
-        made = desk.suppressions.create(ECS, "why not", NOW + DAY, by="maria", force="a drill")
+        assert store.dump_tables() == before
+        made = store.suppressions.create(ECS, "why not", NOW + DAY, by="maria", force="a drill")
         assert made.hits == would.alerts
-        assert desk.suppressions.preview(SuppressionMatch(service="glue")).alerts == 0
+        assert store.suppressions.preview(SuppressionMatch(service="glue")).alerts == 0
 
     def test_a_suppression_that_may_not_be_leaves_nothing_behind(self, make_guarded):
-        desk = make_guarded()
-        desk.alerts.save([new_pipeline()])
-        before = desk.dump_tables()
+        store = make_guarded()
+        store.alerts.save([new_pipeline()])
+        before = store.dump_tables()
         for match, reason, end in NEVER:
             with pytest.raises(FingerprintError):
-                desk.suppressions.create(match, reason, end, by="maria")
-        assert desk.dump_tables() == before
+                store.suppressions.create(match, reason, end, by="maria")
+        assert store.dump_tables() == before
 
     def test_whatever_an_attacker_wrote_is_matched_as_text_and_as_nothing_more(self, make_guarded):
-        desk, texts = make_guarded(), [each for each in NASTY if each.strip() and len(each) < 4_000]
+        store, texts = make_guarded(), [each for each in NASTY if each.strip() and len(each) < 4_000]
         alerts = [replace(nasty(text), alert_id=f"{number:016x}") for number, text in enumerate(texts)]
-        desk.alerts.save([*alerts, new_pipeline()])
+        store.alerts.save([*alerts, new_pipeline()])
         for alert, text in zip(alerts, texts, strict=True):
             written = text if len(storable(text).strip()) >= MIN_ATTACKER_CONTROLLED_LENGTH else ""
             match = SuppressionMatch(principal=text, service=text, error_code=written, user_agent=written)
-            made = desk.suppressions.create(match, text, NOW + DAY, by=text, force=text)
-            assert seen(desk, suppressed=True) == [alert.alert_id]
+            made = store.suppressions.create(match, text, NOW + DAY, by=text, force=text)
+            assert seen(store, suppressed=True) == [alert.alert_id]
             assert (made.match.principal, made.owner) == (storable(text), storable(text))
-            desk.suppressions.end(made.suppression_id, made.version, by="maria")
+            store.suppressions.end(made.suppression_id, made.version, by="maria")
 
     def test_a_bulk_of_alerts_is_looked_at_whole(self, make_guarded):
         """More than one statement takes."""
-        desk = make_guarded()
+        store = make_guarded()
         alerts = [new_pipeline(alert_id=f"{number:016x}") for number in range(520)]
-        desk.alerts.save(alerts[:510])
-        desk.suppressions.create(ECS, "the move to ECS", NOW + DAY, by="maria")
-        desk.alerts.save(alerts[510:])
-        assert desk.suppressions.list_all()[0].hits == 520
-        assert desk.queue.counts(AlertFilter())["suppressed"] == 520
+        store.alerts.save(alerts[:510])
+        store.suppressions.create(ECS, "the move to ECS", NOW + DAY, by="maria")
+        store.alerts.save(alerts[510:])
+        assert store.suppressions.list_all()[0].hits == 520
+        assert store.queue.counts(AlertFilter())["suppressed"] == 520
 
     # --- shared surprises ---------------------------------------------------------------------------------------------
 
     def test_what_a_few_others_show_within_a_day_is_less_urgent_for_all_of_them(self, make_guarded):
-        desk = make_guarded()
+        store = make_guarded()
         alerts = [rolled_out(number, hours=5 * number) for number in range(4)]
         for alert in alerts[:3]:
-            desk.alerts.save([alert])
-        assert set(urgencies(desk).values()) == {(38, 38, 2)}
-        desk.alerts.save([alerts[3]])
-        assert set(urgencies(desk).values()) == {(28, 38, 3)}
-        assert desk.prevalence.of_alert(alerts[0].alert_id) == [("program version", "aws-cli 9.0", 3)]
+            store.alerts.save([alert])
+        assert set(urgencies(store).values()) == {(38, 38, 2)}
+        store.alerts.save([alerts[3]])
+        assert set(urgencies(store).values()) == {(28, 38, 3)}
+        assert store.prevalence.of_alert(alerts[0].alert_id) == [("program version", "aws-cli 9.0", 3)]
 
     def test_the_alert_itself_keeps_its_urgency_and_no_vote_changes(self, make_guarded):
-        desk = make_guarded()
+        store = make_guarded()
         alerts = [rolled_out(number) for number in range(6)]
-        desk.alerts.save(alerts, votes(alerts[0]))
-        assert {row.own_urgency for row in desk.queue.page(AlertFilter()).rows} == {38}
-        assert desk.alerts.by_urgency() == alerts
-        assert len(desk.votes.read()) == 3
+        store.alerts.save(alerts, votes(alerts[0]))
+        assert {row.own_urgency for row in store.queue.page(AlertFilter()).rows} == {38}
+        assert store.alerts.by_urgency() == alerts
+        assert len(store.votes.read()) == 3
 
     def test_it_does_not_matter_in_which_order_and_how_often_alerts_come(self, make_guarded):
         alerts = [rolled_out(number, hours=7 * number) for number in range(8)]
@@ -341,163 +343,165 @@ class GuardContract:
         assert together.dump_tables() == once
 
     def test_who_showed_it_more_than_a_day_before_or_after_does_not_count(self, make_guarded):
-        desk = make_guarded()
-        desk.alerts.save([rolled_out(number, hours=24.2 * number) for number in range(6)])
-        assert set(urgencies(desk).values()) == {(38, 38, 0)}
+        store = make_guarded()
+        store.alerts.save([rolled_out(number, hours=24.2 * number) for number in range(6)])
+        assert set(urgencies(store).values()) == {(38, 38, 0)}
 
     def test_many_alerts_of_one_principal_are_one_other(self, make_guarded):
-        desk = make_guarded()
+        store = make_guarded()
         again = [rolled_out(number, principal=f"{ACCOUNT}:user/one") for number in range(9)]
-        desk.alerts.save([*again, rolled_out(10)])
-        assert urgencies(desk)[rolled_out(10).alert_id] == (38, 38, 1)
+        store.alerts.save([*again, rolled_out(10)])
+        assert urgencies(store)[rolled_out(10).alert_id] == (38, 38, 1)
 
     def test_one_thief_with_many_keys_is_not_less_urgent(self, make_guarded):
         """They come from the same strange network, with the same strange tool."""
         place = SurpriseDriver("network", "185.220.0.0/16", "10.0.0.0/8", "unseen", 3.0, 3)
-        desk = make_guarded()
+        store = make_guarded()
         alerts = [rolled_out(number) for number in range(8)]
-        desk.alerts.save([replace(each, drivers=(*each.drivers, place)) for each in alerts])
-        assert set(urgencies(desk).values()) == {(38, 38, 7)}
-        assert {feature: others for feature, _, others in desk.prevalence.of_alert(alerts[0].alert_id)} == {
+        store.alerts.save([replace(each, drivers=(*each.drivers, place)) for each in alerts])
+        assert set(urgencies(store).values()) == {(38, 38, 7)}
+        assert {feature: others for feature, _, others in store.prevalence.of_alert(alerts[0].alert_id)} == {
             "program version": 7,
             "network": 7,
         }
 
     def test_a_critical_alert_that_many_share_stays_high(self, make_guarded):
-        desk = make_guarded()
-        desk.alerts.save([rolled_out(number, urgency=80) for number in range(MAX_COUNTED_OTHERS + 5)])
-        assert set(urgencies(desk).values()) == {(60, 80, MAX_COUNTED_OTHERS)}
+        store = make_guarded()
+        store.alerts.save([rolled_out(number, urgency=80) for number in range(MAX_COUNTED_OTHERS + 5)])
+        assert set(urgencies(store).values()) == {(60, 80, MAX_COUNTED_OTHERS)}
 
     def test_what_came_late_finds_those_who_were_counted_to_the_end(self, make_guarded):
         """A row that has as many others as are counted is not counted again: it need not be."""
-        desk = make_guarded()
-        desk.alerts.save([rolled_out(number) for number in range(MAX_COUNTED_OTHERS + 5)])
-        desk.alerts.save([rolled_out(99, hours=23)])
-        assert urgencies(desk)[rolled_out(99, hours=23).alert_id] == (19, 38, MAX_COUNTED_OTHERS)
+        store = make_guarded()
+        store.alerts.save([rolled_out(number) for number in range(MAX_COUNTED_OTHERS + 5)])
+        store.alerts.save([rolled_out(99, hours=23)])
+        assert urgencies(store)[rolled_out(99, hours=23).alert_id] == (19, 38, MAX_COUNTED_OTHERS)
 
     def test_an_alert_that_grew_past_what_it_shared_is_as_urgent_as_it_is(self, make_guarded):
-        desk, alerts = make_guarded(), [rolled_out(number) for number in range(5)]
-        desk.alerts.save(alerts)
+        store, alerts = make_guarded(), [rolled_out(number) for number in range(5)]
+        store.alerts.save(alerts)
         own = SurpriseDriver("action", "iam:CreateAccessKey", "nothing yet", "unseen", 10.5, 1)
-        newest = desk.changes.newest_number()
-        desk.alerts.save([replace(grown(alerts[0]), drivers=(own, *alerts[0].drivers), urgency=70)])
-        assert urgencies(desk)[alerts[0].alert_id] == (70, 70, 0)
-        assert urgencies(desk)[alerts[1].alert_id] == (26, 38, 4)
-        assert [each.alert_id for each in desk.changes.since(newest)] == [alerts[0].alert_id]
+        newest = store.changes.newest_number()
+        store.alerts.save([replace(grown(alerts[0]), drivers=(own, *alerts[0].drivers), urgency=70)])
+        assert urgencies(store)[alerts[0].alert_id] == (70, 70, 0)
+        assert urgencies(store)[alerts[1].alert_id] == (26, 38, 4)
+        assert [each.alert_id for each in store.changes.since(newest)] == [alerts[0].alert_id]
 
-    def test_whoever_looks_is_told_of_alerts_that_became_less_urgent(self, make_guarded):
-        desk, alerts = make_guarded(), [rolled_out(number) for number in range(4)]
-        desk.alerts.save(alerts[:3])
-        newest = desk.changes.newest_number()
-        desk.alerts.save(alerts[3:])
-        assert {each.alert_id for each in desk.changes.since(newest)} == {each.alert_id for each in alerts}
+    def test_anyone_who_looks_is_told_of_alerts_that_became_less_urgent(self, make_guarded):
+        store, alerts = make_guarded(), [rolled_out(number) for number in range(4)]
+        store.alerts.save(alerts[:3])
+        newest = store.changes.newest_number()
+        store.alerts.save(alerts[3:])
+        assert {each.alert_id for each in store.changes.since(newest)} == {each.alert_id for each in alerts}
 
-    def test_as_soon_as_one_of_them_is_an_attack_nobody_is_excused_by_what_they_share(self, make_guarded):
-        desk, alerts = make_guarded(), [rolled_out(number) for number in range(6)]
-        desk.alerts.save(alerts)
-        assert set(urgencies(desk).values()) == {(25, 38, 5)}
-        newest = desk.changes.newest_number()
-        close(desk, alerts[:1], SetDisposition("true_positive", "one of many keys"))
-        shown = urgencies(desk)
+    def test_as_soon_as_one_of_them_is_an_attack_no_one_is_excused_by_what_they_share(self, make_guarded):
+        store, alerts = make_guarded(), [rolled_out(number) for number in range(6)]
+        store.alerts.save(alerts)
+        assert set(urgencies(store).values()) == {(25, 38, 5)}
+        newest = store.changes.newest_number()
+        close(store, alerts[:1], SetDisposition("true_positive", "one of many keys"))
+        shown = urgencies(store)
         assert shown.pop(alerts[0].alert_id) == (25, 38, 5)
         assert set(shown.values()) == {(38, 38, 0)}
-        assert len(desk.changes.since(newest)) == 6
-        desk.alerts.save([rolled_out(7)])
-        assert urgencies(desk)[rolled_out(7).alert_id] == (38, 38, 0)
-        close(desk, alerts[:1], SetDisposition("benign", "it was the new tool"))
-        assert set(urgencies(desk).values()) == {(24, 38, 6)}
+        assert len(store.changes.since(newest)) == 6
+        store.alerts.save([rolled_out(7)])
+        assert urgencies(store)[rolled_out(7).alert_id] == (38, 38, 0)
+        close(store, alerts[:1], SetDisposition("benign", "it was the new tool"))
+        assert set(urgencies(store).values()) == {(24, 38, 6)}
 
-    def test_whoever_judges_while_alerts_come_in_leaves_every_urgency_as_it_should_be(self, make_guarded):
-        desk, alerts = make_guarded(), [rolled_out(number) for number in range(24)]
-        desk.alerts.save(alerts[:4])
+    def test_anyone_who_judges_while_alerts_come_in_leaves_every_urgency_as_it_should_be(self, make_guarded):
+        store, alerts = make_guarded(), [rolled_out(number) for number in range(24)]
+        store.alerts.save(alerts[:4])
         words = ("true_positive", "benign", "true_positive", "false_positive", "true_positive")
         with ThreadPoolExecutor(2) as pool:
-            saving = pool.submit(lambda: [desk.alerts.save([alert]) for alert in alerts[4:]])
-            judging = pool.submit(lambda: [close(desk, alerts[:1], SetDisposition(word)) for word in words])
+            saving = pool.submit(lambda: [store.alerts.save([alert]) for alert in alerts[4:]])
+            judging = pool.submit(lambda: [close(store, alerts[:1], SetDisposition(word)) for word in words])
             saving.result(60), judging.result(60)
-        shown = urgencies(desk)
+        shown = urgencies(store)
         assert shown.pop(alerts[0].alert_id) == (19, 38, MAX_COUNTED_OTHERS)
         assert set(shown.values()) == {(38, 38, 0)}
 
     # --- retention ----------------------------------------------------------------------------------------------------
 
-    def test_records_go_before_their_alert_and_the_desk_knows_when(self, make_guarded):
+    def test_records_go_before_their_alert_and_the_store_knows_when(self, make_guarded):
         clock, alert = Moving(), stolen_session()
-        desk = make_guarded(now=clock)
-        desk.alerts.save([replace(alert, events=alert.events[:4])])
+        store = make_guarded(now=clock)
+        store.alerts.save([replace(alert, events=alert.events[:4])])
         clock.at = NOW + DAY
-        desk.alerts.save([alert, new_pipeline()])
+        store.alerts.save([alert, new_pipeline()])
         clock.at = NOW + 30 * DAY + timedelta(seconds=1)
-        removed = desk.retention.apply(
+        removed = store.retention.apply(
             Retention(record_days=30, vote_days=0, closed_alert_days=0), by="retention"
         )
         assert removed == {"records": 4}
-        assert [bool(each.raw) for each in desk.alerts.get(alert.alert_id).events] == [False] * 4 + [True] * 5
-        assert desk.evidence.records_removed_at(alert.alert_id) == clock.at
-        assert desk.evidence.records_removed_at(new_pipeline().alert_id) is None
-        assert desk.queue.row(alert.alert_id).accounts == (ACCOUNT,)
+        assert [bool(each.raw) for each in store.alerts.get(alert.alert_id).events] == [False] * 4 + [
+            True
+        ] * 5
+        assert store.evidence.records_removed_at(alert.alert_id) == clock.at
+        assert store.evidence.records_removed_at(new_pipeline().alert_id) is None
+        assert store.queue.row(alert.alert_id).accounts == (ACCOUNT,)
 
     def test_what_was_dated_back_stays_as_long_as_what_was_not(self, make_guarded):
         """A record of an open alert must not be gone the next day because it says that it is ten years old."""
         clock, alert = Moving(), stolen_session()
-        desk = make_guarded(now=clock)
+        store = make_guarded(now=clock)
         old = [replace(each, event_time=each.event_time - 3652 * DAY) for each in alert.events]
-        desk.alerts.save(
+        store.alerts.save(
             [replace(alert, events=tuple(old), first_event_time=old[0].event_time)], votes(alert)
         )
         clock.at = NOW + 29 * DAY
         assert (
-            desk.retention.apply(
+            store.retention.apply(
                 Retention(record_days=30, vote_days=30, closed_alert_days=30), by="retention"
             )
             == {}
         )
-        assert all(each.raw for each in desk.alerts.get(alert.alert_id).events)
+        assert all(each.raw for each in store.alerts.get(alert.alert_id).events)
 
     def test_single_votes_go_when_they_are_old_and_no_others(self, make_guarded):
         clock, alert, later = Moving(), stolen_session(), new_pipeline()
-        desk = make_guarded(now=clock)
-        desk.alerts.save([], [*votes(alert), *votes(alert, "spectral")])
+        store = make_guarded(now=clock)
+        store.alerts.save([], [*votes(alert), *votes(alert, "spectral")])
         clock.at = NOW + DAY
-        desk.alerts.save([], [*votes(alert), *votes(later)])
+        store.alerts.save([], [*votes(alert), *votes(later)])
         clock.at = NOW + 10 * DAY + timedelta(seconds=1)
-        assert desk.retention.apply(
+        assert store.retention.apply(
             Retention(record_days=0, vote_days=10, closed_alert_days=0), by="retention"
         ) == {"votes": 18}
-        assert set(desk.votes.read()["principal"]) == {later.principal}
+        assert set(store.votes.read()["principal"]) == {later.principal}
 
     def test_who_began_a_session_goes_with_the_votes(self, make_guarded):
         clock = Moving()
-        desk = make_guarded(now=clock)
+        store = make_guarded(now=clock)
         began = [
             CredentialIssue(f"ASIA{day}", NOW + day * DAY, "e", "AssumeRole", "p", "", "", "", "")
             for day in range(9)
         ]
         for day, each in enumerate(began):
             clock.at = NOW + day * DAY
-            desk.alerts.save(credential_issues=[each])
+            store.alerts.save(credential_issues=[each])
         clock.at = NOW + 9 * DAY
-        assert desk.retention.apply(
+        assert store.retention.apply(
             Retention(record_days=0, vote_days=5, closed_alert_days=0), by="retention"
         ) == {"credential_issues": 4}
-        assert [bool(desk.alerts.credential_chain(each.issued_key)) for each in began] == [False] * 4 + [
+        assert [bool(store.alerts.credential_chain(each.issued_key)) for each in began] == [False] * 4 + [
             True
         ] * 5
 
     def test_open_alerts_are_never_pruned_and_closed_ones_go_with_all_that_is_theirs(self, make_guarded):
         clock, closed, opened = Moving(), new_pipeline(), stolen_session()
-        desk = make_guarded(now=clock)
-        desk.alerts.save([closed, opened])
-        empty = {name for name, rows in desk.dump_tables().items() if not rows}
-        desk.suppressions.create(ECS, "the move to ECS", NOW + DAY, by="maria")
-        desk.cases.add_note(closed.alert_id, "asked the owner", by="maria")
-        close(desk, [closed], SetDisposition("benign", "planned"))
+        store = make_guarded(now=clock)
+        store.alerts.save([closed, opened])
+        empty = {name for name, rows in store.dump_tables().items() if not rows}
+        store.suppressions.create(ECS, "the move to ECS", NOW + DAY, by="maria")
+        store.cases.add_note(closed.alert_id, "asked the owner", by="maria")
+        close(store, [closed], SetDisposition("benign", "planned"))
         clock.at = NOW + 400 * DAY
-        assert desk.retention.apply(
+        assert store.retention.apply(
             Retention(record_days=0, vote_days=0, closed_alert_days=30), by="retention"
         ) == {"alerts": 1}
-        assert desk.alerts.by_urgency() == [opened]
-        left = desk.dump_tables()
+        assert store.alerts.by_urgency() == [opened]
+        left = store.dump_tables()
         naming = {name for name, rows in left.items() if closed.alert_id in rows}
         assert naming == {"audit"}
         assert {"suppression_hits", "notes", "dispositions", "cases"} & empty <= {
@@ -506,93 +510,95 @@ class GuardContract:
 
     def test_an_alert_that_grew_after_it_was_closed_is_open_and_stays(self, make_guarded):
         clock, alert = Moving(), new_pipeline()
-        desk = make_guarded(now=clock)
-        desk.alerts.save([alert])
-        close(desk, [alert], SetDisposition("benign"))
-        desk.alerts.save([grown(alert)])
+        store = make_guarded(now=clock)
+        store.alerts.save([alert])
+        close(store, [alert], SetDisposition("benign"))
+        store.alerts.save([grown(alert)])
         clock.at = NOW + 400 * DAY
         assert (
-            desk.retention.apply(Retention(record_days=0, vote_days=0, closed_alert_days=30), by="retention")
+            store.retention.apply(Retention(record_days=0, vote_days=0, closed_alert_days=30), by="retention")
             == {}
         )
-        assert len(desk.alerts.by_urgency()) == 1
+        assert len(store.alerts.by_urgency()) == 1
 
     def test_an_original_stays_as_long_as_a_duplicate_of_it(self, make_guarded):
         """Or what was decided of the duplicate would be open again."""
         clock, old, young = Moving(), new_pipeline(), stolen_session()
-        desk = make_guarded(now=clock)
-        desk.alerts.save([old])
+        store = make_guarded(now=clock)
+        store.alerts.save([old])
         clock.at = NOW + 100 * DAY
-        desk.alerts.save([young])
-        close(desk, [old], SetDisposition("benign"))
-        close(desk, [young], SetDisposition("duplicate", duplicate_of=old.alert_id))
+        store.alerts.save([young])
+        close(store, [old], SetDisposition("benign"))
+        close(store, [young], SetDisposition("duplicate", duplicate_of=old.alert_id))
         kept = Retention(record_days=0, vote_days=0, closed_alert_days=30)
         clock.at = NOW + 110 * DAY
-        assert desk.retention.apply(kept, by="retention") == {}
+        assert store.retention.apply(kept, by="retention") == {}
         clock.at = NOW + 131 * DAY
-        assert desk.retention.apply(kept, by="retention") == {"alerts": 2}
-        assert desk.alerts.by_urgency() == []
+        assert store.retention.apply(kept, by="retention") == {"alerts": 2}
+        assert store.alerts.by_urgency() == []
 
     def test_what_is_kept_for_ever_is_kept(self, make_guarded):
         clock = Moving(NOW + 10_000 * DAY)
-        desk = make_guarded(now=clock)
-        desk.alerts.save([new_pipeline()], votes(new_pipeline()))
-        before = desk.dump_tables()
-        assert desk.retention.apply(FOR_EVER, by="retention") == {}
-        assert desk.dump_tables() == before
+        store = make_guarded(now=clock)
+        store.alerts.save([new_pipeline()], votes(new_pipeline()))
+        before = store.dump_tables()
+        assert store.retention.apply(FOR_EVER, by="retention") == {}
+        assert store.dump_tables() == before
 
     def test_pruning_is_told_while_it_goes_on_and_audited_and_done_once(self, make_guarded):
         clock = Moving()
-        desk, told = make_guarded(now=clock), []
+        store, told = make_guarded(now=clock), []
         alerts = [new_pipeline(alert_id=f"{number:016x}") for number in range(450)]
-        desk.alerts.save(alerts, votes(alerts[0]))
+        store.alerts.save(alerts, votes(alerts[0]))
         clock.at = NOW + 100 * DAY
         kept = Retention(record_days=30, vote_days=30, closed_alert_days=30)
-        removed = desk.retention.apply(kept, by="omar", progress=lambda kind, done: told.append((kind, done)))
+        removed = store.retention.apply(
+            kept, by="omar", progress=lambda kind, done: told.append((kind, done))
+        )
         assert removed == {"records": 1_350, "votes": 3}
         assert told == [("records", 600), ("records", 1_200), ("records", 1_350), ("votes", 3)]
-        (entry,) = desk.audit.entries("database")
+        (entry,) = store.audit.entries("database")
         assert (entry.action, entry.by, entry.detail["removed"]) == ("retention.apply", "omar", removed)
-        assert desk.retention.apply(kept, by="omar") == {}
-        assert len(desk.audit.entries("database")) == 1
+        assert store.retention.apply(kept, by="omar") == {}
+        assert len(store.audit.entries("database")) == 1
 
     # --- redaction ----------------------------------------------------------------------------------------------------
 
     def test_what_is_redacted_never_reaches_a_table(self, make_guarded):
         paths = ("requestParameters.secretId", "userIdentity.*", "responseElements.items.password")
-        desk = make_guarded(redact=paths)
+        store = make_guarded(redact=paths)
         alert, answer = stolen_session(), {"responseElements": {"items": [{"password": "hunter2"}]}}
         events = [replace(each, raw=json.dumps(json.loads(each.raw) | answer)) for each in alert.events]
-        desk.alerts.save([replace(alert, events=tuple(events))])
-        rows = "".join(desk.dump_tables().values())
+        store.alerts.save([replace(alert, events=tuple(events))])
+        rows = "".join(store.dump_tables().values())
         assert not [word for word in ("prod/warehouse", "ASIAEXAMPLE", "hunter2") if word in rows]
-        record = json.loads(desk.alerts.get(alert.alert_id).events[5].raw)
+        record = json.loads(store.alerts.get(alert.alert_id).events[5].raw)
         assert record["requestParameters"] == {"secretId": "[redacted]"}
         assert record["eventName"] == "GetSecretValue"
 
     def test_without_redaction_a_record_is_kept_letter_by_letter(self, make_guarded):
-        desk, alert = make_guarded(), stolen_session()
+        store, alert = make_guarded(), stolen_session()
         odd = replace(alert.events[0], raw='{ "b":1.50,  "a":"\\u00fc" }')
-        desk.alerts.save([replace(alert, events=(odd,))])
-        assert desk.alerts.get(alert.alert_id).events[0].raw == odd.raw
+        store.alerts.save([replace(alert, events=(odd,))])
+        assert store.alerts.get(alert.alert_id).events[0].raw == odd.raw
 
     # --- purge --------------------------------------------------------------------------------------------------------
 
     def test_a_purge_leaves_nothing_that_names_the_principal_and_all_that_is_of_others(self, make_guarded):
-        desk, hers, other = make_guarded(), stolen_session(), new_pipeline()
-        desk.alerts.save([other], votes(other))
-        before = desk.dump_tables()
+        store, hers, other = make_guarded(), stolen_session(), new_pipeline()
+        store.alerts.save([other], votes(other))
+        before = store.dump_tables()
         began = CredentialIssue(
             "ASIAHERS", NOW, "e1", "AssumeRole", hers.principal, hers.human, "", "185.220.101.34", "eu-west-1"
         )
-        desk.alerts.save([hers, replace(hers, alert_id="second")], [*votes(hers), *votes(hers, "spectral")])
-        desk.alerts.save(credential_issues=[began])
-        desk.cases.add_note(hers.alert_id, "called her", by="omar")
-        close(desk, [hers], SetDisposition("true_positive", "stolen"))
-        desk.suppressions.create(
+        store.alerts.save([hers, replace(hers, alert_id="second")], [*votes(hers), *votes(hers, "spectral")])
+        store.alerts.save(credential_issues=[began])
+        store.cases.add_note(hers.alert_id, "called her", by="omar")
+        close(store, [hers], SetDisposition("true_positive", "stolen"))
+        store.suppressions.create(
             SuppressionMatch(principal=hers.principal), "on leave", NOW + DAY, by="omar", force="a drill"
         )
-        removed = desk.retention.purge_principal(hers.principal, by="omar")
+        removed = store.retention.purge_principal(hers.principal, by="omar")
         assert (removed["alerts"], removed["votes"], removed["alert_events"]) == (2, 18, 18)
         assert (
             removed["notes"],
@@ -605,7 +611,7 @@ class GuardContract:
             1,
             1,
         )
-        after = desk.dump_tables()
+        after = store.dump_tables()
         assert not [name for name, rows in after.items() if "lopez" in rows]
         told = ("audit", "alert_changes", "change_counter")
         assert {name: rows for name, rows in after.items() if name not in told} == {
@@ -613,33 +619,33 @@ class GuardContract:
         }
 
     def test_a_purge_is_audited_by_a_digest_and_done_or_not_done(self, make_guarded):
-        desk, hers = make_guarded(), stolen_session()
-        desk.alerts.save([hers])
-        removed = desk.retention.purge_principal(hers.principal, by="omar")
-        entry = desk.audit.entries()[0]
+        store, hers = make_guarded(), stolen_session()
+        store.alerts.save([hers])
+        removed = store.retention.purge_principal(hers.principal, by="omar")
+        entry = store.audit.entries()[0]
         assert (entry.action, entry.by, entry.detail["removed"]) == ("retention.purge", "omar", removed)
         assert len(entry.target) == 16
-        assert desk.audit.entries(entry.target) == [entry]
+        assert store.audit.entries(entry.target) == [entry]
         with pytest.raises(NotFound, match="the database has nothing"):
-            desk.retention.purge_principal(hers.principal, by="omar")
-        assert len(desk.audit.entries()) == 1
+            store.retention.purge_principal(hers.principal, by="omar")
+        assert len(store.audit.entries()) == 1
 
     def test_only_the_whole_name_of_a_principal_is_purged(self, make_guarded):
-        desk = make_guarded()
-        desk.alerts.save([stolen_session(), new_pipeline()], votes(stolen_session()))
-        before = desk.dump_tables()
+        store = make_guarded()
+        store.alerts.save([stolen_session(), new_pipeline()], votes(stolen_session()))
+        before = store.dump_tables()
         for name in ("", "%", f"{ACCOUNT}:role/AWSReservedSSO%", f"{new_pipeline().principal} ", ACCOUNT):
             with pytest.raises(NotFound):
-                desk.retention.purge_principal(name, by="omar")
-        assert desk.dump_tables() == before
+                store.retention.purge_principal(name, by="omar")
+        assert store.dump_tables() == before
 
-    def test_whoever_shared_with_a_purged_principal_shares_with_one_less(self, make_guarded):
-        desk, alerts = make_guarded(), [rolled_out(number) for number in range(4)]
-        desk.alerts.save(alerts)
-        assert set(urgencies(desk).values()) == {(28, 38, 3)}
-        newest = desk.changes.newest_number()
-        desk.retention.purge_principal(alerts[0].principal, by="omar")
-        assert set(urgencies(desk).values()) == {(38, 38, 2)}
-        assert {each.alert_id for each in desk.changes.since(newest)} == {
+    def test_anyone_who_shared_with_a_purged_principal_shares_with_one_less(self, make_guarded):
+        store, alerts = make_guarded(), [rolled_out(number) for number in range(4)]
+        store.alerts.save(alerts)
+        assert set(urgencies(store).values()) == {(28, 38, 3)}
+        newest = store.changes.newest_number()
+        store.retention.purge_principal(alerts[0].principal, by="omar")
+        assert set(urgencies(store).values()) == {(38, 38, 2)}
+        assert {each.alert_id for each in store.changes.since(newest)} == {
             each.alert_id for each in alerts[1:]
         }

@@ -1,6 +1,6 @@
-"""What every door to the topics of a stream does, whichever client or twin it is.
+"""What every adapter to the topics of a stream does, whichever client or fake it is.
 
-A test class gives `topics`, opened, and `name`, which makes names that nobody uses.
+A test class gives `topics`, opened, and `name`, which makes names that no one uses.
 """
 
 from __future__ import annotations

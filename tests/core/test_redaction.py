@@ -62,7 +62,7 @@ def test_without_the_setting_nothing_is_read_at_all():
     ['{"a": "hunter2"', "hunter2", '{"a": {"b": "hunter2"}, "a": {}}', '{"b":' * 100_000, "9" * 5_000],
     ids=["cut", "no JSON", "a name twice", "too deep", "too long a number"],
 )
-def test_a_record_of_which_nobody_can_say_what_is_in_it_is_replaced_whole(raw):
+def test_a_record_of_which_no_one_can_say_what_is_in_it_is_replaced_whole(raw):
     assert Redactor(["a.b"]).redact(raw) == json.dumps(REDACTED)
 
 

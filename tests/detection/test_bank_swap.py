@@ -14,7 +14,7 @@ from fingerprint.pipeline import DetectionPipeline
 from fingerprint.registry.bank import Bank
 from fingerprint.state.pipeline_state import PipelineState
 from fingerprint.state.scorer_state import ScorerState
-from tests.support.stepwise_pipeline import MEMORY, SETTINGS, Outcome, Step, road_of, same, walked
+from tests.support.stepwise_pipeline import MEMORY, SETTINGS, Outcome, Step, pipeline_of, same, walked
 
 HALF = 8  # steps
 
@@ -55,7 +55,7 @@ def test_taking_over_changes_nothing_where_the_bank_is_the_same(
             pipeline.swap_bank(same)
         return pipeline
 
-    events = walked(road_of(bank, bank.scorer_state), steps, swap).events
+    events = walked(pipeline_of(bank, bank.scorer_state), steps, swap).events
     assert set(events["bank_version"]) == {bank.version, "another name"}
     own, exact = undisturbed.events["level"] == "entity", [*MEMORY, "autoencoder_z", "level"]
     pd.testing.assert_frame_equal(events[exact], undisturbed.events[exact], check_exact=True)
@@ -71,12 +71,12 @@ def test_what_cannot_be_remembered_is_taken_back(bank: Bank, steps: list[Step], 
         pipeline.swap_bank(without_entities(bank))()
         return pipeline
 
-    same(walked(road_of(bank, bank.scorer_state), steps, swap_in_vain), undisturbed)
+    same(walked(pipeline_of(bank, bank.scorer_state), steps, swap_in_vain), undisturbed)
 
 
 def test_an_action_that_was_counted_by_itself_stays_so(bank: Bank, steps: list[Step]) -> None:
     """Among the others it would look like a surge of them."""
-    pipeline, other = road_of(bank, bank.scorer_state), road_of(bank, bank.scorer_state)
+    pipeline, other = pipeline_of(bank, bank.scorer_state), pipeline_of(bank, bank.scorer_state)
     before = channels_of(other, steps[0])
     assert (before != spectral.OTHER_ACTION_CHANNEL).mean() > 0.3
     pipeline.process(steps[0].events.iloc[:0], steps[0].watermark)
@@ -108,7 +108,7 @@ def test_an_action_that_is_counted_by_itself_from_now_on_has_no_past_to_be_held_
 def test_who_the_new_bank_does_not_know_keeps_the_name_until_their_interval_is_told_of(
     bank: Bank, steps: list[Step]
 ) -> None:
-    pipeline = road_of(bank, bank.scorer_state)
+    pipeline = pipeline_of(bank, bank.scorer_state)
     for step in steps[:HALF]:
         pipeline.process(*step)
     last = steps[HALF - 1].events["principal"].astype(str)
@@ -120,8 +120,8 @@ def test_who_the_new_bank_does_not_know_keeps_the_name_until_their_interval_is_t
     assert pipeline.scorer.owner_names.look_up(owner).tolist() == [None]
 
 
-def test_the_ledger_of_the_new_bank_is_not_taken(bank: Bank, steps: list[Step]) -> None:
-    pipeline = road_of(bank, bank.scorer_state)
+def test_the_scorer_state_of_the_new_bank_is_not_taken(bank: Bank, steps: list[Step]) -> None:
+    pipeline = pipeline_of(bank, bank.scorer_state)
     pipeline.process(*steps[0])
     before = pipeline.state.scorer.as_arrays()
     pipeline.swap_bank(replace(bank, scorer_state={}))

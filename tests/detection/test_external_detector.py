@@ -54,7 +54,7 @@ class Watched:
 
 @pytest.fixture(scope="module")
 def watched(
-    organisation: sample_organisation.Road,
+    organisation: sample_organisation.SampleOrganisation,
     scored: sample_organisation.Run,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Watched:
@@ -79,7 +79,7 @@ def test_its_vote_counts_in_the_quorum(watched: Watched, scored: sample_organisa
 
 
 def test_its_vote_is_stored(watched: Watched) -> None:
-    votes = watched.run.desk.votes.read()
+    votes = watched.run.store.votes.read()
     mine = votes[votes["detector"] == NAME]
     assert len(mine) == watched.run.events[f"{NAME}_vote"].sum() == watched.run.figures["votes"][NAME] > 0
     assert (mine["z"] == 9.0).all()
@@ -90,7 +90,7 @@ def test_its_vote_is_stored(watched: Watched) -> None:
 
 def test_it_is_shown_on_the_pages_and_in_the_api(watched: Watched) -> None:
     alert = watched.run.alerts[0]
-    site = Site.of(watched.run.desk, watched.settings)
+    site = Site.of(watched.run.store, watched.settings)
     page = site.browser("viewer").get(f"/alerts/{alert.alert_id}").text
     assert "Watched actions <b>9.0</b>" in page
     assert "Is it on the list?" in page
@@ -101,7 +101,7 @@ def test_it_is_shown_on_the_pages_and_in_the_api(watched: Watched) -> None:
 
 
 def test_it_is_exported(watched: Watched) -> None:
-    client = Site.of(watched.run.desk, watched.settings).client("viewer")
+    client = Site.of(watched.run.store, watched.settings).client("viewer")
     rows = list(csv.DictReader(io.StringIO(client.get("/api/v1/alerts/export?format=csv").text)))
     assert len(rows) == len(watched.run.alerts)
     assert all(f"{NAME} 9.0" in row["scores"] for row in rows)

@@ -33,7 +33,7 @@ there = fake_cupy.asarray
 NUMBERS = np.arange(5)
 
 
-# --- the twin ---------------------------------------------------------------------------------------------------------
+# --- the fake ---------------------------------------------------------------------------------------------------------
 
 REFUSED: dict[str, Callable[[Any], Any]] = {
     "an array of the host added": lambda x: x + NUMBERS,
@@ -63,12 +63,12 @@ REFUSED: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_the_twin_refuses(what: str) -> None:
+def test_the_fake_refuses(what: str) -> None:
     with pytest.raises((TypeError, ValueError, AttributeError, IndexError, NotImplementedError)):
         REFUSED[what](there(NUMBERS))
 
 
-def test_the_twin_counts_what_comes_down_however_it_comes() -> None:
+def test_the_fake_counts_what_comes_down_however_it_comes() -> None:
     x = there(NUMBERS)
     fake_cupy.moved.reset()
     assert (x.get().sum(), x.tolist()[1], int(x[1]), bool((x > 3).any()), x[2].item()) == (10, 1, 1, True, 2)
@@ -169,7 +169,7 @@ def batches(organisation: Any) -> list[pd.DataFrame]:
 def walks(
     bank: Bank, batches: list[pd.DataFrame], place: arrays.Placement, tables: str, every_event: bool = True
 ) -> Iterator[tuple[DetectionPipeline, StepResult]]:
-    """The pipeline and what it says, batch by batch. A third of the way the ledger is put away and taken back; after two thirds
+    """Run the pipeline, batch by batch. A third of the way the scorer state is put away and taken back; after two thirds
     another bank judges."""
     placed = bank.on(place)
     pipeline = DetectionPipeline(
@@ -218,7 +218,7 @@ def far(bank: Bank, batches: list[pd.DataFrame], request: pytest.FixtureRequest)
     return walked(bank, batches, there, request.param)
 
 
-def test_the_road_says_there_what_it_says_here(here: Walked, far: Walked) -> None:
+def test_the_pipeline_says_there_what_it_says_here(here: Walked, far: Walked) -> None:
     assert here.pipeline.counters.verdicts > 0
     assert here.pipeline.counters.silent_intervals > 0
     assert here.pipeline.counters == far.pipeline.counters
@@ -234,7 +234,7 @@ def test_events_have_the_same_memory_z_and_verdict_there(here: Walked, far: Walk
     pd.testing.assert_frame_equal(mine.votes, theirs.votes, atol=1e-5, rtol=0, check_dtype=False)
 
 
-def test_a_ledger_comes_back_from_there_as_it_is_here(here: Walked, far: Walked) -> None:
+def test_a_scorer_state_comes_back_from_there_as_it_is_here(here: Walked, far: Walked) -> None:
     mine, theirs = here.pipeline.state.scorer.as_arrays(), far.pipeline.state.scorer.as_arrays()
     assert mine.keys() == theirs.keys()
     for name, array in mine.items():
@@ -275,10 +275,10 @@ def bytes_of(waiting: EventBatch, lifted: Any, events: pd.DataFrame) -> int:
 def test_the_forest_is_asked_on_the_host(bank: Bank, batches: list[pd.DataFrame]) -> None:
     found = []
     for place in (_here, there):
-        placed, ledger = bank.on(place), ScorerState.from_arrays(SETTINGS, bank.scorer_state, place)
-        batch, _ = measured.encode_batch(batches[0], ledger)
+        placed, scorer_state = bank.on(place), ScorerState.from_arrays(SETTINGS, bank.scorer_state, place)
+        batch, _ = measured.encode_batch(batches[0], scorer_state)
         row, level = placed.resolve(batch.entity, batch.principal, batch.frame)
-        forest = IsolationForestDetector(SETTINGS, placed, ledger, LocalInference(placed))
+        forest = IsolationForestDetector(SETTINGS, placed, scorer_state, LocalInference(placed))
         found.append(forest.measure(replace(batch, fingerprint=row, level=level)))
     assert arrays.namespace(found[1]) is fake_cupy
     np.testing.assert_allclose(found[1].get(), found[0], atol=1e-6)

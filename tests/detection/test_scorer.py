@@ -174,7 +174,7 @@ def test_a_vote_is_a_z_at_or_above_its_threshold_and_no_opinion_is_no_vote(
 
 
 def test_while_every_series_warms_up_the_autoencoder_decides(
-    organisation: sample_organisation.Road, tmp_path: Path
+    organisation: sample_organisation.SampleOrganisation, tmp_path: Path
 ) -> None:
     events = sample_organisation.run(organisation.learned[:1], organisation.bank, tmp_path).events
     assert events["spectral_z"].isna().all()
@@ -183,7 +183,7 @@ def test_while_every_series_warms_up_the_autoencoder_decides(
 
 
 def test_one_of_two_is_either(
-    organisation: sample_organisation.Road, scored: sample_organisation.Run, tmp_path: Path
+    organisation: sample_organisation.SampleOrganisation, scored: sample_organisation.Run, tmp_path: Path
 ) -> None:
     either = sample_organisation.run(
         organisation.new, organisation.bank, tmp_path, voting("autoencoder", "spectral", quorum=1)
@@ -193,7 +193,7 @@ def test_one_of_two_is_either(
 
 
 def test_a_third_detector_touches_none_of_the_others(
-    organisation: sample_organisation.Road, scored: sample_organisation.Run, tmp_path: Path
+    organisation: sample_organisation.SampleOrganisation, scored: sample_organisation.Run, tmp_path: Path
 ) -> None:
     three = sample_organisation.run(
         organisation.new, organisation.bank, tmp_path, voting("autoencoder", "spectral", "isolation_forest")
@@ -205,13 +205,13 @@ def test_a_third_detector_touches_none_of_the_others(
     assert (events["verdict"] == (ballots >= 2)).all(), "two always have an opinion"
     assert events["isolation_forest_z"].notna().all()
     assert 0 < events["isolation_forest_vote"].mean() < 0.5
-    assert set(three.desk.votes.read()["detector"]) == {"autoencoder", "spectral", "isolation_forest"}
+    assert set(three.store.votes.read()["detector"]) == {"autoencoder", "spectral", "isolation_forest"}
     assert three.figures["votes"]["isolation_forest"] == events["isolation_forest_vote"].sum()
 
 
 @pytest.mark.parametrize("alone", ["autoencoder", "spectral", "isolation_forest"])
 def test_any_detector_can_vote_alone(
-    alone: str, organisation: sample_organisation.Road, tmp_path: Path
+    alone: str, organisation: sample_organisation.SampleOrganisation, tmp_path: Path
 ) -> None:
     run = sample_organisation.run(organisation.new, organisation.bank, tmp_path, voting(alone, quorum=1))
     events = run.events
@@ -223,7 +223,9 @@ def test_any_detector_can_vote_alone(
     assert all(alert.title for alert in run.alerts)
 
 
-def test_an_unknown_detector_is_named(organisation: sample_organisation.Road, tmp_path: Path) -> None:
+def test_an_unknown_detector_is_named(
+    organisation: sample_organisation.SampleOrganisation, tmp_path: Path
+) -> None:
     with pytest.raises(FingerprintError, match="no detector 'oracle'"):
         sample_organisation.run(
             organisation.new, organisation.bank, tmp_path, voting("autoencoder", "oracle")
@@ -234,7 +236,7 @@ def test_an_unknown_detector_is_named(organisation: sample_organisation.Road, tm
 
 
 def test_a_verdict_turns_true_once_and_never_back_as_its_interval_fills(
-    organisation: sample_organisation.Road,
+    organisation: sample_organisation.SampleOrganisation,
 ) -> None:
     """Judge what waits after every few events, as a stream does: no verdict and no spectral vote is ever taken back."""
     bank = banks.open_bank(organisation.bank)
@@ -306,7 +308,7 @@ def test_a_silence_is_a_vote_and_never_a_verdict(tmp_path: Path) -> None:
     )
     train_bank([str(past)], tmp_path / "bank", small, no_progress)
     run = sample_organisation.run([new], tmp_path / "bank", tmp_path, small)
-    votes = run.desk.votes.read()
+    votes = run.store.votes.read()
     silences = votes[votes["event_id"].str.startswith("silence:")]
     assert run.figures["silent_intervals"] == len(silences) >= 6
     assert set(silences["principal"]) == {"123456789012:role/sync"}

@@ -24,7 +24,7 @@ MODELS = Path(__file__).parents[2] / "models" / "fingerprint"
 
 
 @pytest.fixture(scope="module")
-def bank(organisation: sample_organisation.Road) -> Bank:
+def bank(organisation: sample_organisation.SampleOrganisation) -> Bank:
     return open_bank(organisation.bank)
 
 
@@ -93,7 +93,7 @@ def test_torch_measures_what_numpy_measures(bank: Bank) -> None:
 
 
 def test_a_bank_elsewhere_measures_what_it_measures_here_and_only_answers_come_down(bank: Bank) -> None:
-    """On the twin of CuPy: what is asked goes up, 140 bytes a row; what is answered comes down, 90."""
+    """On the fake of CuPy: what is asked goes up, 140 bytes a row; what is answered comes down, 90."""
     served = TritonBankModel(bank.on(fake_cupy.asarray))
     assert served.device == "fake_cupy"
     close_to_numpy(served, bank)
@@ -106,7 +106,7 @@ def test_a_bank_elsewhere_measures_what_it_measures_here_and_only_answers_come_d
     assert answered <= fake_cupy.moved.bytes_down < answered + 1024
 
 
-def test_whoever_asks_a_bank_elsewhere_has_the_answer_where_the_question_lay(bank: Bank) -> None:
+def test_anyone_who_asks_a_bank_elsewhere_has_the_answer_where_the_question_lay(bank: Bank) -> None:
     fingerprint, codes = rows_of(bank, 50)
     losses = LocalInference(bank.on(fake_cupy.asarray))
     here, _ = losses.losses(fingerprint, codes)
@@ -137,7 +137,9 @@ def test_a_gpu_measures_what_numpy_measures(bank: Bank, library: str) -> None:
         close_to_numpy(TritonBankModel(triton_model.place_networks(bank, move)), bank)
 
 
-def test_the_number_of_a_bank_says_which_it_is(bank: Bank, organisation: sample_organisation.Road) -> None:
+def test_the_number_of_a_bank_says_which_it_is(
+    bank: Bank, organisation: sample_organisation.SampleOrganisation
+) -> None:
     number = triton_model.version_number(bank.version)
     assert 0 < number < 2**53
     assert triton_model.open_numbered_bank(organisation.bank, number).version == bank.version

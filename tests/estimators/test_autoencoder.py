@@ -157,7 +157,7 @@ def test_nets_follow_their_values_to_new_slots() -> None:
 
 
 OPTIONS = Autoencoder()
-ALONE = np.zeros(1, np.float32), np.zeros(1, bool)  # no company, and nobody at home
+ALONE = np.zeros(1, np.float32), np.zeros(1, bool)  # no company, and no one at home
 
 
 def excess_of(company: float = 0.0, at_home: bool = False, **nats: float) -> float:
@@ -186,7 +186,7 @@ def test_bad_company_makes_a_strange_event_stranger_and_an_ordinary_one_not() ->
     assert excess_of(action=1.0, company=59.0) == pytest.approx(1.0)
 
 
-def test_nobody_is_in_two_places_at_once() -> None:
+def test_no_one_is_in_two_places_at_once() -> None:
     """From a new network while the principal works from its own: stranger than from a new network alone."""
     assert excess_of(network=9.0, at_home=True) == pytest.approx(9.0 + autoencoder.SIMULTANEOUS_PLACES_NATS)
     assert excess_of(action=9.0, at_home=True) == pytest.approx(9.0)
@@ -198,7 +198,7 @@ def test_what_the_principal_does_elsewhere_every_day_is_no_news_at_a_service() -
     np.testing.assert_array_equal(found, [[1.0, 3.0]])
 
 
-def test_of_what_is_no_surprise_or_has_nobody_above_it_nobody_is_asked_again() -> None:
+def test_of_what_is_no_surprise_or_has_no_one_above_it_no_one_is_asked_again() -> None:
     surprise = np.array([[1.5, 0.0], [9.0, 3.0], [9.0, 3.0]], np.float32)
     asked = []
     found = autoencoder.novel_to_principal(

@@ -14,7 +14,7 @@ DAY = np.array([0.0] * 8 + [6.0] * 9 + [0.0] * 7)  # nine hours of work
 
 
 def plain_forecast(series: np.ndarray, horizon: int, quantile: float, gap: int) -> tuple[np.ndarray, float]:
-    """One series at a time, as the published description says it: the obvious twin of `spectral.forecast`."""
+    """One series at a time, as the published description says it: the obvious fake of `spectral.forecast`."""
     spectrum = np.fft.rfft(series)
     power = np.abs(spectrum[1:]) ** 2
     threshold = max(sorted(power)[min(int(quantile * len(power)), len(power) - 1)], 1e-9)

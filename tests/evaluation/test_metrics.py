@@ -175,7 +175,7 @@ def test_neither_the_order_of_events_nor_the_names_of_sessions_change_a_figure(
 
 @settings(max_examples=6, deadline=None)
 @given(EVENTS.filter(lambda events: events["session"].notna().any()))
-def test_who_knows_the_truth_finds_everything_and_disturbs_nobody(events: pd.DataFrame) -> None:
+def test_who_knows_the_truth_finds_everything_and_disturbs_no_one(events: pd.DataFrame) -> None:
     attack = events["session"].notna()
     knows = events.assign(
         score=attack.astype(float), flagged=attack, group=events["session"].fillna("benign")

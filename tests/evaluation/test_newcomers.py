@@ -81,7 +81,7 @@ def played(kind: str) -> pd.DataFrame:
         ("robbed newcomer", ["123456789012:user/ana"]),
     ],
 )
-def test_an_attack_comes_as_somebody_new_and_who_is_robbed_has_no_history(
+def test_an_attack_comes_as_someone_new_and_who_is_robbed_has_no_history(
     kind: str, principals: list[str]
 ) -> None:
     assert played(kind)["principal"].tolist() == principals

@@ -21,12 +21,12 @@ from tests.support import sample_organisation
 
 
 @pytest.fixture(scope="module")
-def known(organisation: sample_organisation.Road) -> pd.DataFrame:
+def known(organisation: sample_organisation.SampleOrganisation) -> pd.DataFrame:
     return attack_labels(json.loads(line) for line in (organisation.folder / "labels.jsonl").open())
 
 
 @pytest.fixture(scope="module")
-def arrived(organisation: sample_organisation.Road, known: pd.DataFrame) -> pd.DataFrame:
+def arrived(organisation: sample_organisation.SampleOrganisation, known: pd.DataFrame) -> pd.DataFrame:
     """The last days' events of everybody who was attacked, as they arrived."""
     with ArrivalOrderSpool(sample_organisation.SETTINGS) as history:
         for records in files.read_sources(organisation.new, sample_organisation.SETTINGS.reading):
@@ -66,7 +66,7 @@ def verdicts_upto(bank: Bank, arrived: pd.DataFrame, place: int) -> NDArray[np.u
 
 
 def test_events_come_in_the_order_in_which_they_were_delivered(
-    organisation: sample_organisation.Road, arrived: pd.DataFrame
+    organisation: sample_organisation.SampleOrganisation, arrived: pd.DataFrame
 ) -> None:
     order = [json.loads(line)["eventID"] for line in sample_organisation.lines_of(organisation.new)]
     mine = set(arrived["event_id"])

@@ -82,7 +82,7 @@ def test_a_value_never_seen_costs_more_the_less_novelty_is_usual() -> None:
     assert (logp[0] < logp[1] - 2).all()
 
 
-def test_what_colleagues_do_is_less_surprising_than_what_nobody_does() -> None:
+def test_what_colleagues_do_is_less_surprising_than_what_no_one_does() -> None:
     owner, unit, codes = random_rows()
     codes[owner == 3, 0] = 555
     known = stacked(owner, unit, codes)

@@ -1,4 +1,4 @@
-"""A backfill walked by many says what one walk says; whoever is killed in the middle loses nothing and repeats nothing."""
+"""A backfill walked by many says what one walk says; anyone who is killed in the middle loses nothing and repeats nothing."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ def settings_with(base: Settings, folder: Path, where: str = "local", parts: int
 
 
 def walked(
-    organisation: sample_organisation.Road,
+    organisation: sample_organisation.SampleOrganisation,
     folder: Path,
     where: str = "local",
     parts: int = 3,
     base: Settings = sample_organisation.SETTINGS,
-    ledger: Path | None = None,
+    scorer_state: Path | None = None,
     sources: list[str] | None = None,
 ) -> sample_organisation.Run:
     folder.mkdir(parents=True, exist_ok=True)
-    url, out = f"sqlite:///{folder}/desk.sqlite", folder / "events.parquet"
+    url, out = f"sqlite:///{folder}/alerts.sqlite", folder / "events.parquet"
     figures = backfill(
         sources or organisation.new,
         organisation.bank,
@@ -56,7 +56,7 @@ def walked(
         no_progress,
         database_url=url,
         out=out,
-        state_folder=ledger,
+        state_folder=scorer_state,
     )
     return sample_organisation.Run(figures, out, open_store(url))
 
@@ -69,7 +69,7 @@ def same(one: sample_organisation.Run, other: sample_organisation.Run) -> None:
     """Figures, events, votes and alerts, by id; z's to 1e-4."""
     assert said(one.figures) == said(other.figures)
     same_rows(one.events, other.events, ["event_id", "event_time"])
-    same_rows(one.desk.votes.read(), other.desk.votes.read(), ["event_id", "detector"])
+    same_rows(one.store.votes.read(), other.store.votes.read(), ["event_id", "detector"])
     ours, theirs = ({alert.alert_id: alert for alert in run.alerts} for run in (one, other))
     assert ours.keys() == theirs.keys()
     for name, alert in ours.items():
@@ -90,14 +90,14 @@ def same_rows(one: pd.DataFrame, other: pd.DataFrame, keys: list[str]) -> None:
 
 @pytest.mark.parametrize(("where", "parts"), [("local", 1), ("local", 3), ("local", 8), ("dask", 3)])
 def test_many_parts_say_what_one_walk_says(
-    organisation: sample_organisation.Road,
+    organisation: sample_organisation.SampleOrganisation,
     scored: sample_organisation.Run,
     tmp_path: Path,
     where: str,
     parts: int,
 ) -> None:
     assert scored.alerts
-    assert len(scored.desk.votes.read()) > 100
+    assert len(scored.store.votes.read()) > 100
     divided = walked(organisation, tmp_path, where, parts)
     assert divided.figures["parts"] == parts
     same(divided, scored)
@@ -105,7 +105,7 @@ def test_many_parts_say_what_one_walk_says(
 
 
 def test_small_steps_and_principals_who_are_new_or_fall_silent_change_nothing(
-    organisation: sample_organisation.Road, tmp_path: Path
+    organisation: sample_organisation.SampleOrganisation, tmp_path: Path
 ) -> None:
     small = sample_organisation.SETTINGS.model_copy(
         update={"reading": sample_organisation.SETTINGS.reading.model_copy(update={"batch_records": 200})}
@@ -117,8 +117,8 @@ def test_small_steps_and_principals_who_are_new_or_fall_silent_change_nothing(
     same(walked(organisation, tmp_path / "many", parts=4, base=small, sources=sources), undivided)
 
 
-def strangers(organisation: sample_organisation.Road, folder: Path) -> Path:
-    """The new records, in order of time. The busiest machine falls silent in the middle, the next two act under names that nobody
+def strangers(organisation: sample_organisation.SampleOrganisation, folder: Path) -> Path:
+    """The new records, in order of time. The busiest machine falls silent in the middle, the next two act under names that no one
     knows, and a few records are dated years ahead."""
     records = [json.loads(line) for line in sample_organisation.lines_of(organisation.new)]
     records.sort(key=lambda record: record["eventTime"])
@@ -139,20 +139,20 @@ def strangers(organisation: sample_organisation.Road, folder: Path) -> Path:
     return sample_organisation.write(folder / "records.jsonl", kept + ahead)
 
 
-def test_the_ledger_is_put_together_and_the_next_run_goes_on_from_it(
-    organisation: sample_organisation.Road, tmp_path: Path
+def test_the_scorer_state_is_put_together_and_the_next_run_goes_on_from_it(
+    organisation: sample_organisation.SampleOrganisation, tmp_path: Path
 ) -> None:
     first, second = organisation.new[:1], organisation.new[1:]
     for sources, name in ((first, "1"), (second, "2")):
         undivided = sample_organisation.run(
-            sources, organisation.bank, tmp_path / f"one-{name}", ledger=tmp_path / "ledger"
+            sources, organisation.bank, tmp_path / f"one-{name}", scorer_state=tmp_path / "scorer_state"
         )
         divided = walked(
-            organisation, tmp_path / f"many-{name}", parts=3, ledger=tmp_path / "parts", sources=sources
+            organisation, tmp_path / f"many-{name}", parts=3, scorer_state=tmp_path / "parts", sources=sources
         )
         same(divided, undivided)
     assert undivided.figures["started_from"] == "state"
-    one, many = (state_files.read_state_arrays(tmp_path / name) for name in ("ledger", "parts"))
+    one, many = (state_files.read_state_arrays(tmp_path / name) for name in ("scorer_state", "parts"))
     np.testing.assert_array_equal(one["clock"], many["clock"])
     for key in ("repeats.key", "principals.key", "novelties.key", "interval_surprise.sums.key"):
         np.testing.assert_array_equal(one[key], many[key])
@@ -167,12 +167,14 @@ from tests.pipelines import test_backfill
 from tests.support import sample_organisation
 if __name__ == "__main__":
     bank, folder, where, *sources = sys.argv[1:]
-    organisation = sample_organisation.Road(Path(), sources, Path(bank), {})
+    organisation = sample_organisation.SampleOrganisation(Path(), sources, Path(bank), {})
     test_backfill.walked(organisation, Path(folder), where, parts=8, sources=sources)
 """
 
 
-def begun(organisation: sample_organisation.Road, folder: Path, where: str) -> subprocess.Popen[bytes]:
+def begun(
+    organisation: sample_organisation.SampleOrganisation, folder: Path, where: str
+) -> subprocess.Popen[bytes]:
     """A backfill in a process of its own, in eight parts."""
     (folder / "run.py").write_text(BACKFILL)
     command = [sys.executable, folder / "run.py", organisation.bank, folder, where, *organisation.new]
@@ -189,7 +191,7 @@ def parts_walked(folder: Path) -> dict[str, int]:
 
 
 def test_a_run_that_is_killed_goes_on_where_it_was(
-    organisation: sample_organisation.Road,
+    organisation: sample_organisation.SampleOrganisation,
     scored: sample_organisation.Run,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -212,7 +214,7 @@ def test_a_run_that_is_killed_goes_on_where_it_was(
 
 
 def test_a_worker_killed_in_the_middle_of_a_part_loses_and_repeats_nothing(
-    organisation: sample_organisation.Road, scored: sample_organisation.Run, tmp_path: Path
+    organisation: sample_organisation.SampleOrganisation, scored: sample_organisation.Run, tmp_path: Path
 ) -> None:
     killed = []
 
@@ -240,7 +242,7 @@ def workers_of(parent: int) -> list[int]:
 
 
 def test_the_workers_of_a_run_that_is_killed_end_with_it(
-    organisation: sample_organisation.Road, tmp_path: Path
+    organisation: sample_organisation.SampleOrganisation, tmp_path: Path
 ) -> None:
     with begun(organisation, tmp_path, "dask") as process:
         until(lambda: len(parts_walked(tmp_path)) >= 1, seconds=60)
@@ -254,7 +256,7 @@ def test_the_workers_of_a_run_that_is_killed_end_with_it(
 
 
 def test_the_same_work_twice_at_a_time_is_refused(
-    organisation: sample_organisation.Road, tmp_path: Path
+    organisation: sample_organisation.SampleOrganisation, tmp_path: Path
 ) -> None:
     with begun(organisation, tmp_path, "local") as process:
         until(lambda: any((tmp_path / "work").glob("*/read.json")), seconds=60)
@@ -264,7 +266,7 @@ def test_the_same_work_twice_at_a_time_is_refused(
 
 
 def test_a_worker_that_does_not_see_the_folder_says_so(
-    organisation: sample_organisation.Road, tmp_path: Path
+    organisation: sample_organisation.SampleOrganisation, tmp_path: Path
 ) -> None:
     plan = BackfillPlan(
         tmp_path / "elsewhere", organisation.bank, "", sample_organisation.SETTINGS, False, False
@@ -275,14 +277,16 @@ def test_a_worker_that_does_not_see_the_folder_says_so(
         score_partition(plan, 0)
 
 
-def test_the_command_line_says_who_works(organisation: sample_organisation.Road, tmp_path: Path) -> None:
+def test_the_command_line_says_who_works(
+    organisation: sample_organisation.SampleOrganisation, tmp_path: Path
+) -> None:
     words = [
         "score",
         *organisation.new,
         "--bank",
         str(organisation.bank),
         "--database",
-        f"sqlite:///{tmp_path}/desk.sqlite",
+        f"sqlite:///{tmp_path}/alerts.sqlite",
     ]
     settings = tmp_path / "settings.toml"
     settings.write_text(
@@ -291,6 +295,6 @@ def test_the_command_line_says_who_works(organisation: sample_organisation.Road,
     done = CliRunner().invoke(app, [*words, "--settings", str(settings), "--workers", "dask", "--json"])
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["parts"] == 4
-    refused = CliRunner().invoke(app, [*words, "--workers", "nobody"])
+    refused = CliRunner().invoke(app, [*words, "--workers", "stranger"])
     assert refused.exit_code
-    assert "workers.scheduler: 'nobody' is none of local, dask" in str(refused.exception)
+    assert "workers.scheduler: 'stranger' is none of local, dask" in str(refused.exception)

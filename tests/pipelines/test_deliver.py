@@ -1,4 +1,4 @@
-"""Alerts reach whoever else is to know, at least once: SQLite and PostgreSQL keep the outbox's contract; the program tells."""
+"""Alerts reach anyone who else is to know, at least once: SQLite and PostgreSQL keep the outbox's contract; the program tells."""
 
 from __future__ import annotations
 
@@ -41,33 +41,33 @@ HERE = ("127.0.0.0/8",)
 
 @pytest.fixture(scope="module")
 def empty_file(tmp_path_factory) -> Path:
-    """A desk with nothing on it, to be copied: making its tables takes longer than most tests."""
-    file = tmp_path_factory.mktemp("empty") / "desk.sqlite"
+    """An alert store with nothing on it, to be copied: making its tables takes longer than most tests."""
+    file = tmp_path_factory.mktemp("empty") / "alerts.sqlite"
     open_store(f"sqlite:///{file}").close()
     return file
 
 
 @pytest.fixture(scope="module")
-def server_desk(postgresql) -> Iterator[SqlStore]:
+def server_store(postgresql) -> Iterator[SqlStore]:
     with closing(open_store(postgresql.fresh())) as opened:
         yield opened
 
 
 class TestSqlite(OutboxContract):
     @pytest.fixture
-    def make_desk(self, desk_url):
-        return lambda: open_store(desk_url)
+    def make_store(self, store_url):
+        return lambda: open_store(store_url)
 
 
 class TestPostgres(OutboxContract):
     @pytest.fixture
-    def make_desk(self, server_desk):
+    def make_store(self, server_store):
         """The same database, emptied: the audit stays, for it only grows."""
         kept = {"meta", "audit"}
         names = ", ".join(sorted({table.name for table in metadata.sorted_tables} - kept))
-        with server_desk.session.engine.begin() as connection:
+        with server_store.session.engine.begin() as connection:
             connection.exec_driver_sql(f"TRUNCATE {names}")
-        return lambda: server_desk
+        return lambda: server_store
 
 
 class Hands:
@@ -94,14 +94,14 @@ def listen() -> Iterator[Callable[..., Listening]]:
 
 
 @pytest.fixture
-def desk_url(tmp_path, empty_file) -> str:
-    shutil.copy(empty_file, tmp_path / "desk.sqlite")
-    return f"sqlite:///{tmp_path}/desk.sqlite"
+def store_url(tmp_path, empty_file) -> str:
+    shutil.copy(empty_file, tmp_path / "alerts.sqlite")
+    return f"sqlite:///{tmp_path}/alerts.sqlite"
 
 
 @pytest.fixture
-def desk(desk_url) -> Iterator[SqlStore]:
-    with closing(open_store(desk_url)) as opened:
+def store(store_url) -> Iterator[SqlStore]:
+    with closing(open_store(store_url)) as opened:
         yield opened
 
 
@@ -129,16 +129,16 @@ def keys(server: Listening) -> list[str]:
     return [got.headers["idempotency-key"] for got in server.got]
 
 
-# --- the program without its doors' clocks ---------------------------------------------------------------------------
+# --- the program without its adapters' clocks ---------------------------------------------------------------------------
 
 
-def test_an_alert_is_told_once_and_its_growth_and_decision_where_that_is_asked_for(desk, listen):
+def test_an_alert_is_told_once_and_its_growth_and_decision_where_that_is_asked_for(store, listen):
     server, clock, alert = listen(), Hands(), stolen_session()
-    telling = sender(desk.outbox, wants(server, notify_on=("new", "updated", "decided")), clock)
+    telling = sender(store.outbox, wants(server, notify_on=("new", "updated", "decided")), clock)
     for events in (alert.events[:3], alert.events[:3], alert.events):
-        desk.alerts.save([replace(alert, events=events)])
+        store.alerts.save([replace(alert, events=events)])
         telling.run_once()
-    desk.cases.add_disposition(
+    store.cases.add_disposition(
         Disposition(alert.alert_id, "benign", "maria", "a laptop", NOW, len(alert.events))
     )
     telling.run_once()
@@ -151,20 +151,20 @@ def test_an_alert_is_told_once_and_its_growth_and_decision_where_that_is_asked_f
 
 
 @pytest.mark.parametrize("format", ["json", "ecs", "ocsf", "slack"])
-def test_a_receiver_gets_the_format_it_wants(desk, listen, format):
+def test_a_receiver_gets_the_format_it_wants(store, listen, format):
     server = listen()
-    desk.alerts.save([stolen_session()])
-    link = "https://desk.example.com/alerts/"
-    sender(desk.outbox, wants(server, format=format, alert_url_prefix=link), Hands()).run_once()
+    store.alerts.save([stolen_session()])
+    link = "https://store.example.com/alerts/"
+    sender(store.outbox, wants(server, format=format, alert_url_prefix=link), Hands()).run_once()
     (got,) = server.got
     assert f"{link}{stolen_session().alert_id}" in got.body.decode()
     mark = {"json": "schema", "ecs": "ecs", "ocsf": "class_uid", "slack": "blocks"}[format]
     assert mark in json.loads(got.body)
 
 
-def test_a_crash_between_sending_and_marking_sends_again_under_the_same_key(desk, listen):
-    server, clock, outbox = listen(), Hands(), desk.outbox
-    desk.alerts.save([stolen_session()])
+def test_a_crash_between_sending_and_marking_sends_again_under_the_same_key(store, listen):
+    server, clock, outbox = listen(), Hands(), store.outbox
+    store.alerts.save([stolen_session()])
     asked = wants(server)
 
     class Dying(WebhookReceiver):
@@ -185,20 +185,20 @@ def test_a_crash_between_sending_and_marking_sends_again_under_the_same_key(desk
     assert outbox.counts_by_receiver()["soc"].sent == 1
 
 
-def test_a_crash_between_planning_and_sending_loses_nothing(desk, listen):
-    server, clock, outbox = listen(), Hands(), desk.outbox
+def test_a_crash_between_planning_and_sending_loses_nothing(store, listen):
+    server, clock, outbox = listen(), Hands(), store.outbox
     asked = wants(server)
     outbox.register_receiver("soc", include_backlog=True)
-    desk.alerts.save([stolen_session(), new_pipeline()])
+    store.alerts.save([stolen_session(), new_pipeline()])
     outbox.schedule("soc", asked, NOW)
     sender(outbox, asked, clock).run_once()
     assert len(server.got) == 2
 
 
-def test_a_receiver_that_is_down_is_asked_less_and_less_and_told_in_the_end(desk, listen):
+def test_a_receiver_that_is_down_is_asked_less_and_less_and_told_in_the_end(store, listen):
     server, clock = listen(status=503), Hands()
-    telling = sender(desk.outbox, wants(server), clock)
-    desk.alerts.save([stolen_session()])
+    telling = sender(store.outbox, wants(server), clock)
+    store.alerts.save([stolen_session()])
     asked_at = []
     while len(server.got) < 6:
         before = len(server.got)
@@ -216,10 +216,10 @@ def test_a_receiver_that_is_down_is_asked_less_and_less_and_told_in_the_end(desk
     assert telling.outbox.counts_by_receiver()["soc"].sent == 1
 
 
-def test_many_that_wait_do_not_ask_a_receiver_that_is_down_many_times(desk, listen):
+def test_many_that_wait_do_not_ask_a_receiver_that_is_down_many_times(store, listen):
     server, clock = listen(status=503), Hands()
-    telling = sender(desk.outbox, wants(server), clock)
-    desk.alerts.save([replace(new_pipeline(), alert_id=f"alert-{number}") for number in range(50)])
+    telling = sender(store.outbox, wants(server), clock)
+    store.alerts.save([replace(new_pipeline(), alert_id=f"alert-{number}") for number in range(50)])
     for _ in range(20):
         telling.run_once()
     assert len(server.got) == 1
@@ -230,10 +230,10 @@ def test_many_that_wait_do_not_ask_a_receiver_that_is_down_many_times(desk, list
     assert telling.outbox.counts_by_receiver()["soc"].sent == 50
 
 
-def test_a_receiver_that_asks_for_time_gets_it(desk, listen):
+def test_a_receiver_that_asks_for_time_gets_it(store, listen):
     server, clock = listen(status=429, extra={"retry-after": "600"}), Hands()
-    telling = sender(desk.outbox, wants(server), clock)
-    desk.alerts.save([stolen_session(), new_pipeline()])
+    telling = sender(store.outbox, wants(server), clock)
+    store.alerts.save([stolen_session(), new_pipeline()])
     telling.run_once()
     clock.sleep(599)
     telling.run_once()
@@ -243,11 +243,11 @@ def test_a_receiver_that_asks_for_time_gets_it(desk, listen):
     assert len(server.got) == 2
 
 
-def test_what_nobody_takes_is_marked_failed_with_its_reason(desk, listen, monkeypatch):
+def test_what_no_one_takes_is_marked_failed_with_its_reason(store, listen, monkeypatch):
     monkeypatch.setattr(policy, "MAX_ATTEMPTS", 3)
     server, clock = listen(status=500, answer=b"disk full"), Hands()
-    telling = sender(desk.outbox, wants(server), clock)
-    desk.alerts.save([stolen_session()])
+    telling = sender(store.outbox, wants(server), clock)
+    store.alerts.save([stolen_session()])
     for _ in range(3):
         telling.run_once()
         clock.sleep(3_600)
@@ -257,10 +257,10 @@ def test_what_nobody_takes_is_marked_failed_with_its_reason(desk, listen, monkey
     assert telling.metrics.figures()["failed"] == 1
 
 
-def test_a_receiver_that_says_gone_is_not_asked_again(desk, listen):
+def test_a_receiver_that_says_gone_is_not_asked_again(store, listen):
     server, clock = listen(status=410), Hands()
-    telling = sender(desk.outbox, wants(server), clock)
-    desk.alerts.save([stolen_session()])
+    telling = sender(store.outbox, wants(server), clock)
+    store.alerts.save([stolen_session()])
     telling.run_once()
     clock.sleep(10_000)
     telling.run_once()
@@ -268,12 +268,12 @@ def test_a_receiver_that_says_gone_is_not_asked_again(desk, listen):
     assert telling.outbox.counts_by_receiver()["soc"].failed == 1
 
 
-def test_a_secret_that_is_lost_while_the_program_runs_is_waited_for(desk, listen, tmp_path):
+def test_a_secret_that_is_lost_while_the_program_runs_is_waited_for(store, listen, tmp_path):
     server, clock, file = listen(), Hands(), tmp_path / "secret"
     file.write_text(SECRET)
-    telling = sender(desk.outbox, wants(server, signing_secret_file=str(file)), clock)
+    telling = sender(store.outbox, wants(server, signing_secret_file=str(file)), clock)
     file.unlink()
-    desk.alerts.save([stolen_session()])
+    store.alerts.save([stolen_session()])
     telling.run_once()
     assert (server.got, telling.outbox.list_deliveries()[0].tries) == ([], 1)
     file.write_text(SECRET)
@@ -282,7 +282,7 @@ def test_a_secret_that_is_lost_while_the_program_runs_is_waited_for(desk, listen
     assert len(server.got) == 1
 
 
-def test_one_body_that_is_refused_holds_up_no_other(desk, listen):
+def test_one_body_that_is_refused_holds_up_no_other(store, listen):
     server, clock = listen(), Hands()
 
     class Picky(WebhookReceiver):
@@ -292,28 +292,28 @@ def test_one_body_that_is_refused_holds_up_no_other(desk, listen):
             super().deliver(key, body, *arguments)
 
     asked = wants(server)
-    telling = sender(desk.outbox, asked, clock, Picky(asked))
-    desk.alerts.save([stolen_session(), new_pipeline()])
+    telling = sender(store.outbox, asked, clock, Picky(asked))
+    store.alerts.save([stolen_session(), new_pipeline()])
     for _ in range(4):
         telling.run_once()
         clock.sleep(60)
     assert [json.loads(got.body)["alert_id"] for got in server.got] == [new_pipeline().alert_id]
 
 
-def test_an_alert_that_is_removed_while_it_waits_is_given_up(desk, listen):
-    server, outbox = listen(), desk.outbox
+def test_an_alert_that_is_removed_while_it_waits_is_given_up(store, listen):
+    server, outbox = listen(), store.outbox
     telling = sender(outbox, wants(server), Hands())
-    desk.alerts.save([stolen_session()])
+    store.alerts.save([stolen_session()])
     outbox.schedule("soc", telling.options, NOW)
     held = outbox.claim("soc", NOW, NOW + timedelta(hours=1), 10, telling.lease_owner)
-    desk.retention.purge_principal(stolen_session().principal, by="maria")
+    store.retention.purge_principal(stolen_session().principal, by="maria")
     telling._send_all(held, lambda: False)
     assert server.got == []
 
 
-def test_two_senders_of_one_receiver_share_the_work(desk, listen):
-    server, clock, outbox = listen(), Hands(), desk.outbox
-    desk.alerts.save([replace(new_pipeline(), alert_id=f"alert-{number}") for number in range(60)])
+def test_two_senders_of_one_receiver_share_the_work(store, listen):
+    server, clock, outbox = listen(), Hands(), store.outbox
+    store.alerts.save([replace(new_pipeline(), alert_id=f"alert-{number}") for number in range(60)])
     both = [sender(outbox, wants(server), clock) for _ in range(2)]
     while sum(each.run_once() for each in both):
         pass
@@ -323,7 +323,7 @@ def test_two_senders_of_one_receiver_share_the_work(desk, listen):
 # --- Kafka -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_topic_gets_the_alert_under_its_principal_with_its_key(desk, tmp_path):
+def test_a_topic_gets_the_alert_under_its_principal_with_its_key(store, tmp_path):
     from fingerprint.adapters.file_broker.consumer import FileConsumer, create_topic
 
     kafka = {"client": "files", "bootstrap_servers": (str(tmp_path / "topics"),)}
@@ -331,9 +331,9 @@ def test_a_topic_gets_the_alert_under_its_principal_with_its_key(desk, tmp_path)
         {"kafka": kafka, "deliver": {"soc": {"kind": "kafka", "topic": "soc.alerts", "format": "ocsf"}}}
     )
     create_topic(tmp_path / "topics", "soc.alerts", 2)
-    desk.alerts.save([stolen_session()])
+    store.alerts.save([stolen_session()])
     with closing(create_receiver("soc", loaded)) as to:
-        sender(desk.outbox, loaded.deliver["soc"], Hands(), to).run_once()
+        sender(store.outbox, loaded.deliver["soc"], Hands(), to).run_once()
     with closing(FileConsumer(loaded.kafka)) as consumer:
         consumer.subscribe(["soc.alerts"])
         got: list[Message] = []
@@ -341,15 +341,15 @@ def test_a_topic_gets_the_alert_under_its_principal_with_its_key(desk, tmp_path)
     (message,) = got
     assert message.key == stolen_session().principal.encode()
     assert json.loads(message.value)["class_uid"] == 2004
-    assert dict(message.headers)["idempotency-key"] == desk.outbox.list_deliveries()[0].key.encode()
+    assert dict(message.headers)["idempotency-key"] == store.outbox.list_deliveries()[0].key.encode()
 
 
-def test_a_topic_that_is_not_there_is_tried_again(desk, tmp_path):
+def test_a_topic_that_is_not_there_is_tried_again(store, tmp_path):
     kafka = {"client": "files", "bootstrap_servers": (str(tmp_path / "topics"),)}
     loaded = Settings.model_validate({"kafka": kafka, "deliver": {"soc": {"kind": "kafka", "topic": "none"}}})
-    desk.alerts.save([stolen_session()])
+    store.alerts.save([stolen_session()])
     with closing(create_receiver("soc", loaded)) as to:
-        telling = sender(desk.outbox, loaded.deliver["soc"], Hands(), to)
+        telling = sender(store.outbox, loaded.deliver["soc"], Hands(), to)
         telling.run_once()
     assert telling.outbox.list_deliveries()[0].reason.startswith("topic none: ")
     assert telling.outbox.counts_by_receiver()["soc"].waiting == 1
@@ -359,16 +359,16 @@ def test_a_topic_that_is_not_there_is_tried_again(desk, tmp_path):
 
 
 @pytest.fixture
-def place(tmp_path, desk_url, listen) -> tuple[Path, Listening]:
-    """A folder with a desk, an alert on it, and settings that name a real receiver."""
+def place(tmp_path, store_url, listen) -> tuple[Path, Listening]:
+    """A folder with an alert store, an alert on it, and settings that name a real receiver."""
     server = listen()
     (tmp_path / "secret").write_text(SECRET)
     (tmp_path / "settings.toml").write_text(
-        f'[database]\nurl = "sqlite:///{tmp_path}/desk.sqlite"\n\n[health]\nport = 0\n\n'
+        f'[database]\nurl = "sqlite:///{tmp_path}/alert alerts.sqlite"\n\n[health]\nport = 0\n\n'
         f'[deliver.soc]\nurl = "{server.url()}"\nallow_http = true\nallowed_networks = ["127.0.0.1"]\ninclude_existing = true\n'
         f'signing_secret_file = "{tmp_path}/secret"\nmin_urgency = 0\n'
     )
-    with closing(open_store(f"sqlite:///{tmp_path}/desk.sqlite")) as opened:
+    with closing(open_store(f"sqlite:///{tmp_path}/alerts.sqlite")) as opened:
         opened.alerts.save([stolen_session(), new_pipeline()])
     return tmp_path, server
 
@@ -394,7 +394,7 @@ def test_deliver_once_tells_what_is_due_and_leaves(place):
 
 
 def test_killed_in_the_middle_of_a_request_it_goes_on_until_it_is_asked_to_end(place):
-    """The receiver had the first one, and nobody could mark it: the same key comes again, and nothing is lost."""
+    """The receiver had the first one, and no one could mark it: the same key comes again, and nothing is lost."""
     folder, server = place
     server.hold()
     process = started(folder)
@@ -404,10 +404,10 @@ def test_killed_in_the_middle_of_a_request_it_goes_on_until_it_is_asked_to_end(p
         process.kill()
         process.communicate()
     server.release()
-    with closing(open_store(f"sqlite:///{folder}/desk.sqlite")) as desk:
-        assert desk.outbox.counts_by_receiver()["soc"].sent == 0
+    with closing(open_store(f"sqlite:///{folder}/alerts.sqlite")) as store:
+        assert store.outbox.counts_by_receiver()["soc"].sent == 0
         with (
-            desk.session.engine.begin() as connection
+            store.session.engine.begin() as connection
         ):  # the dead one's lease would end by itself, minutes later
             connection.exec_driver_sql("UPDATE deliveries SET leased_until = '2026-01-01 00:00:00.000000'")
     process = started(folder)
@@ -444,9 +444,9 @@ def test_a_receiver_that_cannot_be_is_named_at_start(place):
         run_deliver(loaded, once=True)
 
 
-def test_what_failed_is_listed_and_tried_anew(place, capsys):
+def test_what_failed_is_listed_and_tried_again(place, capsys):
     folder, server = place
-    url = f"sqlite:///{folder}/desk.sqlite"
+    url = f"sqlite:///{folder}/alerts.sqlite"
     server.status = 410
     assert once(folder)["given_up"] == 1
     (failed,) = list_deliveries(url, failed=True)
@@ -460,11 +460,11 @@ def test_what_failed_is_listed_and_tried_anew(place, capsys):
     assert {each["state"] for each in list_deliveries(url)} == {"sent"}
 
 
-def test_a_receiver_is_led_to_the_desks_own_pages(place):
+def test_a_receiver_is_led_to_the_stores_own_pages(place):
     folder, server = place
     loaded = load_settings(
-        folder / "settings.toml", {"FINGERPRINT_WEB__PUBLIC_URL": "https://desk.example.com"}
+        folder / "settings.toml", {"FINGERPRINT_WEB__PUBLIC_URL": "https://store.example.com"}
     )
     run_deliver(loaded, once=True, registry=CollectorRegistry())
     links = {json.loads(got.body)["link"] for got in server.got}
-    assert f"https://desk.example.com/alerts/{stolen_session().alert_id}" in links
+    assert f"https://store.example.com/alerts/{stolen_session().alert_id}" in links

@@ -27,7 +27,7 @@ START = datetime(2026, 3, 2, tzinfo=UTC)
 
 
 class TestClock:
-    """Moves only when somebody waits."""
+    """Moves only when someone waits."""
 
     __test__ = False
 

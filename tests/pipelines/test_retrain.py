@@ -34,7 +34,7 @@ from fingerprint.training.schedule import (
 from pipelines.retrain import print_retrain_summary, run_retrain
 from pipelines.runtime import topic_time_span
 from tests.contracts.message_stream import PATIENCE
-from tests.support import sample_organisation as roads
+from tests.support import sample_organisation
 from tests.support.health_client import answered
 from tests.support.services.ports import free_port
 from tests.support.stream_environment import Place, Records, keyed
@@ -78,7 +78,7 @@ def test_a_first_bank_that_the_gate_refused_is_not_trained_again_at_every_look()
     assert next_training(refused, NOW, OPTIONS).at == NOW + 23 * HOUR
 
 
-def test_a_bank_that_came_from_elsewhere_is_trained_anew() -> None:
+def test_a_bank_that_came_from_elsewhere_is_trained_again() -> None:
     assert next_training(ScheduleInputs(retained_days=1, served=True), NOW, OPTIONS).is_due(NOW)
 
 
@@ -116,7 +116,7 @@ def test_a_failure_makes_nothing_due_earlier() -> None:
 def test_what_is_not_due_yet_is_due_at_the_time_that_was_said(
     held: float | None, served: bool, trained: datetime | None, failures: int
 ) -> None:
-    """Nothing else happening but that time passes, and events come meanwhile."""
+    """Nothing else happening but that time passes, and events come in the meantime."""
     known = ScheduleInputs(held, served, trained, failures, NOW if failures else None)
     word = next_training(known, NOW, OPTIONS)
     if word.at and held is not None:
@@ -147,7 +147,11 @@ def test_the_last_training_is_the_newest_that_was_served_or_refused(tmp_path: Pa
 @pytest.fixture
 def history(tmp_path_factory: pytest.TempPathFactory) -> Records:
     """Three days of three principals."""
-    return keyed(roads.lines_of(roads.simulated(tmp_path_factory.mktemp("three"), 0, principals=3)[:3]))
+    return keyed(
+        sample_organisation.lines_of(
+            sample_organisation.simulated(tmp_path_factory.mktemp("three"), 0, principals=3)[:3]
+        )
+    )
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ SPEED = 36_000.0  # a day in 2.4 s
 
 
 class Place:
-    """A stream in a folder, a bank that nobody trained yet, and a clock that moves only when somebody waits."""
+    """A stream in a folder, a bank that no one trained yet, and a clock that moves only when someone waits."""
 
     def __init__(self, folder: Path) -> None:
         self.root, self.folder, self.bank = folder / "stream", folder / "demo", folder / "bank"

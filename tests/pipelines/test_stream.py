@@ -13,7 +13,7 @@ import pytest
 
 from fingerprint.registry import versions
 from tests.contracts.message_stream import wait_until
-from tests.support import sample_organisation as roads
+from tests.support import sample_organisation
 from tests.support.running_stream import serve
 from tests.support.services.ports import free_port
 from tests.support.stream_environment import Place, Records, Said
@@ -53,7 +53,7 @@ def asked(place: Place, path: str) -> str:
 def test_it_waits_for_the_first_bank_and_then_says_what_it_would_have_said(
     place: Place,
     waiting: subprocess.Popen[str],
-    organisation: roads.Road,
+    organisation: sample_organisation.SampleOrganisation,
     records: Records,
     oracle: Said,
 ) -> None:

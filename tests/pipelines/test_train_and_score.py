@@ -18,7 +18,7 @@ from fingerprint.core.alert import FingerprintError
 from fingerprint.core.settings import Entities, Reading, Spectral
 from pipelines.commands.alerts import list_alerts
 from tests.support import sample_organisation
-from tests.support.sample_organisation import SETTINGS, Road, Run
+from tests.support.sample_organisation import SETTINGS, Run, SampleOrganisation
 
 COLUMNS = {
     "event_id": pa.string(),
@@ -64,7 +64,9 @@ def test_an_event_has_an_alert_exactly_when_it_has_a_verdict(scored: Run) -> Non
     }
 
 
-def test_json_lines_say_what_parquet_says(organisation: Road, scored: Run, tmp_path: Path) -> None:
+def test_json_lines_say_what_parquet_says(
+    organisation: SampleOrganisation, scored: Run, tmp_path: Path
+) -> None:
     again = sample_organisation.run(organisation.new, organisation.bank, tmp_path, name="events.jsonl").events
     assert list(again.columns) == list(scored.events.columns)
     assert set(again["event_time"].str[-1]) == {"Z"}
@@ -73,7 +75,9 @@ def test_json_lines_say_what_parquet_says(organisation: Road, scored: Run, tmp_p
     assert {type(row["alert_id"]) for row in written} == {str, type(None)}
 
 
-def test_every_record_is_an_event_a_reject_a_duplicate_or_skipped(organisation: Road, tmp_path: Path) -> None:
+def test_every_record_is_an_event_a_reject_a_duplicate_or_skipped(
+    organisation: SampleOrganisation, tmp_path: Path
+) -> None:
     lines = sample_organisation.lines_of(organisation.new[:1])[:300]
     digest = {"digestStartTime": "2026-01-14T00:00:00Z", "digestS3Object": "x"}
     extra = [b"{not json", b'{"eventName": "no time"}', json.dumps(digest).encode(), lines[0], b"[1, 2]"]
@@ -105,7 +109,7 @@ def test_the_figures_of_a_run_are_what_programs_expect(scored: Run) -> None:
     assert figures["alerts"] == len(scored.alerts) > 0
 
 
-def test_the_alerts_hold_the_spliced_attack(organisation: Road, scored: Run) -> None:
+def test_the_alerts_hold_the_spliced_attack(organisation: SampleOrganisation, scored: Run) -> None:
     labels = [json.loads(line) for line in (organisation.folder / "labels.jsonl").open()]
     loud = {label["event_id"] for label in labels if label["strength"] == "session"}
     found = {event for alert in scored.alerts for event in alert.event_ids}
@@ -113,8 +117,8 @@ def test_the_alerts_hold_the_spliced_attack(organisation: Road, scored: Run) -> 
     assert found & loud
 
 
-def test_single_votes_rest_on_the_desk_with_their_threshold_and_level(scored: Run) -> None:
-    kept, events = scored.desk.votes.read(), scored.events.set_index("event_id")
+def test_single_votes_rest_on_the_store_with_their_threshold_and_level(scored: Run) -> None:
+    kept, events = scored.store.votes.read(), scored.events.set_index("event_id")
     own = kept[kept["detector"] == "autoencoder"]
     assert len(own) == (events["autoencoder_z"] >= SETTINGS.database.min_vote_score).sum() > 0
     assert set(own["threshold"]) == {SETTINGS.autoencoder.threshold}
@@ -126,16 +130,16 @@ def test_single_votes_rest_on_the_desk_with_their_threshold_and_level(scored: Ru
 
 
 def test_scoring_the_same_input_twice_changes_nothing(
-    organisation: Road, scored: Run, tmp_path: Path
+    organisation: SampleOrganisation, scored: Run, tmp_path: Path
 ) -> None:
     shutil.copytree(scored.out.parent, tmp_path / "copy")
     again = sample_organisation.run(organisation.new, organisation.bank, tmp_path / "copy")
-    assert again.desk.dump_tables() == scored.desk.dump_tables()
+    assert again.store.dump_tables() == scored.store.dump_tables()
     assert again.out.read_bytes() == scored.out.read_bytes()
 
 
 def test_where_a_batch_is_cut_never_changes_an_answer(
-    organisation: Road, scored: Run, tmp_path: Path
+    organisation: SampleOrganisation, scored: Run, tmp_path: Path
 ) -> None:
     small = SETTINGS.model_copy(update={"reading": Reading(batch_records=500)})
     cut = sample_organisation.run(organisation.new, organisation.bank, tmp_path, small)
@@ -144,7 +148,7 @@ def test_where_a_batch_is_cut_never_changes_an_answer(
 
 
 def test_the_order_of_delivery_never_changes_an_answer(
-    organisation: Road, scored: Run, tmp_path: Path
+    organisation: SampleOrganisation, scored: Run, tmp_path: Path
 ) -> None:
     lines = sample_organisation.lines_of(organisation.new)
     random.Random(1).shuffle(lines)
@@ -155,8 +159,8 @@ def test_the_order_of_delivery_never_changes_an_answer(
     assert [alert.urgency for alert in shuffled.alerts] == [alert.urgency for alert in scored.alerts]
 
 
-def test_days_scored_one_by_one_with_a_ledger_are_judged_as_in_one_run(
-    organisation: Road, scored: Run, tmp_path: Path
+def test_days_scored_one_by_one_with_a_scorer_state_are_judged_as_in_one_run(
+    organisation: SampleOrganisation, scored: Run, tmp_path: Path
 ) -> None:
     """Cut where the events of a day end. Nothing waits over midnight, so nothing may differ."""
     parts = []
@@ -165,23 +169,33 @@ def test_days_scored_one_by_one_with_a_ledger_are_judged_as_in_one_run(
         by_day.setdefault(json.loads(line)["eventTime"][:10], []).append(line)
     for day, lines in sorted(by_day.items()):
         file = sample_organisation.write(tmp_path / f"{day}.jsonl", lines)
-        parts.append(sample_organisation.run([file], organisation.bank, tmp_path, ledger=tmp_path / "ledger"))
+        parts.append(
+            sample_organisation.run(
+                [file], organisation.bank, tmp_path, scorer_state=tmp_path / "scorer_state"
+            )
+        )
         parts[-1] = replace(parts[-1], out=parts[-1].out.rename(tmp_path / f"{day}.parquet"))
     assert [part.figures["started_from"] for part in parts] == ["bank"] + ["state"] * (len(parts) - 1)
     alike(pd.concat([part.events for part in parts]), scored.events)
     assert [alert.event_ids for alert in parts[-1].alerts] == [alert.event_ids for alert in scored.alerts]
 
 
-def test_a_record_scored_yesterday_is_a_duplicate_today(organisation: Road, tmp_path: Path) -> None:
-    day, ledger = organisation.new[0], tmp_path / "ledger"
-    first = sample_organisation.run([day], organisation.bank, tmp_path / "a", ledger=ledger).figures
-    second = sample_organisation.run([day], organisation.bank, tmp_path / "b", ledger=ledger).figures
+def test_a_record_scored_yesterday_is_a_duplicate_today(
+    organisation: SampleOrganisation, tmp_path: Path
+) -> None:
+    day, scorer_state = organisation.new[0], tmp_path / "scorer_state"
+    first = sample_organisation.run(
+        [day], organisation.bank, tmp_path / "a", scorer_state=scorer_state
+    ).figures
+    second = sample_organisation.run(
+        [day], organisation.bank, tmp_path / "b", scorer_state=scorer_state
+    ).figures
     assert first["events"] > 0
     assert (second["events"], second["duplicates"]) == (0, first["records"])
 
 
 def test_input_from_inside_the_training_span_starts_from_nothing_and_says_so(
-    organisation: Road, tmp_path: Path
+    organisation: SampleOrganisation, tmp_path: Path
 ) -> None:
     run = sample_organisation.run(organisation.learned[-2:], organisation.bank, tmp_path)
     assert run.figures["started_from"].startswith("empty")
@@ -189,7 +203,7 @@ def test_input_from_inside_the_training_span_starts_from_nothing_and_says_so(
 
 
 def test_a_record_without_an_id_is_known_by_its_digest_and_its_repeat_dropped(
-    organisation: Road, tmp_path: Path
+    organisation: SampleOrganisation, tmp_path: Path
 ) -> None:
     records = [json.loads(line) for line in sample_organisation.lines_of(organisation.new[:1])[:50]]
     nameless = [{key: value for key, value in record.items() if key != "eventID"} for record in records[:2]]
@@ -207,7 +221,7 @@ def test_a_record_without_an_id_is_known_by_its_digest_and_its_repeat_dropped(
 
 
 def test_the_queue_is_an_array_in_a_fixed_order(scored: Run, capsys: pytest.CaptureFixture[str]) -> None:
-    list_alerts(f"sqlite:///{scored.out.parent}/desk.sqlite", "json")
+    list_alerts(f"sqlite:///{scored.out.parent}/alerts.sqlite", "json")
     queue = json.loads(capsys.readouterr().out)
     names = ["alert_id", "principal", "first_event_time", "last_event_time", "urgency", "title", "event_ids"]
     added = ["decision", "own_urgency", "sharing", "suppressed"]
@@ -226,14 +240,16 @@ def test_the_queue_is_an_array_in_a_fixed_order(scored: Run, capsys: pytest.Capt
     [("spectral", Spectral(interval_seconds=1800)), ("entities", Entities(granularity="principal"))],
 )
 def test_settings_that_count_something_else_than_the_bank_did_are_refused(
-    organisation: Road, tmp_path: Path, section: str, other: object
+    organisation: SampleOrganisation, tmp_path: Path, section: str, other: object
 ) -> None:
     changed = SETTINGS.model_copy(update={section: other})
     with pytest.raises(FingerprintError, match=rf"setting {section}\.\w+ is .* trained with"):
         sample_organisation.run(organisation.new[:1], organisation.bank, tmp_path, changed)
 
 
-def test_a_run_that_fails_leaves_the_results_of_the_last_one(organisation: Road, tmp_path: Path) -> None:
+def test_a_run_that_fails_leaves_the_results_of_the_last_one(
+    organisation: SampleOrganisation, tmp_path: Path
+) -> None:
     kept = sample_organisation.write(tmp_path / "events.jsonl", [{"kept": True}])
     with pytest.raises(FingerprintError, match="no such file"):
         sample_organisation.run([tmp_path / "missing.json"], organisation.bank, tmp_path, name="events.jsonl")

@@ -25,7 +25,7 @@ from pipelines.cli.console import no_progress
 from pipelines.runtime import training_data
 from pipelines.runtime import training_data as topic_reread
 from pipelines.runtime.training_data import TrainingDataRequest
-from tests.support.sample_organisation import Road, lines_of, write
+from tests.support.sample_organisation import SampleOrganisation, lines_of, write
 from tests.support.services.aws import bucket
 from tests.support.services.kafka import Broker
 from tests.support.stream_environment import Place, keyed
@@ -265,7 +265,7 @@ class Topic:
 
 @pytest.fixture(params=["files", "kafka-python", "confluent"])
 def topic(request: pytest.FixtureRequest, tmp_path: Path) -> Topic:
-    """On a real broker by either client, and the twin."""
+    """On a real broker by either client, and the fake."""
     client = request.param
     broker: Broker | None = None if client == "files" else request.getfixturevalue("broker")
     return Topic(
@@ -274,7 +274,7 @@ def topic(request: pytest.FixtureRequest, tmp_path: Path) -> Topic:
 
 
 def test_a_topic_is_learned_as_the_same_records_in_files_are(
-    topic: Topic, organisation: Road, gather: Gather
+    topic: Topic, organisation: SampleOrganisation, gather: Gather
 ) -> None:
     lines = lines_of(organisation.learned[:2])
     topic.place.send(keyed(lines))
@@ -286,7 +286,7 @@ def test_a_topic_is_learned_as_the_same_records_in_files_are(
     assert [chunk["raw"].tolist() for chunk in one] == [chunk["raw"].tolist() for chunk in other]
 
 
-def test_nobodys_place_in_a_topic_moves_when_it_is_learned_from(topic: Topic, gather: Gather) -> None:
+def test_no_ones_place_in_a_topic_moves_when_it_is_learned_from(topic: Topic, gather: Gather) -> None:
     topic.place.send((b"alice", line) for line in hours(0, 2))
     topic.commit(0)
     before = topic.committed()

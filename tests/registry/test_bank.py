@@ -20,11 +20,11 @@ from fingerprint.registry import versions
 from pipelines.cli.console import no_progress
 from pipelines.train import train_bank
 from tests.support import sample_organisation
-from tests.support.sample_organisation import SETTINGS, Road
+from tests.support.sample_organisation import SETTINGS, SampleOrganisation
 
 
 @pytest.fixture
-def bank(organisation: Road, tmp_path: Path) -> Path:
+def bank(organisation: SampleOrganisation, tmp_path: Path) -> Path:
     return Path(shutil.copytree(organisation.bank, tmp_path / "bank"))
 
 
@@ -33,7 +33,7 @@ def version_of(bank: Path) -> Path:
 
 
 def test_training_says_how_many_entities_are_ready_and_what_the_others_fall_back_to(
-    organisation: Road,
+    organisation: SampleOrganisation,
 ) -> None:
     figures = organisation.trained
     waiting = figures["waiting"]
@@ -45,7 +45,9 @@ def test_training_says_how_many_entities_are_ready_and_what_the_others_fall_back
     assert figures["records"] == sum(figures[name] for name in ("events", "rejects", "duplicates", "skipped"))
 
 
-def test_every_entity_falls_back_to_its_own_principal_and_that_to_its_peers(organisation: Road) -> None:
+def test_every_entity_falls_back_to_its_own_principal_and_that_to_its_peers(
+    organisation: SampleOrganisation,
+) -> None:
     stack = banks.open_bank(organisation.bank).fingerprints
     parents = stack.loc[stack["parent"].clip(lower=0)].reset_index(drop=True)
     entities = stack["level"] == 0
@@ -53,7 +55,7 @@ def test_every_entity_falls_back_to_its_own_principal_and_that_to_its_peers(orga
     assert (parents["level"][1:] > stack["level"][1:]).all()
 
 
-def test_a_bank_holds_no_ids(organisation: Road) -> None:
+def test_a_bank_holds_no_ids(organisation: SampleOrganisation) -> None:
     records = [json.loads(line) for line in sample_organisation.lines_of(organisation.learned)]
     ids = {str(record.get(name)).encode() for record in records for name in ("eventID", "requestID")}
     ids |= {str(record["userIdentity"].get("accessKeyId")).encode() for record in records}
@@ -120,7 +122,9 @@ def test_a_folder_without_a_bank_is_told_how_to_get_one(tmp_path: Path) -> None:
         banks.open_bank(tmp_path)
 
 
-def test_publishing_again_changes_nothing_and_mends_what_was_damaged(organisation: Road, bank: Path) -> None:
+def test_publishing_again_changes_nothing_and_mends_what_was_damaged(
+    organisation: SampleOrganisation, bank: Path
+) -> None:
     good = banks.open_bank(organisation.bank)
     banks.publish_version(good, bank)
     before = {file: file.read_bytes() for file in sorted(bank.rglob("*")) if file.is_file()}
@@ -129,7 +133,7 @@ def test_publishing_again_changes_nothing_and_mends_what_was_damaged(organisatio
     assert {file: file.read_bytes() for file in sorted(bank.rglob("*")) if file.is_file()} == before
 
 
-def test_training_twice_gives_the_same_bank(organisation: Road, tmp_path: Path) -> None:
+def test_training_twice_gives_the_same_bank(organisation: SampleOrganisation, tmp_path: Path) -> None:
     again = train_bank(organisation.learned, tmp_path / "bank", SETTINGS, no_progress)
     assert again["version"] == organisation.trained["version"]
     one, other = banks.open_bank(organisation.bank), banks.open_bank(tmp_path / "bank")
@@ -147,7 +151,7 @@ def test_training_twice_gives_the_same_bank(organisation: Road, tmp_path: Path) 
 
 def test_a_bank_larger_than_the_setting_is_refused_before_it_is_read(bank: Path) -> None:
     for file in version_of(bank).glob("*.safetensors"):
-        file.chmod(0)  # nobody may look
+        file.chmod(0)  # no one may look
         file.write_bytes(bytes(file.stat().st_size))
     with pytest.raises(FingerprintError, match=r"bank\.max_bytes"):
         banks.open_bank(bank, settings.Bank(max_bytes=1000))
@@ -174,7 +178,7 @@ def test_a_table_that_expands_to_more_than_a_bank_may_have_is_refused(bank: Path
 
 
 def mend_manifest(root: Path, name: str) -> None:
-    """What somebody would do who wants a file of their own to be believed."""
+    """What someone would do who wants a file of their own to be believed."""
     manifest = json.loads((root / "manifest.json").read_text())
     manifest["files"][name] = {"bytes": (root / name).stat().st_size, "sha256": banks._sha256(root / name)}
     (root / "manifest.json").write_text(json.dumps(manifest))
@@ -208,7 +212,7 @@ def _small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("_small_pages")
 def test_a_bank_in_many_shards_judges_as_one_in_a_single_file(
-    organisation: Road, scored: sample_organisation.Run, tmp_path: Path
+    organisation: SampleOrganisation, scored: sample_organisation.Run, tmp_path: Path
 ) -> None:
     good = banks.open_bank(organisation.bank)
     banks.write_bank(good, tmp_path / "bank", settings.Bank())
@@ -219,7 +223,7 @@ def test_a_bank_in_many_shards_judges_as_one_in_a_single_file(
 
 
 @pytest.mark.usefixtures("_small_pages")
-def test_a_shard_that_is_missing_is_named(organisation: Road, tmp_path: Path) -> None:
+def test_a_shard_that_is_missing_is_named(organisation: SampleOrganisation, tmp_path: Path) -> None:
     good = banks.open_bank(organisation.bank)
     banks.write_bank(good, tmp_path, settings.Bank())
     gone = sorted((tmp_path / "versions" / good.version).glob("stack.weights.inputs.*"))[-1]
@@ -228,7 +232,9 @@ def test_a_shard_that_is_missing_is_named(organisation: Road, tmp_path: Path) ->
         banks.open_bank(tmp_path, version=good.version)
 
 
-def test_a_bank_that_is_open_may_be_published_again_or_retired(organisation: Road, bank: Path) -> None:
+def test_a_bank_that_is_open_may_be_published_again_or_retired(
+    organisation: SampleOrganisation, bank: Path
+) -> None:
     opened, good = banks.open_bank(bank), banks.open_bank(organisation.bank)
     shutil.rmtree(bank)
     for part in banks.ARRAY_PARTS:
@@ -237,7 +243,9 @@ def test_a_bank_that_is_open_may_be_published_again_or_retired(organisation: Roa
             np.testing.assert_array_equal(left, right)
 
 
-def test_a_version_is_opened_by_its_name_while_another_is_served(organisation: Road, bank: Path) -> None:
+def test_a_version_is_opened_by_its_name_while_another_is_served(
+    organisation: SampleOrganisation, bank: Path
+) -> None:
     good = banks.open_bank(organisation.bank)
     other = banks.with_manifest_entries(good, note="another")
     banks.write_bank(other, bank)

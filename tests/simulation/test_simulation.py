@@ -136,7 +136,7 @@ def test_people_keep_office_hours_and_weekends_and_schedules_do_not_care(records
     assert len(nightly) == 14
 
 
-def test_the_ways_to_be_somebody_are_all_there(records: list[Record]) -> None:
+def test_the_ways_to_be_someone_are_all_there(records: list[Record]) -> None:
     kinds = {record["userIdentity"].get("type") for record in records}
     assert {"AssumedRole", "IAMUser", "Root", "AWSService", "AWSAccount", "WebIdentityUser", None} <= kinds
     assert all(
@@ -146,7 +146,7 @@ def test_the_ways_to_be_somebody_are_all_there(records: list[Record]) -> None:
     )
 
 
-def test_nobody_calls_with_a_session_that_does_not_exist_yet(records: list[Record]) -> None:
+def test_no_one_calls_with_a_session_that_does_not_exist_yet(records: list[Record]) -> None:
     for record in records:
         context = record["userIdentity"].get("sessionContext")
         if context:
@@ -288,7 +288,7 @@ def test_a_new_hire_calls_nothing_before_the_first_day_and_something_on_it(
         assert min(days) == first
 
 
-def test_an_upgrade_brings_many_people_to_versions_that_nobody_had(
+def test_an_upgrade_brings_many_people_to_versions_that_no_one_had(
     made: SimulationSummary, records: list[Record]
 ) -> None:
     rows = [json.loads(line) for line in (made.folder / "labels.surprises.jsonl").read_text().splitlines()]
@@ -332,7 +332,7 @@ def test_an_impossible_wish_is_refused_in_one_sentence(
 
 
 def test_a_real_record_can_be_written_again_from_its_form() -> None:
-    """Plain twin: filling a form's places with what was taken out gives the real parameters back in shape."""
+    """Plain fake: filling a form's places with what was taken out gives the real parameters back in shape."""
     pools = IdentifierPools("test")
     fixed = {
         "account": "111122223333",

@@ -105,7 +105,7 @@ def test_what_no_window_sees_is_forgotten() -> None:
     assert (keys & 0xFFFFFFFF).min() >= START + (8 - 1) * 24
 
 
-def test_a_ledger_that_was_put_away_expects_the_same() -> None:
+def test_a_scorer_state_that_was_put_away_expects_the_same() -> None:
     series, _ = filled(days=15)
     again = ActivitySeries.from_arrays(OPTIONS, series.as_arrays())
     rows, now = np.arange(3, dtype=np.int32), np.full(3, START + 15 * 24 + 9, np.int32)

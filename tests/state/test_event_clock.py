@@ -84,10 +84,10 @@ def test_in_a_steady_stream_it_is_the_latest_event_wherever_that_is_cut(size: in
     assert clock.watermark == times[-1]
 
 
-def test_the_clock_of_a_ledger_survives_with_what_waits() -> None:
-    ledger = ScorerState(Settings())
-    ledger.clock = clock_at()
-    ledger.observe_time(np.full(3, NOW + 13 * DAY), who(3, 3))
-    again = ScorerState.from_arrays(Settings(), ledger.as_arrays())
+def test_the_clock_of_a_scorer_state_survives_with_what_waits() -> None:
+    scorer_state = ScorerState(Settings())
+    scorer_state.clock = clock_at()
+    scorer_state.observe_time(np.full(3, NOW + 13 * DAY), who(3, 3))
+    again = ScorerState.from_arrays(Settings(), scorer_state.as_arrays())
     assert (again.watermark, again.unconfirmed) == (NOW, 3)
-    np.testing.assert_array_equal(again.clock.as_array(), ledger.clock.as_array())
+    np.testing.assert_array_equal(again.clock.as_array(), scorer_state.clock.as_array())

@@ -1,4 +1,4 @@
-"""A ledger that was cut and put together again goes on as if it had not been; a part says of its own what the whole does."""
+"""A scorer state that was cut and put together again goes on as if whole; a part says of its own what the whole does."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ from fingerprint.pipeline import DetectionPipeline
 from fingerprint.registry import bank as banks
 from fingerprint.state import partitioning
 from fingerprint.state.scorer_state import ScorerState
-from tests.support.stepwise_pipeline import Outcome, Step, road_of, same, silences, walked
+from tests.support.stepwise_pipeline import Outcome, Step, pipeline_of, same, silences, walked
 
 START = 480_000 // 24 * 24
 
 
-def cut_and_mended(road: DetectionPipeline, homes: np.ndarray) -> DetectionPipeline:
-    whole = road.state.scorer.as_arrays()
-    after = road_of(road.scorer.bank, partitioning.select_buckets(whole, homes))
+def cut_and_mended(pipeline: DetectionPipeline, homes: np.ndarray) -> DetectionPipeline:
+    whole = pipeline.state.scorer.as_arrays()
+    after = pipeline_of(pipeline.scorer.bank, partitioning.select_buckets(whole, homes))
     after.state.scorer.merge(partitioning.select_buckets(whole, ~homes))
-    after.state.pending, after.scorer.owner_names = road.state.pending, road.scorer.owner_names
-    after.state.open_alerts.verdicts = road.state.open_alerts.verdicts
+    after.state.pending, after.scorer.owner_names = pipeline.state.pending, pipeline.scorer.owner_names
+    after.state.open_alerts.verdicts = pipeline.state.open_alerts.verdicts
     return after
 
 
-# --- on the road ------------------------------------------------------------------------------------------------------
+# --- on the pipeline ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_a_ledger_cut_and_mended_after_every_step_judges_as_if_it_had_stayed_whole(
+def test_a_scorer_state_cut_and_mended_after_every_step_judges_as_if_it_had_stayed_whole(
     bank: banks.Bank, steps: list[Step], undisturbed: Outcome, seed: int
 ) -> None:
     random = np.random.default_rng(seed)
 
-    def cut(road: DetectionPipeline, _: Step) -> DetectionPipeline:
-        return cut_and_mended(road, random.random(hashing.BUCKETS) < random.random())
+    def cut(pipeline: DetectionPipeline, _: Step) -> DetectionPipeline:
+        return cut_and_mended(pipeline, random.random(hashing.BUCKETS) < random.random())
 
     assert silences(undisturbed)
-    same(walked(road_of(bank, bank.scorer_state), steps, after=cut), undisturbed)
+    same(walked(pipeline_of(bank, bank.scorer_state), steps, after=cut), undisturbed)
 
 
 def test_each_quarter_of_the_virtual_partitions_says_of_its_principals_what_the_whole_says(
@@ -52,7 +52,7 @@ def test_each_quarter_of_the_virtual_partitions_says_of_its_principals_what_the_
     for quarter in range(4):
         homes = hashing.buckets_of_partitions(np.arange(256) % 4 == quarter)
         theirs = [Step(_at(step.events, homes), step.watermark) for step in steps]
-        parts.append(walked(road_of(bank, partitioning.select_buckets(bank.scorer_state, homes)), theirs))
+        parts.append(walked(pipeline_of(bank, partitioning.select_buckets(bank.scorer_state, homes)), theirs))
     together = Outcome(*(pd.concat(tables).sort_index() for tables in zip(*parts, strict=True)))
     same(together, undisturbed)
 
@@ -66,31 +66,33 @@ def _at(events: pd.DataFrame, homes: np.ndarray) -> pd.DataFrame:
 # --- by itself --------------------------------------------------------------------------------------------------------
 
 
-def small_ledger(seed: int) -> ScorerState:
+def small_scorer_state(seed: int) -> ScorerState:
     """Forty principals over some days: ids, activity, novelties, company, series with forecasts."""
     random, count = np.random.default_rng(seed), 400
-    ledger = ScorerState(Settings())
+    scorer_state = ScorerState(Settings())
     people = hashing.hash_with_bucket(pd.Series([f"1:user/{number}" for number in range(40)]))
     for day in range(4):
         who = people[random.integers(0, len(people), count)]
         interval = (START + day * 24 + random.integers(0, 24, count)).astype(np.int32)
         codes = random.integers(1, 9, (count, len(FEATURES))).astype(np.uint64)
-        ledger.deduplicate(who, random.integers(0, 2**63, count).astype(np.uint64), interval // 24)
-        ledger.update_history(who, interval, codes)
-        ledger.is_known_novelty(hashing.combine(who, codes[:, 0]), interval)
-        ledger.interval_surprise.add(who, interval, codes, random.random(codes.shape).astype(np.float32) * 9)
-        since, weight = ledger.first_seen(who), np.ones(count, np.float32)
-        keys = ledger.series.add_counts(who, codes[:, 1], interval, since, weight)
-        ledger.series.z_scores(ledger.series.find_rows(keys), interval)
-        ledger.observe_time(interval.astype(np.int64) * 3600, who)
-        ledger.expire()
-    return ledger
+        scorer_state.deduplicate(who, random.integers(0, 2**63, count).astype(np.uint64), interval // 24)
+        scorer_state.update_history(who, interval, codes)
+        scorer_state.is_known_novelty(hashing.combine(who, codes[:, 0]), interval)
+        scorer_state.interval_surprise.add(
+            who, interval, codes, random.random(codes.shape).astype(np.float32) * 9
+        )
+        since, weight = scorer_state.first_seen(who), np.ones(count, np.float32)
+        keys = scorer_state.series.add_counts(who, codes[:, 1], interval, since, weight)
+        scorer_state.series.z_scores(scorer_state.series.find_rows(keys), interval)
+        scorer_state.observe_time(interval.astype(np.int64) * 3600, who)
+        scorer_state.expire()
+    return scorer_state
 
 
 @given(seed=st.integers(0, 99), share=st.floats(0, 1))
 @settings(max_examples=25, deadline=None)
-def test_two_parts_hold_all_of_a_ledger_and_nothing_twice(seed: int, share: float) -> None:
-    whole = small_ledger(seed).as_arrays()
+def test_two_parts_hold_all_of_a_scorer_state_and_nothing_twice(seed: int, share: float) -> None:
+    whole = small_scorer_state(seed).as_arrays()
     homes = np.random.default_rng(seed).random(hashing.BUCKETS) < share
     parts = [partitioning.select_buckets(whole, homes), partitioning.select_buckets(whole, ~homes)]
     for name, array in whole.items():
@@ -105,8 +107,8 @@ def test_two_parts_hold_all_of_a_ledger_and_nothing_twice(seed: int, share: floa
 @given(seed=st.integers(0, 99), share=st.floats(0, 1))
 @settings(max_examples=25, deadline=None)
 def test_what_was_cut_out_and_put_back_is_all_there_and_belongs_to_the_same(seed: int, share: float) -> None:
-    ledger = small_ledger(seed)
-    whole = ledger.as_arrays()
+    scorer_state = small_scorer_state(seed)
+    whole = scorer_state.as_arrays()
     homes = np.random.default_rng(seed).random(hashing.BUCKETS) < share
     mended = ScorerState.from_arrays(Settings(), partitioning.select_buckets(whole, homes))
     mended.merge(partitioning.select_buckets(whole, ~homes))
@@ -120,19 +122,24 @@ def test_what_was_cut_out_and_put_back_is_all_there_and_belongs_to_the_same(seed
     ):
         for name in (each for each in whole if each.rpartition(".")[0] == table):
             np.testing.assert_array_equal(mended.as_arrays()[name], whole[name], err_msg=name)
-    keys = hashing.combine(ledger.series.owner, ledger.series.channel)
-    rows = [one.series.find_rows(keys) for one in (ledger, mended)]
+    keys = hashing.combine(scorer_state.series.owner, scorer_state.series.channel)
+    rows = [one.series.find_rows(keys) for one in (scorer_state, mended)]
     for start, end in ((START, START + 96), (START + 48, START + 200)):
         dense = [
-            one.series.dense_counts(row, start, end) for one, row in zip((ledger, mended), rows, strict=True)
+            one.series.dense_counts(row, start, end)
+            for one, row in zip((scorer_state, mended), rows, strict=True)
         ]
         np.testing.assert_array_equal(*dense)
     now = np.full(len(keys), START + 96, np.int32)
-    expected = [one.series.expected_counts(row, now) for one, row in zip((ledger, mended), rows, strict=True)]
+    expected = [
+        one.series.expected_counts(row, now) for one, row in zip((scorer_state, mended), rows, strict=True)
+    ]
     np.testing.assert_array_equal(expected[0], expected[1])
 
 
 def test_a_part_is_not_merged_twice() -> None:
-    ledger = small_ledger(0)
+    scorer_state = small_scorer_state(0)
     with pytest.raises(ValueError, match="already"):
-        ledger.merge(partitioning.select_buckets(ledger.as_arrays(), np.ones(hashing.BUCKETS, bool)))
+        scorer_state.merge(
+            partitioning.select_buckets(scorer_state.as_arrays(), np.ones(hashing.BUCKETS, bool))
+        )

@@ -18,7 +18,16 @@ from fingerprint.registry.bank import Bank
 from fingerprint.state.pipeline_state import PipelineState, TrainingCutoff
 from fingerprint.state.scorer_state import ScorerState
 from fingerprint.state.watermarks import WatermarkTracker
-from tests.support.stepwise_pipeline import SETTINGS, Outcome, Step, outcome, road_of, same, silences, walked
+from tests.support.stepwise_pipeline import (
+    SETTINGS,
+    Outcome,
+    Step,
+    outcome,
+    pipeline_of,
+    same,
+    silences,
+    walked,
+)
 
 HOUR = 3600
 MIDDLE = 8  # steps before a split
@@ -59,7 +68,7 @@ def events_in(events: pd.DataFrame, buckets: np.ndarray) -> pd.DataFrame:
 def test_restarts_between_any_steps_change_no_answer(
     bank: Bank, steps: Sequence[Step], undisturbed: Outcome, restarts: set[int]
 ) -> None:
-    pipeline, results = road_of(bank, bank.scorer_state), list[StepResult]()
+    pipeline, results = pipeline_of(bank, bank.scorer_state), list[StepResult]()
     for number, step in enumerate(steps):
         results.append(pipeline.process(*step))
         if number in restarts:
@@ -70,7 +79,7 @@ def test_restarts_between_any_steps_change_no_answer(
 
 
 def test_every_part_of_the_state_survives(bank: Bank, steps: Sequence[Step]) -> None:
-    pipeline = road_of(bank, bank.scorer_state)
+    pipeline = pipeline_of(bank, bank.scorer_state)
     for step in steps[:MIDDLE]:
         pipeline.process(*step)
     before = pipeline.state
@@ -96,7 +105,7 @@ def test_every_part_of_the_state_survives(bank: Bank, steps: Sequence[Step]) -> 
 
 
 def test_a_saved_state_is_the_same_bytes_after_a_restart(bank: Bank, steps: Sequence[Step]) -> None:
-    pipeline = road_of(bank, bank.scorer_state)
+    pipeline = pipeline_of(bank, bank.scorer_state)
     for step in steps[:MIDDLE]:
         pipeline.process(*step)
     saved = pipeline.state.checkpoint()
@@ -109,7 +118,7 @@ def test_a_saved_state_is_the_same_bytes_after_a_restart(bank: Bank, steps: Sequ
 def test_only_the_ids_of_new_events_days_are_other_bytes_in_the_next_checkpoint(
     bank: Bank, steps: Sequence[Step]
 ) -> None:
-    pipeline = road_of(bank, bank.scorer_state)
+    pipeline = pipeline_of(bank, bank.scorer_state)
     pipeline.process(*steps[0])
     before = pipeline.state.checkpoint().blobs
     pipeline.process(*steps[1])
@@ -135,7 +144,7 @@ def test_a_damaged_part_is_an_error(bank: Bank) -> None:
 def test_the_parts_of_a_state_answer_together_like_the_whole(
     bank: Bank, steps: Sequence[Step], undisturbed: Outcome, count: int, at: int
 ) -> None:
-    whole = road_of(bank, bank.scorer_state)
+    whole = pipeline_of(bank, bank.scorer_state)
     results = [whole.process(*step) for step in steps[:at]]
     for buckets in masks(count):
         part = pipeline_with(bank, restored(whole.state.split(buckets)))
@@ -145,7 +154,7 @@ def test_the_parts_of_a_state_answer_together_like_the_whole(
 
 
 def test_a_split_of_a_split_is_the_split_in_one(bank: Bank, steps: Sequence[Step]) -> None:
-    whole = road_of(bank, bank.scorer_state)
+    whole = pipeline_of(bank, bank.scorer_state)
     for step in steps[:MIDDLE]:
         whole.process(*step)
     twice = whole.state.split(masks(2)[1]).split(masks(4)[3]).checkpoint()
@@ -161,7 +170,7 @@ def test_a_split_leaves_the_whole_as_it_was(bank: Bank, steps: Sequence[Step], u
         part.flush()
         return pipeline
 
-    pipeline = road_of(bank, bank.scorer_state)
+    pipeline = pipeline_of(bank, bank.scorer_state)
     same(walked(pipeline, list(steps), after=split), undisturbed)
 
 
@@ -183,7 +192,7 @@ def test_early_events_follow_their_principals_and_one_part_alone_keeps_the_feeds
 def test_what_is_in_use_names_the_buckets_of_pending_and_early_events(
     bank: Bank, steps: Sequence[Step]
 ) -> None:
-    pipeline = road_of(bank, bank.scorer_state)
+    pipeline = pipeline_of(bank, bank.scorer_state)
     pipeline.process(*steps[0])
     pipeline.state.early_events = steps[1].events
     used = pipeline.state.buckets_in_use()

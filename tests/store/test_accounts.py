@@ -1,4 +1,4 @@
-"""Who may work at the desk: SQLite and PostgreSQL keep the contract; roles and passwords; what hashing costs."""
+"""Who may work at the alert store: SQLite and PostgreSQL keep the contract; roles and passwords; what hashing costs."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from tests.contracts.account_store import GOOD, HERE, Moment, PeopleContract
 
 
 @pytest.fixture(scope="module")
-def sqlite_desk(tmp_path_factory):
-    return open_store(f"sqlite:///{tmp_path_factory.mktemp('people')}/desk.sqlite")
+def sqlite_store(tmp_path_factory):
+    return open_store(f"sqlite:///{tmp_path_factory.mktemp('people')}/alerts.sqlite")
 
 
 @pytest.fixture(scope="module")
-def postgresql_desk(postgresql):
-    desk = open_store(postgresql.fresh())
-    yield desk
-    desk.close()
+def postgresql_store(postgresql):
+    store = open_store(postgresql.fresh())
+    yield store
+    store.close()
 
 
 class TestSqlite(PeopleContract):
     @pytest.fixture
-    def opened(self, sqlite_desk):
-        return sqlite_desk
+    def opened(self, sqlite_store):
+        return sqlite_store
 
 
 class TestPostgres(PeopleContract):
     @pytest.fixture
-    def opened(self, postgresql_desk):
-        return postgresql_desk
+    def opened(self, postgresql_store):
+        return postgresql_store
 
 
 def test_each_role_may_what_those_before_it_may():
@@ -66,7 +66,7 @@ def test_a_token_is_never_more_than_its_owner_and_never_more_than_its_scopes():
         ("A" * 90, "a" * 50),
     ],
 )
-def test_what_a_provider_calls_somebody_becomes_a_name(said, name):
+def test_what_a_provider_calls_someone_becomes_a_name(said, name):
     assert derive_name(said) == name
 
 
@@ -90,20 +90,20 @@ def test_what_a_provider_calls_somebody_becomes_a_name(said, name):
 )
 def test_a_password_that_anybody_would_try_is_refused_with_a_sentence(password, sentence):
     name = "maria.sanz.lopez" if "Lopez" in password else "maria.sanz"
-    assert sentence in weak_password(password, name, "Fingerprint https://desk.example.com")
+    assert sentence in weak_password(password, name, "Fingerprint https://alerts.example.com")
 
 
 @pytest.mark.parametrize(
     "password", [GOOD, "schöne grüne Wörter", "vK8#qpXw2zLm", "a" * 3 + "x9 unusual " * 9]
 )
-def test_a_password_that_nobody_would_try_is_taken(password):
+def test_a_password_that_no_one_would_try_is_taken(password):
     assert weak_password(password, "maria", "Fingerprint") is None
 
 
 def test_looking_at_a_password_is_quick_whatever_it_is():
     for worst in ("4@8({[<3609!|1i$5+7%2z" * 46, "aA4@" * 256, "password" * 128):
         begun = time.process_time()
-        weak_password(worst, "maria", "Fingerprint https://desk.example.com")
+        weak_password(worst, "maria", "Fingerprint https://alerts.example.com")
         assert time.process_time() - begun < 2
 
 
@@ -126,13 +126,13 @@ def test_a_day_of_guessing_is_bounded():
 
 
 def test_passwords_cost_what_rfc_9106_recommends():
-    """Its second choice: argon2id, 64 MiB, three passes, four lanes."""
+    """Its second choice: argon2id, 64 MiB, three passes, four call paths."""
     costs = extract_parameters(secrets_.hash_password(GOOD))
     assert (costs.type.name, costs.memory_cost, costs.time_cost, costs.parallelism) == ("ID", 64 * 1024, 3, 4)
 
 
-def test_a_name_that_nobody_has_takes_as_long_as_one_that_somebody_has(tmp_path):
-    people = open_account_store(open_store(f"sqlite:///{tmp_path}/desk.sqlite").session, Moment(), Web())
+def test_a_name_that_no_one_has_takes_as_long_as_one_that_someone_has(tmp_path):
+    people = open_account_store(open_store(f"sqlite:///{tmp_path}/alerts.sqlite").session, Moment(), Web())
     people.accept_invitation(people.create_first_invitation(), "maria", GOOD)
 
     def seconds(name: str) -> float:
@@ -141,14 +141,14 @@ def test_a_name_that_nobody_has_takes_as_long_as_one_that_somebody_has(tmp_path)
             people.log_in(name, "not the password", HERE)
         return time.perf_counter() - begun
 
-    known, unknown = ([seconds(name) for _ in range(4)] for name in ("maria", "nobody"))
+    known, unknown = ([seconds(name) for _ in range(4)] for name in ("maria", "stranger"))
     assert min(unknown) > min(known) / 2
 
 
-def test_a_password_hashed_at_other_costs_is_hashed_anew_at_the_next_login(tmp_path, monkeypatch):
+def test_a_password_hashed_at_other_costs_is_hashed_again_at_the_next_login(tmp_path, monkeypatch):
     from argon2 import PasswordHasher
 
-    people = open_account_store(open_store(f"sqlite:///{tmp_path}/desk.sqlite").session, Moment(), Web())
+    people = open_account_store(open_store(f"sqlite:///{tmp_path}/alerts.sqlite").session, Moment(), Web())
     with monkeypatch.context() as patch:
         patch.setattr(secrets_, "_hasher", PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
         people.accept_invitation(people.create_first_invitation(), "maria", GOOD)

@@ -1,4 +1,4 @@
-"""The desk: SQLite and PostgreSQL keep the contract; what cannot be a desk is refused in one sentence."""
+"""The alert store: SQLite and PostgreSQL keep the contract; what cannot be an alert store is refused in one sentence."""
 
 from __future__ import annotations
 
@@ -18,47 +18,47 @@ from sqlalchemy.dialects import postgresql as postgres
 from fingerprint.core.alert import FingerprintError
 from fingerprint.store import database, open_store, schema, store_exists
 from fingerprint.store.alerts import upsert_statement
-from tests.contracts.alert_store import DeskContract
+from tests.contracts.alert_store import StoreContract
 from tests.contracts.message_stream import wait_until
 from tests.support.alerts import new_pipeline, stolen_session, votes
 
 
-class TestSqlite(DeskContract):
+class TestSqlite(StoreContract):
     @pytest.fixture
-    def make_desk(self, tmp_path):
+    def make_store(self, tmp_path):
         numbers = itertools.count()
         return lambda: open_store(f"sqlite:///{tmp_path}/{next(numbers)}.sqlite")
 
 
-class TestMemory(DeskContract):
+class TestMemory(StoreContract):
     @pytest.fixture
-    def make_desk(self):
+    def make_store(self):
         return lambda: open_store("sqlite://")
 
 
-class TestPostgres(DeskContract):
+class TestPostgres(StoreContract):
     @pytest.fixture
-    def make_desk(self, postgresql):
+    def make_store(self, postgresql):
         with ExitStack() as opened:
 
             def make():
-                desk = open_store(postgresql.fresh())
-                opened.callback(desk.close)
-                return desk
+                store = open_store(postgresql.fresh())
+                opened.callback(store.close)
+                return store
 
             yield make
 
 
-def test_a_desk_is_the_same_one_when_it_is_opened_again(tmp_path):
-    url = f"sqlite:///{tmp_path}/desk.sqlite"
+def test_a_store_is_the_same_one_when_it_is_opened_again(tmp_path):
+    url = f"sqlite:///{tmp_path}/alerts.sqlite"
     open_store(url).alerts.save([stolen_session()])
     assert open_store(url).alerts.by_urgency() == [stolen_session()]
     assert open_store(url, create=False).alerts.by_urgency() == [stolen_session()]
 
 
-def test_whoever_only_reads_makes_no_desk(tmp_path):
+def test_anyone_who_only_reads_makes_no_store(tmp_path):
     with pytest.raises(FingerprintError, match="there is no database"):
-        open_store(f"sqlite:///{tmp_path}/desk.sqlite", create=False)
+        open_store(f"sqlite:///{tmp_path}/alerts.sqlite", create=False)
     assert not list(tmp_path.iterdir())
 
 
@@ -67,7 +67,7 @@ def test_whoever_only_reads_makes_no_desk(tmp_path):
     [
         ("not a url", "is named by a URL"),
         ("", "is named by a URL"),
-        ("sqlite:///{folder}/missing/desk.sqlite", "does not exist"),
+        ("sqlite:///{folder}/missing/alerts.sqlite", "does not exist"),
         ("sqlite:///{folder}", "unable to open"),
         ("mysql://user:secret@host/db", "not supported"),
         ("nonsense://x", "not supported"),
@@ -75,7 +75,7 @@ def test_whoever_only_reads_makes_no_desk(tmp_path):
         ("postgres://user@127.0.0.1:1/db", "database postgresql"),
     ],
 )
-def test_a_url_that_cannot_be_a_desk_is_one_sentence_without_its_password(tmp_path, url, why):
+def test_a_url_that_cannot_be_a_store_is_one_sentence_without_its_password(tmp_path, url, why):
     with pytest.raises(FingerprintError, match=why) as caught:
         open_store(url.format(folder=tmp_path))
     assert "secret" not in str(caught.value)
@@ -83,22 +83,22 @@ def test_a_url_that_cannot_be_a_desk_is_one_sentence_without_its_password(tmp_pa
 
 
 def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path):
-    file = tmp_path / "desk.sqlite"
+    file = tmp_path / "alerts.sqlite"
     file.write_bytes(b"eventTime,eventName\n" * 500)
     with pytest.raises(FingerprintError, match="not a database"):
         open_store(f"sqlite:///{file}")
     assert file.read_bytes().startswith(b"eventTime")
 
 
-def test_somebody_elses_tables_are_not_taken_for_a_desk(tmp_path):
+def test_someone_elses_tables_are_not_taken_for_a_store(tmp_path):
     file = tmp_path / "other.sqlite"
     sqlite3.connect(file).execute("CREATE TABLE alerts (name TEXT)").connection.close()
     with pytest.raises(FingerprintError, match="not those of an alert store"):
         open_store(f"sqlite:///{file}")
 
 
-def test_whether_there_is_a_desk_can_be_asked_and_makes_none(tmp_path):
-    file = tmp_path / "desk.sqlite"
+def test_whether_there_is_a_store_can_be_asked_and_makes_none(tmp_path):
+    file = tmp_path / "alerts.sqlite"
     assert not store_exists(f"sqlite:///{file}")
     assert not file.exists()
     sqlite3.connect(file).execute("CREATE TABLE people (name TEXT)").connection.close()
@@ -112,8 +112,8 @@ def test_whether_there_is_a_desk_can_be_asked_and_makes_none(tmp_path):
 
 
 @pytest.mark.parametrize(("version", "why"), [("99", "newer fingerprint"), ("x", "without a version")])
-def test_a_desk_of_a_later_version_is_refused(tmp_path, version, why):
-    file = tmp_path / "desk.sqlite"
+def test_a_store_of_a_later_version_is_refused(tmp_path, version, why):
+    file = tmp_path / "alerts.sqlite"
     open_store(f"sqlite:///{file}").close()
     with sqlite3.connect(file) as connection:
         connection.execute("UPDATE meta SET value = ?", (version,))
@@ -121,15 +121,15 @@ def test_a_desk_of_a_later_version_is_refused(tmp_path, version, why):
         open_store(f"sqlite:///{file}")
 
 
-def test_scorers_that_start_together_share_a_fresh_desk(tmp_path):
-    url = f"sqlite:///{tmp_path}/desk.sqlite"
+def test_scorers_that_start_together_share_a_fresh_store(tmp_path):
+    url = f"sqlite:///{tmp_path}/alerts.sqlite"
 
     def score(name: int) -> int:
-        desk = open_store(url)
+        store = open_store(url)
         for number in range(10):
-            desk.alerts.save([stolen_session(alert_id=f"{name}-{number}")], votes(stolen_session()))
-            desk.alerts.by_urgency(limit=1)
-        return len(desk.alerts.by_urgency(raw=False))
+            store.alerts.save([stolen_session(alert_id=f"{name}-{number}")], votes(stolen_session()))
+            store.alerts.by_urgency(limit=1)
+        return len(store.alerts.by_urgency(raw=False))
 
     with ThreadPoolExecutor(4) as pool:
         assert max(pool.map(score, range(4))) == 40
@@ -149,14 +149,14 @@ SAVING = """
 import sys
 from tests.support.alerts import stolen_session, votes
 from fingerprint.store import open_store
-desk, events = open_store(sys.argv[1]), stolen_session().events
+store, events = open_store(sys.argv[1]), stolen_session().events
 part = events[:5] if sys.argv[2] == "early" else events[4:]  # neither saw all of an alert
 span = {"first_event_time": part[0].event_time, "last_event_time": part[-1].event_time}
 print("ready", flush=True)
 sys.stdin.readline()
 for turn in range(25):
     ids = [f"{turn}-{number}" for number in range(8)][:: 1 if sys.argv[2] == "early" else -1]
-    desk.alerts.save([stolen_session(alert_id=name, events=part, **span) for name in ids], votes(stolen_session()))
+    store.alerts.save([stolen_session(alert_id=name, events=part, **span) for name in ids], votes(stolen_session()))
 """
 
 
@@ -176,13 +176,13 @@ def test_two_programs_that_save_the_same_alerts_at_once_lose_nothing(postgresql)
     for each in programs:
         each.communicate(timeout=60)
     assert [each.returncode for each in programs] == [0, 0]
-    desk, whole = open_store(url), stolen_session()
-    found = desk.alerts.by_urgency()
+    store, whole = open_store(url), stolen_session()
+    found = store.alerts.by_urgency()
     assert len(found) == 200
     assert {each.event_ids for each in found} == {whole.event_ids}
     spans = {(each.first_event_time, each.last_event_time) for each in found}
     assert spans == {(whole.events[0].event_time, whole.events[-1].event_time)}
-    desk.close()
+    store.close()
 
 
 def _env() -> dict[str, str]:
@@ -195,18 +195,20 @@ def _waits_for_a_lock(postgresql) -> bool:
         return beside.execute(asked).fetchone()[0] > 0
 
 
-def test_a_save_that_postgresql_ended_for_somebody_elses_sake_is_begun_anew(postgresql):
-    """The somebody is beside the desk and takes rows the other way round: a deadlock."""
+def test_a_save_that_postgresql_ended_for_someone_elses_sake_is_begun_again(postgresql):
+    """The someone is beside the alert store and takes rows the other way round: a deadlock."""
     url = postgresql.fresh()
-    desk = open_store(url)
+    store = open_store(url)
     both = [stolen_session(alert_id="a"), stolen_session(alert_id="b")]
-    desk.alerts.save(both)
+    store.alerts.save(both)
     newer = [replace(alert, title="newer") for alert in both]
     with postgresql.talk(url) as beside, ThreadPoolExecutor(1) as pool:
-        beside.execute("SET deadlock_timeout = '1min'")  # so that the desk finds it first, after a second
+        beside.execute(
+            "SET deadlock_timeout = '1min'"
+        )  # so that the alert store finds it first, after a second
         beside.execute("BEGIN; UPDATE alert_events SET raw = 'beside' WHERE alert_id = 'b'")
-        saving = pool.submit(desk.alerts.save, newer)
-        wait_until(lambda: _waits_for_a_lock(postgresql), "the desk waits")
+        saving = pool.submit(store.alerts.save, newer)
+        wait_until(lambda: _waits_for_a_lock(postgresql), "the alert store waits")
         beside.execute("UPDATE alert_events SET raw = 'beside' WHERE alert_id = 'a'; COMMIT")
         saving.result(30)
     with postgresql.talk(url) as beside:
@@ -214,59 +216,59 @@ def test_a_save_that_postgresql_ended_for_somebody_elses_sake_is_begun_anew(post
             "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
         ).fetchone()
     assert deadlocks > 0
-    assert desk.alerts.by_urgency() == newer
-    desk.close()
+    assert store.alerts.by_urgency() == newer
+    store.close()
 
 
 def test_a_writer_that_does_not_end_is_waited_for_and_then_named(postgresql, monkeypatch):
     monkeypatch.setattr(database, "LOCK_TIMEOUT_SECONDS", 0.05)
     url = postgresql.fresh()
-    desk = open_store(url)
+    store = open_store(url)
     with postgresql.talk(url) as beside:
         beside.execute(f"BEGIN; SELECT pg_advisory_xact_lock({database.Locking.SERIALIZED.value})")
         with pytest.raises(FingerprintError, match="lock timeout"):
-            desk.alerts.save([stolen_session()])
-        assert desk.alerts.by_urgency() == []  # who reads waits for nobody
-    desk.alerts.save([stolen_session()])
-    assert desk.alerts.by_urgency() == [stolen_session()]
-    desk.close()
+            store.alerts.save([stolen_session()])
+        assert store.alerts.by_urgency() == []  # who reads waits for no one
+    store.alerts.save([stolen_session()])
+    assert store.alerts.by_urgency() == [stolen_session()]
+    store.close()
 
 
 @pytest.mark.parametrize("end", ["stop", "kill"])
-def test_a_desk_outlives_a_restart_of_its_server(postgresql, end):
-    desk = open_store(postgresql.fresh())
-    desk.alerts.save([stolen_session()])
+def test_a_store_outlives_a_restart_of_its_server(postgresql, end):
+    store = open_store(postgresql.fresh())
+    store.alerts.save([stolen_session()])
     getattr(postgresql, end)()
     try:
-        for ask in (desk.alerts.by_urgency, lambda: desk.alerts.save([new_pipeline()])):
+        for ask in (store.alerts.by_urgency, lambda: store.alerts.save([new_pipeline()])):
             with pytest.raises(FingerprintError, match=r"database postgresql.*connection") as caught:
                 ask()
             assert "\n" not in str(caught.value)
     finally:
         postgresql.start()
-    assert desk.alerts.by_urgency() == [stolen_session()]
+    assert store.alerts.by_urgency() == [stolen_session()]
     postgresql.stop()
     postgresql.start()
-    desk.alerts.save([new_pipeline()])  # nobody asked while it was away
-    assert desk.alerts.by_urgency() == [stolen_session(), new_pipeline()]
-    desk.close()
+    store.alerts.save([new_pipeline()])  # no one asked while it was away
+    assert store.alerts.by_urgency() == [stolen_session(), new_pipeline()]
+    store.close()
 
 
-def test_programs_that_start_together_make_one_desk_on_a_server(postgresql):
+def test_programs_that_start_together_make_one_store_on_a_server(postgresql):
     url = postgresql.fresh()
     with ThreadPoolExecutor(4) as pool:
-        desks = list(pool.map(open_store, [url] * 4))
+        stores = list(pool.map(open_store, [url] * 4))
     assert store_exists(url)
-    assert [desk.alerts.by_urgency() for desk in desks] == [[]] * 4
-    for desk in desks:
-        desk.close()
+    assert [store.alerts.by_urgency() for store in stores] == [[]] * 4
+    for store in stores:
+        store.close()
 
 
 def test_times_at_the_end_of_the_calendar_come_back_whatever_the_zone_of_the_server(postgresql):
-    desk, last = open_store(postgresql.fresh()), datetime(9999, 12, 31, 23, 59, tzinfo=UTC)
-    desk.alerts.save([stolen_session(last_event_time=last)])
-    assert desk.alerts.by_urgency()[0].last_event_time == last
-    desk.close()
+    store, last = open_store(postgresql.fresh()), datetime(9999, 12, 31, 23, 59, tzinfo=UTC)
+    store.alerts.save([stolen_session(last_event_time=last)])
+    assert store.alerts.by_urgency()[0].last_event_time == last
+    store.close()
 
 
 def test_a_database_without_an_encoding_is_refused_with_what_to_do(postgresql):

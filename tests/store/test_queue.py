@@ -38,20 +38,20 @@ def with_clock(url: str) -> SqlStore:
 
 class TestSqlite(QueueContract):
     @pytest.fixture(scope="class")
-    def make_desk(self, tmp_path_factory):
+    def make_store(self, tmp_path_factory):
         folder, numbers = tmp_path_factory.mktemp("queue"), itertools.count()
         return lambda: with_clock(f"sqlite:///{folder}/{next(numbers)}.sqlite")
 
 
 class TestPostgres(QueueContract):
     @pytest.fixture(scope="class")
-    def make_desk(self, postgresql):
+    def make_store(self, postgresql):
         with ExitStack() as opened:
 
             def make():
-                desk = with_clock(postgresql.fresh())
-                opened.callback(desk.close)
-                return desk
+                store = with_clock(postgresql.fresh())
+                opened.callback(store.close)
+                return store
 
             yield make
 
@@ -63,59 +63,59 @@ ANALYSTS, ALERTS, TURNS = 50, 20, 2
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def url(request, tmp_path) -> str:
-    """Of a database that nobody has used."""
+    """Of a database that no one has used."""
     if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/desk.sqlite"
+        return f"sqlite:///{tmp_path}/alerts.sqlite"
     return request.getfixturevalue("postgresql").fresh()
 
 
 def work(url: str, name: str, begin: Barrier) -> list[ActionOutcome]:
     """A morning of one analyst: with a connection of their own they take what lies there, all of it at once, a few times."""
-    desk = open_store(url)
+    store = open_store(url)
     order = random.Random(name)
     done: list[ActionOutcome] = []
     for turn in range(TURNS):
-        rows = list(desk.queue.page(AlertFilter(status="all"), size=ALERTS).rows)
+        rows = list(store.queue.page(AlertFilter(status="all"), size=ALERTS).rows)
         order.shuffle(rows)
         chosen = [AlertRevision(row.alert_id, row.version, row.events) for row in rows]
         change = AssignCase(name) if turn else SetDisposition("benign", name)
         if not turn:
             begin.wait(60)
-        done += [each for each in desk.cases.change(chosen, change, name) if each.done]
-    desk.close()
+        done += [each for each in store.cases.change(chosen, change, name) if each.done]
+    store.close()
     return done
 
 
-def test_of_fifty_analysts_who_change_the_same_alerts_at_once_nobody_loses_an_update(url):
-    desk, begin = open_store(url), Barrier(ANALYSTS)
-    desk.alerts.save([stolen_session(alert_id=f"{number:02d}") for number in range(ALERTS)])
+def test_of_fifty_analysts_who_change_the_same_alerts_at_once_no_one_loses_an_update(url):
+    store, begin = open_store(url), Barrier(ANALYSTS)
+    store.alerts.save([stolen_session(alert_id=f"{number:02d}") for number in range(ALERTS)])
     with ThreadPoolExecutor(ANALYSTS) as pool:
         names = [f"analyst {number}" for number in range(ANALYSTS)]
         done = dict(zip(names, pool.map(partial(work, url, begin=begin), names), strict=True))
     versions = Counter((each.alert_id, each.version) for won in done.values() for each in won)
-    assert max(versions.values()) == 1  # whoever was told that it is done was alone
-    rows = desk.queue.page(AlertFilter(status="all"), size=ALERTS).rows
+    assert max(versions.values()) == 1  # anyone who was told that it is done was alone
+    rows = store.queue.page(AlertFilter(status="all"), size=ALERTS).rows
     assert versions == Counter((row.alert_id, number + 1) for row in rows for number in range(row.version))
     assert min(row.version for row in rows) >= 1
-    lines = desk.audit.entries(limit=10_000)
+    lines = store.audit.entries(limit=10_000)
     assert Counter(line.target for line in lines) == {row.alert_id: row.version for row in rows}
     assert Counter(line.by for line in lines) == {name: len(won) for name, won in done.items() if won}
     judged = Counter(line.target for line in lines if line.action == "alert.decide")
-    assert Counter(said.alert_id for said in desk.cases.dispositions()) == judged
-    desk.close()
+    assert Counter(said.alert_id for said in store.cases.dispositions()) == judged
+    store.close()
 
 
-def test_an_analyst_does_not_wait_for_whoever_scores(postgresql):
+def test_an_analyst_does_not_wait_for_anyone_who_scores(postgresql):
     """A save takes its turn on PostgreSQL; a decision takes none."""
     url = postgresql.fresh()
-    desk = open_store(url)
-    desk.alerts.save([stolen_session()])
+    store = open_store(url)
+    store.alerts.save([stolen_session()])
     with postgresql.talk(url) as beside:
         beside.execute(f"BEGIN; SELECT pg_advisory_xact_lock({database.Locking.SERIALIZED.value})")
         chosen = [AlertRevision(stolen_session().alert_id, 0)]
-        assert desk.cases.change(chosen, SetDisposition("benign"), "maria")[0].done
-        desk.cases.add_note(stolen_session().alert_id, "asked her", "maria")
-    desk.close()
+        assert store.cases.change(chosen, SetDisposition("benign"), "maria")[0].done
+        store.cases.add_note(stolen_session().alert_id, "asked her", "maria")
+    store.close()
 
 
 def test_who_is_overtaken_between_looking_and_writing_is_told_by_whom(postgresql):
@@ -134,8 +134,8 @@ def test_who_is_overtaken_between_looking_and_writing_is_told_by_whom(postgresql
             beside.execute("COMMIT")
             assert first.result(30)[0].done
             assert late.result(30) == [ActionOutcome(chosen[0].alert_id, False, 1, "maria changed it since")]
-    for desk in (one, other):
-        desk.close()
+    for store in (one, other):
+        store.close()
 
 
 def _waiting(postgresql) -> int:

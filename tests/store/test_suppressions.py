@@ -11,13 +11,13 @@ import pytest
 from fingerprint.core.settings import Retention
 from fingerprint.store import open_store, schema
 from tests.contracts.suppression_store import GuardContract, Moving, rolled_out
-from tests.support.web_app import Site, desk_in
+from tests.support.web_app import Site, store_in
 
 
 @pytest.fixture(scope="module")
 def empty(tmp_path_factory) -> bytes:
-    """A file with a fresh desk: its tables are made once."""
-    file = tmp_path_factory.mktemp("empty") / "desk.sqlite"
+    """A file with a fresh alert store: its tables are made once."""
+    file = tmp_path_factory.mktemp("empty") / "alerts.sqlite"
     open_store(f"sqlite:///{file}").close()
     return file.read_bytes()
 
@@ -41,14 +41,14 @@ class TestPostgres(GuardContract):
         with ExitStack() as opened:
 
             def make(now=None, redact=()):
-                desk = open_store(postgresql.fresh(), redact=redact, now=now or Moving())
-                opened.callback(desk.close)
-                return desk
+                store = open_store(postgresql.fresh(), redact=redact, now=now or Moving())
+                opened.callback(store.close)
+                return store
 
             yield make
 
 
-OF_NOBODY = {  # tables that hold nothing of a principal, by neither an alert nor a name: a purge leaves them alone
+OF_NO_ONE = {  # tables that hold nothing of a principal, by neither an alert nor a name: a purge leaves them alone
     *("meta", "audit", "views", "change_counter", "suppressions", "threshold_overrides"),
     *("feed_counts", "feed_progress", "feed_gaps", "receiver_positions", "heartbeats"),
     *("accounts", "sessions", "tokens", "invitations"),
@@ -59,31 +59,31 @@ OF_NOBODY = {  # tables that hold nothing of a principal, by neither an alert no
 @pytest.mark.parametrize("table", schema.metadata.sorted_tables, ids=str)
 def test_of_every_table_it_was_thought_about_whether_a_purge_reaches_it(table):
     reached = {"alert_id", "principal"} & set(table.c.keys())
-    assert reached or table.name in OF_NOBODY
+    assert reached or table.name in OF_NO_ONE
 
 
 # --- as an analyst sees it --------------------------------------------------------------------------------------------
 
 
 def test_the_page_of_an_alert_says_who_shares_it_and_whether_that_lowers_it(tmp_path):
-    desk = desk_in(tmp_path)
-    desk.alerts.save([rolled_out(number) for number in range(3)])
-    analyst, page = Site.of(desk).browser("analyst"), f"/alerts/{rolled_out(0).alert_id}"
+    store = store_in(tmp_path)
+    store.alerts.save([rolled_out(number) for number in range(3)])
+    analyst, page = Site.of(store).browser("analyst"), f"/alerts/{rolled_out(0).alert_id}"
     two = analyst.get(page).text
     assert "2 other principals showed the same surprise within a day." in two
     assert "is lowered" not in two
-    desk.alerts.save([rolled_out(3)])
+    store.alerts.save([rolled_out(3)])
     assert "its own urgency of 38 is lowered" in analyst.get(page).text
     assert "Its own urgency is 38; that others show the same surprise lowers it" in analyst.get("/").text
 
 
 def test_the_page_of_a_record_says_when_it_was_removed(tmp_path):
-    desk, alert = desk_in(tmp_path), rolled_out(0)
+    store, alert = store_in(tmp_path), rolled_out(0)
     then = datetime.now(UTC) - timedelta(days=2)
-    open_store(f"sqlite:///{tmp_path}/desk.sqlite", now=lambda: then).alerts.save([alert])
-    analyst = Site.of(desk).browser("analyst")
+    open_store(f"sqlite:///{tmp_path}/alerts.sqlite", now=lambda: then).alerts.save([alert])
+    analyst = Site.of(store).browser("analyst")
     page = f"/alerts/{alert.alert_id}/record?event={alert.events[0].event_id}"
     assert "UpdateService" in analyst.get(page).text
-    desk.retention.apply(Retention(record_days=1), by="retention")
-    today = f"{desk.evidence.records_removed_at(alert.alert_id):%Y-%m-%d}"
+    store.retention.apply(Retention(record_days=1), by="retention")
+    today = f"{store.evidence.records_removed_at(alert.alert_id):%Y-%m-%d}"
     assert f"were removed on {today}, as the settings of retention say" in analyst.get(page).text

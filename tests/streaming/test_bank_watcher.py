@@ -22,7 +22,7 @@ from fingerprint.registry.bank import open_bank, with_manifest_entries, write_ba
 from fingerprint.registry.versions import VersionDecision
 from pipelines.runtime import wiring
 from tests.contracts.message_stream import wait_until
-from tests.support import sample_organisation as roads
+from tests.support import sample_organisation
 from tests.support.running_stream import ids_of, live, measured_by, serve
 from tests.support.stream_environment import Place, Records, Said
 from tests.system.test_stream import CRASHING_STREAM, SMALL
@@ -31,12 +31,17 @@ BRISK = {"bank": {"poll_interval_seconds": 0.01}, "checkpoints": {"interval_seco
 
 
 @pytest.fixture(scope="module")
-def two(organisation: roads.Road, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def two(
+    organisation: sample_organisation.SampleOrganisation, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
     """A folder with the organisation's bank, which is served, and one that learned other days of it."""
     folder = tmp_path_factory.mktemp("two") / "bank"
     shutil.copytree(organisation.bank, folder)
-    trained = roads.train_bank(
-        organisation.learned[2:8], folder.parent / "other", roads.SETTINGS, roads.no_progress
+    trained = sample_organisation.train_bank(
+        organisation.learned[2:8],
+        folder.parent / "other",
+        sample_organisation.SETTINGS,
+        sample_organisation.no_progress,
     )
     write_bank(open_bank(folder.parent / "other"), folder)
     assert trained["version"] != versions.require_served_version(folder)
@@ -121,7 +126,7 @@ def told_once(place: Place) -> None:
 # --- a bank is published, and rolled back -----------------------------------------------------------------------------
 
 
-def test_events_after_the_swap_are_judged_by_the_new_bank_as_if_the_stream_had_been_started_anew(
+def test_events_after_the_swap_are_judged_by_the_new_bank_as_if_the_stream_had_been_started_again(
     place: Place, records: Records, here: int, swapped: Said, oracle: Said, first: str, second: str
 ) -> None:
     with live(place) as stream:
@@ -238,7 +243,7 @@ def put(file: Path, content: bytes) -> None:
     file.write_bytes(content)
 
 
-def test_a_damaged_bank_is_refused_once_and_the_one_before_judges_on_until_somebody_decides_anew(
+def test_a_damaged_bank_is_refused_once_and_the_one_before_judges_on_until_someone_decides_again(
     place: Place,
     records: Records,
     oracle: Said,
@@ -297,7 +302,7 @@ def test_a_bank_that_is_gone_after_a_restart_is_replaced_by_the_one_that_is_serv
     assert {name: alert.event_ids for name, alert in said.alerts.items()} == {
         name: alert.event_ids for name, alert in swapped.alerts.items()
     }
-    assert not [line for line in said.differences(swapped) if line.startswith("vote on the desk")]
+    assert not [line for line in said.differences(swapped) if line.startswith("vote on the alert store")]
 
 
 # --- crashes ----------------------------------------------------------------------------------------------------------

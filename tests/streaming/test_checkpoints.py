@@ -61,7 +61,7 @@ def settings(tmp_path: Path) -> Settings:
 
 
 @pytest.fixture
-def banks(organisation: sample_organisation.Road, settings: Settings) -> Iterator[BankWatcher]:
+def banks(organisation: sample_organisation.SampleOrganisation, settings: Settings) -> Iterator[BankWatcher]:
     with closing(wiring.bank_watcher(organisation.bank, settings)) as banks:
         yield banks
 

@@ -44,7 +44,7 @@ def test_a_slow_account_is_missed_later_because_less_was_expected():
     assert 30 < ten_a_day[0] < 100
 
 
-def test_a_night_in_which_nobody_ever_works_is_no_silence_but_the_morning_after_is():
+def test_a_night_in_which_no_one_ever_works_is_no_silence_but_the_morning_after_is():
     counts = feed(40, hours=range(8, 18))
     assert silent_after(counts, 24)[0] in (9, 10)
 
@@ -125,7 +125,7 @@ def test_one_silence_is_one_notice_that_says_who_since_when_and_how_much():
     assert notice.ended_at is None
 
 
-def test_whoever_looks_later_or_again_gives_the_same_notice():
+def test_anyone_who_looks_later_or_again_gives_the_same_notice():
     past = heard(a123456789012=with_gap(feed(60), 4 * WEEK - 5, 4 * WEEK))
     once = looked(past, 48)
     assert looked(past, 3) == once

@@ -35,7 +35,7 @@ def test_a_partition_of_which_nothing_ever_came_is_stuck_too() -> None:
     [({A: 0}, []), ({A: 3}, [A]), ({}, [])],
     ids=["read to its end", "paused", "given away"],
 )
-def test_one_that_has_a_reason_to_stand_is_not_stuck_and_starts_anew(
+def test_one_that_has_a_reason_to_stand_is_not_stuck_and_starts_again(
     lag: Mapping[Partition, int], paused: list[Partition]
 ) -> None:
     watchdog = StallDetector(120)

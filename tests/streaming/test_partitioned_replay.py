@@ -16,13 +16,13 @@ from fingerprint.registry import bank as banks
 from fingerprint.state import partitioning
 from fingerprint.state.scorer_state import ScorerState
 from fingerprint.streaming.partitioned_replay import STEP_COLUMN, ReplayClock, replay_partition
-from tests.support import sample_organisation as roads
+from tests.support import sample_organisation
 from tests.support.stepwise_pipeline import (
     SETTINGS,
     Outcome,
     Step,
     outcome,
-    road_of,
+    pipeline_of,
     same,
     silences,
     steps_of,
@@ -31,12 +31,12 @@ from tests.support.stepwise_pipeline import (
 
 
 @pytest.fixture(scope="module")
-def bank(organisation: roads.Road) -> banks.Bank:
+def bank(organisation: sample_organisation.SampleOrganisation) -> banks.Bank:
     return banks.open_bank(organisation.bank)
 
 
 @pytest.fixture(scope="module")
-def steps(organisation: roads.Road) -> list[Step]:
+def steps(organisation: sample_organisation.SampleOrganisation) -> list[Step]:
     """Some events late, rare principals whom the bank does not know, the busiest one silent, and a few dated years ahead."""
     steps = steps_of(organisation)
     times = steps[2].events["event_time"].copy()
@@ -46,7 +46,7 @@ def steps(organisation: roads.Road) -> list[Step]:
 
 @pytest.fixture(scope="module")
 def undivided(bank: banks.Bank, steps: list[Step]) -> Outcome:
-    return walked(road_of(bank, bank.scorer_state), [Step(step.events, None) for step in steps])
+    return walked(pipeline_of(bank, bank.scorer_state), [Step(step.events, None) for step in steps])
 
 
 def in_parts(bank: banks.Bank, steps: list[Step], count: int, most: int, chunk: int) -> list[StepResult]:
@@ -58,7 +58,7 @@ def in_parts(bank: banks.Bank, steps: list[Step], count: int, most: int, chunk: 
     for number in range(count):
         mine = marked[part == number].reset_index(drop=True)
         homes = np.arange(hashing.BUCKETS) % count == number
-        pipeline = road_of(bank, partitioning.select_buckets(bank.scorer_state, homes))
+        pipeline = pipeline_of(bank, partitioning.select_buckets(bank.scorer_state, homes))
         results += replay_partition(pipeline, chunks(mine, chunk), clock.watermarks, most)
         assert pipeline.state.scorer.watermark == clock.watermarks[-1]
     return results
@@ -78,7 +78,7 @@ def test_the_parts_together_say_what_the_whole_says(
 
 
 def test_the_clock_believes_what_the_whole_believes(bank: banks.Bank, steps: list[Step]) -> None:
-    whole = road_of(bank, bank.scorer_state)
+    whole = pipeline_of(bank, bank.scorer_state)
     clock = ReplayClock(whole.state.scorer)
     for step in steps:
         clock.assign_step(step.events)
@@ -91,14 +91,14 @@ def test_a_part_without_events_still_walks_to_the_end(bank: banks.Bank, steps: l
     clock = ReplayClock(ScorerState.from_arrays(SETTINGS, bank.scorer_state))
     for step in steps:
         assert list(clock.assign_step(step.events)[STEP_COLUMN].unique()) == [len(clock.watermarks) - 1]
-    alone = road_of(bank, partitioning.select_buckets(bank.scorer_state, np.zeros(hashing.BUCKETS, bool)))
+    alone = pipeline_of(bank, partitioning.select_buckets(bank.scorer_state, np.zeros(hashing.BUCKETS, bool)))
     assert not any(
         each.alerts or len(each.votes) for each in replay_partition(alone, [], clock.watermarks, 100)
     )
     assert alone.state.scorer.watermark == clock.watermarks[-1]
 
 
-def test_a_stranger_is_known_until_its_own_last_interval_whoever_else_came_with_it(
+def test_a_stranger_is_known_until_its_own_last_interval_anyone_who_else_came_with_it(
     bank: banks.Bank, steps: list[Step]
 ) -> None:
     events = pd.concat([step.events for step in steps], ignore_index=True)

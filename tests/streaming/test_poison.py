@@ -59,5 +59,5 @@ def test_of_several_that_kill_each_is_buried_once() -> None:
     assert sorted(dead_letters({(0, 2), (1, 5)}, partitions=2)) == [(0, 2), (1, 5)]
 
 
-def test_a_reader_that_does_not_die_marks_nobody() -> None:
+def test_a_reader_that_does_not_die_marks_no_one() -> None:
     assert dead_letters(set(), partitions=2) == []

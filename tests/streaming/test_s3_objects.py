@@ -37,14 +37,14 @@ def test_a_silent_trail_is_not_waited_for() -> None:
     assert set(trails.watermarks) == {"us"}
 
 
-def test_a_trail_that_nobody_believes_holds_nobody() -> None:
+def test_a_trail_that_no_one_believes_holds_no_one() -> None:
     trails = TrailWatermarks(900)
     assert come(trails, "dated ahead", 0, 0) == [0, 0]
     assert come(trails, "eu", 100) == [100]
     assert come(trails, "dated ahead", 0) == [100]
 
 
-def test_arrivals_in_any_order_forget_nobody_too_early() -> None:
+def test_arrivals_in_any_order_forget_no_one_too_early() -> None:
     trails = TrailWatermarks(idle_seconds=10)
     come(trails, "eu", 100, arrived=20_000)
     come(trails, "us", 200, arrived=1_000)

@@ -83,7 +83,7 @@ def record(of: AlertEvent, parameters: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def curve(days: int = 7, peak: float = 34.0) -> ActivityCurve:
-    """A week of hours of somebody who works from nine to five, and one hour that is not like the others."""
+    """A week of hours of someone who works from nine to five, and one hour that is not like the others."""
     start, hours = START - timedelta(days=days - 1, hours=12), days * 24
     busy = [
         3.4 * math.exp(-((((hour % 24) - 13) / 3.2) ** 2)) * ((hour // 24 + 3) % 7 < 5)

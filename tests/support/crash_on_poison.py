@@ -1,7 +1,7 @@
 """A program that a message kills: python -m tests.support.crash_on_poison PROGRAM OPTION...
 
-Whoever unwraps a message that holds POISON is gone at once, as if the kernel had ended it for its memory: SIGKILL, nothing
-closed, nothing flushed, nobody told. Settings come from the environment.
+Anyone who unwraps a message that holds POISON is gone at once, as if the kernel had ended it for its memory: SIGKILL, nothing
+closed, nothing flushed, no one told. Settings come from the environment.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from fingerprint.sources.base import RecordBatch
 from fingerprint.sources.cloudtrail import envelopes
 from pipelines.cli import main
 
-POISON = b"whoever reads this is dead"
+POISON = b"who reads this is dead"
 unwrap = envelopes._unwrap
 
 

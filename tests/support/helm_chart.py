@@ -51,7 +51,12 @@ EVERYTHING: dict[str, Any] = {
         "replicas": 2,
         "secretMounts": [{"secret": "openid", "path": "/run/secrets/openid"}],
         "trustedProxies": 1,
-        "ingress": {"enabled": True, "host": "alerts.example.com", "tlsSecret": "desk", "className": "nginx"},
+        "ingress": {
+            "enabled": True,
+            "host": "alerts.example.com",
+            "tlsSecret": "store",
+            "className": "nginx",
+        },
     },
     "demo": {"enabled": True},
     "monitoring": {"serviceMonitor": {"enabled": True}, "prometheusRule": {"enabled": True}},
@@ -67,7 +72,7 @@ ELSEWHERE: dict[str, Any] = {  # brokers, database, checkpoints and secrets of o
     },
     "postgres": {"enabled": False},
     "database": {
-        "url": "postgresql://desk@db.example.com/desk?password_file=/run/secrets/fingerprint/database-password"
+        "url": "postgresql://store@db.example.com/store?password_file=/run/secrets/fingerprint/database-password"
     },
     "secrets": {"existingSecret": "ours"},
     "checkpoints": {"url": "s3://bucket/checkpoints"},

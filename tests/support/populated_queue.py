@@ -1,7 +1,7 @@
-"""What lies on a desk in the morning, and the desk itself, served: some forty alerts of people and roles, all alike each time.
+"""An alert store as it is in the morning, and the web app that serves it: some forty alerts of people and roles, alike each time.
 
 Example:
-    >>> with served(url_of_desk, folder) as place:
+    >>> with served(url_of_store, folder) as place:
     ...     place.base, place.setup
     ('http://127.0.0.1:40123', 'http://127.0.0.1:40123/setup/Q0b...')
 """
@@ -77,17 +77,17 @@ def alerts() -> list[Alert]:
 
 
 def lay_out(url: str, alerts: list[Alert]) -> None:
-    """Put alerts on a new desk, with a vote on each of their events."""
-    desk = open_store(url)
-    desk.alerts.save(
+    """Put alerts on a new alert store, with a vote on each of their events."""
+    store = open_store(url)
+    store.alerts.save(
         alerts, [vote for alert in alerts for vote in (*votes(alert), *votes(alert, "spectral"))]
     )
-    desk.close()
+    store.close()
 
 
 @dataclass(frozen=True)
 class Place:
-    """A served desk: where, and the link that makes its first admin."""
+    """A served alert store: where, and the link that makes its first admin."""
 
     base: str
     setup: str
@@ -95,7 +95,7 @@ class Place:
 
 @contextmanager
 def served(url: str, folder: Path) -> Iterator[Place]:
-    """`fingerprint serve` over a desk, on a free port, until the block ends."""
+    """`fingerprint serve` over an alert store, on a free port, until the block ends."""
     command = [sys.executable, "-m", "pipelines.cli", "serve", "--port", "0", "--database", url]
     with (folder / "serve.log").open("wb") as log:
         process = subprocess.Popen(  # noqa: S603
@@ -120,7 +120,9 @@ def _greeting(process: subprocess.Popen[str], folder: Path) -> Place:
         said += line
         if found := re.search(r"(http://\S+?)/setup/\S+", said):
             return Place(found[1], found[0])
-    raise AssertionError(f"the desk was not served: {said}{(folder / 'serve.log').read_text()[-2000:]}")
+    raise AssertionError(
+        f"the alert store was not served: {said}{(folder / 'serve.log').read_text()[-2000:]}"
+    )
 
 
 def _alert(at: int, who: str, story: tuple[str, str, tuple[str, ...], tuple[str, ...], int]) -> Alert:

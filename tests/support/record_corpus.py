@@ -1,4 +1,4 @@
-"""The records that every road must read in the same way: real ones, hostile ones, crooked ones.
+"""The records that every pipeline must read in the same way: real ones, hostile ones, crooked ones.
 
 Example:
     >>> real()["schema_variety"][0][:30]

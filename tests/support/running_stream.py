@@ -62,9 +62,9 @@ class Live:
 
 
 @contextmanager
-def live(place: Place, **doors: Any) -> Iterator[Live]:
+def live(place: Place, **adapters: Any) -> Iterator[Live]:
     with place.consumer() as consumer, place.producer() as producer:
-        program = place.program(consumer, producer, **doors)
+        program = place.program(consumer, producer, **adapters)
         consumer.subscribe([place.settings.kafka.events_topic], program.assigned, program.revoked)
         yield Live(place, program)
         program.commit()

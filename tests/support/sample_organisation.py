@@ -1,4 +1,4 @@
-"""A small organisation walked down the whole road, for tests: records, a bank that learned them, a run of the scorer."""
+"""A small organisation walked down the whole pipeline, for tests: records, a bank that learned them, a run of the scorer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SETTINGS = Settings(autoencoder=Autoencoder(max_epochs=1))
 
 
 @dataclass(frozen=True)
-class Road:
+class SampleOrganisation:
     """Files of records by day, oldest first, and the bank that learned the first LEARNED of them."""
 
     folder: Path
@@ -43,11 +43,11 @@ class Road:
 
 @dataclass(frozen=True)
 class Run:
-    """What one run of `fingerprint score` left behind: its figures, its --out and its desk."""
+    """What one run of `fingerprint score` left behind: its figures, its --out and its alert store."""
 
     figures: dict[str, Any]
     out: Path
-    desk: SqlStore
+    store: SqlStore
 
     @property
     def events(self) -> pd.DataFrame:
@@ -57,14 +57,14 @@ class Run:
 
     @property
     def alerts(self) -> list[Alert]:
-        return self.desk.alerts.by_urgency()
+        return self.store.alerts.by_urgency()
 
 
-def build(folder: Path, principals: int = 12, scale: float = 0.4, seed: int = 3) -> Road:
+def build(folder: Path, principals: int = 12, scale: float = 0.4, seed: int = 3) -> SampleOrganisation:
     """Simulate, train: a few seconds."""
     days = simulated(folder / "records", 3, principals, scale, seed)
     trained = train_bank(days[:LEARNED], folder / "bank", SETTINGS, no_progress)
-    return Road(folder / "records", days, folder / "bank", trained)
+    return SampleOrganisation(folder / "records", days, folder / "bank", trained)
 
 
 def simulated(
@@ -80,12 +80,12 @@ def run(
     bank: Path,
     folder: Path,
     settings: Settings = SETTINGS,
-    ledger: Path | None = None,
+    scorer_state: Path | None = None,
     name: str = "events.parquet",
 ) -> Run:
-    """Score into `folder`: --out `name`, --database desk.sqlite."""
+    """Score into `folder`: --out `name`, --database alert alerts.sqlite."""
     folder.mkdir(parents=True, exist_ok=True)
-    url = f"sqlite:///{folder}/desk.sqlite"
+    url = f"sqlite:///{folder}/alerts.sqlite"
     figures = score_sources(
         [str(source) for source in sources],
         bank,
@@ -93,7 +93,7 @@ def run(
         no_progress,
         database_url=url,
         out=folder / name,
-        state_folder=ledger,
+        state_folder=scorer_state,
     )
     return Run(figures, folder / name, open_store(url))
 

@@ -1,4 +1,4 @@
-"""The road of one ledger walked step by step, for tests that cut, put away or restore the ledger between steps."""
+"""The pipeline of one scorer state, step by step, for tests that cut, put away or restore the state between steps."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from fingerprint.registry.bank import Bank
 from fingerprint.state.partitioning import Arrays
 from fingerprint.state.pipeline_state import PipelineState
 from fingerprint.state.scorer_state import ScorerState
-from tests.support import sample_organisation as roads
+from tests.support import sample_organisation
 
 STEP = 150
 LATE = 0.03  # share of events that come hours late
 MEMORY = ["idle", "today", "sources", "actions"]
-SETTINGS = roads.SETTINGS
+SETTINGS = sample_organisation.SETTINGS
 
 
 class Step(NamedTuple):
@@ -38,7 +38,7 @@ class Outcome(NamedTuple):
     votes: pd.DataFrame
 
 
-def steps_of(organisation: roads.Road) -> list[Step]:
+def steps_of(organisation: sample_organisation.SampleOrganisation) -> list[Step]:
     """The new events a step at a time, some hours late; who was busiest falls silent after a third of them."""
     with EventSpool(SETTINGS) as history:
         for records in files.read_sources(organisation.new, SETTINGS.reading):
@@ -68,26 +68,26 @@ def _some_late(events: pd.DataFrame) -> pd.DataFrame:
     return events.iloc[np.argsort(np.arange(len(events)) + delay, kind="stable")].reset_index(drop=True)
 
 
-def road_of(bank: Bank, arrays: Arrays) -> DetectionPipeline:
-    """A road whose ledger begins with some arrays."""
+def pipeline_of(bank: Bank, arrays: Arrays) -> DetectionPipeline:
+    """A pipeline whose scorer state begins with some arrays."""
     return DetectionPipeline(
         bank, PipelineState(ScorerState.from_arrays(SETTINGS, arrays)), SETTINGS, keep_all_events=True
     )
 
 
 def walked(
-    road: DetectionPipeline,
+    pipeline: DetectionPipeline,
     steps: list[Step],
-    before: Callable[[DetectionPipeline, Step], DetectionPipeline] = lambda road, _: road,
-    after: Callable[[DetectionPipeline, Step], DetectionPipeline] = lambda road, _: road,
+    before: Callable[[DetectionPipeline, Step], DetectionPipeline] = lambda pipeline, _: pipeline,
+    after: Callable[[DetectionPipeline, Step], DetectionPipeline] = lambda pipeline, _: pipeline,
 ) -> Outcome:
-    """What the road says, where it may be changed for another before and after each step."""
+    """What the pipeline says, where it may be changed for another before and after each step."""
     said = []
     for step in steps:
-        road = before(road, step)
-        said.append(road.process(*step))
-        road = after(road, step)
-    said.append(road.flush())
+        pipeline = before(pipeline, step)
+        said.append(pipeline.process(*step))
+        pipeline = after(pipeline, step)
+    said.append(pipeline.flush())
     return outcome(said)
 
 

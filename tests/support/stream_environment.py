@@ -48,7 +48,7 @@ from tests.support.services.kafka import Broker
 PARTITIONS = 4
 TOPICS = ("raw", "events", "alerts", "votes", "feed_gaps")
 Records = list[tuple[bytes, bytes]]  # keys and values
-DOORS: dict[str, tuple[Any, Any]] = {
+ADAPTERS: dict[str, tuple[Any, Any]] = {
     "files": (FileConsumer, FileProducer),
     "kafka-python": (KafkaPythonConsumer, KafkaPythonProducer),
     "confluent": (ConfluentConsumer, ConfluentProducer),
@@ -56,7 +56,7 @@ DOORS: dict[str, tuple[Any, Any]] = {
 
 
 class Place:
-    """Topics, a desk and snapshots of one test, and the settings by which programs find them."""
+    """Topics, an alert store and snapshots of one test, and the settings by which programs find them."""
 
     def __init__(
         self, folder: Path, bank: Path, client: str = "files", broker: Broker | None = None, name: str = "t"
@@ -81,7 +81,7 @@ class Place:
             "autoencoder": {"max_epochs": 1},
             "health": {"port": 0},
             "checkpoints": {"url": str(self.folder / "snapshots"), "interval_seconds": 0.05},
-            "database": {"url": f"sqlite:///{self.folder}/desk.sqlite"},
+            "database": {"url": f"sqlite:///{self.folder}/alerts.sqlite"},
         }
         self.table = {
             section: needed.get(section, {}) | sections.get(section, {})
@@ -134,25 +134,25 @@ class Place:
             lost += max(log.beginning_offset() - (done[home] or 0), 0)
         return lost
 
-    # --- doors --------------------------------------------------------------------------------------------------------
+    # --- adapters --------------------------------------------------------------------------------------------------------
 
     def consumer(self, purpose: str = "stream") -> Any:
         kafka = self.settings.kafka
-        return DOORS[self.client][0](kafka.model_copy(update={"group_id": f"{kafka.group_id}-{purpose}"}))
+        return ADAPTERS[self.client][0](kafka.model_copy(update={"group_id": f"{kafka.group_id}-{purpose}"}))
 
     def producer(self) -> Any:
-        return DOORS[self.client][1](self.settings.kafka)
+        return ADAPTERS[self.client][1](self.settings.kafka)
 
     def has_votes(self) -> bool:
-        """Asked without a lock: whoever writes must not wait for whoever asks."""
-        file = self.folder / "desk.sqlite"
+        """Asked without a lock: anyone who writes must not wait for anyone who asks."""
+        file = self.folder / "alerts.sqlite"
         try:
-            with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as desk:
-                return desk.execute("SELECT 1 FROM votes LIMIT 1").fetchone() is not None
+            with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as store:
+                return store.execute("SELECT 1 FROM votes LIMIT 1").fetchone() is not None
         except sqlite3.OperationalError:
             return False
 
-    def desk(self) -> SqlStore:
+    def store(self) -> SqlStore:
         return open_store(self.settings.database.url)
 
     def send(self, keyed: Iterable[tuple[bytes | None, bytes]], headers: Headers = ()) -> None:
@@ -171,17 +171,17 @@ class Place:
 
     # --- runs ---------------------------------------------------------------------------------------------------------
 
-    def run(self, **doors: Any) -> dict[str, Any]:
-        """One run in this process, to where the topic ends; any of its doors may be another."""
+    def run(self, **adapters: Any) -> dict[str, Any]:
+        """One run in this process, to where the topic ends; any of its adapters may be another."""
         consumer, producer = (
-            doors.pop("consumer", None) or self.consumer(),
-            doors.pop("producer", None) or self.producer(),
+            adapters.pop("consumer", None) or self.consumer(),
+            adapters.pop("producer", None) or self.producer(),
         )
         try:
-            return self.program(consumer, producer, **doors).run(lambda: False, once=True)
+            return self.program(consumer, producer, **adapters).run(lambda: False, once=True)
         finally:
             for each in (producer, consumer):
-                with suppress(Exception):  # of a door at which something was made to happen
+                with suppress(Exception):  # of an adapter at which something was made to happen
                     each.close()
 
     def pass_days(self, days: float) -> list[OwnedPartition]:
@@ -196,17 +196,17 @@ class Place:
             program.commit()
             return list(program.owned.values())
 
-    def program(self, consumer: Any, producer: Any, **doors: Any) -> StreamService:
+    def program(self, consumer: Any, producer: Any, **adapters: Any) -> StreamService:
         outside = StreamAdapters(
             consumer,
             producer,
-            doors.get("desk") or self.desk(),
-            doors.get("snapshots") or FileCheckpointStore(self.settings.checkpoints),
-            doors.get("clock") or SystemClock(),
+            adapters.get("store") or self.store(),
+            adapters.get("snapshots") or FileCheckpointStore(self.settings.checkpoints),
+            adapters.get("clock") or SystemClock(),
         )
-        backend = doors.get("backend", HOST_BACKEND)
-        if "measuring" in doors:
-            banks = BankWatcher(self.bank, self.settings, doors["measuring"], backend=backend)
+        backend = adapters.get("backend", HOST_BACKEND)
+        if "measuring" in adapters:
+            banks = BankWatcher(self.bank, self.settings, adapters["measuring"], backend=backend)
         else:
             banks = wiring.bank_watcher(self.bank, self.settings, backend)
         networks_file = self.settings.reading.networks_file
@@ -237,7 +237,7 @@ class Place:
     # --- what was said ------------------------------------------------------------------------------------------------
 
     def said(self) -> Said:
-        """The desk, and the topics reduced by id."""
+        """The alert store, and the topics reduced by id."""
         alerts = {}
         for message in self.read(self.settings.kafka.alerts_topic):
             alert = json.loads(message.value or b"")
@@ -246,8 +246,8 @@ class Place:
         for message in self.read(self.settings.kafka.votes_topic):
             vote = json.loads(message.value or b"")
             votes[(vote["event_id"], vote["detector"])] = vote
-        desk = self.desk()
-        return Said(desk.alerts.by_urgency(), desk.votes.read(), alerts, votes)
+        store = self.store()
+        return Said(store.alerts.by_urgency(), store.votes.read(), alerts, votes)
 
 
 class Ahead:
@@ -264,7 +264,7 @@ class Ahead:
 
 
 class Said:
-    """Reduced by id: alerts and votes on the desk and in the topics."""
+    """Reduced by id: alerts and votes on the alert store and in the topics."""
 
     def __init__(
         self,
@@ -283,9 +283,9 @@ class Said:
     def differences(self, oracle: Said) -> list[str]:
         """What is not as the oracle says; z's may differ by 1e-4."""
         return [
-            *_unlike("alert on the desk", self.alerts, oracle.alerts, _alert),
+            *_unlike("alert on the alert store", self.alerts, oracle.alerts, _alert),
             *_unlike("alert in the topic", self.told, oracle.told, _told),
-            *_unlike("vote on the desk", self.votes, oracle.votes, _vote),
+            *_unlike("vote on the alert store", self.votes, oracle.votes, _vote),
             *_unlike("vote in the topic", self.voted, oracle.voted, _vote),
         ]
 

@@ -26,7 +26,7 @@ WIDE, NARROW = {"width": 1280, "height": 860}, {"width": 390, "height": 780}
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder, chromium() as browser:
-        url = f"sqlite:///{folder}/desk.sqlite"
+        url = f"sqlite:///{folder}/alerts.sqlite"
         lay_out(url, alerts())
         work(url)
         with served(url, Path(folder)) as place:
@@ -42,21 +42,21 @@ def main() -> None:
 
 def work(url: str) -> None:
     """Some of it is done already, as in the middle of a morning."""
-    desk = open_store(url)
-    rows = desk.queue.page(AlertFilter(), "urgency", 50).rows
-    desk.cases.change([AlertRevision(rows[at].alert_id, 0) for at in (1, 4)], AssignCase("maria"), "maria")
-    desk.cases.change(
+    store = open_store(url)
+    rows = store.queue.page(AlertFilter(), "urgency", 50).rows
+    store.cases.change([AlertRevision(rows[at].alert_id, 0) for at in (1, 4)], AssignCase("maria"), "maria")
+    store.cases.change(
         [AlertRevision(rows[at].alert_id, 0) for at in (9, 14, 20)],
         SetDisposition("benign", "the yearly audit"),
         "farid",
     )
-    desk.cases.add_note(rows[1].alert_id, "Ana is on leave since Monday.", "farid")
-    desk.cases.add_note(
+    store.cases.add_note(rows[1].alert_id, "Ana is on leave since Monday.", "farid")
+    store.cases.add_note(
         stolen_session().alert_id,
         "Asked Maria by telephone: she was on a train, without her laptop.",
         "farid",
     )
-    desk.close()
+    store.close()
 
 
 def admitted(browser: Browser, setup: str) -> object:

@@ -1,12 +1,12 @@
-"""A desk's whole application for the tests, and people of each role who are logged in.
+"""An alert store's whole application for the tests, and people of each role who are logged in.
 
 Example:
-    >>> site = Site.of(open_desk("sqlite://"))
+    >>> site = Site.of(open_store("sqlite://"))
     >>> site.client("analyst").get("/api/v1/alerts").status_code
     200
     >>> site.browser("analyst").post("/logout", data={"csrf": site.csrf("analyst")})
 
-Nobody's password is hashed here: that takes a tenth of a second each. Sessions and tokens are the real ones.
+No one's password is hashed here: that takes a tenth of a second each. Sessions and tokens are the real ones.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from fingerprint.web.dependencies import Dependencies
 BASE = "http://localhost"
 
 
-def desk_in(folder: Path) -> SqlStore:
-    """An empty desk in a file; its tables are made once for all of them."""
-    file = folder / "desk.sqlite"
+def store_in(folder: Path) -> SqlStore:
+    """An empty alert store in a file; its tables are made once for all of them."""
+    file = folder / "alerts.sqlite"
     file.write_bytes(_empty())
     return open_store(f"sqlite:///{file}")
 
@@ -43,7 +43,7 @@ def desk_in(folder: Path) -> SqlStore:
 @cache
 def _empty() -> bytes:
     with TemporaryDirectory() as folder:
-        file = Path(folder) / "desk.sqlite"
+        file = Path(folder) / "alerts.sqlite"
         open_store(f"sqlite:///{file}").close()
         return file.read_bytes()
 
@@ -58,12 +58,12 @@ class Site:
     tokens: dict[Role, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, desk: SqlStore, settings: Settings | None = None, **fields: Any) -> Site:
+    def of(cls, store: SqlStore, settings: Settings | None = None, **fields: Any) -> Site:
         """Return the application over an alert store; `fields` are further fields of Dependencies."""
         loaded = settings or load_settings(environment={})
         clock = fields.pop("clock", None) or SystemClock()
-        people = open_account_store(desk.session, clock, loaded.web)
-        opened = replace(Dependencies(desk, people, clock, loaded), **fields)
+        people = open_account_store(store.session, clock, loaded.web)
+        opened = replace(Dependencies(store, people, clock, loaded), **fields)
         site = cls(create_app(opened), opened)
         for scope, role in SCOPES.items():
             site.sessions[role] = people.log_in_as(
@@ -77,19 +77,19 @@ class Site:
     def people(self) -> SqlAccountStore:
         return cast(SqlAccountStore, self.deps.accounts)
 
-    def nobody(self) -> TestClient:
+    def no_one(self) -> TestClient:
         """Who shows nothing."""
         return TestClient(self.app, base_url=BASE, follow_redirects=False, raise_server_exceptions=False)
 
     def client(self, role: Role) -> TestClient:
         """A program with a token of this role."""
-        client = self.nobody()
+        client = self.no_one()
         client.headers["authorization"] = f"Bearer {self.tokens[role]}"
         return client
 
     def browser(self, role: Role) -> TestClient:
         """A person of this role, logged in; changes need `csrf`."""
-        client = self.nobody()
+        client = self.no_one()
         client.cookies.set(session_cookie_name(self.deps.settings), self.sessions[role])
         return client
 

@@ -1,7 +1,7 @@
-"""The desk's application behind a real HTTP server, for tests: people with tokens, alerts of every kind.
+"""The alert store's application behind a real HTTP server, for tests: people with tokens, alerts of every kind.
 
 Example:
-    >>> with served(create_app(doors)) as url:
+    >>> with served(create_app(adapters)) as url:
     ...     httpx.get(f"{url}/livez").text
     'ok\\n'
 """

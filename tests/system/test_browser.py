@@ -1,4 +1,4 @@
-"""The desk in a real browser: a morning by mouse, the same by keyboard alone, and what an attacker wrote staying text."""
+"""The alert store in a real browser: a morning by mouse, the same by keyboard alone, and what an attacker wrote staying text."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A desk with some forty alerts."""
-    url = f"sqlite:///{tmp_path_factory.mktemp('desk')}/desk.sqlite"
+    """An alert store with some forty alerts."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('store')}/alerts.sqlite"
     lay_out(url, alerts())
     return url
 
@@ -310,16 +310,16 @@ def test_everything_that_matters_works_without_script(browser, place, admitted):
 def test_a_view_that_was_saved_is_one_click_away(browser, place, admitted):
     with seen(browser, storage_state=admitted) as page:
         page.goto(f"{place.base}/?status=all&service=iam&by=principal")
-        page.get_by_label("Save this view as").fill("Whoever lists users")
+        page.get_by_label("Save this view as").fill("Someone lists users")
         page.get_by_role("button", name="Save").click()
         page.goto(place.base)
-        page.get_by_role("link", name="Whoever lists users").click()
+        page.get_by_role("link", name="Someone lists users").click()
         expect(page.locator("table.groups tbody tr")).to_have_count(8 + 1)
         page.locator("table.groups a").first.click()
         expect(page).to_have_url(re.compile("principal="))
-        page.get_by_role("link", name="Whoever lists users").click()
+        page.get_by_role("link", name="Someone lists users").click()
         page.get_by_role("button", name="Forget").click()
-        expect(page.get_by_role("link", name="Whoever lists users")).to_have_count(0)
+        expect(page.get_by_role("link", name="Someone lists users")).to_have_count(0)
 
 
 def test_who_decides_second_is_told_who_was_first(browser, place, admitted):
@@ -338,8 +338,8 @@ def test_an_alert_that_comes_while_the_page_is_open_is_announced(browser, place,
     with seen(browser, storage_state=admitted) as page:
         with page.expect_response("**/api/v1/live**"):
             page.goto(place.base)
-        desk = open_store(url)
-        desk.alerts.save(
+        store = open_store(url)
+        store.alerts.save(
             [
                 replace(
                     stolen_session(),
@@ -349,7 +349,7 @@ def test_an_alert_that_comes_while_the_page_is_open_is_announced(browser, place,
                 )
             ]
         )
-        desk.close()
+        store.close()
         bar = page.locator("#live")
         expect(bar).to_contain_text("1 new or changed alert: show")
         bar.get_by_role("link").click()
@@ -357,7 +357,7 @@ def test_an_alert_that_comes_while_the_page_is_open_is_announced(browser, place,
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_nobody_is_kept_out(browser, place, admitted, path):
+def test_no_one_is_kept_out(browser, place, admitted, path):
     """axe-core finds no serious or critical fault, in the light and in the dark; the page fits a phone."""
     with seen(browser, storage_state=admitted) as page:
         page.goto(place.base + path.format(alert=STOLEN.alert_id, principal="123456789012:user/ana.silva"))
@@ -459,7 +459,7 @@ def test_who_has_no_passkey_at_hand_goes_in_without_script(browser, place, admit
         expect(page.get_by_role("heading", name="Queue")).to_be_visible()
 
 
-def test_a_page_that_keeps_somebody_out_would_be_found(browser, place, admitted):
+def test_a_page_that_keeps_someone_out_would_be_found(browser, place, admitted):
     with seen(browser, storage_state=admitted) as page:
         page.goto(f"{place.base}/audit")
         page.evaluate(browsers.axe())
@@ -484,21 +484,21 @@ def faults_of(page: Page, rules: list[str] | None = None) -> list[str]:
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Place]]:
-    """A desk on which every text is an attacker's."""
+    """An alert store on which every text is an attacker's."""
     folder = tmp_path_factory.mktemp("hostile")
-    url = f"sqlite:///{folder}/desk.sqlite"
+    url = f"sqlite:///{folder}/alerts.sqlite"
     made = [replace(nasty(text), alert_id=f"bad5ec0de{at:07d}") for at, text in enumerate(NASTY)]
-    desk = open_store(url)
+    store = open_store(url)
     for alert in made:  # one by one: they share principals and events
-        desk.alerts.save([alert])
-    desk.close()
+        store.alerts.save([alert])
+    store.close()
     with served(url, folder) as place:
         yield url, place
 
 
 @pytest.fixture(scope="module")
 def reader(browser: Browser, hostile: tuple[str, Place]) -> Iterator[Page]:
-    """Somebody who reads that desk on a small screen; people have written the same texts on it."""
+    """Someone who reads that alert store on a small screen; people have written the same texts on it."""
     url, place = hostile
     with seen(browser, viewport=NARROW) as page:
         page.goto(place.setup)
@@ -513,25 +513,25 @@ def reader(browser: Browser, hostile: tuple[str, Place]) -> Iterator[Page]:
 
 def write_everywhere(url: str) -> None:
     """The texts as notes, reasons, views and what suppressions ask for, which hide nothing."""
-    desk = open_store(url)
+    store = open_store(url)
     for at, text in enumerate(NASTY):
         kept = storable(text)[:1000].strip() or "nothing"
         alert_id = f"bad5ec0de{at:07d}"
-        desk.cases.add_note(alert_id, kept, "maria")
-        desk.cases.change(
-            [AlertRevision(alert_id, desk.queue.row(alert_id).version)],
+        store.cases.add_note(alert_id, kept, "maria")
+        store.cases.change(
+            [AlertRevision(alert_id, store.queue.row(alert_id).version)],
             SetDisposition("benign", kept),
             kept[:60],
         )
-        desk.cases.change(
-            [AlertRevision(alert_id, desk.queue.row(alert_id).version)], ReopenCase(kept), "maria"
+        store.cases.change(
+            [AlertRevision(alert_id, store.queue.row(alert_id).version)], ReopenCase(kept), "maria"
         )
-        desk.views.save(SavedView("maria", kept[:60], "status=all"))
+        store.views.save(SavedView("maria", kept[:60], "status=all"))
         until = datetime.now(UTC) + timedelta(days=9)
-        desk.suppressions.create(
+        store.suppressions.create(
             SuppressionMatch(principal=kept, service="no such service"), kept, until, kept[:60], force=kept
         )
-    desk.close()
+    store.close()
 
 
 def check_harmless(page: Page, text: str = "") -> None:

@@ -1,4 +1,4 @@
-"""A desk on a server whose password lies in a file, and is changed while programs run."""
+"""An alert store on a server whose password lies in a file, and is changed while programs run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def url(postgresql: Postgres, file: Path) -> Iterator[str]:
     with postgresql.talk() as connection:
         connection.execute(f"CREATE ROLE {GUARDED} LOGIN PASSWORD '{FIRST}'")
         connection.execute(f"ALTER DATABASE {name} OWNER TO {GUARDED}")
-    yield f"{fresh.replace('desk@', f'{GUARDED}@')}?password_file={file}"
+    yield f"{fresh.replace('store@', f'{GUARDED}@')}?password_file={file}"
     with postgresql.talk() as connection:
         connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
         connection.execute(f"DROP ROLE {GUARDED}")
@@ -47,45 +47,45 @@ def close_connections(postgresql: Postgres) -> None:
         )
 
 
-def refused(desk: SqlStore) -> str:
+def refused(store: SqlStore) -> str:
     with pytest.raises(FingerprintError) as caught:
-        desk.alerts.by_urgency()
+        store.alerts.by_urgency()
     return str(caught.value)
 
 
 def test_the_password_is_what_the_file_says(url: str, file: Path) -> None:
-    desk = open_store(url)
-    desk.alerts.save([stolen_session()])
-    assert desk.alerts.by_urgency() == [stolen_session()]
+    store = open_store(url)
+    store.alerts.save([stolen_session()])
+    assert store.alerts.by_urgency() == [stolen_session()]
     assert store_exists(url)
     file.write_text("abracadabra")
     with pytest.raises(ServerUnavailable, match="password authentication failed"):
         open_store(url)
-    desk.close()
+    store.close()
 
 
 def test_a_password_that_is_changed_while_programs_run_is_taken_by_the_next_connection(
     postgresql: Postgres, url: str, file: Path
 ) -> None:
-    desk = open_store(url)
+    store = open_store(url)
     change(postgresql, SECOND)
-    desk.alerts.save([stolen_session()])  # a connection that stands needs no password
+    store.alerts.save([stolen_session()])  # a connection that stands needs no password
     close_connections(postgresql)
-    assert "password authentication failed" in refused(desk)
+    assert "password authentication failed" in refused(store)
     file.write_text(f"{SECOND}\n")
-    desk.alerts.save([new_pipeline()])
-    assert desk.alerts.by_urgency() == [stolen_session(), new_pipeline()]
-    desk.close()
+    store.alerts.save([new_pipeline()])
+    assert store.alerts.by_urgency() == [stolen_session(), new_pipeline()]
+    store.close()
 
 
 def test_a_password_is_in_no_error_and_no_name(postgresql: Postgres, url: str, file: Path) -> None:
-    desk = open_store(url)
+    store = open_store(url)
     change(postgresql, SECOND)
     close_connections(postgresql)
-    for said in (refused(desk), masked_url(url), repr(desk.session.engine), repr(desk.session.engine.url)):
+    for said in (refused(store), masked_url(url), repr(store.session.engine), repr(store.session.engine.url)):
         assert FIRST not in said
         assert "\n" not in said
-    desk.close()
+    store.close()
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_a_file_without_a_password_is_named_and_asked_again(
 @pytest.mark.parametrize(
     ("url", "why"),
     [
-        ("sqlite:///desk.sqlite?password_file=x", "has no password"),
+        ("sqlite:///alerts.sqlite?password_file=x", "has no password"),
         ("postgresql://user:open-sesame@127.0.0.1:1/db", "holds a password"),
         ("postgresql://user:open/sesame@127.0.0.1:1/db", "holds a password"),
         ("postgresql://user@127.0.0.1:1/db?password=open-sesame", "holds a password"),

@@ -151,7 +151,7 @@ def test_each_workload_has_a_service_account_of_its_own(chart: Chart) -> None:
     assert {f"ServiceAccount/{each}" for each in accounts.values()} <= chart.keys()
 
 
-def test_nobody_reaches_the_web_server_whom_the_values_do_not_name(plain: Chart) -> None:
+def test_no_one_reaches_the_web_server_whom_the_values_do_not_name(plain: Chart) -> None:
     def callers(chart: Chart) -> list[Any]:
         policy = chart[f"NetworkPolicy/{NAME}-web"]["spec"]["ingress"]
         return [peer for rule in policy for peer in rule["from"]]
@@ -191,7 +191,7 @@ def spoken(chart: Chart) -> tuple[set[tuple[str, str, int]], set[tuple[str, str,
     return may, let
 
 
-def test_who_may_call_is_let_in_and_nobody_else(plain: Chart) -> None:
+def test_who_may_call_is_let_in_and_no_one_else(plain: Chart) -> None:
     may, let = spoken(plain)
     assert may == let
     assert may == {
@@ -211,7 +211,7 @@ def test_every_pod_is_denied_everything_that_no_policy_names(chart: Chart) -> No
     assert [name for name, own in labels(chart).items() if not selected <= own.items()] == []
 
 
-def test_metrics_are_read_by_whom_the_values_name_and_by_nobody_otherwise(plain: Chart) -> None:
+def test_metrics_are_read_by_whom_the_values_name_and_by_no_one_otherwise(plain: Chart) -> None:
     open_ = {9464, 8002}
 
     def readers(chart: Chart) -> list[str]:
@@ -225,7 +225,7 @@ def test_metrics_are_read_by_whom_the_values_name_and_by_nobody_otherwise(plain:
     assert len(readers(rendered(**EVERYTHING))) == 4
 
 
-def test_a_desk_that_tells_a_topic_may_reach_the_broker() -> None:
+def test_a_store_that_tells_a_topic_may_reach_the_broker() -> None:
     may, let = spoken(rendered(**EVERYTHING))
     assert may == let
     assert {("web", "kafka", 9092), ("demo", "kafka", 9092)} < may
@@ -454,7 +454,7 @@ def test_without_the_operator_nothing_is_made_for_it() -> None:
     ]
 
 
-def test_the_desk_behind_an_ingress_knows_where_browsers_find_it() -> None:
+def test_the_store_behind_an_ingress_knows_where_browsers_find_it() -> None:
     chart = rendered(**EVERYTHING)
     found = settings.load_settings(None, environment(chart, main_container(chart, WEB)))
     assert found.web.public_url == "https://alerts.example.com"
@@ -486,7 +486,7 @@ def test_images_of_another_registry_and_by_digest() -> None:
         ({"stream": {"gpu": {"count": -1}}}, "count"),
         ({"postgres": {"uid": 0}}, "uid"),
         (
-            {"postgres": {"enabled": False}, "database": {"url": "postgresql://desk:hunter2@db/desk"}},
+            {"postgres": {"enabled": False}, "database": {"url": "postgresql://store:hunter2@db/store"}},
             "database",
         ),
         (

@@ -48,7 +48,7 @@ class Crash(Exception):
 
 
 class Stream:
-    """The three topics, with two partitions each, and doors to them."""
+    """The three topics, with two partitions each, and adapters to them."""
 
     name = "test"
 
@@ -65,21 +65,21 @@ class Stream:
     def connection(self) -> dict[str, Any]:
         raise NotImplementedError
 
-    def doors(self) -> tuple[Any, Any]:
+    def adapters(self) -> tuple[Any, Any]:
         raise NotImplementedError
 
     def consumer(self, purpose: str = "ingest") -> Any:
         kafka = self.settings.kafka
         return self._kept(
-            self.doors()[0](kafka.model_copy(update={"group_id": f"{kafka.group_id}-{purpose}"}))
+            self.adapters()[0](kafka.model_copy(update={"group_id": f"{kafka.group_id}-{purpose}"}))
         )
 
     def producer(self) -> Any:
-        return self._kept(self.doors()[1](self.settings.kafka))
+        return self._kept(self.adapters()[1](self.settings.kafka))
 
-    def _kept(self, door: Any) -> Any:
-        self.opened.append(door)
-        return door
+    def _kept(self, adapter: Any) -> Any:
+        self.opened.append(adapter)
+        return adapter
 
     def read(self, topic: str) -> list[Message]:
         consumer = self.consumer("reader")
@@ -96,10 +96,10 @@ class Stream:
         consumer.close()
         return sum(offset or 0 for offset in offsets.values())
 
-    def close(self, door: Any) -> None:
-        """A process that is gone holds no doors open."""
-        with suppress(Exception):  # of a door at which something was made to happen
-            door.close()
+    def close(self, adapter: Any) -> None:
+        """A process that is gone holds no adapters open."""
+        with suppress(Exception):  # of an adapter at which something was made to happen
+            adapter.close()
 
     def environment(self) -> dict[str, str]:
         """What makes a process of its own use the same settings."""
@@ -113,12 +113,12 @@ class Stream:
         self.close(producer)
 
     def ingest(self, consumer: Any = None, producer: Any = None) -> dict[str, Any]:
-        doors = consumer or self.consumer(), producer or self.producer()
+        adapters = consumer or self.consumer(), producer or self.producer()
         try:
-            return self.program(*doors).run(lambda: False, once=True)
+            return self.program(*adapters).run(lambda: False, once=True)
         finally:
-            for door in doors:
-                self.close(door)
+            for adapter in adapters:
+                self.close(adapter)
 
     def program(self, consumer: Any, producer: Any) -> Program:
         return Program(consumer, producer, self.settings, IngestMetrics(CollectorRegistry()))
@@ -130,12 +130,12 @@ class Stream:
         return found
 
     def replay_letters(self, producer: Any = None) -> dict[str, Any]:
-        doors = self.consumer("dead-letters"), producer or self.producer()
+        adapters = self.consumer("dead-letters"), producer or self.producer()
         try:
-            return replay_pending(*doors, self.settings)
+            return replay_pending(*adapters, self.settings)
         finally:
-            for door in doors:
-                self.close(door)
+            for adapter in adapters:
+                self.close(adapter)
 
     def ids(self) -> list[str]:
         return sorted(json.loads(message.value or b"")["eventID"] for message in self.read(self.events))
@@ -153,12 +153,12 @@ class OnFiles(Stream):
     def connection(self) -> dict[str, Any]:
         return {"client": "files", "bootstrap_servers": (str(self.folder),), "group_id": self.name}
 
-    def doors(self) -> tuple[Any, Any]:
+    def adapters(self) -> tuple[Any, Any]:
         return FileConsumer, FileProducer
 
     def end(self) -> None:
-        for door in self.opened:
-            self.close(door)
+        for adapter in self.opened:
+            self.close(adapter)
 
 
 class OnBroker(OnFiles):
@@ -182,7 +182,7 @@ class OnBroker(OnFiles):
         brisk = {"session_timeout_ms": 10000, "linger_ms": 1}
         return {"bootstrap_servers": (self.broker.address,), "group_id": self.name, **brisk}
 
-    def doors(self) -> tuple[Any, Any]:
+    def adapters(self) -> tuple[Any, Any]:
         return KafkaPythonConsumer, KafkaPythonProducer
 
 
@@ -192,18 +192,18 @@ class OnConfluent(OnBroker):
     def connection(self) -> dict[str, Any]:
         return super().connection() | {"client": "confluent"}
 
-    def doors(self) -> tuple[Any, Any]:
+    def adapters(self) -> tuple[Any, Any]:
         return ConfluentConsumer, ConfluentProducer
 
 
 class Faulty:
-    """A door at which something happens at the n-th call of one method, before it (or after it) has its effect."""
+    """An adapter at which something happens at the n-th call of one method, before it (or after it) has its effect."""
 
-    def __init__(self, door: Any, method: str, error: Exception, at: int = 0, after: bool = False) -> None:
-        self.door, self.method, self.error, self.left, self.after = door, method, error, at, after
+    def __init__(self, adapter: Any, method: str, error: Exception, at: int = 0, after: bool = False) -> None:
+        self.adapter, self.method, self.error, self.left, self.after = adapter, method, error, at, after
 
     def __getattr__(self, name: str) -> Any:
-        real = getattr(self.door, name)
+        real = getattr(self.adapter, name)
         return self._watched(real) if name == self.method else real
 
     def _watched(self, real: Callable[..., Any]) -> Callable[..., Any]:
@@ -227,7 +227,7 @@ def records(count: int) -> list[bytes]:
 
 
 # The tests that tell most about a client run through both.
-EVERY_DOOR = pytest.mark.parametrize("stream", ["on files", "on a broker", "confluent"], indirect=True)
+EVERY_ADAPTER = pytest.mark.parametrize("stream", ["on files", "on a broker", "confluent"], indirect=True)
 BOTH_CLIENTS = pytest.mark.parametrize("stream", ["on a broker", "confluent"], indirect=True)
 
 
@@ -245,7 +245,7 @@ def stream(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stream]:
     opened.end()
 
 
-@EVERY_DOOR
+@EVERY_ADAPTER
 def test_every_record_of_every_envelope_arrives_once(stream: Stream) -> None:
     all_ = records(40)
     stream.send(
@@ -286,9 +286,9 @@ def test_everything_a_principal_did_stays_in_order_in_one_partition(stream: Stre
     assert all(numbers == sorted(numbers) for numbers in order.values())
 
 
-@EVERY_DOOR
+@EVERY_ADAPTER
 @pytest.mark.parametrize(
-    ("door", "method", "at", "after"),
+    ("adapter", "method", "at", "after"),
     [
         ("consumer", "commit", 1, False),  # the first marks where reading begins
         ("consumer", "commit", 1, True),
@@ -299,13 +299,13 @@ def test_everything_a_principal_did_stays_in_order_in_one_partition(stream: Stre
     ids=["before the commit", "after the commit", "while sending", "before the flush", "after the flush"],
 )
 def test_a_crash_loses_nothing_and_repeats_reduce_by_id(
-    stream: Stream, door: str, method: str, at: int, after: bool
+    stream: Stream, adapter: str, method: str, at: int, after: bool
 ) -> None:
     stream.send(*records(30), POISON)
-    doors: dict[str, Any] = {"consumer": stream.consumer(), "producer": stream.producer()}
-    doors[door] = Faulty(doors[door], method, Crash(), at, after)
+    adapters: dict[str, Any] = {"consumer": stream.consumer(), "producer": stream.producer()}
+    adapters[adapter] = Faulty(adapters[adapter], method, Crash(), at, after)
     with pytest.raises(Crash):
-        stream.ingest(**doors)
+        stream.ingest(**adapters)
     stream.ingest()
     assert sorted(set(stream.ids())) == expected(30)
     assert {message.value for message in stream.read(stream.dlq)} == {POISON}
@@ -319,7 +319,7 @@ def test_what_did_not_arrive_is_not_committed(stream: Stream) -> None:
     assert sorted(set(stream.ids())) == expected(8)
 
 
-def test_a_commit_refused_because_another_member_owns_the_partition_stops_nobody(stream: Stream) -> None:
+def test_a_commit_refused_because_another_member_owns_the_partition_stops_no_one(stream: Stream) -> None:
     stream.send(*records(8))
     figures = stream.ingest(consumer=Faulty(stream.consumer(), "commit", PartitionNotOwned(), at=1))
     assert figures["commits_refused"] == 1
@@ -329,32 +329,32 @@ def test_a_commit_refused_because_another_member_owns_the_partition_stops_nobody
 class NoRoom:
     """A producer that is full so many times, as while its broker is away."""
 
-    def __init__(self, door: Any, times: int) -> None:
-        self.door, self.left = door, times
+    def __init__(self, adapter: Any, times: int) -> None:
+        self.adapter, self.left = adapter, times
 
     def send(self, *arguments: Any) -> None:
         if self.left:
             self.left -= 1
             raise QueueFull
-        self.door.send(*arguments)
+        self.adapter.send(*arguments)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.door, name)
+        return getattr(self.adapter, name)
 
 
 class Noting:
-    """A door that notes which of its methods are called."""
+    """An adapter that notes which of its methods are called."""
 
-    def __init__(self, door: Any) -> None:
-        self.door = door
+    def __init__(self, adapter: Any) -> None:
+        self.adapter = adapter
         self.calls: list[str] = []
 
     def __getattr__(self, name: str) -> Any:
         self.calls.append(name)
-        return getattr(self.door, name)
+        return getattr(self.adapter, name)
 
 
-@EVERY_DOOR
+@EVERY_ADAPTER
 def test_a_full_producer_silences_the_consumer_until_there_is_room(stream: Stream) -> None:
     stream.send(*records(30))
     consumer = Noting(stream.consumer())
@@ -464,7 +464,7 @@ def arrived(stream: Stream, count: int) -> Callable[[], bool]:
     return lambda: sorted(set(stream.ids())) == expected(count)
 
 
-@EVERY_DOOR
+@EVERY_ADAPTER
 def test_sigterm_finishes_commits_and_leaves_with_nothing_repeated(
     stream: Stream, start: Callable[[], Process]
 ) -> None:
@@ -480,7 +480,7 @@ def test_sigterm_finishes_commits_and_leaves_with_nothing_repeated(
     assert stream.ids() == expected(20)
 
 
-@EVERY_DOOR
+@EVERY_ADAPTER
 def test_after_kill_9_another_goes_on_and_nothing_is_lost(
     stream: Stream, start: Callable[[], Process]
 ) -> None:
@@ -494,7 +494,7 @@ def test_after_kill_9_another_goes_on_and_nothing_is_lost(
     assert sorted(set(stream.ids())) == expected(40)
 
 
-@EVERY_DOOR
+@EVERY_ADAPTER
 def test_two_share_the_work_and_one_leaves(stream: Stream, start: Callable[[], Process]) -> None:
     one, two = start(), start()
     one.wait_until_joined()
@@ -542,13 +542,13 @@ def test_readiness_follows_a_broker_that_goes_away_and_comes_back(
     finally:
         stream.broker.start()
     wait_until(lambda: stream.ready() == (200, "ok\n"), "a program that is ready again")
-    stream.configure()  # the test's own doors are patient with a broker that has just started
+    stream.configure()  # the test's own adapters are patient with a broker that has just started
     stream.send(*records(5))
     wait_until(arrived(stream, 5), "5 records in the events topic")
     assert ingest.end()[0] == 0, ingest.err
 
 
-@EVERY_DOOR
+@EVERY_ADAPTER
 def test_who_is_given_no_partition_does_not_wait_for_ever(
     stream: Stream, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -586,7 +586,7 @@ def test_letters_are_listed_with_source_reason_size_and_beginning_made_visible(s
     assert letter.begins == '{"eventVersion": "1.08", "userAgent": "\\x1b[2J\\xff'
 
 
-@EVERY_DOOR
+@EVERY_ADAPTER
 def test_letters_given_back_are_the_original_bytes_and_are_marked(stream: Stream) -> None:
     mine = (("trace", b"1"), ("reason", b"my own"))
     stream.send(POISON, key=b"mine", headers=mine)

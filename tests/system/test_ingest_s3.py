@@ -87,14 +87,14 @@ class Trail(OnFiles):
             S3IngestMetrics(CollectorRegistry()),
         )
 
-    def turn(self, **doors: Any) -> dict[str, int]:
-        """One take and what follows; nobody waits for a second one."""
-        program = self.notices(**doors)
+    def turn(self, **adapters: Any) -> dict[str, int]:
+        """One take and what follows; no one waits for a second one."""
+        program = self.notices(**adapters)
         try:
             program.run_once(lambda: False)
         finally:
-            for door in (program.queue, program.producer):
-                self.close(door)
+            for adapter in (program.queue, program.producer):
+                self.close(adapter)
         return program.metrics.figures()
 
     def left(self) -> dict[str, int]:
@@ -318,14 +318,14 @@ def test_a_notice_that_could_not_be_deleted_comes_again_and_repeats_reduce_by_id
 
 
 class Slow:
-    """A store whose objects take as long as somebody looks for their notice in vain."""
+    """A store whose objects take as long as someone looks for their notice in vain."""
 
-    def __init__(self, store: S3Objects, meanwhile: Callable[[], None]) -> None:
-        self.store, self.meanwhile = store, meanwhile
+    def __init__(self, store: S3Objects, in_the_meantime: Callable[[], None]) -> None:
+        self.store, self.in_the_meantime = store, in_the_meantime
 
     def read(self, bucket: str, key: str) -> Iterator[bytes]:
         for chunk in self.store.read(bucket, key):
-            self.meanwhile()
+            self.in_the_meantime()
             yield chunk
 
 
@@ -570,12 +570,12 @@ def test_notices_are_not_given_to_the_raw_topic_nor_to_another_queue(trail: Trai
 
 
 def replay(trail: Trail, queue: Any) -> dict[str, Any]:
-    doors_ = trail.consumer("dead-letters"), trail.producer()
+    adapters_ = trail.consumer("dead-letters"), trail.producer()
     try:
-        return replay_pending(*doors_, trail.settings, queue)
+        return replay_pending(*adapters_, trail.settings, queue)
     finally:
-        for door in doors_:
-            trail.close(door)
+        for adapter in adapters_:
+            trail.close(adapter)
 
 
 def test_a_notice_that_was_taken_too_often_and_never_finished_is_a_dead_letter_unread(trail: Trail) -> None:

@@ -1,4 +1,4 @@
-"""How the doors to Kafka let themselves in, and what they say when they cannot."""
+"""How the adapters to Kafka let themselves in, and what they say when they cannot."""
 
 from __future__ import annotations
 
@@ -152,9 +152,9 @@ def test_who_is_not_let_in_is_told_so_in_one_sentence_and_soon(
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_broker_that_does_not_answer_is_named(client: Any) -> None:
-    for door in client:
+    for adapter in client:
         with pytest.raises(FingerprintError, match=r"no broker answers at 127\.0\.0\.1:1"):
-            door(Kafka(bootstrap_servers=("127.0.0.1:1",), request_timeout_ms=500))
+            adapter(Kafka(bootstrap_servers=("127.0.0.1:1",), request_timeout_ms=500))
 
 
 @pytest.mark.parametrize("client", CLIENTS)
@@ -225,7 +225,7 @@ class AnyBytes(str):
 
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("compression", [None, "gzip"])
-def test_a_header_name_of_any_bytes_holds_nobody_up(
+def test_a_header_name_of_any_bytes_holds_no_one_up(
     broker: Broker, client: Any, compression: str | None
 ) -> None:
     topic = f"{client[0].__name__}-names-{compression}"
@@ -287,9 +287,9 @@ def test_a_consumer_that_queries_the_broker_in_a_callback_can_be_called_back_aga
 def test_kafka_python_without_its_checksum_in_c_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     found = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "crc32c" else found(name))
-    for door in (KafkaPythonConsumer, KafkaPythonProducer):
+    for adapter in (KafkaPythonConsumer, KafkaPythonProducer):
         with pytest.raises(FingerprintError, match=r"crc32c: `pip install"):
-            door(Kafka())
+            adapter(Kafka())
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The stream's three doors keep one contract: kafka-python and confluent-kafka against a real broker, and files."""
+"""The stream's three adapters keep one contract: kafka-python and confluent-kafka against a real broker, and files."""
 
 from __future__ import annotations
 

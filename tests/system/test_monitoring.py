@@ -91,7 +91,7 @@ def test_every_metric_is_explained() -> None:
     assert {name for name in explained if name.startswith("fingerprint_")} - wanted == set()
 
 
-def test_whoever_is_scraped_is_a_service_and_whoever_is_watched_is_scraped() -> None:
+def test_anyone_who_is_scraped_is_a_service_and_anyone_who_is_watched_is_scraped() -> None:
     jobs = {job["job_name"]: job for job in read("prometheus.yml")["scrape_configs"]}
     services = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
     assert set(jobs) - {"prometheus"} <= set(services)
@@ -127,7 +127,7 @@ def test_prometheus_takes_the_configuration_with_its_rules() -> None:
 
 @pytest.mark.usefixtures("prometheus")
 @pytest.mark.parametrize("file", ["rules_test.yml", "rules_days_test.yml"])
-def test_rules_fire_in_trouble_and_a_good_day_wakes_nobody(file: str) -> None:
+def test_rules_fire_in_trouble_and_a_good_day_wakes_no_one(file: str) -> None:
     done = promtool("test", "rules", OBSERVE / file)
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -199,7 +199,7 @@ def test_panels_lie_side_by_side_within_the_grid(file: Path) -> None:
     assert len(ids) == len(set(ids))
 
 
-def test_dashboards_have_names_of_their_own_and_nobody_elses() -> None:
+def test_dashboards_have_names_of_their_own_and_no_one_elses() -> None:
     boards = [json.loads(file.read_text()) for file in DASHBOARDS]
     assert {board["title"] for board in boards} == {
         "Fingerprint: detection pipeline",

@@ -26,25 +26,25 @@ from fingerprint.streaming.metrics import IngestMetrics
 from fingerprint.streaming.stream_service import StreamService
 from pipelines.commands.dead_letters import for_dead_letter_topic, list_dead_letters
 from tests.contracts.message_stream import wait_until
-from tests.support import sample_organisation as roads
+from tests.support import sample_organisation
 from tests.support.running_stream import live
 from tests.support.services.postgres import Postgres
 from tests.support.stream_environment import Place, Records, Said
 
 CRASHING_STREAM = "tests.support.crashing_stream"
-POISON = (b"somebody", b'{"eventVersion": "1.08", "userAgent": "\x1b[2J\xff')
+POISON = (b"someone", b'{"eventVersion": "1.08", "userAgent": "\x1b[2J\xff')
 SMALL = {"max_poll_records": 400}
 
 
 @pytest.fixture
-def place(organisation: roads.Road, tmp_path: Path) -> Place:
+def place(organisation: sample_organisation.SampleOrganisation, tmp_path: Path) -> Place:
     return Place(tmp_path, organisation.bank).create()
 
 
 # --- what is said ---------------------------------------------------------------------------------------------------
 
 
-def test_an_undisturbed_run_finds_what_score_finds(oracle: Said, scored: roads.Run) -> None:
+def test_an_undisturbed_run_finds_what_score_finds(oracle: Said, scored: sample_organisation.Run) -> None:
     found = {alert.alert_id: alert.event_ids for alert in scored.alerts}
     assert {name: alert.event_ids for name, alert in oracle.alerts.items()} == found
     assert oracle.told.keys() == found.keys()
@@ -57,15 +57,15 @@ def test_networks_have_the_names_of_the_table(place: Place, records: Records, or
     addresses = {event.source_address for alert in oracle.alerts.values() for event in alert.events}
     numeric = [each for each in addresses if each.replace(".", "").isdigit()]
     table = place.folder / "networks.csv"
-    table.write_text("".join(f"{each}/32,Somebody's Hosting\n" for each in numeric))
+    table.write_text("".join(f"{each}/32,Example Hosting\n" for each in numeric))
     place.configure(reading={"networks_file": str(table)})
     place.send(records)
     place.run()
     seen = {driver.seen for alert in place.said().alerts.values() for driver in alert.drivers}
-    assert "Somebody's Hosting" in seen
+    assert "Example Hosting" in seen
 
 
-def test_votes_in_the_topic_are_those_on_the_desk_with_a_schema_version(oracle: Said) -> None:
+def test_votes_in_the_topic_are_those_on_the_store_with_a_schema_version(oracle: Said) -> None:
     assert oracle.voted.keys() == oracle.votes.keys()
     assert {vote["detector"] for vote in oracle.voted.values()} == {"autoencoder", "spectral"}
     assert all(vote["schema"] == 1 for vote in (*oracle.voted.values(), *oracle.told.values()))
@@ -84,7 +84,12 @@ def test_an_alert_in_the_topic_carries_its_newest_events_without_their_records(o
 
 @pytest.mark.parametrize(("partitions", "messages"), [(1, 97), (2, 20_000), (16, 500)])
 def test_neither_partitions_nor_polls_change_what_is_said(
-    organisation: roads.Road, records: Records, oracle: Said, tmp_path: Path, partitions: int, messages: int
+    organisation: sample_organisation.SampleOrganisation,
+    records: Records,
+    oracle: Said,
+    tmp_path: Path,
+    partitions: int,
+    messages: int,
 ) -> None:
     place = Place(tmp_path, organisation.bank)
     place.configure(kafka={"max_poll_records": messages}, checkpoints={"interval_seconds": 5})
@@ -165,8 +170,8 @@ def test_a_record_of_a_mebibyte_is_judged_and_a_gibibyte_in_a_kilobyte_is_a_dead
     assert said.alerts.keys() == oracle.alerts.keys()
 
 
-def test_a_principal_with_half_the_traffic_holds_up_nobody(
-    organisation: roads.Road, place: Place, records: Records, oracle: Said
+def test_a_principal_with_half_the_traffic_holds_up_no_one(
+    organisation: sample_organisation.SampleOrganisation, place: Place, records: Records, oracle: Said
 ) -> None:
     """A machine role calls as often as all others together; what is said of the others stays."""
     busy = max({key for key, _ in records}, key=lambda key: sum(key == other for other, _ in records))
@@ -188,12 +193,12 @@ def test_a_principal_with_half_the_traffic_holds_up_nobody(
 
 
 def test_through_ingest_the_order_in_which_raw_partitions_are_read_is_irrelevant(
-    place: Place, organisation: roads.Road, records: Records, oracle: Said
+    place: Place, organisation: sample_organisation.SampleOrganisation, records: Records, oracle: Said
 ) -> None:
     """Each account's records lie in a raw partition of their own, hours apart when they are read one after another."""
     settings = place.settings
     place.topics({settings.kafka.raw_topic: 3, f"{settings.kafka.raw_topic}.dlq": 1})
-    lines = roads.lines_of(organisation.new)
+    lines = sample_organisation.lines_of(organisation.new)
     with place.producer() as producer:
         for line in lines:
             producer.send(settings.kafka.raw_topic, line, json.loads(line)["recipientAccountId"].encode())
@@ -219,9 +224,10 @@ def test_when_nothing_comes_any_more_intervals_close_by_the_clock(
     """The same alerts, without one more record: two days later all windows are over."""
     place.send(records)
     place.run()
-    keepers = [kept.processor for kept in place.pass_days(2)]
+    processors = [kept.processor for kept in place.pass_days(2)]
     assert not any(
-        keeper.pipeline.state.pending or keeper.pipeline.state.open_alerts.verdicts for keeper in keepers
+        processor.pipeline.state.pending or processor.pipeline.state.open_alerts.verdicts
+        for processor in processors
     )
     silences = [name for name, _ in place.said().votes if name.startswith("silence:")]
     assert len(silences) > len([name for name, _ in oracle.votes if name.startswith("silence:")])
@@ -279,9 +285,9 @@ def test_killed_again_and_again_it_gets_there(place: Place, records: Records, or
 def test_a_second_run_has_nothing_left_to_say(place: Place, records: Records) -> None:
     place.send(records)
     place.run()
-    before = place.desk().dump_tables()
+    before = place.store().dump_tables()
     assert place.run()["messages"] == 0
-    assert place.desk().dump_tables() == before
+    assert place.store().dump_tables() == before
 
 
 def test_it_ends_in_order_when_asked_to_and_goes_on_where_it_stood(
@@ -290,7 +296,7 @@ def test_it_ends_in_order_when_asked_to_and_goes_on_where_it_stood(
     place.configure(kafka=SMALL, checkpoints={"interval_seconds": 3600})
     place.send(records[: len(records) // 2])
     process = place.start()
-    wait_until(place.has_votes, "votes on the desk")
+    wait_until(place.has_votes, "votes on the alert store")
     process.send_signal(signal.SIGTERM)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 0, err[-2000:]
@@ -300,23 +306,23 @@ def test_it_ends_in_order_when_asked_to_and_goes_on_where_it_stood(
     assert not place.said().differences(oracle)
 
 
-# --- doors that fail ------------------------------------------------------------------------------------------------
+# --- adapters that fail ------------------------------------------------------------------------------------------------
 
 
-def test_a_desk_that_is_away_is_waited_for(
+def test_a_store_that_is_away_is_waited_for(
     place: Place, records: Records, oracle: Said, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Somebody else holds the file's lock."""
+    """Someone else holds the file's lock."""
     monkeypatch.setattr(database, "LOCK_TIMEOUT_SECONDS", 0.05)
     place.configure(kafka=SMALL)
     place.send(records)
     with place.consumer() as consumer, place.producer() as producer:
         program = place.program(consumer, producer)
-        other = sqlite3.connect(place.folder / "desk.sqlite", isolation_level=None, check_same_thread=False)
+        other = sqlite3.connect(place.folder / "alerts.sqlite", isolation_level=None, check_same_thread=False)
         other.execute("BEGIN IMMEDIATE")
         running = Thread(target=program.run, args=(lambda: False, True), daemon=True)
         running.start()
-        wait_until(lambda: "database" in program.dependency_status, "the desk is missed")
+        wait_until(lambda: "database" in program.dependency_status, "the alert store is missed")
         assert "locked" in (program.not_ready() or "")
         assert in_trouble(program) == {"database": 1, "checkpoints": 0}
         assert not place.committed()
@@ -329,12 +335,12 @@ def test_a_desk_that_is_away_is_waited_for(
 
 
 def in_trouble(program: StreamService) -> dict[str, float]:
-    """What Prometheus is told, by door."""
+    """What Prometheus is told, by adapter."""
     [gauge] = program.metrics.dependency_failing.collect()
     return {sample.labels["dependency"]: sample.value for sample in gauge.samples}
 
 
-def test_a_desk_whose_server_is_away_is_waited_for(
+def test_a_store_whose_server_is_away_is_waited_for(
     place: Place, records: Records, oracle: Said, postgresql: Postgres
 ) -> None:
     place.configure(kafka=SMALL, database={"url": postgresql.fresh()})
@@ -345,7 +351,7 @@ def test_a_desk_whose_server_is_away_is_waited_for(
         postgresql.stop()
         try:
             running.start()
-            wait_until(lambda: "database" in program.dependency_status, "the desk is missed")
+            wait_until(lambda: "database" in program.dependency_status, "the alert store is missed")
             assert "refused" in (program.not_ready() or "")
             assert not place.committed()
         finally:
@@ -414,7 +420,7 @@ def test_without_its_snapshots_it_reads_again_from_the_beginning(
 
 
 def test_partitions_can_be_added(
-    organisation: roads.Road, records: Records, oracle: Said, tmp_path: Path
+    organisation: sample_organisation.SampleOrganisation, records: Records, oracle: Said, tmp_path: Path
 ) -> None:
     place = Place(tmp_path, organisation.bank).create(2)
     place.send(records[:1500])
@@ -427,10 +433,10 @@ def test_partitions_can_be_added(
     assert not place.said().until(end).differences(oracle.until(end))
 
 
-def test_an_added_partition_has_its_state_however_late_it_is_given_to_somebody(
-    organisation: roads.Road, records: Records, oracle: Said, tmp_path: Path
+def test_an_added_partition_has_its_state_however_late_it_is_given_to_someone(
+    organisation: sample_organisation.SampleOrganisation, records: Records, oracle: Said, tmp_path: Path
 ) -> None:
-    """Whoever has the old partitions goes on for long before the new ones are anybody's."""
+    """Anyone who has the old partitions goes on for long before the new ones are anybody's."""
     place = Place(tmp_path, organisation.bank).create(2)
     place.send(records[:1500])
     place.run()
@@ -464,7 +470,7 @@ def test_what_was_silent_longest_is_put_away_and_comes_back_and_nothing_changes(
 
 
 def test_a_number_of_partitions_that_state_cannot_be_cut_into_is_refused(
-    organisation: roads.Road, records: Records, tmp_path: Path
+    organisation: sample_organisation.SampleOrganisation, records: Records, tmp_path: Path
 ) -> None:
     place = Place(tmp_path, organisation.bank).create(3)
     place.send(records[:10])
@@ -534,7 +540,7 @@ def test_a_position_that_the_broker_did_not_take_is_told_again_though_nothing_mo
     assert len(refused) == 3
 
 
-def test_whoever_restores_a_snapshot_tells_its_position_though_nothing_more_comes(
+def test_anyone_who_restores_a_snapshot_tells_its_position_though_nothing_more_comes(
     place: Place, records: Records, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its owner died, or the broker was away, between snapshot and commit."""

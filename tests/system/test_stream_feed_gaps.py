@@ -1,4 +1,4 @@
-"""Through the stream: an account that stops its log is noticed, once, whatever happens to the scorer meanwhile."""
+"""Through the stream: an account that stops its log is noticed, once, whatever happens to the scorer in the meantime."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from fingerprint.core.alert import FeedGap
 from pipelines.cli.app import app
-from tests.support import sample_organisation as roads
+from tests.support import sample_organisation
 from tests.support.stream_environment import Place, keyed
 from tests.system.test_stream import CRASHING_STREAM
 
@@ -29,10 +29,10 @@ Records = list[tuple[bytes, bytes]]
 
 
 @pytest.fixture(scope="module")
-def records(organisation: roads.Road) -> Records:
+def records(organisation: sample_organisation.SampleOrganisation) -> Records:
     """All twelve days, keyed, in the order of delivery, dealt out to two accounts of two regions each; one account stops in
     the eleventh day."""
-    found = [json.loads(line) for line in roads.lines_of(organisation.days)]
+    found = [json.loads(line) for line in sample_organisation.lines_of(organisation.days)]
     end = max(map(when, found))
     for number, record in enumerate(found):
         record["recipientAccountId"] = (SILENT, OTHER)[number % 2]
@@ -46,7 +46,7 @@ def when(record: dict[str, Any]) -> datetime:
 
 
 @pytest.fixture
-def place(organisation: roads.Road, tmp_path: Path) -> Place:
+def place(organisation: sample_organisation.SampleOrganisation, tmp_path: Path) -> Place:
     return Place(tmp_path, organisation.bank).create()
 
 
@@ -62,13 +62,15 @@ def told(place: Place) -> dict[str, dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def oracle(
-    organisation: roads.Road, records: Records, tmp_path_factory: pytest.TempPathFactory
+    organisation: sample_organisation.SampleOrganisation,
+    records: Records,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> list[FeedGap]:
     """What an undisturbed run notices."""
     place = Place(tmp_path_factory.mktemp("oracle"), organisation.bank).create()
     place.send(records)
     place.run()
-    return place.desk().feeds.gaps()
+    return place.store().feeds.gaps()
 
 
 def test_an_account_that_stops_its_log_is_one_notice_and_one_for_each_of_its_regions(
@@ -110,7 +112,7 @@ def test_killed_in_between_it_notices_the_same(
     died = subprocess.run(command, env=place.environment(), capture_output=True, timeout=120)  # noqa: S603
     assert died.returncode == -signal.SIGKILL, died.stderr.decode()[-2000:]
     place.run()
-    assert place.desk().feeds.gaps() == oracle
+    assert place.store().feeds.gaps() == oracle
     assert told(place).keys() == {notice.notice_id for notice in oracle}
 
 
@@ -122,11 +124,11 @@ def test_a_log_that_stops_altogether_is_noticed_by_the_clock(place: Place, recor
     place.run()
     others = {("account", OTHER), *(("region", f"{OTHER}/{region}") for region in REGIONS)}
     source = ("source", place.settings.kafka.events_topic)
-    assert feeds(place.desk().feeds.gaps()) == sorted(MISSED | others | {source})
+    assert feeds(place.store().feeds.gaps()) == sorted(MISSED | others | {source})
 
 
 def test_an_account_that_is_heard_again_ends_its_notices(
-    place: Place, records: Records, organisation: roads.Road
+    place: Place, records: Records, organisation: sample_organisation.SampleOrganisation
 ) -> None:
     """A day of its records comes late: they were on the way."""
     place.send(records)
@@ -137,14 +139,14 @@ def test_an_account_that_is_heard_again_ends_its_notices(
     place.send(keyed([value.replace(b'"eventID":"', b'"eventID":"late-') for value in theirs]))
     place.pass_days(1 / 8)
     place.run()
-    notices = place.desk().feeds.gaps()
+    notices = place.store().feeds.gaps()
     assert {(each.kind, each.feed) for each in notices if each.ending == "heard again"} == MISSED
     assert all(each["ended_at"] for each in told(place).values() if each["feed"].startswith(SILENT))
 
 
 def test_notices_are_listed_and_the_queue_mentions_them(place: Place, oracle: list[FeedGap]) -> None:
-    desk = place.desk()
-    desk.feeds.save_gaps(
+    store = place.store()
+    store.feeds.save_gaps(
         [
             *oracle,
             *(
@@ -154,13 +156,13 @@ def test_notices_are_listed_and_the_queue_mentions_them(place: Place, oracle: li
         ],
         1,
     )
-    desk_url = ["--database", place.settings.database.url]
-    everything = json.loads(output("feed-gaps", "list", "--json", *desk_url))
+    store_url = ["--database", place.settings.database.url]
+    everything = json.loads(output("feed-gaps", "list", "--json", *store_url))
     assert [each["notice_id"] for each in everything[:3]] == [each.notice_id for each in oracle]
     assert everything[3]["ending"] == "heard again"
-    assert len(json.loads(output("feed-gaps", "list", "--open", "--json", *desk_url))) == 3
-    assert f"account {SILENT} is silent since" in " ".join(output("feed-gaps", "list", *desk_url).split())
-    assert "3 feeds with a gap: see `fingerprint feed-gaps list`" in output("alerts", "list", *desk_url)
+    assert len(json.loads(output("feed-gaps", "list", "--open", "--json", *store_url))) == 3
+    assert f"account {SILENT} is silent since" in " ".join(output("feed-gaps", "list", *store_url).split())
+    assert "3 feeds with a gap: see `fingerprint feed-gaps list`" in output("alerts", "list", *store_url)
 
 
 def output(*arguments: str) -> str:

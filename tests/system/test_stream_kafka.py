@@ -1,4 +1,4 @@
-"""The stream against a real broker, through both clients: what the twin of files cannot show."""
+"""The stream against a real broker, through both clients: what the fake of files cannot show."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fingerprint.registry import bank as banks
 from fingerprint.registry.bank import Bank
 from pipelines.runtime import topic_time_span
 from tests.contracts.message_stream import wait_until
-from tests.support import sample_organisation as roads
+from tests.support import sample_organisation
 from tests.support.running_stream import ids_of, live, serve
 from tests.support.services.kafka import Broker
 from tests.support.stream_environment import Place, Records, Said
@@ -28,7 +28,12 @@ BRISK = SMALL | {"session_timeout_ms": 3000}
 
 
 @pytest.fixture(params=["kafka-python", "confluent"])
-def place(organisation: roads.Road, tmp_path: Path, broker: Broker, request: pytest.FixtureRequest) -> Place:
+def place(
+    organisation: sample_organisation.SampleOrganisation,
+    tmp_path: Path,
+    broker: Broker,
+    request: pytest.FixtureRequest,
+) -> Place:
     """Topics of their own for each test."""
     name = "".join(letter if letter.isalnum() else "-" for letter in request.node.name)[-60:]
     made = Place(tmp_path, organisation.bank, request.param, broker, name)
@@ -58,16 +63,16 @@ def test_how_much_history_a_topic_has_is_seen_at_its_ends(place: Place, records:
     assert days() == pytest.approx((max(times) - min(times)) / timedelta(days=1), abs=0.1)
 
 
-@pytest.mark.parametrize(("door", "method"), [("objects", "create_exclusive"), ("consumer", "commit")])
+@pytest.mark.parametrize(("adapter", "method"), [("objects", "create_exclusive"), ("consumer", "commit")])
 def test_killed_between_remembering_and_committing_it_says_the_same(
     place: Place,
     records: Records,
     oracle: Said,
-    door: str,
+    adapter: str,
     method: str,
 ) -> None:
     place.send(records)
-    command = [sys.executable, "-m", CRASHING_STREAM, str(place.bank), door, method, "after", "3"]
+    command = [sys.executable, "-m", CRASHING_STREAM, str(place.bank), adapter, method, "after", "3"]
     died = subprocess.run(command, env=place.environment(), capture_output=True, timeout=120)  # noqa: S603
     assert died.returncode == -signal.SIGKILL, died.stderr.decode()[-2000:]
     place.run()

@@ -1,4 +1,4 @@
-"""The topics of a stream are made by program: the three doors keep one contract, and the program is safe to repeat."""
+"""The topics of a stream are made by program: the three adapters keep one contract, and the program is safe to repeat."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def _hang_up(proxy: socket.socket) -> None:
 
 
 class Stopped:
-    """A clock that moves only when somebody waits; what was waited for comes at `at` seconds."""
+    """A clock that moves only when someone waits; what was waited for comes at `at` seconds."""
 
     def __init__(self, at: float = math.inf) -> None:
         self.time, self.at = START, START + timedelta(seconds=min(at, 1e6))
@@ -207,7 +207,7 @@ def test_the_events_topic_holds_what_a_training_reads_and_messages_fit(broker: B
     assert found[names["raw_topic"]]["retention_days"] == 7  # Kafka's own
     with wiring.open_topic_admin(settings.kafka) as topics:
         stamped = {each.name: each.timestamp_type for each in topics.describe(list(names.values())).values()}
-    assert stamped.pop(names["raw_topic"]) == "LogAppendTime", "whoever sends does not choose when"
+    assert stamped.pop(names["raw_topic"]) == "LogAppendTime", "a sender does not choose when"
     assert set(stamped.values()) == {"CreateTime"}
     assert {row["message_bytes"] >= settings.kafka.max_request_size for row in found.values()} == {True}
 

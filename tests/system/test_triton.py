@@ -47,11 +47,11 @@ from tests.support.running_stream import live, measured_by, serve
 from tests.support.services.triton import Triton
 from tests.support.stream_environment import Place, Records, Said
 
-NOBODY = "127.0.0.1:9"  # the port "discard", where nobody listens
+NO_ONE = "127.0.0.1:9"  # the port "discard", where no one listens
 
 
 @pytest.fixture(scope="module")
-def bank(organisation: sample_organisation.Road) -> Bank:
+def bank(organisation: sample_organisation.SampleOrganisation) -> Bank:
     return open_bank(organisation.bank)
 
 
@@ -67,7 +67,9 @@ def breaker(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, float], None]:
 
 
 @pytest.fixture
-def options(triton: Triton, bank: Bank, organisation: sample_organisation.Road) -> settings.Triton:
+def options(
+    triton: Triton, bank: Bank, organisation: sample_organisation.SampleOrganisation
+) -> settings.Triton:
     """Of the server, which serves the organisation's bank."""
     own = settings.Triton(
         url=triton.address,
@@ -256,7 +258,7 @@ def test_a_bank_that_is_not_the_one_its_folder_says_is_refused(
 
 
 def test_a_damaged_bank_never_reaches_the_repository(
-    organisation: sample_organisation.Road, options: settings.Triton, tmp_path: Path
+    organisation: sample_organisation.SampleOrganisation, options: settings.Triton, tmp_path: Path
 ) -> None:
     shutil.copytree(organisation.bank, tmp_path / "bank")
     for file in (tmp_path / "bank").rglob("stack*.safetensors"):
@@ -267,8 +269,8 @@ def test_a_damaged_bank_never_reaches_the_repository(
     assert server_status(options)["versions"] == before
 
 
-def test_who_looks_after_a_bank_has_the_server_load_what_is_served_whoever_decided_that(
-    organisation: sample_organisation.Road, bank: Bank, options: settings.Triton, tmp_path: Path
+def test_who_looks_after_a_bank_has_the_server_load_what_is_served_anyone_who_decided_that(
+    organisation: sample_organisation.SampleOrganisation, bank: Bank, options: settings.Triton, tmp_path: Path
 ) -> None:
     place, changed = Place(tmp_path, tmp_path / "bank").create(), variant(bank, 78)
     shutil.copytree(organisation.bank, place.bank)  # trained just now: no training is due
@@ -278,8 +280,8 @@ def test_who_looks_after_a_bank_has_the_server_load_what_is_served_whoever_decid
         place.configure(triton=options.model_dump())
         assert looked_after(place)["served"] == version
         assert server_has_version(version, options)
-    place.configure(triton=options.model_dump() | {"url": NOBODY, "load_timeout_seconds": 5})
-    with pytest.raises(FingerprintError, match=f"triton: Triton at {NOBODY} does not serve it"):
+    place.configure(triton=options.model_dump() | {"url": NO_ONE, "load_timeout_seconds": 5})
+    with pytest.raises(FingerprintError, match=f"triton: Triton at {NO_ONE} does not serve it"):
         looked_after(place)
     assert server_has_version(bank.version, options), (
         "what the server has stays where another does not answer"
@@ -291,7 +293,10 @@ def looked_after(place: Place) -> dict[str, Any]:
 
 
 def test_the_repository_is_filled_without_a_server(
-    organisation: sample_organisation.Road, bank: Bank, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    organisation: sample_organisation.SampleOrganisation,
+    bank: Bank,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     alone = settings.Triton(model_repository=str(tmp_path / "served"))
     figures = load_into_server(organisation.bank, alone)
@@ -304,7 +309,7 @@ def test_the_repository_is_filled_without_a_server(
 
 
 def test_as_many_instances_are_written_as_the_setting_says(
-    organisation: sample_organisation.Road, tmp_path: Path
+    organisation: sample_organisation.SampleOrganisation, tmp_path: Path
 ) -> None:
     for count in (1, 4):
         load_into_server(
@@ -315,17 +320,20 @@ def test_as_many_instances_are_written_as_the_setting_says(
 
 
 def test_of_a_server_that_is_away_one_sentence_is_said(
-    organisation: sample_organisation.Road, tmp_path: Path
+    organisation: sample_organisation.SampleOrganisation, tmp_path: Path
 ) -> None:
-    nobody = settings.Triton(url=NOBODY, model_repository=str(tmp_path), load_timeout_seconds=5)
-    with pytest.raises(FingerprintError, match=f"Triton at {NOBODY}"):
-        load_into_server(organisation.bank, nobody)
+    no_one = settings.Triton(url=NO_ONE, model_repository=str(tmp_path), load_timeout_seconds=5)
+    with pytest.raises(FingerprintError, match=f"Triton at {NO_ONE}"):
+        load_into_server(organisation.bank, no_one)
     assert ModelRepository(tmp_path).served_versions() == []
 
 
 @pytest.mark.parametrize("key", [None, "fingerprint-control=open barley"])
 def test_who_has_not_the_key_loads_nothing(
-    options: settings.Triton, organisation: sample_organisation.Road, tmp_path: Path, key: str | None
+    options: settings.Triton,
+    organisation: sample_organisation.SampleOrganisation,
+    tmp_path: Path,
+    key: str | None,
 ) -> None:
     """Loading runs code. Measuring needs no key."""
     file = tmp_path / "key"
@@ -386,7 +394,7 @@ def test_a_server_that_hangs_is_waited_for_once_in_a_while_only(
 
 
 def test_triton_killed_in_the_middle_changes_no_verdict_and_is_asked_again_when_it_returns(
-    organisation: sample_organisation.Road,
+    organisation: sample_organisation.SampleOrganisation,
     scored: sample_organisation.Run,
     triton: Triton,
     options: settings.Triton,
@@ -409,7 +417,7 @@ def test_triton_killed_in_the_middle_changes_no_verdict_and_is_asked_again_when_
             "reading": settings.Reading(batch_records=500),
         }
     )
-    out, url = tmp_path / "events.parquet", f"sqlite:///{tmp_path}/desk.sqlite"
+    out, url = tmp_path / "events.parquet", f"sqlite:///{tmp_path}/alerts.sqlite"
     figures = score_sources(organisation.new, organisation.bank, own, disturb, database_url=url, out=out)
     events = pd.read_parquet(out).set_index("event_id")
     wanted = scored.events.set_index("event_id").loc[events.index]
@@ -429,7 +437,7 @@ def test_triton_killed_in_the_middle_changes_no_verdict_and_is_asked_again_when_
 
 
 def test_the_stream_goes_on_without_its_server_and_says_so(
-    organisation: sample_organisation.Road,
+    organisation: sample_organisation.SampleOrganisation,
     records: Records,
     oracle: Said,
     bank: Bank,
@@ -439,8 +447,8 @@ def test_the_stream_goes_on_without_its_server_and_says_so(
     breaker(1, 600)
     place = Place(tmp_path, organisation.bank).create()
     place.send(records)
-    nobody = settings.Triton(url=NOBODY)
-    with closing(TritonInference(bank.version, nobody)) as far:
+    no_one = settings.Triton(url=NO_ONE)
+    with closing(TritonInference(bank.version, no_one)) as far:
         figures = place.run(measuring=lambda bank: nullcontext(FallbackInference(far, LocalInference(bank))))
     said = place.said()
     assert figures["degraded"] == figures["events"] > 0
@@ -457,28 +465,28 @@ def test_the_stream_goes_on_without_its_server_and_says_so(
     )
 
 
-def test_score_says_what_is_missing_where_triton_is_wanted_and_nobody_listens(
-    organisation: sample_organisation.Road,
+def test_score_says_what_is_missing_where_triton_is_wanted_and_no_one_listens(
+    organisation: sample_organisation.SampleOrganisation,
     scored: sample_organisation.Run,
     tmp_path: Path,
     breaker: Callable[[int, float], None],
 ) -> None:
     """No server at all: everything is degraded, and nothing else is different."""
     breaker(3, 600)
-    own = sample_organisation.SETTINGS.model_copy(update={"triton": settings.Triton(url=NOBODY)})
+    own = sample_organisation.SETTINGS.model_copy(update={"triton": settings.Triton(url=NO_ONE)})
     figures = score_sources(
         organisation.new,
         organisation.bank,
         own,
         no_progress,
-        database_url=f"sqlite:///{tmp_path}/desk.sqlite",
+        database_url=f"sqlite:///{tmp_path}/alerts.sqlite",
     )
     assert figures["degraded"] == figures["events"]
     assert figures["alerts"] == scored.figures["alerts"]
 
 
 def test_a_stream_swaps_banks_under_load_once_the_server_has_the_new_one_and_no_answer_is_mixed(
-    organisation: sample_organisation.Road,
+    organisation: sample_organisation.SampleOrganisation,
     bank: Bank,
     options: settings.Triton,
     records: Records,
@@ -515,5 +523,5 @@ def test_a_stream_swaps_banks_under_load_once_the_server_has_the_new_one_and_no_
 
 def test_a_server_that_is_away_keeps_no_bank_waiting(bank: Bank) -> None:
     """This process would measure for it in any case."""
-    assert not server_lacks_version(settings.Triton(url=NOBODY), bank.version, "another")
+    assert not server_lacks_version(settings.Triton(url=NO_ONE), bank.version, "another")
     assert not server_lacks_version(settings.Triton(), bank.version, "another")

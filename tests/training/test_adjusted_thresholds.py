@@ -1,4 +1,4 @@
-"""What analysts say of alerts moves a threshold: the whole road, from a desk that was triaged to the next bank's votes."""
+"""Dispositions of alerts move a threshold: the whole pipeline, from triaged alerts to the votes of the next bank."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from pipelines import cli
 from pipelines.cli.console import no_progress
 from pipelines.train import train_bank
 from tests.support import sample_organisation
-from tests.support.sample_organisation import Road, Run
-from tests.support.stepwise_pipeline import SETTINGS, Step, road_of, walked
+from tests.support.sample_organisation import Run, SampleOrganisation
+from tests.support.stepwise_pipeline import SETTINGS, Step, pipeline_of, walked
 
 OPTIONS = Training()
 QUICK = Settings(autoencoder=Autoencoder(max_epochs=0))  # what nets add is not the question here
@@ -33,13 +33,13 @@ THRESHOLD, RAISED = SETTINGS.autoencoder.threshold, 1 + SETTINGS.training.max_th
 WIDE = Training(
     max_threshold_increase=0.5, max_threshold_decrease=0.5
 )  # moves enough to be seen on a few days
-FROGS = 60  # alerts by which somebody has the analyst call everything benign
+FROGS = 60  # alerts by which someone has the analyst call everything benign
 OWN = ("entity", "principal")
 
 
 def own_opinions(run: Run) -> pd.DataFrame:
     """What the autoencoder says of events by a fingerprint of their entity or principal, if it is worth keeping."""
-    votes = run.desk.votes.read()
+    votes = run.store.votes.read()
     return votes[(votes["detector"] == "autoencoder") & votes["level"].isin(OWN)].set_index("event_id")
 
 
@@ -50,7 +50,7 @@ def said_of(one: pd.Series, decision: Decision, times: int, bank: Bank) -> pd.Da
     return pd.DataFrame(rows, columns=list(feedback.DISPOSITION_COLUMNS))
 
 
-def scored_by(bank: Bank, organisation: Road, folder: Path) -> Run:
+def scored_by(bank: Bank, organisation: SampleOrganisation, folder: Path) -> Run:
     """The new days, by another bank."""
     banks.publish_version(bank, folder / "bank")
     return sample_organisation.run(organisation.new, folder / "bank", folder)
@@ -89,8 +89,8 @@ def moves_only(bank: Bank, before: pd.DataFrame, after: pd.DataFrame, key: str) 
     return THRESHOLD * moved
 
 
-def test_whose_alerts_were_called_benign_needs_more_next_time_and_nobody_else_does(
-    organisation: Road, bank: Bank, scored: Run, tmp_path: Path
+def test_whose_alerts_were_called_benign_needs_more_next_time_and_no_one_else_does(
+    organisation: SampleOrganisation, bank: Bank, scored: Run, tmp_path: Path
 ) -> None:
     before = own_opinions(scored)
     weak = before[before["vote"].astype(bool)].sort_values("z").iloc[0]
@@ -100,8 +100,8 @@ def test_whose_alerts_were_called_benign_needs_more_next_time_and_nobody_else_do
     assert not after.loc[weak.name, "vote"]
 
 
-def test_who_was_robbed_before_needs_less_next_time_and_nobody_else_does(
-    organisation: Road, bank: Bank, scored: Run, tmp_path: Path
+def test_who_was_robbed_before_needs_less_next_time_and_no_one_else_does(
+    organisation: SampleOrganisation, bank: Bank, scored: Run, tmp_path: Path
 ) -> None:
     before = own_opinions(scored)
     strong = before[~before["vote"].astype(bool)].sort_values("z").iloc[-1]
@@ -112,7 +112,7 @@ def test_who_was_robbed_before_needs_less_next_time_and_nobody_else_does(
 
 
 def test_an_attack_well_above_the_threshold_is_found_although_everything_was_called_benign(
-    organisation: Road, bank: Bank, scored: Run, tmp_path: Path
+    organisation: SampleOrganisation, bank: Bank, scored: Run, tmp_path: Path
 ) -> None:
     frogged = scored_by(everybody_raised(bank), organisation, tmp_path)
     before, after = (run.events.set_index("event_id") for run in (scored, frogged))
@@ -130,12 +130,14 @@ def test_an_event_is_held_to_the_threshold_of_the_bank_that_measured_it(
     """Also where another bank judges when its interval closes."""
     raised = everybody_raised(bank)
 
-    def swap(road: Any, step: Step) -> Any:
+    def swap(pipeline: Any, step: Step) -> Any:
         if step is steps[len(steps) // 2]:
-            road.swap_bank(bank)
-        return road
+            pipeline.swap_bank(bank)
+        return pipeline
 
-    one, other = (walked(road_of(first, bank.scorer_state), steps, swap).events for first in (bank, raised))
+    one, other = (
+        walked(pipeline_of(first, bank.scorer_state), steps, swap).events for first in (bank, raised)
+    )
     assert one.index.equals(other.index)
     measured = other["bank_version"] == raised.version
     assert min(measured.sum(), (~measured).sum()) > 100
@@ -155,7 +157,7 @@ def test_the_gate_sees_a_bank_that_words_have_made_blind(bank: Bank) -> None:
     assert not (blind >= THRESHOLD).any()
 
 
-# --- from a desk to a bank ----------------------------------------------------------------------------------------------------
+# --- from an alert store to a bank ----------------------------------------------------------------------------------
 
 
 def alert_of(alert: Alert, name: str, entity: str) -> Alert:
@@ -166,10 +168,10 @@ def alert_of(alert: Alert, name: str, entity: str) -> Alert:
     return replace(alert, alert_id=name, principal=principal, events=(event,), **times)
 
 
-def say(desk: SqlStore, alert: Alert, decision: Decision, of: str = "") -> None:
-    desk.alerts.save([alert])
+def say(store: SqlStore, alert: Alert, decision: Decision, of: str = "") -> None:
+    store.alerts.save([alert])
     at = alert.last_event_time + timedelta(hours=1)
-    desk.cases.add_disposition(Disposition(alert.alert_id, decision, "maria", "", at, len(alert.events), of))
+    store.cases.add_disposition(Disposition(alert.alert_id, decision, "maria", "", at, len(alert.events), of))
 
 
 @pytest.fixture(scope="module")
@@ -180,34 +182,34 @@ def entities(bank: Bank) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def desk(scored: Run, entities: list[str], tmp_path_factory: pytest.TempPathFactory) -> str:
+def store(scored: Run, entities: list[str], tmp_path_factory: pytest.TempPathFactory) -> str:
     """Of one entity two alerts were called benign and one has a duplicate, of another one malicious, of a third one is open."""
-    return triaged(tmp_path_factory.mktemp("desk"), scored.alerts[0], entities)
+    return triaged(tmp_path_factory.mktemp("store"), scored.alerts[0], entities)
 
 
 def triaged(folder: Path, alert: Alert, entities: list[str]) -> str:
-    url = f"sqlite:///{folder}/desk.sqlite"
-    desk = open_store(url)
+    url = f"sqlite:///{folder}/alerts.sqlite"
+    store = open_store(url)
     benign, malicious, unjudged = entities
-    say(desk, alert_of(alert, "one", benign), "benign")
-    say(desk, alert_of(alert, "other", benign), "false_positive")
-    say(desk, alert_of(alert, "again", benign), "duplicate", of="one")
-    say(desk, alert_of(alert, "theft", malicious), "true_positive")
-    desk.alerts.save([alert_of(alert, "nobody", unjudged)])
+    say(store, alert_of(alert, "one", benign), "benign")
+    say(store, alert_of(alert, "other", benign), "false_positive")
+    say(store, alert_of(alert, "again", benign), "duplicate", of="one")
+    say(store, alert_of(alert, "theft", malicious), "true_positive")
+    store.alerts.save([alert_of(alert, "stranger", unjudged)])
     return url
 
 
-def learn(organisation: Road, folder: Path, desk: str, settings: Settings = QUICK) -> Bank:
-    train_bank(organisation.days, folder, settings, no_progress, store=desk)
+def learn(organisation: SampleOrganisation, folder: Path, store: str, settings: Settings = QUICK) -> Bank:
+    train_bank(organisation.days, folder, settings, no_progress, store=store)
     return banks.open_bank(folder)
 
 
 @pytest.fixture(scope="module")
-def told(organisation: Road, desk: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where a bank lies that was learned by that desk, and before it one by nobody's word."""
+def told(organisation: SampleOrganisation, store: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where a bank lies that was learned by that alert store, and before it one by no one's word."""
     folder = tmp_path_factory.mktemp("told") / "bank"
     learn(organisation, folder, "none")
-    learn(organisation, folder, desk)
+    learn(organisation, folder, store)
     return folder
 
 
@@ -247,21 +249,23 @@ def versions_in(folder: Path) -> list[str]:
 
 
 def test_other_words_make_another_version_or_they_would_never_be_served(
-    organisation: Road, told: Path, entities: list[str], scored: Run, tmp_path: Path
+    organisation: SampleOrganisation, told: Path, entities: list[str], scored: Run, tmp_path: Path
 ) -> None:
     assert len(versions_in(told)) == 2
-    place = open_store(f"sqlite:///{tmp_path}/desk.sqlite")
+    place = open_store(f"sqlite:///{tmp_path}/alerts.sqlite")
     say(place, alert_of(scored.alerts[0], "theft", entities[2]), "true_positive")
-    assert learn(organisation, tmp_path / "bank", f"sqlite:///{tmp_path}/desk.sqlite").version not in (
+    assert learn(organisation, tmp_path / "bank", f"sqlite:///{tmp_path}/alerts.sqlite").version not in (
         versions_in(told)
     )
 
 
-def test_without_room_to_move_words_change_nothing(organisation: Road, desk: str, tmp_path: Path) -> None:
+def test_without_room_to_move_words_change_nothing(
+    organisation: SampleOrganisation, store: str, tmp_path: Path
+) -> None:
     settings = QUICK.model_copy(
         update={"training": Training(max_threshold_increase=0, max_threshold_decrease=0)}
     )
-    bank = learn(organisation, tmp_path, desk, settings)
+    bank = learn(organisation, tmp_path, store, settings)
     assert not bank.shift.any()
     assert "shifted" not in bank.manifest
 
@@ -270,8 +274,8 @@ class Killed(Exception):
     pass
 
 
-def test_a_training_that_was_broken_off_goes_on_with_what_the_desk_said_then(
-    organisation: Road, told: Path, entities: list[str], scored: Run, tmp_path: Path
+def test_a_training_that_was_broken_off_goes_on_with_what_the_store_said_then(
+    organisation: SampleOrganisation, told: Path, entities: list[str], scored: Run, tmp_path: Path
 ) -> None:
     url = triaged(tmp_path, scored.alerts[0], entities)
 
@@ -288,10 +292,10 @@ def test_a_training_that_was_broken_off_goes_on_with_what_the_desk_said_then(
 
 
 def test_how_a_history_is_cut_into_pieces_moves_no_threshold(
-    organisation: Road, desk: str, told: Path, tmp_path: Path
+    organisation: SampleOrganisation, store: str, told: Path, tmp_path: Path
 ) -> None:
     settings = QUICK.model_copy(update={"training": Training(partition_events=5000)})
-    bank = learn(organisation, tmp_path, desk, settings)
+    bank = learn(organisation, tmp_path, store, settings)
     pd.testing.assert_frame_equal(moved(bank), moved(banks.open_bank(told)))
 
 
@@ -333,7 +337,11 @@ def test_a_person_reads_whose_threshold_was_moved_and_why(
 
 
 def test_an_alert_says_which_moved_threshold_it_passed_all_the_same(
-    organisation: Road, bank: Bank, scored: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    organisation: SampleOrganisation,
+    bank: Bank,
+    scored: Run,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     largest = max(scored.alerts, key=lambda alert: len(alert.events))
     one = own_opinions(scored).loc[list(largest.event_ids)].iloc[0]
@@ -344,7 +352,7 @@ def test_an_alert_says_which_moved_threshold_it_passed_all_the_same(
         "show",
         largest.alert_id,
         "--database",
-        f"sqlite:///{run.out.parent}/desk.sqlite",
+        f"sqlite:///{run.out.parent}/alerts.sqlite",
         "--bank",
     ]
     key = key_of(one.to_frame().T).iloc[0]

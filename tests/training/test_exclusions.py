@@ -95,11 +95,11 @@ def test_an_event_in_two_alerts_is_learned_only_if_neither_is_in_the_way() -> No
         assert kept(flagged(order), "x", "y") == [False, True]
 
 
-def test_an_id_that_no_database_takes_as_it_is_is_found_again_as_the_desk_kept_it() -> None:
+def test_an_id_that_no_database_takes_as_it_is_is_found_again_as_the_store_kept_it() -> None:
     assert kept(flagged([("nul\ufffd", days_ago(1), "e", "open")]), "nul\0", "nul") == [False, True]
 
 
-def test_nobody_asked_and_nothing_flagged_leave_everything_in() -> None:
+def test_no_one_asked_and_nothing_flagged_leave_everything_in() -> None:
     for known in (TrainingExclusions.empty(), TrainingExclusions.from_labels([], Training(), END)):
         assert kept(known, "a", "b") == [True, True]
         assert sum(known.excluded_counts().values()) == 0
@@ -191,7 +191,7 @@ def test_a_duplicate_stands_as_the_alert_it_is_a_duplicate_of() -> None:
         said("a", "duplicate", "b"),
         said("b", "duplicate", "c"),
         said("c", "benign"),
-        said("d", "duplicate", "e"),  # and nobody has judged e
+        said("d", "duplicate", "e"),  # and no one has judged e
         said("f", "duplicate", "g"),
         said("g", "true_positive", events=0),  # grown
     ]

@@ -56,7 +56,7 @@ def of(*decisions: str, entity: str = S3, days: float = 0) -> list[Row]:
 # --- how far --------------------------------------------------------------------------------------------------------------
 
 
-def test_a_false_alarm_raises_the_threshold_of_its_entity_and_of_nobody_else() -> None:
+def test_a_false_alarm_raises_the_threshold_of_its_entity_and_of_no_one_else() -> None:
     for decision in ("benign", "false_positive"):
         assert shift(*of(decision)) == {S3: pytest.approx(RAISED * (1 - 2**-0.5), abs=1e-4)}
 
@@ -102,7 +102,7 @@ def test_what_is_dated_past_the_end_weighs_no_more_than_today() -> None:
 # --- whose ------------------------------------------------------------------------------------------------------------------
 
 
-def test_what_nobody_judged_moves_nothing() -> None:
+def test_what_no_one_judged_moves_nothing() -> None:
     assert shift() == {}
     assert shift(("a", ANA, "1:user/ana|gone|direct", 0, "open"), ("b", ANA, S3, 0, "open")) == {}
 
@@ -114,24 +114,24 @@ def test_an_alert_moves_each_of_its_entities_once() -> None:
 
 def test_where_an_entity_is_not_ready_its_principal_is_moved_once_for_an_alert() -> None:
     one = shift(*of("benign"))[S3]
-    new = "1:user/ana|sts|direct"  # nobody has met it
+    new = "1:user/ana|sts|direct"  # no one has met it
     assert shift(("a", ANA, IAM, 0, "benign"), ("a", ANA, new, 0, "benign")) == {ANA: one}
 
 
-def test_what_is_shared_is_moved_by_nobodys_word() -> None:
+def test_what_is_shared_is_moved_by_no_ones_word() -> None:
     assert shift(("a", BEN, BENS, 0, "benign")) == {}
     assert shift(("a", "people", "everybody", 0, "benign")) == {}
 
 
 def test_a_duplicate_carries_the_decision_to_its_own_entity_and_counts_once_for_the_same() -> None:
-    """Its row names the original, as the desk gives it."""
+    """Its row names the original, as the alert store gives it."""
     one = shift(*of("benign"))[S3]
     original = ("a", ANA, S3, 3, "benign")
     duplicates = [("a", ANA, S3, days, "benign") for days in (2, 1, 0)] + [("a", ANA, EC2, 0, "benign")]
     assert shift(original, *duplicates) == {S3: one, EC2: one}  # as young as the newest of them
 
 
-def test_the_order_in_which_a_desk_tells_it_changes_nothing() -> None:
+def test_the_order_in_which_a_store_tells_it_changes_nothing() -> None:
     rows = of("benign", "true_positive", "benign", "benign", days=11.7) + of("benign", entity=EC2, days=3.1)
     assert shift(*rows) == shift(*rows[::-1])
 

@@ -1,4 +1,4 @@
-"""Score, then learn; learn slowly from what was flagged: the whole road, from a desk with alerts to the next bank."""
+"""Score, then learn; learn slowly from what was flagged: the whole pipeline, from an alert store with alerts to the next bank."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from pipelines.runtime import training_data
 from pipelines.runtime.training_data import TrainingDataRequest
 from pipelines.train import train_bank
 from tests.support import sample_organisation
-from tests.support.sample_organisation import SETTINGS, Road, Run
+from tests.support.sample_organisation import SETTINGS, Run, SampleOrganisation
 
 LATER = 3  # days after the history, everything in it is done again
 
@@ -54,8 +54,8 @@ def again(lines: Iterable[bytes]) -> Iterable[bytes]:
         yield json.dumps(record).encode()
 
 
-def learn(organisation: Road, folder: Path, desk: str) -> Learned:
-    figures = train_bank(organisation.days, folder / "bank", SETTINGS, no_progress, store=desk)
+def learn(organisation: SampleOrganisation, folder: Path, store: str) -> Learned:
+    figures = train_bank(organisation.days, folder / "bank", SETTINGS, no_progress, store=store)
     later = sample_organisation.write(
         folder / "later.jsonl", again(sample_organisation.lines_of(organisation.new))
     )
@@ -65,74 +65,78 @@ def learn(organisation: Road, folder: Path, desk: str) -> Learned:
 
 
 @pytest.fixture(scope="module")
-def desk(organisation: Road, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """The last three days scored by a bank that had not seen them: attacks lie on a desk, and nobody has judged them."""
-    return sample_organisation.run(organisation.new, organisation.bank, tmp_path_factory.mktemp("desk"))
+def store(organisation: SampleOrganisation, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """The last three days scored by a bank that had not seen them: attacks lie on an alert store, and no one has judged them."""
+    return sample_organisation.run(organisation.new, organisation.bank, tmp_path_factory.mktemp("store"))
 
 
-def url(desk: Run) -> str:
-    return f"sqlite:///{desk.out.parent}/desk.sqlite"
+def url(store: Run) -> str:
+    return f"sqlite:///{store.out.parent}/alerts.sqlite"
 
 
-def copy(desk: Run, folder: Path) -> str:
-    """The same desk, for somebody to judge."""
+def copy(store: Run, folder: Path) -> str:
+    """The same alert store, for someone to judge."""
     place = open_store(f"sqlite:///{folder}/copy.sqlite")
-    place.alerts.save(desk.alerts, desk.desk.votes.read())
+    place.alerts.save(store.alerts, store.store.votes.read())
     return f"sqlite:///{folder}/copy.sqlite"
 
 
-def attacks(desk: Run) -> list[Alert]:
+def attacks(store: Run) -> list[Alert]:
     """The two large sessions among the alerts, the larger first."""
-    return sorted(desk.alerts, key=lambda alert: -len(alert.events))[:2]
+    return sorted(store.alerts, key=lambda alert: -len(alert.events))[:2]
 
 
 @pytest.fixture(scope="module")
-def asked(organisation: Road, desk: Run, tmp_path_factory: pytest.TempPathFactory) -> Learned:
-    """Trained when the smaller attack had been called benign, and nobody had judged the rest."""
+def asked(organisation: SampleOrganisation, store: Run, tmp_path_factory: pytest.TempPathFactory) -> Learned:
+    """Trained when the smaller attack had been called benign, and no one had judged the rest."""
     folder = tmp_path_factory.mktemp("asked")
-    place = copy(desk, folder)
-    triage_alert(place, attacks(desk)[1].alert_id, "benign", "the yearly audit")
+    place = copy(store, folder)
+    triage_alert(place, attacks(store)[1].alert_id, "benign", "the yearly audit")
     return learn(organisation, folder, place)
 
 
 # --- alerts -------------------------------------------------------------------------------------------------------------
 
 
-def test_an_attack_that_was_alerted_does_not_become_a_habit(asked: Learned, desk: Run) -> None:
-    assert asked.finds(attacks(desk)[0]) > 0.9
-    cleared = set(attacks(desk)[1].event_ids)
-    alerted = {event for alert in desk.alerts for event in alert.event_ids}
-    single = set(on_events(desk.desk)["event_id"]) - alerted
+def test_an_attack_that_was_alerted_does_not_become_a_habit(asked: Learned, store: Run) -> None:
+    assert asked.finds(attacks(store)[0]) > 0.9
+    cleared = set(attacks(store)[1].event_ids)
+    alerted = {event for alert in store.alerts for event in alert.event_ids}
+    single = set(on_events(store.store)["event_id"]) - alerted
     counted = {"malicious": 0, "open": len(alerted - cleared), "recent vote": len(single), "past the cap": 0}
     assert asked.figures["left_out"] == counted
 
 
-def test_what_was_called_benign_is_quiet_after_the_next_training(asked: Learned, desk: Run) -> None:
-    benign = attacks(desk)[1]
+def test_what_was_called_benign_is_quiet_after_the_next_training(asked: Learned, store: Run) -> None:
+    benign = attacks(store)[1]
     assert asked.finds(benign) < 0.1
     assert asked.figures["came_back"] == {"called benign": len(benign.events), "returned vote": 0}
 
 
-def test_an_attack_is_learned_where_nobody_is_asked(organisation: Road, desk: Run, tmp_path: Path) -> None:
-    """So that it is the desk's word that keeps it out, and nothing else."""
+def test_an_attack_is_learned_where_no_one_is_asked(
+    organisation: SampleOrganisation, store: Run, tmp_path: Path
+) -> None:
+    """So that it is the alert store's word that keeps it out, and nothing else."""
     poisoned = learn(organisation, tmp_path, "none")
-    assert all(poisoned.finds(alert) < 0.1 for alert in attacks(desk))
+    assert all(poisoned.finds(alert) < 0.1 for alert in attacks(store))
     assert not any(poisoned.figures["left_out"].values())
 
 
-def test_what_was_called_malicious_is_never_learned(organisation: Road, desk: Run, tmp_path: Path) -> None:
-    place, known = copy(desk, tmp_path), attacks(desk)[0]
+def test_what_was_called_malicious_is_never_learned(
+    organisation: SampleOrganisation, store: Run, tmp_path: Path
+) -> None:
+    place, known = copy(store, tmp_path), attacks(store)[0]
     triage_alert(place, known.alert_id, "true_positive", "keys were stolen")
     counted, learned = left(organisation, place, single_vote_exclusion_days=0)
     assert counted["malicious"] == len(known.events)
     assert not learned["event_id"].isin(known.event_ids).any()
 
 
-def test_only_the_alerts_own_events_of_its_principal_are_left_out(asked: Learned, desk: Run) -> None:
-    """What somebody did all those days beside what was flagged is still their habit."""
+def test_only_the_alerts_own_events_of_its_principal_are_left_out(asked: Learned, store: Run) -> None:
+    """What someone did all those days beside what was flagged is still their habit."""
     bank = banks.open_bank(asked.bank)
     stack = bank.fingerprints.set_index("key")
-    for alert in attacks(desk):
+    for alert in attacks(store):
         assert stack.loc[alert.principal, "ready"].any()
 
 
@@ -147,8 +151,8 @@ def test_the_bank_says_what_it_did_not_learn(asked: Learned, capsys: pytest.Capt
 
 
 @pytest.fixture(scope="module")
-def votes(organisation: Road, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A desk with single votes and no alert: the other detector says no to everything."""
+def votes(organisation: SampleOrganisation, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """An alert store with single votes and no alert: the other detector says no to everything."""
     folder = tmp_path_factory.mktemp("votes")
     calm = SETTINGS.model_copy(
         update={
@@ -161,24 +165,26 @@ def votes(organisation: Road, tmp_path_factory: pytest.TempPathFactory) -> str:
     return url(run)
 
 
-def left(organisation: Road, desk: str, **training: float) -> tuple[dict[str, int], pd.DataFrame]:
-    """What a training of all days leaves out by the desk, and what it learns."""
+def left(
+    organisation: SampleOrganisation, store: str, **training: float
+) -> tuple[dict[str, int], pd.DataFrame]:
+    """What a training of all days leaves out by the alert store, and what it learns."""
     settings = SETTINGS.model_copy(update={"training": Training(**training)})
     with EventSpool(settings) as history:
         for records in files.read_sources(organisation.days, settings.reading):
             history.add_records(records)
-        flagged, _ = training_data.load_exclusions(TrainingDataRequest(database=desk), history, settings)
+        flagged, _ = training_data.load_exclusions(TrainingDataRequest(database=store), history, settings)
         learned = pd.concat(list(flagged.filter(history.batches())))
     return flagged.excluded_counts() | flagged.readmitted_counts(), learned.drop_duplicates("event_id")
 
 
-def on_events(desk: SqlStore) -> pd.DataFrame:
-    voted = desk.votes.read()
+def on_events(store: SqlStore) -> pd.DataFrame:
+    voted = store.votes.read()
     return voted[voted["vote"].astype(bool) & (voted["detector"] == "autoencoder")]
 
 
 def test_a_single_vote_stays_out_while_it_is_young_and_comes_back_after_its_days(
-    organisation: Road, votes: str
+    organisation: SampleOrganisation, votes: str
 ) -> None:
     voted = on_events(open_store(votes))
     counted, learned = left(organisation, votes, max_returned_votes_per_day=10**6)
@@ -195,7 +201,9 @@ def test_a_single_vote_stays_out_while_it_is_young_and_comes_back_after_its_days
     assert not set(voted["event_id"][young]) & set(learned["event_id"])
 
 
-def test_no_more_than_the_cap_comes_back_of_one_entity_and_day(organisation: Road, votes: str) -> None:
+def test_no_more_than_the_cap_comes_back_of_one_entity_and_day(
+    organisation: SampleOrganisation, votes: str
+) -> None:
     voted = on_events(open_store(votes))
     counted, learned = left(organisation, votes, single_vote_exclusion_days=0, max_returned_votes_per_day=20)
     back = voted[voted["event_id"].isin(learned["event_id"])]
@@ -208,47 +216,47 @@ def test_no_more_than_the_cap_comes_back_of_one_entity_and_day(organisation: Roa
 
 
 def test_an_expired_vote_and_a_purged_alert_are_not_known_any_more(
-    organisation: Road, desk: Run, tmp_path: Path
+    organisation: SampleOrganisation, store: Run, tmp_path: Path
 ) -> None:
     """An alert that is gone leaves its single votes; where these are gone too, the events are learned."""
-    place = open_store(f"sqlite:///{tmp_path}/desk.sqlite")
-    place.alerts.save(votes=desk.desk.votes.read())
-    counted, _ = left(organisation, f"sqlite:///{tmp_path}/desk.sqlite")
-    assert (counted["open"], counted["recent vote"]) == (0, len(on_events(desk.desk)))
+    place = open_store(f"sqlite:///{tmp_path}/alerts.sqlite")
+    place.alerts.save(votes=store.store.votes.read())
+    counted, _ = left(organisation, f"sqlite:///{tmp_path}/alerts.sqlite")
+    assert (counted["open"], counted["recent vote"]) == (0, len(on_events(store.store)))
     open_store(f"sqlite:///{tmp_path}/empty.sqlite")
     counted, _ = left(organisation, f"sqlite:///{tmp_path}/empty.sqlite")
     assert sum(counted.values()) == 0
 
 
-# --- which desk -----------------------------------------------------------------------------------------------------------
+# --- which alert store ------------------------------------------------------------------------------------------
 
 
-def with_desk(url: str) -> Settings:
+def with_store(url: str) -> Settings:
     return SETTINGS.model_copy(update={"database": SETTINGS.database.model_copy(update={"url": url})})
 
 
-def asks(settings: Settings, desk: str | None, history: EventSpool) -> dict[str, Any]:
-    return training_data.load_exclusions(TrainingDataRequest(database=desk), history, settings)[1]
+def asks(settings: Settings, store: str | None, history: EventSpool) -> dict[str, Any]:
+    return training_data.load_exclusions(TrainingDataRequest(database=store), history, settings)[1]
 
 
-def test_the_desk_of_the_settings_is_asked_where_there_is_one(
-    organisation: Road, desk: Run, tmp_path: Path
+def test_the_store_of_the_settings_is_asked_where_there_is_one(
+    organisation: SampleOrganisation, store: Run, tmp_path: Path
 ) -> None:
     nothing = f"sqlite:///{tmp_path}/nothing.sqlite"
     with EventSpool(SETTINGS) as history:
         for records in files.read_sources(organisation.new[:1], SETTINGS.reading):
             history.add_records(records)
-        said = asks(with_desk(url(desk)), None, history)
-        assert said["url"] == url(desk)
-        assert said["votes_since"] == desk.desk.votes.read()["event_time"].min().isoformat()
-        assert asks(with_desk(nothing), None, history)["url"] is None
-        assert asks(with_desk(url(desk)), "none", history)["url"] is None
+        said = asks(with_store(url(store)), None, history)
+        assert said["url"] == url(store)
+        assert said["votes_since"] == store.store.votes.read()["event_time"].min().isoformat()
+        assert asks(with_store(nothing), None, history)["url"] is None
+        assert asks(with_store(url(store)), "none", history)["url"] is None
         with pytest.raises(FingerprintError, match="there is no database"):
             asks(SETTINGS, nothing, history)
         with pytest.raises(
             FingerprintError, match="database postgresql"
         ):  # it may know attacks: not passed over
-            asks(with_desk("postgresql://user@127.0.0.1:1/db"), None, history)
+            asks(with_store("postgresql://user@127.0.0.1:1/db"), None, history)
 
 
 # --- at the keyboard ------------------------------------------------------------------------------------------------------
@@ -268,10 +276,10 @@ def shown(capsys: pytest.CaptureFixture[str]) -> str:
 
 
 def test_an_alert_is_judged_at_the_keyboard(
-    desk: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    store: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    place = copy(desk, tmp_path)
-    alert, other = attacks(desk)
+    place = copy(store, tmp_path)
+    alert, other = attacks(store)
     triage = ("alerts", "triage", "--database", place, "--by", "maria")
     assert cli_says(capsys, *triage, alert.alert_id[:8], "benign", "--why", "the yearly audit") == 0
     assert f"{alert.alert_id} is benign, says maria" in shown(capsys)
@@ -282,15 +290,15 @@ def test_an_alert_is_judged_at_the_keyboard(
     assert open_store(place).cases.dispositions(alert.alert_id)[0].why == "the yearly audit"
 
 
-def test_a_span_of_days_is_learned_without_what_the_desk_of_the_settings_says(
-    organisation: Road,
-    desk: Run,
+def test_a_span_of_days_is_learned_without_what_the_store_of_the_settings_says(
+    organisation: SampleOrganisation,
+    store: Run,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     first, last = (Path(file).name[:10] for file in (organisation.days[-4], organisation.days[-1]))
-    monkeypatch.setenv("FINGERPRINT_DATABASE__URL", url(desk))
+    monkeypatch.setenv("FINGERPRINT_DATABASE__URL", url(store))
     monkeypatch.setenv("FINGERPRINT_AUTOENCODER__MAX_EPOCHS", "0")
     span = ("--since", first, "--until", last)
     train = ("train", str(organisation.folder), *span, "--bank", str(tmp_path / "bank"))
@@ -299,14 +307,14 @@ def test_a_span_of_days_is_learned_without_what_the_desk_of_the_settings_says(
     assert [at[:10] for at in figures["span"]] == [first, last]
     assert figures["records"] - figures["outside"] > figures["events"] > 0
     inside = [
-        event for alert in desk.alerts for event in alert.events if f"{event.event_time:%Y-%m-%d}" < last
+        event for alert in store.alerts for event in alert.events if f"{event.event_time:%Y-%m-%d}" < last
     ]
     assert figures["left_out"]["open"] == len(inside) > 0
-    assert figures["database"]["url"] == url(desk)
+    assert figures["database"]["url"] == url(store)
     assert cli_says(capsys, *train) == 0
     said = shown(capsys)
     assert f"outside the span: {figures['outside']:,} events" in said
-    assert f"left out, according to {url(desk)}: {len(inside):,} in open alerts" in said
+    assert f"left out, according to {url(store)}: {len(inside):,} in open alerts" in said
 
 
 @pytest.mark.parametrize(
@@ -318,10 +326,10 @@ def test_a_span_of_days_is_learned_without_what_the_desk_of_the_settings_says(
     ],
 )
 def test_what_makes_no_disposition_is_one_sentence(
-    desk: Run, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], named: str
+    store: Run, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], named: str
 ) -> None:
-    first = attacks(desk)[0].alert_id
-    assert cli_says(capsys, "alerts", "triage", "--database", url(desk), first, *arguments) == 2
+    first = attacks(store)[0].alert_id
+    assert cli_says(capsys, "alerts", "triage", "--database", url(store), first, *arguments) == 2
     said = capsys.readouterr().err
     assert named in said
     assert len(said.splitlines()) == 1

@@ -21,14 +21,14 @@ from fingerprint.state.scorer_state import ScorerState
 from fingerprint.training import dataset, distinct_rows, partition_fit, pipeline
 from fingerprint.training.distinct_rows import DistinctRows, sample_per_owner
 from pipelines.runtime import wiring
-from tests.support.sample_organisation import Road
+from tests.support.sample_organisation import SampleOrganisation
 
 SETTINGS = Settings(autoencoder=Autoencoder(max_epochs=1))
 STAGES = {"rows": 8, "commons": 8, "fitted": 8, "learned": 8}  # folders of a piece
 
 
 @pytest.fixture(scope="module")
-def events(organisation: Road) -> list[pd.DataFrame]:
+def events(organisation: SampleOrganisation) -> list[pd.DataFrame]:
     """Nine days, oldest first."""
     with EventSpool(SETTINGS) as history:
         for records in files.read_sources(organisation.learned, SETTINGS.reading):
@@ -66,31 +66,33 @@ def assert_same(one: Bank, other: Bank) -> None:
                 )
             else:
                 np.testing.assert_array_equal(ours, theirs)
-    for name, ours in ledger_by_owner(one).items():
-        np.testing.assert_allclose(ours, ledger_by_owner(other)[name], atol=1e-5)
+    for name, ours in scorer_state_by_owner(one).items():
+        np.testing.assert_allclose(ours, scorer_state_by_owner(other)[name], atol=1e-5)
 
 
-def ledger_by_owner(bank: Bank) -> dict[str, np.ndarray]:
-    """A bank's ledger without the numbers that its rows and slots happen to have."""
-    ledger = bank.scorer_state
-    owner = hashing.combine(ledger["series.owner"], ledger["series.channel"])
-    principal = np.empty(len(ledger["principals.key"]), np.uint64)
-    principal[ledger["principals.slot"]] = ledger["principals.key"]
+def scorer_state_by_owner(bank: Bank) -> dict[str, np.ndarray]:
+    """A bank's scorer state without the numbers that its rows and slots happen to have."""
+    scorer_state = bank.scorer_state
+    owner = hashing.combine(scorer_state["series.owner"], scorer_state["series.channel"])
+    principal = np.empty(len(scorer_state["principals.key"]), np.uint64)
+    principal[scorer_state["principals.slot"]] = scorer_state["principals.key"]
     out = {
-        "clock": ledger["clock"],
-        "principals": ledger["principals.key"],
-        "since": ledger["principals.since"],
+        "clock": scorer_state["clock"],
+        "principals": scorer_state["principals.key"],
+        "since": scorer_state["principals.since"],
     }
     for table, names in (("series.past", owner), ("series.open", owner), ("activity", principal)):
-        keys = ledger[f"{table}.key"]
+        keys = scorer_state[f"{table}.key"]
         cell = hashing.hash_pair(names[keys >> 32], (keys & 0xFFFFFFFF).astype(np.uint64))
         order = np.argsort(cell)
-        for name in (name for name in ledger if name.startswith(f"{table}.")):
-            out[name] = cell[order] if name.endswith(".key") else ledger[name][order]
+        for name in (name for name in scorer_state if name.startswith(f"{table}.")):
+            out[name] = cell[order] if name.endswith(".key") else scorer_state[name][order]
     row = np.argsort(
-        hashing.hash_pair(owner[ledger["series.days.row"]], ledger["series.days.number"].astype(np.uint64))
+        hashing.hash_pair(
+            owner[scorer_state["series.days.row"]], scorer_state["series.days.number"].astype(np.uint64)
+        )
     )
-    return out | {name: ledger[f"series.days.{name}"][row] for name in ("expected", "spread")}
+    return out | {name: scorer_state[f"series.days.{name}"][row] for name in ("expected", "spread")}
 
 
 @pytest.mark.parametrize("count", [2, 16])
@@ -271,9 +273,9 @@ def test_pieces_follow_the_number_of_events() -> None:
     assert [dataset.partition_count(events, 100) for events in (0, 100, 101, 250, 10**9)] == [1, 1, 2, 4, 256]
 
 
-def test_the_ledger_that_is_learned_goes_on_scoring(whole: Bank) -> None:
-    ledger = ScorerState.from_arrays(SETTINGS, whole.scorer_state)
-    assert len(ledger.last_active()[0]) == (whole.fingerprints["level"] == 1).sum()
+def test_the_scorer_state_that_is_learned_goes_on_scoring(whole: Bank) -> None:
+    scorer_state = ScorerState.from_arrays(SETTINGS, whole.scorer_state)
+    assert len(scorer_state.last_active()[0]) == (whole.fingerprints["level"] == 1).sum()
 
 
 def test_a_worker_that_does_not_see_the_folder_says_so(tmp_path: Path) -> None:

@@ -19,11 +19,11 @@ from fingerprint.registry.bank import Bank
 from fingerprint.training import attack_injection, promotion_gate
 from pipelines.cli.console import no_progress
 from pipelines.train import train_bank
-from tests.support.sample_organisation import SETTINGS, Road, simulated
+from tests.support.sample_organisation import SETTINGS, SampleOrganisation, simulated
 
 
 @pytest.fixture(scope="module")
-def champion(organisation: Road) -> Bank:
+def champion(organisation: SampleOrganisation) -> Bank:
     return banks.open_bank(organisation.bank)
 
 
@@ -33,13 +33,13 @@ def learn(sources: list[str], folder: Path, settings: Settings = SETTINGS) -> Ba
 
 
 @pytest.fixture(scope="module")
-def later(organisation: Road, tmp_path_factory: pytest.TempPathFactory) -> Bank:
+def later(organisation: SampleOrganisation, tmp_path_factory: pytest.TempPathFactory) -> Bank:
     """Two quiet days fewer at either end: another history of the same people."""
     return learn(organisation.learned[1:8], tmp_path_factory.mktemp("later"))
 
 
 @pytest.fixture(scope="module")
-def poisoned(organisation: Road, tmp_path_factory: pytest.TempPathFactory) -> Bank:
+def poisoned(organisation: SampleOrganisation, tmp_path_factory: pytest.TempPathFactory) -> Bank:
     """Its history holds attacks on most of the organisation, as if they were habits."""
     folder = tmp_path_factory.mktemp("poisoned")
     records = simulated(folder / "records", attacks=9)
@@ -142,7 +142,7 @@ def test_only_what_was_found_clearly_counts_as_missed(
 
 
 @pytest.fixture(scope="module")
-def happened(organisation: Road) -> dict[str, list[bytes]]:
+def happened(organisation: SampleOrganisation) -> dict[str, list[bytes]]:
     """The organisation's attack sessions, as records."""
     session = {
         label["event_id"]: label["session"]
@@ -218,7 +218,7 @@ def test_victims_are_principals_that_are_ready(champion: Bank) -> None:
     assert set(attack_injection.inject_known_attacks(champion, SETTINGS).principal.tolist()) <= ready
 
 
-def test_whoever_is_robbed_keeps_clock_and_memory_and_whoever_is_mimicked_their_program_too(
+def test_anyone_who_is_robbed_keeps_clock_and_memory_and_anyone_who_is_mimicked_their_program_too(
     champion: Bank,
 ) -> None:
     asked = attack_injection.inject_known_attacks(champion, SETTINGS)
@@ -249,14 +249,14 @@ def test_those_who_are_robbed_are_found_more_often_than_those_who_are_mimicked(c
     )  # nine days of twelve principals: thresholds rest on what is usual elsewhere
 
 
-def test_a_threshold_nobody_reaches_finds_nothing(champion: Bank) -> None:
+def test_a_threshold_no_one_reaches_finds_nothing(champion: Bank) -> None:
     asked = attack_injection.inject_known_attacks(champion, SETTINGS)
     assert not _found(champion, asked, Autoencoder(threshold=1e6)).any()
 
 
-def test_a_bank_in_which_nobody_is_ready_is_asked_nothing(champion: Bank) -> None:
-    nobody = replace(champion, fingerprints=champion.fingerprints.assign(ready=False))
-    asked = attack_injection.inject_known_attacks(nobody, SETTINGS)
+def test_a_bank_in_which_no_one_is_ready_is_asked_nothing(champion: Bank) -> None:
+    no_one = replace(champion, fingerprints=champion.fingerprints.assign(ready=False))
+    asked = attack_injection.inject_known_attacks(no_one, SETTINGS)
     assert len(asked.codes) == 0
     assert attack_injection.summarise_attacks(asked, _found(champion, asked))["attacks"] == 0
 

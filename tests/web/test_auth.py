@@ -34,15 +34,15 @@ from pipelines.commands.retention import apply_retention
 from pipelines.serve import run_web_app as serve
 from tests.contracts.account_store import GOOD, HERE, OTHER, Moment
 from tests.support.services.ports import free_port
-from tests.support.web_app import BASE, Site, desk_in
+from tests.support.web_app import BASE, Site, store_in
 from tests.support.web_server import served
 
-OPEN = {  # to whoever comes
+OPEN = {  # to anyone who comes
     ("GET", "/livez"),
     ("GET", "/readyz"),
     ("GET", "/login"),
     ("POST", "/login"),
-    ("POST", "/logout"),  # of nobody's session nothing ends
+    ("POST", "/logout"),  # of no one's session nothing ends
     ("GET", "/login/provider"),
     ("GET", "/login/provider/back"),
     ("GET", "/login/second"),
@@ -65,13 +65,13 @@ def quick(monkeypatch):
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    return Site.of(open_store(f"sqlite:///{tmp_path_factory.mktemp('access')}/desk.sqlite"))
+    return Site.of(open_store(f"sqlite:///{tmp_path_factory.mktemp('access')}/alerts.sqlite"))
 
 
 @pytest.fixture
 def fresh(tmp_path):
     """A site of one's own, to do harm to."""
-    return Site.of(desk_in(tmp_path))
+    return Site.of(store_in(tmp_path))
 
 
 def routes_of(app):
@@ -179,31 +179,31 @@ def test_no_page_has_a_script_or_a_style_of_its_own(site):
 @pytest.mark.parametrize(
     "host", ["evil.example", "localhost.evil.example", "", "localhost:80@evil.example", "evil.example:8080"]
 )
-def test_a_name_that_is_not_the_desks_is_refused(site, host):
+def test_a_name_that_is_not_the_stores_is_refused(site, host):
     answer = site.client("admin").get("/api/v1/me", headers={"Host": host})
     assert answer.status_code == 400
     assert "web.allowed_hosts" in answer.text
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:1234", "127.0.0.1:8080", "[::1]:8080"])
-def test_this_machine_is_always_the_desks_name(site, host):
+def test_this_machine_is_always_the_stores_name(site, host):
     assert site.client("viewer").get("/api/v1/me", headers={"Host": host}).status_code == 200
 
 
-def test_names_that_the_settings_name_are_the_desks():
-    web = Web(public_url="https://desk.example.com/", host="10.0.0.7", allowed_hosts=("Desk.internal",))
+def test_names_that_the_settings_name_are_the_stores():
+    web = Web(public_url="https://store.example.com/", host="10.0.0.7", allowed_hosts=("Store.internal",))
     loopback = {"localhost", "127.0.0.1", "[::1]"}
-    assert allowed_host_names(web) == {"desk.example.com", "10.0.0.7", "desk.internal"} | loopback
+    assert allowed_host_names(web) == {"store.example.com", "10.0.0.7", "store.internal"} | loopback
     assert allowed_host_names(Web(host="0.0.0.0")) == loopback  # noqa: S104
     assert allowed_host_names(Web(host="fe80::7")) == {"[fe80::7]"} | loopback
 
 
 def test_behind_tls_the_cookie_is_bound_to_this_host_and_browsers_stay_with_tls(tmp_path):
-    settings = load_settings(environment={}, options={"web": {"public_url": "https://desk.example.com"}})
-    site = Site.of(desk_in(tmp_path), settings)
+    settings = load_settings(environment={}, options={"web": {"public_url": "https://store.example.com"}})
+    site = Site.of(store_in(tmp_path), settings)
     link = site.people.invite("bob", "viewer", by="admin")
-    headers = {"Host": "desk.example.com", "Origin": "https://desk.example.com"}
-    answer = site.nobody().post(f"/setup/{link}", data={"password": GOOD, "again": GOOD}, headers=headers)
+    headers = {"Host": "store.example.com", "Origin": "https://store.example.com"}
+    answer = site.no_one().post(f"/setup/{link}", data={"password": GOOD, "again": GOOD}, headers=headers)
     cookies = answer.headers.get_list("set-cookie")
     kept = [cookie for cookie in cookies if "Max-Age=0" not in cookie]
     assert [cookie.partition("=")[0] for cookie in kept] == ["__Host-device", "__Host-session"]
@@ -259,24 +259,24 @@ def test_a_login_goes_on_to_the_page_that_was_asked_for(path):
 
 
 def test_the_first_admin_comes_in_by_a_link_once(tmp_path):
-    site = Site.of(desk_in(tmp_path))
+    site = Site.of(store_in(tmp_path))
     for person in site.people.accounts():
         if person.role != "admin":
             site.people.disable(person.name, by="admin")
     link = f"/setup/{site.people.invite('maria', 'admin', by='admin')}"
-    browser = site.nobody()
+    browser = site.no_one()
     assert "Set a password" in browser.get(link).text
     assert "differ" in browser.post(link, data={"password": GOOD, "again": OTHER}).text
     assert "at least 12" in browser.post(link, data={"password": "short", "again": "short"}).text
     assert browser.post(link, data={"password": GOOD, "again": GOOD}).headers["location"] == "/"
     assert "maria" in browser.get("/account").text
-    assert site.nobody().get(link).status_code == 404
-    assert site.nobody().post(link, data={"password": OTHER, "again": OTHER}).status_code == 404
+    assert site.no_one().get(link).status_code == 404
+    assert site.no_one().post(link, data={"password": OTHER, "again": OTHER}).status_code == 404
 
 
 def test_a_page_that_was_asked_for_is_shown_after_the_login(fresh):
     fresh.people.accept_invitation(fresh.people.invite("bob", "viewer", by="admin"), "", GOOD)
-    browser = fresh.nobody()
+    browser = fresh.no_one()
     there = browser.get("/account?x=1").headers["location"]
     assert there == "/login?next=%2Faccount%3Fx%3D1"
     assert 'value="/account?x=1"' in browser.get(there).text
@@ -285,7 +285,7 @@ def test_a_page_that_was_asked_for_is_shown_after_the_login(fresh):
     assert browser.get("/login?next=/account").headers["location"] == "/account"
 
 
-def test_a_form_that_comes_from_elsewhere_logs_nobody_in(fresh):
+def test_a_form_that_comes_from_elsewhere_logs_no_one_in(fresh):
     """Or a victim would work on in an attacker's account."""
     fresh.people.accept_invitation(fresh.people.invite("bob", "viewer", by="admin"), "", GOOD)
     form = {"name": "bob", "password": GOOD}
@@ -294,16 +294,16 @@ def test_a_form_that_comes_from_elsewhere_logs_nobody_in(fresh):
         {"Origin": "http://["},
         {"Sec-Fetch-Site": "cross-site"},
     ):
-        answer = fresh.nobody().post("/login", data=form, headers=headers)
+        answer = fresh.no_one().post("/login", data=form, headers=headers)
         assert answer.status_code == 403
         assert "set-cookie" not in answer.headers
-    assert fresh.nobody().post("/login", data=form, headers={"Origin": BASE}).status_code == 303
+    assert fresh.no_one().post("/login", data=form, headers={"Origin": BASE}).status_code == 303
 
 
 def test_after_some_failures_the_page_says_how_long_to_wait_and_a_known_browser_goes_in(fresh):
     fresh.people.accept_invitation(fresh.people.invite("bob", "viewer", by="admin"), "", GOOD)
     wrong, right = {"name": "bob", "password": OTHER}, {"name": "bob", "password": GOOD}
-    mine, stranger = fresh.nobody(), fresh.nobody()
+    mine, stranger = fresh.no_one(), fresh.no_one()
     assert mine.post("/login", data=right).status_code == 303
     mine.cookies.delete("session")
     for _ in range(4):
@@ -334,7 +334,7 @@ def test_a_token_is_shown_once_and_works_until_it_is_revoked(fresh):
     secret = re.search(r"fpt_[\w-]{43}", page.text)[0]
     assert "&lt;b&gt;SIEM&lt;/b&gt;" in page.text
     assert secret not in browser.get("/account").text
-    api = fresh.nobody()
+    api = fresh.no_one()
     api.headers["authorization"] = f"Bearer {secret}"
     assert api.get("/api/v1/me").json() == {
         "name": "engineer",
@@ -393,12 +393,12 @@ def test_what_is_no_token_is_refused_even_beside_a_good_session(site, authorizat
     assert "invalid_token" in answer.headers["www-authenticate"]
 
 
-def test_somebody_is_invited_given_a_role_and_disabled_on_one_page(fresh):
+def test_someone_is_invited_given_a_role_and_disabled_on_one_page(fresh):
     admin, csrf = fresh.browser("admin"), {"csrf": fresh.csrf("admin")}
     page = admin.post("/people", data=csrf | {"name": "Bob", "role": "analyst"})
     link = re.search(rf"{BASE}(/setup/[\w-]+)", page.text)[1]
     assert link not in admin.get("/people").text
-    bob = fresh.nobody()
+    bob = fresh.no_one()
     assert bob.post(link, data={"password": GOOD, "again": GOOD}).status_code == 303
     assert bob.get("/people").status_code == 403
     admin.post("/people/bob/role", data=csrf | {"role": "admin"})
@@ -464,14 +464,14 @@ def test_a_new_password_needs_the_old_one(fresh):
 def with_password(fresh, role: str = "viewer"):
     """bob, logged in with a password; a browser, and his CSRF field."""
     fresh.people.accept_invitation(fresh.people.invite("bob", role, by="admin"), "", GOOD)
-    browser = fresh.nobody()
+    browser = fresh.no_one()
     assert browser.post("/login", data={"name": "bob", "password": GOOD}).status_code == 303
     return browser, {"csrf": csrf_token(browser.cookies["session"])}
 
 
 def test_a_second_factor_is_set_up_asked_for_and_removed_on_pages(tmp_path):
     clock = Moment()
-    site = Site.of(desk_in(tmp_path), clock=clock)
+    site = Site.of(store_in(tmp_path), clock=clock)
     browser, csrf = with_password(site)
     page = browser.get("/account/second").text
     secret = re.search(r'name="app_secret" value="([A-Z2-7]{32})"', page)[1]
@@ -514,9 +514,9 @@ def test_a_second_factor_is_set_up_asked_for_and_removed_on_pages(tmp_path):
 
 def test_where_a_second_factor_is_required_the_first_login_sets_one_up(tmp_path):
     clock, settings = Moment(), load_settings(environment={}, options={"web": {"second_factor": "required"}})
-    site = Site.of(desk_in(tmp_path), settings, clock=clock)
+    site = Site.of(store_in(tmp_path), settings, clock=clock)
     link = f"/setup/{site.people.invite('bob', 'viewer', by='admin')}"
-    browser = site.nobody()
+    browser = site.no_one()
     assert browser.post(link, data={"password": GOOD, "again": GOOD}).headers["location"] == "/login/second"
     assert browser.get("/").status_code == 303
     page = browser.get("/login/second").text
@@ -532,7 +532,7 @@ def test_where_a_second_factor_is_required_the_first_login_sets_one_up(tmp_path)
 
 def test_sessions_are_shown_on_the_account_page_and_ended_there(fresh):
     browser, csrf = with_password(fresh)
-    other = fresh.nobody()
+    other = fresh.no_one()
     other.headers["User-Agent"] = "<i>Lynx</i>"
     other.post("/login", data={"name": "bob", "password": GOOD})
     page = browser.get("/account").text
@@ -576,9 +576,9 @@ def test_a_request_without_a_host_or_with_two_is_refused(address, request_line):
         assert connection.recv(100).split()[1] == b"400"
 
 
-def test_a_page_that_listens_with_nobody_before_it_keeps_no_session_alive(tmp_path):
+def test_a_page_that_listens_with_no_one_before_it_keeps_no_session_alive(tmp_path):
     clock = Moment()
-    site = Site.of(desk_in(tmp_path), clock=clock)
+    site = Site.of(store_in(tmp_path), clock=clock)
     browser = site.browser("viewer")
     for _ in range(4):
         clock.pass_by(hours=2)
@@ -600,7 +600,7 @@ def test_what_breaks_here_says_nothing_and_the_log_no_secret(site, monkeypatch, 
         raise RuntimeError("of the inside")
 
     monkeypatch.setattr(type(site.people), "invitation", lambda self, secret: breaks(secret))
-    answer = site.nobody().get("/setup/the-secret-of-a-link")
+    answer = site.no_one().get("/setup/the-secret-of-a-link")
     assert answer.status_code == 500
     assert "logged on this server" in answer.text
     assert "inside" not in answer.text
@@ -629,8 +629,8 @@ def fingerprint(*arguments: str) -> list[str]:
 
 
 def test_the_first_start_prints_a_link_that_makes_the_first_admin(tmp_path):
-    desk = f"sqlite:///{tmp_path}/desk.sqlite"
-    command = fingerprint("serve", "--port", "0", "--database", desk, "--bank", str(tmp_path / "bank"))
+    store = f"sqlite:///{tmp_path}/alerts.sqlite"
+    command = fingerprint("serve", "--port", "0", "--database", store, "--bank", str(tmp_path / "bank"))
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tmp_path) as serving:  # noqa: S603
         try:
             greeting = [serving.stdout.readline() for _ in range(2)]
@@ -647,14 +647,14 @@ def test_the_first_start_prints_a_link_that_makes_the_first_admin(tmp_path):
         assert serving.stdout.read() == ""
     assert serving.returncode == 0
     assert (
-        open_account_store(open_store(desk).session, SystemClock(), Web()).create_first_invitation() is None
+        open_account_store(open_store(store).session, SystemClock(), Web()).create_first_invitation() is None
     )  # a second start prints none
 
 
-def test_a_network_of_ones_own_has_metrics_of_the_desk_without_a_token(tmp_path):
+def test_a_network_of_ones_own_has_metrics_of_the_store_without_a_token(tmp_path):
     port = free_port()
     watched = {"FINGERPRINT_WEB__SERVE_HEALTH": "true", "FINGERPRINT_HEALTH__PORT": str(port)}
-    command = fingerprint("serve", "--port", "0", "--database", f"sqlite:///{tmp_path}/desk.sqlite")
+    command = fingerprint("serve", "--port", "0", "--database", f"sqlite:///{tmp_path}/alerts.sqlite")
     with subprocess.Popen(  # noqa: S603
         command, stdout=subprocess.PIPE, text=True, cwd=tmp_path, env=os.environ | watched
     ) as serving:
@@ -680,7 +680,7 @@ def test_a_port_that_is_taken_is_one_sentence(tmp_path):
         with pytest.raises(
             FingerprintError, match=f"cannot listen on 127.0.0.1:{port}.*set --host and --port"
         ):
-            serve(settings, f"sqlite:///{tmp_path}/desk.sqlite", tmp_path)
+            serve(settings, f"sqlite:///{tmp_path}/alerts.sqlite", tmp_path)
 
 
 def test_without_the_extra_one_sentence_says_what_to_install(monkeypatch, capsys):
@@ -702,7 +702,7 @@ def test_without_the_extra_one_sentence_says_what_to_install(monkeypatch, capsys
 
 def test_sessions_and_links_that_are_over_go_with_what_else_is_old(tmp_path):
     clock = Moment()
-    site = Site.of(desk_in(tmp_path), clock=clock)
+    site = Site.of(store_in(tmp_path), clock=clock)
     site.people.invite("bob", "viewer", by="admin")
     clock.pass_by(days=2)
     assert apply_retention(site.deps.store, Retention(), [site.people.delete_expired])
@@ -713,7 +713,7 @@ def test_sessions_and_links_that_are_over_go_with_what_else_is_old(tmp_path):
 def test_an_admin_who_is_locked_out_gets_a_link_from_the_command_line(tmp_path, monkeypatch):
     from pipelines.cli.app import app
 
-    url = f"sqlite:///{tmp_path}/desk.sqlite"
+    url = f"sqlite:///{tmp_path}/alerts.sqlite"
     site, run = Site.of(open_store(url)), CliRunner()
     monkeypatch.setattr(os, "environ", {**os.environ, "COLUMNS": "200"})
     said = lambda *arguments: run.invoke(app, ["accounts", *arguments, "--database", url])  # noqa: E731
@@ -738,8 +738,8 @@ def test_an_admin_who_is_locked_out_gets_a_link_from_the_command_line(tmp_path, 
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"public_url": "desk.example.com"}, "public_url"),
-        ({"public_url": "https://desk.example.com/path"}, "without a path"),
+        ({"public_url": "store.example.com"}, "public_url"),
+        ({"public_url": "https://store.example.com/path"}, "without a path"),
         ({"second_factor": "always"}, "second_factor"),
         ({"single_sign_on_only": True}, "needs a provider"),
         (

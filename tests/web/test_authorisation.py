@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 from fingerprint.core.account import ROLES, SCOPES, ExternalIdentity, Role, role_includes
 from fingerprint.web.auth import csrf_token, session_cookie_name
 from tests.contracts.account_store import Moment
-from tests.support.web_app import Site, desk_in
+from tests.support.web_app import Site, store_in
 from tests.web.test_auth import routes_of
 
 TABLE = """
@@ -138,7 +138,7 @@ GATES = re.compile("needs the role|a token cannot do this|too old or not ours")
 
 @dataclass
 class Kind:
-    """A kind of caller; without a role it is nobody we know."""
+    """A kind of caller; without a role it is no one we know."""
 
     client: TestClient
     role: Role | None = None
@@ -176,13 +176,13 @@ class Kind:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    return Site.of(desk_in(tmp_path_factory.mktemp("callers")), clock=Moment())
+    return Site.of(store_in(tmp_path_factory.mktemp("callers")), clock=Moment())
 
 
 @pytest.fixture(scope="module")
 def kinds(site) -> dict[str, Kind]:
     people, now = site.people, site.deps.clock.now()
-    found = {"nobody": Kind(site.nobody())}
+    found = {"nobody": Kind(site.no_one())}
     found |= {f"the {role}": Kind(site.browser(role), role, csrf=site.csrf(role)) for role in ROLES}
     found |= {f"a token: {scope}": Kind(site.client(role), role, True) for scope, role in SCOPES.items()}
 
@@ -190,12 +190,12 @@ def kinds(site) -> dict[str, Kind]:
         return people.log_in_as(ExternalIdentity("https://tests.example", name, name, "admin"))
 
     def with_cookie(secret: str) -> TestClient:
-        client = site.nobody()
+        client = site.no_one()
         client.cookies.set(session_cookie_name(site.deps.settings), secret)
         return client
 
     def with_token(secret: str) -> TestClient:
-        client = site.nobody()
+        client = site.no_one()
         client.headers["authorization"] = f"Bearer {secret}"
         return client
 
@@ -236,10 +236,10 @@ def test_every_route_does_for_every_kind_of_caller_what_the_table_says(kinds):
     assert len(kinds) == 16
 
 
-def test_what_is_open_breaks_for_nobody(kinds):
-    nobody = kinds["nobody"]
+def test_what_is_open_breaks_for_no_one(kinds):
+    no_one = kinds["nobody"]
     assert {
-        nobody.asks(*route) for route, rule in RULES.items() if rule[0] == "open" and route[0] != "None"
+        no_one.asks(*route) for route, rule in RULES.items() if rule[0] == "open" and route[0] != "None"
     } <= {
         "in",
         "login",

@@ -1,4 +1,4 @@
-"""Live updates: whoever has a page open hears of every change, through whichever server it came, and nobody asks too often."""
+"""Live updates: anyone who has a page open hears of every change, through whichever server it came, and no one asks too often."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ STOLEN, PIPELINE = stolen_session().alert_id, new_pipeline().alert_id
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def open_again(request: pytest.FixtureRequest, tmp_path: Any) -> Iterator[Callable[[], SqlStore]]:
-    """Opens one and the same desk, as several programs do."""
+    """Opens one and the same alert store, as several programs do."""
     sqlite = request.param == "sqlite"
-    url = f"sqlite:///{tmp_path}/desk.sqlite" if sqlite else request.getfixturevalue("postgresql").fresh()
+    url = f"sqlite:///{tmp_path}/alerts.sqlite" if sqlite else request.getfixturevalue("postgresql").fresh()
     with ExitStack() as opened:
 
         def again() -> SqlStore:
-            desk = open_store(url)
-            opened.callback(desk.close)
-            return desk
+            store = open_store(url)
+            opened.callback(store.close)
+            return store
 
         yield again
 
 
-def assign(desk: SqlStore, alert_id: str, to: str = "maria") -> None:
-    seen = AlertRevision(alert_id, desk.queue.row(alert_id).version)
-    [outcome] = desk.cases.change([seen], AssignCase(to), "maria")
+def assign(store: SqlStore, alert_id: str, to: str = "maria") -> None:
+    seen = AlertRevision(alert_id, store.queue.row(alert_id).version)
+    [outcome] = store.cases.change([seen], AssignCase(to), "maria")
     assert outcome.done
 
 
@@ -54,40 +54,40 @@ def assign(desk: SqlStore, alert_id: str, to: str = "maria") -> None:
 
 
 def test_what_changed_is_told_by_number_and_an_alert_once(open_again: Callable[[], SqlStore]) -> None:
-    desk = open_again()
-    assert (desk.changes.newest_number(), desk.changes.since(0)) == (0, [])
-    desk.alerts.save([stolen_session(), new_pipeline()])
-    first = desk.changes.since(0)
+    store = open_again()
+    assert (store.changes.newest_number(), store.changes.since(0)) == (0, [])
+    store.alerts.save([stolen_session(), new_pipeline()])
+    first = store.changes.since(0)
     assert {each.alert_id for each in first} == {STOLEN, PIPELINE}
-    assert {each.number for each in first} == {desk.changes.newest_number()}
-    assign(desk, STOLEN)
-    [later] = desk.changes.since(first[0].number)
+    assert {each.number for each in first} == {store.changes.newest_number()}
+    assign(store, STOLEN)
+    [later] = store.changes.since(first[0].number)
     assert later.alert_id == STOLEN
-    assert [each.alert_id for each in desk.changes.since(0)] == [PIPELINE, STOLEN]
+    assert [each.alert_id for each in store.changes.since(0)] == [PIPELINE, STOLEN]
 
 
 def test_what_is_saved_again_is_no_change(open_again: Callable[[], SqlStore]) -> None:
-    desk = open_again()
-    desk.alerts.save([stolen_session()])
-    number = desk.changes.newest_number()
-    desk.alerts.save([stolen_session()])
-    assert desk.changes.newest_number() == number
+    store = open_again()
+    store.alerts.save([stolen_session()])
+    number = store.changes.newest_number()
+    store.alerts.save([stolen_session()])
+    assert store.changes.newest_number() == number
 
 
 def test_a_page_of_changes_never_cuts_what_changed_together(open_again: Callable[[], SqlStore]) -> None:
-    desk = open_again()
-    desk.alerts.save(variants(5))
-    chosen, start = [AlertRevision(alert.alert_id, 0) for alert in variants(5)], desk.changes.newest_number()
+    store = open_again()
+    store.alerts.save(variants(5))
+    chosen, start = [AlertRevision(alert.alert_id, 0) for alert in variants(5)], store.changes.newest_number()
     for part in (chosen[:2], chosen[2:]):
-        desk.cases.change(part, AssignCase("maria"), "maria")
-    assert [len(desk.changes.since(start, limit)) for limit in (1, 2, 3, 500)] == [2, 2, 5, 5]
+        store.cases.change(part, AssignCase("maria"), "maria")
+    assert [len(store.changes.since(start, limit)) for limit in (1, 2, 3, 500)] == [2, 2, 5, 5]
 
 
-def test_whoever_follows_many_writers_misses_no_change(open_again: Callable[[], SqlStore]) -> None:
+def test_anyone_who_follows_many_writers_misses_no_change(open_again: Callable[[], SqlStore]) -> None:
     """Each writer changes its own alerts over and over; a reader who asks on from the last number sees each one's last change."""
-    desk, writers, rounds = open_again(), 6, 8
+    store, writers, rounds = open_again(), 6, 8
     alerts = variants(writers)
-    desk.alerts.save(alerts)
+    store.alerts.save(alerts)
     seen: dict[str, int] = {}
 
     def write(number: int) -> int:
@@ -101,12 +101,12 @@ def test_whoever_follows_many_writers_misses_no_change(open_again: Callable[[], 
         at, over = 0, False
         while not over:
             over = not wait(writing, timeout=0.02).not_done  # and once more after that
-            for change in desk.changes.since(at):
+            for change in store.changes.since(at):
                 assert change.number > at or change.number in seen.values()
                 seen[change.alert_id] = change.number
             at = max(seen.values(), default=0)
     assert max(each.result() for each in writing) <= at
-    assert seen == {change.alert_id: change.number for change in desk.changes.since(0)}
+    assert seen == {change.alert_id: change.number for change in store.changes.since(0)}
     assert at == writers * rounds + 1
 
 
@@ -114,8 +114,8 @@ def test_whoever_follows_many_writers_misses_no_change(open_again: Callable[[], 
 
 
 @pytest.fixture
-def desk(tmp_path: Any) -> Iterator[SqlStore]:
-    made = open_store(f"sqlite:///{tmp_path}/desk.sqlite")
+def store(tmp_path: Any) -> Iterator[SqlStore]:
+    made = open_store(f"sqlite:///{tmp_path}/alerts.sqlite")
     made.alerts.save([stolen_session(), new_pipeline()])
     yield made
     made.close()
@@ -132,19 +132,19 @@ async def zip_async(numbers: Any, batches: Any) -> Any:
         yield number, await anext(batches)
 
 
-def test_fifty_listeners_ask_the_desk_no_more_often_than_one(desk: SqlStore) -> None:
+def test_fifty_listeners_ask_the_store_no_more_often_than_one(store: SqlStore) -> None:
     asked = itertools.count()
     count = lambda *said: "changed.number >" in said[2] and next(asked)  # noqa: E731
-    sql.event.listen(desk.session.engine, "before_cursor_execute", count)
+    sql.event.listen(store.session.engine, "before_cursor_execute", count)
 
     async def listen() -> list[list[ChangeBatch]]:
-        listening = ChangeBroadcaster(desk.changes, poll_seconds=0.2)
+        listening = ChangeBroadcaster(store.changes, poll_seconds=0.2)
         everybody = [asyncio.create_task(heard(listening, None, 2)) for _ in range(50)]
         async with aclosing(listening.subscribe(None)) as batches:
             await anext(batches)  # all have begun before anything changes
             while listening.listeners < 51:
                 await asyncio.sleep(0)
-            await asyncio.to_thread(assign, desk, STOLEN)
+            await asyncio.to_thread(assign, store, STOLEN)
         return await asyncio.gather(*everybody)
 
     for first, second in asyncio.run(listen()):
@@ -153,36 +153,36 @@ def test_fifty_listeners_ask_the_desk_no_more_often_than_one(desk: SqlStore) -> 
     assert next(asked) < 50
 
 
-def test_whoever_hears_nothing_gets_a_sign_of_life(desk: SqlStore) -> None:
-    first, second = asyncio.run(heard(ChangeBroadcaster(desk.changes, heartbeat=0.05), None, 2))
-    assert first == second == ChangeBatch(desk.changes.newest_number(), ())
+def test_anyone_who_hears_nothing_gets_a_sign_of_life(store: SqlStore) -> None:
+    first, second = asyncio.run(heard(ChangeBroadcaster(store.changes, heartbeat=0.05), None, 2))
+    assert first == second == ChangeBatch(store.changes.newest_number(), ())
 
 
-def test_a_number_from_another_desk_makes_nobody_deaf(desk: SqlStore) -> None:
+def test_a_number_from_another_store_makes_no_one_deaf(store: SqlStore) -> None:
     async def listen() -> ChangeBatch:
         async with aclosing(
-            ChangeBroadcaster(desk.changes, poll_seconds=0.05).subscribe(1_000_000)
+            ChangeBroadcaster(store.changes, poll_seconds=0.05).subscribe(1_000_000)
         ) as batches:
             await anext(batches)
-            await asyncio.to_thread(assign, desk, PIPELINE)
+            await asyncio.to_thread(assign, store, PIPELINE)
             return await anext(batches)
 
     assert asyncio.run(listen()).alert_ids == (PIPELINE,)
 
 
-def test_whoever_was_away_for_longer_than_is_remembered_asks_the_desk(
-    desk: SqlStore, monkeypatch: pytest.MonkeyPatch
+def test_anyone_who_was_away_for_longer_than_is_remembered_asks_the_store(
+    store: SqlStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(change_feed, "HISTORY_SIZE", 2)
 
     async def listen() -> list[ChangeBatch]:
-        listening = ChangeBroadcaster(desk.changes, poll_seconds=0.02)
-        start = desk.changes.newest_number()
+        listening = ChangeBroadcaster(store.changes, poll_seconds=0.02)
+        start = store.changes.newest_number()
         async with aclosing(listening.subscribe(None)) as batches:
             await anext(batches)
             for to in "abc":
-                await asyncio.to_thread(assign, desk, STOLEN, to)
-                await asyncio.to_thread(assign, desk, PIPELINE, to)
+                await asyncio.to_thread(assign, store, STOLEN, to)
+                await asyncio.to_thread(assign, store, PIPELINE, to)
                 await anext(batches)
             return await heard(listening, start, 1)
 
@@ -195,20 +195,20 @@ def test_whoever_was_away_for_longer_than_is_remembered_asks_the_desk(
 
 @pytest.fixture(scope="module")
 def two_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str, SqlStore, str]]:
-    """Two programs on one desk, and a viewer's token."""
-    url = f"sqlite:///{tmp_path_factory.mktemp('live')}/desk.sqlite"
-    desks = [open_store(url) for _ in range(2)]
-    desks[0].alerts.save([stolen_session(), new_pipeline()])
-    people = [open_account_store(desk.session, SystemClock(), Settings().web) for desk in desks]
+    """Two programs on one alert store, and a viewer's token."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('live')}/alerts.sqlite"
+    stores = [open_store(url) for _ in range(2)]
+    stores[0].alerts.save([stolen_session(), new_pipeline()])
+    people = [open_account_store(store.session, SystemClock(), Settings().web) for store in stores]
     token = tokens(people[0], SystemClock().now())["viewer"]
     apps = [
-        create_app(Dependencies(desk, one, SystemClock(), Settings()))
-        for desk, one in zip(desks, people, strict=True)
+        create_app(Dependencies(store, one, SystemClock(), Settings()))
+        for store, one in zip(stores, people, strict=True)
     ]
     with served(apps[0]) as one, served(apps[1]) as other:
-        yield one, other, desks[1], token
-    for desk in desks:
-        desk.close()
+        yield one, other, stores[1], token
+    for store in stores:
+        store.close()
 
 
 def events(lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
@@ -230,25 +230,25 @@ def listening(url: str, token: str, **headers: str) -> Any:
 def test_a_change_through_one_server_is_heard_at_the_other(
     two_servers: tuple[str, str, SqlStore, str],
 ) -> None:
-    one, _, desk, token = two_servers
+    one, _, store, token = two_servers
     with listening(one, token) as stream:
         assert stream.headers["content-type"] == "text/event-stream; charset=utf-8"
         told = events(stream.iter_lines())
         start, nothing = next(told)
         assert nothing == []
-        assign(desk, STOLEN)
+        assign(store, STOLEN)
         number, changed = next(told)
         assert (number > start, changed) == (True, [STOLEN])
 
 
-def test_whoever_comes_back_with_the_last_id_misses_nothing(
+def test_anyone_who_comes_back_with_the_last_id_misses_nothing(
     two_servers: tuple[str, str, SqlStore, str],
 ) -> None:
-    one, other, desk, token = two_servers
+    one, other, store, token = two_servers
     with listening(one, token) as stream:
         start, _ = next(events(stream.iter_lines()))
-    assign(desk, PIPELINE)
-    assign(desk, STOLEN)
+    assign(store, PIPELINE)
+    assign(store, STOLEN)
     with listening(other, token, **{"Last-Event-ID": str(start)}) as stream:
         _, changed = next(events(stream.iter_lines()))
     assert changed == [PIPELINE, STOLEN]
@@ -274,11 +274,11 @@ def test_more_than_can_be_heard_are_asked_to_come_later(
             assert (refused.status_code, refused.headers["retry-after"]) == (503, "60")
 
 
-def test_a_server_that_ends_waits_for_nobody_who_only_listens(desk: SqlStore) -> None:
-    people = open_account_store(desk.session, SystemClock(), Settings().web)
+def test_a_server_that_ends_waits_for_no_one_who_only_listens(store: SqlStore) -> None:
+    people = open_account_store(store.session, SystemClock(), Settings().web)
     token = tokens(people, SystemClock().now())["viewer"]
     with ExitStack() as server:
-        url = server.enter_context(served(create_app(Dependencies(desk, people, SystemClock(), Settings()))))
+        url = server.enter_context(served(create_app(Dependencies(store, people, SystemClock(), Settings()))))
         with listening(url, token) as stream:
             lines = stream.iter_lines()
             assert next(lines).startswith("retry")

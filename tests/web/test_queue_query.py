@@ -65,7 +65,7 @@ def test_a_day_lasts_until_it_is_over():
     assert parse_query_string("until=2026-03-04").query == "until=2026-03-04"
 
 
-def test_nobody_is_not_the_same_as_anybody():
+def test_no_one_is_not_the_same_as_anybody():
     assert parse_query_string("assignee=-").filter.assignee == ""
     assert parse_query_string("assignee=").filter.assignee is None
     assert parse_query_string("assignee=-").url_with(assignee=None) == "?"

@@ -27,7 +27,7 @@ from fingerprint.web.security_events import (
 from fingerprint.web.security_metrics import count_export
 from tests.support.alerts import NASTY, stolen_session
 from tests.support.security_log import lines_of, written
-from tests.support.web_app import Site, desk_in
+from tests.support.web_app import Site, store_in
 
 ALERT = stolen_session()
 FIELDS = {
@@ -43,10 +43,10 @@ def everything(caplog: pytest.LogCaptureFixture) -> None:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    desk = desk_in(tmp_path_factory.mktemp("desk"))
-    desk.alerts.save([ALERT])
-    yield Site.of(desk)
-    desk.close()
+    store = store_in(tmp_path_factory.mktemp("store"))
+    store.alerts.save([ALERT])
+    yield Site.of(store)
+    store.close()
 
 
 class Standing:
@@ -60,7 +60,7 @@ class Standing:
 
 
 REFUSED = {
-    "unauthenticated": (lambda site: site.nobody().get("/api/v1/alerts"), "", "/api/v1/alerts", 401),
+    "unauthenticated": (lambda site: site.no_one().get("/api/v1/alerts"), "", "/api/v1/alerts", 401),
     "forbidden": (lambda site: site.client("viewer").get("/api/v1/audit"), "viewer", "/api/v1/audit", 403),
     "cross_site": (
         lambda site: site.browser("analyst").post("/api/v1/alerts/bulk", json={}),
@@ -68,10 +68,10 @@ REFUSED = {
         "/api/v1/alerts/bulk",
         403,
     ),
-    "host": (lambda site: site.nobody().get("/login", headers={"Host": "evil.example"}), "", "", 400),
-    "too_large": (lambda site: site.nobody().post("/login", content=b"a" * (2 << 20)), "", "", 413),
+    "host": (lambda site: site.no_one().get("/login", headers={"Host": "evil.example"}), "", "", 400),
+    "too_large": (lambda site: site.no_one().post("/login", content=b"a" * (2 << 20)), "", "", 413),
     "login": (
-        lambda site: site.nobody().post("/login", data={"name": "nobody", "password": "x"}),
+        lambda site: site.no_one().post("/login", data={"name": "nobody", "password": "x"}),
         "",
         "/login",
         401,
@@ -95,24 +95,24 @@ def test_a_refusal_is_one_line_and_counts(site: Site, caplog: pytest.LogCaptureF
 
 
 def test_a_login_through_another_site_is_told_as_such(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    site.nobody().post("/login", data={"name": "maria"}, headers={"Origin": "https://evil.example"})
+    site.no_one().post("/login", data={"name": "maria"}, headers={"Origin": "https://evil.example"})
     [line] = lines_of(caplog)
     assert (line["event"], line["why"]) == ("login", "cross_site")
 
 
-def test_a_name_that_somebody_has_and_one_that_nobody_has_look_alike(
+def test_a_name_that_someone_has_and_one_that_no_one_has_look_alike(
     site: Site, caplog: pytest.LogCaptureFixture
 ) -> None:
     for name in ("admin", "nobody", " Nobody "):
-        site.nobody().post("/login", data={"name": name, "password": "x"})
-    admin, nobody, again = lines_of(caplog)
+        site.no_one().post("/login", data={"name": name, "password": "x"})
+    admin, no_one, again = lines_of(caplog)
     assert {**admin, "name_digest": "", "request_id": "", "time": ""} == {
-        **nobody, "name_digest": "", "request_id": "", "time": "",
+        **no_one, "name_digest": "", "request_id": "", "time": "",
     }  # fmt: skip
-    assert admin["name_digest"] != nobody["name_digest"] == again["name_digest"]
+    assert admin["name_digest"] != no_one["name_digest"] == again["name_digest"]
     assert (
-        SecurityEventLog().name_digest("nobody") != nobody["name_digest"]
-    )  # nobody can try names on the log alone
+        SecurityEventLog().name_digest("nobody") != no_one["name_digest"]
+    )  # no one can try names on the log alone
 
 
 def test_reading_a_record_says_who_and_which(site: Site, caplog: pytest.LogCaptureFixture) -> None:
@@ -160,7 +160,7 @@ def test_a_change_of_accounts_or_tokens_is_a_line(site: Site, caplog: pytest.Log
 def test_what_is_well_says_nothing(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     assert site.browser("analyst").get(f"/alerts/{ALERT.alert_id}").status_code == 200
     assert site.client("analyst").get("/api/v1/alerts?status=all").status_code == 200
-    assert site.nobody().get("/").status_code == 303
+    assert site.no_one().get("/").status_code == 303
     assert lines_of(caplog) == []
 
 
@@ -180,7 +180,7 @@ def test_however_hostile_the_texts_are_it_is_one_line_and_short(
 def test_a_caller_chooses_neither_the_id_nor_the_route_of_a_line(
     site: Site, caplog: pytest.LogCaptureFixture
 ) -> None:
-    answer = site.nobody().get("/api/v1/alerts/secret-in-a-path", headers={"X-Request-ID": "forged"})
+    answer = site.no_one().get("/api/v1/alerts/secret-in-a-path", headers={"X-Request-ID": "forged"})
     [line] = lines_of(caplog)
     assert line["route"] == "/api/v1/alerts/{alert_id}"
     assert re.fullmatch("[0-9a-f]{16}", line["request_id"])
@@ -188,9 +188,9 @@ def test_a_caller_chooses_neither_the_id_nor_the_route_of_a_line(
 
 
 def test_a_proxy_that_is_not_counted_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    nobody = Site.of(desk_in(tmp_path)).nobody()
+    no_one = Site.of(store_in(tmp_path)).no_one()
     for _ in range(3):
-        nobody.get("/login", headers={"X-Forwarded-For": "192.0.2.7"})
+        no_one.get("/login", headers={"X-Forwarded-For": "192.0.2.7"})
     assert ["web.trusted_proxies is 0" in record.getMessage() for record in caplog.records] == [True]
 
 
@@ -235,7 +235,7 @@ def test_many_sources_together_are_bounded_and_no_other_kind_loses_by_it(
     assert len(json.dumps(last)) < 2000
 
 
-def test_whoever_has_a_network_of_ipv6_is_one_source(caplog: pytest.LogCaptureFixture) -> None:
+def test_anyone_who_has_a_network_of_ipv6_is_one_source(caplog: pytest.LogCaptureFixture) -> None:
     events = SecurityEventLog(now=Standing())
     for number in range(50):
         refused(events, f"2001:db8:1:2::{number:x}")
@@ -263,7 +263,7 @@ def test_every_reason_counts_from_nothing_and_no_label_has_a_name() -> None:
 def test_an_export_that_breaks_off_says_how_far_it_came(
     site: Site, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
-    """Whoever takes it is gone after the first line."""
+    """Anyone who takes it is gone after the first line."""
     scope = {
         "type": "http", "app": site.app, "method": "GET", "path": "/api/v1/alerts/export", "headers": [],
         "state": {"request_id": "1"}, "client": ("192.0.2.7", 1),

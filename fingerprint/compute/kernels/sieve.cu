@@ -1,7 +1,7 @@
 // What of a record is read: a strict reader of JSON, one thread a record, that passes on only what has a column.
 //
 // It walks the record once. What it cannot read as strict JSON, or finds where the columns of another reader might be filled
-// otherwise, is not *plain* (docs/explanation/reading.md has the rules and their reasons): such a record is left to the careful road. Of a
+// otherwise, is not *plain* (docs/explanation/reading.md has the rules and their reasons): such a record is read on the host. Of a
 // plain one it writes a line of JSON with the members that have columns, byte for byte as they were, and in place of
 // `requestParameters` what is made of them.
 //

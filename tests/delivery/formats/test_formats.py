@@ -184,7 +184,7 @@ def test_what_is_told_leaves_records_out_and_says_how_it_stands():
     assert "raw" not in document["events"][0]
 
 
-def test_an_alert_that_nobody_judged_is_open():
+def test_an_alert_that_no_one_judged_is_open():
     assert json_lines.json_document(Notification(stolen_session()))["decision"] == "open"
 
 
@@ -253,9 +253,9 @@ def test_an_addresses_field_holds_addresses_alone():
 
 
 @pytest.mark.parametrize("text", AWFUL, ids=range(len(AWFUL)))
-def test_a_message_mentions_nobody_and_keeps_to_the_limits(text):
+def test_a_message_mentions_no_one_and_keeps_to_the_limits(text):
     message = slack.slack_message(
-        Notification(nasty(text), "decided", replace(DECISION, why=text), "https://desk.example/alerts/1")
+        Notification(nasty(text), "decided", replace(DECISION, why=text), "https://store.example/alerts/1")
     )
     shown = [message["text"]]
     for block in message["blocks"]:
@@ -280,10 +280,10 @@ def test_an_entity_is_never_cut_in_two():
 
 def test_a_message_says_the_essentials_and_leads_to_the_alert():
     message = slack.slack_message(
-        Notification(stolen_session(), link="https://desk.example/alerts/3fa94c1be0d27a58")
+        Notification(stolen_session(), link="https://store.example/alerts/3fa94c1be0d27a58")
     )
     assert message["text"].startswith(
         "Critical alert (91): maria.lopez@example.com made 9 calls in 5 services"
     )
     assert "185.220.101.34" in json.dumps(message)
-    assert message["blocks"][-1]["elements"][0]["url"] == "https://desk.example/alerts/3fa94c1be0d27a58"
+    assert message["blocks"][-1]["elements"][0]["url"] == "https://store.example/alerts/3fa94c1be0d27a58"

@@ -71,7 +71,7 @@ def notifications() -> list[Notification]:
     ]
     alerts = [stolen_session(), new_pipeline(), replace(stolen_session(), drivers=(), curve=None, tactics=())]
     every = [
-        Notification(alert, happened, each, "https://desk.example/alerts/1")
+        Notification(alert, happened, each, "https://store.example/alerts/1")
         for alert in alerts
         for happened in CHANGE_KINDS
         for each in (None, *decided)
@@ -101,7 +101,7 @@ def test_the_check_finds_what_is_wrong():
         {"time": "2026-03-04"},
         {"colour": "red"},
         {"anomaly_analyses": [{"analysis_targets": [{"name": "x"}]}]},
-        {"actor": {"user": {"email_addr": "nobody"}}},
+        {"actor": {"user": {"email_addr": "stranger"}}},
     ):
         assert faults(good | wrong), wrong
     assert any("Terrible" in fault for fault in faults(good | {"severity": "Terrible"}))

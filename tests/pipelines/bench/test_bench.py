@@ -1,4 +1,4 @@
-"""What the bench works on is what it says: nobody's events are lost, doubled or mistaken for another's."""
+"""What the bench works on is what it says: no one's events are lost, doubled or mistaken for another's."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_thinning_keeps_the_first_and_last_days_and_leaves_out_who_was_hardly_th
     assert np.diff(kept["event_id"].astype(int)).tolist() == [100] * 9
 
 
-def test_a_planted_call_is_somebody_elses_in_the_name_of_the_user() -> None:
+def test_a_planted_call_is_someone_elses_in_the_name_of_the_user() -> None:
     own = {"userIdentity": {"arn": "victim"}, "eventTime": "2026-01-05T10:00:00Z", "eventName": "GetObject"}
     call = {"userIdentity": {"arn": "thief"}, "eventName": "ListUsers", "sourceIPAddress": "203.0.113.9"}
     planted = dfencoder_tables._with_identity_of(own, call)

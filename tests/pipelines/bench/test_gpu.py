@@ -1,4 +1,4 @@
-"""The bench of the GPU road: what cannot be measured says why, and costs nothing that can."""
+"""The bench of the GPU pipeline: what cannot be measured says why, and costs nothing that can."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from pipelines.bench.gpu_report import (
 from pipelines.bench.organisations import replicate_events
 
 WHY = "no device here"
-TWIN = Backend("fake_cudf", "fake_cupy", "cuda", "the twins of cuDF and CuPy")
+FAKE = Backend("fake_cudf", "fake_cupy", "cuda", "the fakes of cuDF and CuPy")
 
 
 def measured(tmp_path: Path, device: Backend | None, *asked: str) -> dict[str, Any]:
@@ -46,7 +46,7 @@ def test_without_a_device_the_cpu_is_measured_and_the_rest_says_why(tmp_path: Pa
 
 
 def test_with_one_both_are_measured_and_an_aim_is_met_or_not(tmp_path: Path) -> None:
-    sections = measured(tmp_path, TWIN, "--only", "flatten,spectral", "--share", "0.0001")
+    sections = measured(tmp_path, FAKE, "--only", "flatten,spectral", "--share", "0.0001")
     rows = [row for section in sections.values() for row in section["rows"]]
     assert all(row["device"]["value"] for row in rows), [row["device"]["why"] for row in rows]
     assert [row["met"] for row in rows if row["aim"]] == [
@@ -73,7 +73,7 @@ def test_no_row_is_begun_when_the_time_is_over() -> None:
     )
 
 
-def test_a_section_measured_anew_replaces_itself_alone(tmp_path: Path) -> None:
+def test_a_section_measured_again_replaces_itself_alone(tmp_path: Path) -> None:
     out, about = tmp_path / "figures.json", section_header(None, WHY, {})
     rows = [
         GpuBenchmarkRow(
@@ -136,6 +136,8 @@ def test_what_a_training_does_not_say_is_not_made_up() -> None:
 def test_a_device_is_measured(tmp_path: Path) -> None:
     from pipelines.runtime.backend import load_backend
 
-    sections = measured(tmp_path, load_backend("cuda"), "--only", "flatten,spectral,road", "--share", "0.02")
+    sections = measured(
+        tmp_path, load_backend("cuda"), "--only", "flatten,spectral,pipeline", "--share", "0.02"
+    )
     rows = [row for section in sections.values() for row in section["rows"]]
     assert all(row["device"]["value"] for row in rows), [row["device"]["why"] for row in rows]

@@ -86,7 +86,7 @@ PROGRAMS = {
 
 @pytest.fixture(autouse=True)
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Relative defaults (bank, desk) lie in a folder of the test's own."""
+    """Relative defaults (bank, alert store) lie in a folder of the test's own."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
 
@@ -221,7 +221,7 @@ def test_an_empty_history_is_one_sentence(
 def test_results_that_cannot_be_written_are_one_sentence(
     option: tuple[str, str],
     records: Path,
-    organisation: sample_organisation.Road,
+    organisation: sample_organisation.SampleOrganisation,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -230,14 +230,14 @@ def test_results_that_cannot_be_written_are_one_sentence(
     assert option[1] in refused(monkeypatch, capsys, "score", records, "--bank", organisation.bank, *option)
 
 
-def test_a_desk_that_cannot_be_written_is_one_sentence(
+def test_a_store_that_cannot_be_written_is_one_sentence(
     records: Path,
-    organisation: sample_organisation.Road,
+    organisation: sample_organisation.SampleOrganisation,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     Path("file").write_text("this is no database, and it is long enough to be looked at")
-    for url in ("sqlite:///no/folder/desk.sqlite", "sqlite:///file"):
+    for url in ("sqlite:///no/folder/alerts.sqlite", "sqlite:///file"):
         assert f"database {url}" in refused(
             monkeypatch, capsys, "score", records, "--bank", organisation.bank, "--database", url
         )
@@ -262,7 +262,7 @@ def test_a_page_that_cannot_be_written_is_one_sentence(
     scored: sample_organisation.Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("file").write_text("a file where a folder should be")
-    where = ("--database", f"sqlite:///{scored.out.parent}/desk.sqlite", "--page", "file/x.html")
+    where = ("--database", f"sqlite:///{scored.out.parent}/alerts.sqlite", "--page", "file/x.html")
     assert "file/x.html" in refused(monkeypatch, capsys, "alerts", "show", scored.alerts[0].alert_id, *where)
 
 
@@ -318,9 +318,9 @@ def test_the_environment_is_held_to_the_same(
     assert named in refused(monkeypatch, capsys, "train", records)
 
 
-def test_a_detector_that_nobody_wrote_is_one_sentence_that_names_those_there_are(
+def test_a_detector_that_no_one_wrote_is_one_sentence_that_names_those_there_are(
     records: Path,
-    organisation: sample_organisation.Road,
+    organisation: sample_organisation.SampleOrganisation,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -362,14 +362,14 @@ def test_a_program_of_its_own_process_ends_with_status_2_and_one_line() -> None:
     assert (ended.returncode, ended.stdout, ended.stderr.count("\n")) == (2, "", 1)
 
 
-def test_whoever_stops_reading_the_queue_sees_no_traceback(scored: sample_organisation.Run) -> None:
-    desk = f"sqlite:///{scored.out.parent}/desk.sqlite"
-    command = f"'{PROGRAM}' alerts list --json --database '{desk}' | head -c 1"
+def test_anyone_who_stops_reading_the_queue_sees_no_traceback(scored: sample_organisation.Run) -> None:
+    store = f"sqlite:///{scored.out.parent}/alerts.sqlite"
+    command = f"'{PROGRAM}' alerts list --json --database '{store}' | head -c 1"
     ended = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=False)  # noqa: S603
     assert (ended.stdout, ended.stderr) == ("[", "")
 
 
-def test_scoring_needs_no_torch(organisation: sample_organisation.Road, tmp_path: Path) -> None:
+def test_scoring_needs_no_torch(organisation: sample_organisation.SampleOrganisation, tmp_path: Path) -> None:
     """Torch is hidden from the process; learning says in one sentence how to get it."""
     hidden = tmp_path / "hidden"
     (hidden / "torch").mkdir(parents=True)

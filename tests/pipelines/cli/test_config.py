@@ -134,9 +134,9 @@ def test_doctor_shows_a_table_with_what_to_do(
 
 
 def test_doctor_looks_into_a_real_bank_and_database(
-    scored: sample_organisation.Run, organisation: sample_organisation.Road
+    scored: sample_organisation.Run, organisation: sample_organisation.SampleOrganisation
 ) -> None:
-    url = f"sqlite:///{scored.out.parent}/desk.sqlite"
+    url = f"sqlite:///{scored.out.parent}/alerts.sqlite"
     found = {
         each["check"]: each
         for each in doctor.run_checks(sample_organisation.SETTINGS, organisation.bank, url)
@@ -146,7 +146,9 @@ def test_doctor_looks_into_a_real_bank_and_database(
     assert found["permissions"]["status"] == "ok"
 
 
-def test_doctor_finds_a_damaged_bank(organisation: sample_organisation.Road, tmp_path: Path) -> None:
+def test_doctor_finds_a_damaged_bank(
+    organisation: sample_organisation.SampleOrganisation, tmp_path: Path
+) -> None:
     import shutil
 
     bank = tmp_path / "bank"

@@ -81,7 +81,7 @@ def test_a_limit_says_how_many_more_match(queue: str, capsys: pytest.CaptureFixt
 
 
 def test_no_match_is_a_sentence(queue: str, capsys: pytest.CaptureFixture[str]) -> None:
-    list_alerts(queue, which=queue_filter(principal="nobody"))
+    list_alerts(queue, which=queue_filter(principal="stranger"))
     assert "no alert matches" in capsys.readouterr().out
 
 

@@ -22,14 +22,14 @@ KEYS = ["alert_id", "principal", "first_event_time", "last_event_time", "urgency
 
 
 @pytest.fixture
-def desk_url(tmp_path) -> str:
-    return f"sqlite:///{tmp_path}/desk.sqlite"
+def store_url(tmp_path) -> str:
+    return f"sqlite:///{tmp_path}/alerts.sqlite"
 
 
 @pytest.fixture
-def queue(desk_url) -> str:
-    open_store(desk_url).alerts.save([new_pipeline(), stolen_session()])
-    return desk_url
+def queue(store_url) -> str:
+    open_store(store_url).alerts.save([new_pipeline(), stolen_session()])
+    return store_url
 
 
 def test_a_program_reads_the_queue_in_a_fixed_order(queue, capsys):
@@ -46,8 +46,8 @@ def test_a_program_reads_the_queue_in_a_fixed_order(queue, capsys):
 
 def test_what_is_suppressed_is_counted_for_people_and_marked_for_programs(queue, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
-    desk = open_store(queue)
-    desk.suppressions.create(
+    store = open_store(queue)
+    store.suppressions.create(
         SuppressionMatch(service="ecs"), "a migration", datetime.now(UTC) + timedelta(days=1), by="maria"
     )
     list_alerts(queue)
@@ -59,11 +59,11 @@ def test_what_is_suppressed_is_counted_for_people_and_marked_for_programs(queue,
     assert [alert["suppressed"] for alert in listed] == [False, True]
 
 
-def test_an_empty_queue_is_an_empty_array_and_a_sentence(desk_url, capsys):
-    open_store(desk_url)
-    list_alerts(desk_url, "json")
+def test_an_empty_queue_is_an_empty_array_and_a_sentence(store_url, capsys):
+    open_store(store_url)
+    list_alerts(store_url, "json")
     assert json.loads(capsys.readouterr().out) == []
-    list_alerts(desk_url)
+    list_alerts(store_url)
     assert "no alerts" in capsys.readouterr().out
 
 
@@ -122,25 +122,25 @@ def test_what_was_decided_of_an_alert_is_read_in_the_queue_and_on_the_alert(queu
     assert (said["decision"], said["by"], said["events"]) == ("benign", "maria", 9)
 
 
-def test_an_alert_that_grew_after_it_was_judged_says_that_it_is_open_again(desk_url, capsys, monkeypatch):
+def test_an_alert_that_grew_after_it_was_judged_says_that_it_is_open_again(store_url, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
-    desk, whole = open_store(desk_url), stolen_session()
-    desk.alerts.save([replace(whole, events=whole.events[:4])])
-    triage_alert(desk_url, "3fa", "benign")
-    desk.alerts.save([whole])
-    show_alert(desk_url, "3fa")
+    store, whole = open_store(store_url), stolen_session()
+    store.alerts.save([replace(whole, events=whole.events[:4])])
+    triage_alert(store_url, "3fa", "benign")
+    store.alerts.save([whole])
+    show_alert(store_url, "3fa")
     assert "open again: 5 events came since" in capsys.readouterr().out
-    list_alerts(desk_url, "json")
+    list_alerts(store_url, "json")
     assert json.loads(capsys.readouterr().out)[0]["decision"] == "open"
 
 
-def test_an_alert_that_somebody_opened_again_says_so(desk_url, capsys, monkeypatch):
+def test_an_alert_that_someone_opened_again_says_so(store_url, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
-    desk, alert = open_store(desk_url), stolen_session()
-    desk.alerts.save([alert])
-    triage_alert(desk_url, "3fa", "benign")
-    assert desk.cases.change([AlertRevision(alert.alert_id, 1)], ReopenCase(), "kim")[0].done
-    show_alert(desk_url, "3fa")
+    store, alert = open_store(store_url), stolen_session()
+    store.alerts.save([alert])
+    triage_alert(store_url, "3fa", "benign")
+    assert store.cases.change([AlertRevision(alert.alert_id, 1)], ReopenCase(), "kim")[0].done
+    show_alert(store_url, "3fa")
     assert "open again: it was reopened" in capsys.readouterr().out
 
 
@@ -152,28 +152,28 @@ def test_the_page_of_an_alert_is_written_where_it_was_asked_for(queue, capsys, t
 
 @pytest.mark.parametrize("text", NASTY, ids=range(len(NASTY)))
 @pytest.mark.parametrize("as_json", [False, True])
-def test_nothing_in_a_record_steers_a_terminal(desk_url, capsys, text, as_json):
-    open_store(desk_url).alerts.save([nasty(text)])
-    list_alerts(desk_url, "json" if as_json else "table")
-    show_alert(desk_url, "bad", json=as_json)
+def test_nothing_in_a_record_steers_a_terminal(store_url, capsys, text, as_json):
+    open_store(store_url).alerts.save([nasty(text)])
+    list_alerts(store_url, "json" if as_json else "table")
+    show_alert(store_url, "bad", json=as_json)
     shown = capsys.readouterr().out
     assert {char for char in shown if unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zl", "Zp")} <= {"\n"}
 
 
-def test_text_in_square_brackets_is_text_and_no_colour(desk_url, capsys, monkeypatch):
+def test_text_in_square_brackets_is_text_and_no_colour(store_url, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "300")
-    open_store(desk_url).alerts.save([nasty("[red]a[/red][/]:smile:")])
-    list_alerts(desk_url)
-    show_alert(desk_url, "bad")
+    open_store(store_url).alerts.save([nasty("[red]a[/red][/]:smile:")])
+    list_alerts(store_url)
+    show_alert(store_url, "bad")
     shown = capsys.readouterr().out
     assert shown.count("[red]a[/red][/]:smile:") >= 8
     assert shown.count("a[/red]") == shown.count("[red]a")
 
 
-def test_hostile_text_reaches_a_program_whole(desk_url, capsys):
+def test_hostile_text_reaches_a_program_whole(store_url, capsys):
     for text in NASTY:
-        open_store(desk_url).alerts.save([nasty(text)])
-        show_alert(desk_url, "bad", json=True)
+        open_store(store_url).alerts.save([nasty(text)])
+        show_alert(store_url, "bad", json=True)
         assert json.loads(capsys.readouterr().out)["title"] == storable(text)
 
 

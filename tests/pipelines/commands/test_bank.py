@@ -25,22 +25,22 @@ from tests.support.stream_environment import Place
 
 
 @pytest.fixture
-def bank(organisation: sample_organisation.Road, tmp_path: Path) -> Path:
+def bank(organisation: sample_organisation.SampleOrganisation, tmp_path: Path) -> Path:
     return Path(shutil.copytree(organisation.bank, tmp_path / "bank"))
 
 
 @pytest.fixture
 def two(bank: Path) -> Path:
-    """A bank with another version beside the one that is served, which knows nobody as ready but everybody together."""
+    """A bank with another version beside the one that is served, which knows no one as ready but everybody together."""
     good = banks.open_bank(bank)
     stack = good.fingerprints.assign(ready=good.fingerprints["level"] == 3)
-    nobody = {name: int(name == "generic") for name in good.manifest["ready"]}
-    banks.write_bank(banks.with_manifest_entries(replace(good, fingerprints=stack), ready=nobody), bank)
+    no_one = {name: int(name == "generic") for name in good.manifest["ready"]}
+    banks.write_bank(banks.with_manifest_entries(replace(good, fingerprints=stack), ready=no_one), bank)
     return bank
 
 
 def other(two: Path) -> str:
-    """The version in which nobody is ready."""
+    """The version in which no one is ready."""
     manifests = {
         name: banks.read_manifest(two / "versions" / name) for name in versions.list_bank_versions(two)
     }
@@ -76,7 +76,7 @@ def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tm
 
 
 def test_the_list_says_which_version_is_served_and_why(
-    organisation: sample_organisation.Road, two: Path, call: Any
+    organisation: sample_organisation.SampleOrganisation, two: Path, call: Any
 ) -> None:
     rows = {row["version"]: row for row in call("bank", "list", "--json").json}
     assert {name: row["served"] for name, row in rows.items()} == {
@@ -111,7 +111,7 @@ def test_show_says_who_is_large_who_is_quiet_and_what_a_fingerprint_weighs(two: 
     assert figures["quietest_ready"][0]["events"] == quiet
     assert figures["bytes"] == sum(each["bytes"] for each in opened.manifest["files"].values())
     assert sum(figures["bytes_by_part"].values()) == figures["bytes"]
-    learned = figures["bytes"] - figures["bytes_by_part"]["ledger"]
+    learned = figures["bytes"] - figures["bytes_by_part"]["scorer_state"]
     assert figures["bytes_an_entity"] * figures["entities"] == pytest.approx(learned, rel=0.01)
     assert figures["bytes_an_entity"] < figures["bytes_with_net"] <= 20_000
     shown = call("bank", "show").out
@@ -121,7 +121,7 @@ def test_show_says_who_is_large_who_is_quiet_and_what_a_fingerprint_weighs(two: 
 
 
 def test_diff_puts_two_versions_side_by_side(
-    organisation: sample_organisation.Road, two: Path, call: Any
+    organisation: sample_organisation.SampleOrganisation, two: Path, call: Any
 ) -> None:
     served = organisation.trained["version"]
     figures = call("bank", "diff", served, other(two), "--json").json
@@ -247,7 +247,10 @@ def test_a_version_that_is_not_there_is_one_sentence_that_names_those_that_are(t
 
 
 def test_a_bank_trained_on_the_attack_is_kept_and_not_served_with_status_3(
-    organisation: sample_organisation.Road, bank: Path, call: Any, monkeypatch: pytest.MonkeyPatch
+    organisation: sample_organisation.SampleOrganisation,
+    bank: Path,
+    call: Any,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("FINGERPRINT_AUTOENCODER__MAX_EPOCHS", "1")
     served = versions.require_served_version(bank)
@@ -265,7 +268,7 @@ def test_a_bank_trained_on_the_attack_is_kept_and_not_served_with_status_3(
 
 
 def test_a_served_bank_that_is_damaged_is_replaced_by_the_next_one(
-    organisation: sample_organisation.Road, bank: Path
+    organisation: sample_organisation.SampleOrganisation, bank: Path
 ) -> None:
     (bank / "versions" / versions.require_served_version(bank) / "words.parquet").write_bytes(b"damaged")
     figures = train_bank(organisation.learned, bank, sample_organisation.SETTINGS, no_progress)
@@ -274,7 +277,7 @@ def test_a_served_bank_that_is_damaged_is_replaced_by_the_next_one(
 
 
 def test_training_the_same_again_leaves_what_is_served_alone(
-    organisation: sample_organisation.Road, bank: Path
+    organisation: sample_organisation.SampleOrganisation, bank: Path
 ) -> None:
     before = {file: file.read_bytes() for file in sorted(bank.rglob("*")) if file.is_file()}
     assert train_bank(organisation.learned, bank, sample_organisation.SETTINGS, no_progress)["served"]
@@ -282,7 +285,7 @@ def test_training_the_same_again_leaves_what_is_served_alone(
 
 
 def test_versions_retire_as_others_come_and_drift_is_measured_from_an_old_one(
-    organisation: sample_organisation.Road, tmp_path: Path
+    organisation: sample_organisation.SampleOrganisation, tmp_path: Path
 ) -> None:
     few = sample_organisation.SETTINGS.model_copy(
         update={
@@ -303,7 +306,7 @@ def test_versions_retire_as_others_come_and_drift_is_measured_from_an_old_one(
 
 
 def test_a_stream_says_by_metrics_which_bank_judges_how_old_it_is_and_how_far_it_came(
-    organisation: sample_organisation.Road, two: Path, tmp_path: Path
+    organisation: sample_organisation.SampleOrganisation, two: Path, tmp_path: Path
 ) -> None:
     good = banks.open_bank(two)
     drift = {"drift": {"quantiles": {"0.5": 0.02}}, "frozen": {"quantiles": {"0.99": 0.4}}}

@@ -1,4 +1,4 @@
-"""A desk goes into a file for other systems, whole, and however large it is."""
+"""An alert store goes into a file for other systems, whole, and however large it is."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ NOW = datetime(2026, 3, 6, 9, tzinfo=UTC)
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A desk with two alerts, one of them judged, and one for each nasty string."""
-    url = f"sqlite:///{tmp_path_factory.mktemp('desk')}/desk.sqlite"
-    with closing(open_store(url)) as desk:
-        desk.alerts.save([stolen_session(), new_pipeline()])
-        desk.alerts.save(
+    """An alert store with two alerts, one of them judged, and one for each nasty string."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('store')}/alerts.sqlite"
+    with closing(open_store(url)) as store:
+        store.alerts.save([stolen_session(), new_pipeline()])
+        store.alerts.save(
             [replace(nasty(text), alert_id=f"nasty-{place:02}") for place, text in enumerate(NASTY)]
         )
-        desk.cases.add_disposition(
+        store.cases.add_disposition(
             Disposition(stolen_session().alert_id, "true_positive", "maria", "=stolen", NOW, 9)
         )
     return url
@@ -98,17 +98,17 @@ def test_a_file_appears_whole_or_not_at_all(url, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_memory_does_not_grow_with_the_desk(tmp_path):
+def test_memory_does_not_grow_with_the_store(tmp_path):
     """Four times the alerts take no more memory, but for their ids."""
     raw = json.dumps({"requestParameters": "x" * 5_000})
     event = replace(new_pipeline().events[0], raw=raw)
     peaks = []
     for count in (120, 480):
         url = f"sqlite:///{tmp_path}/{count}.sqlite"
-        with closing(open_store(url)) as desk:
+        with closing(open_store(url)) as store:
             for start in range(0, count, 500):
                 numbers = range(start, min(start + 500, count))
-                desk.alerts.save(
+                store.alerts.save(
                     [replace(new_pipeline(), alert_id=f"{number:06}", events=(event,)) for number in numbers]
                 )
         tracemalloc.start()

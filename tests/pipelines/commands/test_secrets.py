@@ -39,13 +39,13 @@ def test_what_is_missing_is_made_for_its_owner_and_for_the_group_where_others_re
 def test_each_may_lie_in_a_folder_of_its_own_so_that_one_can_be_mounted_without_the_others(
     tmp_path: Path,
 ) -> None:
-    names = ["desk/database-password", "triton/triton-control"]
+    names = ["store/database-password", "triton/triton-control"]
     assert [row["did"] for row in create_secrets(tmp_path, names) + create_secrets(tmp_path, names)] == [
         "made"
     ] * 2 + ["kept"] * 2
     assert (tmp_path / "triton" / "triton-control").read_text().startswith("fingerprint-control=")
     assert [mode(tmp_path / name) for name in names] == [0o440, 0o400]
-    assert {mode(tmp_path / name) for name in ("desk", "triton")} == {0o750}
+    assert {mode(tmp_path / name) for name in ("store", "triton")} == {0o750}
     rotate_secrets(tmp_path, names[:1])
     assert os.listdir(tmp_path / "triton") == ["triton-control"]
 
@@ -61,12 +61,12 @@ def test_a_secret_is_long_random_and_of_the_form_its_reader_wants(tmp_path: Path
 
 
 def test_what_is_there_is_kept(tmp_path: Path) -> None:
-    (tmp_path / "database-password").write_text("chosen by somebody")
+    (tmp_path / "database-password").write_text("chosen by someone")
     made = create_secrets(tmp_path, DEFAULT_NAMES)
     again = create_secrets(tmp_path, DEFAULT_NAMES)
     assert [row["did"] for row in made] == ["kept", "made"]
     assert [row["did"] for row in again] == ["kept", "kept"]
-    assert (tmp_path / "database-password").read_text() == "chosen by somebody"
+    assert (tmp_path / "database-password").read_text() == "chosen by someone"
 
 
 def test_of_programs_that_start_together_one_makes_it_and_all_read_the_same(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_a_new_value_leaves_the_old_one_beside_it_for_its_owner(tmp_path: Path) 
     assert (tmp_path / "triton-control").read_text() == first["triton-control"]
 
 
-def test_whoever_reads_while_a_secret_is_changed_reads_one_of_the_two(tmp_path: Path) -> None:
+def test_anyone_who_reads_while_a_secret_is_changed_reads_one_of_the_two(tmp_path: Path) -> None:
     create_secrets(tmp_path, ["database-password"])
     with ThreadPoolExecutor(1) as pool:
         changing = pool.submit(lambda: [rotate_secrets(tmp_path, ["database-password"]) for _ in range(50)])

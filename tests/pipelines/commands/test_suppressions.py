@@ -1,4 +1,4 @@
-"""`fingerprint suppressions`, `desk prune` and `desk purge`: what a person at a keyboard sees of them."""
+"""`fingerprint suppressions`, `alert store prune` and `alert store purge`: what a person at a keyboard sees of them."""
 
 from __future__ import annotations
 
@@ -23,50 +23,50 @@ from tests.support.alerts import NASTY, nasty, new_pipeline, stolen_session, vot
 
 
 @pytest.fixture
-def desk_url(tmp_path) -> str:
-    url = f"sqlite:///{tmp_path}/desk.sqlite"
+def store_url(tmp_path) -> str:
+    url = f"sqlite:///{tmp_path}/alerts.sqlite"
     then = datetime.now(UTC) - timedelta(days=2)
     open_store(url, now=lambda: then).alerts.save([new_pipeline(), stolen_session()], votes(stolen_session()))
     return url
 
 
-def said(desk_url: str, *words: str, **environment: str) -> str:
-    result = CliRunner().invoke(app, [*words, "--database", desk_url], env={"COLUMNS": "220"} | environment)
+def said(store_url: str, *words: str, **environment: str) -> str:
+    result = CliRunner().invoke(app, [*words, "--database", store_url], env={"COLUMNS": "220"} | environment)
     if result.exception:
         raise result.exception
     return result.output
 
 
-def hidden(desk_url: str) -> int:
-    return open_store(desk_url).queue.counts(AlertFilter())["suppressed"]
+def hidden(store_url: str) -> int:
+    return open_store(store_url).queue.counts(AlertFilter())["suppressed"]
 
 
-def test_a_suppression_is_previewed_made_listed_and_ended(desk_url):
+def test_a_suppression_is_previewed_made_listed_and_ended(store_url):
     match = ("--service", "ecs", "--network", "10.3.0.0/16")
-    preview = said(desk_url, "suppressions", "preview", *match)
+    preview = said(store_url, "suppressions", "preview", *match)
     assert "would hide 1 alert: 1 open, none urgent, none critical, none confirmed as an attack" in preview
     assert new_pipeline().title in preview
-    assert hidden(desk_url) == 0
-    added = said(desk_url, "suppressions", "add", *match, "--why", "the move to ECS", "--days", "14")
+    assert hidden(store_url) == 0
+    added = said(store_url, "suppressions", "add", *match, "--why", "the move to ECS", "--days", "14")
     assert "hides 1 alert until" in added
-    assert hidden(desk_url) == 1
-    (made,) = json.loads(said(desk_url, "suppressions", "list", "--json"))
+    assert hidden(store_url) == 1
+    (made,) = json.loads(said(store_url, "suppressions", "list", "--json"))
     lasts = datetime.fromisoformat(made["expires_at"]) - datetime.fromisoformat(made["created_at"])
     assert lasts == pytest.approx(timedelta(days=14), abs=timedelta(seconds=10))
     assert (made["match_text"], made["reason"]) == ("service ecs, network 10.3.0.0/16", "the move to ECS")
     assert made["owner"].startswith("console:")
-    listed = said(desk_url, "suppressions", "list")
+    listed = said(store_url, "suppressions", "list")
     assert all(text in listed for text in (made["suppression_id"], made["match_text"], made["reason"]))
-    assert "1 alert can be seen again" in said(desk_url, "suppressions", "end", made["suppression_id"])
-    assert hidden(desk_url) == 0
-    assert said(desk_url, "suppressions", "list") == "nothing is suppressed\n"
-    assert "ended" in said(desk_url, "suppressions", "list", "--ended")
+    assert "1 alert can be seen again" in said(store_url, "suppressions", "end", made["suppression_id"])
+    assert hidden(store_url) == 0
+    assert said(store_url, "suppressions", "list") == "nothing is suppressed\n"
+    assert "ended" in said(store_url, "suppressions", "list", "--ended")
 
 
-def test_an_end_may_be_a_day(desk_url):
+def test_an_end_may_be_a_day(store_url):
     tomorrow = datetime.now(UTC).date() + timedelta(days=1)
-    said(desk_url, "suppressions", "add", "--service", "ecs", "--why", "the move", "--until", f"{tomorrow}")
-    (made,) = json.loads(said(desk_url, "suppressions", "list", "--json"))
+    said(store_url, "suppressions", "add", "--service", "ecs", "--why", "the move", "--until", f"{tomorrow}")
+    (made,) = json.loads(said(store_url, "suppressions", "list", "--json"))
     assert made["expires_at"] == f"{tomorrow}T00:00:00Z"
 
 
@@ -84,52 +84,52 @@ def test_an_end_may_be_a_day(desk_url):
         (("add", "--principal", stolen_session().principal, "--why", "x"), "1 are critical and 0 confirmed"),
     ],
 )
-def test_what_cannot_be_done_is_one_sentence(desk_url, words, why):
+def test_what_cannot_be_done_is_one_sentence(store_url, words, why):
     with pytest.raises(FingerprintError, match=why):
-        said(desk_url, "suppressions", *words)
-    assert hidden(desk_url) == 0
+        said(store_url, "suppressions", *words)
+    assert hidden(store_url) == 0
 
 
-def test_whatever_is_suppressed_steers_no_terminal(desk_url):
+def test_whatever_is_suppressed_steers_no_terminal(store_url):
     texts = [each for each in NASTY if each.strip() and len(each) < 4_000 and "\0" not in each]
-    open_store(desk_url).alerts.save(
+    open_store(store_url).alerts.save(
         [replace(nasty(text), alert_id=f"{n:016x}") for n, text in enumerate(texts)]
     )
     shown = ""
     for text in texts:
-        shown += said(desk_url, "suppressions", "preview", "--principal", text)
-        said(desk_url, "suppressions", "add", "--principal", text, "--why", text, "--force", text)
-    shown += said(desk_url, "suppressions", "list")
-    assert hidden(desk_url) == len(texts)
+        shown += said(store_url, "suppressions", "preview", "--principal", text)
+        said(store_url, "suppressions", "add", "--principal", text, "--why", text, "--force", text)
+    shown += said(store_url, "suppressions", "list")
+    assert hidden(store_url) == len(texts)
     assert not {each for each in shown if not each.isprintable()} - {"\n"}
 
 
-def test_a_purge_needs_a_yes_and_says_what_it_does_not_reach(desk_url):
+def test_a_purge_needs_a_yes_and_says_what_it_does_not_reach(store_url):
     name = stolen_session().principal
     with pytest.raises(FingerprintError, match="cannot be undone"):
-        said(desk_url, "database", "purge", name)
-    told = said(desk_url, "database", "purge", name, "--yes")
+        said(store_url, "database", "purge", name)
+    told = said(store_url, "database", "purge", name, "--yes")
     assert "1 of alerts, " in told
     assert "9 of votes" in told
     assert "not reached: the topics of Kafka" in told
-    assert open_store(desk_url).alerts.by_urgency() == [new_pipeline()]
+    assert open_store(store_url).alerts.by_urgency() == [new_pipeline()]
 
 
-def test_what_is_old_is_removed_as_the_settings_say(desk_url):
+def test_what_is_old_is_removed_as_the_settings_say(store_url):
     keep = {f"FINGERPRINT_RETENTION__{name}_DAYS": "0" for name in ("RECORD", "VOTE", "CLOSED_ALERT")}
-    assert said(desk_url, "database", "prune", **keep) == "nothing is older than it is kept\n"
+    assert said(store_url, "database", "prune", **keep) == "nothing is older than it is kept\n"
     figures = json.loads(
-        said(desk_url, "database", "prune", "--json", **keep | {"FINGERPRINT_RETENTION__RECORD_DAYS": "1"})
+        said(store_url, "database", "prune", "--json", **keep | {"FINGERPRINT_RETENTION__RECORD_DAYS": "1"})
     )
     assert figures["removed"] == {"records": 12}
-    assert len(open_store(desk_url).votes.read()) == 9
+    assert len(open_store(store_url).votes.read()) == 9
 
 
-def test_serving_prunes_beside_the_pages_and_goes_on_when_the_desk_is_away(desk_url, monkeypatch, caplog):
-    desk = open_store(desk_url)
-    assert retention.apply_retention(desk, Retention(record_days=1, vote_days=1, closed_alert_days=0))
-    assert len(desk.votes.read()) == 0
-    assert [entry.by for entry in desk.audit.entries("database")] == ["program:retention"]
+def test_serving_prunes_beside_the_pages_and_goes_on_when_the_store_is_away(store_url, monkeypatch, caplog):
+    store = open_store(store_url)
+    assert retention.apply_retention(store, Retention(record_days=1, vote_days=1, closed_alert_days=0))
+    assert len(store.votes.read()) == 0
+    assert [entry.by for entry in store.audit.entries("database")] == ["program:retention"]
     broken = open_store("sqlite://")
     with broken.session.engine.begin() as connection:
         connection.exec_driver_sql("DROP TABLE votes")
@@ -137,20 +137,20 @@ def test_serving_prunes_beside_the_pages_and_goes_on_when_the_desk_is_away(desk_
     assert "could not be removed" in caplog.text
 
 
-def test_the_daily_turn_ends_with_the_program(desk_url):
+def test_the_daily_turn_ends_with_the_program(store_url):
     """A thread that waited out its day would hold up SIGTERM."""
-    with retention.daily_retention(open_store(desk_url), Retention()):
+    with retention.daily_retention(open_store(store_url), Retention()):
         assert "retention" in {each.name for each in threading.enumerate()}
     assert "retention" not in {each.name for each in threading.enumerate()}
 
 
 def test_scoring_stores_no_record_with_what_is_redacted(organisation, tmp_path):
     url = f"sqlite:///{tmp_path}/redacted.sqlite"
-    desk = Database(redacted_fields=("userIdentity.accessKeyId", "sourceIPAddress"))
+    store = Database(redacted_fields=("userIdentity.accessKeyId", "sourceIPAddress"))
     score_sources(
         organisation.new,
         organisation.bank,
-        sample_organisation.SETTINGS.model_copy(update={"database": desk}),
+        sample_organisation.SETTINGS.model_copy(update={"database": store}),
         no_progress,
         url,
     )

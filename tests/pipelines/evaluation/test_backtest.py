@@ -20,12 +20,12 @@ SETTINGS = Settings(autoencoder=Autoencoder(max_epochs=0))
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("trial")
-    (folder / "notes.txt").write_text("somebody's own")
+    (folder / "notes.txt").write_text("someone's own")
     return folder
 
 
 @pytest.fixture(scope="module")
-def tried(organisation: sample_organisation.Road, place: Path) -> Backtest:
+def tried(organisation: sample_organisation.SampleOrganisation, place: Path) -> Backtest:
     """Twelve days of the small organisation, and half a file: nine are learned, three judged."""
     broken = place / "broken.jsonl.gz"
     broken.write_bytes(Path(organisation.days[0]).read_bytes()[:5000])
@@ -33,13 +33,13 @@ def tried(organisation: sample_organisation.Road, place: Path) -> Backtest:
 
 
 @pytest.fixture(scope="module")
-def history(organisation: sample_organisation.Road) -> pd.DataFrame:
+def history(organisation: sample_organisation.SampleOrganisation) -> pd.DataFrame:
     with read_history([str(organisation.folder)], SETTINGS) as history:
         return pd.concat(history.batches(), ignore_index=True).drop_duplicates("event_id")
 
 
 def test_every_event_after_the_cut_is_judged_once_and_none_before(
-    tried: Backtest, history: pd.DataFrame, organisation: sample_organisation.Road
+    tried: Backtest, history: pd.DataFrame, organisation: sample_organisation.SampleOrganisation
 ) -> None:
     assert tried.split_time == pd.Timestamp(
         Path(organisation.new[0]).name.removesuffix(".jsonl.gz"), tz="UTC"
@@ -70,14 +70,14 @@ def test_the_events_of_one_principal_come_as_they_were_read(tried: Backtest, his
     principal = tried.scored_events["principal"].mode()[0]
     mine = history[(history["principal"] == principal) & (history["event_time"] >= tried.split_time)]
     assert set(tried.events_of(principal)["event_id"]) == set(mine["event_id"])
-    with pytest.raises(FingerprintError, match="'nobody' did nothing from"):
-        tried.events_of("nobody")
+    with pytest.raises(FingerprintError, match="'stranger' did nothing from"):
+        tried.events_of("stranger")
 
 
 def test_a_trial_is_opened_again_and_what_else_lies_in_its_folder_stays(tried: Backtest, place: Path) -> None:
     again = open_backtest(place, SETTINGS)
     assert again.bank.version == tried.bank.version
-    assert (place / "notes.txt").read_text() == "somebody's own"
+    assert (place / "notes.txt").read_text() == "someone's own"
 
 
 def test_where_no_trial_was_finished_it_says_so(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """A device has to read what the CPU reads before it is trusted, and every program says at its start what it runs on.
 
-The device of these machines is the twin of CuPy, its tables the twin of cuDF: whole programs, in processes of their own, take
-the road that they take on a device.
+The device of these machines is the fake of CuPy, its tables the fake of cuDF: whole programs, in processes of their own, take
+the pipeline that they take on a device.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fingerprint.sources.cloudtrail import backend_check, cudf_reader
 from fingerprint.sources.cloudtrail.envelopes import split_lines
 from fingerprint.streaming.metrics import StreamMetrics
 from tests.compute.test_backend import NO_DRIVER, ROOT, WORKS, Machine
-from tests.support import sample_organisation as roads
+from tests.support import sample_organisation
 from tests.support.stream_environment import Place
 
 CUPY = f"""
@@ -30,7 +30,7 @@ class runtime:
     getDevice = staticmethod(lambda: 0)
     getDeviceCount = staticmethod(lambda: 1)
     memGetInfo = staticmethod(lambda: (20 << 30, 24 << 30))
-    getDeviceProperties = staticmethod(lambda number: dict(name=b"Twin", major=8, minor=9))
+    getDeviceProperties = staticmethod(lambda number: dict(name=b"Fake", major=8, minor=9))
 
 class fft:
     config = SimpleNamespace(set_plan_cache_size=lambda plans: None)
@@ -60,8 +60,8 @@ class io(fake_cudf.io):
 """
 
 
-class Twin(Machine):
-    """A machine whose device is a twin; `bent`: what its reader does otherwise."""
+class Fake(Machine):
+    """A machine whose device is a fake; `bent`: what its reader does otherwise."""
 
     def __init__(self, folder: Path, bent: str = "") -> None:
         super().__init__(folder)
@@ -86,7 +86,7 @@ def test_a_device_is_tried_by_a_batch_that_no_host_helps_it_with_and_by_one_with
 
 
 def test_a_device_that_reads_as_the_cpu_does_is_proved(tmp_path: Path) -> None:
-    done = Twin(tmp_path).run("-m", "pipelines.cli", "backend", "--prove", "--json")
+    done = Fake(tmp_path).run("-m", "pipelines.cli", "backend", "--prove", "--json")
     said = json.loads(done.stdout)
     assert (said["tables"], said["arrays"], said["device"], said["trouble"]) == (
         "cudf",
@@ -94,38 +94,40 @@ def test_a_device_that_reads_as_the_cpu_does_is_proved(tmp_path: Path) -> None:
         "cuda",
         False,
     )
-    assert said["about"]["name"] == "Twin"
+    assert said["about"]["name"] == "Fake"
     assert said["proof"]["difference"] is None
     assert said["versions"]["cudf"] == "26.10.2"
 
 
 def test_a_device_that_reads_one_field_otherwise_is_found_out_and_refused(
-    organisation: roads.Road, tmp_path: Path
+    organisation: sample_organisation.SampleOrganisation, tmp_path: Path
 ) -> None:
-    twin = Twin(tmp_path, BENT)
-    done = twin.run("-m", "pipelines.cli", "backend", "--prove")
+    fake = Fake(tmp_path, BENT)
+    done = fake.run("-m", "pipelines.cli", "backend", "--prove")
     wrong = "cuDF 26.10.2 reads otherwise than the CPU: record "
     assert done.stdout.startswith(f"trouble: pandas and NumPy on the CPU: {wrong}")
     assert ": user_agent is '" in done.stdout
     assert done.returncode == 3
     command = ("-m", "pipelines.cli", "score", "none.jsonl", "--bank", str(organisation.bank))
-    insisted = twin.run(*command, "--database", "sqlite://", FINGERPRINT_BACKEND="cuda")
+    insisted = fake.run(*command, "--database", "sqlite://", FINGERPRINT_BACKEND="cuda")
     assert insisted.returncode == 2
     assert insisted.stderr.startswith(f"fingerprint: backend cuda was asked for, but {wrong}")
 
 
 def test_score_says_first_what_it_runs_on_and_its_figures_stay_alone_on_standard_output(
-    organisation: roads.Road, tmp_path: Path
+    organisation: sample_organisation.SampleOrganisation, tmp_path: Path
 ) -> None:
     machine = Machine(tmp_path).with_both(**NO_DRIVER)
     command = ("-m", "pipelines.cli", "score", *organisation.new[:1], "--bank", str(organisation.bank))
-    done = machine.run(*command, "--database", f"sqlite:///{tmp_path}/desk.sqlite", "--json")
+    done = machine.run(*command, "--database", f"sqlite:///{tmp_path}/alerts.sqlite", "--json")
     said = "warning: pandas and NumPy on the CPU: CuPy finds no device: cudaErrorInsufficientDriver"
     assert done.stderr.startswith(said)
     assert json.loads(done.stdout)["events"] > 0
 
 
-def test_a_stream_says_in_its_log_what_it_runs_on(organisation: roads.Road, tmp_path: Path) -> None:
+def test_a_stream_says_in_its_log_what_it_runs_on(
+    organisation: sample_organisation.SampleOrganisation, tmp_path: Path
+) -> None:
     place = Place(tmp_path, organisation.bank).create(partitions=1)
     process = place.start("--once")
     _, said = process.communicate(timeout=120)

@@ -64,7 +64,7 @@ def test_a_file_of_another_kind_is_refused_with_the_most_frequent_reason(
     command: str,
     write,
     reason: str,
-    organisation: sample_organisation.Road,
+    organisation: sample_organisation.SampleOrganisation,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -77,7 +77,7 @@ def test_a_file_of_another_kind_is_refused_with_the_most_frequent_reason(
 
 
 def test_workers_refuse_the_same(
-    organisation: sample_organisation.Road,
+    organisation: sample_organisation.SampleOrganisation,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -89,7 +89,7 @@ def test_workers_refuse_the_same(
 
 
 def test_input_without_any_record_and_single_bad_files_are_not_refused(
-    organisation: sample_organisation.Road, tmp_path: Path
+    organisation: sample_organisation.SampleOrganisation, tmp_path: Path
 ) -> None:
     empty = sample_organisation.write(tmp_path / "empty.jsonl", [])
     assert sample_organisation.run([empty], organisation.bank, tmp_path).figures["events"] == 0

@@ -90,7 +90,7 @@ def test_a_federated_sign_in_names_who_signed_in() -> None:
     assert hop.access_key == ""
 
 
-def test_what_a_service_assumes_for_itself_is_nobodys_session() -> None:
+def test_what_a_service_assumes_for_itself_is_no_ones_session() -> None:
     service = {"type": "AWSService", "invokedBy": "ec2.amazonaws.com"}
     assert credential_chain.find_issued_credentials(events(call(service, 1, issues="ASIAEC2"))) == []
 

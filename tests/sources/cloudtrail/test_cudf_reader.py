@@ -29,12 +29,12 @@ from fingerprint.sources.flatten import flatten
 from tests.contracts.record_reader import ReadingContract, alike
 from tests.support import record_corpus, sample_organisation
 
-TWIN = "fake_cudf"
+FAKE = "fake_cudf"
 BASE = {"eventTime": "2023-07-10T11:42:18Z", "eventID": "id-1"}
 
 
-class TestTheTwin(ReadingContract):
-    tables = TWIN
+class TestTheFake(ReadingContract):
+    tables = FAKE
 
 
 @pytest.mark.gpu
@@ -139,10 +139,10 @@ def test_what_two_readers_might_take_differently_is_not_plain(why: str) -> None:
     """And neither hurts its neighbours nor is read otherwise."""
     found = sieved(written(), NOT_PLAIN[why], written(eventName="x"))
     assert found.plain.tolist() == [True, False, True]
-    alike([written(), NOT_PLAIN[why], written(eventName="x")], TWIN)
+    alike([written(), NOT_PLAIN[why], written(eventName="x")], FAKE)
 
 
-def test_nearly_all_records_are_plain(organisation: sample_organisation.Road) -> None:
+def test_nearly_all_records_are_plain(organisation: sample_organisation.SampleOrganisation) -> None:
     """`panther_rule_tests` is written by hand: of its 461 records 120 write the time otherwise, and 51 have no id."""
     sets = {**record_corpus.real(), "simulated": sample_organisation.lines_of(organisation.new)}
     plain = {name: filter_records(split_lines(lines).lines, fake_cupy).plain for name, lines in sets.items()}
@@ -158,7 +158,7 @@ def test_a_long_record_is_read_on_the_host() -> None:
     """A thread reads a record, and a long one keeps those beside it waiting."""
     line = written(more="x" * cudf_reader.MAX_RECORD_BYTES)
     assert sieved(line, written()).plain.tolist() == [False, True]
-    alike([line, written()], TWIN)
+    alike([line, written()], FAKE)
 
 
 @given(st.datetimes(datetime(1990, 1, 1), datetime(2210, 1, 1)))
@@ -206,25 +206,25 @@ def test_what_cudf_cannot_read_is_read_on_the_host(monkeypatch: pytest.MonkeyPat
         return found._replace(lines=xp.asarray(text))
 
     monkeypatch.setattr(cudf_reader, "filter_records", spoiled)
-    assert len(alike([written(), written(eventName="x")], TWIN).events) == 2
+    assert len(alike([written(), written(eventName="x")], FAKE).events) == 2
 
 
 def test_where_a_batch_is_cut_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cudf_reader, "BATCH_BYTES", 40_000)
-    alike([*record_corpus.real()["schema_variety"], *NOT_PLAIN.values()], TWIN)
+    alike([*record_corpus.real()["schema_variety"], *NOT_PLAIN.values()], FAKE)
 
 
 def test_events_come_in_the_order_of_the_records() -> None:
     lines = [written(eventID=f"id-{number}", more=(number % 3 and 1) or "\x01") for number in range(30)]
-    events = flatten(split_lines(lines), TWIN).events
+    events = flatten(split_lines(lines), FAKE).events
     assert frames.to_pandas(events)["row"].tolist() == list(range(30))
 
 
-def test_only_what_is_distinct_comes_down(organisation: sample_organisation.Road) -> None:
+def test_only_what_is_distinct_comes_down(organisation: sample_organisation.SampleOrganisation) -> None:
     """Whether each record is plain is a byte; all else are distinct values, and records for the host."""
     lines = sample_organisation.lines_of(organisation.new) * 2
     records = split_lines(lines)
     fake_cupy.moved.reset()
-    events = flatten(records, TWIN).events
+    events = flatten(records, FAKE).events
     assert len(events) == len(lines)
     assert fake_cupy.moved.bytes_down < 2 * len(lines) + 100_000

@@ -1,4 +1,4 @@
-"""Whoever acted has one stable key, whatever the shape of the identity, and nobody can take another's."""
+"""Anyone who acted has one stable key, whatever the shape of the identity, and no one can take another's."""
 
 import gzip
 from pathlib import Path
@@ -131,7 +131,7 @@ def test_which_roles_are_peoples_is_a_setting() -> None:
     assert principal_of(identity, (r"^corp-",)).kind == "person"
 
 
-def test_what_a_service_does_for_somebody_is_a_lane_of_its_own() -> None:
+def test_what_a_service_does_for_someone_is_a_call_path_of_its_own() -> None:
     for_alice = who("IAMUser", user_name="alice", invoked_by="cloudformation.amazonaws.com")
     linked = who(
         "AssumedRole", issuer_arn=f"{ROLE}/aws-service-role/config.amazonaws.com/AWSServiceRoleForConfig"
@@ -194,7 +194,7 @@ def test_what_has_a_fingerprint_is_a_setting(granularity: Any, entity: str) -> N
 
 
 def test_naming_a_batch_is_naming_each_event() -> None:
-    """The vectorised road against the plain one, on every real record in the checkout."""
+    """The vectorised pipeline against the plain one, on every real record in the checkout."""
     lines = [
         line
         for folder in ("schema_variety", "panther_rule_tests")

@@ -78,7 +78,7 @@ def test_only_s3s_own_notices_encode_their_keys() -> None:
 
 
 @pytest.mark.parametrize("body", [TEST, sns(TEST), sns("CloudTrail validation message.")])
-def test_a_notice_that_only_tries_the_road_names_nothing(body: Any) -> None:
+def test_a_notice_that_only_tries_the_pipeline_names_nothing(body: Any) -> None:
     assert (said(body).objects, said(body).is_test) == ((), True)
 
 

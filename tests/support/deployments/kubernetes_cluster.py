@@ -55,7 +55,7 @@ def said(*command: str, given: str | None = None, seconds: float = 600) -> str:
 
 
 def small() -> Json:
-    """Values for one small node: a processor's share for nobody in particular, and memory as by default."""
+    """Values for one small node: a processor's share for no one in particular, and memory as by default."""
     programs = ("ingest", "stream", "train", "triton", "web", "demo", "kafka", "postgres")
     values: Json = {name: {"resources": {"requests": {"cpu": "20m", "memory": "128Mi"}}} for name in programs}
     values["postgres"]["uid"] = int(said("docker", "run", "--rm", POSTGRES, "id", "-u", "postgres"))
@@ -96,7 +96,7 @@ class Cluster:
         said("kubectl", "delete", "persistentvolume", "--selector", f"for={NAMESPACE}", "--timeout=60s")
 
     def report(self) -> None:
-        """For whoever has to find out why."""
+        """For anyone who has to find out why."""
         for what in (("get", "pods,pvc,jobs", "-o", "wide"), ("get", "events", "--sort-by=.lastTimestamp")):
             print(self.kubectl(*what)[-6000:])
         for pod in self.pods():
@@ -109,7 +109,7 @@ class Cluster:
     # --- volumes ------------------------------------------------------------------------------------------------------
 
     def provide(self) -> None:
-        """Folders of this machine as volumes, each owned by who writes to it: such a volume is given to nobody by itself."""
+        """Folders of this machine as volumes, each owned by who writes to it: such a volume is given to no one by itself."""
         classes = json.loads(said("kubectl", "get", "storageclass", "-o", "json"))["items"]
         if any("is-default-class" in str(each["metadata"].get("annotations")) for each in classes):
             return
@@ -213,8 +213,8 @@ class Cluster:
 
     @contextmanager
     def forwarded(self) -> Iterator[str]:
-        """The desk's address on this machine, through `kubectl port-forward`, while the block runs."""
-        port = free_ports(["desk"])["desk"]
+        """The alert store's address on this machine, through `kubectl port-forward`, while the block runs."""
+        port = free_ports(["store"])["store"]
         program = shutil.which("kubectl") or "kubectl"
         command = [program, "-n", NAMESPACE, "port-forward", f"service/{RELEASE}-web", f"{port}:8080"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as forwarding:

@@ -1,4 +1,4 @@
-"""What CuPy offers, as its modules say, for the twin that offers nothing else (`elsewhere`). Importing CuPy needs no device.
+"""What CuPy offers, as its modules say, for the fake that offers nothing else (`elsewhere`). Importing CuPy needs no device.
 
 python tests/support/cupy_api.py > tests/support/cupy_api.json        # wherever CuPy 14 is installed
 """

@@ -1,4 +1,4 @@
-"""A twin of CUDA graphs in this process' own memory, as strict as they are: for tests of work that a device replays.
+"""A fake of CUDA graphs in this process' own memory, as strict as they are: for tests of work that a device replays.
 
 Example:
     >>> again = Recorded(run.epoch)

@@ -1,4 +1,4 @@
-"""A twin of cuDF in this process' own memory: what our code calls of it, and nothing else, as cuDF 26.10 answers.
+"""A fake of cuDF in this process' own memory: what our code calls of it, and nothing else, as cuDF 26.10 answers.
 
 Example:
     >>> import fake_cudf
@@ -6,7 +6,7 @@ Example:
     >>> frame["service"].factorize()
     (fake_cupy.array([0, -1, 0]), <Index of 1>)
 
-It is as strict: arrays are those of `fake_cupy`, never NumPy's; nobody goes through a column one by one; a column with gaps has
+It is as strict: arrays are those of `fake_cupy`, never NumPy's; no one goes through a column one by one; a column with gaps has
 no `values`; a comparison with a gap is a gap. What is called and not here is an error that says so: look into cuDF's sources
 whether it is there, and what it gives, before you add it. `pylibcudf`, the library beneath, is this module too.
 
@@ -32,7 +32,7 @@ from fake_cupy import ndarray
 
 class _Strict:
     def __getattr__(self, name: str) -> NoReturn:
-        raise AttributeError(f"the twin of cuDF has no {type(self).__name__}.{name}")
+        raise AttributeError(f"the fake of cuDF has no {type(self).__name__}.{name}")
 
     def __iter__(self) -> Iterator[Any]:
         raise TypeError(f"{type(self).__name__} object is not iterable")
@@ -197,7 +197,7 @@ class Series(_Strict):
         return self
 
     def factorize(self) -> tuple[ndarray, Index]:
-        """Codes in the order that unique values come in, which nobody promises: here the reverse of pandas'."""
+        """Codes in the order that unique values come in, which no one promises: here the reverse of pandas'."""
         codes, distinct = pd.factorize(self._there)
         turned = np.where(codes < 0, -1, len(distinct) - 1 - codes)
         return ndarray(turned.astype(np.int64)), Index(pd.Series(distinct)[::-1].reset_index(drop=True))
@@ -328,7 +328,7 @@ def concat(parts: Sequence[DataFrame], *, ignore_index: bool) -> DataFrame:
     """Of like tables."""
     first = parts[0]
     if any(list(part.columns) != list(first.columns) for part in parts):
-        raise ValueError("the twin puts together tables of the same columns")
+        raise ValueError("the fake puts together tables of the same columns")
     kinds = [{part[name].dtype for part in parts} for name in first.columns]
     if any(len(kind) > 1 for kind in kinds):
         raise TypeError(f"columns of different types: {kinds}")
@@ -428,7 +428,7 @@ class _Options:
             "mixed_types_as_string",
             "prune_columns",
         ):
-            raise AttributeError(f"the twin's JsonReaderOptionsBuilder has no {name}")
+            raise AttributeError(f"the fake's JsonReaderOptionsBuilder has no {name}")
 
         def tell(value: Any) -> _Options:
             self.told[name] = value

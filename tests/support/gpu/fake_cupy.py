@@ -1,4 +1,4 @@
-"""A twin of CuPy in this process' own memory, and as strict as it: for tests of code that runs where its arrays lie.
+"""A fake of CuPy in this process' own memory, and as strict as it: for tests of code that runs where its arrays lie.
 
 Example:
     >>> import fake_cupy

@@ -1,4 +1,4 @@
-"""Kernels on the twin of CuPy: the same source, compiled by g++ and run on the CPU, as `cupy.RawModule` would on a device.
+"""Kernels on the fake of CuPy: the same source, compiled by g++ and run on the CPU, as `cupy.RawModule` would on a device.
 
 Example:
     >>> RawModule(code=source("siphash")).get_function("siphash")((1,), (128,), (np.int64(2), text, borders, out))

@@ -76,7 +76,7 @@ def allowed(*actions: str) -> Iterator[None]:
 def _environment(url: str) -> dict[str, str]:
     return {
         "AWS_ENDPOINT_URL": url,
-        "AWS_ACCESS_KEY_ID": "nobody",
+        "AWS_ACCESS_KEY_ID": "stranger",
         "AWS_SECRET_ACCESS_KEY": "nothing",
         "AWS_DEFAULT_REGION": "eu-west-1",
     }

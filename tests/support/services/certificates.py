@@ -30,7 +30,7 @@ class Certified:
 
 
 class Authority:
-    """Signs for whoever asks. Another one of the same name is another authority all the same."""
+    """Signs for anyone who asks. Another one of the same name is another authority all the same."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self.folder = folder

@@ -1,4 +1,4 @@
-"""A cluster that somebody else started: a scheduler with its workers, in processes of their own.
+"""A cluster that someone else started: a scheduler with its workers, in processes of their own.
 
     with Cluster.started(workers=2) as cluster:
         Workers(where=cluster.address)

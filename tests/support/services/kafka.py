@@ -209,7 +209,7 @@ class Broker:
             self.process.wait(PATIENCE)
 
     def kill(self) -> None:
-        """kill -9: nothing is flushed, nobody is told."""
+        """kill -9: nothing is flushed, no one is told."""
         if self.process and self.process.poll() is None:
             self.process.kill()
             self.process.wait(PATIENCE)

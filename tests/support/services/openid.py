@@ -6,8 +6,8 @@ Example:
     ...     provider.issuer
     'http://127.0.0.1:40123'
 
-Whoever comes is logged in at once as `claims`. It is strict where a client can be wrong (client secret, redirect address, PKCE, a
-code that was used), and can be made to lie where a client must notice: `claims` may replace any of the token's own, `signer` is
+Every visitor is logged in at once as `claims`. It is strict where a client can be wrong (client secret, redirect address, PKCE,
+a code that was used), and can be made to lie where a client must notice: `claims` may replace any of the token's own, `signer` is
 another key, `algorithm` another way to sign.
 """
 
@@ -28,7 +28,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 from joserfc import jwt
 from joserfc.jwk import KeySet, RSAKey
 
-CLIENT, SECRET = "desk", "the desk's own secret/+%"
+CLIENT, SECRET = "store", "the alert store's own secret/+%"
 
 
 class Provider:

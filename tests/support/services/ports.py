@@ -1,7 +1,7 @@
-"""Ports of this machine that nobody listens on, and that nobody is given by chance.
+"""Ports of this machine that no one listens on, and that no one is given by chance.
 
-Linux gives outgoing connections ports from 32,768 on. A server that was stopped in there may find its port taken, and whoever
-calls it meanwhile may be connected to somebody else, or to itself. So ports are drawn from below, and each process of a test run
+Linux gives outgoing connections ports from 32,768 on. A server that was stopped in there may find its port taken, and anyone who
+calls it before may be connected to someone else, or to itself. So ports are drawn from below, and each process of a test run
 that has several draws from its own.
 """
 

@@ -3,11 +3,11 @@
 Example:
     >>> with Postgres.started() as server:
     ...     server.fresh()                                # the URL of an empty database
-    'postgresql://desk@127.0.0.1:40123/desk0'
+    'postgresql://store@127.0.0.1:40123/desk0'
 
 PostgreSQL 15 or newer, of Debian's packages: those that are installed, or they are fetched once with apt-get, which needs no root
 , and unpacked in `build/services/postgres`, or in the folder that POSTGRES_TEST_PACKAGES names. PostgreSQL refuses root: then its
-user is `nobody`. Its collation and its time zone are such that a desk that leans on either is found out.
+user is `no one`. Its collation and its time zone are such that an alert store that leans on either is found out.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ INSTALLED = Path("/")
 PROGRAMS = "usr/lib/postgresql/*/bin"
 OLDEST = 15  # the first with ICU's collations for a whole cluster
 ONE_LINE = "sudo apt-get install -y postgresql"
-GUARDED = "guarded"  # the one name, once a test has made it, that needs its password; nobody else does
+GUARDED = "guarded"  # the one name, once a test has made it, that needs its password; no one else does
 PATIENCE = 60.0  # seconds a start may take before it is an error
 SETTINGS = {
     "listen_addresses": "127.0.0.1",
@@ -78,7 +78,7 @@ class Postgres:
     @contextmanager
     def started(cls) -> Iterator[Postgres]:
         """A server that answers, until the block ends. Unavailable where it cannot be had."""
-        with tempfile.TemporaryDirectory(prefix="desk-", ignore_cleanup_errors=True) as folder:
+        with tempfile.TemporaryDirectory(prefix="store-", ignore_cleanup_errors=True) as folder:
             if not os.geteuid():
                 shutil.chown(folder, "nobody")
             server = cls(Path(folder), programs(), free_ports(["server"])["server"])
@@ -90,17 +90,17 @@ class Postgres:
                 server.kill()
 
     def fresh(self) -> str:
-        """The URL of a database that nobody has used."""
-        name = f"desk{next(self.numbers)}"
+        """The URL of a database that no one has used."""
+        name = f"store{next(self.numbers)}"
         with self.talk() as connection:
             connection.execute(f"CREATE DATABASE {name}")
         return self.url(name)
 
     def url(self, database: str) -> str:
-        return f"postgresql://desk@127.0.0.1:{self.port}/{database}"
+        return f"postgresql://store@127.0.0.1:{self.port}/{database}"
 
     def talk(self, url: str = "") -> psycopg.Connection[Any]:
-        """A connection beside the desk's, each statement for itself."""
+        """A connection beside the alert store's, each statement for itself."""
         return psycopg.connect(url or self.url("postgres"), autocommit=True, connect_timeout=5)
 
     def start(self) -> None:
@@ -127,7 +127,7 @@ class Postgres:
         return True
 
     def stop(self) -> None:
-        """SIGINT: whoever is connected is thrown out, as in an administrator's restart."""
+        """SIGINT: anyone who is connected is thrown out, as in an administrator's restart."""
         self._end(signal.SIGINT)
 
     def kill(self) -> None:
@@ -149,7 +149,7 @@ class Postgres:
 
     def _format(self) -> None:
         collation = ["--encoding=UTF8", "--locale=C.UTF-8", "--locale-provider=icu", "--icu-locale=en-US"]
-        command = [str(self.programs / "initdb"), "-D", str(self.data), "-U", "desk", "--auth=trust"]
+        command = [str(self.programs / "initdb"), "-D", str(self.data), "-U", "store", "--auth=trust"]
         said(*command, "--no-sync", *collation, **self._as_whom())
         rules = self.data / "pg_hba.conf"  # the first that fits counts
         rules.write_text(f"host all {GUARDED} 127.0.0.1/32 scram-sha-256\n{rules.read_text()}")

@@ -40,7 +40,7 @@ from tests.support.deployments.reference_run import alone
 from tests.support.services.browser import chromium
 
 BASE = f"http://localhost:{WEB_PORT}"
-PASSWORD = "a long password of mine"  # noqa: S105  of a desk that lives for minutes
+PASSWORD = "a long password of mine"  # noqa: S105  of an alert store that lives for minutes
 pytestmark = pytest.mark.timeout(1800)  # the first builds the images
 
 
@@ -58,9 +58,9 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def page(stack: Stack, browser: Browser) -> Page:
-    """Whoever opens the link that the desk printed, and is its first admin."""
+    """Anyone who opens the link that the alert store printed, and is its first admin."""
     page = browser.new_page()
-    page.goto(until("the desk prints its link", 180, lambda: set_up_link(stack)))
+    page.goto(until("the alert store prints its link", 180, lambda: set_up_link(stack)))
     page.get_by_label("Name").fill("maria")
     for field in page.locator("main input[type=password]").all():
         field.fill(PASSWORD)
@@ -70,7 +70,7 @@ def page(stack: Stack, browser: Browser) -> Page:
 
 
 def set_up_link(stack: Stack) -> str | None:
-    """Printed once the desk is up; only one that can be opened."""
+    """Printed once the alert store is up; only one that can be opened."""
     if not any(each["Service"] == "web" and each["Health"] == "healthy" for each in stack.services()):
         return None
     words = stack.compose("logs", "--no-color", "web").split()
@@ -78,7 +78,7 @@ def set_up_link(stack: Stack) -> str | None:
 
 
 def asked(page: Page, path: str) -> Any:
-    """The API's answer, with the browser's session; None while the desk is away."""
+    """The API's answer, with the browser's session; None while the alert store is away."""
     answer = page.request.get(f"{BASE}/api/v1{path}")
     return answer.json() if answer.ok else None
 
@@ -88,10 +88,10 @@ def alerts(page: Page) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def rehearsed(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def simulated(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with what the demo sent, and the bank that judged it."""
     until("the demo has sent all it has", 600, lambda: stack.exit_status("demo") is not None)
-    folder = tmp_path_factory.mktemp("rehearsed")
+    folder = tmp_path_factory.mktemp("simulated")
     stack.compose("cp", "demo:/srv/fingerprint/demo", str(folder / "demo"))
     stack.compose("cp", "train:/srv/fingerprint/models/bank", str(folder / "bank"))
     return folder
@@ -103,7 +103,7 @@ def test_every_service_becomes_well(stack: Stack) -> None:
 
 
 def test_a_spliced_attack_is_an_alert_in_the_browser(stack: Stack, page: Page) -> None:
-    first = until("there is an alert on the desk", 300, lambda: alerts(page) or None)[0]
+    first = until("there is an alert on the alert store", 300, lambda: alerts(page) or None)[0]
     said(f"an alert was told {stack.first_message('fingerprint.alerts'):.0f} s after `up`")
     page.goto(f"{BASE}/")
     expect(page.locator(f"main a[href='/alerts/{first['alert_id']}']").first).to_be_visible()
@@ -127,17 +127,17 @@ def test_a_container_has_the_secrets_it_uses_and_no_other(stack: Stack) -> None:
         ).split()
         for service in ("ingest", "stream", "web", "train", "triton")
     }
-    desk, triton = "database/database-password", "triton/triton-control"
+    store, triton = "database/database-password", "triton/triton-control"
     assert here == {
         "ingest": [],
-        "stream": [desk],
-        "web": [desk],
-        "train": [desk, triton],
+        "stream": [store],
+        "web": [store],
+        "train": [store, triton],
         "triton": [triton],
     }
 
 
-def test_nothing_but_the_desk_is_published_and_that_on_loopback(stack: Stack) -> None:
+def test_nothing_but_the_store_is_published_and_that_on_loopback(stack: Stack) -> None:
     published = {
         port["URL"] for each in stack.services() for port in each["Publishers"] or [] if port["PublishedPort"]
     }
@@ -150,7 +150,7 @@ def test_nothing_but_the_desk_is_published_and_that_on_loopback(stack: Stack) ->
     } == {"web"}
 
 
-def test_programs_run_as_nobody_in_particular_on_a_file_system_they_cannot_change(stack: Stack) -> None:
+def test_programs_run_as_no_one_in_particular_on_a_file_system_they_cannot_change(stack: Stack) -> None:
     for service in ("ingest", "stream", "train", "web", "triton"):
         assert stack.execute(service, "id", "-u").strip() == "10001"
         assert "denied" in stack.execute(
@@ -200,11 +200,11 @@ def test_a_scorer_that_is_killed_comes_back(stack: Stack) -> None:
     stack.wait_until_well()
 
 
-def test_nothing_was_lost(stack: Stack, page: Page, rehearsed: Path) -> None:
-    """Every record that was sent went all the way, and the desk holds what one process, left in peace, makes of them."""
+def test_nothing_was_lost(stack: Stack, page: Page, simulated: Path) -> None:
+    """Every record that was sent went all the way, and the alert store holds what one process, left in peace, makes of them."""
     assert stack.exit_status("demo") == 0
     until("nothing is on its way any more", 300, lambda: stack.lag() == 0)
-    diary = json.loads((rehearsed / "demo/progress.json").read_text())
+    diary = json.loads((simulated / "demo/progress.json").read_text())
     assert stack.ends("cloudtrail") >= (
         sent := diary["past"] + diary["rest"]
     )  # a broker that went away may have been sent some twice
@@ -212,12 +212,12 @@ def test_nothing_was_lost(stack: Stack, page: Page, rehearsed: Path) -> None:
     assert json.loads(stack.execute("ingest", "fingerprint", "dead-letters", "list", "--json")) == []
 
 
-def test_the_desk_holds_what_an_undisturbed_process_finds(page: Page, rehearsed: Path) -> None:
+def test_the_store_holds_what_an_undisturbed_process_finds(page: Page, simulated: Path) -> None:
     here = {row["alert_id"]: events_of(page, row["alert_id"]) for row in alerts(page)}
-    assert here == alone(rehearsed)
+    assert here == alone(simulated)
     spliced = {
         json.loads(line)["event_id"]
-        for line in next((rehearsed / "demo").rglob("labels.jsonl")).read_text().splitlines()
+        for line in next((simulated / "demo").rglob("labels.jsonl")).read_text().splitlines()
     }
     found = spliced & set().union(*here.values())
     said(f"{len(here)} alerts; {len(found)} of {len(spliced)} events of attacks are in them")
@@ -279,5 +279,6 @@ def said(text: str) -> None:
 
 def test_programs_that_are_asked_to_end_do_so_in_good_order(stack: Stack) -> None:
     stack.compose("stop", "ingest", "stream", "train", "web", "triton")
-    ended = {each["Name"]: each["ExitCode"] for each in stack.services() if each["State"] == "exited"}
-    assert set(ended.values()) == {0}, ended
+    ended = {each["Service"]: each["ExitCode"] for each in stack.services() if each["State"] == "exited"}
+    failed = [service for service, status in ended.items() if status]
+    assert not failed, stack.compose("logs", "--tail", "100", *failed)

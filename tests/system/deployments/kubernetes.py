@@ -1,4 +1,4 @@
-"""The chart on a real Kubernetes, from `helm install` to an alert of the desk's API, through upgrade and rollback, to
+"""The chart on a real Kubernetes, from `helm install` to an alert of the alert store's API, through upgrade and rollback, to
 `helm uninstall`: `make helm-test`.
 
 The tests are one story: each goes on where the one before ended. Where no image registry and no Kubernetes is at hand the
@@ -29,7 +29,7 @@ from tests.support.deployments.reference_run import alone
 from tests.support.helm_chart import DEFAULTS, ELSEWHERE, EVERYTHING, rendered
 
 PASSWORD = "a long password of mine"  # noqa: S105
-SPEED = "1500"  # times real time: the rehearsal's last days take about five minutes
+SPEED = "1500"  # times real time: the simulated last days take about five minutes
 GPU = "nvidia.com/gpu.shared"
 WAITING = "waits until a bank is served"  # says the demo
 pytestmark = pytest.mark.timeout(1800)
@@ -111,9 +111,9 @@ def test_the_first_bank_comes_from_the_cronjob_and_triton_serves_it(cluster: Clu
 
 
 @pytest.fixture(scope="module")
-def rehearsed(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def simulated(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with what the demo has simulated, taken out of its pod while it still sends, and the bank that judges it."""
-    folder = tmp_path_factory.mktemp("rehearsed")
+    folder = tmp_path_factory.mktemp("simulated")
     cluster.fetch(cluster.pods("demo")[0], "/srv/fingerprint/demo", folder)
     cluster.fetch(cluster.pods("web")[0], "/srv/fingerprint/models/bank", folder)
     return folder
@@ -121,7 +121,7 @@ def rehearsed(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 @pytest.fixture(scope="module")
 def token(cluster: Cluster) -> str:
-    """Of whoever opened the link that the desk printed, and is its first admin."""
+    """Of anyone who opened the link that the alert store printed, and is its first admin."""
     words = cluster.kubectl("logs", f"deployment/{RELEASE}-web").split()
     link = next(word for word in words if "/setup/" in word)
     with cluster.forwarded() as base, httpx.Client(base_url=base) as browser:
@@ -135,8 +135,8 @@ def token(cluster: Cluster) -> str:
     return secret
 
 
-class Desk:
-    """The desk's API through `kubectl port-forward`."""
+class Store:
+    """The alert store's API through `kubectl port-forward`."""
 
     def __init__(self, base: str, token: str) -> None:
         self.client = httpx.Client(
@@ -160,10 +160,10 @@ class Desk:
 
 def alerts(cluster: Cluster, token: str) -> dict[str, set[str]]:
     with cluster.forwarded() as base:
-        return Desk(base, token).alerts()
+        return Store(base, token).alerts()
 
 
-def test_an_upgrade_and_a_rollback_while_events_flow(cluster: Cluster, rehearsed: Path, token: str) -> None:
+def test_an_upgrade_and_a_rollback_while_events_flow(cluster: Cluster, simulated: Path, token: str) -> None:
     """Every program is replaced twice; the secrets and the demo are left alone."""
     before, sending = cluster.found("secrets"), cluster.pods("demo")
     scorers = {each["metadata"]["uid"] for each in cluster.found("pods", "stream")}
@@ -185,14 +185,14 @@ def test_an_upgrade_and_a_rollback_while_events_flow(cluster: Cluster, rehearsed
     )
 
 
-def test_nothing_that_was_sent_is_lost(cluster: Cluster, rehearsed: Path) -> None:
+def test_nothing_that_was_sent_is_lost(cluster: Cluster, simulated: Path) -> None:
     """Every record went through both topics, and the scorers have read and remembered every one."""
     until(
         "the demo has sent all it has",
         900,
         lambda: cluster.found("pods", "demo")[0]["status"]["phase"] == "Succeeded",
     )
-    sent = sum(len(read_lines(file)) for file in rehearsed.rglob("*.jsonl.gz"))
+    sent = sum(len(read_lines(file)) for file in simulated.rglob("*.jsonl.gz"))
     until("all of it is read, remembered and committed", 300, lambda: not lag(cluster))
     rows = groups(cluster)
     assert sum(end for (group, topic), (_, end) in rows.items() if topic == "cloudtrail") == sent
@@ -230,22 +230,22 @@ def lag(cluster: Cluster) -> int:
 
 
 def test_the_attacks_are_found_over_the_web_service_with_all_their_events(
-    cluster: Cluster, rehearsed: Path, token: str
+    cluster: Cluster, simulated: Path, token: str
 ) -> None:
     here = alerts(cluster, token)
     sessions: dict[str, set[str]] = {}
-    for line in map(json.loads, next(rehearsed.rglob("labels.jsonl")).read_text().splitlines()):
+    for line in map(json.loads, next(simulated.rglob("labels.jsonl")).read_text().splitlines()):
         sessions.setdefault(line["session"], set()).add(line["event_id"])
     found = {
         session for session, events in sessions.items() if any(events <= each for each in here.values())
     }  # with every one of its events, in one alert
     told(f"{len(here)} alerts; found {len(found)} of {len(sessions)} attacks: {', '.join(sorted(found))}")
     assert found
-    assert here == alone(rehearsed)
+    assert here == alone(simulated)
 
 
 def test_several_services_share_a_gpu_by_its_resource_name(cluster: Cluster) -> None:
-    """Four shares on the node: Triton, two scorers and a training take them, and whoever wants more waits."""
+    """Four shares on the node: Triton, two scorers and a training take them, and anyone who wants more waits."""
     node = json.loads(said("kubectl", "get", "nodes", "-o", "json"))["items"][0]["metadata"]["name"]
     shares = json.dumps({"status": {"capacity": {GPU: "4"}}})
     said("kubectl", "patch", "node", node, "--subresource=status", "--type=merge", "--patch", shares)
@@ -260,7 +260,7 @@ def test_several_services_share_a_gpu_by_its_resource_name(cluster: Cluster) -> 
     assert "no training is due" in cluster.train("on-a-share")
     cluster.apply(wanting(2))
     until(
-        "whoever wants two more waits",
+        "a third that asks waits",
         60,
         lambda: f"Insufficient {GPU}" in cluster.kubectl("describe", "pod", "wanting"),
     )

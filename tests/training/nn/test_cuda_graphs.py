@@ -1,4 +1,4 @@
-"""An epoch that a device replays as a graph: its twin here gives the nets of one that is called, and refuses what CUDA does."""
+"""An epoch that a device replays as a graph: its fake here gives the nets of one that is called, and refuses what CUDA does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many nets fitted at once: each for itself, whoever is fitted beside it; autograd judges the gradients written out."""
+"""Many nets fitted at once: each for itself, anyone who is fitted beside it; autograd judges the gradients written out."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fingerprint.training.nn.batching import fitted_slots, make_buckets, network
 from fingerprint.training.nn.trainer import InitialWeights, SlotRows, fit_autoencoders
 from fingerprint.training.nn.weight_remapping import remap_weights
 from pipelines.train import train_bank
-from tests.support.sample_organisation import SETTINGS, Road, no_progress
+from tests.support.sample_organisation import SETTINGS, SampleOrganisation, no_progress
 
 torch = pytest.importorskip("torch")
 
@@ -106,7 +106,7 @@ def same(one: Weights, place: int, other: Weights, at: int) -> None:
 # --- each for itself --------------------------------------------------------------------------------------------------
 
 
-def test_a_net_is_the_same_whoever_is_fitted_beside_it(history: History8, all_of_them: Weights) -> None:
+def test_a_net_is_the_same_anyone_who_is_fitted_beside_it(history: History8, all_of_them: Weights) -> None:
     few = history.fit([0, 3, 6])
     for place, fingerprint in enumerate((0, 3, 6)):
         same(few, place, all_of_them, fingerprint)
@@ -209,7 +209,9 @@ def test_a_start_from_another_bank_is_further_than_a_fresh_one(history: History8
     assert history.gain(history.fit([0], short, start), 0) > history.gain(history.fit([0], short), 0) + 0.3
 
 
-def test_a_training_starts_from_the_bank_that_its_setting_names(organisation: Road, tmp_path: Path) -> None:
+def test_a_training_starts_from_the_bank_that_its_setting_names(
+    organisation: SampleOrganisation, tmp_path: Path
+) -> None:
     pretrained = InitialWeights.from_bank(open_bank(organisation.bank))
 
     def distance(start: str | None) -> float:
@@ -371,7 +373,7 @@ def test_a_step_is_a_step_of_torchs_own_adam() -> None:
 
 
 def drawn_from(rows: int, key: int = 5) -> TrainingRows:
-    """One fingerprint, whose row n has n in every slot, behind ten rows of somebody else's."""
+    """One fingerprint, whose row n has n in every slot, behind ten rows of someone else's."""
     slots = torch.arange(-10, rows, dtype=torch.int16)[:, None].repeat(1, F)
     return TrainingRows(slots, torch.tensor([10]), torch.tensor([rows]), torch.tensor([key]))
 
@@ -383,7 +385,7 @@ def test_the_numbers_are_those_that_splitmix64_is_known_by() -> None:
     assert [int(each) % (1 << 64) for each in splitmix(state)] == known
 
 
-def test_rows_are_drawn_evenly_and_from_nobody_elses() -> None:
+def test_rows_are_drawn_evenly_and_from_no_one_elses() -> None:
     _, wanted = drawn_from(10).sample(0, 50_000, 0.0)
     counts = np.bincount(wanted[0, 0].numpy(), minlength=10)
     assert len(counts) == 10

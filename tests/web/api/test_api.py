@@ -1,4 +1,4 @@
-"""The API over a real desk, through a real server: what it answers, what it refuses, and in which words."""
+"""The API over a real alert store, through a real server: what it answers, what it refuses, and in which words."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ Api = Callable[..., httpx.Response]
 
 
 class Place:
-    """A desk, its application, and tokens for every role."""
+    """An alert store, its application, and tokens for every role."""
 
     def __init__(self, url: str, alerts: tuple[Alert, ...], bank: Path) -> None:
-        self.desk = open_store(url)
-        self.desk.alerts.save(alerts, [vote for alert in alerts for vote in votes(alert)])
-        self.deps = create_dependencies(self.desk, sample_organisation.SETTINGS, bank)
+        self.store = open_store(url)
+        self.store.alerts.save(alerts, [vote for alert in alerts for vote in votes(alert)])
+        self.deps = create_dependencies(self.store, sample_organisation.SETTINGS, bank)
         self.tokens = tokens(self.deps.accounts, SystemClock().now())
         self.app = create_app(self.deps)
 
     def api(self, url: str, client: httpx.Client) -> Api:
-        """Calls by path below /api/v1, as somebody of a role."""
+        """Calls by path below /api/v1, as someone of a role."""
 
         def call(method: str, path: str, role: str = "engineer", **options: Any) -> httpx.Response:
             headers = {"Authorization": f"Bearer {self.tokens[role]}"} | options.pop("headers", {})
@@ -57,12 +57,12 @@ class Place:
 
 @pytest.fixture(scope="module")
 def place(
-    tmp_path_factory: pytest.TempPathFactory, organisation: sample_organisation.Road
+    tmp_path_factory: pytest.TempPathFactory, organisation: sample_organisation.SampleOrganisation
 ) -> Iterator[Place]:
-    folder = tmp_path_factory.mktemp("desk")
-    made = Place(f"sqlite:///{folder}/desk.sqlite", ALERTS, organisation.bank)
+    folder = tmp_path_factory.mktemp("store")
+    made = Place(f"sqlite:///{folder}/alerts.sqlite", ALERTS, organisation.bank)
     yield made
-    made.desk.close()
+    made.store.close()
 
 
 @pytest.fixture(scope="module")
@@ -127,13 +127,13 @@ def test_the_queue_comes_page_by_page_every_alert_once_the_most_urgent_first(api
     ],
     ids=lambda asked: next(iter(asked)),
 )
-def test_every_field_of_a_filter_asks_the_desk(api: Api, place: Place, asked: dict[str, Any]) -> None:
+def test_every_field_of_a_filter_asks_the_store(api: Api, place: Place, asked: dict[str, Any]) -> None:
     moments = {name: datetime.fromisoformat(asked[name]) for name in ("since", "until") if name in asked}
-    expected = place.desk.queue.page(AlertFilter(**asked | moments), size=500)
+    expected = place.store.queue.page(AlertFilter(**asked | moments), size=500)
     found = said(api("GET", "/alerts", params=asked | {"size": 500}))
     assert [row["alert_id"] for row in found["rows"]] == [row.alert_id for row in expected.rows]
     assert found["total"] == expected.total
-    assert said(api("GET", "/alerts/counts", params=asked)) == place.desk.queue.counts(
+    assert said(api("GET", "/alerts/counts", params=asked)) == place.store.queue.counts(
         AlertFilter(**asked | moments)
     )
 
@@ -165,21 +165,21 @@ def test_what_cannot_be_asked_is_refused_by_name(api: Api, asked: str, named: st
     assert refused(api("GET", f"/alerts?{asked}"), 422).startswith(named)
 
 
-def test_a_time_before_all_times_or_after_them_is_as_far_as_the_desk_goes(api: Api) -> None:
+def test_a_time_before_all_times_or_after_them_is_as_far_as_the_store_goes(api: Api) -> None:
     everything = said(api("GET", "/alerts?status=all&size=500"))
     far = {"since": "0001-01-01T00:00:00+23:00", "until": "9999-12-31T23:59:59-23:00"}
     assert said(api("GET", "/alerts?status=all&size=500", params=far)) == everything
 
 
-def test_a_page_that_nobody_was_given_is_refused(api: Api) -> None:
+def test_a_page_that_no_one_was_given_is_refused(api: Api) -> None:
     for following in ("nonsense", "bm9uc2Vuc2U", "%00", "W10"):
         refused(api("GET", f"/alerts?following={following}"), 400)
         refused(api("GET", f"/alerts/{STOLEN}/events?following={following}"), 400)
 
 
-def test_groups_are_those_of_the_desk(api: Api, place: Place) -> None:
+def test_groups_are_those_of_the_store(api: Api, place: Place) -> None:
     found = said(api("GET", "/alerts/groups?by=service&by=level&status=all"))
-    expected = place.desk.queue.groups(AlertFilter(status="all"), ["service", "level"])
+    expected = place.store.queue.groups(AlertFilter(status="all"), ["service", "level"])
     assert [(tuple(each["values"]), each["alerts"], each["urgency"]) for each in found] == [
         (each.values, each.alerts, each.urgency) for each in expected
     ]
@@ -224,7 +224,7 @@ def test_a_queue_of_any_length_leaves_as_a_file(
     monkeypatch.setattr(export, "EXPORT_BATCH", 4)
     answer = api("GET", f"/alerts/export?format={form}&least_urgency=40&order=oldest", "viewer")
     assert answer.headers["content-disposition"].startswith('attachment; filename="alerts')
-    rows = place.desk.queue.page(AlertFilter(least_urgency=40), "oldest", 500).rows
+    rows = place.store.queue.page(AlertFilter(least_urgency=40), "oldest", 500).rows
     lines = answer.text.splitlines()[form == "csv" :]
     assert len(rows) > 8
     assert all(row.alert_id in line for row, line in zip(rows, lines, strict=True))
@@ -250,10 +250,10 @@ def test_who_shows_no_token_or_a_bad_one_is_told_so(url: str) -> None:
 
 @pytest.fixture
 def alert_id(place: Place) -> Iterator[str]:
-    """An alert that nobody has touched."""
-    number = place.desk.queue.page(AlertFilter(status="all"), size=1).total
+    """An alert that no one has touched."""
+    number = place.store.queue.page(AlertFilter(status="all"), size=1).total
     fresh = stolen_session(alert_id=f"f4e5{number:012d}", principal=f"{PERSON}-{number}")
-    place.desk.alerts.save([fresh])
+    place.store.alerts.save([fresh])
     return fresh.alert_id  # type: ignore[return-value]
 
 
@@ -277,11 +277,11 @@ def test_a_decision_names_the_version_that_was_seen(api: Api, alert_id: str) -> 
 
 def test_a_decision_is_over_the_events_that_were_seen(api: Api, place: Place, alert_id: str) -> None:
     seen = api("GET", f"/alerts/{alert_id}").headers["etag"]
-    whole = place.desk.alerts.get(alert_id)
+    whole = place.store.alerts.get(alert_id)
     late = replace(
         whole.events[0], event_id="0" * 32, event_time=whole.last_event_time + timedelta(minutes=1)
     )
-    place.desk.alerts.save([replace(whole, events=(*whole.events, late), last_event_time=late.event_time)])
+    place.store.alerts.save([replace(whole, events=(*whole.events, late), last_event_time=late.event_time)])
     asked = {"decision": "benign"}
     row = said(api("POST", f"/alerts/{alert_id}/disposition", json=asked, headers={"If-Match": seen}))
     assert (row["decision"], row["open"], row["grown"]) == ("benign", True, 1)
@@ -322,7 +322,7 @@ def test_of_many_who_decide_at_once_one_does_and_the_others_are_told(api: Api, a
 
 
 def test_many_alerts_take_one_change_each_by_itself(api: Api, place: Place, alert_id: str) -> None:
-    others = [row for row in place.desk.queue.page(AlertFilter(), size=10).rows if row.alert_id != alert_id][
+    others = [row for row in place.store.queue.page(AlertFilter(), size=10).rows if row.alert_id != alert_id][
         :3
     ]
     chosen = [{"alert_id": row.alert_id, "version": row.version} for row in others]
@@ -417,7 +417,7 @@ def test_single_votes_are_read_by_principal_and_time(api: Api, place: Place) -> 
     found = said(api("GET", "/votes", "viewer", params=asked))
     assert found["more"]
     assert [each["event_id"] for each in found["votes"]] == list(
-        place.desk.votes.read(PERSON, limit=4)["event_id"]
+        place.store.votes.read(PERSON, limit=4)["event_id"]
     )
     until = found["votes"][2]["event_time"]
     before = said(api("GET", "/votes", params=asked | {"until": until}))["votes"]
@@ -425,7 +425,7 @@ def test_single_votes_are_read_by_principal_and_time(api: Api, place: Place) -> 
 
 
 def test_a_suppression_is_looked_at_first_then_made_and_ended(api: Api, place: Place, alert_id: str) -> None:
-    match = {"principal": place.desk.queue.row(alert_id).principal}
+    match = {"principal": place.store.queue.row(alert_id).principal}
     before = said(api("POST", "/suppressions/preview", json={"match": match}))
     assert [row["alert_id"] for row in before["rows"]] == [alert_id]
     ends = (datetime.now(UTC) + timedelta(days=7)).isoformat()
@@ -474,7 +474,7 @@ def test_a_suppression_that_hides_everything_or_for_ever_is_refused(api: Api) ->
     refused(api("POST", "/suppressions/nothing/end", json={"version": 0}), 404)
 
 
-def test_a_view_is_kept_for_whoever_saved_it(api: Api) -> None:
+def test_a_view_is_kept_for_anyone_who_saved_it(api: Api) -> None:
     kept = said(api("PUT", "/views/urgent%20iam", "analyst", json={"query": "?least_urgency=50&service=iam"}))
     assert kept in said(api("GET", "/views", "analyst"))
     assert said(api("GET", "/views", "engineer")) == []
@@ -496,12 +496,12 @@ def test_banks_and_health_say_what_is_served_and_how_far_everything_is(api: Api,
     assert {each["level"]: each["ready"] for each in served_now["levels"]} == version["ready"]
     health = said(api("GET", "/health", "viewer"))
     assert (health["bank"], health["no_bank"]) == (version["version"], "")
-    assert health["open_alerts"] == place.desk.queue.counts(AlertFilter())["open"]
+    assert health["open_alerts"] == place.store.queue.counts(AlertFilter())["open"]
     assert (health["lag_seconds"], health["silent"]) == (None, [])
 
 
-def test_a_desk_without_a_bank_says_so(tmp_path: Path) -> None:
-    alone = Place(f"sqlite:///{tmp_path}/desk.sqlite", (stolen_session(),), tmp_path / "bank")
+def test_a_store_without_a_bank_says_so(tmp_path: Path) -> None:
+    alone = Place(f"sqlite:///{tmp_path}/alerts.sqlite", (stolen_session(),), tmp_path / "bank")
     with served(alone.app) as url, httpx.Client(timeout=30) as client:
         api = alone.api(url, client)
         assert said(api("GET", "/banks")) == []
@@ -511,10 +511,10 @@ def test_a_desk_without_a_bank_says_so(tmp_path: Path) -> None:
             said(api("GET", "/health"))["no_bank"],
         ):
             assert "no bank in" in sentence
-    alone.desk.close()
+    alone.store.close()
 
 
-def test_a_desk_that_does_not_answer_is_said_to_be_away(postgresql: Postgres, tmp_path: Path) -> None:
+def test_a_store_that_does_not_answer_is_said_to_be_away(postgresql: Postgres, tmp_path: Path) -> None:
     url = postgresql.fresh()
     place = Place(url, (stolen_session(),), tmp_path / "bank")
     with served(place.app) as address, httpx.Client(timeout=30) as client:
@@ -522,8 +522,8 @@ def test_a_desk_that_does_not_answer_is_said_to_be_away(postgresql: Postgres, tm
         assert said(api("GET", "/alerts"))["total"] == 1
         with postgresql.talk() as other:
             other.execute(f"DROP DATABASE {url.rpartition('/')[2]} WITH (FORCE)")
-        assert "desk" in refused(api("GET", "/alerts"), 503)
-    place.desk.close()
+        assert "store" in refused(api("GET", "/alerts"), 503)
+    place.store.close()
 
 
 # --- what an attacker writes ------------------------------------------------------------------------------------------
@@ -531,13 +531,13 @@ def test_a_desk_that_does_not_answer_is_said_to_be_away(postgresql: Postgres, tm
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Place, Api]]:
-    """A desk on which every field of every alert is an attacker's."""
+    """An alert store on which every field of every alert is an attacker's."""
     folder = tmp_path_factory.mktemp("hostile")
     endless = replace(stolen_session(), curve=replace(curve(), expected=(math.nan, math.inf)))
-    made = Place(f"sqlite:///{folder}/desk.sqlite", (*all_nasty(), endless), folder / "bank")
+    made = Place(f"sqlite:///{folder}/alerts.sqlite", (*all_nasty(), endless), folder / "bank")
     with served(made.app) as url, httpx.Client(timeout=30) as client:
         yield made, made.api(url, client)
-    made.desk.close()
+    made.store.close()
 
 
 def test_nasty_texts_come_back_as_they_were_recorded_and_steer_no_terminal(
@@ -545,7 +545,7 @@ def test_nasty_texts_come_back_as_they_were_recorded_and_steer_no_terminal(
 ) -> None:
     place, api = hostile
     for number, text in enumerate(NASTY):
-        row = place.desk.queue.row(f"bad5ec0de{number:07d}")
+        row = place.store.queue.row(f"bad5ec0de{number:07d}")
         paths = (
             f"/alerts/{row.alert_id}",
             f"/alerts/{row.alert_id}/events",
@@ -584,7 +584,7 @@ def test_nasty_texts_may_be_written_too(hostile: tuple[Place, Api]) -> None:
             headers={"Content-Type": "application/json"},
         )
         assert answer.status_code == (201 if text in fits else 422)
-    assert [note.text for note in place.desk.cases.notes(STOLEN)] == [storable(text) for text in fits]
+    assert [note.text for note in place.store.cases.notes(STOLEN)] == [storable(text) for text in fits]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The desk's pages over HTTP, and the small modules behind them: addresses, outcomes, sentences, drawings."""
+"""The alert store's pages over HTTP, and the small modules behind them: addresses, outcomes, sentences, drawings."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ STOLEN, PIPELINE = stolen_session(), new_pipeline()
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqlStore]:
-    made = open_store(f"sqlite:///{tmp_path_factory.mktemp('desk')}/desk.sqlite")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqlStore]:
+    made = open_store(f"sqlite:///{tmp_path_factory.mktemp('store')}/alerts.sqlite")
     made.alerts.save([STOLEN, PIPELINE], votes(STOLEN))
     yield made
     made.close()
 
 
 @pytest.fixture(scope="module")
-def clients(desk: SqlStore) -> dict[str, TestClient]:
+def clients(store: SqlStore) -> dict[str, TestClient]:
     """By role."""
-    doors = create_dependencies(desk, Settings(), Path("no bank is here"))
-    app, secrets = create_app(doors), tokens(doors.accounts, doors.clock.now())
+    adapters = create_dependencies(store, Settings(), Path("no bank is here"))
+    app, secrets = create_app(adapters), tokens(adapters.accounts, adapters.clock.now())
     ask = {"base_url": "http://127.0.0.1", "follow_redirects": False}
     return {
         role: TestClient(app, headers={"Authorization": f"Bearer {secret}"}, **ask)
@@ -129,16 +129,16 @@ def test_no_address_breaks_a_page(clients, path, name, query):
     assert answer.status_code in (200, 307, 400, 404, 422)
 
 
-def test_nobody_is_given_an_alert_who_has_no_account_here(analyst, desk):
+def test_no_one_is_given_an_alert_who_has_no_account_here(analyst, store):
     """As over the API: a name that was mistyped would take it out of everybody's sight."""
     form = {"do": "assign", "to": "mraia", "chosen": f"0:{PIPELINE.alert_id}"}
     answer = analyst.post("/changes", data=form)
     assert answer.status_code == 400
     assert "has no active account" in answer.text
-    assert desk.queue.row(PIPELINE.alert_id).assignee == ""
+    assert store.queue.row(PIPELINE.alert_id).assignee == ""
 
 
-def test_what_would_hide_a_critical_alert_wants_a_box_checked_and_a_reason(clients, desk):
+def test_what_would_hide_a_critical_alert_wants_a_box_checked_and_a_reason(clients, store):
     engineer, box = clients["engineer"], 'type="checkbox" name="force"'
     assert box not in engineer.get("/suppressions/new").text
     tomorrow = datetime.now(UTC) + timedelta(days=1)
@@ -153,12 +153,12 @@ def test_what_would_hide_a_critical_alert_wants_a_box_checked_and_a_reason(clien
     ):
         answer = engineer.post("/suppressions", data=form | more)
         assert (answer.status_code, why in answer.text) == (400, True)
-    assert desk.suppressions.list_all() == []
+    assert store.suppressions.list_all() == []
     engineer.post("/suppressions", data=form | {"force": "true", "forced": "the red team, 4711"})
-    (made,) = desk.suppressions.list_all()
+    (made,) = store.suppressions.list_all()
     assert made.forced == "the red team, 4711"
     assert "the red team, 4711" in engineer.get("/suppressions").text
-    desk.suppressions.end(made.suppression_id, made.version, "engineer")
+    store.suppressions.end(made.suppression_id, made.version, "engineer")
 
 
 def test_a_viewer_is_shown_no_form_that_changes_anything(clients):
@@ -170,9 +170,9 @@ def test_a_viewer_is_shown_no_form_that_changes_anything(clients):
     assert clients["analyst"].post("/suppressions", data={}).status_code == 403
 
 
-def test_a_change_goes_back_to_where_it_came_from_and_nowhere_else(analyst, desk):
+def test_a_change_goes_back_to_where_it_came_from_and_nowhere_else(analyst, store):
     def change(back: str) -> str:
-        version = desk.queue.row(PIPELINE.alert_id).version
+        version = store.queue.row(PIPELINE.alert_id).version
         form = {"do": "take", "chosen": f"{version}:{PIPELINE.alert_id}", "back": back}
         answer = analyst.post("/changes", data=form)
         assert answer.status_code == 303
@@ -183,11 +183,11 @@ def test_a_change_goes_back_to_where_it_came_from_and_nowhere_else(analyst, desk
         assert change(elsewhere).startswith("/?action=take")
 
 
-def test_an_alert_says_who_began_its_session_the_first_caller_first(analyst, desk):
+def test_an_alert_says_who_began_its_session_the_first_caller_first(analyst, store):
     later = [replace(each, access_key="ASIA2") for each in PIPELINE.events]
-    desk.alerts.save([replace(PIPELINE, alert_id="c4a1", events=tuple(later))])
+    store.alerts.save([replace(PIPELINE, alert_id="c4a1", events=tuple(later))])
     role, person = "123456789012:role/gate", "123456789012:user/bo"
-    desk.alerts.save(
+    store.alerts.save(
         credential_issues=[
             CredentialIssue("ASIA2", NOW, "e2", "sts:AssumeRole", role, "", "ASIA1", "10.0.0.2", "eu-west-1"),
             CredentialIssue(
@@ -207,21 +207,21 @@ def test_nothing_chosen_and_nothing_to_do_are_said(analyst):
 
 
 @pytest.mark.parametrize("path", ["/alerts/{}", "/?text={}"])
-def test_a_decision_on_a_page_is_over_the_events_that_it_showed(analyst, desk, path):
-    """What an attacker does while somebody reads is not closed with the rest."""
+def test_a_decision_on_a_page_is_over_the_events_that_it_showed(analyst, store, path):
+    """What an attacker does while someone reads is not closed with the rest."""
     early = replace(STOLEN, alert_id="e4a1" + path[1:2].encode().hex(), events=STOLEN.events[:3])
-    desk.alerts.save([early])
+    store.alerts.save([early])
     page = analyst.get(path.format(early.alert_id)).text
     seen = re.search(rf'name="chosen" value="([^"]*:{early.alert_id})"', page)[1]
-    desk.alerts.save([replace(early, events=STOLEN.events)])
+    store.alerts.save([replace(early, events=STOLEN.events)])
     analyst.post("/changes", data={"do": "benign", "chosen": seen})
-    row = desk.queue.row(early.alert_id)
+    row = store.queue.row(early.alert_id)
     assert (row.decision, row.open, row.grown) == ("benign", True, len(STOLEN.events) - 3)
 
 
-def test_whoever_comes_second_reads_who_was_first(analyst, desk):
-    seen = desk.queue.row(STOLEN.alert_id).version
-    desk.cases.change(
+def test_anyone_who_comes_second_reads_who_was_first(analyst, store):
+    seen = store.queue.row(STOLEN.alert_id).version
+    store.cases.change(
         [AlertRevision(STOLEN.alert_id, seen)],
         SetDisposition("true_positive", "she was on a train"),
         by="maria",
@@ -229,14 +229,14 @@ def test_whoever_comes_second_reads_who_was_first(analyst, desk):
     form = {"do": "benign", "chosen": f"{seen}:{STOLEN.alert_id}", "back": "/"}
     page = analyst.get(analyst.post("/changes", data=form).headers["location"]).text
     assert "was changed by <bdi>maria</bdi> just now" in page
-    assert desk.queue.row(STOLEN.alert_id).decision == "true_positive"
+    assert store.queue.row(STOLEN.alert_id).decision == "true_positive"
 
 
 def test_an_address_can_make_the_page_say_nothing_that_is_not_so(analyst):
     page = analyst.get(
-        "/", params={"action": "benign", "conflicts": "<b>the desk is closed</b>", "count": "1"}
+        "/", params={"action": "benign", "conflicts": "<b>the alert store is closed</b>", "count": "1"}
     ).text
-    assert "the desk is closed" not in page
+    assert "the alert store is closed" not in page
     assert "no longer in the alert store" in page
     assert flash.read_flash([("action", "owned")], None) is None
 
@@ -258,8 +258,8 @@ class TestAfter:
 @given(principal=some.text(max_size=60) | some.sampled_from(NASTY).filter(lambda text: "\ud800" not in text))
 def test_a_link_to_a_principal_is_a_path_of_our_own_that_leads_to_it(principal):
     link = urls.principal_url(principal, "aa")
-    parts = urlsplit(f"http://desk{link}")
-    assert parts.netloc == "desk"
+    parts = urlsplit(f"http://store{link}")
+    assert parts.netloc == "store"
     assert not parts.query
     assert not parts.fragment
     assert len(link) < 10_000
@@ -292,7 +292,7 @@ class TestTold:
             ("maria", "assigned it to maria", ""),
         ]
 
-    def test_what_nobody_has_words_for_is_said_with_its_own(self):
+    def test_what_no_one_has_words_for_is_said_with_its_own(self):
         line = audit_text.describe_entry(
             AuditEntry(1, NOW, "bo", "bank.roll_back", "b", {"to": "2026-01", "from": "", "why": "x"})
         )
@@ -327,7 +327,7 @@ class TestRisk:
         at = [tick.at for tick in drawing.x_ticks]
         assert all(later - earlier >= risk_chart.DAY_LABEL_WIDTH for earlier, later in pairwise(at))
 
-    def test_nothing_is_drawn_of_nobody(self):
+    def test_nothing_is_drawn_of_no_one(self):
         assert risk_chart.draw_risk_chart([], 960, 160) is None
 
 

@@ -17,18 +17,18 @@ from tests.support import sample_organisation
 
 
 @pytest.fixture(scope="module")
-def desk(
-    organisation: sample_organisation.Road, tmp_path_factory: pytest.TempPathFactory
+def store(
+    organisation: sample_organisation.SampleOrganisation, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[SqlStore]:
     """One that a run of score has filled; its loudest alert is a confirmed attack."""
     scored = sample_organisation.run(organisation.new, organisation.bank, tmp_path_factory.mktemp("tuning"))
-    yield scored.desk
-    scored.desk.close()
+    yield scored.store
+    scored.store.close()
 
 
 @pytest.fixture
-def thresholds(desk: SqlStore, organisation: sample_organisation.Road) -> ThresholdForecast:
-    return ThresholdForecast(desk, organisation.bank, sample_organisation.SETTINGS, SystemClock())
+def thresholds(store: SqlStore, organisation: sample_organisation.SampleOrganisation) -> ThresholdForecast:
+    return ThresholdForecast(store, organisation.bank, sample_organisation.SETTINGS, SystemClock())
 
 
 def test_a_wish_for_alerts_a_day_gives_a_threshold_that_keeps_it(thresholds: ThresholdForecast) -> None:
@@ -48,9 +48,9 @@ def test_known_attacks_fall_away_as_the_threshold_rises(thresholds: ThresholdFor
 
 
 def test_what_would_not_have_been_shown_are_alerts_that_are_there(
-    thresholds: ThresholdForecast, desk: SqlStore
+    thresholds: ThresholdForecast, store: SqlStore
 ) -> None:
-    there = {alert.alert_id for alert in desk.alerts.by_urgency()}
+    there = {alert.alert_id for alert in store.alerts.by_urgency()}
     now = thresholds.current().threshold
     assert thresholds.hidden_alerts(now, quorum=2) == []
     high = set(thresholds.hidden_alerts(30.0, quorum=2))
@@ -63,13 +63,13 @@ def test_a_quorum_that_cannot_be_foreseen_is_refused(thresholds: ThresholdForeca
         thresholds.estimate(3.0, quorum=3)
 
 
-def test_without_a_bank_known_attacks_are_not_tried(desk: SqlStore, tmp_path: Path) -> None:
-    found = ThresholdForecast(desk, tmp_path / "none", sample_organisation.SETTINGS, SystemClock()).current()
+def test_without_a_bank_known_attacks_are_not_tried(store: SqlStore, tmp_path: Path) -> None:
+    found = ThresholdForecast(store, tmp_path / "none", sample_organisation.SETTINGS, SystemClock()).current()
     assert found.known is None
     assert found.alerts_per_day > 0
 
 
-def test_a_desk_without_votes_foresees_nothing_and_breaks_nothing(tmp_path: Path) -> None:
+def test_a_store_without_votes_foresees_nothing_and_breaks_nothing(tmp_path: Path) -> None:
     empty = ThresholdForecast(
         open_store(f"sqlite:///{tmp_path}/d.sqlite"), None, sample_organisation.SETTINGS, SystemClock()
     )

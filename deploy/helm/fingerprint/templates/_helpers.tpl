@@ -56,7 +56,7 @@ labels: {{- include "fingerprint.labels" . | nindent 2 }}
 {{- if $image.digest }}@{{ $image.digest }}{{ else }}:{{ default .root.Chart.AppVersion $image.tag }}{{ end -}}
 {{- end -}}
 
-{{/* What the restricted Pod Security level asks of a container, and a root file system that nobody writes to. */}}
+{{/* What the restricted Pod Security level asks of a container, and a read-only root file system. */}}
 {{- define "fingerprint.containerSecurity" -}}
 allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
@@ -253,8 +253,8 @@ readinessProbe:
   timeoutSeconds: 10
 {{- end -}}
 
-{{/* Before ingest and stream start: idempotent, so whoever comes first makes the topics. An init container and no hook of Helm's: it
-also runs when a broker was set up anew, when somebody else than Helm applies the chart, and `helm install --wait` cannot wait for
+{{/* Before ingest and stream start: idempotent, so the first to start creates the topics. An init container and no hook of Helm's: it
+also runs when a broker was set up again, when the chart is applied without Helm, and `helm install --wait` cannot wait for
 pods that wait for a hook. */}}
 {{- define "fingerprint.topics" -}}
 {{- $with := dict "root" .root "component" "topics" "secrets" list -}}
@@ -307,11 +307,11 @@ initContainers:
 {{- end -}}
 {{- if gt (int $v.stream.autoscaling.minReplicas) (int $v.stream.autoscaling.maxReplicas) }}{{ fail "stream.autoscaling: minReplicas is more than maxReplicas" }}{{ end -}}
 {{- if $v.networkPolicy.enabled -}}
-{{- if and (or $v.web.ingress.enabled (ne $v.web.service.type "ClusterIP")) (not $v.networkPolicy.webFrom) }}{{ fail "networkPolicy.webFrom: name who may reach the web server, such as the ingress controller's namespace, or nobody can" }}{{ end -}}
+{{- if and (or $v.web.ingress.enabled (ne $v.web.service.type "ClusterIP")) (not $v.networkPolicy.webFrom) }}{{ fail "networkPolicy.webFrom: name who may reach the web server, such as the ingress controller's namespace, or no client can" }}{{ end -}}
 {{- $e := $v.networkPolicy.egress -}}
-{{- if not (or $v.kafka.enabled $e.kafka) }}{{ fail "networkPolicy.egress.kafka: say how your brokers are reached, or nobody can" }}{{ end -}}
-{{- if not (or $v.postgres.enabled $e.database) }}{{ fail "networkPolicy.egress.database: say how your PostgreSQL is reached, or nobody can" }}{{ end -}}
-{{- if and $v.checkpoints.url (not $e.checkpoints) }}{{ fail "networkPolicy.egress.checkpoints: say how the object store is reached, or nobody can" }}{{ end -}}
+{{- if not (or $v.kafka.enabled $e.kafka) }}{{ fail "networkPolicy.egress.kafka: say how your brokers are reached, or no pod can" }}{{ end -}}
+{{- if not (or $v.postgres.enabled $e.database) }}{{ fail "networkPolicy.egress.database: say how your PostgreSQL is reached, or no pod can" }}{{ end -}}
+{{- if and $v.checkpoints.url (not $e.checkpoints) }}{{ fail "networkPolicy.egress.checkpoints: say how the object store is reached, or no pod can" }}{{ end -}}
 {{- end -}}
 {{- end -}}
 

@@ -28,14 +28,14 @@ def history(count: int = 600, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np
 
 
 def remembered(pieces: list[np.ndarray], events: tuple[np.ndarray, ...], advance: bool = True) -> np.ndarray:
-    """The memory columns (N, 4) of events fed to a ledger piece by piece."""
-    ledger, out = ScorerState(Settings()), np.zeros((len(events[1]), len(COLUMNS)), int)
+    """The memory columns (N, 4) of events fed to a scorer state piece by piece."""
+    scorer_state, out = ScorerState(Settings()), np.zeros((len(events[1]), len(COLUMNS)), int)
     for piece in pieces:
-        memory = ledger.update_history(*(part[piece] for part in events))
+        memory = scorer_state.update_history(*(part[piece] for part in events))
         out[piece] = np.column_stack([memory[name] for name in COLUMNS])
         if advance:
-            ledger.watermark = int(events[1][piece].max()) * 3600
-            ledger.expire()
+            scorer_state.watermark = int(events[1][piece].max()) * 3600
+            scorer_state.expire()
     return out
 
 
@@ -70,44 +70,47 @@ def test_memory_agrees_with_counting_by_hand() -> None:
 
 
 def test_a_principal_that_slept_for_weeks_is_remembered_as_such() -> None:
-    ledger = ScorerState(Settings())
+    scorer_state = ScorerState(Settings())
     one, codes = np.array([7], np.uint64), np.ones((1, len(FEATURES)), np.uint64)
     for hour in (0, 24 * 30):
-        memory = ledger.update_history(one, np.array([START + hour], np.int32), codes)
-        ledger.watermark = (START + hour) * 3600
-        ledger.expire()
-        ledger.watermark = (START + hour + 24 * 9) * 3600
-        ledger.expire()
+        memory = scorer_state.update_history(one, np.array([START + hour], np.int32), codes)
+        scorer_state.watermark = (START + hour) * 3600
+        scorer_state.expire()
+        scorer_state.watermark = (START + hour + 24 * 9) * 3600
+        scorer_state.expire()
     assert memory["idle"][0] == int(np.log2(24 * 30))
 
 
 def test_a_repeat_is_known_in_its_batch_and_later_and_after_a_restart() -> None:
-    ledger = ScorerState(Settings())
+    scorer_state = ScorerState(Settings())
     keys, day = np.array([5, 6, 5], np.uint64), np.full(3, START // 24, np.int32)
     who = np.full(3, 7 << 48, np.uint64)
-    assert ledger.deduplicate(who, keys, day).tolist() == [True, True, False]
-    again = ScorerState.from_arrays(Settings(), ledger.as_arrays())
-    for one in (ledger, again):
+    assert scorer_state.deduplicate(who, keys, day).tolist() == [True, True, False]
+    again = ScorerState.from_arrays(Settings(), scorer_state.as_arrays())
+    for one in (scorer_state, again):
         assert one.deduplicate(who[:2], np.array([6, 8], np.uint64), day[:2]).tolist() == [False, True]
 
 
 def test_ids_that_differ_only_where_the_home_stands_are_no_repeats() -> None:
-    ledger, who, day = ScorerState(Settings()), np.full(1, 7 << 48, np.uint64), np.zeros(1, np.int32)
+    scorer_state, who, day = ScorerState(Settings()), np.full(1, 7 << 48, np.uint64), np.zeros(1, np.int32)
     ids = [np.array([home << 48 | 5], np.uint64) for home in (1, 2, 1)]
-    assert [bool(ledger.deduplicate(who, each, day)[0]) for each in ids] == [True, True, False]
+    assert [bool(scorer_state.deduplicate(who, each, day)[0]) for each in ids] == [True, True, False]
 
 
 def test_ids_are_forgotten_past_their_horizon() -> None:
-    ledger = ScorerState(Settings())
-    ledger.deduplicate(np.zeros(1, np.uint64), np.array([5], np.uint64), np.array([START // 24], np.int32))
-    ledger.watermark = (START + 24 * 30) * 3600
-    ledger.expire()
-    assert len(ledger.repeats) == 0
+    scorer_state = ScorerState(Settings())
+    scorer_state.deduplicate(
+        np.zeros(1, np.uint64), np.array([5], np.uint64), np.array([START // 24], np.int32)
+    )
+    scorer_state.watermark = (START + 24 * 30) * 3600
+    scorer_state.expire()
+    assert len(scorer_state.repeats) == 0
 
 
 def test_a_novelty_counts_as_seen_once_its_interval_can_no_longer_change() -> None:
-    ledger, key = ScorerState(Settings()), np.array([9], np.uint64)
+    scorer_state, key = ScorerState(Settings()), np.array([9], np.uint64)
     seen = [
-        bool(ledger.is_known_novelty(key, np.array([START + hour], np.int32))[0]) for hour in (0, 0, 1, 2, 3)
+        bool(scorer_state.is_known_novelty(key, np.array([START + hour], np.int32))[0])
+        for hour in (0, 0, 1, 2, 3)
     ]
     assert seen == [False, False, False, True, True]

@@ -1,0 +1,40 @@
+"""Summaries for people name figures that the programs really report."""
+
+from __future__ import annotations
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from fingerprint.streaming.metrics import IngestMetrics, S3IngestMetrics, StreamMetrics
+from pipelines.cli import console
+
+
+def test_a_stream_that_ends_says_what_it_published_and_saved(capsys: pytest.CaptureFixture[str]) -> None:
+    metrics = StreamMetrics(CollectorRegistry())
+    metrics.events.inc(3_000)
+    metrics.checkpoints.inc(6)
+    console.print_stream(metrics.figures() | {"seconds": 2.0})
+    printed = capsys.readouterr().out
+    assert "3,000 events" in printed
+    assert "1,500 events/s" in printed
+    assert "checkpoints: 6" in printed
+
+
+@pytest.mark.parametrize("kind", [IngestMetrics, S3IngestMetrics])
+def test_an_ingest_that_ends_says_how_to_see_its_dead_letters(
+    kind: type[IngestMetrics], capsys: pytest.CaptureFixture[str]
+) -> None:
+    metrics = kind(CollectorRegistry())
+    metrics.records.inc(1_200)
+    metrics.dead.inc(2)
+    console.print_ingest(metrics.figures() | {"seconds": 2.0})
+    printed = capsys.readouterr().out
+    assert "1,200 records sent, 2 dead letters" in printed
+    assert "fingerprint dead-letters list" in printed
+
+
+def test_an_ingest_from_s3_says_how_many_notifications_stayed(capsys: pytest.CaptureFixture[str]) -> None:
+    metrics = S3IngestMetrics(CollectorRegistry())
+    metrics.deferred.inc(5)
+    console.print_ingest(metrics.figures() | {"seconds": 2.0})
+    assert "5 times a notification stayed in the queue" in capsys.readouterr().out
