@@ -168,7 +168,7 @@ SessionCaller = Annotated[Caller, Depends(require_session)]
 def require_recent_authentication(request: Request, caller: SessionCaller, deps: Deps) -> Caller:
     """Return the caller, if they confirmed their identity within ten minutes; else answer 403, or redirect to the page that
     asks."""
-    session = deps.accounts.session(session_secret(request, deps.settings))
+    session = deps.account_store.sessions.get(session_secret(request, deps.settings))
     if session and session.is_proven(deps.clock.now()):
         return caller
     if is_api_request(request):
@@ -241,13 +241,13 @@ async def _check_csrf(request: Request, csrf: str) -> None:
 def _authenticate_session(request: Request, deps: Dependencies) -> Caller | None:
     secret = session_secret(request, deps.settings)
     in_use = request.url.path not in BACKGROUND_PATHS
-    person = deps.accounts.authenticate_session(secret, in_use) if secret else None
+    person = deps.account_store.sessions.authenticate(secret, in_use) if secret else None
     return Caller(person.name, person.role, csrf=csrf_token(secret)) if person else None
 
 
 def _authenticate_token(authorization: str, deps: Dependencies) -> Caller:
     kind, _, secret = authorization.partition(" ")
-    found = deps.accounts.authenticate_token(secret.strip()) if kind.lower() == "bearer" else None
+    found = deps.account_store.tokens.authenticate(secret.strip()) if kind.lower() == "bearer" else None
     if found is None:
         raise HTTPException(
             401,

@@ -55,7 +55,7 @@ def submit_login(
     annotate_request(request.scope, event="login", name=name)
     check_origin(request, deps.settings)
     try:
-        secret = deps.accounts.log_in(name, password, client_context(request, deps.settings))
+        secret = deps.account_store.logins.log_in(name, password, client_context(request, deps.settings))
     except SecondFactorNeeded as needed:
         annotate_request(request.scope, event="second_factor")
         return redirect_to_second_factor(needed, deps.settings, safe_local_path(next))
@@ -71,7 +71,7 @@ def submit_login(
 def submit_logout(request: Request, caller: OptionalCaller, deps: Deps) -> Response:
     """End the session, here and in every copy of its cookie."""
     if caller:
-        deps.accounts.log_out(session_secret(request, deps.settings))
+        deps.account_store.sessions.log_out(session_secret(request, deps.settings))
     return clear_session_cookie(redirect("/login"), deps.settings)
 
 
@@ -107,7 +107,7 @@ def submit_invitation_acceptance(
     if password != again:
         return _invitation_form(request, invited, "the two passwords differ", name)
     try:
-        session = deps.accounts.accept_invitation(
+        session = deps.account_store.logins.accept_invitation(
             secret, name, password, client_context(request, deps.settings)
         )
         return complete_login(request, deps, session)
@@ -121,7 +121,7 @@ def submit_invitation_acceptance(
 
 
 def _valid_invitation(deps: Dependencies, secret: str) -> Invitation:
-    invited = deps.accounts.invitation(secret)
+    invited = deps.account_store.accounts.invitation(secret)
     if invited is None:
         raise HTTPException(404, LINK_EXPIRED)
     return invited
@@ -168,8 +168,8 @@ def finish_provider_login(request: Request, deps: Deps, state: str = "", code: s
     where = client_context(request, deps.settings)
     if again:
         _check_reauthenticated(identity, deps)
-        deps.accounts.log_out(session_secret(request, deps.settings))
-    session = deps.accounts.log_in_as(identity, deps.settings.web.oidc.default_role, where)
+        deps.account_store.sessions.log_out(session_secret(request, deps.settings))
+    session = deps.account_store.logins.log_in_as(identity, deps.settings.web.oidc.default_role, where)
     answer = set_session_cookie(redirect(safe_local_path(unquote(wanted))), session, deps.settings)
     answer.delete_cookie(
         _provider_cookie(deps.settings), path="/", secure=deps.settings.web.https, httponly=True
