@@ -38,7 +38,7 @@ KIND_LABELS = {
     "alerts": "alerts",
 }
 
-log = logging.getLogger("fingerprint.desk")
+log = logging.getLogger("fingerprint.store")
 
 
 def prune_database(database_url: str, retention: Retention, progress: Progress) -> dict[str, Any]:

@@ -169,10 +169,10 @@ def group_alerts(
 @router.get("/alerts/{alert_id}")
 def get_alert(alert_id: StorableText, caller: Viewer, deps: Deps, response: Response) -> AlertDetail:
     """Return one alert and its first 200 events without their records. If-Match accepts its ETag."""
-    desk = deps.store
-    row = desk.queue.row(alert_id)
+    store = deps.store
+    row = store.queue.row(alert_id)
     response.headers["ETag"] = alert_etag(row)
-    explained = desk.evidence.summary(alert_id)
+    explained = store.evidence.summary(alert_id)
     return AlertDetail(
         alert=row,
         drivers=[DriverResponse.model_validate(each) for each in explained.drivers],
@@ -180,13 +180,13 @@ def get_alert(alert_id: StorableText, caller: Viewer, deps: Deps, response: Resp
         next_steps=explained.next_steps,
         shared=[
             SharedSurprise(feature=name, seen=seen, others=others)
-            for name, seen, others in desk.prevalence.of_alert(alert_id)
+            for name, seen, others in store.prevalence.of_alert(alert_id)
         ],
-        similar=desk.queue.similar(alert_id, MAX_SIMILAR_ALERTS),
-        notes=desk.cases.notes(alert_id),
-        dispositions=desk.cases.dispositions(alert_id),
-        evidence=EventPage.model_validate(desk.evidence.events(alert_id, raw=False)),
-        records_removed=desk.evidence.records_removed_at(alert_id),
+        similar=store.queue.similar(alert_id, MAX_SIMILAR_ALERTS),
+        notes=store.cases.notes(alert_id),
+        dispositions=store.cases.dispositions(alert_id),
+        evidence=EventPage.model_validate(store.evidence.events(alert_id, raw=False)),
+        records_removed=store.evidence.records_removed_at(alert_id),
     )
 
 
