@@ -60,7 +60,7 @@ def simulate_organisation(
     surprises: Sequence[str] = tuple(ANOMALY_PLANNERS),
     progress: Callable[[int, int], None] | None = None,
 ) -> SimulationSummary:
-    """Writes YYYY-MM-DD.jsonl.gz a day, in the order of delivery, labels.jsonl and labels.surprises.jsonl.
+    """Write YYYY-MM-DD.jsonl.gz a day, in the order of delivery, labels.jsonl and labels.surprises.jsonl.
 
     labels.jsonl has a line an attack's event: event_id, session, technique, strength, principal.
     labels.surprises.jsonl says which harmless oddities (`surprises`, by name) befell whom and when; they come
@@ -69,7 +69,7 @@ def simulate_organisation(
     The same arguments give the same bytes; the same seed gives the same organisation with and without
     attacks. Work past the last midnight is recorded past it, unless the end is `sharp`.
     `scale` multiplies what everybody does; `progress` is called with (days done, records so far).
-    Raises FingerprintError for impossible arguments.
+    Raise FingerprintError for impossible arguments.
     """
     _check_arguments(principals, days, accounts, scale, attacks)
     organisation = Organisation.create(seed, start, days, accounts)
@@ -101,7 +101,7 @@ def training_days(days: int) -> int:
 
 
 def first_day(until: str, days: int, today: date) -> date:
-    """The first of so many days that are over at the midnight (UTC) with which a date, or `today`, begins.
+    """Return the first of `days` days that end at the midnight (UTC) with which a date, or `today`, begins.
 
     Example:
         >>> beginning("2026-03-02", 28, today=date(2026, 5, 1))

@@ -56,8 +56,10 @@ def login_cookie_name(settings: Settings) -> str:
 
 
 def relying_party(request: Request) -> RelyingParty | None:
-    """Return the relying party of passkeys; None where browsers have none: without TLS (but on localhost), or at an IP
-    address."""
+    """Return the relying party of passkeys, or None where browsers support none.
+
+    They support none without TLS (but on localhost), or at an IP address.
+    """
     place = urlsplit(absolute_url(request, ""))
     host = place.hostname or ""
     with suppress(ValueError):

@@ -44,6 +44,7 @@ def invite_account(
 
 
 def change_role(settings: Settings, database_url: str | None, name: str, role: Role) -> dict[str, Any]:
+    """Change the role of an account and return the account."""
     with _open_account_store(settings, database_url) as account_store:
         account_store.accounts.set_role(name, role, by=host.operator_name())
         return _account_as_json(account_store.accounts.get(name))
@@ -75,6 +76,7 @@ def reset_second_factor(settings: Settings, database_url: str | None, name: str)
 
 
 def print_invitation_link(figures: dict[str, Any]) -> None:
+    """Print the link of an invitation."""
     print(f"Open this once, within 24 hours: {figures['link']}")
 
 

@@ -45,6 +45,8 @@ class AccountResponse(ResponseModel):
 
 
 class InvitationRequest(RequestModel):
+    """A new account and its role."""
+
     name: Annotated[
         str, Field(min_length=1, max_length=64, description="small letters, digits and . _ @ + -")
     ]
@@ -52,6 +54,8 @@ class InvitationRequest(RequestModel):
 
 
 class RoleRequest(RequestModel):
+    """The new role of an account."""
+
     role: Role
 
 

@@ -77,8 +77,10 @@ class CurveResponse(ResponseModel):
 
 
 class EventResponse(ResponseModel):
-    """One event. `scores` maps each detector to its z, null for no opinion. `raw` is the record as AWS wrote it, JSON text;
-    empty where it was not requested or is no longer kept."""
+    """One event with its `scores`, which map each detector to its z, null for no opinion.
+
+    `raw` is the record as AWS wrote it, JSON text; empty where it was not requested or is no longer kept.
+    """
 
     event_id: str
     event_time: datetime
@@ -141,6 +143,7 @@ class AlertGroupParams(AlertFilterParams):
     @field_validator("by")
     @classmethod
     def check_distinct(cls, by: list[GroupField]) -> list[GroupField]:
+        """Return the fields to group by. Raise ValueError where one comes twice."""
         if len(set(by)) < len(by):
             raise ValueError("a field groups once")
         return by

@@ -34,6 +34,8 @@ class SessionResponse(ResponseModel):
 
 
 class EndedSessions(ResponseModel):
+    """How many sessions were ended."""
+
     sessions: int
 
 

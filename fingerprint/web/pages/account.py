@@ -28,6 +28,7 @@ TOKEN_DAYS = (7, 30, 90, 180, 365)  # that a token may be good for
 
 @router.get("/account")
 def show_account(request: Request, caller: SessionCaller, deps: Deps) -> Response:
+    """Show the caller's own account."""
     return _page(request, caller, deps)
 
 
@@ -60,12 +61,14 @@ def submit_password(
 
 @router.post("/account/sessions/{session_id}/end")
 def submit_session_end(session_id: str, caller: SessionCaller, deps: Deps) -> Response:
+    """End a session of the caller."""
     deps.account_store.sessions.end(session_id, by=caller.name, owner=caller.name)
     return redirect("/account")
 
 
 @router.post("/account/leave-others")
 def submit_other_sessions_end(request: Request, caller: SessionCaller, deps: Deps) -> Response:
+    """End the caller's other sessions."""
     deps.account_store.sessions.end_others(caller.name, session_secret(request, deps.settings))
     return redirect("/account")
 
@@ -94,6 +97,7 @@ def submit_token(
 
 @router.post("/account/tokens/{token_id}/revoke")
 def submit_token_revocation(token_id: str, caller: SessionCaller, deps: Deps) -> Response:
+    """Revoke a token of the caller."""
     deps.account_store.tokens.revoke(token_id, by=caller.name, owner=caller.name)
     return redirect("/account")
 

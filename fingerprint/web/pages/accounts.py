@@ -18,6 +18,7 @@ AccountNameField = Annotated[str, Form(max_length=1000)]
 
 @router.get("/people")
 def show_accounts(request: Request, caller: SessionAdmin, deps: Deps) -> Response:
+    """Show all accounts and tokens."""
     return _page(request, deps)
 
 
@@ -43,6 +44,7 @@ def submit_new_link(request: Request, name: str, caller: ReauthenticatedAdmin, d
 def submit_role(
     request: Request, name: str, caller: ReauthenticatedAdmin, deps: Deps, role: Annotated[Role, Form()]
 ) -> Response:
+    """Change the role of an account."""
     try:
         deps.account_store.accounts.set_role(name, role, by=caller.name)
     except FingerprintError as error:
@@ -52,6 +54,7 @@ def submit_role(
 
 @router.post("/people/{name}/disable")
 def submit_disable(request: Request, name: str, caller: SessionAdmin, deps: Deps) -> Response:
+    """Disable an account."""
     try:
         deps.account_store.accounts.disable(name, by=caller.name)
     except FingerprintError as error:
@@ -61,6 +64,7 @@ def submit_disable(request: Request, name: str, caller: SessionAdmin, deps: Deps
 
 @router.post("/people/{name}/enable")
 def submit_enable(name: str, caller: ReauthenticatedAdmin, deps: Deps) -> Response:
+    """Enable an account."""
     deps.account_store.accounts.enable(name, by=caller.name)
     return redirect("/people")
 
@@ -81,6 +85,7 @@ def submit_second_factor_reset(name: str, caller: ReauthenticatedAdmin, deps: De
 
 @router.post("/people/tokens/{token_id}/revoke")
 def submit_any_token_revocation(token_id: str, caller: SessionAdmin, deps: Deps) -> Response:
+    """Revoke a token of any account."""
     deps.account_store.tokens.revoke(token_id, by=caller.name)
     return redirect("/people")
 

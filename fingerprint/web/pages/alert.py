@@ -107,8 +107,10 @@ def _related_context(deps: Dependencies, found: Alert, row: QueueRow) -> dict[st
 
 
 def _adjacent_urls(store: Store, row: QueueRow, queue: str) -> dict[str, str]:
-    """Return addresses of the alerts before and after this one in its queue, `prev` and `next`; empty without one. Where
-    this alert is no longer among the first rows, the first row is next."""
+    """Return URLs of the alerts before and after this one in its queue, `prev` and `next`; empty without one.
+
+    Where this alert is no longer among the first rows, the first row is next.
+    """
     wanted = queue_query.parse_query_string(queue)
     ids = [each.alert_id for each in store.queue.page(wanted.filter, wanted.order, MAX_QUEUE_ROWS).rows]
     at = ids.index(row.alert_id) if row.alert_id in ids else -1

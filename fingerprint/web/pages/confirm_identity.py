@@ -19,6 +19,7 @@ router = APIRouter()
 
 @router.get("/confirm")
 def show_confirm_form(request: Request, caller: SessionCaller, deps: Deps, next: str = "/") -> Response:
+    """Show the form that asks for a password or second factor again."""
     return _form(request, caller, deps, next)
 
 

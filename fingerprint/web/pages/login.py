@@ -88,6 +88,7 @@ LINK_EXPIRED = "this link was used, or is older than a day: ask for another"
 
 @router.get("/setup/{secret}")
 def show_invitation_form(request: Request, secret: str, deps: Deps) -> Response:
+    """Show the form that an invitation leads to."""
     return _invitation_form(request, _valid_invitation(deps, secret))
 
 
@@ -140,8 +141,10 @@ PROVIDER_LOGIN_MINUTES = 10  # that a login at the provider may take
 @router.get("/login/provider")
 @limit_concurrency("provider", per_network=MAX_WAITING)
 def start_provider_login(request: Request, deps: Deps, next: str = "/", again: bool = False) -> Response:
-    """Redirect to the provider; a cookie keeps the login's secret and its target. `again` has the provider ask for a new
-    login."""
+    """Redirect to the provider; a cookie keeps the login's secret and its target.
+
+    `again` has the provider ask for a new login.
+    """
     secret = secrets.token_urlsafe(32)
     answer = redirect(_provider(deps).authorization_url(secret, absolute_url(request, CALLBACK_PATH), again))
     name, secure = _provider_cookie(deps.settings), deps.settings.web.https

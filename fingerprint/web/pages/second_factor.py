@@ -21,6 +21,7 @@ NextPath = Annotated[str, Form(max_length=4000)]
 
 @router.get("/login/second")
 def show_second_factor_form(request: Request, deps: Deps, next: str = "/") -> Response:
+    """Show the form of a pending login."""
     login = deps.account_store.logins.pending(_login_secret(request, deps))
     return _form(request, deps, login, next) if login else redirect("/login")
 

@@ -19,6 +19,7 @@ FactorText = Annotated[str, Form(max_length=100)]
 
 @router.get("/account/second")
 def show_second_factors(request: Request, caller: ReauthenticatedCaller, deps: Deps) -> Response:
+    """Show the caller's second factors."""
     return _page(request, caller, deps)
 
 
@@ -50,6 +51,7 @@ def submit_passkey(
     label: FactorText = "",
     passkey: Annotated[str, Form(max_length=20_000)] = "",
 ) -> Response:
+    """Add a passkey."""
     party = relying_party(request)
     if party is None:
         raise HTTPException(400, "passkeys need a name and TLS: set web.public_url")
@@ -73,6 +75,7 @@ def submit_recovery_codes(request: Request, caller: ReauthenticatedCaller, deps:
 def submit_factor_removal(
     request: Request, factor_id: str, caller: ReauthenticatedCaller, deps: Deps
 ) -> Response:
+    """Remove a second factor."""
     deps.account_store.second_factors.remove(session_secret(request, deps.settings), factor_id)
     return redirect(SECOND_FACTORS_PATH)
 
