@@ -201,8 +201,8 @@ class Producer(Protocol):
     """An idempotent producer whose messages are acknowledged by all replicas.
 
     Messages are *in flight* from being accepted until they are acknowledged. Their size is bounded, so an unavailable broker
-    costs no memory. Messages of one key go to one partition, the same with every client, and keep their order. Only `flush` proves
-    delivery.
+    costs no memory. Messages of one key go to one partition, the same with every client, and keep their order. Only `flush`
+    proves delivery.
     """
 
     def send(self, topic: str, value: bytes | None, key: bytes | None = None, headers: Headers = ()) -> None:
@@ -364,8 +364,8 @@ class CheckpointStore(Protocol):
         >>> fence = fence.successor()                           # also after a save that failed
 
     A checkpoint is *whole* when every blob it names is there, undamaged. A *saved* one is durable: when `save` returns, the
-    offset may be committed. Nothing that was written is ever changed; what the newest checkpoints do not name is deleted after a while.
-    Every method raises FingerprintError with the reason where the store cannot do it.
+    offset may be committed. Nothing that was written is ever changed; what the newest checkpoints do not name is deleted after
+    a while. Every method raises FingerprintError with the reason where the store cannot do it.
     """
 
     def save(self, checkpoint: Checkpoint) -> None:
