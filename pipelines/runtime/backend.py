@@ -132,6 +132,7 @@ def _passed(tables: str, lines: int, **_: Any) -> str:
 
 @cache
 def load_backend_and_announce(setting: BackendChoice) -> Backend:
+    """Choose the backend and print it, or why it is not the one that was set, on stderr."""
     found = load_backend(setting)
     print(f"{'warning: ' if found.is_misconfigured else ''}{found}", file=sys.stderr)
     return found

@@ -281,7 +281,7 @@ WORST: dict[str, tuple[Use, Any]] = {
     "core.credentials._SECRET": (all_of, "passwor" * (MIB // 7)),
     "registry.versions.VERSION_PATTERN": (match, "a" * MIB),
     "core.passwords.WORD_PATTERN": (all_of, "ab " * (MIB // 3)),
-    "store.second_factors.TOTP_SECRET_PATTERN": (match, "A" * MIB),
+    "store.factor_rows.TOTP_SECRET_PATTERN": (match, "A" * MIB),
 }
 WORST["delivery.notification._EMAIL"] = (match, "a@" + "a" * MIB)
 
@@ -313,7 +313,7 @@ OURS = {
     "compute.cuda": "names of packages",
     "core.egress": "the URL of a receiver, a setting",
     "compute.mapped_arrays": "names of files: 255 bytes at most",
-    "store.second_factors": "a code of a second factor: one class of characters",
+    "store.factor_rows": "a code of a second factor: one class of characters",
     "simulation.user_agents": "records that we simulate",
     "simulation.record_templates": "records that we simulate",
 }
