@@ -181,6 +181,7 @@ class Alert:
 
     @property
     def event_ids(self) -> tuple[str, ...]:
+        """Return the ids of its events."""
         return tuple(event.event_id for event in self.events)
 
     @property
@@ -269,5 +270,5 @@ MINIMUM_URGENCY = {word: least for least, word in SEVERITY_LEVELS}  # the urgenc
 
 
 def severity_of(urgency: int) -> str:
-    """The word for an urgency of 0 to 100."""
+    """Return the severity of an urgency of 0 to 100."""
     return next(word for least, word in SEVERITY_LEVELS if urgency >= least or least == 0)

@@ -5,7 +5,6 @@ What cannot be read goes to the dead letters. Everything is acknowledged before 
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from fingerprint.core.alert import FingerprintError
+from fingerprint.core.log import get_logger
 from fingerprint.core.ports import (
     Consumer,
     Message,
@@ -29,7 +29,7 @@ from fingerprint.streaming.poison import POISON_REASON
 from fingerprint.streaming.rekeying import DeadLetterLimit, OutgoingMessage, RekeyedBatch, Rekeyer
 from fingerprint.streaming.service import POLL_SECONDS, ConsumerService
 
-log = logging.getLogger("fingerprint.ingest")
+log = get_logger("fingerprint.ingest")
 
 
 class IngestService(ConsumerService):
@@ -73,7 +73,7 @@ class IngestService(ConsumerService):
         """Begin to read partitions."""
         self.joined = True
         self.poison_guard.forget(partitions)
-        log.info("assigned", extra={"fields": {"partitions": sorted(each.label for each in partitions)}})
+        log.info("assigned", partitions=sorted(each.label for each in partitions))
 
     def revoked(self, partitions: Collection[Partition]) -> None:
         """Drop what is kept of partitions."""
@@ -81,7 +81,7 @@ class IngestService(ConsumerService):
         self.poison_guard.forget(partitions)
         self.record_reader.forget_partitions(partitions)
         self.metrics.remove_partitions(partitions)
-        log.info("revoked", extra={"fields": {"partitions": sorted(each.label for each in partitions)}})
+        log.info("revoked", partitions=sorted(each.label for each in partitions))
 
     def not_ready(self) -> str | None:
         """Return why the program is not ready, None while it is."""
@@ -101,7 +101,7 @@ class IngestService(ConsumerService):
             self._commit(messages[batch.begin : batch.completed_until])
         self.metrics.count_batch(batch)
         if batch.dead_letters:
-            log.warning("dead letters", extra={"fields": _dead_letter_fields(batch)})
+            log.warning("dead letters", **_dead_letter_fields(batch))
         if last is not None:
             reason = dict(batch.dead_letters[-1].headers)["reason"] or b""
             raise FingerprintError(self.limit.describe(self.settings.kafka.raw_topic, reason.decode()))

@@ -5,7 +5,6 @@ A notification is deleted from the queue only when everything that was read in i
 
 from __future__ import annotations
 
-import logging
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from fingerprint.core.alert import FingerprintError
+from fingerprint.core.log import get_logger
 from fingerprint.core.ports import (
     Message,
     MessageQueue,
@@ -41,7 +41,7 @@ MAX_RECEIVE_COUNT = 20  # receives of one notification, after which it is dead-l
 SUSPECT_RECEIVES = 3  # receives from which on a notification may have killed its readers
 MAX_TRACKED_RELEASES = 100_000  # notifications whose releases are counted
 
-log = logging.getLogger("fingerprint.ingest")
+log = get_logger("fingerprint.ingest")
 
 
 def isolate_redelivered(taken: list[ReceivedMessage]) -> list[list[ReceivedMessage]]:
@@ -187,7 +187,7 @@ class S3IngestService(TurningService):
             )
             self.sender.send(self.dead_topic, letter)
             self.metrics.dead.inc()
-            log.warning("dead letter", extra={"fields": {"queue": self.queue.name, "reason": reasons.first}})
+            log.warning("dead letter", queue=self.queue.name, reason=reasons.first)
         if self.limit.exceeded_at(np.array([dead])) is not None:
             self.limit_reached = reasons.first
 
@@ -198,7 +198,7 @@ class S3IngestService(TurningService):
         if len(self.releases) > MAX_TRACKED_RELEASES:
             self.releases.clear()
         self.metrics.deferred.inc()
-        log.warning("notification left in the queue", extra={"fields": {"id": taken.id, "reason": reason}})
+        log.warning("notification left in the queue", id=taken.id, reason=reason)
         if self.once:
             self.deferred.add(taken.id)
 

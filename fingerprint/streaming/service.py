@@ -12,11 +12,10 @@ Example:
 
 from __future__ import annotations
 
-import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from fingerprint.core.ports import Consumer, Message, Partition
 from fingerprint.core.settings import Kafka
@@ -26,13 +25,16 @@ from fingerprint.streaming.lag_monitor import STALLED_SECONDS, LagMonitor
 from fingerprint.streaming.metrics import IngestMetrics, StreamMetrics
 from fingerprint.streaming.poison import PoisonGuard
 
+if TYPE_CHECKING:
+    from structlog.stdlib import BoundLogger
+
 POLL_SECONDS = 0.5
 
 
 class TurningService:
     """A service that works turn after turn. Used by one thread; `not_alive` by any."""
 
-    log: ClassVar[logging.Logger]
+    log: ClassVar[BoundLogger]
 
     def __init__(self, metrics: IngestMetrics | StreamMetrics) -> None:
         self._figures = metrics.figures
@@ -46,7 +48,7 @@ class TurningService:
     def _report_run(self, started: float) -> dict[str, Any]:
         """Log and return the figures of a run that began at `started`, on the monotonic clock."""
         figures = self._figures() | {"seconds": round(time.monotonic() - started, 3)}
-        self.log.info("done", extra={"fields": figures})
+        self.log.info("done", **figures)
         return figures
 
 

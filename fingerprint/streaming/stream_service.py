@@ -10,7 +10,6 @@ same ids:
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
@@ -23,6 +22,7 @@ from fingerprint.compute import frames
 from fingerprint.compute.frames import Frame
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.case import ProgramStatus, ThresholdOverride
+from fingerprint.core.log import get_logger
 from fingerprint.core.ports import Message, Partition, PartitionNotOwned, RebalanceInProgress
 from fingerprint.core.settings import Settings
 from fingerprint.detection.batch import FRAME_COLUMNS
@@ -43,7 +43,7 @@ from fingerprint.streaming.service import ConsumerService
 
 HEARTBEAT_SECONDS = 15.0  # between two heartbeats in the alert store
 
-log = logging.getLogger("fingerprint.stream")
+log = get_logger("fingerprint.stream")
 
 
 class StreamService(ConsumerService):
@@ -121,7 +121,7 @@ class StreamService(ConsumerService):
         self.owned |= {each: self.checkpoint_manager.restore(each) for each in partitions}
         positions = {each: self.owned[each].offset for each in partitions}
         places = {each.label: offset for each, offset in sorted(positions.items())}
-        log.info("assigned", extra={"fields": {"positions": places}})
+        log.info("assigned", positions=places)
         return positions
 
     def revoked(self, partitions: Collection[Partition]) -> None:
@@ -136,7 +136,7 @@ class StreamService(ConsumerService):
             self.metrics.remove_partition(each)
         self.pausable_consumer.drop_backlog(partitions)
         self.poison_guard.forget(partitions)
-        log.info("revoked", extra={"fields": {"partitions": sorted(each.label for each in partitions)}})
+        log.info("revoked", partitions=sorted(each.label for each in partitions))
 
     # --- one batch ----------------------------------------------------------------------------------------------------
 
@@ -265,15 +265,12 @@ class StreamService(ConsumerService):
         try:
             settings = threshold_what_if.apply_override(self.configured_settings, override)
         except FingerprintError as error:
-            log.warning("threshold override refused", extra={"fields": {"reason": str(error)}})
+            log.warning("threshold override refused", reason=str(error))
             return
         self.settings = self.checkpoint_manager.settings = settings
         for each in self.owned.values():
             each.processor.apply_settings(settings)
-        log.info(
-            "threshold override applied",
-            extra={"fields": threshold_what_if.describe_threshold(settings, override)},
-        )
+        log.info("threshold override applied", **threshold_what_if.describe_threshold(settings, override))
 
     def _save_heartbeat(self) -> None:
         """Write a heartbeat to the alert store, every `HEARTBEAT_SECONDS`."""
@@ -309,7 +306,7 @@ class StreamService(ConsumerService):
             self.metrics.commits_refused.inc()
             log.warning("commit refused: a partition has another owner")
         except FingerprintError as error:  # likewise; the lag monitor reports a broker that does not answer
-            log.warning("commit failed", extra={"fields": {"reason": str(error)}})
+            log.warning("commit failed", reason=str(error))
 
     def _needs_checkpoint(self, owned: OwnedPartition) -> bool:
         return owned.offset != owned.checkpointed or self.checkpoint_manager.can_swap_bank(owned)
@@ -320,10 +317,7 @@ class StreamService(ConsumerService):
             with self.metrics.checkpoint_seconds.time():
                 size = self.checkpoint_manager.save(partition, self.owned[partition])
         except PartitionNotOwned:
-            log.warning(
-                "checkpoint refused: the partition has another owner",
-                extra={"fields": {"partition": partition.label}},
-            )
+            log.warning("checkpoint refused: the partition has another owner", partition=partition.label)
             return
         except FingerprintError as error:
             self.metrics.checkpoint_failures.inc()

@@ -29,7 +29,7 @@ from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.core.settings import Entities, Settings
 from fingerprint.sources.cloudtrail import samples
 from fingerprint.sources.cloudtrail.envelopes import split_lines
-from pipelines.bench.organisation import organisation_files, read_events
+from pipelines.bench.organisations import organisation_files, read_events
 
 USERS, ROWS, LATER_ROWS, PLANTED_ROWS = 64, 1000, 200, 20
 DAYS, LEARNED = 12, 10  # simulated, and how many of them are learned

@@ -34,8 +34,10 @@ def show_alert(
     bank: Path | None = None,
     settings: Settings = DEFAULT_SETTINGS,
 ) -> None:
-    """Print one alert explained, and write its page if asked; with the `bank` that measured it at hand, also which thresholds
-    were moved. Raises FingerprintError if the id names no one alert."""
+    """Print one alert explained, and write its page if asked.
+
+    With the `bank` that scored it, adjusted thresholds are shown as well. Raise FingerprintError if the id names no single alert.
+    """
     store = open_store(database_url, create=False)
     alert = store.alerts.get(alert_id)
     dispositions, row = store.cases.dispositions(alert.alert_id), store.queue.row(alert.alert_id)

@@ -120,8 +120,10 @@ def sign_version(folder: Path, settings: Settings, version: str | None = None) -
 
 
 def verify_versions(folder: Path, settings: Settings, version: str | None = None) -> dict[str, Any]:
-    """Check one version, or all that are kept and what is served; what is wrong, a sentence each. `keys`: whose signature was
-    asked for, none where no key is set."""
+    """Verify one version, or all stored ones and the served one; return the problems, a sentence each.
+
+    `keys` are the public keys that signatures were checked with, none where no key is set.
+    """
     wanted, served = [version] if version else versions.list_bank_versions(folder), _served_version(folder)
     if not wanted:
         versions.require_served_version(folder)

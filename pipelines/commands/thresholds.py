@@ -69,6 +69,7 @@ def set_threshold(
 
 
 def print_threshold(figures: dict[str, Any]) -> None:
+    """Print the current threshold and quorum."""
     current = figures["current"]
     whose = f", set by {current['by']} at {current['at']}" if "by" in current else ", as the settings say"
     print(printable(f"threshold {current['threshold']:g}, quorum {current['quorum']}{whose}"))
@@ -77,6 +78,7 @@ def print_threshold(figures: dict[str, Any]) -> None:
 
 
 def print_threshold_estimates(rows: list[dict[str, Any]]) -> None:
+    """Print a table of estimates, one row a threshold."""
     table = Table(box=None, pad_edge=False)
     for name in ("wanted", "votes", "threshold", "alerts a day", "confirmed attacks", "known attacks"):
         table.add_column(name, justify="right")

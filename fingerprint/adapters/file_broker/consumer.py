@@ -26,7 +26,7 @@ from fingerprint.adapters.file_broker.group import (
     release_partitions,
 )
 from fingerprint.adapters.file_broker.partition_log import LogReader, PartitionLog
-from fingerprint.adapters.kafka.limits import FETCH_MAX_BYTES
+from fingerprint.adapters.kafka.base import FETCH_MAX_BYTES
 from fingerprint.compute.hashing import kafka_partition
 from fingerprint.core import private_files
 from fingerprint.core.alert import FingerprintError
