@@ -90,9 +90,9 @@ class Weights:
     outputs: Array
     row: Ints
 
-    def on(self, place: Placement) -> Weights:
+    def on(self, placement: Placement) -> Weights:
         """Return them with their arrays on another device."""
-        return move_arrays(self, place)
+        return move_arrays(self, placement)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +107,9 @@ class Baseline:
     edge: Floats
     slope: Floats
 
-    def on(self, place: Placement) -> Baseline:
+    def on(self, placement: Placement) -> Baseline:
         """Return it with its arrays on another device."""
-        return move_arrays(self, place)
+        return move_arrays(self, placement)
 
 
 def feature_losses(

@@ -74,9 +74,9 @@ class Vocabulary:
     total: Floats
     parent: Ints
 
-    def on(self, place: Placement) -> Vocabulary:
-        """Return the vocabulary with its arrays moved by `place`, except `codes`, which explain and never score."""
-        return move_arrays(self, place, excluded=("codes",))
+    def on(self, placement: Placement) -> Vocabulary:
+        """Return the vocabulary with its arrays moved by `placement`, except `codes`, which explain and never score."""
+        return move_arrays(self, placement, excluded=("codes",))
 
     def look_up(
         self, fingerprint: Ints, codes: hashing.Hashes

@@ -168,15 +168,15 @@ class Bank:
         """Return the bank on the host, where alerts are explained."""
         return self
 
-    def on(self, place: Placement) -> Bank:
-        """Return the same bank with the arrays that scoring reads moved by `place`; tables and texts stay on the host."""
-        parts = {name: getattr(self.on_host, name).on(place) for name in ARRAY_PARTS}
+    def on(self, placement: Placement) -> Bank:
+        """Return the same bank with the arrays that scoring reads moved by `placement`; tables and texts stay on the host."""
+        parts = {name: getattr(self.on_host, name).on(placement) for name in ARRAY_PARTS}
         there, here = replace(self.on_host, **parts), self.on_host
         hashes, texts = here.owners
-        found = {name: place(getattr(here, name)) for name in ("shift", "whole", "peers")}
+        found = {name: placement(getattr(here, name)) for name in ("shift", "whole", "peers")}
         found |= {
-            "owners": (place(hashes), texts),
-            "_ready_rows": tuple(place(each) for each in here._ready_rows),
+            "owners": (placement(hashes), texts),
+            "_ready_rows": tuple(placement(each) for each in here._ready_rows),
         }
         vars(there).update(found, on_host=here)  # what a cached property would make of itself
         return there
@@ -461,7 +461,7 @@ def _damage_message(files: VerifiedFolder, name: str) -> str:
     )
 
 
-def _expansion_problems(files: VerifiedFolder, name: str, most: int) -> Iterator[str]:
+def _expansion_problems(files: VerifiedFolder, name: str, max_bytes: int) -> Iterator[str]:
     """Yield tables that would expand to more than a bank may have: compressed or repeated, their values may look small."""
     file = files.root / name
     try:
@@ -472,7 +472,7 @@ def _expansion_problems(files: VerifiedFolder, name: str, most: int) -> Iterator
         yield f"bank file {file} is no table: {error}"
         return
     expanded = max(plain, 8 * table.num_rows * table.num_columns)  # a reference each, where values repeat
-    if expanded > most:
+    if expanded > max_bytes:
         yield f"bank file {file} expands to {expanded:,} bytes, more than the setting bank.max_bytes allows"
 
 

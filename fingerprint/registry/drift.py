@@ -67,7 +67,7 @@ class BankDrift:
         """The quantiles of the fingerprints' mean drift, by name."""
         return named_quantiles(self.mean_drift)
 
-    def top(self, most: int) -> list[dict[str, Any]]:
+    def top(self, limit: int) -> list[dict[str, Any]]:
         """Return those that moved furthest, and by which feature most."""
         of_each = self.mean_drift
         return [
@@ -77,17 +77,17 @@ class BankDrift:
                 "drift": round(float(of_each[at]), 4),
                 "most": FEATURES[VALUE_FEATURES[int(np.argmax(self.drift[at]))]].label,
             }
-            for at in np.argsort(-of_each, kind="stable")[:most]
+            for at in np.argsort(-of_each, kind="stable")[:limit]
         ]
 
-    def summary(self, most: int = 5) -> dict[str, Any]:
+    def summary(self, limit: int = 5) -> dict[str, Any]:
         """Return what a manifest keeps."""
         return {
             "against": self.older,
             "fingerprints": len(self.row),
             "quantiles": self.quantiles,
             "lost": round(self.lost_share, 4),
-            "top": self.top(most),
+            "top": self.top(limit),
         }
 
 

@@ -83,13 +83,13 @@ def partition_history(
     count = 1 if shared else partition_count(events, settings.training.partition_events)
     arrived_upto = wall_clock_ms() // 1000 if arrived_upto is None else arrived_upto
 
-    def saw(chunk: pd.DataFrame) -> None:
+    def on_chunk(chunk: pd.DataFrame) -> None:
         nonlocal total
         clock.observe(frames.epoch_seconds(chunk["event_time"]), hashing.hash_with_bucket(chunk["principal"]))
         total += len(chunk)
         progress("splitting history", total, events)
 
-    write_partitions((chunk for chunk in chunks if len(chunk)), folder, count, saw)
+    write_partitions((chunk for chunk in chunks if len(chunk)), folder, count, on_chunk)
     if not total:
         shutil.rmtree(folder)
         raise FingerprintError(
@@ -134,10 +134,10 @@ def _run_stage(
     progress: Progress,
     name: str,
     stage: Stage,
-    of: int | None = None,
+    total: int | None = None,
 ) -> None:
-    """Run one stage on all partitions; `of` is what their figures add up to, without it partitions are counted."""
+    """Run one stage on all partitions; `total` is what their figures add up to, without it partitions are counted."""
     numbers, done = history.non_empty(), 0
     for _, figure in workers.map_unordered(stage, numbers) if workers else enumerate(map(stage, numbers)):
         done += figure if isinstance(figure, int) else 1
-        progress(name, done, of or len(numbers))
+        progress(name, done, total or len(numbers))
