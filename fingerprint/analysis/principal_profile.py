@@ -29,7 +29,7 @@ from fingerprint.registry import bank as banks
 from fingerprint.registry import quality, versions
 from fingerprint.registry.bank import FEEDBACK_COLUMNS, Bank
 
-MAX_FINGERPRINTS = 200  # on a card, the busiest
+MAX_FINGERPRINTS = 200  # of a profile, the busiest
 MAX_VALUES = 5  # of a feature
 READINESS_HORIZONS_DAYS = (1.0, 7.0, 30.0)  # days
 
@@ -143,7 +143,7 @@ def build_profile(
     rows = _fingerprint_rows(bank, principal)
     key = principal if shown_key is None else shown_key
     if key not in set(bank.fingerprints["key"].iloc[rows]):
-        raise FingerprintError(f"{principal!r} has no fingerprint {key!r}: the card lists those it has")
+        raise FingerprintError(f"{principal!r} has no fingerprint {key!r}: its profile lists those it has")
     kind, group = _kind_and_group(bank, principal)
     since, until = bank.manifest["span"]
     learned = tuple(_fingerprint_summaries(bank, rows[:MAX_FINGERPRINTS], settings))

@@ -1,7 +1,7 @@
 """Flagged events that training leaves out, and why: score, then learn; learn slowly from what was flagged.
 
 Example:
-    >>> exclusions = TrainingExclusions.from_labels(store.training.flagged_events(since, until), settings.training, end)
+    >>> exclusions = TrainingExclusions.from_labels(store.feedback.flagged_events(since, until), settings.training, end)
     >>> bank = train(exclusions.filter(history.chunks()), settings)
     >>> exclusions.excluded_counts()
     {'malicious': 0, 'open': 351, 'recent vote': 12, 'past the cap': 3}
