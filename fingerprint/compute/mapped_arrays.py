@@ -73,7 +73,7 @@ def write_arrays(arrays: Mapping[str, NDArray[Any]], folder: Path, stem: str, sh
 
 
 def _split_rows(array: NDArray[Any], shard_bytes: int) -> Iterator[NDArray[Any]]:
-    """Return slices of rows of about `shard_bytes`, a multiple of ALIGNMENT bytes except the last."""
+    """Yield slices of rows of about `shard_bytes`, a multiple of ALIGNMENT bytes except the last."""
     row = max(1, array.nbytes // len(array))
     step = ALIGNMENT // gcd(row, ALIGNMENT)
     rows = max(step, shard_bytes // row // step * step)

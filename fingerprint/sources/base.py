@@ -114,6 +114,10 @@ class LogSource(Protocol):
         """The name that people read: `CloudTrail`."""
 
     @property
+    def CLOUD_PROVIDER(self) -> str:
+        """The provider whose accounts the log is about, as other systems name it: `AWS`."""
+
+    @property
     def RECORD_PREFIX(self) -> bytes:
         """The first bytes of nearly every bare record: such messages are read together, without looking for envelopes."""
 

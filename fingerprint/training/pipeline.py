@@ -29,6 +29,7 @@ from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import WorkerPool
 from fingerprint.core.settings import Settings
 from fingerprint.registry.bank import Bank
+from fingerprint.sources.active import SOURCE
 from fingerprint.sources.arrival import wall_clock_ms
 from fingerprint.state.event_clock import EventClock
 from fingerprint.training import (
@@ -93,7 +94,7 @@ def partition_history(
     if not total:
         shutil.rmtree(folder)
         raise FingerprintError(
-            "there is no event to learn from: name a file or folder with CloudTrail records"
+            f"there is no event to learn from: name a file or folder with {SOURCE.NAME} records"
         )
     watermark = clock.watermark if end is None else end
     write_json(folder / SPLIT_FILE, count=count, watermark=watermark, arrived_upto=arrived_upto)

@@ -142,7 +142,7 @@ def _lost_fingerprints(moved: BankDrift, options: Promotion) -> Iterator[str]:
 
 
 def _immature(challenger: Bank) -> Iterator[str]:
-    """Return why a first bank, which has no champion, has too few entities with enough history of their own."""
+    """Yield why a first bank, which has no champion, has too few entities with enough history of their own."""
     ready = challenger.manifest["ready"]["entity"]
     if ready < MIN_READY_ENTITIES:
         begin, end = challenger.manifest["span"]
@@ -153,7 +153,7 @@ def _immature(challenger: Bank) -> Iterator[str]:
 
 
 def _future_dated(challenger: Bank) -> Iterator[str]:
-    """Return why a bank from the future is refused: all events until then would be passed over."""
+    """Yield why a bank from the future is refused: all events until then would be passed over."""
     try:
         remedy = "find the records that are dated in the future, or set the clock"
         check_watermark("its history", int(challenger.manifest["watermark"]), remedy)
@@ -162,7 +162,7 @@ def _future_dated(challenger: Bank) -> Iterator[str]:
 
 
 def _empty_holdout(challenger: Bank) -> Iterator[str]:
-    """Return why nearly empty held-out days are refused: they do not tell how good a bank is.
+    """Yield why nearly empty held-out days are refused: they do not tell how good a bank is.
 
     A few records dated past all others make such days.
     """
