@@ -8,7 +8,9 @@ Example:
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
+from typing import TypeVar
 
 
 class SystemClock:
@@ -19,3 +21,17 @@ class SystemClock:
 
     def sleep(self, seconds: float) -> None:
         time.sleep(max(0.0, seconds))
+
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class InProcessPool:
+    """Twin of a cluster (`dask_workers`). Nobody else can take over: if this process dies, all of it ends."""
+
+    parallelism = 1
+
+    def map_unordered(self, work: Callable[[T], R], pieces: Sequence[T]) -> Iterator[tuple[int, R]]:
+        for place, piece in enumerate(pieces):
+            yield place, work(piece)

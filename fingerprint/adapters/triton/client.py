@@ -10,20 +10,44 @@ safe, because measuring changes nothing. A server that failed several calls in a
 
 from __future__ import annotations
 
+import re
 import time
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 
 import numpy as np
 from numpy.typing import NDArray
+from tritonclient.grpc import InferenceServerClient
 from tritonclient.utils import InferenceServerException
 
-from fingerprint.adapters.triton.connection import connect
-from fingerprint.adapters.triton.request import MODEL_NAME, ChunkedRequest
+from fingerprint.adapters.triton.repository import MODEL_NAME
+from fingerprint.adapters.triton.request import ChunkedRequest
 from fingerprint.compute.arrays import namespace, to_device_of, to_host
 from fingerprint.core import settings
+from fingerprint.core.alert import FingerprintError
 from fingerprint.core.circuit_breaker import CircuitBreaker
 from fingerprint.core.ports import Unavailable
 from fingerprint.detection.triton_model import version_number
+
+CHANNEL_OPTIONS = [
+    ("grpc.max_send_message_length", -1),
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.use_local_subchannel_pool", 1),  # a new client connects at once, whatever became of the one before
+]
+
+
+def connect(options: settings.Triton) -> InferenceServerClient:
+    """A client, which connects when it is first asked. FingerprintError where a file of the settings cannot be read."""
+    options.check_files()
+    return InferenceServerClient(
+        str(options.url),
+        ssl=options.tls,
+        root_certificates=options.ca_file,
+        certificate_chain=options.certificate_file,
+        private_key=options.certificate_key_file,
+        channel_args=CHANNEL_OPTIONS,
+    )
+
 
 FAILURE_THRESHOLD = 3  # consecutive failures that open the circuit
 COOL_DOWN_SECONDS = 10.0  # that an open circuit waits before one attempt
@@ -83,3 +107,58 @@ class TritonInference:
         """A connection that failed would wait ever longer before it looks whether the server is back."""
         self.client.close()
         self.client = connect(self.options)
+
+
+RESPONSE_TIMEOUT_SECONDS = 10.0  # for a question
+
+
+class ModelControl:
+    """One server, whose control mode is `explicit`."""
+
+    def __init__(self, options: settings.Triton) -> None:
+        self.url, self.load_timeout_seconds = options.url, options.load_timeout_seconds
+        self.headers = _restricted_api_headers(options.control_key_file)
+        self.client = connect(options)
+
+    def load_model(self) -> None:
+        """Serve what the repository says; back when all of it is ready. FingerprintError if some of it cannot be served: then
+        all that was served before still is."""
+        with self._translate_errors("does not serve it"):
+            self.client.load_model(MODEL_NAME, headers=self.headers, client_timeout=self.load_timeout_seconds)
+
+    def version_states(self) -> dict[int, str]:
+        """Number -> state (READY, LOADING, UNLOADING, UNAVAILABLE), of what the server knows of."""
+        with self._translate_errors("does not say what it serves"):
+            index = self.client.get_model_repository_index(
+                headers=self.headers, client_timeout=RESPONSE_TIMEOUT_SECONDS
+            )
+        return {
+            int(each.version): str(each.state)
+            for each in index.models
+            if each.name == MODEL_NAME and each.version.isdecimal()
+        }
+
+    def close(self) -> None:
+        self.client.close()
+
+    @contextmanager
+    def _translate_errors(self, trouble: str) -> Iterator[None]:
+        try:
+            yield
+        except InferenceServerException as error:
+            raise FingerprintError(f"Triton at {self.url} {trouble}: {_error_reason(error)}") from None
+
+
+def _restricted_api_headers(key_file: str | None) -> dict[str, str]:
+    """What opens the API where the server was started with `--grpc-restricted-protocol=model-repository:NAME=VALUE`."""
+    name, equals, value = (settings.read_secret(key_file) or "").partition("=")
+    if key_file and not (name and equals and value):
+        raise FingerprintError(f"triton.control_key_file {key_file} does not hold NAME=VALUE")
+    return {f"triton-grpc-protocol-{name}": value} if name else {}
+
+
+def _error_reason(error: InferenceServerException) -> str:
+    """The model's own sentence if there is one, else the server's first line."""
+    text = str(error.message())
+    own = re.search(r"FingerprintError: (.*)", text)
+    return own[1] if own else text.splitlines()[0]

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from tritonclient.grpc import InferenceServerClient, InferInput, InferRequestedOutput
 from tritonclient.utils import InferenceServerException
 
+from fingerprint.adapters.triton.repository import MODEL_NAME
 from fingerprint.core import settings
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Unavailable
@@ -24,7 +25,6 @@ from fingerprint.core.ports import Unavailable
 REQUEST_ROWS = 1024  # rows of one request
 MAX_IN_FLIGHT = 4  # concurrent requests of one call
 MAX_ATTEMPTS = 3  # of a request that can be repeated
-MODEL_NAME = "fingerprint"
 BACKOFF_SECONDS = 0.05  # before the second try; each further one waits twice as long, half of it by chance
 PERMANENT_STATUSES = (
     "NOT_FOUND",
