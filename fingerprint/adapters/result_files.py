@@ -1,8 +1,13 @@
-"""The judged events in a file: one row an event, Parquet or JSON lines by the file's name.
+"""Results of scoring as files: scored events for `--out`, and a spool of alerts and votes until the store has them.
 
 Example:
-    >>> with Results(Path("events.parquet"), settings) as results:
-    ...     results.write(judged.frame)
+    >>> with ResultWriter(Path("events.parquet"), settings) as results:
+    ...     results.write(scored_events)
+    >>> with StepResultSpool(folder, settings, every_event=True) as spool:
+    ...     for result in results_of_steps:
+    ...         spool.write(result)
+    >>> for alerts, votes in read_alerts_and_votes(folder):
+    ...     store.alerts.save(alerts, votes)
 """
 
 from __future__ import annotations
@@ -30,9 +35,11 @@ SUFFIXES = (".parquet", ".jsonl")
 
 
 class ResultWriter:
-    """Columns: event_id, event_time, principal, entity, `<detector>_z` (null for no opinion), `<detector>_vote`, verdict,
-    alert_id (null where none), level, degraded, bank_version. Without a file nothing is written; a run that fails leaves the
-    file as it was."""
+    """Scored events in a file, one row an event: Parquet or JSON lines by the file's name.
+
+    Columns: event_id, event_time, principal, entity, `<detector>_z` (null for no opinion), `<detector>_vote`, verdict, alert_id
+    (null where none), level, degraded, bank_version. Without a file nothing is written; a run that fails leaves the file as it was.
+    """
 
     def __init__(self, file: Path | None, settings: Settings) -> None:
         self.file, self.schema = file, _schema(settings)
@@ -71,7 +78,7 @@ class ResultWriter:
             self.text_file = file.open("w", encoding="utf-8")
 
     def write(self, frame: pd.DataFrame) -> None:
-        """Append judged events."""
+        """Append scored events."""
         if self.parquet:
             table: Any = pa.Table.from_pandas(
                 frame[self.schema.names], schema=self.schema, preserve_index=False
@@ -116,7 +123,7 @@ _VOTE_SCHEMA = pa.schema([(name, _VOTE_TYPES.get(name, pa.large_string())) for n
 
 
 class StepResultSpool:
-    """`alerts.parquet`, `votes.parquet` and, if every event was asked for, `events.parquet` of a folder."""
+    """A folder with `alerts.parquet`, `votes.parquet` and, if every event was asked for, `events.parquet`."""
 
     def __init__(self, folder: Path, settings: Settings, every_event: bool) -> None:
         self.folder, self.exit_stack = folder, ExitStack()
@@ -138,7 +145,7 @@ class StepResultSpool:
         self.exit_stack.__exit__(kind, error, trace)
 
     def write(self, result: StepResult) -> None:
-        """Append what one step said."""
+        """Append the result of one step."""
         if result.alerts:
             packed = [msgspec.msgpack.encode(alert) for alert in result.alerts]
             self.alerts.write_table(pa.table([pa.array(packed, pa.large_binary())], schema=_ALERT_SCHEMA))
@@ -151,7 +158,7 @@ class StepResultSpool:
 
 
 def read_alerts_and_votes(folder: Path) -> Iterator[tuple[list[Alert], pd.DataFrame]]:
-    """Alerts and votes, some at a time, each in the order in which they were said."""
+    """Yield alerts and votes, some at a time, each in the order in which they were written."""
     for batch in pq.ParquetFile(folder / "alerts.parquet").iter_batches(100):
         yield (
             [msgspec.msgpack.decode(packed, type=Alert) for packed in batch["alert"].to_pylist()],
@@ -162,6 +169,6 @@ def read_alerts_and_votes(folder: Path) -> Iterator[tuple[list[Alert], pd.DataFr
 
 
 def read_scored_events(folder: Path) -> Iterator[pd.DataFrame]:
-    """Every judged event, as `Results` takes it."""
+    """Yield every scored event, as `ResultWriter.write` takes them."""
     for batch in pq.ParquetFile(folder / "events.parquet").iter_batches(BATCH_ROWS):
         yield batch.to_pandas()

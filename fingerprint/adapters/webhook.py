@@ -39,11 +39,11 @@ Resolver = Callable[[str, int], Sequence[str]]  # host and port -> addresses
 
 
 class AddressRefused(Exception):
-    """An address that is not connected to; says which, and why."""
+    """An address that must not be connected to; the message says which, and why."""
 
 
 def resolve_host(host: str, port: int) -> list[str]:
-    """The addresses of a name, as the system knows them; of an odd spelling of an address (127.1, 0x7f000001) that address."""
+    """Return the addresses of a name, as the system knows them; an odd spelling (127.1, 0x7f000001) becomes its address."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
@@ -52,7 +52,7 @@ def resolve_host(host: str, port: int) -> list[str]:
 
 
 class GuardedBackend(httpcore.NetworkBackend):
-    """For one request: from the first connection on, everything has to be over after so many seconds."""
+    """The connections of one request, whose addresses are checked; all of it ends `seconds` after the first."""
 
     def __init__(self, resolve: Resolver, allowed_networks: Collection[Network], seconds: float) -> None:
         self.resolve, self.allowed_networks = resolve, allowed_networks
@@ -67,8 +67,10 @@ class GuardedBackend(httpcore.NetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.NetworkStream:
-        """To one of the addresses of `host`, none of which may be refused: a name that leads inside as well as outside is a
-        trick, or about to become one."""
+        """Connect to one of the addresses of `host`, none of which may be refused.
+
+        A name that leads inside as well as outside is a trick, or about to become one.
+        """
         addresses = self.resolve(host, port)
         for address in addresses:
             if why := refusal_reason(address, self.allowed_networks):
@@ -84,32 +86,37 @@ class GuardedBackend(httpcore.NetworkBackend):
 
 
 class DeadlineStream(httpcore.NetworkStream):
-    """A stream whose every step ends before the deadline: a receiver that sends a byte now and then holds nobody up."""
+    """A stream whose every step ends before the deadline: a receiver that sends a byte now and then delays nothing."""
 
     def __init__(self, inner: httpcore.NetworkStream, deadline: float) -> None:
         self.inner, self.deadline = inner, deadline
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        """Read some bytes before the deadline."""
         return self.inner.read(max_bytes, _remaining_seconds(self.deadline, timeout))
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        """Write bytes before the deadline."""
         self.inner.write(buffer, _remaining_seconds(self.deadline, timeout))
 
     def close(self) -> None:
+        """Close the connection."""
         self.inner.close()
 
     def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore.NetworkStream:
+        """Return the stream after a TLS handshake, with the same deadline."""
         left = _remaining_seconds(self.deadline, timeout)
         return DeadlineStream(self.inner.start_tls(ssl_context, server_hostname, left), self.deadline)
 
     def get_extra_info(self, info: str) -> Any:
+        """Return what httpcore knows of the connection."""
         return self.inner.get_extra_info(info)
 
 
 def _remaining_seconds(deadline: float, timeout: float | None) -> float:
-    """Seconds until the deadline, or the timeout where that is sooner."""
+    """Return the seconds until the deadline, or the timeout where that is sooner."""
     left = deadline - time.monotonic()
     if left <= 0:
         raise httpcore.ReadTimeout("the deadline has passed")
@@ -137,6 +144,7 @@ class WebhookReceiver:
         self._secrets()
 
     def deliver(self, key: str, body: bytes, principal: str, now: datetime) -> None:
+        """Send one message. Raise ObjectNotFound if the receiver wants no more, RateLimited or Unavailable for a failed attempt."""
         with _translate_errors(self.endpoint), self._post(key, body, now) as (status, given, told):
             if status in PERMANENT_STATUSES:
                 raise ObjectNotFound(f"{self.endpoint} answered {status}: it wants no more")
@@ -146,7 +154,7 @@ class WebhookReceiver:
                 raise RateLimited(_explain_redirect(why, status), _retry_after_seconds(given, now))
 
     def close(self) -> None:
-        """Holds nothing between two requests."""
+        """Do nothing: no connection is kept between two requests."""
 
     @contextmanager
     def _post(self, key: str, body: bytes, now: datetime) -> Iterator[tuple[int, dict[bytes, bytes], str]]:
