@@ -196,8 +196,8 @@ class EventSpool:
     def activity_end(self) -> datetime | None:
         """Return when the activity ends, None without events.
 
-        It is the latest event time that is believed (`state.event_clock`), as the last MAX_PENDING_AGE events confirm it. A history
-        of fewer is thin: it ends with its latest event.
+        It is the latest event time that is believed (`state.event_clock`), as the last MAX_PENDING_AGE events confirm it. A
+        history of fewer is thin: it ends with its latest event.
         """
         ends = self._latest_events(MAX_PENDING_AGE)
         if ends is None:

@@ -38,7 +38,7 @@ class ResultWriter:
     """Scored events in a file, one row an event: Parquet or JSON lines by the file's name.
 
     Columns: event_id, event_time, principal, entity, `<detector>_z` (null for no opinion), `<detector>_vote`, verdict, alert_id
-    (null where none), level, degraded, bank_version. Without a file nothing is written; a run that fails leaves the file as it was.
+    (null where none), level, degraded, bank_version. Without a file nothing is written; a run that fails leaves the file alone.
     """
 
     def __init__(self, file: Path | None, settings: Settings) -> None:

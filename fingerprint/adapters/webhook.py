@@ -144,7 +144,7 @@ class WebhookReceiver:
         self._secrets()
 
     def deliver(self, key: str, body: bytes, principal: str, now: datetime) -> None:
-        """Send one message. Raise ObjectNotFound if the receiver wants no more, RateLimited or Unavailable for a failed attempt."""
+        """Send one message. Raise ObjectNotFound if the receiver wants no more, RateLimited or Unavailable if it failed."""
         with _translate_errors(self.endpoint), self._post(key, body, now) as (status, given, told):
             if status in PERMANENT_STATUSES:
                 raise ObjectNotFound(f"{self.endpoint} answered {status}: it wants no more")
