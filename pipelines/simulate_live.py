@@ -79,8 +79,11 @@ def simulate_live(
     clock: InterruptibleClock,
     keep: bool = False,
 ) -> dict[str, Any]:
-    """Simulate into `folder` what ended today; send the first three quarters of the days; wait until a bank is served; send the
-    rest at `speed` times real time. Steps that the progress file has are not repeated. The figures of `--json`."""
+    """Simulate traffic that ended today; send three quarters of it, wait until a bank is served, and send the rest.
+
+    The rest is sent at `speed` times real time. Steps that the progress file names are not repeated. Return the figures of
+    `--json`.
+    """
     progress_file = ProgressFile(folder, organisation)
     pace = ReplayRate(speed=speed)
     if "until" not in progress_file:
@@ -150,9 +153,11 @@ class InterruptibleClock:
         self._clock, self._asked_to_end = clock, asked_to_end
 
     def now(self) -> datetime:
+        """Return the current time, in UTC."""
         return self._clock.now()
 
     def sleep(self, seconds: float) -> None:
+        """Wait; raise StopRequested as soon as the program is asked to end."""
         while seconds > 0:
             self.raise_if_stopped()
             self._clock.sleep(min(seconds, TICK_SECONDS))
@@ -164,6 +169,7 @@ class InterruptibleClock:
         self.raise_if_stopped()
 
     def raise_if_stopped(self) -> None:
+        """Raise StopRequested if the program was asked to end."""
         if self._asked_to_end():
             raise StopRequested
 
@@ -192,6 +198,7 @@ class ProgressFile:
         staged.replace(self._file)
 
     def figures(self) -> dict[str, Any]:
+        """Return the figures of the steps that are done."""
         return {"folder": str(self._file.parent), **self._done}
 
 
@@ -210,6 +217,7 @@ def _read(file: Path) -> dict[str, Any] | None:
 
 
 def print_live_simulation(figures: dict[str, Any]) -> None:
+    """Print what was sent."""
     if "rest" not in figures:
         print("not done yet: started again, it goes on where it was")
         return

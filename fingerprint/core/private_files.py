@@ -60,8 +60,9 @@ def is_exposed(path: Path) -> bool:
 
 
 def warn_if_exposed(path: Path, remedy: Path | None = None) -> None:
-    """Log a warning, once in a process, about a file that every user can read; `remedy` names what to close, if not the file
-    itself.
+    """Log a warning, once in a process, about a file that every user can read.
+
+    `remedy` names what to close, if it is not the file itself.
     """
     if path in _warned or str(path.absolute()).startswith(SECRETS_MOUNT) or not is_exposed(path):
         return

@@ -64,10 +64,12 @@ class ChangeBroadcaster:
 
     @property
     def listeners(self) -> int:
+        """Return how many clients are connected."""
         return len(self._streams)
 
     @property
     def is_full(self) -> bool:
+        """Return whether no further client may connect."""
         return self.listeners >= MAX_LISTENERS
 
     async def subscribe(

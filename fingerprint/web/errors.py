@@ -44,6 +44,8 @@ log = get_logger("fingerprint.web")
 
 
 class ProblemResponse(JSONResponse):
+    """A problem of RFC 9457."""
+
     media_type = "application/problem+json"
 
 
@@ -80,6 +82,7 @@ class UnhandledErrorMiddleware:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request, and answer an unhandled error with status 500."""
         begun = False
 
         async def sent(message: Message) -> None:

@@ -68,6 +68,7 @@ class SecurityEvent:
 
     @property
     def kind(self) -> tuple[str, str, str]:
+        """Return the labels of its metric: event, outcome and reason."""
         return self.event, self.outcome, self.why
 
     @property

@@ -50,6 +50,7 @@ class SecurityEventMiddleware:
         self._trusts_no_proxy = not settings.web.trusted_proxies  # until the warning about a proxy
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request, and count it by route and status."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return

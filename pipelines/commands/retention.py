@@ -38,7 +38,7 @@ KIND_LABELS = {
     "alerts": "alerts",
 }
 
-log = get_logger("fingerprint.desk")
+log = get_logger("fingerprint.store")
 
 
 def prune_database(database_url: str, retention: Retention, progress: Progress) -> dict[str, Any]:
@@ -53,6 +53,7 @@ def prune_database(database_url: str, retention: Retention, progress: Progress) 
 
 
 def print_prune_summary(figures: dict[str, Any]) -> None:
+    """Print what was removed."""
     parts = [f"{count:,} {KIND_LABELS[kind]}" for kind, count in figures["removed"].items()]
     print(f"removed {', '.join(parts)}" if parts else "nothing is older than it is kept")
 
@@ -71,6 +72,7 @@ def purge_principal(database_url: str, principal: str, yes: bool) -> dict[str, A
 
 
 def print_purge_summary(figures: dict[str, Any]) -> None:
+    """Print what was removed, and what a purge does not reach."""
     parts = (f"{count:,} of {table}" for table, count in figures["removed"].items())
     print(f"removed {', '.join(parts)}\nnot reached: {figures['beyond']}")
 

@@ -26,7 +26,8 @@ from fingerprint.core.alert import FingerprintError
 from fingerprint.core.log import get_logger
 from fingerprint.core.settings import Settings
 from fingerprint.core.time_range import ALL_TIME, TimeRange
-from fingerprint.sources.cloudtrail import backend_check
+from fingerprint.sources import backend_check
+from fingerprint.sources.active import SOURCE
 
 MAX_FFT_PLANS = 2  # of cuFFT that are kept: there and back; each holds memory as large as what it transforms
 POOL_SHARE = 8  # of the device's memory the pool keeps so much when it is idle; what it holds beyond goes back to the driver
@@ -99,7 +100,7 @@ def backend_report(setting: BackendChoice, prove: bool) -> dict[str, Any]:
 def _verification_report(there: Backend) -> dict[str, Any]:
     return {
         "tables": there.dataframe_library,
-        "lines": sum(map(len, backend_check.check_batches())),
+        "lines": sum(map(len, SOURCE.check_batches())),
         "difference": verify_backend(there),
     }
 
@@ -131,6 +132,7 @@ def _passed(tables: str, lines: int, **_: Any) -> str:
 
 @cache
 def load_backend_and_announce(setting: BackendChoice) -> Backend:
+    """Choose the backend and print it, or why it is not the one that was set, on stderr."""
     found = load_backend(setting)
     print(f"{'warning: ' if found.is_misconfigured else ''}{found}", file=sys.stderr)
     return found

@@ -218,6 +218,7 @@ class DeliveryService:
         return "; ".join(filter(None, [self.store.summary(), *troubles])) or None
 
     def not_alive(self) -> str | None:
+        """Return why the service is not alive, None while every sender makes progress."""
         still = {each.name: time.monotonic() - each.last_turn for each in self.senders}
         slow = [
             f"{name} stands still for {seconds:.0f} s"
@@ -261,6 +262,7 @@ class DeliverMetrics:
             each.labels(receiver)
 
     def update_backlog(self, counts: Mapping[str, DeliveryCounts], receiver: str, now: datetime) -> None:
+        """Set the gauges of a receiver's waiting and failed deliveries."""
         own = counts.get(receiver, DeliveryCounts(0, 0, 0, None))
         self.waiting.labels(receiver).set(own.waiting)
         self.given_up.labels(receiver).set(own.failed)

@@ -191,6 +191,7 @@ class RetrainService:
         return self.dependency_status.summary()
 
     def not_alive(self) -> str | None:
+        """Return why the service is not alive, None while it makes progress."""
         still = time.monotonic() - self.last_turn
         most = STALLED_SECONDS + self.settings.triton.load_timeout_seconds
         return f"stands still for {still:.0f} s" if still > most else None
