@@ -48,7 +48,7 @@ class DaskWorkerPool:
         return max(1, sum(self.client.nthreads().values()))
 
     def map_unordered(self, work: Callable[[T], R], pieces: Sequence[T]) -> Iterator[tuple[int, R]]:
-        """Yield place and result of each piece. Raise FingerprintError if a piece killed its workers, or the scheduler is lost."""
+        """Yield place and result of each piece. Raise FingerprintError if one killed its workers, or the scheduler is gone."""
         waiting = iter(enumerate(pieces))
         under_way: dict[Any, int] = {}
         done = as_completed(loop=self.client.loop)
