@@ -3,8 +3,8 @@
 Example:
     >>> loss, known = ChunkedRequest(client, version_number(version), settings.triton, fingerprint, codes).run()
 
-The repeats are our own and not `stamina`'s: a round repeats only the requests that failed, no pause may go past the deadline of
-the call, and its hooks would add lines and metrics of their own to every program.
+The repeats are our own and not `stamina`'s: a round repeats only the requests that failed, and no pause may go past the deadline
+of the call (stamina pauses first and looks at the time afterwards).
 """
 
 from __future__ import annotations
