@@ -16,7 +16,7 @@ from prometheus_client import REGISTRY
 
 from fingerprint.adapters import health, logs
 from fingerprint.adapters.system import SystemClock
-from fingerprint.analysis.threshold_forecast import ThresholdForecast
+from fingerprint.analysis.threshold_service import ThresholdForecast
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Clock
 from fingerprint.core.ports.accounts import AccountStore, IdentityProvider

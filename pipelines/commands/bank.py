@@ -46,9 +46,9 @@ def describe_version(folder: Path, settings: Settings, version: str | None = Non
         "bytes": size_in_bytes(manifest),
         "bytes_by_part": parts,
         "bytes_an_entity": round(
-            (size_in_bytes(manifest) - parts["ledger"]) / max(len(entities), 1)
+            (size_in_bytes(manifest) - parts["scorer_state"]) / max(len(entities), 1)
         ),  # series apart
-        "bytes_with_net": _bytes_per_net(bank, size_in_bytes(manifest) - parts["ledger"]),
+        "bytes_with_net": _bytes_per_net(bank, size_in_bytes(manifest) - parts["scorer_state"]),
     }
 
 

@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.table import Table
 
 from fingerprint.adapters.system import SystemClock
-from fingerprint.analysis import threshold_preview
-from fingerprint.analysis.threshold_forecast import HISTORY_DAYS, QUORUMS, ThresholdForecast
+from fingerprint.analysis import threshold_what_if
+from fingerprint.analysis.threshold_service import HISTORY_DAYS, QUORUMS, ThresholdForecast
 from fingerprint.core.sanitize import printable
 from fingerprint.core.settings import Settings
 from fingerprint.store import open_store
@@ -25,10 +25,10 @@ DEFAULT_ALERTS_PER_DAY = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0)  # for which threshol
 def show_threshold(database_url: str, settings: Settings) -> dict[str, Any]:
     """Return the current threshold, its author, and all overrides."""
     store = open_store(database_url, create=False)
-    current = threshold_preview.apply_override(settings, store.thresholds.current())
+    current = threshold_what_if.apply_override(settings, store.thresholds.current())
     overrides = [asdict(each) | {"at": formatting.format_iso(each.at)} for each in store.thresholds.history()]
     return {
-        "current": threshold_preview.describe_threshold(current, store.thresholds.current()),
+        "current": threshold_what_if.describe_threshold(current, store.thresholds.current()),
         "overrides": overrides,
     }
 
