@@ -47,6 +47,7 @@ def train_bank(
     private_files.make_private_folder(folder)  # before the long part, not after it
     promotion.require_signer(settings.bank)
     training_data.require_sources(wanted)
+    training_data.require_feedback_store(wanted, settings)
     parameters = _training_fingerprint(wanted, settings)  # names missing sources before anything else
     backend.get_backend(settings)
     place = work_directory.work_root(settings.workers, folder)

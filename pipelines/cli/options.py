@@ -63,24 +63,42 @@ def load_settings(file: Path | None, overrides: Mapping[str, dict[str, Any]] = N
 def load_interactive_settings(
     file: Path | None, overrides: Mapping[str, dict[str, Any]] = NO_OVERRIDES
 ) -> Settings:
-    """Return the settings for a command that a person waits for: an unreachable broker is given up after 5 seconds."""
-    loaded = load_settings(file, overrides)
+    """Return the settings for a command that a person waits for.
+
+    An unreachable broker or database is given up after 5 seconds.
+    """
+    loaded = with_database_timeout(load_settings(file, overrides))
     kafka = loaded.kafka
     timeout = min(kafka.request_timeout_ms, INTERACTIVE_TIMEOUT_SECONDS * 1000)
     return loaded.model_copy(update={"kafka": kafka.model_copy(update={"request_timeout_ms": timeout})})
 
 
 def require_broker(settings: Settings) -> Settings:
-    """Return the settings if their broker accepts a connection within 5 seconds. FingerprintError else."""
+    """Return the settings. Raise FingerprintError unless their broker accepts a connection within 5 seconds."""
     from pipelines.runtime import wiring
 
     wiring.require_broker(settings.kafka, INTERACTIVE_TIMEOUT_SECONDS)
     return settings
 
 
+def require_answering_broker(settings: Settings) -> Settings:
+    """Return the settings, whose timeouts are for long work. Raise FingerprintError unless their broker answers in 5 seconds."""
+    from pipelines.runtime import wiring
+
+    wiring.require_answer(settings.kafka, INTERACTIVE_TIMEOUT_SECONDS)
+    return settings
+
+
 def database_url(given: str | None, file: Path | None) -> str:
     """Return the database of the option or else of the settings; an unreachable server is given up after 5 seconds."""
     return with_connect_timeout(given or load_settings(file).database.url)
+
+
+def with_database_timeout(settings: Settings) -> Settings:
+    """Return the settings with a database whose server is given up after 5 seconds."""
+    database = settings.database
+    url = with_connect_timeout(database.url)
+    return settings.model_copy(update={"database": database.model_copy(update={"url": url})})
 
 
 def with_connect_timeout(url: str) -> str:

@@ -17,6 +17,9 @@ from pipelines.cli.options import (
     exit_refused,
     load_settings,
     print_result,
+    require_answering_broker,
+    with_connect_timeout,
+    with_database_timeout,
     workers_override,
 )
 
@@ -138,10 +141,10 @@ def train(
     from pipelines.cli import console
     from pipelines.train import train_bank
 
-    span, loaded = (
-        time_range.parse_time_range(since, until, days),
-        load_settings(settings, workers_override(workers)),
-    )
+    span = time_range.parse_time_range(since, until, days)
+    loaded = with_database_timeout(load_settings(settings, workers_override(workers)))
+    if topic:
+        require_answering_broker(loaded)
     with console.progress_bars(not json) as progress:
         figures = train_bank(
             sources or [],
@@ -150,7 +153,7 @@ def train(
             progress,
             topic=topic,
             span=span,
-            store=database,
+            store=database and with_connect_timeout(database),
             allow_immature=allow_immature,
         )
     print_result(figures, json, lambda: console.print_training(figures))
@@ -193,7 +196,15 @@ def score(
     loaded = load_settings(settings, workers_override(workers))
     with console.progress_bars(not json) as progress:
         run = score_sources if loaded.workers.scheduler == "local" else backfill
-        figures = run(sources, bank, loaded, progress, database_url=database, out=out, state_folder=state)
+        figures = run(
+            sources,
+            bank,
+            loaded,
+            progress,
+            database_url=with_connect_timeout(database or loaded.database.url),
+            out=out,
+            state_folder=state,
+        )
     print_result(figures, json, lambda: console.print_scoring(figures))
     if warning := missing_history_warning(figures):
         typer.echo(f"warning: {warning}", err=True)

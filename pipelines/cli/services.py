@@ -13,8 +13,11 @@ from pipelines.cli.options import (
     Json,
     SettingsFile,
     Sources,
+    load_interactive_settings,
     load_settings,
     print_result,
+    require_answering_broker,
+    with_connect_timeout,
 )
 
 
@@ -121,7 +124,11 @@ def deliver(
     from pipelines.commands.deliveries import print_deliver_summary
     from pipelines.deliver import run_deliver
 
-    figures = run_deliver(load_settings(settings), database, once)
+    figures = (
+        run_deliver(load_interactive_settings(settings), database and with_connect_timeout(database), once)
+        if once
+        else run_deliver(load_settings(settings), database)
+    )
     print_result(figures, json, lambda: print_deliver_summary(figures))
 
 
@@ -164,8 +171,9 @@ def replay(
     from pipelines.cli import console
     from pipelines.replay import run_replay
 
+    loaded = require_answering_broker(load_settings(settings))
     with console.progress_bars(not json) as progress:
-        figures = run_replay(sources, topic, load_settings(settings), progress, rate, speed, keyed)
+        figures = run_replay(sources, topic, loaded, progress, rate, speed, keyed)
     print_result(figures, json, lambda: console.print_replay(figures))
 
 

@@ -116,7 +116,7 @@ def topics_create(
     """
     from pipelines.commands.topics import TopicOptions, create_topics, print_created_topics
 
-    loaded = load_settings(settings, {"kafka": {"events_retention_days": retention_days}})
+    loaded = load_interactive_settings(settings, {"kafka": {"events_retention_days": retention_days}})
     done = create_topics(loaded, TopicOptions(partitions, replicas, grow), wait)
     print_result(done, json, lambda: print_created_topics(done))
 
