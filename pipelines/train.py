@@ -13,9 +13,10 @@ import pandas as pd
 from fingerprint.adapters import files, work_directory
 from fingerprint.core import private_files
 from fingerprint.core.alert import LEVELS
+from fingerprint.core.ports import WorkerPool
 from fingerprint.core.settings import Settings
 from fingerprint.core.time_range import ALL_TIME, TimeRange
-from fingerprint.registry.bank import open_bank, with_manifest_entries
+from fingerprint.registry.bank import Bank, open_bank, with_manifest_entries
 from fingerprint.sources import arrival
 from fingerprint.training import feedback, pipeline
 from fingerprint.training.nn.trainer import InitialWeights
@@ -56,21 +57,9 @@ def train_bank(
         wiring.open_worker_pool(settings.workers) as workers,
     ):
         read = _read_history(wanted, settings, work, progress)
-        learned = pipeline.train_partitions(
-            work / HISTORY_FOLDER, settings.without_receivers(), progress, workers, start=start
-        )
-        learned = feedback.apply_feedback(
-            learned, pd.read_parquet(work / DISPOSITIONS_FILE), settings.training
-        )
-        left = {name: read[name] for name in ("outside", "future_dated", "ahead", "left_out", "came_back")}
-        learned = with_manifest_entries(learned, **left)
-        decision = promotion.offer_bank(
-            learned,
-            folder,
-            settings,
-            training_data.load_confirmed_attacks(wanted.database, settings),
-            allow_immature,
-        )
+        learned = _train(read, settings, work, workers, progress, start)
+        attacks = training_data.load_confirmed_attacks(wanted.database, settings)
+        decision = promotion.offer_bank(learned, folder, settings, attacks, allow_immature)
     return {
         "bank": str(folder),
         "version": learned.version,
@@ -85,6 +74,23 @@ def train_bank(
         "shifted": learned.manifest.get("shifted", {}),
         "waiting": dict(readiness_forecast(learned.fingerprints, settings)),
     }
+
+
+def _train(
+    read: dict[str, Any],
+    settings: Settings,
+    work: Path,
+    workers: WorkerPool,
+    progress: Progress,
+    start: InitialWeights | None,
+) -> Bank:
+    """Return the bank of a history that was read, with thresholds adjusted by dispositions."""
+    history, own = work / HISTORY_FOLDER, settings.without_receivers()
+    learned = pipeline.train_partitions(history, own, progress, workers, start=start)
+    dispositions = pd.read_parquet(work / DISPOSITIONS_FILE)
+    learned = feedback.apply_feedback(learned, dispositions, settings.training)
+    left = {name: read[name] for name in ("outside", "future_dated", "ahead", "left_out", "came_back")}
+    return with_manifest_entries(learned, **left)
 
 
 def _initial_weights(settings: Settings) -> InitialWeights | None:
