@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
-from fingerprint.core.account import Role
+from pipelines.cli.common import database_url, load_settings, print_result
 from pipelines.cli.options import (
+    AccountName,
     DatabaseUrl,
     Json,
+    NewAccountRole,
+    RoleArgument,
     SettingsFile,
-    database_url,
-    load_settings,
-    print_result,
 )
 
 accounts_app = typer.Typer(help="Accounts that may log in to the web app.")
-
-AccountName = Annotated[
-    str, typer.Argument(metavar="NAME", help="The name of the account.", show_default=False)
-]
 
 
 @accounts_app.command("list")
@@ -35,7 +29,7 @@ def accounts_list(database: DatabaseUrl = None, settings: SettingsFile = None, j
 @accounts_app.command("add")
 def accounts_add(
     name: AccountName,
-    role: Annotated[Role, typer.Option(help="What the account may do.")] = "analyst",
+    role: NewAccountRole = "analyst",
     database: DatabaseUrl = None,
     settings: SettingsFile = None,
     json: Json = False,
@@ -61,7 +55,7 @@ def accounts_invite(
 @accounts_app.command("role")
 def accounts_role(
     name: AccountName,
-    role: Annotated[Role, typer.Argument(help="The new role.", show_default=False)],
+    role: RoleArgument,
     database: DatabaseUrl = None,
     settings: SettingsFile = None,
     json: Json = False,
