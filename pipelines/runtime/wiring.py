@@ -35,6 +35,7 @@ from fingerprint.registry import signatures
 from fingerprint.registry.bank import Bank
 from fingerprint.registry.signatures import Signer
 from fingerprint.streaming.bank_watcher import BankWatcher
+from pipelines.runtime.service import announce_wait
 
 ClientFactories = tuple[
     Callable[[Kafka, int | None], Consumer], Callable[[Kafka], Producer], Callable[[Kafka], TopicAdmin]
@@ -46,9 +47,9 @@ def open_consumer(
     settings: Kafka, purpose: str, max_partition_fetch_bytes: int | None = None
 ) -> Iterator[Consumer]:
     """Open a member of the group `<group>-<purpose>`: programs that read different topics must not share a group."""
-    opened = _client_factories(settings)[0](
-        settings.model_copy(update={"group_id": f"{settings.group_id}-{purpose}"}), max_partition_fetch_bytes
-    )
+    named = settings.model_copy(update={"group_id": f"{settings.group_id}-{purpose}"})
+    with announce_wait(_broker_text(settings)):
+        opened = _client_factories(settings)[0](named, max_partition_fetch_bytes)
     try:
         yield opened
     finally:
@@ -58,7 +59,8 @@ def open_consumer(
 @contextmanager
 def producing(settings: Kafka) -> Iterator[Producer]:
     """Open a producer for the block. FingerprintError if something that was sent did not arrive."""
-    opened = _client_factories(settings)[1](settings)
+    with announce_wait(_broker_text(settings)):
+        opened = _client_factories(settings)[1](settings)
     try:
         yield opened
         opened.close()
@@ -70,6 +72,10 @@ def producing(settings: Kafka) -> Iterator[Producer]:
     finally:
         with suppress(DeliveryFailed):
             opened.close()
+
+
+def _broker_text(settings: Kafka) -> str:
+    return f"the broker at {', '.join(settings.bootstrap_servers)}"
 
 
 def open_producer(settings: Kafka) -> Producer:
@@ -98,6 +104,16 @@ def require_broker(settings: Kafka, timeout_seconds: float) -> None:
     raise FingerprintError(
         f"no broker answers at {where} ({reason}): start Kafka, or set kafka.bootstrap_servers"
     )
+
+
+def require_answer(settings: Kafka, timeout_seconds: float) -> None:
+    """Raise FingerprintError unless a broker accepts a connection and answers a request, each in time."""
+    if settings.client == "files":
+        return
+    require_broker(settings, timeout_seconds)
+    timeout = min(settings.request_timeout_ms, round(timeout_seconds * 1000))
+    with open_topic_admin(settings.model_copy(update={"request_timeout_ms": timeout})) as topics:
+        topics.describe([])
 
 
 def open_topic_admin(settings: Kafka) -> TopicAdmin:
