@@ -21,8 +21,10 @@ EMPTY_CELL = "[dim]-[/dim]"
 
 
 def print_evaluation(figures: Figures) -> None:
-    """Print what was judged; how each method does at its threshold, within budgets, by strength; when our alerts are there, and
-    what the false ones come from."""
+    """Print each organisation, then what the methods find.
+
+    At their thresholds, within budgets, by strength; when our alerts are there, and where the false ones come from.
+    """
     console = _console()
     for about in figures["organisations"]:
         console.print(_describe_organisation(about), highlight=False)
@@ -43,7 +45,7 @@ def print_evaluation(figures: Figures) -> None:
 
 
 def _print_real_datasets(sets: list[Figures], console: Console) -> None:
-    """What became of the real sets, and what that is worth."""
+    """Print the figures of the real sets, and what they are worth."""
     table = _figures_table(
         "Real sets",
         "records",
@@ -88,7 +90,7 @@ def _describe_leakage(form: Figures | None) -> str:
 
 
 def _threshold_table(methods: list[Figures]) -> Table:
-    """Both halves of a method: its events, and its alerts."""
+    """Return a table of both halves of a method: its events, and its alerts."""
     heads = ["P ev", "R ev", "F1 ev", "AP ev", "P al", "R ses", "F1", "AP al", "alerts", "false"]
     several = methods[0]["intervals"]["false_alerts_per_day"] is not None
     table = _figures_table("At each method's threshold", *heads, *([CONFIDENCE] if several else []))
