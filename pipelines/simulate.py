@@ -66,7 +66,7 @@ def simulate_organisation(
     The same arguments give the same bytes; the same seed gives the same organisation with and without attacks. Work that goes
     on past the last midnight is recorded past it, unless the end is `sharp`.
     `scale` multiplies what everybody does; `progress` is called with (days done, records so far).
-    Raises FingerprintError for impossible arguments.
+    Raise FingerprintError for impossible arguments.
     """
     _check_arguments(principals, days, accounts, scale, attacks)
     organisation = Organisation.create(seed, start, days, accounts)

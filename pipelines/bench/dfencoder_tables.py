@@ -9,7 +9,7 @@ Example:
 
 Each user has ROWS events of ten simulated days to learn, and LATER_ROWS of the two days after them to be scored, both spread
 evenly over their days. PLANTED_ROWS more are calls of others under the user's identity, as when credentials are
-stolen: half of them another user's, half real attack calls (`attack_injection.ATTACK_DATASET`). Who, in which account and
+stolen: half of them another user's, half real attack calls (`samples.ATTACK_DATASET`). Who, in which account and
 when is the user's own; what, from where and with what is not. We read a record by `flatten` and `features`; they read of the
 same record the 33 columns that are published for CloudTrail, as text.
 """
@@ -29,7 +29,6 @@ from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.core.settings import Entities, Settings
 from fingerprint.sources.cloudtrail import samples
 from fingerprint.sources.cloudtrail.envelopes import split_lines
-from fingerprint.training.attack_injection import ATTACK_DATASET
 from pipelines.bench.organisations import organisation_files, read_events
 
 USERS, ROWS, LATER_ROWS, PLANTED_ROWS = 64, 1000, 200, 20
@@ -120,9 +119,11 @@ def _planted_records(later: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _attack_calls() -> list[dict[str, Any]]:
-    labels = samples.sample_labels(ATTACK_DATASET)
+    labels = samples.sample_labels(samples.ATTACK_DATASET)
     guilty = {name for name, label in labels.items() if label["label"] == "attack"}
-    return [record for record in samples.sample_records(ATTACK_DATASET) if record["eventID"] in guilty]
+    return [
+        record for record in samples.sample_records(samples.ATTACK_DATASET) if record["eventID"] in guilty
+    ]
 
 
 def _with_identity_of(own: dict[str, Any], call: dict[str, Any]) -> dict[str, Any]:

@@ -189,7 +189,7 @@ def _bank_counts(learned: banks.Bank) -> dict[str, Any]:
 def _bytes_per_entity(folder: Path, learned: banks.Bank) -> dict[str, Any]:
     """Return bytes on disk over the entities, whatever levels they are of: weights, encoder and tables; and the series apart."""
     files = banks.read_manifest(folder / "versions" / learned.version)["files"]
-    series = sum(each["bytes"] for name, each in files.items() if name.startswith("ledger"))
+    series = sum(each["bytes"] for name, each in files.items() if name.startswith("scorer_state"))
     entities = max(1, int((learned.fingerprints["level"] == 0).sum()))
     whole = sum(each["bytes"] for each in files.values())
     return {"bytes_an_entity": (whole - series) // entities, "series_bytes_an_entity": series // entities}

@@ -140,7 +140,7 @@ PLAIN = {  # refused whether a key is set or not
     "a_later_end": (says(span=["2026-01-01T00:00:00+00:00", "2099-01-01T00:00:00+00:00"]), "was changed"),
     "more_votes_a_day": (says(quality={"edge": 1e9}), "was changed"),
     "the_name_of_another_version": (says(version="2026-01-01-00000000"), "another version by its manifest"),
-    "a_shard_that_no_one_listed": (evil_shard, r"holds 'scorer state\.evil\.00000\.safetensors'"),
+    "a_shard_that_no_one_listed": (evil_shard, r"holds 'scorer_state\.evil\.00000\.safetensors'"),
     "a_hidden_file": (lambda root: (root / ".x").write_bytes(b"x"), r"holds '\.x'"),
     "a_folder": (lambda root: (root / "more").mkdir(), "holds 'more'"),
     "a_file_outside_of_it": (lists("../../CURRENT"), r"lacks \.\./\.\./CURRENT"),

@@ -149,14 +149,14 @@ SAVING = """
 import sys
 from tests.support.alerts import stolen_session, votes
 from fingerprint.store import open_store
-alert store, events = open_store(sys.argv[1]), stolen_session().events
+store, events = open_store(sys.argv[1]), stolen_session().events
 part = events[:5] if sys.argv[2] == "early" else events[4:]  # neither saw all of an alert
 span = {"first_event_time": part[0].event_time, "last_event_time": part[-1].event_time}
 print("ready", flush=True)
 sys.stdin.readline()
 for turn in range(25):
     ids = [f"{turn}-{number}" for number in range(8)][:: 1 if sys.argv[2] == "early" else -1]
-    alert store.alerts.save([stolen_session(alert_id=name, events=part, **span) for name in ids], votes(stolen_session()))
+    store.alerts.save([stolen_session(alert_id=name, events=part, **span) for name in ids], votes(stolen_session()))
 """
 
 

@@ -29,7 +29,7 @@ def url(postgresql: Postgres, file: Path) -> Iterator[str]:
     with postgresql.talk() as connection:
         connection.execute(f"CREATE ROLE {GUARDED} LOGIN PASSWORD '{FIRST}'")
         connection.execute(f"ALTER DATABASE {name} OWNER TO {GUARDED}")
-    yield f"{fresh.replace('alert store@', f'{GUARDED}@')}?password_file={file}"
+    yield f"{fresh.replace('store@', f'{GUARDED}@')}?password_file={file}"
     with postgresql.talk() as connection:
         connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
         connection.execute(f"DROP ROLE {GUARDED}")

@@ -307,7 +307,7 @@ initContainers:
 {{- end -}}
 {{- if gt (int $v.stream.autoscaling.minReplicas) (int $v.stream.autoscaling.maxReplicas) }}{{ fail "stream.autoscaling: minReplicas is more than maxReplicas" }}{{ end -}}
 {{- if $v.networkPolicy.enabled -}}
-{{- if and (or $v.web.ingress.enabled (ne $v.web.service.type "ClusterIP")) (not $v.networkPolicy.webFrom) }}{{ fail "networkPolicy.webFrom: name who may reach the web server, such as the ingress controller's namespace, or nobody can" }}{{ end -}}
+{{- if and (or $v.web.ingress.enabled (ne $v.web.service.type "ClusterIP")) (not $v.networkPolicy.webFrom) }}{{ fail "networkPolicy.webFrom: name who may reach the web server, such as the ingress controller's namespace, or no client can" }}{{ end -}}
 {{- $e := $v.networkPolicy.egress -}}
 {{- if not (or $v.kafka.enabled $e.kafka) }}{{ fail "networkPolicy.egress.kafka: say how your brokers are reached, or no pod can" }}{{ end -}}
 {{- if not (or $v.postgres.enabled $e.database) }}{{ fail "networkPolicy.egress.database: say how your PostgreSQL is reached, or no pod can" }}{{ end -}}
