@@ -115,7 +115,7 @@ def read_labels(sources: list[str], file: Path | None = None) -> list[dict[str, 
 def read_benign_anomalies(sources: list[str]) -> list[dict[str, Any]]:
     """Return the harmless anomalies and whom they affected, where a file beside the records says so."""
     found = [path for source in sources for path in _files_beside(Path(source), BENIGN_ANOMALY_FILES)]
-    return [surprise for path in dict.fromkeys(found) for surprise in _read_json_lines(path)]
+    return [anomaly for path in dict.fromkeys(found) for anomaly in _read_json_lines(path)]
 
 
 def _files_beside(source: Path, names: tuple[str, ...] = LABEL_FILES) -> list[Path]:

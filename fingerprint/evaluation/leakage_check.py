@@ -138,7 +138,7 @@ def _identity(record: Record) -> dict[str, Any]:
     return identity if isinstance(identity, dict) else {}
 
 
-# --- how well they are told apart ---------------------------------------------------------------------------
+# --- how well they are separated ---------------------------------------------------------------------------
 
 
 def _cross_validate(

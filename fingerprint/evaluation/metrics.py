@@ -179,7 +179,7 @@ def _precision_recall_f1(correct: int, reported: int, found: int, total: int) ->
     f1 = _ratio(2 * precision * recall, precision + recall)
     return {
         "precision": _round(precision), "recall": _round(recall), "f1": _round(f1),
-        "said": reported, "right": correct, "there": total, "found": found,
+        "reported": reported, "correct": correct, "total": total, "found": found,
     }  # fmt: skip
 
 

@@ -91,7 +91,7 @@ def disguised_script(
     return AttackScript.from_calls([*real, *_cover_calls(attacker.habits, size - len(real), span, draw)])
 
 
-# --- the intruder's own calls ---------------------------------------------------------------------
+# --- the attacker's own calls ---------------------------------------------------------------------
 
 
 def _discovery_techniques(library: TemplateLibrary) -> list[str]:
@@ -157,7 +157,7 @@ def _with_times(steps: Sequence[Step], span: float, draw: random.Random) -> list
     return [(time, form, salt, name) for time, (_, form, name) in zip(times.tolist(), steps, strict=True)]
 
 
-# --- the victim's, made by the intruder -----------------------------------------------------------
+# --- the victim's, made by the attacker -----------------------------------------------------------
 
 
 def _stretch(calls: Sequence[Call], span: float, draw: random.Random) -> list[Call]:

@@ -106,13 +106,13 @@ def _make_attack(
     draw = organisation.random_for("attack", i, strength)
     day, size = _attack_day(organisation, victim, draw), _script_size(organisation, strength, turn)
     if strength == "mimic":
-        intruder = mimic_session(victim, day, draw)
-        script = disguised_script(organisation.library, intruder, size, SPANS[strength], draw)
+        attacker = mimic_session(victim, day, draw)
+        script = disguised_script(organisation.library, attacker, size, SPANS[strength], draw)
     else:
-        intruder = _make_attacker(staff, victim, day, strength, draw)
+        attacker = _make_attacker(staff, victim, day, strength, draw)
         script = plain_script(organisation.library, strength, size, SPANS[strength], draw)
     return Attack(
-        f"attack-{i:04}-{strength}", strength, victim, day, intruder.start, intruder.session, script
+        f"attack-{i:04}-{strength}", strength, victim, day, attacker.start, attacker.session, script
     )
 
 

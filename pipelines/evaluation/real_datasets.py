@@ -69,15 +69,15 @@ def _evaluate_labelled(settings: Settings, progress: Progress) -> Figures:
         "learned": about["events"] - about["events_judged"],
         "judged": about["events_judged"],
         "votes": {
-            name: methods.get(f"{name} alone", served)["per_event"]["said"]
+            name: methods.get(f"{name} alone", served)["per_event"]["reported"]
             for name in detector_names(settings)
         },
-        "verdicts": served["per_event"]["said"],
-        "alerts": served["per_session"]["said"],
+        "verdicts": served["per_event"]["reported"],
+        "alerts": served["per_session"]["reported"],
         "sessions": served["sessions"],
         "found": served["found"],
         "found_by_event_detector": alone["found"],
-        "says": f"of {served['sessions']} attack sessions the quorum finds {served['found']}, the autoencoder alone "
+        "note": f"of {served['sessions']} attack sessions the quorum finds {served['found']}, the autoencoder alone "
         f"{alone['found']}: an hour is too short for the spectral detector to have an opinion, so the autoencoder decides, and "
         "most of what is learned is the attackers' own work.",
     }
@@ -95,7 +95,7 @@ def _evaluate_unlabelled(name: str, settings: Settings, progress: Progress) -> F
             **_dataset_counts(name, history),
             "learned": bank.manifest["events"],
             **figures,
-            "says": "too little to know a principal by: this says that records are read and that nothing breaks.",
+            "note": "too little to know a principal by: this says that records are read and that nothing breaks.",
         }
 
 
@@ -119,7 +119,7 @@ def _evaluate_rule_tests(bank: Bank, settings: Settings) -> Figures:
             "learned": bank.manifest["events"],
             **figures,
             "auc": auc,
-            "says": f"the autoencoder ranks what a rule finds above what it leaves in peace with AUC {auc:.2f} (chance 0.5): "
+            "note": f"the autoencoder ranks what a rule finds above what it leaves in peace with AUC {auc:.2f} (chance 0.5): "
             "no principal's habits are known, and a rule's two examples differ in a parameter, not in being unusual.",
         }
 

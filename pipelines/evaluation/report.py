@@ -32,7 +32,7 @@ def print_evaluation(figures: Figures) -> None:
     tables = [_threshold_table(methods), _budget_table(methods), _strength_table(methods)]
     tables += [_time_to_alert_table(figures["time_to_alert"])] if figures["time_to_alert"] else []
     tables += [_urgency_table(figures["by_urgency"])]
-    tables += [_surprise_table(methods[0])] if methods[0].get("by_surprise") else []
+    tables += [_causes_table(methods[0])] if methods[0].get("by_surprise") else []
     for table in tables:
         caption, table.caption = table.caption, None
         console.print(table)
@@ -62,7 +62,7 @@ def _print_real_datasets(sets: list[Figures], console: Console) -> None:
         table.add_row(each["set"], *(f"{count:,}" for count in counts))
     console.print(table)
     for each in sets:
-        console.print(f"{each['set']}: {each['says']}", style="dim", highlight=False)
+        console.print(f"{each['set']}: {each['note']}", style="dim", highlight=False)
 
 
 def _console() -> Console:
@@ -190,11 +190,11 @@ def _urgency_table(by_urgency: Figures) -> Table:
     return table
 
 
-def _surprise_table(served: Figures) -> Table:
+def _causes_table(served: Figures) -> Table:
     table = _figures_table(
         "Our false alerts by cause", "principal-days", "false alerts", "per 1,000 days", "highest urgency"
     )
-    table.caption = "An alert counts for each surprise that its principal had on that day."
+    table.caption = "An alert counts for each anomaly that its principal had on that day."
     causes = served["by_surprise"]
     for name in sorted(causes, key=lambda name: (name == ORDINARY_DAY, name)):
         part = causes[name]
