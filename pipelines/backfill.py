@@ -20,7 +20,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from fingerprint.adapters import files, result_spool, work_directory
+from fingerprint.adapters import files, result_files, work_directory
 from fingerprint.adapters.files import SourceFile
 from fingerprint.adapters.result_files import ResultWriter
 from fingerprint.analysis import threshold_what_if
@@ -209,7 +209,7 @@ def _partition_events(
 
 
 def _save_to_store(said: Path, store: Store) -> None:
-    for alerts, votes in result_spool.read_alerts_and_votes(said):
+    for alerts, votes in result_files.read_alerts_and_votes(said):
         store.alerts.save(alerts, votes)
 
 
@@ -217,7 +217,7 @@ def _write(plan: BackfillPlan, results: ResultWriter) -> None:
     """Write every event, part by part."""
     if plan.every_event:
         for part in range(plan.parts):
-            for frame in result_spool.read_scored_events(plan.results_folder(part)):
+            for frame in result_files.read_scored_events(plan.results_folder(part)):
                 results.write(frame)
 
 

@@ -13,17 +13,19 @@ import pandas as pd
 from fingerprint.adapters import files, work_directory
 from fingerprint.core import private_files
 from fingerprint.core.alert import LEVELS
+from fingerprint.core.ports import WorkerPool
 from fingerprint.core.settings import Settings
 from fingerprint.core.time_range import ALL_TIME, TimeRange
-from fingerprint.registry.bank import open_bank, with_manifest_entries
+from fingerprint.registry.bank import Bank, open_bank, with_manifest_entries
 from fingerprint.sources import arrival
 from fingerprint.training import feedback, pipeline
 from fingerprint.training.nn.trainer import InitialWeights
+from fingerprint.training.promotion_gate import GateDecision
 from pipelines.cli.console import Progress, rejection_reasons
 from pipelines.runtime import backend, promotion, training_data, wiring
 from pipelines.runtime.training_data import NO_DATABASE, TrainingDataRequest
 
-WORK_FORMAT = 3  # of what lies in the work folder
+WORK_FORMAT = 4  # of what lies in the work folder
 HISTORY_FOLDER, DISPOSITIONS_FILE = "history", "judged.parquet"
 
 
@@ -55,21 +57,34 @@ def train_bank(
         wiring.open_worker_pool(settings.workers) as workers,
     ):
         read = _read_history(wanted, settings, work, progress)
-        learned = pipeline.train_partitions(
-            work / HISTORY_FOLDER, settings.without_receivers(), progress, workers, start=start
-        )
-        learned = feedback.apply_feedback(
-            learned, pd.read_parquet(work / DISPOSITIONS_FILE), settings.training
-        )
-        left = {name: read[name] for name in ("outside", "future_dated", "ahead", "left_out", "came_back")}
-        learned = with_manifest_entries(learned, **left)
-        decision = promotion.offer_bank(
-            learned,
-            folder,
-            settings,
-            training_data.load_confirmed_attacks(wanted.database, settings),
-            allow_immature,
-        )
+        learned = _learn(work, read, settings, progress, workers, start)
+        confirmed = training_data.load_confirmed_attacks(wanted.database, settings)
+        decision = promotion.offer_bank(learned, folder, settings, confirmed, allow_immature)
+    return _figures(folder, learned, decision, read, settings)
+
+
+def _learn(
+    work: Path,
+    read: dict[str, Any],
+    settings: Settings,
+    progress: Progress,
+    workers: WorkerPool | None,
+    start: InitialWeights | None,
+) -> Bank:
+    """Return the bank of the history in the work folder, its thresholds moved by dispositions; `read` goes into its manifest."""
+    learned = pipeline.train_partitions(
+        work / HISTORY_FOLDER, settings.without_receivers(), progress, workers, start=start
+    )
+    dispositions = pd.read_parquet(work / DISPOSITIONS_FILE)
+    learned = feedback.apply_feedback(learned, dispositions, settings.training)
+    left = {name: read[name] for name in ("outside", "future_dated", "ahead", "left_out", "came_back")}
+    return with_manifest_entries(learned, **left)
+
+
+def _figures(
+    folder: Path, learned: Bank, decision: GateDecision, read: dict[str, Any], settings: Settings
+) -> dict[str, Any]:
+    """Return the figures of `train --json`; `read` are those of the history."""
     return {
         "bank": str(folder),
         "version": learned.version,

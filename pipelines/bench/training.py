@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from fingerprint.adapters.process_pool import InProcessPool
+from fingerprint.adapters.system import InProcessPool
 from fingerprint.compute.arrays import Placement, identity_placement, to_torch
 from fingerprint.core.alert import LEVELS
 from fingerprint.core.ports import WorkerPool

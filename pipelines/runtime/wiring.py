@@ -10,7 +10,7 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
-from fingerprint.adapters.process_pool import InProcessPool as InThisProcess
+from fingerprint.adapters.system import InProcessPool as InThisProcess
 from fingerprint.compute.backend import HOST_BACKEND, Backend
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.credentials import holds_credentials

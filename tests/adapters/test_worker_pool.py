@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from fingerprint.adapters import worker_pool
-from fingerprint.adapters.process_pool import InProcessPool
+from fingerprint.adapters.system import InProcessPool
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import WorkerPool
 from fingerprint.core.settings import Workers as Options

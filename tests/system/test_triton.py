@@ -18,8 +18,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from fingerprint.adapters.triton import client, request
-from fingerprint.adapters.triton.client import TritonInference
-from fingerprint.adapters.triton.control import ModelControl
+from fingerprint.adapters.triton.client import ModelControl, TritonInference
 from fingerprint.adapters.triton.repository import ModelRepository
 from fingerprint.adapters.triton.request import ChunkedRequest
 from fingerprint.core import settings
