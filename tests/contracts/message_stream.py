@@ -17,7 +17,7 @@ import confluent_kafka
 import pytest
 
 from fingerprint.adapters.kafka import base
-from fingerprint.compute.murmur2 import kafka_partition
+from fingerprint.compute.hashing import kafka_partition
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import (
     Consumer,

@@ -16,7 +16,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from fingerprint.adapters.kafka.base import FETCH_MAX_BYTES
-from fingerprint.compute.murmur2 import kafka_partition
+from fingerprint.compute.hashing import kafka_partition
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import (
     NO_METADATA,
