@@ -22,7 +22,6 @@ from pydantic import BaseModel, SecretStr
 
 from fingerprint.adapters import logs
 from fingerprint.adapters.checkpoints.object_store import open_file_store
-from fingerprint.adapters.file_broker.consumer import create_topic
 from fingerprint.adapters.files import find_files
 from fingerprint.core import private_files
 from fingerprint.core.alert import FingerprintError
@@ -326,7 +325,6 @@ MAKERS: dict[str, Callable[[Path], object]] = {
     "store": store_in,
     "scorer_state": lambda folder: state_files.save_state(ScorerState(Settings()), folder),
     "checkpoints": snapshots_in,
-    "topics": lambda folder: create_topic(folder, "raw", 2),
 }
 
 
