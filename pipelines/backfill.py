@@ -23,14 +23,14 @@ import pyarrow as pa
 from fingerprint.adapters import files, result_spool, work_directory
 from fingerprint.adapters.files import SourceFile
 from fingerprint.adapters.result_files import ResultWriter
-from fingerprint.analysis import threshold_preview
+from fingerprint.analysis import threshold_what_if
 from fingerprint.compute import hashing
 from fingerprint.core.ports.store import Store
 from fingerprint.core.settings import Settings
 from fingerprint.registry import bank as banks
 from fingerprint.registry import state_files
 from fingerprint.registry.bank import Bank
-from fingerprint.sources.cloudtrail import credential_chain
+from fingerprint.sources.active import SOURCE
 from fingerprint.state.scorer_state import ScorerState
 from fingerprint.store import open_store
 from fingerprint.streaming.partitioned_replay import ReplayClock
@@ -69,7 +69,7 @@ def backfill(
         open_store(database_url or settings.database.url, redact=settings.database.redacted_fields),
         files.find_files(sources),
     )
-    settings = threshold_preview.apply_override(settings, store.thresholds.current())
+    settings = threshold_what_if.apply_override(settings, store.thresholds.current())
     about = _plan_fingerprint(found, bank, settings, state_folder, every_event=out is not None)
     with (
         work_directory.work_directory(
@@ -130,7 +130,7 @@ def _plan_fingerprint(
         "every_event": every_event,
         "settings": settings.model_dump(mode="json", include=RESULT_SHAPING_SECTIONS),
         "min_vote_score": settings.database.min_vote_score,
-        "held_to": threshold_preview.describe_threshold(settings, None),
+        "held_to": threshold_what_if.describe_threshold(settings, None),
     }
 
 
@@ -177,7 +177,7 @@ def _partition_events(
         def cut(events: pd.DataFrame) -> None:
             nonlocal done
             done += len(events)
-            store.alerts.save(credential_issues=credential_chain.find_issued_credentials(events))
+            store.alerts.save(credential_issues=SOURCE.find_issued_credentials(events))
             pa.default_memory_pool().release_unused()  # what was freed in small pieces stays with the process else
             progress("cutting by principal", done, history.events)
 

@@ -61,10 +61,9 @@ def replay_records(
     pace: ReplayRate,
     keyed: bool = False,
 ) -> dict[str, Any]:
-    """Send the records of `sources` to `topic`, bare, in the order in which they lie there; the figures of
-    `replay --json`.
+    """Send the records of `sources` to `topic` in the order of the files; return the figures of `replay --json`.
 
-    `keyed`: under their principal, so that the scorer can read the topic as it is. What cannot be read is counted.
+    `keyed` messages have the principal as their key, so the scorer can read the topic directly. Unreadable records are counted.
     """
     of = files.total_size(files.find_files(sources))
     replaying = _RecordReplayer(topic, producer, clock, pace, settings.kafka.delivery_timeout_seconds)

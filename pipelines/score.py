@@ -12,7 +12,7 @@ import pandas as pd
 from fingerprint.adapters import files
 from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.adapters.result_files import ResultWriter
-from fingerprint.analysis import threshold_preview
+from fingerprint.analysis import threshold_what_if
 from fingerprint.compute import frames
 from fingerprint.core.alert import CredentialIssue
 from fingerprint.core.ports.store import Store
@@ -21,7 +21,7 @@ from fingerprint.pipeline import DetectionPipeline, StepResult
 from fingerprint.registry import bank as banks
 from fingerprint.registry import state_files
 from fingerprint.registry.bank import Bank
-from fingerprint.sources.cloudtrail import credential_chain
+from fingerprint.sources.active import SOURCE
 from fingerprint.state.partitioning import Arrays
 from fingerprint.state.pipeline_state import PipelineState
 from fingerprint.state.scorer_state import ScorerState
@@ -51,7 +51,7 @@ def score_sources(
     backend = backends.get_backend(settings)
     bank = bank.on(backend.to_device)
     store = open_store(database_url or settings.database.url, redact=settings.database.redacted_fields)
-    settings = threshold_preview.apply_override(settings, store.thresholds.current())
+    settings = threshold_what_if.apply_override(settings, store.thresholds.current())
     with (
         backends.open_history(settings) as history,
         ResultWriter(out, settings) as results,
@@ -71,7 +71,7 @@ def score_sources(
                 pipeline.process(frames.to_device(events, backend.dataframe_library)),
                 store,
                 results,
-                credential_chain.find_issued_credentials(events),
+                SOURCE.find_issued_credentials(events),
             )
             progress("scoring events", pipeline.counters.events + pipeline.counters.repeats, history.events)
         save_results(pipeline.flush(), store, results)

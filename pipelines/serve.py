@@ -16,7 +16,7 @@ from prometheus_client import REGISTRY
 
 from fingerprint.adapters import health, logs
 from fingerprint.adapters.system import SystemClock
-from fingerprint.analysis.threshold_forecast import ThresholdForecast
+from fingerprint.analysis.threshold_service import ThresholdForecast
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Clock
 from fingerprint.core.ports.accounts import AccountStore, IdentityProvider
@@ -42,13 +42,15 @@ def run_web_app(settings: Settings, database_url: str | None, bank: Path) -> Non
     with _listening_socket(settings.web) as listening:
         dependencies = create_dependencies(store, settings, bank)
         _print_welcome(
-            dependencies.accounts, public_base_url(settings.web, listening.getsockname()[1]), settings.web
+            dependencies.account_store,
+            public_base_url(settings.web, listening.getsockname()[1]),
+            settings.web,
         )
         server = DeadlineServer(uvicorn_config(create_app(dependencies, SecurityEventLog(REGISTRY))))
         # uvicorn ends in good order and then raises the signal again, which would be our end before it is ours to end
         with (
             shutdown_requested(),
-            retention.daily_retention(store, settings.retention, dependencies.accounts.delete_expired),
+            retention.daily_retention(store, settings.retention, dependencies.account_store.delete_expired),
             _delivering_in_background(settings, database_url or settings.database.url) as troubles,
             _serving_health(settings, {"database": lambda: _store_problem(store), "delivery": troubles}),
         ):
@@ -59,11 +61,11 @@ def run_web_app(settings: Settings, database_url: str | None, bank: Path) -> Non
 def create_dependencies(store: SqlStore, settings: Settings, bank: Path) -> Dependencies:
     """Return what the application depends on."""
     clock = SystemClock()
-    people = open_account_store(store.session, clock, settings.web)
+    account_store = open_account_store(store.session, clock, settings.web)
     provider = _create_identity_provider(settings.web, clock)
     thresholds = ThresholdForecast(store, bank, settings, clock)
     banks = BankListing(bank, settings)
-    return Dependencies(store, people, clock, settings, provider, banks, thresholds)
+    return Dependencies(store, account_store, clock, settings, provider, banks, thresholds)
 
 
 def _delivering_in_background(settings: Settings, database_url: str) -> AbstractContextManager[health.Check]:
@@ -113,12 +115,12 @@ def _listening_socket(web: Web) -> socket.socket:
         ) from None
 
 
-def _print_welcome(people: AccountStore, base: str, web: Web) -> None:
+def _print_welcome(account_store: AccountStore, base: str, web: Web) -> None:
     print(f"The alert queue is at {base}", flush=True)
     if not web.https and web.host not in ("127.0.0.1", "localhost", "::1"):
         print(
             "Passwords travel in the clear: put a proxy with TLS in front and set web.public_url", flush=True
         )
-    if secret := people.create_first_invitation():
+    if secret := account_store.accounts.create_first_invitation():
         link = f"{base}/setup/{secret}"
         print(f"No account exists yet. Open this once, within 24 hours: {link}", flush=True)

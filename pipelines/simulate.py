@@ -1,4 +1,4 @@
-"""CloudTrail of a simulated organisation, a file a day: who works, what is stolen, how records arrive.
+"""Write the CloudTrail of a simulated organisation: a file a day, and labels of its attacks and harmless anomalies.
 
 Example:
     >>> from tempfile import mkdtemp
@@ -18,14 +18,11 @@ from itertools import islice
 from pathlib import Path
 
 from fingerprint.core.alert import FingerprintError
-from fingerprint.simulation import attacks as intruders
-from fingerprint.simulation import benign_anomalies as oddities
 from fingerprint.simulation.attacks import STRENGTHS
 from fingerprint.simulation.benign_anomalies import ANOMALY_PLANNERS
-from fingerprint.simulation.days import simulate_day
 from fingerprint.simulation.log_delivery import LogDelivery
 from fingerprint.simulation.organisation import Organisation
-from fingerprint.simulation.staff import create_staff
+from fingerprint.simulation.world import SimulatedWorld
 
 DEFAULT_START = date(2026, 1, 5)  # a Monday
 LINES_PER_CHUNK = 10_000  # lines compressed at a time
@@ -34,7 +31,7 @@ PRINCIPALS, DAYS, ATTACKS, SEED = 40, 20, 4, 7  # of the organisation of `demo` 
 
 @dataclass
 class SimulationSummary:
-    """What was written. `records` counts lines with duplicates; `attacks` counts sessions by strength."""
+    """Counts of what was written. `records` counts lines, duplicates included; `attacks` counts sessions by strength."""
 
     folder: Path
     principals: int
@@ -60,39 +57,53 @@ def simulate_organisation(
     surprises: Sequence[str] = tuple(ANOMALY_PLANNERS),
     progress: Callable[[int, int], None] | None = None,
 ) -> SimulationSummary:
-    """Writes YYYY-MM-DD.jsonl.gz a day, in the order of delivery, labels.jsonl and labels.surprises.jsonl.
+    """Write YYYY-MM-DD.jsonl.gz for each day, in the order of delivery, labels.jsonl and labels.surprises.jsonl.
 
-    labels.jsonl has a line an attack's event: event_id, session, technique, strength, principal.
-    labels.surprises.jsonl says which harmless oddities (`surprises`, by name) befell whom and when; they come
-    in the last week of two or more.
+    labels.jsonl has a line for each attack event: event_id, session, technique, strength, principal.
+    labels.surprises.jsonl says which harmless anomalies (`surprises`, by name) affected whom and when; they come in the last
+    week of two or more.
 
-    The same arguments give the same bytes; the same seed gives the same organisation with and without
-    attacks. Work past the last midnight is recorded past it, unless the end is `sharp`.
+    The same arguments give the same bytes; the same seed gives the same organisation with and without attacks. Work that goes
+    on past the last midnight is recorded past it, unless the end is `sharp`.
     `scale` multiplies what everybody does; `progress` is called with (days done, records so far).
-    Raises FingerprintError for impossible arguments.
+    Raise FingerprintError for impossible arguments.
     """
     _check_arguments(principals, days, accounts, scale, attacks)
     organisation = Organisation.create(seed, start, days, accounts)
-    staff = create_staff(organisation, principals, scale)
-    harmless = oddities.plan_anomalies(organisation, staff, surprises)
-    plans = intruders.plan_attacks(organisation, staff, attacks, tuple(strengths))
-    done = SimulationSummary(out, principals, attacks=dict(Counter(attack.strength for attack in plans)))
-    delivery = LogDelivery(organisation, sharp)
+    world = SimulatedWorld.create(organisation, principals, attacks, scale, strengths, surprises)
+    summary = SimulationSummary(
+        out, principals, attacks=dict(Counter(attack.strength for attack in world.attacks))
+    )
     out.mkdir(parents=True, exist_ok=True)
-    odd = (json.dumps(surprise.to_label(organisation)) + "\n" for surprise in harmless)
-    (out / "labels.surprises.jsonl").write_text("".join(odd))
+    _write_anomaly_labels(out / "labels.surprises.jsonl", world)
+    _write_days(out, world, LogDelivery(organisation, sharp), summary, progress)
+    return summary
+
+
+def _write_anomaly_labels(path: Path, world: SimulatedWorld) -> None:
+    lines = (json.dumps(anomaly.to_label(world.organisation)) + "\n" for anomaly in world.anomalies)
+    path.write_text("".join(lines))
+
+
+def _write_days(
+    out: Path,
+    world: SimulatedWorld,
+    delivery: LogDelivery,
+    summary: SimulationSummary,
+    progress: Callable[[int, int], None] | None,
+) -> None:
+    """Write each day's records and the labels of its attack events, and count them in `summary`."""
     with (out / "labels.jsonl").open("w") as labels:
-        for number in range(days):
-            day = simulate_day(staff, plans, harmless, number)
+        for number in range(world.organisation.days):
+            day = world.simulate_day(number)
             event_ids, lines = delivery.deliver_day(number, day.calls, day.sessions)
-            _write_lines(out / f"{organisation.date(number)}.jsonl.gz", lines, done)
+            _write_lines(out / f"{world.organisation.date(number)}.jsonl.gz", lines, summary)
             for label in day.labels(event_ids, delivery.end_of_activity(number)):
                 labels.write(json.dumps(label) + "\n")
-                done.attack_events += 1
+                summary.attack_events += 1
             if progress:
-                progress(number + 1, done.records)
-    done.repeats = delivery.duplicates
-    return done
+                progress(number + 1, summary.records)
+    summary.repeats = delivery.duplicates
 
 
 def training_days(days: int) -> int:
@@ -101,10 +112,12 @@ def training_days(days: int) -> int:
 
 
 def first_day(until: str, days: int, today: date) -> date:
-    """The first of so many days that are over at the midnight (UTC) with which a date, or `today`, begins.
+    """Return the first of `days` days that end at the midnight (UTC) with which a date, or `today`, begins.
+
+    Raises FingerprintError for a text that is no date.
 
     Example:
-        >>> beginning("2026-03-02", 28, today=date(2026, 5, 1))
+        >>> first_day("2026-03-02", 28, today=date(2026, 5, 1))
         datetime.date(2026, 2, 2)
     """
     try:
@@ -114,14 +127,14 @@ def first_day(until: str, days: int, today: date) -> date:
         raise FingerprintError(f"--until {until} is no day: give one like 2026-01-31, or today") from None
 
 
-def _write_lines(path: Path, lines: Iterable[str], done: SimulationSummary) -> None:
+def _write_lines(path: Path, lines: Iterable[str], summary: SimulationSummary) -> None:
     lines = iter(lines)
     with path.open("wb") as raw, gzip.GzipFile("", "wb", compresslevel=3, fileobj=raw, mtime=0) as packed:
-        while some := list(islice(lines, LINES_PER_CHUNK)):
-            text = "".join(some).encode()
+        while chunk := list(islice(lines, LINES_PER_CHUNK)):
+            text = "".join(chunk).encode()
             packed.write(text)
-            done.records += len(some)
-            done.bytes += len(text)
+            summary.records += len(chunk)
+            summary.bytes += len(text)
 
 
 def _check_arguments(principals: int, days: int, accounts: int, scale: float, attacks: int) -> None:

@@ -8,7 +8,6 @@ Example:
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -18,6 +17,7 @@ from typing import Any
 from fingerprint.adapters import logs
 from fingerprint.adapters.system import SystemClock
 from fingerprint.core.alert import FingerprintError
+from fingerprint.core.log import get_logger
 from fingerprint.core.ports import Clock
 from fingerprint.core.settings import Settings
 from fingerprint.registry import versions
@@ -38,7 +38,7 @@ from pipelines.simulate import (
 POLL_SECONDS = 1.0  # between two looks whether a bank is served
 TICK_SECONDS = 0.2  # how late SIGTERM is heard
 
-log = logging.getLogger("fingerprint.simulate_live")
+log = get_logger("fingerprint.simulate_live")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +79,11 @@ def simulate_live(
     clock: InterruptibleClock,
     keep: bool = False,
 ) -> dict[str, Any]:
-    """Simulate into `folder` what ended today; send the first three quarters of the days; wait until a bank is served; send the
-    rest at `speed` times real time. Steps that the progress file has are not repeated. The figures of `--json`."""
+    """Simulate traffic that ended today; send three quarters of it, wait until a bank is served, and send the rest.
+
+    The rest is sent at `speed` times real time. Steps that the progress file names are not repeated. Return the figures of
+    `--json`.
+    """
     progress_file = ProgressFile(folder, organisation)
     pace = ReplayRate(speed=speed)
     if "until" not in progress_file:
@@ -94,14 +97,14 @@ def simulate_live(
         progress_file.record("rest", _send_records(days[first:], pace, settings, clock))
     if not keep:
         _remove_records(days)
-    log.info("the live simulation has ended", extra={"fields": progress_file.figures()})
+    log.info("the live simulation has ended", **progress_file.figures())
     return progress_file.figures()
 
 
 def _write_records(organisation: SimulatedOrganisation, folder: Path, clock: InterruptibleClock) -> str:
     """Write the records; return the ISO date at which they end."""
     today = clock.now().date()
-    log.info("simulates an organisation", extra={"fields": asdict(organisation)})
+    log.info("simulates an organisation", **asdict(organisation))
     simulate_organisation(
         organisation.principals,
         organisation.days,
@@ -119,7 +122,7 @@ def _send_records(days: list[Path], pace: ReplayRate, settings: Settings, clock:
     """Send the records of these days to the raw topic; return their number."""
     topic, sources = settings.kafka.raw_topic, [str(day) for day in days]
     how = f"at {pace.speed:g} times real time" if pace.speed else "at once"
-    log.info("sends %d days %s", len(days), how, extra={"fields": {"topic": topic}})
+    log.info("sends %d days %s", len(days), how, topic=topic)
     with wiring.producing(settings.kafka) as producer:
         return int(replay_records(sources, topic, producer, settings, clock, clock.progress, pace)["records"])
 
@@ -127,7 +130,7 @@ def _send_records(days: list[Path], pace: ReplayRate, settings: Settings, clock:
 def _wait_for_bank(bank: Path, clock: InterruptibleClock) -> str:
     """Wait until a version is served, and return it."""
     if versions.served_version(bank) is None:
-        log.info("waits until a bank is served", extra={"fields": {"bank": str(bank)}})
+        log.info("waits until a bank is served", bank=str(bank))
     while (version := versions.served_version(bank)) is None:
         clock.sleep(POLL_SECONDS)
     return version
@@ -150,9 +153,11 @@ class InterruptibleClock:
         self._clock, self._asked_to_end = clock, asked_to_end
 
     def now(self) -> datetime:
+        """Return the current time, in UTC."""
         return self._clock.now()
 
     def sleep(self, seconds: float) -> None:
+        """Wait; raise StopRequested as soon as the program is asked to end."""
         while seconds > 0:
             self.raise_if_stopped()
             self._clock.sleep(min(seconds, TICK_SECONDS))
@@ -164,6 +169,7 @@ class InterruptibleClock:
         self.raise_if_stopped()
 
     def raise_if_stopped(self) -> None:
+        """Raise StopRequested if the program was asked to end."""
         if self._asked_to_end():
             raise StopRequested
 
@@ -192,6 +198,7 @@ class ProgressFile:
         staged.replace(self._file)
 
     def figures(self) -> dict[str, Any]:
+        """Return the figures of the steps that are done."""
         return {"folder": str(self._file.parent), **self._done}
 
 
@@ -210,6 +217,7 @@ def _read(file: Path) -> dict[str, Any] | None:
 
 
 def print_live_simulation(figures: dict[str, Any]) -> None:
+    """Print what was sent."""
     if "rest" not in figures:
         print("not done yet: started again, it goes on where it was")
         return

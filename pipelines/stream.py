@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from prometheus_client import REGISTRY, Gauge
 from fingerprint.adapters import network_table
 from fingerprint.adapters.checkpoints import FileCheckpointStore
 from fingerprint.adapters.system import SystemClock
+from fingerprint.core.log import get_logger
 from fingerprint.core.settings import Settings
 from fingerprint.registry import versions
 from fingerprint.store import open_store
@@ -24,7 +24,7 @@ from pipelines.runtime.service import running_service
 
 BANK_POLL_SECONDS = 0.5  # between two looks at one small file; also the longest delay of SIGTERM
 
-log = logging.getLogger("fingerprint.stream")
+log = get_logger("fingerprint.stream")
 
 
 def run_stream(
@@ -69,13 +69,13 @@ def wait_for_first_bank(folder: Path, settings: Settings, waiting_gauge: Gauge) 
         running_service(settings, _always_healthy, _always_healthy, "stream") as asked_to_end,
         waiting_gauge.track_inprogress(),
     ):
-        log.info("waiting for the first bank", extra={"fields": {"bank": str(folder)}})
+        log.info("waiting for the first bank", bank=str(folder))
         while (version := versions.served_version(folder)) is None and not asked_to_end():
             SystemClock().sleep(BANK_POLL_SECONDS)
     if version is None:
         log.info("asked to end before there was a bank")
         return False
-    log.info("the first bank is served", extra={"fields": {"version": version}})
+    log.info("the first bank is served", version=version)
     return True
 
 

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import hmac
 import json
-import logging
 import time
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Mapping
@@ -39,6 +38,7 @@ from joserfc.jwk import KeySet
 from fingerprint.core.account import ROLES, AuthenticationFailed, ExternalIdentity, Role
 from fingerprint.core.alert import FingerprintError, ServerUnavailable
 from fingerprint.core.circuit_breaker import CircuitBreaker
+from fingerprint.core.log import get_logger
 from fingerprint.core.ports import Clock
 from fingerprint.core.settings import Oidc, read_secret
 
@@ -60,7 +60,7 @@ MAX_AUTHENTICATION_AGE_SECONDS = 366 * 86400  # seconds since a proof that are l
 MAX_SUBJECT_LENGTH = 255  # characters of a subject (OpenID Connect Core, 2)
 LOGIN_FAILED_MESSAGE = "the login could not be finished: begin again"
 
-log = logging.getLogger("fingerprint.web")
+log = get_logger("fingerprint.web")
 
 
 class OpenIdProvider:
@@ -276,7 +276,7 @@ class OpenIdProvider:
         return self._log_unavailable(reason)
 
     def _log_unavailable(self, reason: object) -> ServerUnavailable:
-        log.warning("the OpenID provider gives no answer", extra={"fields": {"reason": str(reason)}})
+        log.warning("the OpenID provider gives no answer", reason=str(reason))
         return self._unavailable_error()
 
     def _unavailable_error(self) -> ServerUnavailable:

@@ -1,12 +1,12 @@
-"""What a fingerprint knows and how it judges, as small tables: what notebooks and pages plot.
+"""Fingerprints and their judgements as small tables, for notebooks and pages to plot.
 
 Example:
-    >>> usual(bank, "123456789012:user/alice|iam|direct").head(2)
+    >>> usual_values(bank, "123456789012:user/alice|iam|direct").head(2)
         feature             value     share
     0    action      iam:GetUser  0.61
     1    action  iam:ListRoles  0.22
 
-Everything here reads a bank, or events that were judged against it; nothing is computed that judging does not compute.
+Everything here reads a bank, or events that were scored with it; nothing is computed that scoring does not compute.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ FEATURE_LABELS = [feature.label for feature in FEATURES]
 
 
 def fingerprint_table(bank: Bank) -> pd.DataFrame:
-    """All that a bank holds, one row a fingerprint, busiest first: key, level, events, days, first, last, ready, net.
+    """Return all that a bank holds, one row a fingerprint, busiest first: key, level, events, days, first, last, ready, net.
 
-    `first` and `last` are the starts of the intervals it was first and last seen in; `net`: whether its history was long enough
-    for one.
+    `first` and `last` are the starts of the intervals it was first and last seen in; `net`: its history was long enough for a
+    network.
     """
     table = bank.fingerprints
     seconds = int(bank.manifest["settings"]["spectral"]["interval_seconds"])
@@ -58,7 +58,7 @@ def fingerprint_table(bank: Bank) -> pd.DataFrame:
 
 
 def fingerprint_row(bank: Bank, key: str) -> int:
-    """The row of the stack that an entity or principal has. FingerprintError where it has none."""
+    """Return the row of an entity or principal. Raises FingerprintError where the bank has none."""
     found = np.flatnonzero((bank.fingerprints["key"] == key).to_numpy() & (bank.fingerprints["level"] <= 1))
     if not len(found):
         raise FingerprintError(f"the bank knows no {key!r}: fingerprint_table(bank) lists all keys")
@@ -66,7 +66,7 @@ def fingerprint_row(bank: Bank, key: str) -> int:
 
 
 def usual_values(bank: Bank, key: str, limit: int = 4) -> pd.DataFrame:
-    """What is usual of an entity or principal: feature, value, share; for each feature the `most` present values.
+    """Return what is usual of an entity or principal: feature, value, share; of each feature the `limit` most present values.
 
     `share` is that of its presences: intervals in which the value came. What is left to 1 are other values.
     """
@@ -87,9 +87,9 @@ def _plain_text(feature: str, text: str) -> str:
 
 
 def excess_to_z(bank: Bank, key: str, excess: Floats) -> Floats:
-    """The z that events would have at an entity or principal, which surprise by so many nats in all: (N,) -> (N,) (`tails`).
+    """Return the z (N,) that events with an excess of so many nats (N,) have at an entity or principal (`tail_calibration`).
 
-    What analysts said of earlier alerts is in it (`shifting`).
+    Shifts of the threshold by dispositions are included (`feedback`).
     """
     place = fingerprint_row(bank, key)
     at = np.full(len(excess), place, np.int32)
@@ -100,9 +100,9 @@ def excess_to_z(bank: Bank, key: str, excess: Floats) -> Floats:
 
 
 def activity_table(series: ActivitySeries, entity: str, end: int, days: int = 7) -> pd.DataFrame:
-    """Events of an entity in each interval of the last `days` before interval `end`, beside what was expected: `of_curve`'s.
+    """Return the events of an entity in each interval of the last `days` before interval `end`, with `curve_table`'s columns.
 
-    Expectations rest on whole weeks of the past; where `days` reach further back, they are zero. FingerprintError where
+    Expectations rest on whole weeks of the past; where `days` reach further back, they are zero. Raises FingerprintError where
     nothing of it was counted.
     """
     principal = hashing.hash_with_bucket(pd.Series([entity.partition("|")[0]]))
@@ -120,7 +120,7 @@ def activity_table(series: ActivitySeries, entity: str, end: int, days: int = 7)
 
 
 def curve_table(curve: ActivityCurve) -> pd.DataFrame:
-    """A curve, such as an alert carries, as a table: time (an interval's start), count, expected, flagged."""
+    """Return an alert's curve as a table: time (an interval's start), count, expected, flagged."""
     times = pd.date_range(curve.start, periods=len(curve.counts), freq=f"{curve.interval_seconds}s")
     flagged = np.isin(np.arange(len(times)), curve.flagged)
     return pd.DataFrame(
@@ -132,9 +132,9 @@ def curve_table(curve: ActivityCurve) -> pd.DataFrame:
 
 
 def score_principal(chunks: Iterable[pd.DataFrame], bank: Bank, settings: Settings) -> ScoredEvents:
-    """The events of one principal, oldest first, judged with all that was measured of them.
+    """Return the events of one principal, oldest first, with all that scoring measured of them.
 
-    A principal's z's depend on nobody else's events: they are those that it has among all others.
+    A principal's z's do not depend on other principals' events: they are the same as among all others.
     """
     state = PipelineState(ScorerState.from_arrays(settings, bank.scorer_state))
     scorer = Scorer(bank, state, settings, keep_all_events=True)
@@ -149,10 +149,10 @@ def score_principal(chunks: Iterable[pd.DataFrame], bank: Bank, settings: Settin
 def score_one_by_one(
     history: pd.DataFrame, calls: pd.DataFrame, bank: Bank, settings: Settings
 ) -> pd.DataFrame:
-    """A principal's `calls` (N) judged one by one as each came, after all that they did `before`: event_id,
-    `<detector>_z` as it stood then, and `verdicts`, how many of the calls had one by then.
+    """Score a principal's `calls` (N) one by one as each came, after the `history` before them.
 
-    An interval fills while it lasts: what its first call could not say, the tenth may.
+    Returns event_id, `<detector>_z` at that moment, and `verdicts`, how many of the calls had one by then. An interval fills
+    while it lasts, so later calls may have votes that the first ones lacked.
     """
     state = PipelineState(ScorerState.from_arrays(settings, bank.scorer_state))
     scorer = Scorer(bank, state, settings, keep_all_events=True)
@@ -168,7 +168,7 @@ def score_one_by_one(
 
 
 def _score_step(scorer: Scorer, events: pd.DataFrame) -> ScoredEvents | None:
-    """A step of the road: what can be judged for good after these events, if there is any such."""
+    """Return the events that can be judged for good after these, if there are any."""
     if not len(events):
         return None
     scorer.measure(events.reset_index(drop=True))
@@ -181,14 +181,14 @@ def _score_step(scorer: Scorer, events: pd.DataFrame) -> ScoredEvents | None:
 
 
 def surprise_table(judged: ScoredEvents) -> pd.DataFrame:
-    """How surprising each feature of each event was, in nats above what is usual: one column a feature (N, F)."""
+    """Return how surprising each feature of each event was, in nats above what is usual: one column a feature (N, F)."""
     return pd.DataFrame(feature_surprise(judged.batch), columns=FEATURE_LABELS)
 
 
 def loss_table(bank: Bank, judged: ScoredEvents) -> pd.DataFrame:
-    """What nets are good for: the mean loss of each feature in nats, one row a feature: feature, counted, corrected, usual.
+    """Return the mean loss of each feature in nats, to compare networks with counts: feature, counted, corrected, usual.
 
-    `counted` is what the counts alone say, `corrected` what they say with the net, `usual` the mean of the baselines.
+    `counted` is the loss of the counts alone, `corrected` that with the network, `usual` the mean of the baselines.
     """
     batch = judged.batch
     none = replace(bank.weights, row=np.full(len(bank.fingerprints), -1, np.int32))

@@ -1,29 +1,32 @@
-"""What is known of a principal, on a card: what is usual, what it was learned from, and how strange each of its days was.
+"""The profile of a principal: its usual values, its history, how strange each day was, and its adjusted thresholds.
 
 Example:
-    >>> card = card_of(bank, "123456789012:user/ana", settings)
-    >>> card.group, card.fingerprints[0].key, card.fingerprints[0].events
+    >>> profile = build_profile(bank, "123456789012:user/ana", settings)
+    >>> profile.group, profile.fingerprints[0].key, profile.fingerprints[0].events
     ('people admin', '123456789012:user/ana', 1830)
-    >>> card.usual[0].feature, card.usual[0].values[0]
-    ('action', Value(text='s3:GetObject', share=0.44))
+    >>> profile.usual[0].feature, profile.usual[0].values[0]
+    ('action', UsualValue(text='s3:GetObject', share=0.44))
 
-    >>> days_of(desk.votes(principal=card.principal))[-1]
-    Day(day=datetime.date(2026, 3, 4), detector='autoencoder', kept=31, votes=9, strongest=16.8, threshold=3.2)
+    >>> daily_votes(store.votes.read(principal=profile.principal))[-1]
+    DailyVotes(day=datetime.date(2026, 3, 4), detector='autoencoder', kept=31, votes=9, strongest=16.8, threshold=3.2)
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import date, datetime
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.analysis import fingerprints as looking
-from fingerprint.core.alert import LEVELS, Detector, FingerprintError, Level
+from fingerprint.core.alert import LEVELS, Alert, Detector, FingerprintError, Level
 from fingerprint.core.settings import Settings
-from fingerprint.registry import quality
+from fingerprint.registry import bank as banks
+from fingerprint.registry import quality, versions
 from fingerprint.registry.bank import FEEDBACK_COLUMNS, Bank
 
 MAX_FINGERPRINTS = 200  # on a card, the busiest
@@ -32,6 +35,8 @@ READINESS_HORIZONS_DAYS = (1.0, 7.0, 30.0)  # days
 
 RowIndices = NDArray[np.intp]
 Doubles = NDArray[np.float64]
+
+MAX_CHARTED_VOTES = 20_000  # of one principal, the newest, that a page or an answer counts by day
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +103,11 @@ class PrincipalProfile:
 
 @dataclass(frozen=True, slots=True)
 class DailyVotes:
-    """The single votes of one detector on one day (UTC): `kept` of them were strange enough to be kept at all, `votes` reached
-    their threshold. `strongest` is the highest z, `threshold` the one that was held against it."""
+    """The single votes of one detector on one day (UTC).
+
+    `kept` votes had a z above the floor of the alert store, `votes` reached their threshold. `strongest` is the highest z,
+    `threshold` the one that it was compared with.
+    """
 
     day: date
     detector: Detector
@@ -111,8 +119,10 @@ class DailyVotes:
 
 @dataclass(frozen=True, slots=True)
 class LevelReadiness:
-    """Fingerprints of one level: so many speak for themselves (`ready`); of the others, at the pace they have had, so many will
-    within a day, a week, a month, or later."""
+    """How many fingerprints of one level are ready.
+
+    At the pace they have had, so many others will be ready within a day, a week, a month, or later.
+    """
 
     level: Level
     fingerprints: int
@@ -126,9 +136,9 @@ class LevelReadiness:
 def build_profile(
     bank: Bank, principal: str, settings: Settings, shown_key: str | None = None
 ) -> PrincipalProfile:
-    """The card of a principal; `shown` says whose usual values are on it, without one the principal's own.
+    """Return the profile of a principal with the usual values of `shown_key`, by default of the principal itself.
 
-    FingerprintError where the bank does not know the principal, or `shown` is none of its fingerprints.
+    Raises FingerprintError where the bank does not know the principal, or `shown_key` is none of its fingerprints.
     """
     rows = _fingerprint_rows(bank, principal)
     key = principal if shown_key is None else shown_key
@@ -143,11 +153,8 @@ def build_profile(
     )
 
 
-MAX_CHARTED_VOTES = 20_000  # of one principal, the newest, that a page or an answer counts by day
-
-
 def daily_votes(votes: pd.DataFrame) -> list[DailyVotes]:
-    """Single votes (V rows, fields of Vote) as days, the oldest first; of a day a row for each detector."""
+    """Return single votes (V rows, fields of Vote) by day, the oldest first, and by detector."""
     if votes.empty:
         return []
     strongest_last = votes.assign(day=votes["event_time"].dt.date).sort_values("z", kind="stable")
@@ -163,7 +170,7 @@ def daily_votes(votes: pd.DataFrame) -> list[DailyVotes]:
 
 
 def readiness_by_level(bank: Bank, settings: Settings) -> list[LevelReadiness]:
-    """Who is ready and who still warms up, by level, the finest first."""
+    """Return how many fingerprints are ready and how many still warm up, by level, the finest first."""
     table, seconds = bank.fingerprints, _interval_seconds(bank)
     return [
         _level_readiness(level, table[table["level"] == number], seconds, settings)
@@ -185,12 +192,12 @@ def _level_readiness(level: Level, table: pd.DataFrame, seconds: int, settings: 
 
 
 def _interval_seconds(bank: Bank) -> int:
-    """Of an interval."""
+    """Return the seconds of an interval."""
     return int(bank.manifest["settings"]["spectral"]["interval_seconds"])
 
 
 def _fingerprint_rows(bank: Bank, principal: str) -> RowIndices:
-    """The rows of a principal's fingerprints in the stack: its own, then its entities', the busiest first."""
+    """Return the rows of a principal's fingerprints: its own, then its entities', the busiest first."""
     own = looking.fingerprint_row(bank, principal)
     entities = np.flatnonzero(bank.whole == own)
     busiest = np.argsort(-bank.fingerprints["events"].to_numpy()[entities], kind="stable")
@@ -198,7 +205,7 @@ def _fingerprint_rows(bank: Bank, principal: str) -> RowIndices:
 
 
 def _kind_and_group(bank: Bank, principal: str) -> tuple[str, str]:
-    """Kind and peer group."""
+    """Return kind and peer group."""
     known = bank.people[bank.people["principal"] == principal]
     return (str(known["kind"].iloc[0]), str(known["peer"].iloc[0])) if len(known) else ("", "")
 
@@ -235,7 +242,7 @@ def _fingerprint_summaries(bank: Bank, rows: RowIndices, settings: Settings) -> 
 
 
 def _days_until_ready(table: pd.DataFrame, seconds: int, settings: Settings) -> Doubles:
-    """Days until each is ready, if it goes on as it did between its first and its last interval: (N,)."""
+    """Return the days until each is ready (N,), if it goes on as it did between its first and its last interval."""
     options = settings.entities
     span = ((table["last"] - table["first"] + 1) * seconds / 86400).clip(lower=1)
     events = (options.min_ready_events - table["events"]) / (table["events"].clip(lower=1) / span)
@@ -244,7 +251,7 @@ def _days_until_ready(table: pd.DataFrame, seconds: int, settings: Settings) -> 
 
 
 def _feature_profiles(bank: Bank, key: str) -> list[FeatureProfile]:
-    """By feature, in their order."""
+    """Return the usual values by feature, in the order of the features."""
     table = looking.usual_values(bank, key, MAX_VALUES)
     return [
         FeatureProfile(
@@ -252,3 +259,45 @@ def _feature_profiles(bank: Bank, key: str) -> list[FeatureProfile]:
         )
         for feature, rows in table.groupby("feature", sort=False)
     ]
+
+
+def adjusted_thresholds(folder: Path, alert: Alert, settings: Settings) -> list[dict[str, Any]]:
+    """Return the thresholds moved by dispositions that the events of an alert were compared with.
+
+    One record for each `key` (an entity or the principal): `threshold`, its `shift` as a share of it, and how many `benign` and
+    `malicious` alerts moved it. Empty where the bank that measured the events is not kept in the folder.
+    """
+    keys = sorted({alert.principal, *(event.entity for event in alert.events)})
+    try:
+        found = banks.find_fingerprints(folder, alert.bank_version, keys, settings.bank)
+        figures = banks.read_manifest(versions.version_folder(folder, alert.bank_version), settings.bank)[
+            "quality"
+        ]
+    except FingerprintError:
+        return []
+    held = _deciding_fingerprints(found, alert)
+    usual = quality.calibrated_threshold(figures, settings.autoencoder)
+    return [
+        {
+            "key": str(key),
+            "threshold": round(usual, 4),
+            "shift": round(float(shift), 4),
+            "benign": int(benign),
+            "malicious": int(malicious),
+        }
+        for key, shift, benign, malicious in held[["key", *FEEDBACK_COLUMNS]].itertuples(index=False)
+    ]
+
+
+def _deciding_fingerprints(found: pd.DataFrame, alert: Alert) -> pd.DataFrame:
+    """Return the fingerprints that judged the alert's events and have a moved threshold.
+
+    A ready entity is judged by its own, the others by their principal's.
+    """
+    if FEEDBACK_COLUMNS[0] not in found:
+        return pd.DataFrame(columns=["key", *FEEDBACK_COLUMNS])
+    ready = found[found["ready"]]
+    own = ready[ready["level"] == LEVELS.index("entity")]
+    if not {event.entity for event in alert.events} <= set(own["key"]):
+        own = pd.concat([own, ready[ready["level"] == LEVELS.index("principal")]])
+    return own[own["shift"] != 0]

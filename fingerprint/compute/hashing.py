@@ -19,6 +19,8 @@ of records) the rest of the hash is kept beside them.
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -27,10 +29,12 @@ from numpy.typing import NDArray
 
 from fingerprint.compute import frames
 from fingerprint.compute.arrays import Array, to_device_of
-from fingerprint.compute.murmur2 import murmur2_many
+
+MURMUR2_SEED = 0x9747B28C
+MURMUR2_MULTIPLIER = 0x5BD1E995
+_WORD = 0xFFFFFFFF
 
 Hashes = NDArray[np.uint64]
-
 MISSING = np.uint64(1)  # the hash of "there is no value", with a slot of its own
 BUCKETS = 1 << 16
 VIRTUAL_PARTITIONS = 256
@@ -39,6 +43,53 @@ _MIX = np.uint64(0xBF58476D1CE4E5B9)  # SplitMix64's first multiplier
 _SHIFT = np.uint64(29)
 _BUCKET_SHIFT = np.uint64(48)
 _LOW = np.uint64((1 << 48) - 1)
+
+
+def murmur2(key: bytes) -> int:
+    """Return MurmurHash 2, 32 bits, of the key."""
+    whole = len(key) & ~3
+    state = MURMUR2_SEED ^ len(key)
+    for (word,) in struct.iter_unpack("<I", key[:whole]):
+        word = word * MURMUR2_MULTIPLIER & _WORD
+        word = (word ^ word >> 24) * MURMUR2_MULTIPLIER & _WORD
+        state = state * MURMUR2_MULTIPLIER & _WORD ^ word
+    if key[whole:]:
+        state = (state ^ int.from_bytes(key[whole:], "little")) * MURMUR2_MULTIPLIER & _WORD
+    state = (state ^ state >> 13) * MURMUR2_MULTIPLIER & _WORD
+    return state ^ state >> 15
+
+
+def murmur2_many(keys: Sequence[bytes]) -> NDArray[np.uint32]:
+    """Return `murmur2` of many keys at once, (n,): a step for every four bytes of the longest, not for every key."""
+    length = np.fromiter(map(len, keys), np.int64, len(keys))
+    data = np.frombuffer(b"".join(keys), np.uint8).astype(np.uint32)
+    start, whole = np.cumsum(length) - length, length >> 2
+    state = np.uint32(MURMUR2_SEED) ^ length.astype(np.uint32)
+    for step in range(int(whole.max(initial=0))):
+        here = np.flatnonzero(whole > step)
+        word = _little_endian(data, start[here] + 4 * step, 4) * np.uint32(MURMUR2_MULTIPLIER)
+        word = (word ^ word >> np.uint32(24)) * np.uint32(MURMUR2_MULTIPLIER)
+        state[here] = state[here] * np.uint32(MURMUR2_MULTIPLIER) ^ word
+    for rest in (1, 2, 3):
+        here = np.flatnonzero(length & 3 == rest)
+        state[here] = (state[here] ^ _little_endian(data, (start + 4 * whole)[here], rest)) * np.uint32(
+            MURMUR2_MULTIPLIER
+        )
+    state = (state ^ state >> np.uint32(13)) * np.uint32(MURMUR2_MULTIPLIER)
+    return state ^ state >> np.uint32(15)
+
+
+def _little_endian(data: NDArray[np.uint32], place: NDArray[np.int64], size: int) -> NDArray[np.uint32]:
+    """Return the numbers that `size` bytes at each place make."""
+    out = np.zeros(len(place), np.uint32)
+    for byte in range(size):
+        out |= data[place + byte] << np.uint32(8 * byte)
+    return out
+
+
+def kafka_partition(key: bytes, partitions: int) -> int:
+    """Return the number of the key's partition, 0 to `partitions` - 1."""
+    return (murmur2(key) & 0x7FFFFFFF) % partitions
 
 
 def hash_strings(values: frames.FrameColumn) -> Hashes:

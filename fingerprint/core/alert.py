@@ -12,7 +12,7 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
@@ -25,6 +25,7 @@ Rarity = Literal["unseen", "rare", "infrequent", "frequent"]
 CallPath = Literal["direct", "service"]
 Decision = Literal["true_positive", "benign", "false_positive", "duplicate"]
 
+MAX_CHAIN_LENGTH = 20  # calls; AWS allows any number, one after the other
 LEVELS: tuple[Level, ...] = ("entity", "principal", "peer", "generic")  # finest first
 
 
@@ -180,6 +181,7 @@ class Alert:
 
     @property
     def event_ids(self) -> tuple[str, ...]:
+        """Return the ids of its events."""
         return tuple(event.event_id for event in self.events)
 
     @property
@@ -206,6 +208,20 @@ class CredentialIssue:
     access_key: str
     source_address: str
     region: str
+
+
+def trace_credentials(
+    access_key: str, find_issue: Callable[[str], CredentialIssue | None]
+) -> Iterator[CredentialIssue]:
+    """Yield the call that issued a session's access key, then the call that issued its caller's key, and so on."""
+    passed: set[str] = set()
+    while access_key and access_key not in passed and len(passed) < MAX_CHAIN_LENGTH:
+        passed.add(access_key)
+        found = find_issue(access_key)
+        if found is None:
+            return
+        yield found
+        access_key = found.access_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,5 +270,5 @@ MINIMUM_URGENCY = {word: least for least, word in SEVERITY_LEVELS}  # the urgenc
 
 
 def severity_of(urgency: int) -> str:
-    """The word for an urgency of 0 to 100."""
+    """Return the severity of an urgency of 0 to 100."""
     return next(word for least, word in SEVERITY_LEVELS if urgency >= least or least == 0)

@@ -133,6 +133,8 @@ class AlertChange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SetDisposition:
+    """Decide an alert: close it with a disposition."""
+
     decision: Decision
     why: str = ""
     duplicate_of: str = ""  # an alert's id, where the decision is `duplicate`
@@ -140,11 +142,15 @@ class SetDisposition:
 
 @dataclass(frozen=True, slots=True)
 class AssignCase:
+    """Assign an alert to an account."""
+
     to: str  # "" removes the assignee
 
 
 @dataclass(frozen=True, slots=True)
 class ReopenCase:
+    """Reopen a closed alert."""
+
     why: str = ""
 
 
@@ -163,6 +169,8 @@ class ActionOutcome:
 
 @dataclass(frozen=True, slots=True)
 class CaseNote:
+    """A note of an analyst on an alert."""
+
     note_id: str
     alert_id: str
     at: datetime
@@ -193,8 +201,9 @@ class SavedView:
 
 @dataclass(frozen=True, slots=True)
 class SuppressionMatch:
-    """The alerts that a suppression hides: those all of whose events match. An empty field does not restrict; not all may be
-    empty.
+    """The alerts that a suppression hides: those all of whose events match.
+
+    An empty field does not restrict; not all may be empty.
     """
 
     principal: str = ""

@@ -24,8 +24,10 @@ class CircuitBreaker:
         return self.failures < self.max_failures or now >= self.open_until
 
     def record_failure(self, now: float) -> None:
+        """Count a failure; after enough of them the circuit is open for the cool-down."""
         self.failures += 1
         self.open_until = now + self.cooldown_seconds
 
     def record_success(self) -> None:
+        """Close the circuit."""
         self.failures = 0

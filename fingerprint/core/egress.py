@@ -58,6 +58,7 @@ class WebhookTarget(NamedTuple):
 
     @property
     def is_https(self) -> bool:
+        """Return whether the connection is encrypted."""
         return self.scheme == "https"
 
     def __str__(self) -> str:

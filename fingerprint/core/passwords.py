@@ -27,7 +27,8 @@ PRODUCT_WORDS = (
     "analyst",
     "admin",
     "security",
-    "desk",
+    "alert",
+    "queue",
 )  # words of the product, which attackers try first
 WORD_PATTERN = re.compile(r"\w{3,}")
 

@@ -11,17 +11,18 @@ do not rely on it.
 
 from __future__ import annotations
 
-import logging
 import os
 import stat
 from pathlib import Path
+
+from fingerprint.core.log import get_logger
 
 PRIVATE_FOLDER_MODE, PRIVATE_FILE_MODE = 0o700, 0o600
 SECRETS_MOUNT = (
     "/run/secrets/"  # what an orchestrator puts there is 0444 by its own default; the container guards it
 )
 
-log = logging.getLogger("fingerprint.core.private_files")
+log = get_logger("fingerprint.core.private_files")
 _warned: set[Path] = set()
 
 
@@ -59,8 +60,9 @@ def is_exposed(path: Path) -> bool:
 
 
 def warn_if_exposed(path: Path, remedy: Path | None = None) -> None:
-    """Log a warning, once in a process, about a file that every user can read; `remedy` names what to close, if not the file
-    itself.
+    """Log a warning, once in a process, about a file that every user can read.
+
+    `remedy` names what to close, if it is not the file itself.
     """
     if path in _warned or str(path.absolute()).startswith(SECRETS_MOUNT) or not is_exposed(path):
         return

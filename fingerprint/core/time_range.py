@@ -26,8 +26,10 @@ KEY_DAY_MARGIN = timedelta(days=1)  # between the day in a key and the day of an
 
 @dataclass(frozen=True, slots=True)
 class TimeRange:
-    """From `since` on and before `until`, UTC; None is no bound. `days` counts back from the newest event, until that is
-    known."""
+    """From `since` on and before `until`, UTC; None is no bound.
+
+    `days` counts back from the newest event, until that is known.
+    """
 
     since: datetime | None = None
     until: datetime | None = None

@@ -11,7 +11,6 @@ Example:
 
 from __future__ import annotations
 
-import logging
 import secrets
 
 import numpy as np
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 from fingerprint.compute.arrays import to_device_of, to_host
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.alert import FingerprintError
+from fingerprint.core.log import get_logger
 from fingerprint.core.ports import Inference, Unavailable
 from fingerprint.estimators import autoencoder
 from fingerprint.features.vocabulary import Floats, Ints
@@ -29,7 +29,7 @@ LOSS_TOLERANCE = 1e-4  # nats: array libraries differ by less
 CHECKED_SHARE = 0.01  # of the rows of a response ...
 MIN_CHECKED_ROWS = 8  # ... and so many of a small one: they take hardly longer than one does
 
-log = logging.getLogger("fingerprint.detection.inference")
+log = get_logger("fingerprint.detection.inference")
 
 
 class LocalInference:
@@ -104,7 +104,7 @@ class FallbackInference:
             answer = self._verified_remote_losses(fingerprint, codes)
         except Unavailable as reason:
             if not self.degraded:
-                log.warning("losses are computed in process", extra={"fields": {"reason": str(reason)}})
+                log.warning("losses are computed in process", reason=str(reason))
             self.degraded = True
             return self.local.losses(fingerprint, codes)
         if self.degraded:
@@ -119,9 +119,7 @@ class FallbackInference:
         answer = self.remote.losses(fingerprint, codes)
         if len(codes) and (wrong := self._describe_mismatch(fingerprint, codes, answer)):
             self.trust.failure = wrong
-            log.critical(
-                "the server's losses are wrong; it is not used any more", extra={"fields": {"reason": wrong}}
-            )
+            log.critical("the server's losses are wrong; it is not used any more", reason=wrong)
             raise Unavailable(wrong)
         return answer
 

@@ -28,9 +28,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.compute.hashing import Hashes
-from fingerprint.evaluation.alert_counting import RECORDED_COLUMNS
 from fingerprint.evaluation.event_table import EventTable
-from fingerprint.evaluation.ranking import Scores
+from fingerprint.evaluation.ranking import RECORDED_COLUMNS, Scores
 from fingerprint.features.encoding import FEATURE_NAMES
 from fingerprint.training.pipeline import Progress
 

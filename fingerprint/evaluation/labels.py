@@ -12,7 +12,10 @@ Two forms are read: the simulator's (`event_id`, `session`, `strength`) and that
 
 from __future__ import annotations
 
+import gzip
+import json
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +24,7 @@ from numpy.typing import NDArray
 
 from fingerprint.compute import hashing
 from fingerprint.compute.hashing import Hashes
+from fingerprint.core.alert import FingerprintError
 
 LABEL_COLUMNS = ("event_id", "session", "strength")
 DAY_SECONDS = 86400
@@ -88,3 +92,73 @@ def _event_id(label: Mapping[str, Any]) -> str:
 def _session_name(label: Mapping[str, Any]) -> str:
     run = " ".join(str(label[part]) for part in ("technique", "run") if label.get(part))
     return str(label.get("session") or run or _event_id(label))
+
+
+LABEL_FILES = ("labels.jsonl", "labels.jsonl.gz")
+BENIGN_ANOMALY_FILES = ("labels.surprises.jsonl", "labels.surprises.jsonl.gz")
+
+
+def read_labels(sources: list[str], file: Path | None = None) -> list[dict[str, Any]]:
+    """The labels of `file`, or those beside the records of every source.
+
+    Raises FingerprintError where there are none or a line is no object.
+    """
+    found = [file] if file else [path for source in sources for path in _files_beside(Path(source))]
+    if not found:
+        raise FingerprintError(
+            f"no {LABEL_FILES[0]} in {', '.join(sources)}: evaluating needs to know the attacks"
+        )
+    return [label for path in dict.fromkeys(found) for label in _read_json_lines(path)]
+
+
+def read_benign_anomalies(sources: list[str]) -> list[dict[str, Any]]:
+    """What harmless surprises there were, and whom they befell, where a file beside the records says so."""
+    found = [path for source in sources for path in _files_beside(Path(source), BENIGN_ANOMALY_FILES)]
+    return [surprise for path in dict.fromkeys(found) for surprise in _read_json_lines(path)]
+
+
+def _files_beside(source: Path, names: tuple[str, ...] = LABEL_FILES) -> list[Path]:
+    folder = source if source.is_dir() else source.parent
+    return [folder / name for name in names if (folder / name).is_file()]
+
+
+def _read_json_lines(file: Path) -> list[dict[str, Any]]:
+    try:
+        text = file.read_bytes()
+        text = gzip.decompress(text) if text.startswith(b"\x1f\x8b") else text
+        labels = [json.loads(line) for line in text.splitlines() if line.strip()]
+    except (OSError, EOFError, ValueError) as error:
+        raise FingerprintError(f"labels {file} cannot be read: {error}") from None
+    if not all(isinstance(label, dict) for label in labels):
+        raise FingerprintError(f"labels {file}: every line must be a JSON object")
+    return labels
+
+
+Seconds = NDArray[np.int64]
+
+
+class HistoryOverview:
+    """What is noted of the chunks of a history, oldest first. Memory grows with attack events and principals alone."""
+
+    def __init__(self, known: pd.DataFrame) -> None:
+        self.labels = known
+        self.first = self.last = 0  # seconds from the epoch
+        self.principals: Hashes = np.empty(0, np.uint64)  # distinct
+        self.attacks = pd.Series(dtype=np.int64)  # seconds of each labelled event that is there, by its hash
+        self.victims: Hashes = np.empty(0, np.uint64)  # whose credentials they were done with, distinct
+
+    def update(self, events: pd.DataFrame) -> None:
+        """The next chunk: events with entities."""
+        seconds = np.asarray(events["event_time"].astype("int64"), np.int64) // 1_000_000
+        principal = hashing.hash_strings(events["principal"])
+        self.first = self.first or int(seconds[0])
+        self.last = max(self.last, int(seconds[-1]))
+        self.principals = np.union1d(self.principals, principal)
+        self._update_attacks(hashing.hash_strings(events["event_id"]), seconds, principal)
+
+    def _update_attacks(self, event: Hashes, seconds: Seconds, principal: Hashes) -> None:
+        mine = find_label_rows(event, self.labels) >= 0
+        if mine.any():
+            more = pd.Series(seconds[mine], index=event[mine])
+            self.attacks = pd.concat([self.attacks, more]).groupby(level=0).min()
+            self.victims = np.union1d(self.victims, principal[mine])

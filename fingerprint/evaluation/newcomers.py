@@ -29,7 +29,7 @@ from fingerprint.detection.detectors.autoencoder import AutoencoderDetector
 from fingerprint.detection.detectors.spectral import SpectralDetector
 from fingerprint.estimators import tail_calibration
 from fingerprint.evaluation.labels import DAY_SECONDS, find_label_rows
-from fingerprint.sources.cloudtrail.identity import IDENTITY_COLUMNS
+from fingerprint.sources.active import SOURCE
 from fingerprint.sources.entities import ENTITY_COLUMNS, add_entity_columns
 
 OWN_Z, OWN_VOTE = (column(AutoencoderDetector.name) for column in (z_column, vote_column))
@@ -151,7 +151,7 @@ _NEW_IDENTITIES: dict[str, Callable[[str, int], dict[str, str]]] = {
     "new role": _role,
     "root": _root,
 }
-_IDENTITY_COLUMNS = [name for name in IDENTITY_COLUMNS if name not in ("recipient_account", "service")]
+_IDENTITY_COLUMNS = [name for name in SOURCE.IDENTITY_COLUMNS if name not in ("recipient_account", "service")]
 
 
 def newcomer_metrics(

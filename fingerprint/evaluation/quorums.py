@@ -26,7 +26,7 @@ from fingerprint.detection.detectors import detector_names
 from fingerprint.detection.detectors.autoencoder import AutoencoderDetector
 from fingerprint.detection.scorer import ScoredEvents as Batch
 from fingerprint.estimators import tail_calibration
-from fingerprint.evaluation.scored_events import ScoredEventTable
+from fingerprint.evaluation.event_table import ScoredEventTable
 from fingerprint.pipeline import DetectionPipeline, StepResult
 from fingerprint.registry.bank import Bank
 from fingerprint.state.pipeline_state import PipelineState

@@ -12,7 +12,7 @@ Example:
       people.parquet                principals: key, kind, peer group
       words.parquet                 the text of every value a fingerprint knows
       stack[.*].safetensors         vocabulary, weights, baselines (shapes: vocabulary.py, autoencoder.py; `mapped_arrays`)
-      ledger[.*].safetensors        scorer state (series and counts) at the end of training; no ids
+      scorer_state[.*].safetensors  scorer state (series and counts) at the end of training; no ids
 
 Opening asks first who signed the manifest, then checks sizes against it and the settings before anything is read, then hashes,
 then maps the arrays: what is never looked up is never in memory. Files that the manifest does not list may not lie there. The
@@ -55,7 +55,7 @@ from fingerprint.registry.signatures import Purpose, Signer
 from fingerprint.sources.arrival import check_watermark
 
 SHARD_BYTES = 256 << 20  # of an array in one file, about
-BANK_FORMAT = 6
+BANK_FORMAT = 7
 MANIFEST_FILE = "manifest.json"
 MAX_BANK_MANIFEST_BYTES = 64 << 20  # bytes
 CLOCK_KEYS = ("watermark", "learned_upto", "arrived_upto")  # seconds since 1970
@@ -286,7 +286,7 @@ def _write_files(bank: Bank, folder: Path, shard_bytes: int) -> bytes:
         for field in fields(kind)
     }
     mapped_arrays.write_arrays(stacked, folder, "stack", shard_bytes)
-    mapped_arrays.write_arrays(bank.scorer_state, folder, "ledger", shard_bytes)
+    mapped_arrays.write_arrays(bank.scorer_state, folder, "scorer_state", shard_bytes)
     files = {
         file.name: {"bytes": file.stat().st_size, "sha256": _sha256(file)}
         for file in sorted(folder.iterdir())
@@ -363,7 +363,7 @@ def _read_bank(files: VerifiedFolder, manifest: dict[str, Any]) -> Bank:
         listed = {name: files.descriptor(name) for name in manifest["files"]}
         stack, scorer_state = (
             mapped_arrays.map_arrays(listed, "stack"),
-            mapped_arrays.map_arrays(listed, "ledger"),
+            mapped_arrays.map_arrays(listed, "scorer_state"),
         )
         for part, kind in ARRAY_PARTS.items():
             parts[part] = kind(**{each.name: stack[f"{part}.{each.name}"] for each in fields(kind)})

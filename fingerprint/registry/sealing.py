@@ -3,8 +3,8 @@
 Example:
     >>> files = VerifiedFolder(Path("bank/versions/2026-02-01-5b3c0a1e"))
     >>> files.names
-    ['fingerprints.parquet', 'ledger.safetensors', 'manifest.json', ...]
-    >>> files.sha256("ledger.safetensors") == manifest["files"]["ledger.safetensors"]["sha256"]
+    ['fingerprints.parquet', 'scorer_state.safetensors', 'manifest.json', ...]
+    >>> files.sha256("scorer_state.safetensors") == manifest["files"]["scorer_state.safetensors"]["sha256"]
     True
     >>> files.changed_files()                             # later, while its arrays are mapped
     []

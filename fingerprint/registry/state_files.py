@@ -22,7 +22,7 @@ from fingerprint.core.settings import Settings
 from fingerprint.sources.arrival import check_watermark
 from fingerprint.state.scorer_state import ScorerState
 
-STATE_FILE = "ledger.safetensors"
+STATE_FILE = "scorer_state.safetensors"
 
 
 def save_state(state: ScorerState, folder: Path) -> None:

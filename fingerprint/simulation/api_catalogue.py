@@ -29,8 +29,7 @@ from fingerprint.simulation.record_templates import (
 )
 from fingerprint.sources.cloudtrail import samples
 
-ATTACK_DATASET = "real/invictus_stratus"
-REAL_DATASETS = (ATTACK_DATASET, "real/prod_slice_anonymised")
+REAL_DATASETS = (samples.ATTACK_DATASET, "real/prod_slice_anonymised")
 MAX_TEMPLATES = 6  # of one action that are kept, the most frequent first
 MAX_TEMPLATE_CHARACTERS = 6_000  # characters
 
@@ -147,7 +146,7 @@ class TemplateLibrary:
 @cache
 def _real_records() -> list[tuple[str, str, RecordTemplate, str, str]]:
     """(action, lane, form, attack technique or nothing, eventTime) of the real records that give forms."""
-    labels, found = samples.sample_labels(ATTACK_DATASET), []
+    labels, found = samples.sample_labels(samples.ATTACK_DATASET), []
     for record in (record for name in REAL_DATASETS for record in samples.sample_records(name)):
         if record["eventType"] == "AwsServiceEvent" or len(json.dumps(record)) > MAX_TEMPLATE_CHARACTERS:
             continue

@@ -14,7 +14,7 @@ EVENT_COLUMNS and whatever else the source's features read. `core.log_source` sa
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any, Literal, NamedTuple, Protocol
@@ -39,6 +39,22 @@ EVENT_COLUMNS = (
     *("event_id", "event_time", "service", "action", "region", "source_address", "user_agent"),
     *("error_code", "recipient_account", "access_key", "issued_key", "row"),
 )
+
+# The tactics of MITRE ATT&CK with their ids, in the order of its matrix.
+TACTICS = {
+    "Initial Access": "TA0001",
+    "Execution": "TA0002",
+    "Persistence": "TA0003",
+    "Privilege Escalation": "TA0004",
+    "Defense Evasion": "TA0005",
+    "Credential Access": "TA0006",
+    "Discovery": "TA0007",
+    "Lateral Movement": "TA0008",
+    "Collection": "TA0009",
+    "Command and Control": "TA0011",
+    "Exfiltration": "TA0010",
+    "Impact": "TA0040",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,11 +164,29 @@ class LogSource(Protocol):
     def tactics_among(self, calls: Iterable[tuple[str, str]]) -> tuple[str, ...]:
         """Return the tactics that any of many (service, action) serves, in the order of the matrix."""
 
+    def known_attacks(self) -> list[tuple[str, bytes]]:
+        """Return (technique, record) of the labelled attack calls that travel with the project; empty where there are none."""
+
+    def check_batches(self) -> Iterator[list[bytes]]:
+        """Yield batches of records that a device must read as the CPU does before it is used: hard ones, plain ones, no event."""
+
     def containment_step(self, access_key: str) -> str:
         """Return what stops an access key, as part of a sentence; empty for a key of no known kind."""
 
     def record_account(self, record: str) -> str:
         """Return the account whose log has the record: never one that a caller wrote into it; empty where there is none."""
+
+    def notified_objects(self, message: Mapping[str, Any] | str) -> list[tuple[str, str]] | None:
+        """Return (bucket, key) of the objects that the source's own notification names; None for any other message.
+
+        `message` is a JSON object or plain text; the text that a source sends as a test names no object.
+        """
+
+    def holds_events(self, key: str) -> bool:
+        """Return whether an object may hold events, by its key."""
+
+    def ordered_prefix(self, key: str) -> str:
+        """Return the prefix of a key below which objects come in the order of time; empty where there is none."""
 
     def object_day(self, path: str) -> date | None:
         """Return the day of delivery that an object's name says; None for any other file."""

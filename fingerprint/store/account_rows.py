@@ -1,4 +1,4 @@
-"""Rows of accounts, changes that several repositories make to them, and the rule that there is always an admin."""
+"""Rows of accounts, and changes to them that several repositories make."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from fingerprint.core.account import ACCOUNT_NAME_PATTERN, Account, Authenticati
 from fingerprint.core.alert import FingerprintError, NotFound
 from fingerprint.core.settings import Web
 from fingerprint.store import secret_hashes
-from fingerprint.store.audit import add_audit_entry
 from fingerprint.store.database import Locking, Repository, Session
 from fingerprint.store.schema import accounts, invitations, pending_logins, sessions, tokens
 
+PASSWORDS_DISABLED = "passwords are switched off here: log in through the provider"
 INVITATION_LIFETIME = timedelta(hours=24)  # that an invitation is good for
 
 Row = dict[str, Any]
@@ -26,10 +26,11 @@ _can_log_in = sql.or_(accounts.c.password.is_not(None), accounts.c.subject != ""
 _active_admin = sql.and_(accounts.c.role == "admin", accounts.c.disabled_at.is_(None), _can_log_in)
 
 
-class AccountRepository(Repository):
-    """Base of the repositories of accounts: changes come one after the other, and have their own lock.
+class AccountTable(Repository):
+    """Base of the repositories of accounts, which share the settings of the web app and write under their own lock.
 
-    So the last admin cannot be lost between two changes, and a login does not wait for the scorer.
+    Changes come one after the other, so the last admin cannot be lost between two of them; and a login does not wait for the
+    scorer.
     """
 
     def __init__(self, session: Session, web: Web) -> None:
@@ -37,19 +38,15 @@ class AccountRepository(Repository):
         self._web = web
 
     def _now(self) -> datetime:
+        """Return the time of the session's clock, UTC."""
         return self._session.now()
 
-    def _read(self, work: Callable[[sql.Connection], T]) -> T:
-        return self._session.read(work)
-
     def _write(self, work: Callable[[sql.Connection], T]) -> T:
+        """Return the result of `work` in one writing transaction."""
         return self._session.write(work, Locking.ACCOUNTS)
 
-    def _change(self, work: Callable[[sql.Connection, datetime], T]) -> T:
-        return self._write(lambda connection: work(connection, self._now()))
-
     def _try_write(self, work: Callable[[sql.Connection], None]) -> None:
-        """Write what may as well be written the next time."""
+        """Write what may as well be written the next time: an unavailable database is no error."""
         with suppress(FingerprintError):
             self._write(work)
 
@@ -60,6 +57,7 @@ def raise_refused(sentence: str) -> NoReturn:
 
 
 def to_account(row: Row) -> Account:
+    """Return the account of a row of `accounts`."""
     names = ("account_id", "name", "role", "created_at", "disabled_at", "last_login", "issuer", "subject")
     return Account(**{name: row[name] for name in names}, has_password=row["password"] is not None)
 
@@ -93,6 +91,12 @@ def is_local_login_disabled(row: Row, web: Web) -> bool:
     return web.single_sign_on_only and not row["subject"] and row["name"] != web.emergency_account
 
 
+def require_local_login(name: str, web: Web) -> None:
+    """Raise AuthenticationFailed where a local account of this name cannot log in."""
+    if is_local_login_disabled({"subject": "", "name": name}, web):
+        raise AuthenticationFailed(PASSWORDS_DISABLED)
+
+
 def has_active_admin(connection: sql.Connection, except_account_id: str = "") -> bool:
     """Return whether an account that can log in is an admin, apart from the one with this id."""
     query = (
@@ -115,37 +119,6 @@ def update_account(connection: sql.Connection, row: Row, **new: Any) -> None:
     connection.execute(sql.update(accounts).where(accounts.c.account_id == row["account_id"]).values(**new))
 
 
-def update_role(connection: sql.Connection, now: datetime, name: str, role: Role, by: str) -> None:
-    row = require_account(connection, name)
-    if row["role"] == role:
-        return
-    _require_remaining_admin(connection, row)
-    update_account(connection, row, role=role)
-    delete_account_sessions(connection, row["account_id"])
-    add_audit_entry(connection, now, by, "account.role", name, {"from": row["role"], "to": role})
-
-
-def mark_disabled(connection: sql.Connection, now: datetime, name: str, by: str) -> None:
-    """Disable an account, end its sessions, and revoke its tokens and invitation."""
-    row = require_account(connection, name)
-    if row["disabled_at"]:
-        return
-    _require_remaining_admin(connection, row)
-    update_account(connection, row, disabled_at=now)
-    delete_account_sessions(connection, row["account_id"])
-    revoke_account_tokens(connection, now, row["account_id"])
-    delete_invitation(connection, name)
-    add_audit_entry(connection, now, by, "account.disable", name)
-
-
-def mark_enabled(connection: sql.Connection, now: datetime, name: str, by: str) -> None:
-    """Enable an account; its tokens stay revoked."""
-    row = require_account(connection, name)
-    if row["disabled_at"]:
-        update_account(connection, row, disabled_at=None)
-        add_audit_entry(connection, now, by, "account.enable", name)
-
-
 def delete_account_sessions(connection: sql.Connection, account_id: str, except_digest: str = "") -> int:
     """End an account's sessions, but the one of this digest, and pending logins; return how many sessions there were."""
     connection.execute(sql.delete(pending_logins).where(pending_logins.c.account_id == account_id))
@@ -157,26 +130,6 @@ def revoke_account_tokens(connection: sql.Connection, now: datetime, account_id:
     """Revoke all tokens of an account; return how many there were."""
     live = (tokens.c.account_id == account_id) & tokens.c.revoked_at.is_(None) & (tokens.c.expires_at > now)
     return connection.execute(sql.update(tokens).where(live).values(revoked_at=now)).rowcount
-
-
-def end_sessions_and_tokens(connection: sql.Connection, now: datetime, name: str, by: str) -> None:
-    """End sessions and tokens of an account, which may log in again."""
-    row = require_account(connection, name)
-    ended = {"sessions": delete_account_sessions(connection, row["account_id"])}
-    ended["tokens"] = revoke_account_tokens(connection, now, row["account_id"])
-    add_audit_entry(connection, now, by, "account.end_all", name, ended)
-
-
-def invite_by_name(connection: sql.Connection, now: datetime, name: str, role: Role | None, by: str) -> str:
-    """Return the secret of an invitation: for a new account with a role, or for a new password of an existing one."""
-    if role is None:
-        _require_password_allowed(require_account(connection, name))
-    else:
-        add_account(connection, now, name, role)
-    add_audit_entry(
-        connection, now, by, "account.invite", name, {"role": role} if role else {"password": "new"}
-    )
-    return insert_invitation(connection, now, name)
 
 
 def insert_invitation(connection: sql.Connection, now: datetime, name: str) -> str:
@@ -204,17 +157,3 @@ def find_invitation(connection: sql.Connection, now: datetime, secret: str) -> I
 def delete_invitation(connection: sql.Connection, name: str) -> None:
     """Delete the invitation of a name."""
     connection.execute(sql.delete(invitations).where(invitations.c.name == name))
-
-
-def _require_remaining_admin(connection: sql.Connection, row: Row) -> None:
-    person = to_account(row)
-    active = person.role == "admin" and person.disabled_at is None and not person.is_invited
-    if active and not has_active_admin(connection, except_account_id=person.account_id):
-        raise FingerprintError(f"{person.name} is the last admin: make another account an admin first")
-
-
-def _require_password_allowed(row: Row) -> None:
-    if row["subject"]:
-        raise FingerprintError(f"{row['name']} logs in at {row['issuer']} and has no password here")
-    if row["disabled_at"]:
-        raise FingerprintError(f"{row['name']} is disabled: enable the account first")

@@ -17,11 +17,10 @@ from typing import Any
 
 import sqlalchemy as sql
 
-from fingerprint.core.alert import Alert, CredentialIssue
+from fingerprint.core.alert import Alert, CredentialIssue, trace_credentials
 from fingerprint.core.ports import VoteTable
 from fingerprint.core.redaction import Redactor
 from fingerprint.core.sanitize import storable
-from fingerprint.sources.cloudtrail.credential_chain import trace_credentials
 from fingerprint.store import evidence, filter_values, prevalence, suppression_hits
 from fingerprint.store.audit import mark_changed
 from fingerprint.store.database import Repository, Session, reads

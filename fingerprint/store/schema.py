@@ -45,11 +45,13 @@ class UtcDateTime(sql.types.TypeDecorator[datetime]):
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        """Return a time in UTC for the database."""
         if value is None or value.tzinfo is UTC:
             return value
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
 
     def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        """Return a time of the database in UTC."""
         return self.process_bind_param(value, dialect)
 
 
@@ -60,6 +62,7 @@ class NanAsNull(sql.types.TypeDecorator[float]):
     cache_ok = True
 
     def process_bind_param(self, value: float | None, dialect: Dialect) -> float | None:
+        """Return None in place of NaN."""
         return None if value is None or math.isnan(value) else value
 
 
@@ -70,6 +73,7 @@ class FiniteJson(sql.types.TypeDecorator[Any]):
     cache_ok = True
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
+        """Return JSON that every database can store."""
         return _finite(storable(value))
 
 

@@ -1,306 +1,117 @@
-"""Second factors: codes of an authenticator app (TOTP, RFC 6238), passkeys (WebAuthn), and recovery codes.
+"""Second factors of accounts with a password here: set up, listed and removed in a session.
 
 Example:
-    >>> codes = add_totp_factor(connection, now, row, "telephone", secret, "492039")     # recovery codes, with the first factor
-    >>> verify_second_factor(connection, now, row, SecondFactorResponse(code="105721"), challenge="")
-    'code'
-
-A code is good for its half minute and the ones beside it, and once: the time step of the last one used is kept. A passkey's
-answer is good for the one challenge that it was asked with. Recovery codes are 80 random bits, kept as digests, each good once.
-The secret of an app must be kept as it is, because codes are computed from it: the database is readable by its owner alone.
+    >>> secret, address = store.second_factors.new_authenticator_app("maria")     # the address is what the QR code holds
+    >>> store.second_factors.add_authenticator_app(session, "telephone", secret, "492039")
+    ['JBSW-Y3DP-EHPK-3PXP', ...]
 """
 
 from __future__ import annotations
 
-import hmac
-import json
-import re
-import secrets
-from base64 import b32encode
-from datetime import datetime
-from typing import Any
-from uuid import uuid4
-
-import pyotp
 import sqlalchemy as sql
-from webauthn import (
-    generate_authentication_options,
-    generate_registration_options,
-    options_to_json,
-    verify_authentication_response,
-    verify_registration_response,
-)
-from webauthn.helpers import base64url_to_bytes, bytes_to_base64url
-from webauthn.helpers.exceptions import WebAuthnException
-from webauthn.helpers.structs import PublicKeyCredentialDescriptor
 
-from fingerprint.core.account import FactorKind, ProofKind, RelyingParty, SecondFactor, SecondFactorResponse
-from fingerprint.core.alert import FingerprintError, NotFound
-from fingerprint.core.sanitize import storable
-from fingerprint.store import secret_hashes
-from fingerprint.store.account_rows import Row
-from fingerprint.store.schema import accounts, second_factors
-
-MAX_FACTORS = 10  # of one person
-MAX_LABEL_LENGTH = 60  # characters
-TOTP_STEP_SECONDS = 30  # seconds that a code is shown for
-TOTP_STEP_OFFSETS = (0, -1, 1)  # steps that a clock may be off
-RECOVERY_CODE_COUNT = 10
-TOTP_SECRET_PATTERN = re.compile(r"[A-Z2-7]{32}")  # 160 bits, as RFC 4226 wants them
-MAX_RESPONSE_LENGTH = 20_000  # characters of a passkey's answer
-# what hostile JSON makes the library raise beside its own errors
-MALFORMED_RESPONSE_ERRORS = (
-    WebAuthnException,
-    ValueError,
-    TypeError,
-    KeyError,
-    AttributeError,
-    IndexError,
-    RecursionError,
-)
+from fingerprint.core.account import FactorKind, RelyingParty, SecondFactor
+from fingerprint.core.alert import FingerprintError
+from fingerprint.store import account_rows, factor_rows, sessions
+from fingerprint.store.account_rows import AccountTable, Row
+from fingerprint.store.audit import add_audit_entry
+from fingerprint.store.database import Locking, reads, writes
 
 
-def new_totp_secret() -> str:
-    """Return the secret of a new authenticator app, base32."""
-    return pyotp.random_base32()
+class SqlSecondFactorRepository(AccountTable):
+    """Second factors; each change and its line in the audit are one transaction."""
 
+    def new_authenticator_app(self, name: str, secret: str = "") -> tuple[str, str]:
+        """Return the secret of an authenticator app, a new one if none is given, and the URI of its QR code."""
+        made = secret if factor_rows.TOTP_SECRET_PATTERN.fullmatch(secret) else factor_rows.new_totp_secret()
+        return made, factor_rows.totp_uri(made, name, self._web.title)
 
-def totp_uri(secret: str, name: str, title: str) -> str:
-    """Return what the QR code for an authenticator app says: an `otpauth://` address."""
-    return pyotp.TOTP(secret).provisioning_uri(name=name, issuer_name=title)
+    @writes(Locking.ACCOUNTS)
+    def add_authenticator_app(
+        self, connection: sql.Connection, session: str, label: str, secret: str, code: str
+    ) -> list[str]:
+        """Add an app; return recovery codes, if it is the first factor. Raise FingerprintError for a wrong code."""
+        now, row = self._now(), self._require_local_session(connection, session)
+        codes = factor_rows.add_totp_factor(connection, now, row, label, secret, code)
+        add_audit_entry(connection, now, row["name"], "factor.add", row["name"], {"kind": "code"})
+        return codes
 
+    @writes(Locking.ACCOUNTS)
+    def begin_passkey_registration(
+        self, connection: sql.Connection, session: str, party: RelyingParty
+    ) -> str:
+        """Return the options with which a browser is asked to make a passkey, as JSON."""
+        row = self._require_local_session(connection, session)
+        options, challenge = factor_rows.passkey_registration_options(connection, row, party, self._web.title)
+        sessions.save_challenge(connection, session, challenge)
+        return options
 
-def read_factors(connection: sql.Connection, account_id: str) -> list[SecondFactor]:
-    """Return the factors of a person, the oldest first; recovery codes are none."""
-    names = ("factor_id", "kind", "label", "created_at", "last_used")
-    return [
-        SecondFactor(**{name: row[name] for name in names})
-        for row in _read_factor_rows(connection, account_id)
-    ]
+    @writes(Locking.ACCOUNTS)
+    def add_passkey(
+        self, connection: sql.Connection, session: str, label: str, answer: str, party: RelyingParty
+    ) -> list[str]:
+        """Add a passkey; return recovery codes, if it is the first factor. Raise FingerprintError for an invalid answer."""
+        now, row = self._now(), self._require_local_session(connection, session)
+        sessions.save_challenge(connection, session, "")
+        codes = factor_rows.add_passkey_factor(connection, now, row, label, answer, row["challenge"], party)
+        add_audit_entry(connection, now, row["name"], "factor.add", row["name"], {"kind": "passkey"})
+        return codes
 
+    @reads
+    def of_account(self, connection: sql.Connection, name: str) -> list[SecondFactor]:
+        """Return the factors of an account, the oldest first."""
+        row = account_rows.require_account(connection, name)
+        return factor_rows.read_factors(connection, row["account_id"])
 
-def read_factor_kinds(connection: sql.Connection, account_id: str) -> tuple[FactorKind, ...]:
-    """Return which kinds of factors a person has."""
-    return tuple(sorted({factor.kind for factor in read_factors(connection, account_id)}))
+    @reads
+    def kinds(self, connection: sql.Connection, name: str) -> tuple[FactorKind, ...]:
+        """Return the kinds of factors an account has, sorted."""
+        row = account_rows.require_account(connection, name)
+        return factor_rows.read_factor_kinds(connection, row["account_id"])
 
+    @reads
+    def recovery_codes_left(self, connection: sql.Connection, name: str) -> int:
+        """Return how many recovery codes are left."""
+        row = account_rows.require_account(connection, name)
+        return factor_rows.count_recovery_codes(connection, row["account_id"])
 
-def count_recovery_codes(connection: sql.Connection, account_id: str) -> int:
-    """Return how many recovery codes are left."""
-    those = (second_factors.c.account_id == account_id) & (second_factors.c.kind == "recovery")
-    return connection.scalar(sql.select(sql.func.count()).select_from(second_factors).where(those)) or 0
+    @writes(Locking.ACCOUNTS)
+    def new_recovery_codes(self, connection: sql.Connection, session: str) -> list[str]:
+        """Return new recovery codes in place of those before. Raise FingerprintError without a second factor."""
+        now, row = self._now(), self._require_local_session(connection, session)
+        if not factor_rows.read_factor_kinds(connection, row["account_id"]):
+            raise FingerprintError("recovery codes stand in for a second factor: add one first")
+        add_audit_entry(connection, now, row["name"], "factor.recovery_codes", row["name"])
+        return factor_rows.replace_recovery_codes(connection, now, row["account_id"])
 
+    @writes(Locking.ACCOUNTS)
+    def remove(self, connection: sql.Connection, session: str, factor_id: str) -> None:
+        """Remove a factor. Raise NotFound where it is not the account's; FingerprintError for the last required one."""
+        now, row = self._now(), self._require_local_session(connection, session)
+        count = len(factor_rows.read_factors(connection, row["account_id"]))
+        if self._web.second_factor == "required" and count < 2:
+            raise FingerprintError("a second factor is required here: add another before you remove this one")
+        gone = factor_rows.remove_factor(connection, row["account_id"], factor_id)
+        add_audit_entry(connection, now, row["name"], "factor.remove", row["name"], {"kind": gone.kind})
 
-def names_with_second_factor(connection: sql.Connection) -> frozenset[str]:
-    """Return the names of those who have a second factor."""
-    joined = sql.select(accounts.c.name).join(
-        second_factors, second_factors.c.account_id == accounts.c.account_id
-    )
-    return frozenset(connection.scalars(joined.where(second_factors.c.kind != "recovery").distinct()))
+    @writes(Locking.ACCOUNTS)
+    def reset(self, connection: sql.Connection, name: str, by: str) -> None:
+        """Remove all factors of an account, and end its sessions."""
+        row = account_rows.require_account(connection, name)
+        factor_rows.remove_all_factors(connection, row["account_id"])
+        account_rows.delete_account_sessions(connection, row["account_id"])
+        add_audit_entry(connection, self._now(), by, "factor.reset", name)
 
+    @reads
+    def account_names(self, connection: sql.Connection) -> frozenset[str]:
+        """Return the names of accounts with a second factor."""
+        return factor_rows.names_with_second_factor(connection)
 
-def add_totp_factor(
-    connection: sql.Connection, now: datetime, row: Row, label: str, secret: str, code: str
-) -> list[str]:
-    """Add an authenticator app that shows the right code; return recovery codes, if it is the first factor."""
-    if not TOTP_SECRET_PATTERN.fullmatch(secret):
-        raise FingerprintError("this is no secret of an authenticator app: begin again")
-    step = _matching_totp_step(secret, code, now, after=-1)
-    if step is None:
-        raise FingerprintError("this is not the app's code: type the one it shows now, and look at its clock")
-    return _add_factor(connection, now, row, kind="code", label=label, secret=secret, counter=step)
-
-
-def passkey_registration_options(
-    connection: sql.Connection, row: Row, party: RelyingParty, title: str
-) -> tuple[str, str]:
-    """Return what a browser is asked with to make a passkey, as JSON, and the challenge in it."""
-    ids = passkey_ids(connection, row["account_id"])
-    options = generate_registration_options(
-        rp_id=party.rp_id,
-        rp_name=title,
-        user_name=row["name"],
-        user_id=row["account_id"].encode(),
-        exclude_credentials=[PublicKeyCredentialDescriptor(base64url_to_bytes(each)) for each in ids],
-    )
-    return options_to_json(options), bytes_to_base64url(options.challenge)
-
-
-def add_passkey_factor(
-    connection: sql.Connection,
-    now: datetime,
-    row: Row,
-    label: str,
-    answer: str,
-    challenge: str,
-    party: RelyingParty,
-) -> list[str]:
-    """Add the passkey that a browser made for this challenge; return recovery codes, if it is the first factor."""
-    try:
-        made = verify_registration_response(
-            credential=_parse_response(answer),
-            expected_challenge=_decode_challenge(challenge),
-            expected_rp_id=party.rp_id,
-            expected_origin=party.origin,
-        )
-    except MALFORMED_RESPONSE_ERRORS:
-        raise FingerprintError("the passkey could not be added: try again") from None
-    kept = {"secret": bytes_to_base64url(made.credential_public_key), "counter": made.sign_count}
-    credential = bytes_to_base64url(made.credential_id)
-    return _add_factor(connection, now, row, kind="passkey", label=label, credential=credential, **kept)
-
-
-def passkey_request_options(
-    connection: sql.Connection, account_id: str, party: RelyingParty
-) -> tuple[str, str]:
-    """Return what a browser is asked with for a passkey, as JSON, and the challenge in it."""
-    ids = passkey_ids(connection, account_id)
-    allowed = [PublicKeyCredentialDescriptor(base64url_to_bytes(each)) for each in ids]
-    options = generate_authentication_options(rp_id=party.rp_id, allow_credentials=allowed)
-    return options_to_json(options), bytes_to_base64url(options.challenge)
-
-
-def passkey_ids(connection: sql.Connection, account_id: str) -> list[str]:
-    """Return the ids of a person's passkeys, base64url."""
-    return [
-        row["credential"] for row in _read_factor_rows(connection, account_id) if row["kind"] == "passkey"
-    ]
-
-
-def verify_second_factor(
-    connection: sql.Connection, now: datetime, row: Row, what: SecondFactorResponse, challenge: str
-) -> ProofKind | None:
-    """Return what was proven, and use it up; None where nothing was."""
-    if what.passkey:
-        return _verify_passkey(connection, now, row, what, challenge)
-    code = re.sub(r"[\s-]", "", what.code).upper()
-    return _verify_totp(connection, now, row, code) or _verify_recovery_code(connection, row, code)
-
-
-def remove_factor(connection: sql.Connection, account_id: str, factor_id: str) -> SecondFactor:
-    """Remove a factor, and with the last one its recovery codes. Raise NotFound where it is not the account's."""
-    there = {factor.factor_id: factor for factor in read_factors(connection, account_id)}
-    if factor_id not in there:
-        raise NotFound("there is no such second factor")
-    mine = second_factors.c.account_id == account_id
-    chosen = mine if len(there) == 1 else mine & (second_factors.c.factor_id == factor_id)
-    connection.execute(sql.delete(second_factors).where(chosen))
-    return there[factor_id]
-
-
-def remove_all_factors(connection: sql.Connection, account_id: str) -> None:
-    """Remove all factors and recovery codes of a person."""
-    connection.execute(sql.delete(second_factors).where(second_factors.c.account_id == account_id))
-
-
-def replace_recovery_codes(connection: sql.Connection, now: datetime, account_id: str) -> list[str]:
-    """Return recovery codes, each good once; those before are no longer good."""
-    those = (second_factors.c.account_id == account_id) & (second_factors.c.kind == "recovery")
-    connection.execute(sql.delete(second_factors).where(those))
-    codes = [b32encode(secrets.token_bytes(10)).decode() for _ in range(RECOVERY_CODE_COUNT)]
-    shared = {"account_id": account_id, "kind": "recovery", "label": "", "counter": 0, "created_at": now}
-    rows = [
-        shared | {"factor_id": uuid4().hex, "secret": secret_hashes.secret_digest(code)} for code in codes
-    ]
-    connection.execute(sql.insert(second_factors), rows)
-    return ["-".join(code[at : at + 4] for at in range(0, 16, 4)) for code in codes]
-
-
-def _add_factor(connection: sql.Connection, now: datetime, row: Row, label: str, **more: object) -> list[str]:
-    there = read_factors(connection, row["account_id"])
-    if len(there) >= MAX_FACTORS:
-        raise FingerprintError(f"you have {MAX_FACTORS} second factors already: remove one first")
-    named = storable(label.strip())[:MAX_LABEL_LENGTH] or str(more["kind"])
-    new = {
-        "factor_id": uuid4().hex,
-        "account_id": row["account_id"],
-        "label": named,
-        "created_at": now,
-    } | more
-    connection.execute(sql.insert(second_factors).values(**new))
-    return [] if there else replace_recovery_codes(connection, now, row["account_id"])
-
-
-def _read_factor_rows(connection: sql.Connection, account_id: str) -> list[Row]:
-    those = (second_factors.c.account_id == account_id) & (second_factors.c.kind != "recovery")
-    query = (
-        sql.select(second_factors)
-        .where(those)
-        .order_by(second_factors.c.created_at, second_factors.c.factor_id)
-    )
-    return [dict(row) for row in connection.execute(query).mappings()]
-
-
-def _matching_totp_step(secret: str, code: str, now: datetime, after: int) -> int | None:
-    """Return the time step of a code, if it is later than `after`."""
-    app, today = pyotp.TOTP(secret), int(now.timestamp()) // TOTP_STEP_SECONDS
-    typed = re.sub(r"\s", "", code).encode(errors="replace")
-    near = [today + off for off in TOTP_STEP_OFFSETS]
-    return next(
-        (
-            step
-            for step in near
-            if step > after and hmac.compare_digest(app.generate_otp(step).encode(), typed)
-        ),
-        None,
-    )
-
-
-def _verify_totp(connection: sql.Connection, now: datetime, row: Row, code: str) -> ProofKind | None:
-    for each in _read_factor_rows(connection, row["account_id"]):
-        if each["kind"] != "code":
-            continue
-        step = _matching_totp_step(each["secret"], code, now, after=each["counter"])
-        if step is not None:
-            _mark_used(connection, now, each, step)
-            return "code"
-    return None
-
-
-def _verify_recovery_code(connection: sql.Connection, row: Row, code: str) -> ProofKind | None:
-    those = (second_factors.c.account_id == row["account_id"]) & (second_factors.c.kind == "recovery")
-    mine = those & (second_factors.c.secret == secret_hashes.secret_digest(code))
-    return "recovery code" if connection.execute(sql.delete(second_factors).where(mine)).rowcount else None
-
-
-def _verify_passkey(
-    connection: sql.Connection, now: datetime, row: Row, what: SecondFactorResponse, challenge: str
-) -> ProofKind | None:
-    try:
-        answer = _parse_response(what.passkey)
-        each = next(
-            each
-            for each in _read_factor_rows(connection, row["account_id"])
-            if each["credential"] == answer["id"]
-        )
-        proven = verify_authentication_response(
-            credential=answer,
-            expected_challenge=_decode_challenge(challenge),
-            expected_rp_id=what.party.rp_id if what.party else "",
-            expected_origin=what.party.origin if what.party else "",
-            credential_public_key=base64url_to_bytes(each["secret"]),
-            credential_current_sign_count=each["counter"],
-        )
-    except (*MALFORMED_RESPONSE_ERRORS, StopIteration):
-        return None
-    _mark_used(connection, now, each, proven.new_sign_count)
-    return "passkey"
-
-
-def _parse_response(text: str) -> dict[str, Any]:
-    """Return a browser's answer. Raise ValueError for what cannot be one."""
-    answer = json.loads(text) if len(text) <= MAX_RESPONSE_LENGTH else None
-    if not isinstance(answer, dict) or not isinstance(answer.get("id"), str):
-        raise ValueError("no passkey's answer")
-    return answer
-
-
-def _decode_challenge(kept: str) -> bytes:
-    """Return the bytes of a challenge. Raise ValueError where there is none."""
-    if not kept:
-        raise ValueError("nothing was asked")
-    return base64url_to_bytes(kept)
-
-
-def _mark_used(connection: sql.Connection, now: datetime, each: Row, counter: int) -> None:
-    mine = second_factors.c.factor_id == each["factor_id"]
-    connection.execute(sql.update(second_factors).where(mine).values(counter=counter, last_used=now))
+    def _require_local_session(self, connection: sql.Connection, session: str) -> Row:
+        """Return the row of a session whose account has a password here."""
+        row = sessions.require_session(connection, self._now(), session, self._web)
+        if row["subject"]:
+            raise FingerprintError(
+                f"{row['name']} logs in at {row['issuer']}: a second factor is set up there"
+            )
+        return row

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Collection
 
 from fingerprint.core.alert import FingerprintError
+from fingerprint.core.log import get_logger
 from fingerprint.core.ports import Consumer, Message, Partition, Producer, QueueFull
 from fingerprint.streaming.rekeying import OutgoingMessage
 
@@ -84,7 +84,7 @@ class RetryingProducer:
         return None
 
 
-log = logging.getLogger("fingerprint.dependencies")
+log = get_logger("fingerprint.dependencies")
 
 
 class DependencyStatus:
@@ -102,13 +102,13 @@ class DependencyStatus:
     def fail(self, dependency: str, reason: str) -> None:
         """Record why a dependency fails."""
         if self.failures.get(dependency) != reason:
-            log.warning("dependency fails", extra={"fields": {"dependency": dependency, "reason": reason}})
+            log.warning("dependency fails", dependency=dependency, reason=reason)
         self.failures[dependency] = reason
 
     def recover(self, dependency: str) -> None:
         """Record that a dependency works."""
         if self.failures.pop(dependency, None):
-            log.info("dependency works again", extra={"fields": {"dependency": dependency}})
+            log.info("dependency works again", dependency=dependency)
 
     def summary(self) -> str | None:
         """Return all reasons in one line, None if nothing fails."""

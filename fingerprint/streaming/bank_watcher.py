@@ -9,7 +9,6 @@ Example:
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, ExitStack
@@ -20,6 +19,7 @@ from weakref import WeakValueDictionary
 
 from fingerprint.compute.backend import HOST_BACKEND, Backend
 from fingerprint.core.alert import FingerprintError
+from fingerprint.core.log import get_logger
 from fingerprint.core.ports import Inference
 from fingerprint.core.settings import Settings
 from fingerprint.detection.inference import ServerTrust
@@ -37,7 +37,7 @@ def never(judging: str, version: str) -> bool:
     return False
 
 
-log = logging.getLogger("fingerprint.banks")
+log = get_logger("fingerprint.banks")
 
 
 class LoadedBank(NamedTuple):
@@ -167,18 +167,19 @@ class BankWatcher:
             self._serve(loader.pointer, self._load(loader.bank))
         elif self.version_awaited != loader.version:
             self.version_awaited = loader.version
-            log.info(
-                "waiting until the inference server has the new bank",
-                extra={"fields": {"version": loader.version}},
-            )
+            log.info("waiting until the inference server has the new bank", version=loader.version)
 
     def _serve(self, pointer: Pointer, loaded: LoadedBank) -> None:
         self.followed_pointer, self.served, self.refusal, self.version_awaited = pointer, loaded, "", ""
 
     def _refuse(self, pointer: Pointer, version: str, reason: Exception) -> None:
         self.followed_pointer, self.refusal = pointer, str(reason)
-        fields = {"version": version, "reason": str(reason), "active": self.served.bank.version}
-        log.warning("served bank refused; the one before stays in service", extra={"fields": fields})
+        log.warning(
+            "served bank refused; the one before stays in service",
+            version=version,
+            reason=str(reason),
+            active=self.served.bank.version,
+        )
 
     def _open_if_server_has_it(self, version: str) -> Bank | None:
         """Open a version; return None while the server has the active one and not this one."""
@@ -193,10 +194,10 @@ class BankWatcher:
         try:
             loaded = self.loaded_banks.get(version) or self._load(self._open(version))
         except FingerprintError as error:
-            fields = {"reason": str(error), "active": self.served.bank.version}
             log.warning(
                 "the bank of a checkpoint is not available; the served one takes over",
-                extra={"fields": fields},
+                reason=str(error),
+                active=self.served.bank.version,
             )
             return self.served
         if loaded is not self.served and self._is_served(version):  # another member has seen it earlier

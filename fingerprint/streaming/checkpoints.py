@@ -9,7 +9,6 @@ only: messages that are read again after a crash are scored by the bank that sco
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 
 from fingerprint.compute import arrays, frames, hashing
 from fingerprint.core.alert import FingerprintError
+from fingerprint.core.log import get_logger
 from fingerprint.core.ports import Checkpoint, CheckpointStore, Consumer, Fence, Partition, PartitionNotOwned
 from fingerprint.core.settings import Settings
 from fingerprint.detection.detectors.spectral import EVENT_CHANNEL
@@ -34,7 +34,7 @@ from fingerprint.streaming.partition_processor import PartitionProcessor
 
 NO_POSITION = -1  # a position that was neither saved nor committed yet
 
-log = logging.getLogger("fingerprint.stream")
+log = get_logger("fingerprint.stream")
 
 
 @dataclass
@@ -113,8 +113,10 @@ class CheckpointManager:
 
     def _swap_bank(self, partition: Partition, owned: OwnedPartition) -> Callable[[], None]:
         before, served = owned.processor.bank.version, self.banks.served
-        fields = {"partition": partition.label, "offset": owned.offset, "version": served.bank.version}
-        log.info("bank swapped", extra={"fields": fields | {"before": before}})
+        version = served.bank.version
+        log.info(
+            "bank swapped", partition=partition.label, offset=owned.offset, version=version, before=before
+        )
         return owned.processor.swap_bank(*served)
 
     def _save(self, partition: Partition, owned: OwnedPartition) -> int:
@@ -151,7 +153,9 @@ class CheckpointManager:
         if committed is not None and committed > begin:
             log.warning(
                 "no checkpoint: reading again from the beginning",
-                extra={"fields": {"partition": partition.label, "offset": begin, "committed": committed}},
+                partition=partition.label,
+                offset=begin,
+                committed=committed,
             )
         bank, inference = self.banks.served
         part = partitioning.select_buckets(bank.scorer_state, self._bucket_mask(partition.number))

@@ -5,14 +5,14 @@ What cannot be read goes to the dead letters. Everything is acknowledged before 
 
 from __future__ import annotations
 
-import logging
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
 
 from fingerprint.core.alert import FingerprintError
+from fingerprint.core.log import get_logger
 from fingerprint.core.ports import (
     Consumer,
     Message,
@@ -23,62 +23,34 @@ from fingerprint.core.ports import (
 )
 from fingerprint.core.ports.topics import DEAD_LETTER_SUFFIX
 from fingerprint.core.settings import Settings
-from fingerprint.core.settings.streaming import DEAD_LETTER_WINDOW
-from fingerprint.streaming.backpressure import PausableConsumer, RetryingProducer
-from fingerprint.streaming.bounded_read import NO_PARTITION_ASSIGNED, EndOffsets
-from fingerprint.streaming.lag_monitor import STALLED_SECONDS, LagMonitor
+from fingerprint.streaming.backpressure import RetryingProducer
 from fingerprint.streaming.metrics import IngestMetrics
-from fingerprint.streaming.poison import POISON_REASON, PoisonGuard
+from fingerprint.streaming.poison import POISON_REASON
 from fingerprint.streaming.rekeying import DeadLetterLimit, OutgoingMessage, RekeyedBatch, Rekeyer
+from fingerprint.streaming.service import POLL_SECONDS, ConsumerService
 
-POLL_SECONDS = 0.5
-
-log = logging.getLogger("fingerprint.ingest")
+log = get_logger("fingerprint.ingest")
 
 
-class IngestService:
-    """Read, write and commit, batch after batch. A partition's watermark lives as long as its assignment."""
+class IngestService(ConsumerService):
+    """Read, write and commit, batch after batch. A partition's watermark lives as long as its assignment.
+
+    A run raises FingerprintError when dead letters reach the limit or the producer is full for too long, and DeliveryFailed.
+    What is committed was written before, then too.
+    """
+
+    log = log
 
     def __init__(
         self, consumer: Consumer, producer: Producer, settings: Settings, metrics: IngestMetrics
     ) -> None:
-        self.consumer, self.producer, self.settings, self.metrics = consumer, producer, settings, metrics
+        super().__init__(consumer, settings.kafka.raw_topic, settings.kafka, metrics)
+        self.producer, self.settings, self.metrics = producer, settings, metrics
         self.record_reader = Rekeyer(settings)
         self.limit = DeadLetterLimit(settings.ingest)
         self.topic = settings.kafka.events_topic
         self.dead_topic = settings.kafka.raw_topic + DEAD_LETTER_SUFFIX
-        self.pausable_consumer = PausableConsumer(consumer, metrics.pauses.inc)
-        self.poison_guard = PoisonGuard(consumer, self._pause_for_single_message)
         self.sender = RetryingProducer(producer, settings.kafka.delivery_timeout_seconds, self._on_queue_full)
-        self.joined = False
-        self.lag_monitor = LagMonitor(consumer, settings.kafka, metrics.lag_monitor)
-        self.last_turn = time.monotonic()
-
-    def run(self, asked_to_end: Callable[[], bool], once: bool = False) -> dict[str, Any]:
-        """Run until asked to end, or with `once` until where the raw topic ended at the start; return the figures.
-
-        Raises FingerprintError when dead letters reach the limit or the producer is full for too long, and DeliveryFailed.
-        What is committed was written before, then too.
-        """
-        started = time.monotonic()
-        self.consumer.subscribe(
-            [self.settings.kafka.raw_topic], on_assigned=self.assigned, on_revoked=self.revoked
-        )
-        kafka = self.settings.kafka
-        end = EndOffsets(
-            self.consumer,
-            assignment_timeout_seconds=(kafka.session_timeout_ms + kafka.request_timeout_ms) / 1000,
-        )
-        with self.poison_guard.clearing_marks_on_error():
-            while not asked_to_end():
-                end.observe(self.run_once(POLL_SECONDS))
-                if once and end.is_reached():
-                    break
-        if end.unassigned:
-            log.warning(NO_PARTITION_ASSIGNED)
-        figures = self.metrics.figures() | {"seconds": round(time.monotonic() - started, 3)}
-        log.info("done", extra={"fields": figures})
-        return figures
 
     def run_once(self, seconds: float) -> list[Message]:
         """Poll once and process what comes; return those messages."""
@@ -101,7 +73,7 @@ class IngestService:
         """Begin to read partitions."""
         self.joined = True
         self.poison_guard.forget(partitions)
-        log.info("assigned", extra={"fields": {"partitions": sorted(each.label for each in partitions)}})
+        log.info("assigned", partitions=sorted(each.label for each in partitions))
 
     def revoked(self, partitions: Collection[Partition]) -> None:
         """Drop what is kept of partitions."""
@@ -109,16 +81,11 @@ class IngestService:
         self.poison_guard.forget(partitions)
         self.record_reader.forget_partitions(partitions)
         self.metrics.remove_partitions(partitions)
-        log.info("revoked", extra={"fields": {"partitions": sorted(each.label for each in partitions)}})
+        log.info("revoked", partitions=sorted(each.label for each in partitions))
 
     def not_ready(self) -> str | None:
         """Return why the program is not ready, None while it is."""
         return self.lag_monitor.problem() if self.joined else "has not joined the group yet"
-
-    def not_alive(self) -> str | None:
-        """Return why the program counts as hung, None while it is alive."""
-        still = time.monotonic() - self.last_turn
-        return f"stands still for {still:.0f} s" if still > STALLED_SECONDS else None
 
     def _write(self, batch: RekeyedBatch, messages: list[Message]) -> None:
         """Write a batch, wait for the acknowledgement, then commit: before the commit everything comes again."""
@@ -134,12 +101,10 @@ class IngestService:
             self._commit(messages[batch.begin : batch.completed_until])
         self.metrics.count_batch(batch)
         if batch.dead_letters:
-            log.warning("dead letters", extra={"fields": _dead_letter_fields(batch)})
+            log.warning("dead letters", **_dead_letter_fields(batch))
         if last is not None:
             reason = dict(batch.dead_letters[-1].headers)["reason"] or b""
-            raise FingerprintError(
-                dead_letter_limit_message(self.settings, self.settings.kafka.raw_topic, reason.decode())
-            )
+            raise FingerprintError(self.limit.describe(self.settings.kafka.raw_topic, reason.decode()))
 
     def _send(self, topic: str, outgoing: list[OutgoingMessage]) -> None:
         for each in outgoing:
@@ -147,11 +112,6 @@ class IngestService:
         if self.pausable_consumer.paused_partitions:
             self.lag_monitor.response_received()
         self.pausable_consumer.resume()
-
-    def _pause_for_single_message(self) -> None:
-        """Pause: messages are read one by one, which takes long."""
-        self.last_turn = time.monotonic()
-        self.pausable_consumer.pause()
 
     def _on_queue_full(self) -> None:
         """Pause: the producer is full, and the broker has not answered."""
@@ -185,16 +145,6 @@ class IngestService:
         self.metrics.set_watermarks(self.record_reader.watermarks)
         if self.joined and (lag := self.lag_monitor.poll()) is not None:
             self.metrics.set_lag(lag)
-
-
-def dead_letter_limit_message(settings: Settings, source: str, reason: str) -> str:
-    """Return the error text for dead letters that reach their limit."""
-    limits = settings.ingest
-    return (
-        f"{limits.max_dead_letters:,} or more of the last {DEAD_LETTER_WINDOW:,} messages of {source} "
-        f"could not be read (the last: {reason}); mend what sends them, look at `fingerprint dlq list`, "
-        "then start again, or raise ingest.max_dead_letters"
-    )
 
 
 def _dead_letter_fields(batch: RekeyedBatch) -> dict[str, Any]:

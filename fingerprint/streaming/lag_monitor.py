@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -10,6 +9,7 @@ from contextlib import contextmanager
 from prometheus_client import CollectorRegistry, Gauge
 
 from fingerprint.core.alert import FingerprintError
+from fingerprint.core.log import get_logger
 from fingerprint.core.ports import Consumer, Message, Offsets, Partition
 from fingerprint.core.settings import Kafka
 
@@ -18,7 +18,7 @@ STALLED_SECONDS = 300.0  # without a turn of its loop, after which a program is 
 STALL_SECONDS = 120.0  # without progress, after which a lagging partition counts as stalled
 LAG_TIMEOUT_SECONDS = 2.0  # a read that takes longer is given up: polling must go on where it can
 
-log = logging.getLogger("fingerprint.watch")
+log = get_logger("fingerprint.watch")
 
 
 class LagMonitorMetrics:
@@ -124,7 +124,7 @@ class LagMonitor:
         unavailable = self.seconds_unanswered() > self.settings.request_timeout_seconds
         self.metrics.unanswered_seconds.set(self.seconds_unanswered())
         if unavailable and not self.logged_unavailable:
-            log.warning("no broker answers", extra={"fields": {"seconds": round(self.seconds_unanswered())}})
+            log.warning("no broker answers", seconds=round(self.seconds_unanswered()))
         if self.logged_unavailable and not unavailable:
             log.info("a broker answers again")
         self.logged_unavailable = unavailable
@@ -133,7 +133,7 @@ class LagMonitor:
         self.metrics.stalled_partitions.set(len(stalled))
         if stalled != self.stalled:
             change = "partitions are stalled" if stalled else "no partition is stalled any more"
-            log.warning(change, extra={"fields": {"partitions": [each.label for each in stalled]}})
+            log.warning(change, partitions=[each.label for each in stalled])
         self.stalled = stalled
 
 

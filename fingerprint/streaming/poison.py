@@ -7,20 +7,20 @@ commit, so after a restart it is there only if the reader died. A reader that en
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 from fingerprint.core.alert import FingerprintError
+from fingerprint.core.log import get_logger
 from fingerprint.core.ports import Consumer, Message, Partition, PartitionNotOwned, RebalanceInProgress
 
 MAX_READ_ATTEMPTS = 2  # at one position; after that its messages are read one by one
 MAX_BATCH_SECONDS = 10.0
 POISON_REASON = "killed its reader twice"
 
-log = logging.getLogger("fingerprint.poison")
+log = get_logger("fingerprint.poison")
 
 
 class ReadMark(NamedTuple):
@@ -88,7 +88,7 @@ class PoisonGuard:
                 last_call = time.monotonic()
             if message.offset == self.poison_messages.get(message.source_partition):
                 del self.poison_messages[message.source_partition]
-                log.error("a message kills its reader", extra={"fields": _log_fields(message)})
+                log.error("a message kills its reader", **_log_fields(message))
                 yield [message], True
                 continue
             self._mark_isolated(message)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from fingerprint.alerting import messages
 from fingerprint.core.alert import CredentialIssue, FingerprintError, Reject
 from fingerprint.core.case import ProgramStatus, ThresholdOverride
+from fingerprint.core.log import get_logger
 from fingerprint.core.ports import CheckpointStore, Clock, Consumer, Message, Partition, Producer
 from fingerprint.core.ports.store import Store
 from fingerprint.core.ports.topics import DEAD_LETTER_SUFFIX
@@ -32,7 +32,7 @@ from fingerprint.streaming.rekeying import DeadLetterBuilder, OutgoingMessage, d
 
 STORE_RETRY_SECONDS = 0.5  # between two attempts to reach the alert store
 
-log = logging.getLogger("fingerprint.stream")
+log = get_logger("fingerprint.stream")
 
 T = TypeVar("T")
 
@@ -106,9 +106,7 @@ class AlertPublisher:
         self._send_all(self.topics.events_topic + DEAD_LETTER_SUFFIX, letters)
         self.metrics.dead.inc(len(letters))
         if letters:
-            log.warning(
-                "dead letters", extra={"fields": {"letters": len(letters), "reason": rejects[0].reason}}
-            )
+            log.warning("dead letters", letters=len(letters), reason=rejects[0].reason)
 
     def dead_letter_unread(self, message: Message, reason: str) -> None:
         """Send a message to the dead letters without reading it."""

@@ -177,6 +177,14 @@ class DeadLetterLimit:
         self.recent = seen[-window:]
         return int(found[0]) if len(found) else None
 
+    def describe(self, source: str, reason: str) -> str:
+        """Return the error text for dead letters of `source` that reach the limit; `reason` is the last one's."""
+        return (
+            f"{self.settings.max_dead_letters:,} or more of the last {DEAD_LETTER_WINDOW:,} messages of {source} "
+            f"could not be read (the last: {reason}); mend what sends them, look at `fingerprint dlq list`, "
+            "then start again, or raise ingest.max_dead_letters"
+        )
+
 
 def drop_future_dated(
     piece: DecodedMessages, arrival_times: Longs, seconds: int

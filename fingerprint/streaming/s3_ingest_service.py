@@ -5,7 +5,6 @@ A notification is deleted from the queue only when everything that was read in i
 
 from __future__ import annotations
 
-import logging
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from fingerprint.core.alert import FingerprintError
+from fingerprint.core.log import get_logger
 from fingerprint.core.ports import (
     Message,
     MessageQueue,
@@ -27,21 +27,21 @@ from fingerprint.core.ports import (
 from fingerprint.core.ports.topics import DEAD_LETTER_SUFFIX
 from fingerprint.core.sanitize import printable
 from fingerprint.core.settings import Settings
-from fingerprint.sources.cloudtrail import s3_notifications
-from fingerprint.sources.cloudtrail.s3_notifications import S3Object
+from fingerprint.sources import s3_notifications
+from fingerprint.sources.s3_notifications import S3Object
 from fingerprint.streaming.backpressure import RetryingProducer
-from fingerprint.streaming.ingest_service import dead_letter_limit_message
-from fingerprint.streaming.lag_monitor import POLL_INTERVAL_SECONDS, STALLED_SECONDS
+from fingerprint.streaming.lag_monitor import POLL_INTERVAL_SECONDS
 from fingerprint.streaming.metrics import S3IngestMetrics
 from fingerprint.streaming.rekeying import DeadLetterLimit, dead_letter
 from fingerprint.streaming.s3_objects import S3ObjectReader
+from fingerprint.streaming.service import TurningService
 
 T = TypeVar("T")
 MAX_RECEIVE_COUNT = 20  # receives of one notification, after which it is dead-lettered unread
 SUSPECT_RECEIVES = 3  # receives from which on a notification may have killed its readers
 MAX_TRACKED_RELEASES = 100_000  # notifications whose releases are counted
 
-log = logging.getLogger("fingerprint.ingest")
+log = get_logger("fingerprint.ingest")
 
 
 def isolate_redelivered(taken: list[ReceivedMessage]) -> list[list[ReceivedMessage]]:
@@ -69,8 +69,10 @@ class ReadErrors:
         self.first, self.count = self.first or printable(reason), self.count + count
 
 
-class S3IngestService:
+class S3IngestService(TurningService):
     """Receive, read, send and delete, batch after batch."""
+
+    log = log
 
     def __init__(
         self,
@@ -80,6 +82,7 @@ class S3IngestService:
         settings: Settings,
         metrics: S3IngestMetrics,
     ) -> None:
+        super().__init__(metrics)
         self.queue, self.objects, self.producer = queue, objects, producer
         self.settings, self.metrics = settings, metrics
         self.object_reader = S3ObjectReader(settings)
@@ -91,7 +94,7 @@ class S3IngestService:
         self.releases = Counter[str]()  # receives that ended with a return to the queue: no reader died
         self.limit_reached: str | None = None  # the reason of the last dead letter
         self.queue_problem: str | None = "has not asked the queue yet"
-        self.last_turn = self.last_lag = time.monotonic()
+        self.last_lag = time.monotonic()
 
     def run(self, asked_to_end: Callable[[], bool], once: bool = False) -> dict[str, Any]:
         """Run until asked to end, or with `once` until the queue holds nothing more that can be done; return the figures.
@@ -104,9 +107,7 @@ class S3IngestService:
             news = self.run_once(asked_to_end)
             if once and not news and not self.queue_problem:
                 break
-        figures = self.metrics.figures() | {"seconds": round(time.monotonic() - started, 3)}
-        log.info("done", extra={"fields": figures})
-        return figures
+        return self._report_run(started)
 
     def run_once(self, asked_to_end: Callable[[], bool]) -> bool:
         """Receive once and process what comes; return whether it held anything that was not deferred before."""
@@ -119,19 +120,12 @@ class S3IngestService:
                 self._delete(done)
         self._update_status()
         if self.limit_reached:
-            raise FingerprintError(
-                dead_letter_limit_message(self.settings, self.queue.url, self.limit_reached)
-            )
+            raise FingerprintError(self.limit.describe(self.queue.url, self.limit_reached))
         return news
 
     def not_ready(self) -> str | None:
         """Return why the program is not ready, None while it is."""
         return self.queue_problem
-
-    def not_alive(self) -> str | None:
-        """Return why the program counts as hung, None while it is alive."""
-        still = time.monotonic() - self.last_turn
-        return f"stands still for {still:.0f} s" if still > STALLED_SECONDS else None
 
     def _process_batch(
         self, taken: list[ReceivedMessage], asked_to_end: Callable[[], bool]
@@ -191,7 +185,7 @@ class S3IngestService:
             )
             self.sender.send(self.dead_topic, letter)
             self.metrics.dead.inc()
-            log.warning("dead letter", extra={"fields": {"queue": self.queue.name, "reason": reasons.first}})
+            log.warning("dead letter", queue=self.queue.name, reason=reasons.first)
         if self.limit.exceeded_at(np.array([dead])) is not None:
             self.limit_reached = reasons.first
 
@@ -202,7 +196,7 @@ class S3IngestService:
         if len(self.releases) > MAX_TRACKED_RELEASES:
             self.releases.clear()
         self.metrics.deferred.inc()
-        log.warning("notification left in the queue", extra={"fields": {"id": taken.id, "reason": reason}})
+        log.warning("notification left in the queue", id=taken.id, reason=reason)
         if self.once:
             self.deferred.add(taken.id)
 

@@ -24,11 +24,11 @@ from fingerprint.core.settings import Settings
 from fingerprint.sources import archives, arrival
 from fingerprint.sources.arrival import Now, wall_clock_ms
 from fingerprint.sources.base import RecordBatch
-from fingerprint.sources.cloudtrail.s3_notifications import S3Object
 from fingerprint.sources.decode import DecodedMessages, event_times_ms, row_indices
 from fingerprint.sources.entities import add_entity_columns
 from fingerprint.sources.flatten import flatten
 from fingerprint.sources.limits import ReadLimits
+from fingerprint.sources.s3_notifications import S3Object
 from fingerprint.streaming.rekeying import (
     Longs,
     OutgoingMessage,
@@ -106,7 +106,7 @@ class S3ObjectReader:
         piece = DecodedMessages(0, 1, records.lines, events, source, flat.rejects, flat.skipped, row, at)
         arrived = arrival.arrival_times_ms(np.array([notification.timestamp]), self.now())
         piece, future = drop_future_dated(piece, arrived[source], self.settings.reading.max_future_seconds)
-        marks = self._advance_watermark(s3_object.trail_prefix, piece.times_ms, int(arrived[0]))
+        marks = self._advance_watermark(s3_object.ordered_prefix, piece.times_ms, int(arrived[0]))
         outgoing, _, too_large = rekey_records(
             [notification], piece, marks, self.settings.kafka.max_request_size
         )

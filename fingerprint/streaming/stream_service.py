@@ -10,7 +10,6 @@ same ids:
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
@@ -18,38 +17,39 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fingerprint.analysis import threshold_preview
+from fingerprint.analysis import threshold_what_if
 from fingerprint.compute import frames
 from fingerprint.compute.frames import Frame
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.case import ProgramStatus, ThresholdOverride
+from fingerprint.core.log import get_logger
 from fingerprint.core.ports import Message, Partition, PartitionNotOwned, RebalanceInProgress
 from fingerprint.core.settings import Settings
 from fingerprint.detection.batch import FRAME_COLUMNS
 from fingerprint.pipeline import StepResult
 from fingerprint.sources import decode
-from fingerprint.sources.cloudtrail import credential_chain
+from fingerprint.sources.active import SOURCE
 from fingerprint.sources.decode import DecodedMessages
 from fingerprint.sources.networks import NetworkTable
 from fingerprint.streaming import routing
-from fingerprint.streaming.backpressure import DependencyStatus, PausableConsumer
+from fingerprint.streaming.backpressure import DependencyStatus
 from fingerprint.streaming.bank_watcher import BankWatcher
-from fingerprint.streaming.bounded_read import NO_PARTITION_ASSIGNED, EndOffsets
 from fingerprint.streaming.checkpoints import CheckpointManager, OwnedPartition
-from fingerprint.streaming.lag_monitor import STALLED_SECONDS, LagMonitor
 from fingerprint.streaming.metrics import StreamMetrics
-from fingerprint.streaming.poison import POISON_REASON, PoisonGuard
+from fingerprint.streaming.poison import POISON_REASON
 from fingerprint.streaming.publisher import AlertPublisher, StreamAdapters
 from fingerprint.streaming.routing import ArrivalTimes, PartitionRows
+from fingerprint.streaming.service import ConsumerService
 
-POLL_SECONDS = 0.5
 HEARTBEAT_SECONDS = 15.0  # between two heartbeats in the alert store
 
-log = logging.getLogger("fingerprint.stream")
+log = get_logger("fingerprint.stream")
 
 
-class StreamService:
+class StreamService(ConsumerService):
     """Poll, process and commit, turn after turn. Used by one thread; `not_ready` and `not_alive` by any."""
+
+    log = log
 
     def __init__(
         self,
@@ -61,16 +61,14 @@ class StreamService:
         networks: NetworkTable | None = None,
     ) -> None:
         """`name`: of this process in heartbeats; `networks`: from which an address is known to come, if any."""
+        super().__init__(adapters.consumer, settings.kafka.events_topic, settings.kafka, metrics)
         self.banks, self.settings, self.metrics = banks, settings, metrics
         self.backend = banks.backend
         metrics.set_backend(self.backend)
         metrics.set_active_banks([banks.served.bank.manifest])
-        self.consumer, self.clock = adapters.consumer, adapters.clock
+        self.clock = adapters.clock
         self.dependency_status = DependencyStatus()
         metrics.track_dependencies(self.dependency_status)
-        self.lag_monitor = LagMonitor(adapters.consumer, settings.kafka, metrics.lag_monitor)
-        self.pausable_consumer = PausableConsumer(adapters.consumer, metrics.pauses.inc)
-        self.poison_guard = PoisonGuard(adapters.consumer, self._pause_for_single_message)
         self.publisher = AlertPublisher(
             adapters, self.pausable_consumer, self.lag_monitor, self.dependency_status, settings, metrics
         )
@@ -84,9 +82,8 @@ class StreamService:
             None  # of the alert store, over the configured settings
         )
         self.threshold_override_read = False
-        self.joined = False
         self.lag: int | None = None  # messages, when it was last read
-        self.last_turn = self.last_commit = self.last_heartbeat = time.monotonic()
+        self.last_commit = self.last_heartbeat = time.monotonic()
 
     def run(self, asked_to_end: Callable[[], bool], once: bool = False) -> dict[str, Any]:
         """Run until asked to end, or with `once` until where the topic ended at the start; return the figures.
@@ -94,28 +91,8 @@ class StreamService:
         Raises FingerprintError when the alert store or the broker is unavailable for too long, or state is lost;
         DeliveryFailed.
         """
-        started, self.publisher.asked_to_end = time.monotonic(), asked_to_end
-        self.consumer.subscribe(
-            [self.settings.kafka.events_topic], on_assigned=self.assigned, on_revoked=self.revoked
-        )
-        kafka = self.settings.kafka
-        end = EndOffsets(
-            self.consumer,
-            assignment_timeout_seconds=(kafka.session_timeout_ms + kafka.request_timeout_ms) / 1000,
-        )
-        with self.poison_guard.clearing_marks_on_error():
-            while not asked_to_end():
-                end.observe(self.run_once(POLL_SECONDS))
-                if once and end.is_reached():
-                    break
-        while once and self._check_feeds():
-            pass
-        self.commit()
-        if end.unassigned:
-            log.warning(NO_PARTITION_ASSIGNED)
-        figures = self.metrics.figures() | {"seconds": round(time.monotonic() - started, 3)}
-        log.info("done", extra={"fields": figures})
-        return figures
+        self.publisher.asked_to_end = asked_to_end
+        return super().run(asked_to_end, once)
 
     def run_once(self, seconds: float) -> list[Message]:
         """Poll once and process what comes; return those messages."""
@@ -144,7 +121,7 @@ class StreamService:
         self.owned |= {each: self.checkpoint_manager.restore(each) for each in partitions}
         positions = {each: self.owned[each].offset for each in partitions}
         places = {each.label: offset for each, offset in sorted(positions.items())}
-        log.info("assigned", extra={"fields": {"positions": places}})
+        log.info("assigned", positions=places)
         return positions
 
     def revoked(self, partitions: Collection[Partition]) -> None:
@@ -157,7 +134,7 @@ class StreamService:
             self.metrics.remove_partition(each)
         self.pausable_consumer.drop_backlog(partitions)
         self.poison_guard.forget(partitions)
-        log.info("revoked", extra={"fields": {"partitions": sorted(each.label for each in partitions)}})
+        log.info("revoked", partitions=sorted(each.label for each in partitions))
 
     # --- one batch ----------------------------------------------------------------------------------------------------
 
@@ -179,18 +156,13 @@ class StreamService:
                     for each in ours
                     for result in self._process_partition(polled, piece, each, shares[each], arrival)
                 ],
-                credential_chain.find_issued_credentials(piece.events),
+                SOURCE.find_issued_credentials(piece.events),
             )
             self._count_feeds(ours)
             self.publisher.dead_letter(polled, piece, arrival.is_future_dated)
             self.unpublished.difference_update(ours)
             self.metrics.messages.inc(piece.complete_until - piece.begin)
             self.metrics.future.inc(int(arrival.is_future_dated.sum()))
-
-    def _pause_for_single_message(self) -> None:
-        """Pause: messages are processed one by one, which takes long."""
-        self.last_turn = time.monotonic()
-        self.pausable_consumer.pause()
 
     def _skip_poison_message(self, message: Message) -> None:
         """Send a message that kills its reader to the dead letters, unread, and commit past it."""
@@ -253,6 +225,12 @@ class StreamService:
             if each in self.owned:
                 self.publisher.count_feeds(each, self.owned[each].processor)
 
+    def _finish(self, once: bool) -> None:
+        """Look for the feed gaps that are left, with `once`, and commit."""
+        while once and self._check_feeds():
+            pass
+        self.commit()
+
     # --- save, then commit --------------------------------------------------------------------------------------------
 
     def commit(self) -> None:
@@ -283,17 +261,14 @@ class StreamService:
             return
         self.threshold_override = override
         try:
-            settings = threshold_preview.apply_override(self.configured_settings, override)
+            settings = threshold_what_if.apply_override(self.configured_settings, override)
         except FingerprintError as error:
-            log.warning("threshold override refused", extra={"fields": {"reason": str(error)}})
+            log.warning("threshold override refused", reason=str(error))
             return
         self.settings = self.checkpoint_manager.settings = settings
         for each in self.owned.values():
             each.processor.apply_settings(settings)
-        log.info(
-            "threshold override applied",
-            extra={"fields": threshold_preview.describe_threshold(settings, override)},
-        )
+        log.info("threshold override applied", **threshold_what_if.describe_threshold(settings, override))
 
     def _save_heartbeat(self) -> None:
         """Write a heartbeat to the alert store, every `HEARTBEAT_SECONDS`."""
@@ -329,7 +304,7 @@ class StreamService:
             self.metrics.commits_refused.inc()
             log.warning("commit refused: a partition has another owner")
         except FingerprintError as error:  # likewise; the lag monitor reports a broker that does not answer
-            log.warning("commit failed", extra={"fields": {"reason": str(error)}})
+            log.warning("commit failed", reason=str(error))
 
     def _needs_checkpoint(self, owned: OwnedPartition) -> bool:
         return owned.offset != owned.checkpointed or self.checkpoint_manager.can_swap_bank(owned)
@@ -340,10 +315,7 @@ class StreamService:
             with self.metrics.checkpoint_seconds.time():
                 size = self.checkpoint_manager.save(partition, self.owned[partition])
         except PartitionNotOwned:
-            log.warning(
-                "checkpoint refused: the partition has another owner",
-                extra={"fields": {"partition": partition.label}},
-            )
+            log.warning("checkpoint refused: the partition has another owner", partition=partition.label)
             return
         except FingerprintError as error:
             self.metrics.checkpoint_failures.inc()
@@ -360,11 +332,6 @@ class StreamService:
         if not self.joined:
             return "has not joined the group yet"
         return "; ".join(filter(None, [self.dependency_status.summary(), self.lag_monitor.problem()])) or None
-
-    def not_alive(self) -> str | None:
-        """Return why the program counts as hung, None while it is alive."""
-        still = time.monotonic() - self.last_turn
-        return f"stands still for {still:.0f} s" if still > STALLED_SECONDS else None
 
     def _update_status(self) -> None:
         self.last_turn = time.monotonic()

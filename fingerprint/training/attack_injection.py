@@ -1,19 +1,18 @@
-"""Known attacks as if done by a bank's own principals: the same question put to two banks.
+"""Known attacks carried out in the name of a bank's own principals: the same attacks measure any bank.
 
 Example:
-    >>> probe = of_bank(served, settings)            # who acts, and what they do: by seed, the same for every bank asked
-    >>> [(strangest(bank, probe, settings.autoencoder) >= 3.2).mean() for bank in (served, trained)]
+    >>> attacks = inject_known_attacks(served, settings)        # victims are drawn by seed: the same for every bank asked
+    >>> [(attack_scores(bank, attacks, settings.autoencoder) >= 3.2).mean() for bank in (served, trained)]
     [0.97, 0.96]
 
-No labelled set knows a customer's entities. So real attack calls (Stratus Red Team, data/real/invictus_stratus) are put
-into the hands of principals that the bank says are ready. Half of them are robbed: the attacker's own program, network and
-credentials. Half are mimicked: all of that is what the victim uses most. Clock and memory are always the victim's own, and
-an attack counts as found if the autoencoder votes on any of its calls.
+No labelled set knows a customer's entities. So the log source's attack calls (`LogSource.known_attacks`) are given to principals
+that the bank calls ready. Half of the victims are robbed: the attacker's own program, network and credentials. Half are
+mimicked: all of that is what the victim uses most. Times and history are always the victim's own, and an attack counts as found
+if the autoencoder votes on any of its calls.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -30,20 +29,19 @@ from fingerprint.estimators import autoencoder, tail_calibration
 from fingerprint.features import encoding
 from fingerprint.features.vocabulary import Floats
 from fingerprint.registry.bank import Bank
+from fingerprint.sources.active import SOURCE
 from fingerprint.sources.base import escape_key
-from fingerprint.sources.cloudtrail import envelopes, samples
 from fingerprint.sources.entities import add_entity_columns
 from fingerprint.sources.flatten import flatten
 from fingerprint.state.interval_surprise import IntervalSurprise
 
 ATTACKED_PRINCIPALS = 40  # as whom known attacks are injected
 SEED = 0  # of the injected attacks
-ATTACK_DATASET = "real/invictus_stratus"
 CALLS_PER_TECHNIQUE = 8  # of one technique at most: some repeat theirs twenty times
 MODE_COLUMN = encoding.FEATURE_NAMES.index("mode")
 TIME_FEATURES = encoding.IS_BIN & (
     np.arange(len(encoding.FEATURE_NAMES)) != MODE_COLUMN
-)  # (F,) the victim's own, whoever acts
+)  # (F,) always the victim's own
 HISTORY_FEATURES = np.array([feature.is_stateful for feature in encoding.FEATURES])  # (F,)
 MIMICKED_FEATURES = TIME_FEATURES | np.isin(
     encoding.FEATURE_NAMES, ("program", "version", "network", "address", "region", "credentials", "target")
@@ -52,8 +50,11 @@ MIMICKED_FEATURES = TIME_FEATURES | np.isin(
 
 @dataclass(frozen=True)
 class InjectedAttacks:
-    """N calls: `codes` (N, F), `entity`, `principal` (N,) as hashes, `attack` (N,) which of them belong together, `mimic` (N,);
-    `frame` says who the principals are (principal, kind, role)."""
+    """N injected calls.
+
+    `codes` (N, F); `entity` and `principal` (N,) are hashes; `attack` (N,) numbers the attack that a call belongs to; `mimic`
+    (N,) tells mimicked victims from robbed ones; `frame` has the principals' columns principal, kind, role.
+    """
 
     codes: Hashes
     entity: Hashes
@@ -64,7 +65,7 @@ class InjectedAttacks:
 
 
 def inject_known_attacks(bank: Bank, options: settings.Settings) -> InjectedAttacks:
-    """Attacks by a sample of the principals that are ready; nobody's where none is."""
+    """Return known attacks in the name of a sample of the ready principals; none where no principal is ready."""
     calls, technique, codes = _known_attack_calls()
     at = _sample_victims(bank, options.promotion)
     who = bank.people.set_index("hash").loc[bank.fingerprints["hash"].to_numpy()[at]].reset_index()
@@ -77,7 +78,7 @@ def inject_known_attacks(bank: Bank, options: settings.Settings) -> InjectedAtta
         _with_victim_values(codes[call], bank.vocabulary.codes[at][:, :, 1][victim], mimic),
         hashing.hash_strings(pd.Series(texts, dtype=object)),
         who["hash"].to_numpy(np.uint64)[victim],
-        (victim * (technique.max() + 1) + technique[call]).astype(np.int32),
+        (victim * (technique.max(initial=-1) + 1) + technique[call]).astype(np.int32),
         mimic,
         who[["principal", "kind", "role"]].iloc[victim].reset_index(drop=True),
     )
@@ -86,11 +87,14 @@ def inject_known_attacks(bank: Bank, options: settings.Settings) -> InjectedAtta
 def inject_confirmed_attacks(
     bank: Bank, cases: Mapping[str, Sequence[bytes]], options: settings.Settings
 ) -> InjectedAttacks | None:
-    """Attacks that analysts confirmed, as they were: by alert, the records of its events. What only a ledger remembers is as
-    usual for who acted, by `bank`. Records that cannot be read are left out; None where nothing is left."""
+    """Return the attacks that analysts confirmed, from the records of their events by alert.
+
+    Features that depend on history are set to what `bank` knows as usual. Records that cannot be read are left out; None where
+    nothing is left.
+    """
     lines = [record for records in cases.values() for record in records]
     case = np.repeat(np.arange(len(cases)), [len(records) for records in cases.values()])
-    events = add_entity_columns(flatten(envelopes.split_lines(lines)).events, options.entities)
+    events = add_entity_columns(flatten(SOURCE.split_lines(lines)).events, options.entities)
     if not len(events):
         return None
     principal, entity = hashing.hash_with_bucket(events["principal"]), hashing.hash_strings(events["entity"])
@@ -106,7 +110,7 @@ def inject_confirmed_attacks(
 
 
 def attack_scores(bank: Bank, attacks: InjectedAttacks, options: settings.Autoencoder) -> Floats:
-    """The z of each attack's strangest call (A,), in the order of their numbers, as scoring would tell it."""
+    """Return the z of each attack's strangest call (A,), by attack number, as scoring computes it."""
     fingerprint, _ = bank.resolve(attacks.entity, attacks.principal, attacks.frame)
     whole = bank.whole[fingerprint]
     surprise = autoencoder.novel_to_principal(
@@ -133,7 +137,7 @@ def _feature_surprise(bank: Bank, fingerprint: NDArray[np.int32], codes: Hashes)
 
 
 def _sample_victims(bank: Bank, options: settings.Promotion) -> NDArray[np.intp]:
-    """Rows of ready principals, drawn by seed."""
+    """Return rows of ready principals, drawn by seed."""
     stack = bank.fingerprints
     ready = np.flatnonzero((stack["level"] == 1) & stack["ready"])
     random = np.random.default_rng(SEED)
@@ -147,36 +151,30 @@ def _entity_key(principal: str, service: str, options: settings.Entities) -> str
 
 
 def _with_victim_values(codes: Hashes, usual: Hashes, mimic: NDArray[np.bool_]) -> Hashes:
-    """Calls (N, F) with the values of their victims (N, F) where the victim's are kept; 0 in `usual` is none."""
+    """Return calls (N, F) in which the kept features have the victims' usual values (N, F); 0 in `usual` is no value."""
     theirs = np.where(mimic[:, None], MIMICKED_FEATURES, TIME_FEATURES) & (usual > 0)
     return np.where(theirs, usual, codes)
 
 
 def _with_usual_history(codes: Hashes, usual: Hashes) -> Hashes:
-    """Calls (N, F) with what their ledger would have remembered replaced by what is usual (N, F); 0 in `usual` is none."""
+    """Return calls (N, F) whose history features have the usual values (N, F); 0 in `usual` is no value."""
     return np.where(HISTORY_FEATURES & (usual > 0), usual, codes)
 
 
 @lru_cache(1)
 def _known_attack_calls() -> tuple[pd.DataFrame, NDArray[np.intp], Hashes]:
-    """The labelled calls, at most CALLS of a technique: events (C rows), number of the technique (C,), codes (C, F)."""
-    labels = samples.sample_labels(ATTACK_DATASET)
-    technique = {name: each["technique"] for name, each in labels.items() if each["label"] == "attack"}
-    lines = [
-        json.dumps(record).encode()
-        for record in samples.sample_records(ATTACK_DATASET)
-        if record["eventID"] in technique
-    ]
-    events = add_entity_columns(flatten(envelopes.split_lines(lines)).events, settings.Entities())
-    of_each = events["event_id"].astype(object).map(technique)
-    events = events[of_each.groupby(of_each).cumcount() < CALLS_PER_TECHNIQUE].reset_index(drop=True)
-    codes = encoding.encode_events(events)
-    number = pd.factorize(events["event_id"].astype(object).map(technique), sort=True)[0]
-    return events, number, codes
+    """Return the labelled calls, at most CALLS_PER_TECHNIQUE each: events (C rows), technique (C,), codes (C, F)."""
+    attacks = SOURCE.known_attacks()
+    records = SOURCE.split_lines([record for _, record in attacks])
+    events = add_entity_columns(flatten(records).events, settings.Entities())
+    technique = pd.Series([attacks[row][0] for row in events["row"]], events.index, dtype=object)
+    kept = technique.groupby(technique).cumcount() < CALLS_PER_TECHNIQUE
+    events = events[kept].reset_index(drop=True)
+    return events, pd.factorize(technique[kept], sort=True)[0], encoding.encode_events(events)
 
 
 def summarise_attacks(attacks: InjectedAttacks, found: NDArray[np.bool_]) -> dict[str, Any]:
-    """How many attacks there are and how many were found, robbed and mimicked."""
+    """Return how many attacks there are and how many were found, robbed and mimicked."""
     number, first = np.unique(attacks.attack, return_index=True)
     mimic = attacks.mimic[first]
     return {

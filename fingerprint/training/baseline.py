@@ -1,12 +1,12 @@
-"""What is usual of losses, from rows that were not fitted: each fingerprint's center, and how far rows lie above it.
+"""The usual losses of each fingerprint and how rare it is to exceed them, from rows that were not fitted.
 
 Example:
-    >>> center = center_of(loss, fingerprint, parent)              # (E, F) the usual loss of each feature
-    >>> excess = excess_of(rows, center, options)                  # (N,) nats by which each row lies above it in all
-    >>> of(rows, parent, options).rate                             # how rare that is (`tails`)
+    >>> center = baseline_centers(loss, fingerprint, parent)       # (E, F) the usual loss of each feature
+    >>> excess = holdout_excess(rows, center, options)             # (N,) nats by which each row exceeds it in all
+    >>> fit_baseline(rows, parent, options).rate                   # how rare that is (`tail_calibration`)
 
-A fingerprint with few rows leans on its parent's figures. Where the parents were measured elsewhere (a training goes piece by
-piece), their figures are given as `above`: fingerprints from len(above) on are then those that are still open.
+A fingerprint with few rows leans on its parent's figures. Where the parents were measured elsewhere (training goes partition by
+partition), their figures are given as `shared_centers`: fingerprints from len(shared_centers) on are then computed.
 """
 
 from __future__ import annotations
@@ -29,9 +29,11 @@ PRIOR_ROWS = 30  # held-out rows that the parent's baseline is worth
 
 @dataclass(frozen=True, slots=True)
 class HoldoutLosses:
-    """Rows that were not fitted: `loss` (N, F) as measured at `fingerprint` (N,), the finest that is ready, and `whole` (N, F) at
-    `above` (N,), the principal as a whole where the finest is one of its entities; with their `principal`, `interval` and
-    `codes` (N, F)."""
+    """Losses of rows that were not fitted.
+
+    `loss` (N, F) is measured at `fingerprint` (N,), the finest that is ready; `principal_loss` (N, F) at `principal_fingerprint`
+    (N,), the principal as a whole where the finest is one of its entities; with `principal`, `interval` and `codes` (N, F).
+    """
 
     loss: Floats
     fingerprint: Ints
@@ -50,7 +52,7 @@ class HoldoutLosses:
 def baseline_centers(
     loss: Floats, fingerprint: Ints, parent: Ints, shared_centers: Floats | None = None
 ) -> Floats:
-    """The usual loss of each feature: loss (N, F) at fingerprint (N,), parent (E,), above (U, F) -> (E, F)."""
+    """Return the usual loss of each feature: loss (N, F) at fingerprint (N,), parent (E,), shared_centers (U, F) -> (E, F)."""
     order, bounds = _group_by_fingerprint(fingerprint, len(parent))
     columns = [
         _shrink_to_parent(
@@ -65,9 +67,9 @@ def baseline_centers(
 
 
 def holdout_excess(rows: HoldoutLosses, center: Floats, options: settings.Autoencoder) -> Floats:
-    """How far each row lies above what is usual, the company it keeps credited (N,), as scoring would say (`detectors`).
+    """Return the excess of each row above what is usual (N,), with interval surprise credited as in scoring (`detectors`).
 
-    All rows of a principal must be there: they are each other's company.
+    All rows of a principal must be there: they make up its interval surprise.
     """
     surprise = surprise_per_feature(rows.loss, center, rows.fingerprint)
     surprise = autoencoder.novel_to_principal(
@@ -82,7 +84,7 @@ def holdout_excess(rows: HoldoutLosses, center: Floats, options: settings.Autoen
 
 
 def fit_baseline(rows: HoldoutLosses, parent: Ints, options: settings.Autoencoder) -> Baseline:
-    """Everything at once, where all rows are at hand and each is measured at one fingerprint."""
+    """Return the baseline in one step, where all rows are at hand and each is measured at one fingerprint."""
     center = baseline_centers(rows.loss, rows.fingerprint, parent)
     hours = tail_calibration.interval_maxima(
         holdout_excess(rows, center, options), rows.principal_interval, rows.fingerprint
@@ -91,20 +93,20 @@ def fit_baseline(rows: HoldoutLosses, parent: Ints, options: settings.Autoencode
 
 
 def fit_tails(center: Floats, hours: tail_calibration.IntervalMaxima, parent: Ints) -> Baseline:
-    """Baselines of all fingerprints from their centers (E, F) and the strangest events of active intervals."""
+    """Return the baselines of all fingerprints from their centers (E, F) and the strangest events of active intervals."""
     edge, slope = tail_calibration.fit_tail(hours.excess)
     alike = (np.full(len(parent), value, np.float32) for value in (edge, slope))
     return Baseline(center, tail_calibration.exceedance_log_rates(hours, edge, parent), *alike)
 
 
 def _group_by_fingerprint(fingerprint: Ints, size: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """The order in which rows lie by fingerprint, and the bounds (size + 1,) of each one's."""
+    """Return the order of rows by fingerprint, and the bounds (size + 1,) of each one's."""
     order = np.argsort(fingerprint, kind="stable")
     return order, np.searchsorted(fingerprint[order], np.arange(size + 1))
 
 
 def _medians(values: Floats, bounds: NDArray[np.intp]) -> Floats:
-    """The median of each group; `values` (N,) are grouped by `bounds` (E + 1,). Zero for an empty group."""
+    """Return the median of each group of `values` (N,), cut by `bounds` (E + 1,); zero for an empty group."""
     if not len(values):
         return np.zeros(len(bounds) - 1, np.float32)
     group = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))

@@ -1,10 +1,10 @@
-"""The parts that the pieces learned -> one bank.
+"""The parts that the partitions learned -> one bank.
 
 Example:
-    >>> bank = assemble(history, stack, settings)
+    >>> bank = assemble_bank(history, index, settings)
 
-What grows with the fingerprints (vocabulary, nets, baselines) is laid end to end in a file and mapped from there, so that a bank
-larger than memory can be put together; what is sorted by key (values, series) is merged in memory.
+What grows with the fingerprints (vocabulary, networks, baselines) is concatenated in a file and mapped from there, so that a
+bank larger than memory can be built; what is sorted by key (values, series) is merged in memory.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ CONCATENATED_ARRAYS = (  # one row a fingerprint, or a net
 
 
 def assemble_bank(history: PartitionedDataset, index: FingerprintIndex, settings: Settings) -> Bank:
-    """Put the bank together from what `learning.finish` left of every piece."""
+    """Build the bank from what `partition_fit.finish_partition` left of every partition."""
     parts = [_shared_prior_arrays(history, settings), *_partition_arrays(history, "stack")]
     arrays = _concatenate_parts(parts, history.folder / "laid") | _merge_values(parts)
     table = index.table
@@ -68,7 +68,7 @@ def assemble_bank(history: PartitionedDataset, index: FingerprintIndex, settings
 
 
 def _part_arrays(part: str, arrays: Arrays) -> Arrays:
-    """The arrays of one part of a bank, by their names in it."""
+    """Return the arrays of one part of a bank, by their names in it."""
     return {
         name.removeprefix(f"{part}."): array for name, array in arrays.items() if name.startswith(f"{part}.")
     }
@@ -82,7 +82,7 @@ def _partition_arrays(history: PartitionedDataset, stem: str) -> list[Arrays]:
 
 
 def _shared_prior_arrays(history: PartitionedDataset, settings: Settings) -> Arrays:
-    """The part of the commons, as `learning` leaves that of a piece."""
+    """Return the part of the shared priors, in the form that `partition_fit` leaves of a partition."""
     commons, here = SharedPriors.load(history.folder), fingerprint_index.load_slice(history, 0)
     upto = slice(0, here.shared_count)
     known = vocabulary.build_vocabulary(commons.all_counts, here.parent[upto], vocabulary.VOCABULARY_SIZE)
@@ -97,7 +97,7 @@ def _shared_prior_arrays(history: PartitionedDataset, settings: Settings) -> Arr
 
 
 def _concatenate_parts(parts: list[Arrays], folder: Path) -> Arrays:
-    """All parts of what is long, end to end, mapped."""
+    """Return the long arrays of all parts, concatenated in files and mapped."""
     folder.mkdir(exist_ok=True)
     return {
         name: _concatenate_to_file([part[name] for part in parts], folder / name)
@@ -114,7 +114,7 @@ def _concatenate_to_file(parts: list[NDArray[Any]], file: Path) -> NDArray[Any]:
 
 
 def _merge_values(parts: list[Arrays]) -> Arrays:
-    """The values of all fingerprints, in the order of their keys."""
+    """Return the values of all fingerprints, in the order of their keys."""
     order = np.argsort(np.concatenate([part["values.keys"] for part in parts]))
     return {
         f"vocabulary.{name}": np.concatenate([part[f"values.{name}"] for part in parts])[order]
@@ -123,13 +123,13 @@ def _merge_values(parts: list[Arrays]) -> Arrays:
 
 
 def _merge_scorer_state(history: PartitionedDataset, settings: Settings) -> Arrays:
-    """The series and memories of all pieces: none has a principal of another's."""
-    first, *others = _partition_arrays(history, "ledger")
-    ledger = ScorerState.from_arrays(settings, first)
+    """Return the series and history of all partitions; a principal is in one partition only."""
+    first, *others = _partition_arrays(history, "scorer_state")
+    state = ScorerState.from_arrays(settings, first)
     for part in others:
-        ledger.merge(part)
-    ledger.watermark = history.watermark
-    return ledger.as_arrays(("principals", "activity", "firsts", "series"))
+        state.merge(part)
+    state.watermark = history.watermark
+    return state.as_arrays(("principals", "activity", "firsts", "series"))
 
 
 def _merge_samples(history: PartitionedDataset, settings: Settings) -> Arrays:
@@ -147,7 +147,7 @@ def _merge_samples(history: PartitionedDataset, settings: Settings) -> Arrays:
 def _baselines_and_quality(
     history: PartitionedDataset, center: NDArray[Any], table: pd.DataFrame, settings: Settings
 ) -> tuple[Baseline, dict[str, Any]]:
-    """The baselines, and how good the bank is by the rows that were held out."""
+    """Return the baselines, and the bank's quality by the held-out rows."""
     parts = _partition_arrays(history, "reach")
     rows = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     hours = tail_calibration.interval_maxima(rows["excess"], rows["hour"], rows["owner"])

@@ -1,19 +1,19 @@
-"""A history in pieces: each has all events of some principals, is learned by itself, and rests on disk between two stages.
+"""A history in partitions: each has all events of some principals, is learned by itself, and lies on disk between two stages.
 
 Example:
-    >>> split(chunks, folder, 16, saw)                        # events, oldest first, to Parquet by principal
-    >>> history = Pieces(folder, 16, watermark)
-    >>> history.piece(3)
+    >>> write_partitions(chunks, folder, 16, on_chunk)        # events, oldest first, to Parquet by principal
+    >>> history = PartitionedDataset(folder, 16, watermark, arrived_upto)
+    >>> history.partition_folder(3)
     PosixPath('work/pieces/003')
-    >>> once(history.piece(3) / "rows", collect)              # what a stage makes is there whole, or not at all
+    >>> make_once(history.partition_folder(3) / "rows", collect)       # what a stage makes is there whole, or not at all
 
     work/
-      split.json                 how many pieces, and the time by which the history ended
+      split.json                 number of partitions, and the time at which the history ended
       pieces/003/events.parquet  the events of every 16th part of the virtual partitions, in the order of time
       pieces/003/<stage>/        what a stage of the training made of them
 
-A piece is a range of virtual partitions (`hashing`), so what is named by a principal's hash is a range too. Whoever works
-on a piece needs the folder and a number; whoever dies leaves nothing that another would take for done.
+A partition is a range of virtual partitions (`hashing`), so what is named by a principal's hash is a range too. A worker needs
+the folder and a partition's number; one that dies leaves nothing that another takes for finished.
 """
 
 from __future__ import annotations
@@ -40,8 +40,11 @@ DROPPED_COLUMNS = ("raw", "row")  # columns that no stage reads
 
 @dataclass(frozen=True)
 class PartitionedDataset:
-    """A history that was split: its `folder`, how many pieces it has (a power of two), and the time by which it ended
-    (seconds from the epoch); what arrived after `arrived_upto` cannot be in it."""
+    """A history that was split into partitions.
+
+    `count` is how many there are, a power of two; `watermark` the time at which the history ended, in seconds since 1970; what
+    arrived after `arrived_upto` cannot be in it.
+    """
 
     folder: Path
     count: int
@@ -49,26 +52,27 @@ class PartitionedDataset:
     arrived_upto: int = 0
 
     def partition_folder(self, number: int) -> Path:
+        """Return the folder of a partition."""
         return self.folder / "pieces" / f"{number:03}"
 
     def partition_of(self, principal: Hashes) -> hashing.Hashes:
-        """The piece of each principal (N,), by its home."""
+        """Return the partition of each principal (N,), by its hash bucket."""
         return (principal >> np.uint64(56)) * np.uint64(self.count) >> np.uint64(8)
 
     def read_chunks(self, number: int, max_rows: int) -> Iterator[pd.DataFrame]:
-        """The events of a piece, oldest first, `most` at a time; none if it has none."""
+        """Yield the events of a partition, oldest first, at most `max_rows` at a time; nothing if it has none."""
         file = self.partition_folder(number) / "events.parquet"
         if file.exists():
             for batch in pq.ParquetFile(file).iter_batches(max_rows):
                 yield pa.Table.from_batches([batch]).to_pandas()
 
     def non_empty(self) -> list[int]:
-        """The pieces that have events, in their order."""
+        """Return the numbers of the partitions that have events, ascending."""
         return [n for n in range(self.count) if (self.partition_folder(n) / "events.parquet").exists()]
 
 
 def partition_count(events: int, max_events: int) -> int:
-    """Into how many pieces so many events are cut, so that one has about `most`."""
+    """Return into how many partitions so many events are split, so that one has about `max_events`."""
     count = 1
     while count * max_events < events and count < VIRTUAL_PARTITIONS:
         count *= 2
@@ -76,7 +80,7 @@ def partition_count(events: int, max_events: int) -> int:
 
 
 def require_folder(folder: Path) -> None:
-    """FingerprintError where the folder of the work is not there for whoever is to do a piece of it."""
+    """Raise FingerprintError where a worker does not find the folder of the training."""
     if not folder.is_dir():
         raise FingerprintError(
             f"a worker does not see {folder}: name a folder in workers.work_directory that all of them see"
@@ -139,8 +143,10 @@ def write_partitions(
     on_chunk: Callable[[pd.DataFrame], None],
     dropped_columns: Sequence[str] = DROPPED_COLUMNS,
 ) -> None:
-    """Write a history as `count` pieces, one file each, and tell `saw` of every chunk; what lay there is removed. Columns
-    `without` are left out."""
+    """Write a history as `count` partitions, one file each, and call `on_chunk` with every chunk.
+
+    What lay in the folder is removed. `dropped_columns` are left out.
+    """
     pieces = PartitionedDataset(folder, count)
     shutil.rmtree(folder, ignore_errors=True)
     writers = [
@@ -162,7 +168,7 @@ def write_partitions(
 
 
 def _schema(events: pd.DataFrame) -> pa.Schema:
-    """Of the first events; a column that is empty in them holds text, or it would have a type of its own."""
+    """Return the schema of the first events; a column that is empty in them holds text."""
     schema = pa.Schema.from_pandas(events, preserve_index=False)
     for place, each in enumerate(schema):
         if pa.types.is_null(each.type):
@@ -174,4 +180,5 @@ def _schema(events: pd.DataFrame) -> pa.Schema:
 
 
 def write_json(file: Path, **figures: object) -> None:
+    """Write figures as one JSON object."""
     file.write_text(json.dumps(figures))

@@ -1,13 +1,13 @@
-"""Events of a piece -> its rows: what was done, told apart once, and the names of all that was met.
+"""Events of a partition -> its distinct rows, and the names of principals, entities and values in them.
 
 Example:
-    >>> collect(pieces, 3, settings)                          # leaves pieces/003/rows
-    >>> rows = Rows.opened(pieces.piece(3) / "rows")          # mapped: nothing has been read of it yet
-    >>> early = rows.batch(~late)
+    >>> collect_rows(history, 3, settings)                          # leaves pieces/003/rows
+    >>> rows = DistinctRows.load(history.partition_folder(3) / "rows")       # mapped: nothing has been read yet
+    >>> early = rows.take(~late).to_event_batch()
 
-A row is a distinct (entity, interval, codes) with how many events it stands for: what a loop does ten thousand times in an
-hour is one row of it. Rows lie in the order of interval and mark, and the mark is a hash of the row: so neither where a
-chunk is cut nor how many pieces there are changes which rows there are, their order, or which of them are drawn.
+A row is a distinct (entity, interval, codes) with the number of events it stands for: what a loop does ten thousand times in an
+hour is one row. Rows lie in the order of interval and mark, and the mark is a hash of the row: so neither the cut into chunks
+nor the number of partitions changes which rows there are, their order, or which of them are drawn.
 """
 
 from __future__ import annotations
@@ -32,14 +32,17 @@ from fingerprint.training.dataset import PartitionedDataset, make_once, require_
 
 SEED = 0  # of random choices in training
 ACTION_COLUMN = encoding.FEATURE_NAMES.index("action")
-STATE_PARTS = ("principals", "activity", "firsts")  # parts of the ledger that reading leaves behind
+STATE_PARTS = ("principals", "activity", "firsts")  # parts of the scorer state that reading leaves behind
 SHARD_BYTES = 1 << 30  # bytes of an array in one file
 
 
 @dataclass(frozen=True, slots=True)
 class DistinctRows:
-    """R distinct rows: `mark` (R,) tells them apart, `codes` (R, F), `events` (R,) each stands for; the others, (R,) each,
-    are what `Measured` says of an event."""
+    """R distinct rows.
+
+    `mark` (R,) is a hash of the row, `codes` (R, F), `events` (R,) how many events it stands for; the others, (R,) each, are
+    those of `EventBatch`.
+    """
 
     mark: Hashes
     codes: Hashes
@@ -56,7 +59,7 @@ class DistinctRows:
 
     @classmethod
     def from_batch(cls, batch: EventBatch) -> DistinctRows:
-        """The distinct rows of a batch, in the order of interval and mark."""
+        """Return the distinct rows of a batch, in the order of interval and mark."""
         mark = hashing.hash_pair(
             hashing.hash_pair(batch.principal, batch.entity), batch.interval.astype(np.uint64)
         )
@@ -77,15 +80,17 @@ class DistinctRows:
 
     @classmethod
     def concatenate(cls, parts: list[DistinctRows]) -> DistinctRows:
-        """The rows of several batches, told apart anew."""
+        """Return the distinct rows of several sets of rows."""
         columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in ROW_COLUMNS}
         return cls(**columns).deduplicated()
 
     @classmethod
     def load(cls, folder: Path) -> DistinctRows:
+        """Map the rows that lie in a folder."""
         return cls(**mapped_arrays.open_arrays(folder, "rows"))
 
     def deduplicated(self) -> DistinctRows:
+        """Return each distinct row once, with the events of all its repeats."""
         order = np.lexsort((self.mark, self.interval))
         first = np.flatnonzero(np.diff(self.mark[order], prepend=~self.mark[order[:1]]))
         columns = {name: getattr(self, name)[order[first]] for name in ROW_COLUMNS}
@@ -93,12 +98,12 @@ class DistinctRows:
         return DistinctRows(**columns)
 
     def take(self, which: NDArray[Any]) -> DistinctRows:
-        """The rows of a mask or an index."""
+        """Return the rows of a mask or an index."""
         return DistinctRows(**{name: getattr(self, name)[which] for name in ROW_COLUMNS})
 
     def to_event_batch(self, fingerprint: NDArray[np.int32] | None = None) -> EventBatch:
-        """The rows as a batch of events, without text."""
-        nobody = np.zeros(len(self), np.int32)
+        """Return the rows as a batch of events, without text."""
+        generic = np.zeros(len(self), np.int32)
         frame = pd.DataFrame(
             {
                 "action": "",
@@ -113,8 +118,8 @@ class DistinctRows:
             self.entity,
             self.interval,
             self.since,
-            nobody if fingerprint is None else fingerprint,
-            nobody.astype(np.int8),
+            generic if fingerprint is None else fingerprint,
+            generic.astype(np.int8),
             {},
         )
 
@@ -135,10 +140,7 @@ def sample_per_owner(owner: NDArray[Any], mark: Hashes, limit: int, seed: int = 
 
 
 def collect_rows(dataset: PartitionedDataset, partition: int, settings: Settings) -> Path:
-    """Read a piece once, in the order of time, and leave its rows, names and the ledger's memory beside it.
-
-    FingerprintError where the piece cannot be seen.
-    """
+    """Read a partition once, in the order of time, and leave its rows, its names and the scorer state's history beside it."""
     require_folder(dataset.partition_folder(partition))
     return make_once(
         dataset.partition_folder(partition) / "rows",
@@ -147,8 +149,8 @@ def collect_rows(dataset: PartitionedDataset, partition: int, settings: Settings
 
 
 def _collect_rows(history: PartitionedDataset, number: int, settings: Settings, folder: Path) -> None:
-    ledger, names, parts, repeats, total = ScorerState(settings), NameCollector(), [], 0, 0
-    for batch, repeated in _batches(history, number, settings, ledger):
+    state, names, parts, repeats, total = ScorerState(settings), NameCollector(), [], 0, 0
+    for batch, repeated in _batches(history, number, settings, state):
         repeats, total = repeats + repeated, total + len(batch)
         if len(batch):
             names.add(batch)
@@ -157,7 +159,7 @@ def _collect_rows(history: PartitionedDataset, number: int, settings: Settings, 
     mapped_arrays.write_arrays(
         {name: getattr(rows, name) for name in ROW_COLUMNS}, folder, "rows", SHARD_BYTES
     )
-    mapped_arrays.write_arrays(ledger.as_arrays(STATE_PARTS), folder, "ledger", SHARD_BYTES)
+    mapped_arrays.write_arrays(state.as_arrays(STATE_PARTS), folder, "scorer_state", SHARD_BYTES)
     per_day = 86400 // settings.spectral.interval_seconds
     for name, table in names.to_tables(rows, per_day).items():
         table.to_parquet(folder / f"{name}.parquet", index=False)
@@ -165,15 +167,15 @@ def _collect_rows(history: PartitionedDataset, number: int, settings: Settings, 
 
 
 def _batches(
-    history: PartitionedDataset, number: int, settings: Settings, ledger: ScorerState
+    history: PartitionedDataset, number: int, settings: Settings, state: ScorerState
 ) -> Iterator[tuple[EventBatch, int]]:
     seconds = settings.spectral.interval_seconds
     for events in history.read_chunks(number, settings.reading.batch_records):
-        batch, repeats = encode_batch(events, ledger)
+        batch, repeats = encode_batch(events, state)
         yield batch, repeats
         if len(batch):
-            ledger.observe_time(batch.interval.astype(np.int64) * seconds, batch.principal)
-            ledger.expire()
+            state.observe_time(batch.interval.astype(np.int64) * seconds, batch.principal)
+            state.expire()
 
 
 @dataclass
@@ -189,6 +191,7 @@ class NameCollector:
     words: pd.DataFrame = field(default_factory=lambda: pd.DataFrame({"code": np.empty(0, np.uint64)}))
 
     def add(self, batch: EventBatch) -> None:
+        """Note the principals, entities and values of a batch that are new."""
         frame = batch.frame
         self.people = _append_new(self.people, batch.principal, frame, ["principal", "kind", "role"])
         entities = frame.assign(owner=batch.principal)
@@ -203,8 +206,11 @@ class NameCollector:
                 self.words = pd.concat([self.words, fresh], ignore_index=True)
 
     def to_tables(self, rows: DistinctRows, per_day: int) -> dict[str, pd.DataFrame]:
-        """What is known of everybody; `usage`: events by principal and service; `days`: on which days who did something;
-        `intervals`: rows by interval."""
+        """Return tables of what the rows hold.
+
+        `people`, `entities`, `words`; `usage`: events by principal and service; `days`: days on which each principal was active;
+        `intervals`: rows by interval.
+        """
         day = rows.interval // per_day
         return {
             "people": self.people.merge(_owner_history(rows.principal, rows, day), on="hash"),
@@ -237,7 +243,7 @@ def _append_new(table: pd.DataFrame, hashes: Hashes, frame: pd.DataFrame, column
 
 
 def _owner_history(owner: Hashes, rows: DistinctRows, day: NDArray[np.int32]) -> pd.DataFrame:
-    """Events, days, first and last interval of each owner."""
+    """Return events, days, first and last interval of each owner."""
     table = pd.DataFrame({"hash": owner, "events": rows.events, "interval": rows.interval, "day": day})
     return (
         table.groupby("hash")

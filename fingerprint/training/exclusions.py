@@ -1,22 +1,22 @@
-"""Which events of a history are left out of training, and why: score, then learn; learn slowly from what was flagged.
+"""Flagged events that training leaves out, and why: score, then learn; learn slowly from what was flagged.
 
 Example:
-    >>> flagged = Flagged.of(desk.flagged(since, until), settings.training, end)
-    >>> bank = train(flagged.through(history.chunks()), settings)
-    >>> flagged.left_out()
+    >>> exclusions = TrainingExclusions.from_labels(store.training.flagged_events(since, until), settings.training, end)
+    >>> bank = train(exclusions.filter(history.chunks()), settings)
+    >>> exclusions.excluded_counts()
     {'malicious': 0, 'open': 351, 'recent vote': 12, 'past the cap': 3}
 
-| what the desk knows of an event | in training |
+| an event in the alert store | in training |
 |---|---|
 | in an alert that was called a true positive | never |
-| in an alert that is open: nobody judged it, or it has grown since | not until it is judged |
+| in an alert that is open: not judged yet, or grown since | not until it is judged |
 | in an alert that was called benign or a false positive | whole |
-| a single vote: one detector's, no alert | after `votes_return_days`; of one entity and day the first `votes_per_day` |
+| a single vote: one detector's, no alert | after `single_vote_exclusion_days`; the first `max_returned_votes_per_day` a day |
 
-A duplicate stands as what it is a duplicate of. Of several answers to one event the first of this table wins. Votes on intervals
-(the spectral detector's) leave no event out: what they flag enters the series clipped (`series`).
+A duplicate counts as its original. Of several answers to one event the first of this table wins. Votes on intervals (the
+spectral detector's) leave no event out: what they flag enters the series clipped (`activity_series`).
 
-Nothing here depends on where the history is cut into chunks, and memory is bounded by what was flagged (10 bytes an event).
+The cut of the history into chunks does not change the result, and memory is bounded by what was flagged (10 bytes an event).
 """
 
 from __future__ import annotations
@@ -58,8 +58,10 @@ Codes = NDArray[np.int8]
 
 @dataclass
 class TrainingExclusions:
-    """What was flagged, F events: `ids` (F,) sorted hashes of their ids, `reason` (F,) into REASONS, and which of them the
-    history was found to hold, `met` (F,)."""
+    """F flagged events.
+
+    `ids` (F,) are the sorted hashes of their ids, `reason` (F,) indexes REASONS, `seen` (F,) marks those found in the history.
+    """
 
     ids: Hashes
     reason: Codes
@@ -67,15 +69,18 @@ class TrainingExclusions:
 
     @classmethod
     def empty(cls) -> TrainingExclusions:
-        """Nobody was asked."""
+        """Return exclusions without any flagged event."""
         return cls(np.empty(0, np.uint64), np.empty(0, np.int8), np.empty(0, bool))
 
     @classmethod
     def from_labels(
         cls, labels: Iterable[pd.DataFrame], options: Training, end: datetime
     ) -> TrainingExclusions:
-        """From tables with the columns event_id, event_time (UTC), entity and word (`true_positive`, `open`, `benign`,
-        `false_positive`, `vote`), in any order. `end` is where the history ends: votes are young or old by it."""
+        """Return the exclusions of tables with the columns event_id, event_time (UTC), entity and label, in any order.
+
+        A label is `true_positive`, `open`, `benign`, `false_positive` or `vote`. `end` is where the history ends: the age of
+        votes is measured from it.
+        """
         parts = [_parse_labels(table) for table in labels if len(table)]
         if not parts:
             return cls.empty()
@@ -86,7 +91,7 @@ class TrainingExclusions:
         return cls(ids, reason, np.zeros(len(ids), bool))
 
     def is_trainable(self, events: pd.DataFrame) -> NDArray[np.bool_]:
-        """Which events (n,) training may learn from: a mask (n,)."""
+        """Return which events (n,) training may learn from: a mask (n,)."""
         if not len(self.ids):
             return np.ones(len(events), bool)
         place, found = find_sorted(self.ids, _hash_ids(events["event_id"]))
@@ -97,7 +102,7 @@ class TrainingExclusions:
         return kept
 
     def filter(self, chunks: Iterable[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-        """The same chunks without what is left out. FingerprintError if that is all there is."""
+        """Yield the chunks without the excluded events. Raises FingerprintError if nothing is left."""
         learned = left = 0
         for events in chunks:
             kept = self.is_trainable(events)
@@ -106,16 +111,16 @@ class TrainingExclusions:
                 yield frames.select_rows(events, kept)
         if left and not learned:
             raise FingerprintError(
-                f"all {left:,} events were flagged and nobody has judged them: judge their alerts (`fingerprint alerts triage`), "
+                f"all {left:,} events were flagged and are not judged yet: judge their alerts (`fingerprint alerts triage`), "
                 "or learn a history before them"
             )
 
     def excluded_counts(self) -> dict[str, int]:
-        """Distinct events of the history that were left out, by reason."""
+        """Return how many distinct events of the history were left out, by reason."""
         return {reason: self._count(reason) for reason in EXCLUDED}
 
     def readmitted_counts(self) -> dict[str, int]:
-        """Distinct events of the history that had been flagged and were learned all the same, by reason."""
+        """Return how many distinct events of the history had been flagged and were learned all the same, by reason."""
         return {reason: self._count(reason) for reason in (CLEARED, RETURNED)}
 
     def _count(self, reason: str) -> int:
@@ -123,7 +128,7 @@ class TrainingExclusions:
 
 
 def _parse_labels(table: pd.DataFrame) -> tuple[Hashes, Hashes, NDArray[np.int64], Codes]:
-    """Ids, entities, times (us since 1970) and reasons of one table (n,) each."""
+    """Return ids, entities, times (us since 1970) and reasons (n,) of one table."""
     times = table["event_time"].astype("datetime64[us, UTC]").astype("int64")
     time = np.asarray(times, np.int64)
     reason = np.asarray(table["label"].map(_REASON_OF_LABEL), np.int8)
@@ -131,14 +136,14 @@ def _parse_labels(table: pd.DataFrame) -> tuple[Hashes, Hashes, NDArray[np.int64
 
 
 def _hash_ids(ids: pd.Series) -> Hashes:
-    """Ids as the desk keeps them, hashed: (n,) -> (n,). No database takes a NUL (`hostile.storable`)."""
+    """Return hashes (n,) of ids (n,) as the alert store keeps them: no database takes a NUL (`sanitize.storable`)."""
     texts = ids.str.replace("\0", "\ufffd", regex=False)
     hashes: Hashes = pd.util.hash_array(texts.to_numpy(object), categorize=False)
     return hashes
 
 
 def _first_reason_per_id(ids: Hashes, reason: Codes) -> NDArray[np.intp]:
-    """The row of each distinct id whose reason comes first, in the order of the ids."""
+    """Return the row of each distinct id whose reason comes first, in the order of the ids."""
     order = np.lexsort((reason, ids))
     new = np.r_[True, ids[order][1:] != ids[order][:-1]]
     return order[new]
@@ -159,7 +164,7 @@ def _classify_votes(
 def _rank_within_day(
     entity: Hashes, day: NDArray[np.int64], time: NDArray[np.int64], ids: Hashes
 ) -> NDArray[np.intp]:
-    """How many of the same entity and day come before each (n,), by time, ties broken by id."""
+    """Return how many of the same entity and day come before each (n,), by time, ties broken by id."""
     order = np.lexsort((ids, time, day, entity))
     entity, day = entity[order], day[order]
     places = np.arange(len(order))

@@ -1,23 +1,24 @@
-"""How far what analysts said moves the threshold of a fingerprint: little by little, bounded both ways, fading with age.
+"""Thresholds that follow analysts' dispositions: little by little, bounded both ways, fading with age.
 
 Example:
-    >>> judged = desk.judged(until)                     # alert, principal, entity, event_time, decision
-    >>> bank = applied(bank, judged, settings.training)
+    >>> dispositions = store.training.decided_entities(until)     # alert, principal, entity, event_time, decision
+    >>> bank = apply_feedback(bank, dispositions, settings.training)
     >>> bank.fingerprints.loc[bank.shift != 0, ["key", "shift", "benign", "malicious"]]
                                      key   shift  benign  malicious
     41   123456789012:user/ana|s3|direct  0.0293       1          0
 
 The *shift* of a fingerprint is a share of the autoencoder's threshold: 0.03 and a threshold of 4 are 4.12. So it means the same
-whichever threshold is set; z's are divided by 1 + shift, and so told against one threshold for all (`detectors`). With s, the
-sum over the alerts that were judged of +1 (benign, false positive) or -2 (true positive), each halved with every
-`judged_half_days` between its newest event and the end of the history:
+at any threshold; z's are divided by 1 + shift and then compared with one threshold for all (`detectors`). With s, the sum over
+the decided alerts of +1 (benign, false positive) or -2 (true positive), each halved with every DISPOSITION_HALF_LIFE_DAYS
+between its newest event and the end of the history:
 
-    shift = threshold_raised * (1 - 2^(-s/2)) if s >= 0, else -threshold_lowered * (1 - 2^(s/2))
+    shift = max_threshold_increase * (1 - 2^(-s/2)) if s >= 0, else -max_threshold_decrease * (1 - 2^(s/2))
 
-The first false alarm moves a threshold by 29 % of what is possible, ten by 97 %: whoever has an analyst call everything
-benign gains `threshold_raised`, and no more. An alert moves what judges its events now: the fingerprint of their entity, or of
-their principal where that is not ready. What is shared (peer groups, everybody) is moved by nobody's word. A duplicate carries
-the decision on its original over to its own entities; with however many duplicates, one decision counts once for a fingerprint.
+The first false alarm moves a threshold by 29 % of what is possible, ten by 97 %: an intruder who has an analyst call everything
+benign gains `max_threshold_increase`, and no more. An alert moves what judges its events now: the fingerprint of their entity,
+or of their principal where that is not ready. Dispositions never move what is shared (peer groups, the generic fingerprint). A
+duplicate carries the decision on its original over to its own entities; however many duplicates there are, one decision counts
+once for a fingerprint.
 """
 
 from __future__ import annotations
@@ -44,9 +45,9 @@ Doubles = NDArray[np.float64]
 
 
 def apply_feedback(bank: Bank, dispositions: pd.DataFrame, options: Training) -> Bank:
-    """A bank whose thresholds are moved by what was judged, under a version's name of its own; itself where nothing moves.
+    """Return a bank whose thresholds follow the dispositions, under a version of its own; the same bank where nothing moves.
 
-    `judged` has COLUMNS: `alert` names what was decided on (a duplicate's original), `event_time` is UTC.
+    `dispositions` has DISPOSITION_COLUMNS: `alert` is the id of the decided alert (a duplicate's original), `event_time` is UTC.
     """
     table = shift_thresholds(bank.fingerprints, dispositions, int(bank.manifest["watermark"]), options)
     if not table["shift"].any():
@@ -57,8 +58,10 @@ def apply_feedback(bank: Bank, dispositions: pd.DataFrame, options: Training) ->
 def shift_thresholds(
     table: pd.DataFrame, dispositions: pd.DataFrame, end: int, options: Training
 ) -> pd.DataFrame:
-    """A bank's fingerprints (E rows) with the columns MOVED: `shift`, and of how many alerts each follows. `end` is where the
-    history ended, seconds since 1970."""
+    """Return the fingerprints (E rows) with the columns FEEDBACK_COLUMNS: `shift`, and how many alerts of each kind it follows.
+
+    `end` is where the history ended, in seconds since 1970.
+    """
     said = dispositions.assign(row=_judging_rows(table, dispositions))
     said = said[(said["row"] >= 0) & said["decision"].isin(list(DECISION_WEIGHTS))]
     said = (
@@ -74,19 +77,19 @@ def shift_thresholds(
 
 
 def score_to_shift(score: Doubles, options: Training) -> NDArray[np.float32]:
-    """Scores (E,) to shifts (E,), shares of the threshold within -`threshold_lowered` and `threshold_raised`."""
+    """Return the shifts (E,) of scores (E,), from -`max_threshold_decrease` to `max_threshold_increase` of the threshold."""
     most = np.where(score >= 0, options.max_threshold_increase, -options.max_threshold_decrease)
     return np.round(most * (1 - np.exp2(-np.abs(score) / 2)), SHIFT_DECIMALS).astype(np.float32)
 
 
 def count_shifts(table: pd.DataFrame) -> dict[str, int]:
-    """How many thresholds are raised and lowered: what a manifest keeps."""
+    """Return how many thresholds are raised and lowered, for a manifest."""
     shift = table["shift"]
     return {"raised": int((shift > 0).sum()), "lowered": int((shift < 0).sum())}
 
 
 def changed_shifts(older: Bank, newer: Bank) -> list[dict[str, Any]]:
-    """Fingerprints whose shift is not the same in two banks, those that moved furthest first; one that a bank lacks has 0."""
+    """Return the fingerprints whose shift differs between two banks, largest change first; one that a bank lacks has 0."""
     both = _shifted_fingerprints(older).merge(
         _shifted_fingerprints(newer), "outer", on=["level", "key"], suffixes=("_before", "")
     )
@@ -97,14 +100,14 @@ def changed_shifts(older: Bank, newer: Bank) -> list[dict[str, Any]]:
 
 
 def largest_shifts(bank: Bank, limit: int) -> list[dict[str, Any]]:
-    """The fingerprints whose thresholds are moved furthest."""
+    """Return the fingerprints whose thresholds are moved furthest."""
     table = _shifted_fingerprints(bank)
     order = np.lexsort((table["key"], -table["shift"].abs()))[:limit]
     return _to_records(table.iloc[order])
 
 
 def _judging_rows(table: pd.DataFrame, judged: pd.DataFrame) -> NDArray[np.intp]:
-    """The row of what judges each event (N,): its entity where that is ready, else its principal, else -1."""
+    """Return the fingerprint that judges each event (N,): its entity where that is ready, else its principal, else -1."""
     entity, principal = (
         judged[name].map(_ready_rows(table, level, judged[name]))
         for name, level in (("entity", "entity"), ("principal", "principal"))
@@ -114,14 +117,14 @@ def _judging_rows(table: pd.DataFrame, judged: pd.DataFrame) -> NDArray[np.intp]
 
 
 def _ready_rows(table: pd.DataFrame, level: str, wanted: pd.Series) -> dict[str, int]:
-    """The rows of those that are ready, by key."""
+    """Return the rows of the ready fingerprints of a level, by key."""
     ready = table["ready"] & (table["level"] == LEVELS.index(level)) & table["key"].isin(wanted)
     rows = np.flatnonzero(ready.to_numpy())
     return dict(zip(table["key"].iloc[rows], rows.tolist(), strict=True))
 
 
 def _decayed_weights(times: pd.Series, end: int, options: Training) -> Doubles:
-    """What is left (N,) of what was said of events of those times; of an event past the end, all."""
+    """Return the weight (N,) that dispositions on events of those times still have; 1 for an event past the end."""
     micros = times.astype("datetime64[us, UTC]").astype("int64").to_numpy(np.float64)
     days = np.maximum(end - micros / 1_000_000, 0) / DAY_SECONDS
     faded: Doubles = np.exp2(-days / DISPOSITION_HALF_LIFE_DAYS)
@@ -134,7 +137,7 @@ def _shifted_fingerprints(bank: Bank) -> pd.DataFrame:
 
 
 def _to_records(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """For JSON: a record each, few."""
+    """Return the few rows of a table as records for JSON."""
     names = [name for name in ("key", "level", "shift_before", *FEEDBACK_COLUMNS) if name in table]
     of_each = [dict(zip(names, row, strict=True)) for row in table[names].itertuples(index=False)]
     return [

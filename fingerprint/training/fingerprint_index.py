@@ -1,15 +1,15 @@
-"""What the pieces met -> the stack: which fingerprints there are, in which order, and who may speak for itself.
+"""The rows of all partitions -> the fingerprint index: which fingerprints there are, their order, and which are ready.
 
 Example:
-    >>> stack = survey(history, settings)
-    >>> stack.table.loc[[0, 1], ["key", "level", "parent", "ready"]]
+    >>> index = build_index(history, settings)
+    >>> index.table.loc[[0, 1], ["key", "level", "parent", "ready"]]
                 key  level  parent  ready
     0     everybody      3      -1   True
     1  people admin      2       0   True
 
-First what principals share (the generic fingerprint, then the peer groups), then home by home the principals and their
-entities: a piece's own fingerprints are a range of rows, and so are those of a virtual partition when a bank is opened.
-Parents come before their children.
+First what principals share (the generic fingerprint, then the peer groups), then, hash bucket by hash bucket, the principals and
+their entities: a partition's own fingerprints are a range of rows, and so are those of a virtual partition when a bank is
+opened. Parents come before their children.
 """
 
 from __future__ import annotations
@@ -39,9 +39,12 @@ GENERIC, PEER, PRINCIPAL, ENTITY = 3, 2, 1, 0
 
 @dataclass(frozen=True)
 class FingerprintIndex:
-    """`table` (E rows): key, hash, level, parent, events, days, first, last, ready; `people`: hash, principal, kind, role, peer,
-    in the order of their hashes; `words`: code, text, in the order of their codes. The first `commons` fingerprints are shared;
-    those of piece n are `bounds[n]` ... `bounds[n + 1] - 1`. Rows of intervals from `cut` on are held out."""
+    """All fingerprints of a bank, in their order.
+
+    `table` (E rows): key, hash, level, parent, events, days, first, last, ready; `people`: hash, principal, kind, role, peer,
+    sorted by hash; `words`: code, text, sorted by code. The first `shared_count` fingerprints are shared; those of partition n
+    are `bounds[n]` ... `bounds[n + 1] - 1`. `holdout` says which rows are held out.
+    """
 
     table: pd.DataFrame
     people: pd.DataFrame
@@ -53,13 +56,13 @@ class FingerprintIndex:
 
 @dataclass(frozen=True)
 class HoldoutSplit:
-    """Which rows are held out: those of intervals from `interval` on, and where that were all, those with a mark in the last
-    `share` of all marks."""
+    """The rows held out: those of intervals from `interval` on, or, where that is all, the last `share` of all marks."""
 
     interval: int
     share: float
 
     def is_held_out(self, rows: DistinctRows) -> NDArray[np.bool_]:
+        """Return which rows are held out: a mask (R,)."""
         if self.share:
             return rows.mark >= np.uint64((1 - self.share) * 2.0**64)
         return rows.interval >= self.interval
@@ -67,8 +70,10 @@ class HoldoutSplit:
 
 @dataclass(frozen=True)
 class IndexSlice:
-    """A piece's part of the stack, numbered for itself: the commons (U), then its own (E' in all); `first` is the number that
-    the first of its own has in the whole stack. `hash`, `level`, `parent`, `ready` (E',)."""
+    """A partition's part of the index, numbered for itself: the U shared fingerprints, then its own, E' in all.
+
+    `hash`, `level`, `parent`, `ready` (E',); `first_own` is the number of the first of its own in the whole index.
+    """
 
     hash: Hashes
     level: NDArray[np.int8]
@@ -79,16 +84,17 @@ class IndexSlice:
 
     @property
     def own(self) -> slice:
+        """The range of the partition's own fingerprints."""
         return slice(self.shared_count, len(self.hash))
 
     def to_global(self, here: Ints) -> Ints:
-        """Numbers in the whole stack of fingerprints of this part: (N,) -> (N,)."""
+        """Return the numbers in the whole index of fingerprints of this part: (N,) -> (N,)."""
         return np.where(here < self.shared_count, here, here + self.first_own - self.shared_count).astype(
             np.int32
         )
 
     def row_owners(self, rows: DistinctRows) -> Ints:
-        """The fingerprint of each row at each level, finest first: (R, 4)."""
+        """Return the fingerprint of each row at each level, finest first: (R, 4)."""
         out = np.zeros((len(rows), len(LEVELS)), np.int32)
         for level, keys in ((ENTITY, rows.entity), (PRINCIPAL, rows.principal)):
             at = np.flatnonzero(self.level == level)
@@ -99,7 +105,7 @@ class IndexSlice:
 
 
 def load_slice(dataset: PartitionedDataset, partition: int) -> IndexSlice:
-    """What piece `number` needs of the stack that `leave` left."""
+    """Return the part of the index that a partition needs, as `save_index` left it."""
     stack = mapped_arrays.open_arrays(dataset.folder / "stack", "stack")
     first, end = (int(at) for at in stack["bounds"][partition : partition + 2])
     commons = int(stack["bounds"][0])
@@ -112,12 +118,12 @@ def load_slice(dataset: PartitionedDataset, partition: int) -> IndexSlice:
 
 
 def load_split(dataset: PartitionedDataset) -> HoldoutSplit:
-    """Which rows are held out, as `leave` left it."""
+    """Return the rule that holds rows out, as `save_index` left it."""
     return HoldoutSplit(**json.loads((dataset.folder / "stack" / "cut.json").read_text()))
 
 
 def save_index(index: FingerprintIndex, dataset: PartitionedDataset) -> Path:
-    """Put beside the pieces what whoever works on one needs of the stack."""
+    """Write beside the partitions what a worker on one of them needs of the index."""
 
     def write(folder: Path) -> None:
         table = index.table
@@ -135,7 +141,7 @@ def save_index(index: FingerprintIndex, dataset: PartitionedDataset) -> Path:
 
 
 def build_index(dataset: PartitionedDataset, settings: Settings) -> FingerprintIndex:
-    """The stack of all that the pieces collected."""
+    """Return the index of all that the partitions collected."""
     people = _principal_table(dataset, settings)
     groups = _peer_group_rows(people, _read_tables(dataset, "days"))
     everybody = _generic_row(people, _read_tables(dataset, "days"))
@@ -156,7 +162,7 @@ def build_index(dataset: PartitionedDataset, settings: Settings) -> FingerprintI
 
 
 def _read_tables(history: PartitionedDataset, name: str) -> pd.DataFrame:
-    """One table of all pieces."""
+    """Return one table of all partitions."""
     files = [history.partition_folder(number) / "rows" / f"{name}.parquet" for number in history.non_empty()]
     return pd.concat([pd.read_parquet(file) for file in files], ignore_index=True)
 
@@ -178,7 +184,7 @@ def _generic_row(people: pd.DataFrame, days: pd.DataFrame) -> pd.DataFrame:
 
 
 def _peer_group_rows(people: pd.DataFrame, days: pd.DataFrame) -> pd.DataFrame:
-    """The peer groups by name; a day on which one member did something is a day of the group's."""
+    """Return the peer groups by name; a day on which one member was active is a day of the group's."""
     groups = people.groupby("peer").agg(**HISTORY_AGGREGATES)
     together = days.merge(people[["hash", "peer"]], on="hash").groupby("peer")["day"].nunique()
     table = groups.assign(days=together).sort_index().rename_axis("key").reset_index()
@@ -188,7 +194,7 @@ def _peer_group_rows(people: pd.DataFrame, days: pd.DataFrame) -> pd.DataFrame:
 def _own_rows(
     people: pd.DataFrame, entities: pd.DataFrame, groups: pd.DataFrame, settings: Settings
 ) -> pd.DataFrame:
-    """Principals and entities, home by home; `home` (of the principal) says to which piece each belongs."""
+    """Return principals and entities, hash bucket by hash bucket."""
     of_group = 1 + groups["key"].searchsorted(people["peer"])
     principals = people.assign(key=people["principal"], home=people["hash"], level=PRINCIPAL, parent=of_group)
     entities = entities.drop_duplicates("hash").assign(
@@ -202,7 +208,7 @@ def _own_rows(
 
 
 def _parent_rows(own: pd.DataFrame, before: int, settings: Settings) -> Ints:
-    """A principal's parent is its group; an entity's is its principal, or everybody where principals share it."""
+    """Return the parents: a principal's is its group; an entity's its principal, or the generic one where principals share it."""
     level, parent = own["level"].to_numpy(), own["parent"].to_numpy(np.int32).copy()
     at = np.flatnonzero(level == PRINCIPAL)
     hashes = own["hash"].to_numpy(np.uint64)[at]
@@ -221,7 +227,7 @@ def _with_hash(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _holdout_split(intervals: pd.DataFrame, settings: Settings) -> HoldoutSplit:
-    """The last share of the rows, cut between intervals where there are several."""
+    """Return the rule that holds out the last share of the rows, cut between intervals where there are several."""
     share = HOLDOUT_SHARE
     rows = intervals.groupby("interval")["rows"].sum().sort_index()
     total = int(rows.sum())

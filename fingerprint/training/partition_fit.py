@@ -1,12 +1,12 @@
-"""One piece's principals and entities: counted, fitted, measured; then everything of theirs that a bank holds.
+"""One partition's principals and entities: counted, fitted, measured; then all that a bank holds of them.
 
 Example:
-    >>> fit(history, 3, settings)          # leaves pieces/003/fitted: nets, and the losses of the rows held out
-    >>> commons.settle(history, settings)  # what is usual of the groups is known when all pieces are there
-    >>> finish(history, 3, settings)       # leaves pieces/003/learned: this piece's part of the bank
+    >>> fit_partition(history, 3, settings)                # leaves pieces/003/fitted: networks, and held-out losses
+    >>> shared_priors.calibrate_shared(history, settings)  # the baselines of the groups, once all partitions are fitted
+    >>> finish_partition(history, 3, settings)             # leaves pieces/003/learned: this partition's part of the bank
 
-Counts, nets and baselines come from different rows: likelihoods and nets are fitted on the first part of the history and
-judged on the last (HOLDOUT_SHARE); then the counts are taken of all of it, and the nets are moved along. So a
+Counts, networks and baselines come from different rows: likelihoods and networks are fitted on the first part of the history and
+judged on the last (HOLDOUT_SHARE); then the counts are taken of all of it, and the networks are moved along. So a
 baseline says how surprising a *new* week is, not how well an old one was learned.
 """
 
@@ -56,22 +56,27 @@ class PartitionContext:
 
     @cached_property
     def rows(self) -> DistinctRows:
+        """The distinct rows of the partition."""
         return DistinctRows.load(self.dataset.partition_folder(self.number) / "rows")
 
     @cached_property
     def index(self) -> IndexSlice:
+        """The partition's part of the fingerprint index."""
         return fingerprint_index.load_slice(self.dataset, self.number)
 
     @cached_property
     def owners(self) -> Ints:
+        """The fingerprint of each row at each level (R, 4)."""
         return self.index.row_owners(self.rows)
 
     @cached_property
     def held_out(self) -> NDArray[np.bool_]:
+        """The rows that are held out: a mask (R,)."""
         return fingerprint_index.load_split(self.dataset).is_held_out(self.rows)
 
     @cached_property
     def priors(self) -> SharedPriors:
+        """The shared priors."""
         return SharedPriors.load(self.dataset.folder)
 
     @cached_property
@@ -85,7 +90,7 @@ class PartitionContext:
         return self.settings.entities.granularity == "service"
 
     def count_presences(self, which: NDArray[np.bool_]) -> list[PresenceCounts]:
-        """Presences of some rows at this piece's own fingerprints, principals before entities."""
+        """Return the presences of some rows at this partition's own fingerprints, principals before entities."""
         some = self.rows.take(which)
         return [
             shared_priors.count_presences(self.owners[which, level], some, level, self.settings)
@@ -93,6 +98,7 @@ class PartitionContext:
         ]
 
     def build_vocabulary(self, above: list[PresenceCounts], own: list[PresenceCounts]) -> Vocabulary:
+        """Return the vocabulary of the shared fingerprints and the partition's own."""
         return vocabulary.build_vocabulary([*above, *own], self.index.parent, vocabulary.VOCABULARY_SIZE)
 
 
@@ -128,7 +134,7 @@ def _fit_partition(piece: PartitionContext, folder: Path) -> None:
 
 
 def _cap_per_day(piece: PartitionContext, places: NDArray[np.intp]) -> NDArray[np.intp]:
-    """At most MAX_ROWS_PER_DAY rows of one entity and day: who did a year's work on one day is not that day alone."""
+    """Return at most MAX_ROWS_PER_DAY rows of one entity and day, so that one busy day does not outweigh the others."""
     rows = piece.rows
     per_day = 86400 // piece.settings.spectral.interval_seconds
     day = hashing.hash_pair(rows.entity[places], (rows.interval[places] // per_day).astype(np.uint64))
@@ -136,14 +142,14 @@ def _cap_per_day(piece: PartitionContext, places: NDArray[np.intp]) -> NDArray[n
 
 
 def _slot_rows(piece: PartitionContext, known: Vocabulary, places: NDArray[np.intp]) -> trainer.SlotRows:
-    """Slots of some rows at each level of the piece's own."""
+    """Return the slots of some rows at each level of the partition's own."""
     owner = [piece.owners[places, level] for level in OWN_LEVELS]
     slots = [known.look_up(at, piece.rows.codes[places])[1] for at in owner]
     return trainer.SlotRows.from_fingerprints(np.concatenate(owner), np.concatenate(slots), len(known.parent))
 
 
 def _stack_weights(above: Weights, own: Weights) -> Weights:
-    """The nets of the commons, then the piece's own."""
+    """Return the networks of the shared fingerprints, then the partition's own."""
     parts = {
         name: np.concatenate([getattr(above, name), getattr(own, name)])
         for name in ("inputs", "bias", "outputs")
@@ -156,7 +162,7 @@ def _stack_weights(above: Weights, own: Weights) -> Weights:
 def _holdout_losses(
     piece: PartitionContext, known: Vocabulary, nets: Weights, late: NDArray[np.intp]
 ) -> list[Floats]:
-    """Losses of the rows held out at every level (L, F), finest first, novelties discounted as they are when scoring."""
+    """Return the losses of held-out rows at every level (L, F), finest first, novelties discounted as in scoring."""
     rows, losses = piece.rows.take(late), []
     for level in range(len(LEVELS)):
         at = rows.to_event_batch(piece.owners[late, level])
@@ -174,7 +180,7 @@ def _holdout_losses(
 
 
 def _sample_losses(piece: PartitionContext, loss: list[Floats], late: NDArray[np.intp]) -> Arrays:
-    """Some losses of each common fingerprint, for what is usual of it."""
+    """Return some losses of each shared fingerprint, for its baseline."""
     arrays: Arrays = {}
     mark = piece.rows.mark[late]
     for level in shared_priors.SHARED_LEVELS:
@@ -206,13 +212,13 @@ def _finish_partition(piece: PartitionContext, folder: Path) -> None:
     )
     mapped_arrays.write_arrays(stack, folder, "stack", SHARD_BYTES)
     series, count_z = _activity_series(piece, known)
-    mapped_arrays.write_arrays(series, folder, "ledger", SHARD_BYTES)
+    mapped_arrays.write_arrays(series, folder, "scorer_state", SHARD_BYTES)
     mapped_arrays.write_arrays(_holdout_excess(piece, center, count_z), folder, "reach", SHARD_BYTES)
     mapped_arrays.write_arrays(_sample_rows(piece), folder, "sample", SHARD_BYTES)
 
 
 def _bank_arrays(piece: PartitionContext, known: Vocabulary) -> Arrays:
-    """Vocabulary and nets of the piece's own fingerprints (E' - U, ...)."""
+    """Return vocabulary and networks of the partition's own fingerprints (E' - U, ...)."""
     own = piece.index.own
     out = {f"vocabulary.{name}": getattr(known, name)[own] for name in ("escape", "base", "codes", "total")}
     fitted = mapped_arrays.open_arrays(piece.dataset.partition_folder(piece.number) / "fitted", "nets")
@@ -226,7 +232,7 @@ def _value_arrays(piece: PartitionContext, known: Vocabulary, own: list[Presence
 
 
 def value_counts(known: Vocabulary, counted: list[PresenceCounts], to_global: Any) -> Arrays:
-    """What was counted of each value (M,), under the key that it has in the whole stack."""
+    """Return what was counted of each value (M,), under the key that it has in the whole index."""
     owner, feature, code = (
         np.concatenate([getattr(each, name) for each in counted])
         for name in ("fingerprint", "feature", "code")
@@ -237,7 +243,7 @@ def value_counts(known: Vocabulary, counted: list[PresenceCounts], to_global: An
 
 
 def _baseline_centers(piece: PartitionContext) -> Floats:
-    """The usual losses of the commons' fingerprints and the piece's own (E', F)."""
+    """Return the usual losses of the shared fingerprints and the partition's own (E', F)."""
     late, here = np.flatnonzero(piece.held_out), piece.index
     losses = mapped_arrays.open_arrays(piece.dataset.partition_folder(piece.number) / "fitted", "loss")
     owner = np.concatenate([piece.owners[late, level] for level in OWN_LEVELS])
@@ -246,7 +252,7 @@ def _baseline_centers(piece: PartitionContext) -> Floats:
 
 
 def _holdout_excess(piece: PartitionContext, center: Floats, count_z: Floats) -> Arrays:
-    """How far each row held out lies above what is usual, and the z of its counts: what thresholds are set by."""
+    """Return each held-out row's excess above what is usual, and the z of its counts, for the thresholds."""
     late, options = np.flatnonzero(piece.held_out), piece.settings
     held = _holdout_rows(piece, late)
     time = held.interval.astype(np.int64) * options.spectral.interval_seconds
@@ -263,8 +269,7 @@ def _holdout_excess(piece: PartitionContext, center: Floats, count_z: Floats) ->
 
 
 def _holdout_rows(piece: PartitionContext, late: NDArray[np.intp]) -> baseline.HoldoutLosses:
-    """The rows held out, each measured at the finest fingerprint that is ready, and at its principal as a whole, as scoring
-    would."""
+    """Return the held-out rows, measured at the finest ready fingerprint and at the principal as a whole, as in scoring."""
     losses = mapped_arrays.open_arrays(piece.dataset.partition_folder(piece.number) / "fitted", "loss")
     rows, owners, at = piece.rows.take(late), piece.owners[late], np.arange(len(late))
     finest = np.argmax(piece.index.ready[owners], axis=1)  # the generic one always is
@@ -274,7 +279,7 @@ def _holdout_rows(piece: PartitionContext, late: NDArray[np.intp]) -> baseline.H
 
 
 def _losses_at_level(losses: Mapping[str, Floats], level: NDArray[np.intp]) -> Floats:
-    """Of each row the loss at its level (N,): (N, F)."""
+    """Return each row's loss at its level (N,): (N, F)."""
     out = np.zeros_like(losses["0"])
     for number in range(len(LEVELS)):
         out[level == number] = losses[str(number)][level == number]
@@ -282,35 +287,37 @@ def _losses_at_level(losses: Mapping[str, Floats], level: NDArray[np.intp]) -> F
 
 
 def _activity_series(piece: PartitionContext, known: Vocabulary) -> tuple[Arrays, Floats]:
-    """The series and counts as they stand at the end of the history, flagged intervals clipped, day by day; and the z of each
-    row's counts (R,), NaN where there was no opinion yet."""
-    ledger, rows = _scorer_state(piece), piece.rows
+    """Return the series and counts at the end of the history, and the z of each row's counts (R,).
+
+    Flagged intervals are clipped, day by day. A z is NaN where the series has no opinion yet.
+    """
+    state, rows = _scorer_state(piece), piece.rows
     slot = known.look_up(piece.owners[:, ENTITY], rows.codes)[1][:, ACTION_COLUMN]
     # who is not ready has no channels of single actions when it is scored, either
     ready = piece.index.ready[piece.owners[:, ENTITY]]
     busy = (slot > 0) & (slot <= ACTION_CHANNELS) & ready
-    days, z = rows.interval // ledger.series.intervals_per_day, np.full(len(rows), np.nan, np.float32)
+    days, z = rows.interval // state.series.intervals_per_day, np.full(len(rows), np.nan, np.float32)
     for day in np.unique(days[days < _history_end(piece)]):  # who dates a record far ahead ends no series
         part = np.flatnonzero(days == day)
         batch = rows.take(part).to_event_batch()
-        cells = count_events(batch, ledger, np.zeros(len(part), bool), busy[part], rows.events[part])
-        z[part] = strongest_surge(cells, batch.interval, ledger.series)  # by these the day is clipped
-        ledger.series.close_days((int(day) + 1) * ledger.series.intervals_per_day)
-    ledger.series.close_days(_history_end(piece) * ledger.series.intervals_per_day)
-    return ledger.as_arrays(("principals", "activity", "firsts", "series")), z
+        cells = count_events(batch, state, np.zeros(len(part), bool), busy[part], rows.events[part])
+        z[part] = strongest_surge(cells, batch.interval, state.series)  # by these the day is clipped
+        state.series.close_days((int(day) + 1) * state.series.intervals_per_day)
+    state.series.close_days(_history_end(piece) * state.series.intervals_per_day)
+    return state.as_arrays(("principals", "activity", "firsts", "series")), z
 
 
 def _scorer_state(piece: PartitionContext) -> ScorerState:
-    """What reading left in the ledger, at the time at which the whole history ended."""
-    kept = mapped_arrays.open_arrays(piece.dataset.partition_folder(piece.number) / "rows", "ledger")
-    ledger = ScorerState.from_arrays(piece.settings, kept)
-    ledger.watermark = piece.dataset.watermark
-    ledger.expire()
-    return ledger
+    """Return the scorer state that `distinct_rows` left, advanced to the end of the whole history."""
+    kept = mapped_arrays.open_arrays(piece.dataset.partition_folder(piece.number) / "rows", "scorer_state")
+    state = ScorerState.from_arrays(piece.settings, kept)
+    state.watermark = piece.dataset.watermark
+    state.expire()
+    return state
 
 
 def _history_end(piece: PartitionContext) -> int:
-    """The day after the last of the whole history."""
+    """Return the day after the last of the whole history."""
     return piece.dataset.watermark // 86400 + 1
 
 

@@ -1,16 +1,16 @@
-"""History -> bank: split it into pieces, collect what was done in each, count, fit, set the baselines, fill the series.
+"""History -> bank: partition it, collect distinct rows, count, fit, calibrate the baselines, fill the series.
 
 Example:
     >>> bank = train(chunks, settings, progress)        # chunks: events with entities, oldest first
     >>> int(bank.fingerprints["ready"].sum())
     412
 
-    split ─▶ collect ─▶ survey ─▶ count ─▶ learn commons ─▶ fit ─▶ settle ─▶ finish ─▶ assemble
-             a piece              a piece                   a piece           a piece
+    partition ─▶ collect ─▶ index ─▶ count ─▶ fit shared ─▶ fit ─▶ calibrate ─▶ finish ─▶ assemble
+                 partition           partition              partition           partition
 
-The stages on the lower line work on each piece by itself, here or on other machines (`ports.Workers`); those between put
-together what the pieces found, which is little. Memory follows the size of a piece, not that of the history. Every stage
-leaves files, whole or not at all: begun again in the same folder, a training goes on where it was.
+The stages marked on the lower line work on each partition by itself, here or on other machines (`ports.WorkerPool`); those
+between combine what the partitions found, which is little. Memory follows the size of a partition, not that of the history.
+Every stage leaves files, whole or not at all: started again in the same folder, a training goes on where it was.
 """
 
 from __future__ import annotations
@@ -72,10 +72,10 @@ def partition_history(
     arrived_upto: int | None = None,
     end: int | None = None,
 ) -> None:
-    """Lay a history, about so many events, into `folder` piece by piece. FingerprintError if there is nothing in it.
+    """Write a history, about so many events, to `folder` partition by partition. Raises FingerprintError if it has no event.
 
-    `arrived_upto`: what arrived later, in seconds since 1970, cannot be in the history; now, if it is not said. `end`: when its
-    activity ended; if it is not said, what an `EventClock` makes of it.
+    `arrived_upto`: what arrived later, in seconds since 1970, cannot be in the history; now, if it is not given. `end`: when its
+    activity ended; if it is not given, what an `EventClock` makes of it.
     """
     clock, total = EventClock(settings.spectral.interval_seconds), 0
     # fingerprints that principals share lie in no piece as a whole
@@ -106,10 +106,10 @@ def train_partitions(
     workers: WorkerPool | None = None,
     start: InitialWeights | None = None,
 ) -> Bank:
-    """Learn the history that was split into `folder`, from where the stages stand.
+    """Learn the history that was partitioned into `folder`, from where the stages stand.
 
-    `start` is the net that the generic one starts from. The bank maps arrays in the folder, which may go when the bank
-    is written, or forgotten.
+    `start` is the network that the generic one starts from. The bank maps arrays in the folder, which may be deleted when the
+    bank is written, or forgotten.
     """
     history = PartitionedDataset(folder, **json.loads((folder / SPLIT_FILE).read_text()))
     each = partial(_run_stage, history, workers, progress)
@@ -136,7 +136,7 @@ def _run_stage(
     stage: Stage,
     of: int | None = None,
 ) -> None:
-    """One stage on all pieces; `of` is what the pieces' figures add up to, without it they are counted."""
+    """Run one stage on all partitions; `of` is what their figures add up to, without it partitions are counted."""
     numbers, done = history.non_empty(), 0
     for _, figure in workers.map_unordered(stage, numbers) if workers else enumerate(map(stage, numbers)):
         done += figure if isinstance(figure, int) else 1

@@ -1,18 +1,18 @@
-"""Whether a new bank may replace the one that is served: it finds what that found, and is no surprise otherwise.
+"""The promotion gate: a new bank replaces the served one if it finds the same attacks and is no surprise otherwise.
 
 Example:
-    >>> word = judge(trained, served, settings)
-    >>> word.passed, word.reasons
+    >>> decision = evaluate_promotion(trained, served, settings)
+    >>> decision.passed, decision.reasons
     (False, ('it misses 69 of the 96 attacks that 2026-01-25-77aa01f2 clearly finds, more than the 10% of ...',))
 
-Seven questions. (1) Of known attacks, tried as principals of the served bank (`probe`), it finds what the served bank finds
-clearly: those on the edge of the threshold fall to one side or the other with every training (docs/explanation/training.md
-has figures).
+Seven conditions. (1) Of known attacks in the name of the served bank's principals (`attack_injection`), it finds what the served
+bank finds clearly: those on the edge of the threshold fall to one side or the other with every training
+(docs/explanation/training.md has figures).
 (2) It does so of the attacks that analysts confirmed. (3) The quantiles of its losses on its own held-out days are near those
-of the served bank on its own. (4) Most fingerprints that were ready still are: a bank of half the input is half a bank. (5) So
-many principals have a vote on a day of the held-out history, at most; alerts, which need a quorum, are fewer. (6) It has learned
-nothing that has not happened yet. (7) The days that were held out are not nearly empty: the other answers rest on them. A first
-bank has no champion: (5) to (7) hold for it, and at least MIN_READY_ENTITIES of its entities have to be ready.
+of the served bank on its own. (4) Most fingerprints that were ready still are: a bank of half the input is half a bank. (5) At
+most so many principals have a vote on a day of the held-out history; alerts, which need a quorum, are fewer. (6) It has learned
+nothing that has not happened yet. (7) The held-out days are not nearly empty: the other conditions rest on them. A first bank
+has no champion: (5) to (7) hold for it, and at least MIN_READY_ENTITIES of its entities have to be ready.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ class GateDecision:
 
     @property
     def passed(self) -> bool:
+        """Whether the bank may be served."""
         return not self.reasons
 
 
@@ -59,8 +60,10 @@ def evaluate_promotion(
     *,
     allow_immature: bool = False,
 ) -> GateDecision:
-    """Hold a new bank against the one that is served, and measure how far it is from a `frozen` one of long ago. `confirmed`
-    are attacks that happened: by alert, the records of its events."""
+    """Compare a new bank with the served one, and measure its distance from a much older `reference`.
+
+    `confirmed` are attacks that happened: by alert, the records of its events.
+    """
     figures: dict[str, Any] = {"against": champion.version if champion else None}
     reasons = [
         *_future_dated(challenger),
@@ -90,8 +93,10 @@ def evaluate_promotion(
 def _compare_on_attacks(
     challenger: Bank, champion: Bank, settings: Settings, attacks: InjectedAttacks | None = None
 ) -> dict[str, Any]:
-    """The same attacks on both banks, without any those known to all: what each finds, and what the new one misses of what
-    the old one found clearly."""
+    """Return what each bank finds of the same attacks, and what the new one misses of what the old one found clearly.
+
+    Without `attacks`, known attacks are injected.
+    """
     attacks = attacks or attack_injection.inject_known_attacks(champion, settings)
     threshold = quality.calibrated_threshold(champion.manifest["quality"], settings.autoencoder)
     then, now = (
@@ -137,7 +142,7 @@ def _lost_fingerprints(moved: BankDrift, options: Promotion) -> Iterator[str]:
 
 
 def _immature(challenger: Bank) -> Iterator[str]:
-    """A first bank has no champion to be compared with, so it needs entities with enough history of their own."""
+    """Return why a first bank, which has no champion, has too few entities with enough history of their own."""
     ready = challenger.manifest["ready"]["entity"]
     if ready < MIN_READY_ENTITIES:
         begin, end = challenger.manifest["span"]
@@ -148,7 +153,7 @@ def _immature(challenger: Bank) -> Iterator[str]:
 
 
 def _future_dated(challenger: Bank) -> Iterator[str]:
-    """A bank from the future would have all events until then passed over."""
+    """Return why a bank from the future is refused: all events until then would be passed over."""
     try:
         remedy = "find the records that are dated in the future, or set the clock"
         check_watermark("its history", int(challenger.manifest["watermark"]), remedy)
@@ -157,7 +162,10 @@ def _future_dated(challenger: Bank) -> Iterator[str]:
 
 
 def _empty_holdout(challenger: Bank) -> Iterator[str]:
-    """Days on which next to nothing happened say nothing of how good a bank is: a few records dated past all others make such."""
+    """Return why nearly empty held-out days are refused: they do not tell how good a bank is.
+
+    A few records dated past all others make such days.
+    """
     rows, events = challenger.manifest["quality"]["rows"], challenger.manifest["events"]
     if rows < min(MIN_HOLDOUT_ROWS, int(MIN_HOLDOUT_SHARE * events)):
         yield (

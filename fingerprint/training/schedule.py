@@ -1,10 +1,10 @@
-"""When a training is due: the first once there is history enough, each other one so many hours after the one before.
+"""The training schedule: the first training once there is history enough, each later one so many hours after the one before.
 
 Example:
-    >>> due(Known(held_days=3.25), datetime(2026, 3, 2, tzinfo=UTC), Retraining())
-    Due(at=datetime.datetime(2026, 3, 12, 18, 0, tzinfo=datetime.timezone.utc), why='the topic holds 3.2 of 14 days')
+    >>> next_training(ScheduleInputs(retained_days=3.25), datetime(2026, 3, 2, tzinfo=UTC), Retraining())
+    NextTraining(at=datetime.datetime(2026, 3, 12, 18, 0, tzinfo=datetime.timezone.utc), why='the topic holds 3.2 of 14 days')
 
-No clock is read here: whoever asks says what time it is.
+No clock is read here: the caller gives the time.
 """
 
 from __future__ import annotations
@@ -26,8 +26,11 @@ TRAINING_OUTCOMES = (
 
 @dataclass(frozen=True, slots=True)
 class ScheduleInputs:
-    """What there is to go by. `held_days` of events lie in the topic, None where there are none; `trained` is when the last
-    training ended, well or refused; `failures` failed since, in a row, the last one at `failed`."""
+    """The facts that a schedule follows.
+
+    `retained_days` of events lie in the topic, None where there are none; `last_trained` is when the last training ended,
+    passed or refused; `failures` failed since, in a row, the last one at `last_failed`.
+    """
 
     retained_days: float | None = None
     served: bool = False
@@ -43,11 +46,12 @@ class NextTraining(NamedTuple):
     why: str
 
     def is_due(self, now: datetime) -> bool:
+        """Return whether the training is due."""
         return self.at is not None and self.at <= now
 
 
 def next_training(inputs: ScheduleInputs, now: datetime, options: Retraining) -> NextTraining:
-    """A training that failed is not given again before it has rested."""
+    """Return when the next training is due; a training that failed is not repeated before a delay."""
     if inputs.retained_days is None:
         return NextTraining(None, "the topic holds no events")
     wanted = _after_training(inputs, inputs.retained_days, now, options)
@@ -65,14 +69,14 @@ def _after_training(known: ScheduleInputs, held: float, now: datetime, options: 
             f"the last training was at {_format_time(known.last_trained)}, the next is due at {_format_time(at)}",
         )
     if known.served:
-        return NextTraining(now, "a bank is served, and nobody knows when it was trained")
+        return NextTraining(now, "a bank is served, and it is not known when it was trained")
     missing = timedelta(days=max(0.0, options.min_history_days - held))
     days = floor(held * 10) / 10  # never "14.0 of 14 days", and nothing happens
     return NextTraining(now + missing, f"the topic holds {days:.1f} of {options.min_history_days:g} days")
 
 
 def retry_delay(failures: int, options: Retraining) -> timedelta:
-    """How long after so many failures in a row: a look, then twice as long each time, at most as long as between trainings."""
+    """Return the delay after so many failures in a row: twice as long each time, at most that between trainings."""
     most = options.interval_hours * 3600
     return timedelta(seconds=min(options.poll_interval_seconds * 2.0 ** min(failures - 1, 32), most))
 
@@ -80,15 +84,18 @@ def retry_delay(failures: int, options: Retraining) -> timedelta:
 def topic_span_days(
     oldest: Iterable[Sequence[datetime]], newest: Iterable[Sequence[datetime]]
 ) -> float | None:
-    """Days between the oldest and the newest event of a topic, by the times of a few events at either end of each partition;
-    None without any. Of each few the middle one counts: one that is dated otherwise than the rest makes no history."""
+    """Return the days between the oldest and the newest event of a topic, None without any.
+
+    Both are lists of the times of a few events at one end of each partition. Of each few the middle one counts: one event that is
+    dated otherwise than the rest makes no history.
+    """
     first = min((median_low(few) for few in oldest if few), default=None)
     last = max((median_low(few) for few in newest if few), default=None)
     return None if first is None or last is None else max(0.0, (last - first) / timedelta(days=1))
 
 
 def last_training_time(history: Iterable[Mapping[str, Any]]) -> datetime | None:
-    """When the last training ended, by the lines of a bank's history (`versions.history`); None where none is known."""
+    """Return when the last training ended, by the lines of a bank's history (`versions.history`); None where none is known."""
     return max(
         filter(None, (_entry_time(line) for line in history if line.get("action") in TRAINING_OUTCOMES)),
         default=None,
@@ -96,7 +103,7 @@ def last_training_time(history: Iterable[Mapping[str, Any]]) -> datetime | None:
 
 
 def _entry_time(line: Mapping[str, Any]) -> datetime | None:
-    """A line's time, None where a hand has written what is none."""
+    """Return a line's time, None where a hand-written one cannot be read."""
     try:
         at = datetime.fromisoformat(str(line.get("at", "")))
     except ValueError:

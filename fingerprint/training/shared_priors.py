@@ -1,14 +1,14 @@
-"""What principals share: the generic fingerprint and the peer groups', counted piece by piece and fitted together.
+"""The shared priors: the generic fingerprint and the peer groups', counted partition by partition and fitted together.
 
 Example:
-    >>> for number in history.filled():
-    ...     count(history, number, settings)                  # leaves pieces/<n>/commons
-    >>> learn(history, settings)                              # leaves commons/
-    >>> commons = Commons.opened(history.folder)
+    >>> for number in history.non_empty():
+    ...     count_shared(history, number, settings)           # leaves pieces/<n>/commons
+    >>> fit_shared(history, settings, start)                  # leaves commons/
+    >>> priors = SharedPriors.load(history.folder)
 
-Counts add up because no two pieces share a unit: those of a group are principal-days, those of the organisation principals
-(`vocabulary`), and a principal has one piece. Nets and baselines rest on rows that are drawn by their marks, at most DRAWN of
-a group, so it does not matter which piece they lay in.
+Counts add up because no two partitions share a unit: those of a group are principal-days, those of the organisation principals
+(`vocabulary`), and a principal has one partition. Networks and baselines rest on rows that are drawn by their marks, at most
+MAX_SAMPLED_ROWS of a group, so it does not matter in which partition they lie.
 """
 
 from __future__ import annotations
@@ -46,8 +46,11 @@ Arrays = dict[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class SharedPriors:
-    """The first U fingerprints: `early` and `all` are their counts, by level; `nets` theirs, over the slots `codes` (P, F, K) of
-    the early counts."""
+    """The first U fingerprints.
+
+    `training_counts` and `all_counts` are their counts, by level; `weights` their networks, over the slots `codes` (P, F, K) of
+    the training counts.
+    """
 
     training_counts: list[PresenceCounts]
     all_counts: list[PresenceCounts]
@@ -56,6 +59,7 @@ class SharedPriors:
 
     @classmethod
     def load(cls, folder: Path) -> SharedPriors:
+        """Load the priors that `fit_shared` left in a training's folder."""
         arrays = mapped_arrays.open_arrays(folder / "commons", "commons")
         counts = {
             name: [_presences_from_arrays(arrays, name, level) for level in SHARED_LEVELS]
@@ -160,7 +164,7 @@ def _fit_shared(
 
 
 def _shared_slice(history: PartitionedDataset) -> IndexSlice:
-    """The commons alone."""
+    """Return the part of the index that has the shared fingerprints alone."""
     whole = fingerprint_index.load_slice(history, 0)
     mine = slice(0, whole.shared_count)
     return replace(
@@ -175,7 +179,7 @@ def _shared_slice(history: PartitionedDataset) -> IndexSlice:
 def _sampled_rows(
     parts: Sequence[Arrays], name: str, known: Vocabulary, settings: Settings
 ) -> trainer.SlotRows:
-    """The rows that fit the commons, or hold them to account: drawn again from those that each piece drew."""
+    """Return the rows that fit or validate the shared fingerprints, drawn again from those that each partition drew."""
     owners, slots = [], []
     for level in SHARED_LEVELS:
         owner, mark, codes = (
@@ -195,7 +199,7 @@ def _sampled_rows(
 
 
 def calibrate_shared(dataset: PartitionedDataset, settings: Settings) -> Path:
-    """The baselines of the commons, from losses that each piece drew once all nets were there (`learning.fit`)."""
+    """Compute the baselines of the shared fingerprints, from losses that each partition drew (`partition_fit.fit_partition`)."""
     return make_once(dataset.folder / "baseline", partial(_calibrate_shared, dataset, settings))
 
 
@@ -219,5 +223,5 @@ def _calibrate_shared(history: PartitionedDataset, settings: Settings, folder: P
 
 
 def shared_centers(dataset: PartitionedDataset) -> Floats:
-    """The usual losses of the commons (U, F)."""
+    """Return the usual losses of the shared fingerprints (U, F)."""
     return mapped_arrays.open_arrays(dataset.folder / "baseline", "baseline")["center"]

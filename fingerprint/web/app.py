@@ -7,7 +7,6 @@ Example:
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 
 from fastapi import APIRouter, FastAPI, Response
@@ -16,6 +15,7 @@ from fastapi.staticfiles import StaticFiles
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from fingerprint.core.alert import FingerprintError
+from fingerprint.core.log import get_logger
 from fingerprint.detection.detectors import register_detectors
 from fingerprint.web import api, errors, middleware, pages
 from fingerprint.web.auth import Viewer
@@ -58,7 +58,7 @@ def _serve_stylesheet() -> FileResponse:
 
 
 health_router = APIRouter(include_in_schema=False, default_response_class=PlainTextResponse)
-log = logging.getLogger("fingerprint.web")
+log = get_logger("fingerprint.web")
 
 
 @health_router.get("/livez")
@@ -73,7 +73,7 @@ def readyz(deps: Deps) -> PlainTextResponse:
     try:
         deps.store.feeds.checked_until()
     except FingerprintError as error:
-        log.warning("the alert store is unavailable", extra={"fields": {"reason": str(error)}})
+        log.warning("the alert store is unavailable", reason=str(error))
         return PlainTextResponse("the alert store is unavailable\n", 503)
     return PlainTextResponse("ok\n")
 

@@ -29,8 +29,10 @@ class ActivityLine:
 def activity_log(
     entries: Iterable[AuditEntry], notes: Iterable[CaseNote], dispositions: Iterable[Disposition]
 ) -> list[ActivityLine]:
-    """Return the activity, the newest first. A note appears with its text, a decision once: by its audit entry, or by itself
-    where it came without one."""
+    """Return the activity, the newest first.
+
+    A note appears with its text, a decision once: by its audit entry, or by itself where it came without one.
+    """
     audited = list(entries)
     decided = {(entry.at, entry.by) for entry in audited if entry.action == "alert.decide"}
     lines = [describe_entry(entry) for entry in audited if entry.action != "alert.note"]

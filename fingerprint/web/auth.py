@@ -53,6 +53,7 @@ class Caller:
     csrf: str = ""
 
     def has_role(self, needed: Role) -> bool:
+        """Return whether the caller has a role or a higher one."""
         return role_includes(self.role, needed)
 
 
@@ -74,6 +75,7 @@ def set_session_cookie(response: Response, secret: str, settings: Settings) -> R
 
 
 def clear_session_cookie(response: Response, settings: Settings) -> Response:
+    """Delete the session's cookie, and return the response."""
     name, secure = session_cookie_name(settings), settings.web.https
     response.delete_cookie(name, path="/", httponly=True, samesite="lax", secure=secure)
     return response
@@ -105,8 +107,10 @@ def csrf_token(secret: str) -> str:
 
 
 async def authenticate(request: Request, deps: Deps) -> Caller | None:
-    """Return the caller by token or session; None without either. 401 for an invalid token, 403 for a change that does not come
-    from the app's own pages."""
+    """Return the caller by token or session; None without either.
+
+    Answer 401 for an invalid token, 403 for a change that does not come from the app's own pages.
+    """
     authorization = request.headers.get("authorization")
     find = (
         partial(_authenticate_token, authorization)
@@ -131,6 +135,7 @@ class RequireRole:
     role: Role
 
     def __call__(self, request: Request, caller: OptionalCaller) -> Caller:
+        """Return the caller, or answer 401 or 403, or redirect to the login page."""
         if caller is None:
             if is_api_request(request):
                 raise HTTPException(
@@ -145,7 +150,11 @@ class RequireRole:
 
 
 def require_role(role: Role) -> Any:
-    """Return the dependency of a route: `caller: Annotated[Caller, require_role("analyst")]`, or `dependencies=[...]`."""
+    """Return the dependency of a route that needs a role.
+
+    Example:
+        >>> def show(caller: Annotated[Caller, require_role("analyst")]) -> Response: ...
+    """
     return Depends(RequireRole(role))
 
 
@@ -166,9 +175,8 @@ SessionCaller = Annotated[Caller, Depends(require_session)]
 
 
 def require_recent_authentication(request: Request, caller: SessionCaller, deps: Deps) -> Caller:
-    """Return the caller, if they confirmed their identity within ten minutes; else answer 403, or redirect to the page that
-    asks."""
-    session = deps.accounts.session(session_secret(request, deps.settings))
+    """Return the caller, if they confirmed their identity within ten minutes; else answer 403, or redirect to the page for it."""
+    session = deps.account_store.sessions.get(session_secret(request, deps.settings))
     if session and session.is_proven(deps.clock.now()):
         return caller
     if is_api_request(request):
@@ -208,8 +216,10 @@ def is_api_request(request: Request) -> bool:
 
 
 def check_origin(request: Request, settings: Settings) -> None:
-    """Answer 403 where the browser reports that the request comes from another site. Clients that are no browsers report
-    nothing."""
+    """Answer 403 where the browser reports that the request comes from another site.
+
+    Clients that are no browsers report nothing.
+    """
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
     own = {request.headers.get("host", ""), urlsplit(settings.web.public_url or "").netloc} - {""}
     if site not in (None, "same-origin", "none") or (origin and _split_url(origin).netloc not in own):
@@ -241,13 +251,13 @@ async def _check_csrf(request: Request, csrf: str) -> None:
 def _authenticate_session(request: Request, deps: Dependencies) -> Caller | None:
     secret = session_secret(request, deps.settings)
     in_use = request.url.path not in BACKGROUND_PATHS
-    person = deps.accounts.authenticate_session(secret, in_use) if secret else None
+    person = deps.account_store.sessions.authenticate(secret, in_use) if secret else None
     return Caller(person.name, person.role, csrf=csrf_token(secret)) if person else None
 
 
 def _authenticate_token(authorization: str, deps: Dependencies) -> Caller:
     kind, _, secret = authorization.partition(" ")
-    found = deps.accounts.authenticate_token(secret.strip()) if kind.lower() == "bearer" else None
+    found = deps.account_store.tokens.authenticate(secret.strip()) if kind.lower() == "bearer" else None
     if found is None:
         raise HTTPException(
             401,

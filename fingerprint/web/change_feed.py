@@ -14,13 +14,13 @@ account cannot take the places of others.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import AsyncGenerator, Sequence
 from typing import NamedTuple
 
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.case import AlertChange
+from fingerprint.core.log import get_logger
 from fingerprint.core.ports.store import ChangeRepository
 
 STORE_POLL_SECONDS = 1.0  # between two polls of the alert store
@@ -29,7 +29,7 @@ MAX_LISTENERS = 200  # listeners of one server
 MAX_LISTENERS_PER_ACCOUNT = 5  # listeners of one person, whether by pages or by tokens
 HISTORY_SIZE = 10_000  # changes; older ones are read from the alert store
 
-log = logging.getLogger("fingerprint.web")
+log = get_logger("fingerprint.web")
 
 
 class ChangeBatch(NamedTuple):
@@ -64,10 +64,12 @@ class ChangeBroadcaster:
 
     @property
     def listeners(self) -> int:
+        """Return how many clients are connected."""
         return len(self._streams)
 
     @property
     def is_full(self) -> bool:
+        """Return whether no further client may connect."""
         return self.listeners >= MAX_LISTENERS
 
     async def subscribe(
@@ -150,7 +152,7 @@ class ChangeBroadcaster:
             try:
                 found = await asyncio.to_thread(self.changes.since, self._newest)
             except FingerprintError as error:
-                log.warning("the change feed is unavailable", extra={"fields": {"reason": str(error)}})
+                log.warning("the change feed is unavailable", reason=str(error))
                 continue
             if found:
                 await self._publish(found)

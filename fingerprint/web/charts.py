@@ -37,6 +37,8 @@ class FlaggedInterval:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
+    """A tick of an axis: its position and its label."""
+
     at: float
     label: str
 

@@ -28,7 +28,7 @@ class Dependencies:
     """The dependencies of the app. `banks` is None where no bank folder is configured; `provider` without single sign-on."""
 
     store: Store
-    accounts: AccountStore
+    account_store: AccountStore
     clock: Clock
     settings: Settings
     provider: IdentityProvider | None = None
@@ -60,6 +60,6 @@ def check_assignee(change: CaseAction, deps: Dependencies) -> CaseAction:
 
 def _is_active_account(name: str, deps: Dependencies) -> bool:
     try:
-        return deps.accounts.account(name).disabled_at is None
+        return deps.account_store.accounts.get(name).disabled_at is None
     except NotFound:
         return False

@@ -10,7 +10,6 @@ is 500 without its text, which is logged once (`UnhandledErrorMiddleware`).
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
@@ -26,6 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fingerprint.core.account import AuthenticationFailed, TooManyAttempts
 from fingerprint.core.alert import Conflict, FingerprintError, NotFound, ServerUnavailable
+from fingerprint.core.log import get_logger
 from fingerprint.core.sanitize import printable
 from fingerprint.web.auth import SAFE_METHODS, CrossSiteRequest, LoginRequired, is_api_request
 from fingerprint.web.connection_limits import ServerBusy
@@ -40,10 +40,12 @@ ERROR_STATUS: Mapping[type[FingerprintError], int] = {
     ServerUnavailable: 503,
 }
 
-log = logging.getLogger("fingerprint.web")
+log = get_logger("fingerprint.web")
 
 
 class ProblemResponse(JSONResponse):
+    """A problem of RFC 9457."""
+
     media_type = "application/problem+json"
 
 
@@ -80,6 +82,7 @@ class UnhandledErrorMiddleware:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request, and answer an unhandled error with status 500."""
         begun = False
 
         async def sent(message: Message) -> None:
@@ -130,8 +133,8 @@ def _user_error(request: Request, error: Exception) -> Response:
 
 def _log_error(request: Request, error: Exception) -> None:
     route = route_template(request.scope)  # without what was filled in: a link's secret is
-    fields = {"route": route, "request_id": getattr(request.state, "request_id", "")}
-    log.error("request failed", exc_info=error, extra={"fields": fields})
+    request_id = getattr(request.state, "request_id", "")
+    log.error("request failed", exc_info=error, route=route, request_id=request_id)
 
 
 def _internal_error(request: Request) -> Response:

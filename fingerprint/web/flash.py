@@ -55,10 +55,12 @@ class FlashMessage:
 
     @property
     def sentence(self) -> str:
+        """Return the sentence that the page shows."""
         return ACTION_SENTENCES[self.action]
 
     @property
     def can_undo(self) -> bool:
+        """Return whether the action can be undone."""
         return self.action in DECISIONS and bool(self.changed)
 
 
@@ -88,8 +90,10 @@ def read_flash(pairs: Sequence[tuple[str, str]], store: Store) -> FlashMessage |
 
 
 def parse_selection(text: str) -> AlertRevision | None:
-    """Parse `4-9:3fa9`, an alert that was read at version 4 with 9 events, or `4:3fa9` where events do not matter; None for other
-    text."""
+    """Parse `4-9:3fa9`, an alert that was read at version 4 with 9 events; None for other text.
+
+    `4:3fa9` stands where events do not matter.
+    """
     seen = _SELECTION.fullmatch(text)
     return AlertRevision(seen[3], int(seen[1]), int(seen[2]) if seen[2] else None) if seen else None
 

@@ -79,10 +79,12 @@ def format_iso(moment: datetime) -> str:
 
 
 def format_time(moment: datetime) -> str:
+    """Return the time of day in UTC: 14:03:07."""
     return f"{moment.astimezone(UTC):%H:%M:%S}"
 
 
 def format_day(moment: datetime) -> str:
+    """Return the day in UTC: 4 March 2026."""
     there = moment.astimezone(UTC)
     return f"{there.day} {there:%B %Y}"
 
@@ -129,6 +131,7 @@ def interval_unit(seconds: int) -> str:
 
 
 def interval_start(start: datetime, seconds: int, index: int) -> datetime:
+    """Return the start of the interval number `index`."""
     return start + timedelta(seconds=seconds * index)
 
 

@@ -2,7 +2,7 @@
 
 Example:
     >>> try:
-    ...     return complete_login(request, deps, deps.accounts.log_in(name, password, where), to="/")
+    ...     return complete_login(request, deps, deps.account_store.logins.log_in(name, password, where), to="/")
     ... except SecondFactorNeeded as needed:
     ...     return redirect_to_second_factor(needed, deps.settings, to="/")
 """
@@ -32,7 +32,9 @@ def complete_login(
 ) -> Response:
     """Set the session's cookie on an answer, or on a redirect; remember the browser."""
     response, settings = response or redirect(to), deps.settings
-    device = deps.accounts.remember_browser(session, request.cookies.get(device_cookie_name(settings), ""))
+    device = deps.account_store.logins.remember_browser(
+        session, request.cookies.get(device_cookie_name(settings), "")
+    )
     _set_cookie(response, device_cookie_name(settings), device, DEVICE_SECONDS, settings)
     secure = settings.web.https
     response.delete_cookie(
@@ -54,8 +56,10 @@ def login_cookie_name(settings: Settings) -> str:
 
 
 def relying_party(request: Request) -> RelyingParty | None:
-    """Return the relying party of passkeys; None where browsers have none: without TLS (but on localhost), or at an IP
-    address."""
+    """Return the relying party of passkeys, or None where browsers support none.
+
+    They support none without TLS (but on localhost), or at an IP address.
+    """
     place = urlsplit(absolute_url(request, ""))
     host = place.hostname or ""
     with suppress(ValueError):

@@ -69,6 +69,7 @@ class RequestGuard:
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request with the headers of every answer."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return

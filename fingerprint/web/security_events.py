@@ -26,6 +26,8 @@ from typing import Any
 
 import prometheus_client as prometheus
 
+from fingerprint.core.log import get_logger
+
 REFUSAL_REASONS = (  # every value of the label `why`
     "login",  # a wrong name, password or second factor
     "throttled",  # too many attempts
@@ -46,7 +48,7 @@ MAX_SOURCES = 10_000  # that are counted one by one; further ones together
 SOURCES_LISTED = 20  # sources that the line about what was left out names
 MAX_LOG_TEXT_LENGTH = 300  # characters of one text
 
-log = logging.getLogger("fingerprint.security")
+log = get_logger("fingerprint.security")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,7 @@ class SecurityEvent:
 
     @property
     def kind(self) -> tuple[str, str, str]:
+        """Return the labels of its metric: event, outcome and reason."""
         return self.event, self.outcome, self.why
 
     @property
@@ -191,4 +194,5 @@ def _summaries(omitted: Mapping[tuple[str, str, str], Counter[str]]) -> Iterator
 
 
 def _log_line(warns: bool, message: str, fields: Mapping[str, Any]) -> None:
-    log.log(logging.WARNING if warns else logging.INFO, message, extra={"fields": dict(fields)})
+    renamed = {"_event" if name == "event" else name: value for name, value in fields.items()}
+    log.log(logging.WARNING if warns else logging.INFO, message, **renamed)

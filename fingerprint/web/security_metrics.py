@@ -11,7 +11,6 @@ A refusal is known by its status, so no page can forget to report it. Each reque
 
 from __future__ import annotations
 
-import logging
 import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -21,6 +20,7 @@ from fastapi import Request
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from fingerprint.core.log import get_logger
 from fingerprint.core.settings import Settings
 from fingerprint.web.auth import SAFE_METHODS, client_address
 from fingerprint.web.security_events import SecurityEvent, SecurityEventLog
@@ -37,7 +37,7 @@ ACCOUNT_ROUTES = (
     f"{API_PREFIX}/sessions",
 )  # routes of accounts
 
-log = logging.getLogger("fingerprint.web")
+log = get_logger("fingerprint.web")
 
 T = TypeVar("T")
 
@@ -50,6 +50,7 @@ class SecurityEventMiddleware:
         self._trusts_no_proxy = not settings.web.trusted_proxies  # until the warning about a proxy
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request, and count it by route and status."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return

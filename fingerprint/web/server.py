@@ -54,6 +54,7 @@ class DeadlineServer(uvicorn.Server):
     """End live streams first, so that browsers reconnect to the next server."""
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Close the change feed's streams, then stop the server."""
         app: Any = self.config.app
         await app.state.broadcaster.close()
         await super().shutdown(sockets)
@@ -72,6 +73,7 @@ class DeadlineProtocol(H11Protocol):
     _write_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Accept a connection; beyond the limit drop the slowest one."""
         if len(self.connections) >= MAX_CONNECTIONS:
             self._evict_slowest()
         super().connection_made(transport)
@@ -81,30 +83,36 @@ class DeadlineProtocol(H11Protocol):
         self._update_read_deadline()
 
     def data_received(self, data: bytes) -> None:
+        """Read bytes of a request, whose deadline starts with the first of them."""
         self.request_started = True
         super().data_received(data)
         self._update_read_deadline()
 
     def on_response_complete(self) -> None:
+        """Wait for the next request of the connection."""
         self.request_started = False
         super().on_response_complete()
         self._update_read_deadline()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """Cancel the timers of a closed connection."""
         _cancel(self._read_timer)
         _cancel(self._write_timer)
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
+        """Start the deadline of a client that does not read."""
         super().pause_writing()
         self._write_timer = self._write_timer or self.loop.call_later(WRITE_SECONDS, self._abort_slow)
 
     def resume_writing(self) -> None:
+        """Stop the deadline of a client that reads again."""
         super().resume_writing()
         _cancel(self._write_timer)
         self._write_timer = None
 
     def send_400_response(self, msg: str) -> None:
+        """Answer a malformed request with status 400, and record it."""
         self._record_refusal("malformed")
         super().send_400_response(msg)
 

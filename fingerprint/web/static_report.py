@@ -35,14 +35,18 @@ WIDE_ACTIVITY_CHART, NARROW_ACTIVITY_CHART = (
 
 
 def write_alert_page(alert: Alert, file: Path, queue: str | None = None) -> Path:
-    """Write one alert as one HTML file and return its path; `queue` is a link back. Raises FingerprintError where it cannot be
-    written."""
+    """Write one alert as one HTML file and return its path; `queue` is a link back.
+
+    Raise FingerprintError where it cannot be written.
+    """
     return _write(file, render_alert(alert, queue))
 
 
 def write_queue_page(alerts: Sequence[Alert], folder: Path) -> Path:
-    """Write `index.html` with a row per alert, the most urgent first, and a page for each beside it; return the path of the
-    index."""
+    """Write `index.html` with a row per alert and a page for each beside it; return the path of the index.
+
+    The most urgent alert comes first.
+    """
     alerts = sorted(alerts, key=lambda alert: (-alert.urgency, alert.first_event_time, alert.alert_id))
     names = {alert.alert_id: f"alert-{_file_name(alert.alert_id)}.html" for alert in alerts}
     for alert in alerts:

@@ -29,8 +29,7 @@ from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.core.settings import Entities, Settings
 from fingerprint.sources.cloudtrail import samples
 from fingerprint.sources.cloudtrail.envelopes import split_lines
-from fingerprint.training.attack_injection import ATTACK_DATASET
-from pipelines.bench.organisation import organisation_files, read_events
+from pipelines.bench.organisations import organisation_files, read_events
 
 USERS, ROWS, LATER_ROWS, PLANTED_ROWS = 64, 1000, 200, 20
 DAYS, LEARNED = 12, 10  # simulated, and how many of them are learned
@@ -116,9 +115,11 @@ def _planted_records(later: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _attack_calls() -> list[dict[str, Any]]:
-    labels = samples.sample_labels(ATTACK_DATASET)
+    labels = samples.sample_labels(samples.ATTACK_DATASET)
     guilty = {name for name, label in labels.items() if label["label"] == "attack"}
-    return [record for record in samples.sample_records(ATTACK_DATASET) if record["eventID"] in guilty]
+    return [
+        record for record in samples.sample_records(samples.ATTACK_DATASET) if record["eventID"] in guilty
+    ]
 
 
 def _with_identity_of(own: dict[str, Any], call: dict[str, Any]) -> dict[str, Any]:

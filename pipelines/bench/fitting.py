@@ -32,7 +32,7 @@ from fingerprint.training.dataset import PartitionedDataset
 from fingerprint.training.nn import loop, trainer
 from fingerprint.training.nn.batching import fitted_slots, rows_per_step
 from fingerprint.training.nn.trainer import InitialWeights, SlotRows
-from pipelines.bench import device as bench_device
+from pipelines.bench.gpu_report import peak_memory_mib, peak_throughput, reset_peak_memory
 from pipelines.bench.organisations import sample_events
 from pipelines.bench.report import merge_result
 from pipelines.cli.console import no_progress
@@ -114,7 +114,7 @@ def measure_fit(some: FitInput, nets: int, device: str) -> dict[str, Any]:
     """Fit so many nets, all with the settings as they are."""
     options = Autoencoder(device=device)
     _fit(some, options, 1)  # libraries set themselves up
-    bench_device.reset_peak_memory(device)
+    reset_peak_memory(device)
     seconds, done, passes = 0.0, 0, 0
     while done < nets:
         times = max(1, min(FINGERPRINTS_PER_PIECE, nets - done) // len(some.ready))
@@ -126,13 +126,13 @@ def measure_fit(some: FitInput, nets: int, device: str) -> dict[str, Any]:
         done, passes = done + len(part.ready), passes + sum(gone)
     steps = passes * loop.STEPS_PER_EPOCH
     computed, bytes_ = step_cost(some, trainer.HIDDEN_UNITS)
-    peak = bench_device.peak_throughput(device)
+    peak = peak_throughput(device)
     return {
         "nets": done,
         "seconds": round(seconds, 2),
         "models_a_second": round(done / seconds, 1),
         "epochs_a_net": round(passes / done, 2),
-        "device_mib": bench_device.peak_memory_mib(device),
+        "device_mib": peak_memory_mib(device),
         "share_of_bandwidth": round(steps * bytes_ / seconds / peak.bandwidth, 4) if peak else None,
         "share_of_arithmetic": round(steps * computed / seconds / peak.arithmetic, 5) if peak else None,
     }

@@ -22,8 +22,8 @@ from rich.console import Console
 
 from fingerprint.compute.backend import HOST_BACKEND, Backend
 from fingerprint.compute.cuda import library_version
-from pipelines.bench.gpu_pipeline import pipeline_rows
-from pipelines.bench.gpu_reading import reading_rows
+from pipelines.bench.gpu_estimators import forecast_rows, training_rows
+from pipelines.bench.gpu_pipeline import pipeline_rows, reading_rows
 from pipelines.bench.gpu_report import (
     BenchmarkSide,
     GpuBenchmarkRow,
@@ -31,8 +31,6 @@ from pipelines.bench.gpu_report import (
     write_page,
     write_section,
 )
-from pipelines.bench.gpu_spectral import forecast_rows
-from pipelines.bench.gpu_training import training_rows
 from pipelines.runtime import backend
 
 OUT, PAGE = Path("docs/gpu-figures.json"), Path("docs/how-to/gpu.md")

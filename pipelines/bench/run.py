@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from pipelines.bench.organisation import organisation_files, trained_organisation
+from pipelines.bench.organisations import organisation_files, trained_organisation
 from pipelines.bench.report import benchmark, fastest_interleaved, run_benchmarks
 
 RESULTS_FILE = Path("build/bench.json")

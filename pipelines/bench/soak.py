@@ -37,7 +37,7 @@ from pipelines.bench.broker import (
     running_broker,
     wait_until_ready,
 )
-from pipelines.bench.organisation import organisation_files, read_events
+from pipelines.bench.organisations import organisation_files, read_events
 from pipelines.bench.report import Skipped
 
 RESULTS_FILE = Path("build/bench-long.json")

@@ -6,22 +6,79 @@ that is dealt with; the bare consumer's counts the same, and does nothing with w
 
 from __future__ import annotations
 
+import json
+import re
+import signal
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
+from fingerprint.adapters.system import SystemClock
+from fingerprint.core.ports import Message
 from fingerprint.core.settings import Settings
 from fingerprint.registry import bank
 from fingerprint.training import pipeline
-from pipelines.bench import delay
-from pipelines.bench.broker import BenchmarkStream, process_figures, running_broker
-from pipelines.bench.organisation import organisation_files, read_events
+from pipelines.bench.broker import (
+    BenchmarkStream,
+    free_port,
+    process_figures,
+    running_broker,
+    wait_until_ready,
+)
+from pipelines.bench.organisations import organisation_files, read_events
 from pipelines.bench.report import Skipped, benchmark
+
+IDLE_SECONDS = 3.0  # seconds after the last record was sent in which the last alerts are told
+_EVENT_ID = re.compile(rb'"eventID":\s*"([^"]*)"')
+
+
+class Delays(NamedTuple):
+    """Seconds; `told` is how many tellings they are of."""
+
+    median: float
+    p99: float  # the 99th percentile
+    alerts: int
+
+
+def measure_delays(topics: BenchmarkStream, files: list[str], rate: float) -> Delays:
+    """Send the files' records at `rate` a second to a scorer that is ready."""
+    stream = BenchmarkStream(topics.address, "delays", topics.bank, topics.folder).create()
+    port = free_port()
+    scorer = stream.score(group="delays", port=port)
+    wait_until_ready(port, scorer)
+    process_figures(stream.send(files, rate))
+    SystemClock().sleep(IDLE_SECONDS)
+    scorer.send_signal(signal.SIGTERM)
+    process_figures(scorer)
+    produced: dict[str, int] = {}
+    for messages in stream.read("events", "confluent", "produced"):
+        for message in messages:
+            if found := _EVENT_ID.search(message.value or b""):
+                produced.setdefault(found[1].decode(), message.timestamp)  # a repeat makes nothing
+    told = [message for messages in stream.read("alerts", "confluent", "told") for message in messages]
+    seconds = alert_delays(told, produced)
+    return Delays(float(np.median(seconds)), float(np.quantile(seconds, 0.99)), len(seconds))
+
+
+def alert_delays(alert_messages: list[Message], produced: dict[str, int]) -> list[float]:
+    """Seconds of each telling that has news; `told` in the order of the topic, `produced` in ms by event id."""
+    before: dict[str, set[str]] = {}
+    out = []
+    for message in alert_messages:
+        alert = json.loads(message.value or b"")
+        known = before.setdefault(alert["alert_id"], set())
+        news = {event["event_id"] for event in alert["events"]} - known
+        known |= news
+        if news:
+            out.append((message.timestamp - max(produced[each] for each in news)) / 1000)
+    return out
+
 
 LEARNED, DAYS = 7, 11  # days of 100 principals who do twice as much as usual
 ATTACKS = 40
@@ -130,9 +187,9 @@ def two_scorers_pace() -> tuple[float, float]:
 
 
 @cache
-def _measured_delays() -> delay.Delays:
+def _measured_delays() -> Delays:
     topics, files = _require_topics()
-    return delay.measure_delays(topics, files, _measure_rates("kafka-python")[0] / 2)
+    return measure_delays(topics, files, _measure_rates("kafka-python")[0] / 2)
 
 
 @benchmark("stream, produced to alert told, median at half the rate", "ms", "its 99th percentile", None)

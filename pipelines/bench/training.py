@@ -39,7 +39,7 @@ from fingerprint.detection.inference import LocalInference as InProcessLosses
 from fingerprint.detection.triton_model import place_networks
 from fingerprint.registry import bank as banks
 from fingerprint.training import pipeline
-from pipelines.bench import device as bench_device
+from pipelines.bench.gpu_report import peak_memory_mib, peak_throughput
 from pipelines.bench.organisations import replicate_events, sample_events
 from pipelines.bench.report import Skipped, merge_result
 from pipelines.cli import console
@@ -123,7 +123,7 @@ def run_training(folder: Path, entities: int, processes: int, device: str) -> No
     with console.progress_bars() as progress:
         figures = _fit_bank(some, copies, folder, settings, processes, progress)
     if device == "cuda":
-        figures |= {"device_mib": bench_device.peak_memory_mib(device)} if processes == 1 else {}
+        figures |= {"device_mib": peak_memory_mib(device)} if processes == 1 else {}
         figures |= measure_scoring(
             banks.open_bank(folder / "bank", settings.bank), device, SCORED_ROWS_ON_DEVICE
         )
@@ -186,7 +186,7 @@ def _bank_counts(learned: banks.Bank) -> dict[str, Any]:
 def _bytes_per_entity(folder: Path, learned: banks.Bank) -> dict[str, Any]:
     """On disk, over the entities, whatever levels it is of: weights, encoder and tables; and the series apart."""
     files = banks.read_manifest(folder / "versions" / learned.version)["files"]
-    series = sum(each["bytes"] for name, each in files.items() if name.startswith("ledger"))
+    series = sum(each["bytes"] for name, each in files.items() if name.startswith("scorer_state"))
     entities = max(1, int((learned.fingerprints["level"] == 0).sum()))
     whole = sum(each["bytes"] for each in files.values())
     return {"bytes_an_entity": (whole - series) // entities, "series_bytes_an_entity": series // entities}
@@ -212,7 +212,7 @@ def measure_scoring(bank: banks.Bank, device: str, rows: int = SCORED_ROWS) -> d
     float(loss.sum())  # waits for the device
     seconds = time.monotonic() - started
     read = rows * bytes_read_per_row(bank) / seconds
-    peak = bench_device.peak_throughput(device)
+    peak = peak_throughput(device)
     return {
         "scored_by": there,
         "scored_rows": rows,
@@ -244,7 +244,7 @@ def _pool_memory_mib(there: str) -> int | None:
         import cupy
 
         return int(cupy.get_default_memory_pool().total_bytes()) >> 20
-    return bench_device.peak_memory_mib("cuda" if there == "torch" else "cpu")
+    return peak_memory_mib("cuda" if there == "torch" else "cpu")
 
 
 def operations_per_row(bank: banks.Bank) -> int:

@@ -23,7 +23,7 @@ from fingerprint.detection import batch
 from fingerprint.detection.inference import LocalInference
 from fingerprint.registry import bank as banks
 from fingerprint.state.scorer_state import ScorerState
-from pipelines.bench.organisation import trained_organisation
+from pipelines.bench.organisations import trained_organisation
 from pipelines.bench.report import Skipped, benchmark
 
 CHECKOUT = Path(__file__).parents[2]

@@ -14,6 +14,8 @@ from pipelines.simulate import SimulationSummary
 
 
 class Progress(Protocol):
+    """A function that reports progress."""
+
     def __call__(self, stage: str, done: int, of: int = 0) -> None:
         """Report that `done` of `of` things (0: unknown) of a stage are done."""
         ...
@@ -83,6 +85,7 @@ def simulation_figures(written: SimulationSummary, days: int) -> dict[str, Any]:
 
 
 def print_simulation(figures: dict[str, Any]) -> None:
+    """Print what was simulated."""
     print(
         f"{figures['records']:,} records of {figures['principals']} principals over {figures['days']} days in {figures['out']}"
     )

@@ -14,7 +14,7 @@ secrets_app = typer.Typer(help="The secrets of a deployment, each in a file.")
 
 @secrets_app.callback()
 def describe_group() -> None:
-    """The secrets of a deployment, each in a file."""
+    """Create the secrets of a deployment, each in a file."""
 
 
 @secrets_app.command("make")

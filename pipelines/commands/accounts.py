@@ -17,25 +17,26 @@ from rich.table import Table
 
 from fingerprint.adapters.system import SystemClock
 from fingerprint.core.account import Account, Role
+from fingerprint.core.ports.accounts import AccountStore
 from fingerprint.core.settings import Settings
 from fingerprint.store import open_store
-from fingerprint.store.accounts import SqlAccountStore, open_account_store
+from fingerprint.store.accounts import open_account_store
 from pipelines.runtime import host
 from pipelines.serve import public_base_url
 
 
 def list_accounts(settings: Settings, database_url: str | None) -> list[dict[str, Any]]:
     """Return accounts, by name."""
-    with _open_account_store(settings, database_url) as accounts:
-        return [_account_as_json(each) for each in accounts.accounts()]
+    with _open_account_store(settings, database_url) as account_store:
+        return [_account_as_json(each) for each in account_store.accounts.list_all()]
 
 
 def invite_account(
     settings: Settings, database_url: str | None, name: str, role: Role | None
 ) -> dict[str, Any]:
     """Return a link: for a new account with a role, or for a new password of an existing one."""
-    with _open_account_store(settings, database_url) as accounts:
-        secret = accounts.invite(name, role, by=host.operator_name())
+    with _open_account_store(settings, database_url) as account_store:
+        secret = account_store.accounts.invite(name, role, by=host.operator_name())
     return {
         "name": name.strip().lower(),
         "link": f"{public_base_url(settings.web, settings.web.port)}/setup/{secret}",
@@ -43,35 +44,39 @@ def invite_account(
 
 
 def change_role(settings: Settings, database_url: str | None, name: str, role: Role) -> dict[str, Any]:
-    with _open_account_store(settings, database_url) as accounts:
-        accounts.set_role(name, role, by=host.operator_name())
-        return _account_as_json(accounts.account(name))
+    """Change the role of an account and return the account."""
+    with _open_account_store(settings, database_url) as account_store:
+        account_store.accounts.set_role(name, role, by=host.operator_name())
+        return _account_as_json(account_store.accounts.get(name))
 
 
 def disable_account(
     settings: Settings, database_url: str | None, name: str, enable: bool = False
 ) -> dict[str, Any]:
     """End sessions, tokens and links of an account; with `enable` let it log in again. Return the account."""
-    with _open_account_store(settings, database_url) as accounts:
-        (accounts.enable if enable else accounts.disable)(name, by=host.operator_name())
-        return _account_as_json(accounts.account(name))
+    with _open_account_store(settings, database_url) as account_store:
+        (account_store.accounts.enable if enable else account_store.accounts.disable)(
+            name, by=host.operator_name()
+        )
+        return _account_as_json(account_store.accounts.get(name))
 
 
 def end_sessions(settings: Settings, database_url: str | None, name: str) -> dict[str, Any]:
     """End sessions and tokens of an account, which may log in again. Return the account."""
-    with _open_account_store(settings, database_url) as accounts:
-        accounts.end_all_sessions(name, by=host.operator_name())
-        return _account_as_json(accounts.account(name))
+    with _open_account_store(settings, database_url) as account_store:
+        account_store.sessions.end_all(name, by=host.operator_name())
+        return _account_as_json(account_store.accounts.get(name))
 
 
 def reset_second_factor(settings: Settings, database_url: str | None, name: str) -> dict[str, Any]:
     """Remove second factors that were lost; sessions end."""
-    with _open_account_store(settings, database_url) as accounts:
-        accounts.reset_factors(name, by=host.operator_name())
-        return _account_as_json(accounts.account(name))
+    with _open_account_store(settings, database_url) as account_store:
+        account_store.second_factors.reset(name, by=host.operator_name())
+        return _account_as_json(account_store.accounts.get(name))
 
 
 def print_invitation_link(figures: dict[str, Any]) -> None:
+    """Print the link of an invitation."""
     print(f"Open this once, within 24 hours: {figures['link']}")
 
 
@@ -86,7 +91,7 @@ def print_accounts(found: list[dict[str, Any]]) -> None:
 
 
 @contextmanager
-def _open_account_store(settings: Settings, database_url: str | None) -> Iterator[SqlAccountStore]:
+def _open_account_store(settings: Settings, database_url: str | None) -> Iterator[AccountStore]:
     store = open_store(database_url or settings.database.url, create=False)
     try:
         yield open_account_store(store.session, SystemClock(), settings.web)

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fingerprint.analysis import adjusted_thresholds
+from fingerprint.analysis import principal_profile
 from fingerprint.core.alert import ActivityCurve, Alert, AlertEvent, Disposition
 from fingerprint.core.case import QueueRow
 from fingerprint.core.settings import Settings
@@ -34,12 +34,14 @@ def show_alert(
     bank: Path | None = None,
     settings: Settings = DEFAULT_SETTINGS,
 ) -> None:
-    """Print one alert explained, and write its page if asked; with the `bank` that measured it at hand, also which thresholds
-    were moved. Raises FingerprintError if the id names no one alert."""
+    """Print one alert explained, and write its page if asked.
+
+    With the `bank` that scored it, adjusted thresholds are shown as well. Raise FingerprintError if the id names no single alert.
+    """
     store = open_store(database_url, create=False)
     alert = store.alerts.get(alert_id)
     dispositions, row = store.cases.dispositions(alert.alert_id), store.queue.row(alert.alert_id)
-    moved = adjusted_thresholds.adjusted_thresholds(bank, alert, settings) if bank else []
+    moved = principal_profile.adjusted_thresholds(bank, alert, settings) if bank else []
     if page:
         write_alert_page(alert, page)
     if json:

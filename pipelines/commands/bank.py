@@ -46,9 +46,9 @@ def describe_version(folder: Path, settings: Settings, version: str | None = Non
         "bytes": size_in_bytes(manifest),
         "bytes_by_part": parts,
         "bytes_an_entity": round(
-            (size_in_bytes(manifest) - parts["ledger"]) / max(len(entities), 1)
+            (size_in_bytes(manifest) - parts["scorer_state"]) / max(len(entities), 1)
         ),  # series apart
-        "bytes_with_net": _bytes_per_net(bank, size_in_bytes(manifest) - parts["ledger"]),
+        "bytes_with_net": _bytes_per_net(bank, size_in_bytes(manifest) - parts["scorer_state"]),
     }
 
 
@@ -120,8 +120,10 @@ def sign_version(folder: Path, settings: Settings, version: str | None = None) -
 
 
 def verify_versions(folder: Path, settings: Settings, version: str | None = None) -> dict[str, Any]:
-    """Check one version, or all that are kept and what is served; what is wrong, a sentence each. `keys`: whose signature was
-    asked for, none where no key is set."""
+    """Verify one version, or all stored ones and the served one; return the problems, a sentence each.
+
+    `keys` are the public keys that signatures were checked with, none where no key is set.
+    """
     wanted, served = [version] if version else versions.list_bank_versions(folder), _served_version(folder)
     if not wanted:
         versions.require_served_version(folder)

@@ -16,6 +16,7 @@ MAX_DRIFTED_SHOWN = 10  # fingerprints whose threshold moved furthest
 
 
 def print_versions(found: list[dict[str, Any]]) -> None:
+    """Print a table of versions."""
     table = Table(
         "", "version", "learned (UTC)", "events", "ready", "size", "promotion gate", box=None, pad_edge=False
     )
@@ -50,6 +51,7 @@ def _decision_text(each: dict[str, Any]) -> Text:
 
 
 def print_version(figures: dict[str, Any]) -> None:
+    """Print one version."""
     span, ready = figures["span"], figures["ready"]
     print(f"bank {figures['version']}, {'served' if figures['served'] else 'not served'}")
     print(
@@ -92,6 +94,7 @@ def _attacks_found(tried: dict[str, Any]) -> str:
 
 
 def print_version_diff(figures: dict[str, Any]) -> None:
+    """Print the differences of two versions."""
     entities, drift, values = figures["entities"], figures["drift"], figures["values"]
     print(f"from {figures['older']} to {figures['newer']}")
     print(
@@ -131,16 +134,19 @@ def _print_shifted_thresholds(title: str, shifted: dict[str, Any], moved: list[d
 
 
 def print_publication(figures: dict[str, Any]) -> None:
+    """Print the outcome of a promotion."""
     if figures["served"]:
         how = " by force" if figures["forced"] else ""
         print(f"serving {figures['version']}{how}; before: {figures['before'] or 'nothing'}")
 
 
 def print_rollback(figures: dict[str, Any]) -> None:
+    """Print the outcome of a rollback."""
     print(f"serving {figures['version']} again, instead of {figures['before']}")
 
 
 def print_verification(figures: dict[str, Any]) -> None:
+    """Print the problems that a verification found."""
     for problem in figures["problems"]:
         print(printable(problem))
     if not figures["problems"]:

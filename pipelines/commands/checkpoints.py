@@ -16,6 +16,7 @@ def list_checkpoints(settings: Settings) -> list[dict[str, Any]]:
 
 
 def print_checkpoints(found: list[dict[str, Any]]) -> None:
+    """Print the checkpoints, one a line."""
     for each in found:
         fence = f"{each['era']}-{each['generation']}-{each['sequence']}"
         print(

@@ -66,6 +66,7 @@ def for_dead_letter_topic(settings: Settings, topic: str | None) -> Settings:
 
 
 def dead_letter_topic(settings: Settings) -> str:
+    """Return the topic of records that could not be read."""
     return settings.kafka.raw_topic + DEAD_LETTER_SUFFIX
 
 
@@ -124,6 +125,7 @@ def _split_by_destination(
 
 
 def print_dead_letters(found: list[dict[str, Any]]) -> None:
+    """Print dead letters, one a line."""
     for letter in found:
         where = f"{letter['topic']}/{letter['partition']}/{letter['offset']}"
         print(f"{where}  {letter['bytes']:,} bytes: {letter['reason']}")

@@ -71,6 +71,7 @@ def print_deliver_summary(figures: dict[str, Any]) -> None:
 
 
 def print_retry_summary(figures: dict[str, Any]) -> None:
+    """Print how many deliveries are retried."""
     print(
         f"{formatting.pluralize(figures['retried'], 'delivery').replace('deliverys', 'deliveries')} are retried"
     )

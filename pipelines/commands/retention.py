@@ -7,13 +7,13 @@ Example:
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Event, Thread
 from typing import Any
 
 from fingerprint.core.alert import FingerprintError
+from fingerprint.core.log import get_logger
 from fingerprint.core.settings import Retention
 from fingerprint.store import SqlStore, open_store
 from pipelines.cli.console import Progress
@@ -38,7 +38,7 @@ KIND_LABELS = {
     "alerts": "alerts",
 }
 
-log = logging.getLogger("fingerprint.desk")
+log = get_logger("fingerprint.store")
 
 
 def prune_database(database_url: str, retention: Retention, progress: Progress) -> dict[str, Any]:
@@ -53,6 +53,7 @@ def prune_database(database_url: str, retention: Retention, progress: Progress) 
 
 
 def print_prune_summary(figures: dict[str, Any]) -> None:
+    """Print what was removed."""
     parts = [f"{count:,} {KIND_LABELS[kind]}" for kind, count in figures["removed"].items()]
     print(f"removed {', '.join(parts)}" if parts else "nothing is older than it is kept")
 
@@ -71,6 +72,7 @@ def purge_principal(database_url: str, principal: str, yes: bool) -> dict[str, A
 
 
 def print_purge_summary(figures: dict[str, Any]) -> None:
+    """Print what was removed, and what a purge does not reach."""
     parts = (f"{count:,} of {table}" for table, count in figures["removed"].items())
     print(f"removed {', '.join(parts)}\nnot reached: {figures['beyond']}")
 
@@ -105,8 +107,8 @@ def apply_retention(store: SqlStore, retention: Retention, chores: Sequence[Call
             chore()
         removed = store.retention.apply(retention, RETENTION_ACTOR)
     except FingerprintError as error:
-        log.warning("what is old could not be removed", extra={"fields": {"reason": str(error)}})
+        log.warning("what is old could not be removed", reason=str(error))
         return False
     if removed:
-        log.info("removed what is old", extra={"fields": dict(removed)})
+        log.info("removed what is old", **removed)
     return True

@@ -118,5 +118,6 @@ def _sync_folder(folder: Path) -> None:
 
 
 def print_secrets(rows: list[dict[str, str]]) -> None:
+    """Print which secrets were created and which existed."""
     for row in rows:
         print(f"{row['did']:<10} {row['name']}")

@@ -66,6 +66,7 @@ def end_suppression(database_url: str, suppression_id: str) -> dict[str, Any]:
 
 
 def print_suppressions(found: list[dict[str, Any]]) -> None:
+    """Print suppressions."""
     if not found:
         print("nothing is suppressed")
         return
@@ -83,6 +84,7 @@ def print_suppressions(found: list[dict[str, Any]]) -> None:
 
 
 def print_preview(figures: dict[str, Any]) -> None:
+    """Print what a suppression would hide."""
     print(preview_sentence(figures))
     for row in figures["first"]:
         print(printable(f"  {row['urgency']:>3} {row['alert_id'][:12]} {row['title']}"))
@@ -91,6 +93,7 @@ def print_preview(figures: dict[str, Any]) -> None:
 
 
 def print_added_suppression(figures: dict[str, Any]) -> None:
+    """Print a new suppression."""
     hidden = formatting.pluralize(figures["hits"], "alert")
     print(
         f"suppression {figures['suppression_id']} hides {hidden} until {_end_text(figures)}: {figures['match_text']}"
@@ -98,6 +101,7 @@ def print_added_suppression(figures: dict[str, Any]) -> None:
 
 
 def print_ended_suppression(figures: dict[str, Any]) -> None:
+    """Print a suppression that was ended."""
     print(
         f"suppression {figures['suppression_id']} is over; {formatting.pluralize(figures['hits'], 'alert')} can be seen again"
     )

@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.table import Table
 
 from fingerprint.adapters.system import SystemClock
-from fingerprint.analysis import threshold_preview
-from fingerprint.analysis.threshold_forecast import HISTORY_DAYS, QUORUMS, ThresholdForecast
+from fingerprint.analysis import threshold_what_if
+from fingerprint.analysis.threshold_service import HISTORY_DAYS, QUORUMS, ThresholdForecast
 from fingerprint.core.sanitize import printable
 from fingerprint.core.settings import Settings
 from fingerprint.store import open_store
@@ -25,10 +25,10 @@ DEFAULT_ALERTS_PER_DAY = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0)  # for which threshol
 def show_threshold(database_url: str, settings: Settings) -> dict[str, Any]:
     """Return the current threshold, its author, and all overrides."""
     store = open_store(database_url, create=False)
-    current = threshold_preview.apply_override(settings, store.thresholds.current())
+    current = threshold_what_if.apply_override(settings, store.thresholds.current())
     overrides = [asdict(each) | {"at": formatting.format_iso(each.at)} for each in store.thresholds.history()]
     return {
-        "current": threshold_preview.describe_threshold(current, store.thresholds.current()),
+        "current": threshold_what_if.describe_threshold(current, store.thresholds.current()),
         "overrides": overrides,
     }
 
@@ -69,6 +69,7 @@ def set_threshold(
 
 
 def print_threshold(figures: dict[str, Any]) -> None:
+    """Print the current threshold and quorum."""
     current = figures["current"]
     whose = f", set by {current['by']} at {current['at']}" if "by" in current else ", as the settings say"
     print(printable(f"threshold {current['threshold']:g}, quorum {current['quorum']}{whose}"))
@@ -77,6 +78,7 @@ def print_threshold(figures: dict[str, Any]) -> None:
 
 
 def print_threshold_estimates(rows: list[dict[str, Any]]) -> None:
+    """Print a table of estimates, one row a threshold."""
     table = Table(box=None, pad_edge=False)
     for name in ("wanted", "votes", "threshold", "alerts a day", "confirmed attacks", "known attacks"):
         table.add_column(name, justify="right")

@@ -166,6 +166,7 @@ def _retention_days(topic: TopicSpec) -> float | None:
 
 
 def print_created_topics(rows: list[dict[str, Any]]) -> None:
+    """Print which topics were created and which existed."""
     for row in rows:
         print(f"{row['did']:<12} {row['topic']:<26} {_partitions_text(row['partitions'])}")
     for row in rows:
@@ -174,6 +175,7 @@ def print_created_topics(rows: list[dict[str, Any]]) -> None:
 
 
 def print_topics(rows: list[dict[str, Any]]) -> None:
+    """Print topics, one a line."""
     for row in rows:
         print(
             f"{row['topic']:<26} {_partitions_text(row['partitions']):<14} {_message_count_text(row)}".rstrip()

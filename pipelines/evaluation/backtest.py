@@ -11,42 +11,127 @@ It says what a bank would have shown on days that it did not learn: what thresho
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
-from datetime import UTC, datetime
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from functools import cache, cached_property
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
+from fingerprint.adapters import files
 from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.adapters.result_files import ResultWriter
-from fingerprint.core.alert import FingerprintError
+from fingerprint.compute import frames
+from fingerprint.core.alert import Alert, FingerprintError
 from fingerprint.core.settings import Settings
-from fingerprint.core.time_range import TimeRange
+from fingerprint.core.time_range import ALL_TIME, TimeRange
+from fingerprint.evaluation.labels import attack_labels, read_labels
 from fingerprint.pipeline import DetectionPipeline
 from fingerprint.registry import bank as banks
 from fingerprint.registry.bank import Bank
 from fingerprint.state.pipeline_state import PipelineState
 from fingerprint.state.scorer_state import ScorerState
 from fingerprint.store import open_store
-from fingerprint.training import pipeline
+from pipelines.cli import console
 from pipelines.cli.console import Progress
-from pipelines.evaluation.backtest_result import (
-    ABOUT_FILE,
-    BANK_FOLDER,
-    DATABASE_FILE,
-    EVENTS_FILE,
-    Backtest,
-    database_url,
-    open_backtest,
-    read_history,
-)
+from pipelines.runtime import backend
 from pipelines.score import save_results
 
-DAY_SECONDS = 86_400  # seconds
-MIN_SECONDS_FOR_MIDNIGHT_CUT = 4 * DAY_SECONDS  # a span so long is cut at midnight
+ABOUT_FILE, BANK_FOLDER = "backtest.json", "bank"
+EVENTS_FILE, DATABASE_FILE = "events.parquet", "alerts.sqlite"
+DAY_SECONDS = 86_400
+MIN_SECONDS_FOR_MIDNIGHT_SPLIT = 4 * DAY_SECONDS  # a shorter history is split at any second
+
+SAMPLE_PRINCIPALS, SAMPLE_DAYS, SAMPLE_SEED, SAMPLE_ATTACKS, SAMPLE_SCALE = 20, 28, 5, 12, 0.4
+SAMPLE_TRAINING_SHARE = 0.5  # of the days; the attacks are in the last quarter
+FOLDER_VARIABLE = "NOTEBOOKS_FOLDER"
+
+
+@dataclass(frozen=True)
+class Backtest:
+    """`about` says of which `sources` and settings it was made, how many records were read, and from when to when: `begin`,
+    `cut`, `end`, seconds from the epoch."""
+
+    folder: Path
+    settings: Settings
+    about: dict[str, Any]
+
+    @property
+    def sources(self) -> list[str]:
+        return list(self.about["sources"])
+
+    @property
+    def split_time(self) -> pd.Timestamp:
+        """What happened before was learned, what happened from then on was judged."""
+        return pd.Timestamp(self.about["cut"], unit="s", tz="UTC")
+
+    @property
+    def scored_days(self) -> float:
+        """How long the judged part is, an hour at least."""
+        return float(max(self.about["end"] - self.about["cut"], 3600)) / 86_400
+
+    @cached_property
+    def bank(self) -> Bank:
+        return banks.open_bank(self.folder / BANK_FOLDER, self.settings.bank)
+
+    @cached_property
+    def scored_events(self) -> pd.DataFrame:
+        """One row an event after the cut, oldest first, with the columns of `fingerprint score --out`."""
+        return pd.read_parquet(self.folder / EVENTS_FILE).drop_duplicates("event_id", ignore_index=True)
+
+    @cached_property
+    def alerts(self) -> list[Alert]:
+        """The most urgent first."""
+        with closing(open_store(database_url(self.folder), create=False)) as store:
+            return store.alerts.by_urgency()
+
+    @property
+    def rejects(self) -> pd.DataFrame:
+        """What could not be read, the first thousand: source, position, reason."""
+        return pd.DataFrame(self.about["rejects"], columns=["source", "position", "reason"])
+
+    def events_of(self, principal: str) -> pd.DataFrame:
+        """The events of one principal after the cut as they were read, oldest first. FingerprintError without any."""
+        with read_history(
+            self.sources, self.settings, TimeRange(since=self.split_time.to_pydatetime())
+        ) as history:
+            mine = [events[events["principal"] == principal] for events in history.batches()]
+        if not any(map(len, mine)):
+            raise FingerprintError(f"{principal!r} did nothing from {self.split_time:%Y-%m-%d %H:%M} on")
+        return pd.concat(mine, ignore_index=True)
+
+
+def open_backtest(folder: Path, settings: Settings) -> Backtest:
+    """A trial that was made before. FingerprintError where none was finished."""
+    if not (folder / ABOUT_FILE).exists():
+        raise FingerprintError(
+            f"there is no finished backtest in {folder}: make it with pipelines.evaluation.backtest.run_backtest"
+        )
+    return Backtest(folder, settings, json.loads((folder / ABOUT_FILE).read_text()))
+
+
+def read_history(
+    sources: Sequence[str],
+    settings: Settings,
+    span: TimeRange = ALL_TIME,
+    progress: Progress = console.no_progress,
+) -> EventSpool:
+    """The records of `sources` within `span` as a history, for a `with` statement."""
+    history = backend.open_history(settings, span)
+    for records in files.read_sources(list(sources), settings.reading):
+        history.add_records(records)
+        progress("reading records", history.records)
+    return history
+
+
+def database_url(folder: Path) -> str:
+    return f"sqlite:///{folder / DATABASE_FILE}"
 
 
 def run_backtest(
@@ -56,12 +141,14 @@ def run_backtest(
 
     FingerprintError where one of the two parts has no events.
     """
+    from fingerprint.training import pipeline  # needs torch, which reading a finished backtest does not
+
     _clear_folder(folder)
     with read_history(sources, settings, progress=progress) as history:
         cut = _split_time(history, training_share)
-        bank = pipeline.train(_events_between(history, None, cut), settings, progress, history.events)
+        bank = pipeline.train(events_between(history, None, cut), settings, progress, history.events)
         banks.publish_version(bank, folder / BANK_FOLDER)
-        _score_chunks(bank, _events_between(history, cut, None), folder, settings, progress)
+        _score_chunks(bank, events_between(history, cut, None), folder, settings, progress)
         about = {"sources": list(sources), **_describe_backtest(history, cut)}
     (folder / ABOUT_FILE).write_text(json.dumps(about, indent=1))  # the last: what is there is whole
     return open_backtest(folder, settings)
@@ -84,18 +171,19 @@ def _split_time(history: EventSpool, training_share: float) -> int:
         )
     span = int(last.timestamp()) - first
     cut = first + span * training_share
-    cut = round(cut / DAY_SECONDS) * DAY_SECONDS if span >= MIN_SECONDS_FOR_MIDNIGHT_CUT else round(cut)
+    cut = round(cut / DAY_SECONDS) * DAY_SECONDS if span >= MIN_SECONDS_FOR_MIDNIGHT_SPLIT else round(cut)
     if not first < cut <= last.timestamp():
-        raise FingerprintError(f"{span:,} seconds of records are too few for a trial: give some days of them")
+        raise FingerprintError(
+            f"{span:,} seconds of records are too few for a backtest: give some days of them"
+        )
     return cut
 
 
-def _events_between(history: EventSpool, since: int | None, until: int | None) -> Iterator[pd.DataFrame]:
-    """The events from `since` on and before `until`, seconds from the epoch, oldest first."""
-    begin, end = (None if at is None else datetime.fromtimestamp(at, UTC) for at in (since, until))
-    span = TimeRange(begin, end)
+def events_between(history: EventSpool, start: int | None, end: int | None) -> Iterator[pd.DataFrame]:
+    """Yield the events of a history from `start` on and before `end`, seconds from the epoch, oldest first."""
     for events in history.batches():
-        inside = span.contains(events["event_time"])
+        seconds = frames.epoch_seconds(events["event_time"])
+        inside = (seconds >= (start or 0)) & (seconds < (end or np.inf))
         if inside.any():
             yield events[inside].reset_index(drop=True)
 
@@ -104,19 +192,16 @@ def _score_chunks(
     bank: Bank, chunks: Iterable[pd.DataFrame], folder: Path, settings: Settings, progress: Progress
 ) -> None:
     """Walk the road from the bank's own ledger on."""
-    desk = open_store(database_url(folder))
-    road = DetectionPipeline(
-        bank,
-        PipelineState(ScorerState.from_arrays(settings, bank.scorer_state)),
-        settings,
-        keep_all_events=True,
-    )
-    with ResultWriter(folder / EVENTS_FILE, settings) as results:
+    state = PipelineState(ScorerState.from_arrays(settings, bank.scorer_state))
+    detection = DetectionPipeline(bank, state, settings, keep_all_events=True)
+    with (
+        closing(open_store(database_url(folder))) as store,
+        ResultWriter(folder / EVENTS_FILE, settings) as results,
+    ):
         for events in chunks:
-            save_results(road.process(events), desk, results)
-            progress("scoring events", road.counters.events + road.counters.repeats)
-        save_results(road.flush(), desk, results)
-    desk.close()
+            save_results(detection.process(events), store, results)
+            progress("scoring events", detection.counters.events + detection.counters.repeats)
+        save_results(detection.flush(), store, results)
 
 
 def _describe_backtest(history: EventSpool, cut: int) -> dict[str, Any]:
@@ -131,3 +216,58 @@ def _describe_backtest(history: EventSpool, cut: int) -> dict[str, Any]:
         "skipped": history.skipped,
         "rejects": [asdict(reject) for reject in history.rejects],
     }
+
+
+# --- the notebooks' sample -----------------------------------------------------------------------------------
+
+
+class NotebookSample(Backtest):
+    """A trial with labels: judged events have `session` and `strength` of the attack they belong to, missing for most."""
+
+    @cached_property
+    def scored_events(self) -> pd.DataFrame:
+        labels = attack_labels(read_labels(self.sources))[["event_id", "session", "strength"]]
+        return super().scored_events.merge(labels, on="event_id", how="left", validate="1:1")
+
+    @property
+    def quiet_and_attacked_weeks(self) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """The judged events of the ordinary week, and those of the week with the attacks."""
+        late = self.scored_events["event_time"] >= self.split_time + pd.Timedelta(
+            days=SAMPLE_DAYS * SAMPLE_TRAINING_SHARE / 2
+        )
+        return self.scored_events[~late], self.scored_events[late]
+
+
+def load_sample() -> NotebookSample:
+    """The sample, learned and judged now if it was not before; torch is needed only then."""
+    folder, settings = sample_folder() / "backtest", Settings()
+    if not (folder / ABOUT_FILE).exists():
+        run_backtest([str(records_folder())], folder, settings, console.no_progress, SAMPLE_TRAINING_SHARE)
+    made = open_backtest(folder, settings)
+    return NotebookSample(made.folder, made.settings, made.about)
+
+
+def records_folder() -> Path:
+    """The folder of its CloudTrail: a file a day, and labels.jsonl."""
+    folder, done = sample_folder() / "records", sample_folder() / "simulated"
+    if not done.exists():
+        from pipelines.simulate import simulate_organisation
+
+        simulate_organisation(
+            SAMPLE_PRINCIPALS, SAMPLE_DAYS, SAMPLE_SEED, folder, SAMPLE_ATTACKS, scale=SAMPLE_SCALE
+        )
+        done.touch()
+    return folder
+
+
+def sample_folder() -> Path:
+    """Where the sample lies, and what else a notebook makes."""
+    named = os.environ.get(FOLDER_VARIABLE)
+    folder = Path(named) if named else Path(_temporary_folder().name)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@cache
+def _temporary_folder() -> TemporaryDirectory[str]:
+    return TemporaryDirectory(prefix="fingerprint-notebooks-")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,29 +14,34 @@ from numpy.typing import NDArray
 
 from fingerprint.adapters import files, network_table
 from fingerprint.adapters.event_spool import EventSpool
-from fingerprint.compute import frames, hashing
+from fingerprint.compute import hashing
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.settings import Settings
 from fingerprint.evaluation import leakage_check, time_to_alert
 from fingerprint.evaluation import peers as baselines
-from fingerprint.evaluation.aggregation import pool_figures
-from fingerprint.evaluation.confidence import confidence_intervals
 from fingerprint.evaluation.delivery_floor import floor_figures
 from fingerprint.evaluation.event_table import HOUR_SECONDS, EventTable, build_event_table
 from fingerprint.evaluation.false_alert_causes import FalseAlertCauses
-from fingerprint.evaluation.label_files import read_benign_anomalies, read_labels
-from fingerprint.evaluation.labels import DAY_SECONDS, attack_labels, choose_split_time, join_labels
+from fingerprint.evaluation.labels import (
+    DAY_SECONDS,
+    HistoryOverview,
+    attack_labels,
+    choose_split_time,
+    join_labels,
+    read_benign_anomalies,
+    read_labels,
+)
 from fingerprint.evaluation.metrics import Figures, compute_metrics
-from fingerprint.evaluation.overview import HistoryOverview
 from fingerprint.evaluation.quorums import ScoresAndFlags
+from fingerprint.evaluation.statistics import confidence_intervals, pool_figures
 from fingerprint.registry.bank import Bank
 from fingerprint.training import pipeline
 from pipelines.cli.console import Progress
-from pipelines.evaluation.arrival_order import ArrivalOrderSpool
+from pipelines.evaluation.backtest import events_between
 from pipelines.evaluation.detectors import evaluate_detectors
 from pipelines.evaluation.organisations import attacks_for, simulated_organisation
 from pipelines.evaluation.report import print_evaluation
-from pipelines.evaluation.time_to_alert import measure_time_to_alert, victim_events
+from pipelines.evaluation.time_to_alert import ArrivalOrderSpool, measure_time_to_alert, victim_events
 from pipelines.runtime import backend, host
 
 PeerMethod = Callable[[EventTable, EventTable], NDArray[np.float64]]
@@ -262,15 +267,6 @@ def _peer_row_index(now: EventTable, judged: pd.DataFrame) -> NDArray[np.int64]:
     order = np.argsort(names)
     place = order[np.minimum(np.searchsorted(names[order], wanted), len(order) - 1)]
     return np.where(names[place] == wanted, place, -1)
-
-
-def events_between(history: EventSpool, start: int | None, end: int | None) -> Iterator[pd.DataFrame]:
-    """The events of a history from `start` to `end`, seconds from the epoch."""
-    for events in history.batches():
-        seconds = frames.epoch_seconds(events["event_time"])
-        inside = (seconds >= (start or 0)) & (seconds < (end or np.inf))
-        if inside.any():
-            yield events[inside].reset_index(drop=True)
 
 
 def _day(seconds: int) -> str:

@@ -22,22 +22,22 @@ from fingerprint.compute import frames, hashing
 from fingerprint.core.alert import vote_column, z_column
 from fingerprint.core.settings import Settings
 from fingerprint.detection.detectors import detector_names
-from fingerprint.evaluation.label_files import read_labels
 from fingerprint.evaluation.labels import (
     DAY_SECONDS,
+    HistoryOverview,
     attack_labels,
     choose_split_time,
     find_label_rows,
     join_labels,
+    read_labels,
 )
 from fingerprint.evaluation.newcomers import ATTACKER_KINDS, NewcomerScenario, newcomer_metrics
-from fingerprint.evaluation.overview import HistoryOverview
 from fingerprint.evaluation.quorums import MultiQuorumPipeline
 from fingerprint.registry.bank import Bank
 from fingerprint.state.scorer_state import ScorerState
 from fingerprint.training import pipeline
 from pipelines.cli.console import Progress
-from pipelines.evaluation.evaluate import events_between
+from pipelines.evaluation.backtest import events_between
 from pipelines.evaluation.organisations import simulated_organisation
 from pipelines.evaluation.report import CONSOLE_WIDTH
 from pipelines.runtime import backend

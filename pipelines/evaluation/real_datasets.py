@@ -25,7 +25,7 @@ from fingerprint.core.alert import vote_column, z_column
 from fingerprint.core.settings import Settings
 from fingerprint.detection.detectors import detector_names
 from fingerprint.detection.detectors.autoencoder import AutoencoderDetector
-from fingerprint.evaluation.label_files import read_labels
+from fingerprint.evaluation.labels import read_labels
 from fingerprint.evaluation.metrics import Figures
 from fingerprint.evaluation.quorums import MultiQuorumPipeline
 from fingerprint.registry.bank import Bank
@@ -33,7 +33,8 @@ from fingerprint.sources.cloudtrail import samples
 from fingerprint.state.scorer_state import ScorerState
 from fingerprint.training import pipeline
 from pipelines.cli.console import Progress
-from pipelines.evaluation.evaluate import EvaluationOptions, OrganisationEvaluation, events_between
+from pipelines.evaluation.backtest import events_between
+from pipelines.evaluation.evaluate import EvaluationOptions, OrganisationEvaluation
 from pipelines.runtime import backend
 from pipelines.simulate import simulate_organisation
 

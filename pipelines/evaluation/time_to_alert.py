@@ -7,16 +7,32 @@ from collections.abc import Iterable
 import numpy as np
 import pandas as pd
 
+from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.analysis.threshold_what_if import alert_session_pairs
 from fingerprint.compute import hashing
 from fingerprint.core.settings import Settings
 from fingerprint.evaluation import time_to_alert
-from fingerprint.evaluation.labels import find_label_rows, names_at
-from fingerprint.evaluation.overview import HistoryOverview
+from fingerprint.evaluation.labels import HistoryOverview, find_label_rows, names_at
 from fingerprint.registry.bank import Bank
 from fingerprint.state import partitioning
 from fingerprint.state.scorer_state import ScorerState
 from pipelines.cli.console import Progress
+
+
+class ArrivalOrderSpool(EventSpool):
+    """Its events have a further column, `arrival`: a number that grows from record to record, int64."""
+
+    records_seen = 0
+
+    def __enter__(self) -> ArrivalOrderSpool:
+        return self
+
+    def _spill_with_networks(self, named: pd.DataFrame, lines: list[bytes]) -> None:
+        super()._spill_with_networks(
+            named.assign(arrival=self.records_seen + named["row"].astype("int64")), lines
+        )
+        self.records_seen += len(lines)
+
 
 UNREAD_COLUMN = "raw"  # a column of events that only alerts on a screen need
 

@@ -23,15 +23,17 @@ from fingerprint.compute import backend as backends
 from fingerprint.compute.backend import Backend, BackendChoice
 from fingerprint.compute.cuda import MAX_ERROR_LENGTH, CudaDevice, library_version
 from fingerprint.core.alert import FingerprintError
+from fingerprint.core.log import get_logger
 from fingerprint.core.settings import Settings
 from fingerprint.core.time_range import ALL_TIME, TimeRange
-from fingerprint.sources.cloudtrail import backend_check
+from fingerprint.sources import backend_check
+from fingerprint.sources.active import SOURCE
 
 MAX_FFT_PLANS = 2  # of cuFFT that are kept: there and back; each holds memory as large as what it transforms
 POOL_SHARE = 8  # of the device's memory the pool keeps so much when it is idle; what it holds beyond goes back to the driver
 LIBRARIES = ("cudf", "pylibcudf", "rmm", "cupy", "torch", "pandas", "numpy", "pyarrow", "duckdb")
 
-log = logging.getLogger("fingerprint.compute.backend")
+log = get_logger("fingerprint.compute.backend")
 
 
 def get_backend(settings: Settings) -> Backend:
@@ -98,7 +100,7 @@ def backend_report(setting: BackendChoice, prove: bool) -> dict[str, Any]:
 def _verification_report(there: Backend) -> dict[str, Any]:
     return {
         "tables": there.dataframe_library,
-        "lines": sum(map(len, backend_check.check_batches())),
+        "lines": sum(map(len, SOURCE.check_batches())),
         "difference": verify_backend(there),
     }
 
@@ -130,6 +132,7 @@ def _passed(tables: str, lines: int, **_: Any) -> str:
 
 @cache
 def load_backend_and_announce(setting: BackendChoice) -> Backend:
+    """Choose the backend and print it, or why it is not the one that was set, on stderr."""
     found = load_backend(setting)
     print(f"{'warning: ' if found.is_misconfigured else ''}{found}", file=sys.stderr)
     return found
@@ -143,7 +146,7 @@ def log_backend(found: Backend) -> None:
         "device": found.device,
         "reason": found.reason,
     }
-    log.log(logging.WARNING if found.is_misconfigured else logging.INFO, "backend", extra={"fields": fields})
+    log.log(logging.WARNING if found.is_misconfigured else logging.INFO, "backend", **fields)
 
 
 def _configure_memory_pool(device: CudaDevice) -> None:

@@ -53,16 +53,20 @@ class BackfillPlan:
 
     @property
     def read_file(self) -> Path:
+        """Return the file of figures that is written when all sources are read."""
         return self.folder / "read.json"
 
     @property
     def history(self) -> PartitionedDataset:
+        """Return the partitioned history."""
         return PartitionedDataset(self.folder / "history", self.parts)
 
     def results_folder(self, part: int) -> Path:
+        """Return the folder of the results of a part."""
         return self.folder / "said" / f"{part:03}"
 
     def initial_state_folder(self, part: int) -> Path:
+        """Return the folder of the state that a part starts from."""
         return self.folder / "start" / f"{part:03}"
 
     def bucket_mask(self, part: int) -> Mask:

@@ -6,7 +6,6 @@ other receiver.
 
 from __future__ import annotations
 
-import logging
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -20,6 +19,7 @@ from uuid import uuid4
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from fingerprint.core.alert import FingerprintError
+from fingerprint.core.log import get_logger
 from fingerprint.core.ports import Clock, ObjectNotFound, Unavailable
 from fingerprint.core.settings import ReceiverSettings, Settings
 from fingerprint.delivery.formats import encode_notification
@@ -37,7 +37,7 @@ _PREFIX = "fingerprint_deliver"
 _LABELS = ("receiver",)
 REPORTED_COUNTERS = ("planned", "sent", "tries_failed", "failed")
 
-log = logging.getLogger("fingerprint.deliver")
+log = get_logger("fingerprint.deliver")
 
 
 class DeliverySender:
@@ -137,12 +137,12 @@ class DeliverySender:
             return
         self.outbox.reschedule(delivery, again, str(error), self.lease_owner)
         self.metrics.tries_failed.labels(self.name).inc()
-        log.warning("tried again later", extra={"fields": self._fields(delivery, str(error))})
+        log.warning("tried again later", **self._fields(delivery, str(error)))
 
     def _give_up(self, delivery: Delivery, reason: str) -> None:
         self.outbox.mark_failed(delivery, self.clock.now(), reason)
         self.metrics.failed.labels(self.name).inc()
-        log.error("given up", extra={"fields": self._fields(delivery, reason)})
+        log.error("given up", **self._fields(delivery, reason))
 
     def _fields(self, delivery: Delivery, reason: str) -> dict[str, Any]:
         tries = delivery.tries + 1
@@ -218,6 +218,7 @@ class DeliveryService:
         return "; ".join(filter(None, [self.store.summary(), *troubles])) or None
 
     def not_alive(self) -> str | None:
+        """Return why the service is not alive, None while every sender makes progress."""
         still = {each.name: time.monotonic() - each.last_turn for each in self.senders}
         slow = [
             f"{name} stands still for {seconds:.0f} s"
@@ -261,6 +262,7 @@ class DeliverMetrics:
             each.labels(receiver)
 
     def update_backlog(self, counts: Mapping[str, DeliveryCounts], receiver: str, now: datetime) -> None:
+        """Set the gauges of a receiver's waiting and failed deliveries."""
         own = counts.get(receiver, DeliveryCounts(0, 0, 0, None))
         self.waiting.labels(receiver).set(own.waiting)
         self.given_up.labels(receiver).set(own.failed)

@@ -83,8 +83,10 @@ def require_signer(options: BankOptions) -> Signer | None:
 
 
 def sign_if_configured(folder: Path, version: str, manifest: bytes, settings: Settings) -> bool:
-    """Sign a version as one that may be served, by the manifest that was checked, where there is who signs; whether it was
-    signed. FingerprintError where its signature would be none to those who verify it, or another manifest lies there by now."""
+    """Sign a version that was verified, where a signing key is set; return whether it was signed.
+
+    Raise FingerprintError where verification would refuse the signature, or where the manifest has changed since it was checked.
+    """
     if (who := require_signer(settings.bank)) is None:
         return False
     banks.sign_bank(folder, version, "served", who, manifest)
@@ -131,8 +133,9 @@ def _record_decision(
 
 
 def _served_bank(folder: Path, settings: Settings) -> Bank | None:
-    """Return the served bank, or the one before if that cannot be opened: a damaged bank must be replaceable without weakening
-    the gate. None if neither can be opened.
+    """Return the served bank, or the one before if that cannot be opened; None if neither can be opened.
+
+    A damaged bank must be replaceable without weakening the gate.
     """
     with suppress(FingerprintError):
         for version in (versions.served_version(folder), versions.previous_version(folder)):

@@ -6,7 +6,6 @@ done: the next check finds what is due by the bank's own history.
 
 from __future__ import annotations
 
-import logging
 import shutil
 import signal
 import time
@@ -20,6 +19,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from fingerprint.adapters.system import SystemClock
 from fingerprint.core.alert import FingerprintError
+from fingerprint.core.log import get_logger
 from fingerprint.core.ports import Clock
 from fingerprint.core.settings import Settings, Triton
 from fingerprint.registry import versions
@@ -38,7 +38,7 @@ OUTCOME_BY_EXIT_STATUS = {0: "promoted", 3: "rejected"}  # of `train`; any other
 _PREFIX = "fingerprint_retrain"
 OUTCOMES = ("promoted", "rejected", "failed")
 
-log = logging.getLogger("fingerprint.retrain")
+log = get_logger("fingerprint.retrain")
 
 
 class RetrainService:
@@ -107,7 +107,7 @@ class RetrainService:
         due = schedule.next_training(known, now, self.options)
         self.metrics.set_schedule(trained, due.at, self.topic_days)
         if not due.is_due(now) and (self.last_logged_due is None or due.why != self.last_logged_due.why):
-            log.info("no training is due", extra=_log_fields(why=due.why))
+            log.info("no training is due", why=due.why)
         self.last_logged_due = due
         return due
 
@@ -120,7 +120,7 @@ class RetrainService:
     def _train(self, why: str) -> None:
         began = time.monotonic()
         self.metrics.last_attempt.set(self.clock.now().timestamp())
-        log.info("a training begins", extra=_log_fields(why=why, held_days=self.topic_days))
+        log.info("a training begins", why=why, held_days=self.topic_days)
         with self._empty_scratch_folder():
             ended = service.run_command(self._arguments(), self.scratch, self._should_stop)
         seconds = time.monotonic() - began
@@ -146,10 +146,7 @@ class RetrainService:
         self.failures, self.last_failure, self.last_trained = 0, None, self.clock.now()
         self.dependency_status.recover("training")
         version, refusal = ended.figures.get("version"), ended.figures.get("refusal")
-        log.info(
-            "trained",
-            extra=_log_fields(outcome=outcome, version=version, refusal=refusal, seconds=round(seconds, 1)),
-        )
+        log.info("trained", outcome=outcome, version=version, refusal=refusal, seconds=round(seconds, 1))
 
     @contextmanager
     def _empty_scratch_folder(self) -> Iterator[None]:
@@ -172,7 +169,7 @@ class RetrainService:
             if not triton.server_has_version(version, options):
                 self.metrics.triton_loaded.set(0)
                 triton.load_into_server(self.folder, options, self.settings.bank)
-                log.info("loaded", extra=_log_fields(version=version, server=options.url))
+                log.info("loaded", version=version, server=options.url)
             self.metrics.triton_loaded.set(1)
 
     # --- how it goes --------------------------------------------------------------------------------------------------
@@ -194,6 +191,7 @@ class RetrainService:
         return self.dependency_status.summary()
 
     def not_alive(self) -> str | None:
+        """Return why the service is not alive, None while it makes progress."""
         still = time.monotonic() - self.last_turn
         most = STALLED_SECONDS + self.settings.triton.load_timeout_seconds
         return f"stands still for {still:.0f} s" if still > most else None
@@ -278,7 +276,3 @@ def _exit_reason(status: int) -> str:
     if status < 0:
         return f"the training was ended by {signal.Signals(-status).name}"
     return f"the training failed with status {status}: its own sentence stands before this one"
-
-
-def _log_fields(**fields: Any) -> dict[str, dict[str, Any]]:
-    return {"fields": fields}

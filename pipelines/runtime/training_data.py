@@ -35,8 +35,9 @@ NO_DATABASE = "none"  # of an option: no database is used
 
 @dataclass(frozen=True)
 class TrainingDataRequest:
-    """What to learn from: `sources` as `files` takes them, a topic, a range of event time; and the database that says what to
-    leave out: a URL, NO_DATABASE, or None for that of the settings if it exists.
+    """The history to train on: sources, a topic, or a range of event time.
+
+    The database names what to leave out: a URL, NO_DATABASE, or None for that of the settings if it exists.
     """
 
     sources: Sequence[str] = ()
@@ -173,10 +174,10 @@ def read_topic(topic: str, history: EventSpool, settings: Settings, progress: Pr
 
 
 def reread_messages(topic: str, settings: Settings, since: datetime | None = None) -> Iterator[list[Message]]:
-    """Yield the messages of a topic up to its present end, in order within each partition; those sent more than a day before
-    `since` are skipped, and so is what retention deletes in the process.
+    """Yield the messages of a topic up to its present end, in order within each partition.
 
-    The reader is the only member of its own group and commits nothing, so no other reader is disturbed.
+    Messages sent more than a day before `since` are skipped, and so is what retention deletes in the process. The reader is the
+    only member of its own group and commits nothing, so no other reader is disturbed.
     """
     alone = settings.kafka.model_copy(update={"group_instance_id": None, "auto_offset_reset": "earliest"})
     with wiring.open_consumer(alone, f"train-{uuid.uuid4().hex[:12]}") as consumer:

@@ -182,8 +182,9 @@ def bank_watcher(folder: Path, settings: Settings, backend: Backend = HOST_BACKE
 
 
 def server_lacks_version(settings: Triton, active_version: str, version: str) -> bool:
-    """Return whether the server serves the active bank and not yet this version; False if it does not answer: this process
-    is its fallback in any case.
+    """Return whether the server serves the active bank and not yet this version.
+
+    False if it does not answer: this process is its fallback in any case.
     """
     if settings.url is None:
         return False
@@ -249,8 +250,10 @@ def _create_webhook(options: ReceiverSettings) -> Receiver:
 
 
 class TopicReceiver:
-    """A receiver behind a topic, keyed by principal. Each message is flushed: what is marked as sent has arrived. The producer
-    is opened for the first message, and again after a failure.
+    """A receiver behind a topic, keyed by principal.
+
+    Each message is flushed, so a delivery that is marked as sent has arrived. The producer is opened for the first message, and
+    again after a failure.
     """
 
     def __init__(self, options: ReceiverSettings, settings: Settings) -> None:
@@ -258,6 +261,7 @@ class TopicReceiver:
         self.producer: Producer | None = None
 
     def deliver(self, key: str, body: bytes, principal: str, now: datetime) -> None:
+        """Send a delivery and wait until it has arrived. Raise an error of `Receiver` where it has not."""
         try:
             self.producer = self.producer or open_producer(self.settings)
             headers = (("idempotency-key", key.encode()),)
@@ -268,6 +272,7 @@ class TopicReceiver:
             raise Unavailable(f"topic {self.topic}: {error}") from None
 
     def close(self) -> None:
+        """Close the producer."""
         opened, self.producer = self.producer, None
         if opened:
             with suppress(DeliveryFailed, FingerprintError):

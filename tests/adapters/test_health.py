@@ -1,18 +1,13 @@
-"""Anyone who runs a program can ask how it is, and reads one line for each thing it has to say."""
+"""A program answers how it is."""
 
 from __future__ import annotations
 
-import io
-import json
-import logging
 import urllib.request
-from collections.abc import Iterator
 from urllib.error import HTTPError
 
 import pytest
 from prometheus_client import CollectorRegistry, Counter
 
-from fingerprint.adapters import logs
 from fingerprint.adapters.health import HealthServer, serve_health
 from fingerprint.core.alert import FingerprintError
 
@@ -65,39 +60,3 @@ def test_a_port_that_is_taken_is_one_sentence() -> None:
         port = health.server.server_address[1]
         with pytest.raises(FingerprintError, match=f"cannot listen on 127.0.0.1:{port} .*health.port"):
             HealthServer("127.0.0.1", int(port), {}, {}, CollectorRegistry())
-
-
-@pytest.fixture
-def lines() -> Iterator[io.StringIO]:
-    """What is logged; the root logger is as before afterwards."""
-    root, ours = logging.getLogger(), logging.getLogger("fingerprint")
-    before = root.handlers[:], root.level, ours.level
-    root.handlers[:] = []
-    stream = io.StringIO()
-    logs.configure_logging(stream)
-    yield stream
-    root.handlers[:] = before[0]
-    root.setLevel(before[1])
-    ours.setLevel(before[2])
-
-
-def test_what_an_attacker_wrote_cannot_end_a_line_or_steer_a_terminal(lines: io.StringIO) -> None:
-    nasty = "a\nb\x1b[2J\x7f\u202e\ud800"
-    logging.getLogger("fingerprint.test").info(
-        "read %s", nasty, extra={"fields": {"reason": nasty, "count": 3}}
-    )
-    (line,) = lines.getvalue().splitlines()
-    assert line.isascii()
-    assert line.isprintable()
-    entry = json.loads(line)
-    assert (entry["level"], entry["logger"], entry["count"]) == ("info", "fingerprint.test", 3)
-    assert entry["message"] == "read " + entry["reason"] == "read a\\x0ab\\x1b[2J\\x7f\\u202e\\ud800"
-
-
-def test_an_error_is_one_line_too(lines: io.StringIO) -> None:
-    try:
-        raise ValueError("first\nsecond")
-    except ValueError:
-        logging.getLogger("fingerprint.test").exception("went wrong")
-    (line,) = lines.getvalue().splitlines()
-    assert "first\\x0asecond" in json.loads(line)["error"]

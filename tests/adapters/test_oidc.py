@@ -79,7 +79,7 @@ def test_anyone_who_comes_the_first_time_gets_an_account_and_the_role_of_their_g
     answer = through(browser, "/login/provider?next=/alerts/397edb7b%3Fx=1")
     assert (answer.status_code, answer.headers["location"]) == (303, "/alerts/397edb7b?x=1")
     assert "maria-sanz" in browser.get("/account").text
-    maria = site.people.account("maria-sanz")
+    maria = site.people.accounts.get("maria-sanz")
     assert (maria.role, maria.subject, maria.has_password) == ("analyst", "248289761001", False)
 
 
@@ -88,20 +88,24 @@ def test_the_same_subject_is_the_same_person_whatever_it_is_called_now(site_of, 
     through(site.no_one())
     provider.claims |= {"preferred_username": "maria-gomez", "email": "m.gomez@example.com"}
     through(site.no_one())
-    assert [each.name for each in site.people.accounts() if each.issuer == provider.issuer] == ["maria-sanz"]
+    assert [each.name for each in site.people.accounts.list_all() if each.issuer == provider.issuer] == [
+        "maria-sanz"
+    ]
 
 
 def test_the_name_of_a_local_account_opens_nothing(site_of, provider):
     """Nor does its address: the account is another one, with another name."""
     site = site_of()
-    first = site.people.create_first_invitation() or site.people.invite("maria", "admin", by="admin")
-    site.people.accept_invitation(first, "maria", "four plain english words")
+    first = site.people.accounts.create_first_invitation() or site.people.accounts.invite(
+        "maria", "admin", by="admin"
+    )
+    site.people.logins.accept_invitation(first, "maria", "four plain english words")
     provider.claims |= {"preferred_username": "maria", "email": "maria", "email_verified": True}
     browser = site.no_one()
     through(browser)
     assert "maria-2" in browser.get("/account").text
-    assert site.people.account("maria").role == "admin"
-    assert site.people.account("maria-2").role == "viewer"
+    assert site.people.accounts.get("maria").role == "admin"
+    assert site.people.accounts.get("maria-2").role == "viewer"
 
 
 def test_another_group_is_another_role_at_the_next_login_and_the_old_sessions_end(site_of, provider):
@@ -113,7 +117,7 @@ def test_another_group_is_another_role_at_the_next_login_and_the_old_sessions_en
     provider.claims["groups"] = "soc-leads"
     after = site.no_one()
     through(after)
-    assert site.people.account("maria-sanz").role == "engineer"
+    assert site.people.accounts.get("maria-sanz").role == "engineer"
     assert (before.get("/account").status_code, after.get("/account").status_code) == (303, 200)
 
 
@@ -122,14 +126,14 @@ def test_anyone_who_has_no_group_here_is_told_so_and_gets_no_account(site_of, pr
     answer = through(site.no_one())
     assert answer.status_code == 403
     assert "no role here" in answer.text
-    assert not [each for each in site.people.accounts() if each.issuer == provider.issuer]
+    assert not [each for each in site.people.accounts.list_all() if each.issuer == provider.issuer]
 
 
 def test_a_role_may_lie_deep_in_the_claims(site_of, provider):
     provider.claims["realm_access"] = {"roles": ["offline", "lead"]}
     site = site_of(role_claim="realm_access.roles", roles={"lead": "engineer"}, default_role=None)
     through(site.no_one())
-    assert site.people.account("maria-sanz").role == "engineer"
+    assert site.people.accounts.get("maria-sanz").role == "engineer"
 
 
 @pytest.mark.parametrize(
@@ -155,7 +159,7 @@ def test_a_disabled_person_does_not_come_back_through_the_provider(site_of):
     site, browser = site_of(), None
     browser = site.no_one()
     through(browser)
-    site.people.disable("maria-sanz", by="admin")
+    site.people.accounts.disable("maria-sanz", by="admin")
     assert browser.get("/account").status_code == 303
     assert through(site.no_one()).status_code == 403
 
@@ -180,7 +184,7 @@ def test_who_proves_again_is_asked_again_by_the_provider(site_of, provider):
     before = browser.cookies["session"]
     assert through(browser, link).headers["location"] == "/account/second"
     assert browser.get("/account/second").status_code == 200
-    assert site.people.authenticate_session(before) is None
+    assert site.people.sessions.authenticate(before) is None
 
 
 def test_with_single_sign_on_only_the_login_page_has_the_provider_and_at_most_one_account(
@@ -238,7 +242,7 @@ def test_an_id_token_is_not_believed(site_of, provider, lie):
     answer = through(site.no_one())
     assert answer.status_code == 403, lie
     assert "begin again" in answer.text
-    assert not [each for each in site.people.accounts() if each.issuer == provider.issuer]
+    assert not [each for each in site.people.accounts.list_all() if each.issuer == provider.issuer]
 
 
 def test_a_signature_by_someone_elses_key_is_not_believed(site_of, provider):

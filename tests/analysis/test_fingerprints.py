@@ -19,7 +19,7 @@ from fingerprint.pipeline import DetectionPipeline
 from fingerprint.registry.bank import Bank
 from fingerprint.state.pipeline_state import PipelineState
 from fingerprint.state.scorer_state import ScorerState
-from pipelines.evaluation.backtest_result import read_history
+from pipelines.evaluation.backtest import read_history
 from tests.support import sample_organisation
 
 

@@ -121,7 +121,7 @@ def test_a_viewers_stolen_session_becomes_no_token_after_ten_minutes(site):
     )
     assert (answer.status_code, "/confirm" in answer.text) == (403, True)
     browser.delete("/api/v1/sessions", headers=csrf)
-    site.people.end_all_sessions("viewer", by="admin")
+    site.people.sessions.end_all("viewer", by="admin")
     assert browser.get("/account").status_code == 303
 
 
@@ -144,9 +144,9 @@ def test_a_leaked_token_becomes_nothing_permanent_whatever_its_scope(site, scope
     before = kept(site, PEOPLE)
     tries_everything(site.client(role))
     assert kept(site, PEOPLE) == before
-    assert site.people.sessions(role)[0].proof == "provider"
+    assert site.people.sessions.of_account(role)[0].proof == "provider"
     check_that_detection_goes_on(site) if scope == "read" else None
-    site.people.end_all_sessions(role, by="admin")
+    site.people.sessions.end_all(role, by="admin")
     assert site.client(role).get("/api/v1/me").status_code == 401
 
 
@@ -160,17 +160,17 @@ def test_a_leaked_token_of_scope_read_revokes_no_integration(site):
 def test_a_thiefs_token_ends_with_the_reset_that_throws_the_thief_out(site):
     """The account was taken over: its password changed, a token made, a browser remembered."""
     people = site.people
-    people.accept_invitation(people.invite("bob", "admin", by="admin"), "", GOOD)
-    session = people.log_in("bob", GOOD, HERE)
-    thief = people.change_password(session, GOOD, OTHER, HERE, end_tokens=False)
-    device = people.remember_browser(thief, "")
+    people.logins.accept_invitation(people.accounts.invite("bob", "admin", by="admin"), "", GOOD)
+    session = people.logins.log_in("bob", GOOD, HERE)
+    thief = people.logins.change_password(session, GOOD, OTHER, HERE, end_tokens=False)
+    device = people.logins.remember_browser(thief, "")
     ends = site.deps.clock.at + timedelta(days=300)
-    _, secret = people.create_token("bob", "x", ["admin"], ends, by="bob")
-    again = people.accept_invitation(people.invite("bob", None, by="admin"), "", GOOD)
-    assert people.authenticate_session(again).name == "bob"
-    assert (people.authenticate_session(thief), people.authenticate_token(secret)) == (None, None)
+    _, secret = people.tokens.create("bob", "x", ["admin"], ends, by="bob")
+    again = people.logins.accept_invitation(people.accounts.invite("bob", None, by="admin"), "", GOOD)
+    assert people.sessions.authenticate(again).name == "bob"
+    assert (people.sessions.authenticate(thief), people.tokens.authenticate(secret)) == (None, None)
     with pytest.raises(AuthenticationFailed):
-        people.log_in("bob", OTHER, ClientInfo(HERE.address, device=device))
+        people.logins.log_in("bob", OTHER, ClientInfo(HERE.address, device=device))
 
 
 def test_what_a_leaked_triage_token_does_stands_in_the_audit_in_its_owners_name(site):
@@ -190,23 +190,25 @@ def test_what_a_leaked_triage_token_does_stands_in_the_audit_in_its_owners_name(
 
 def test_who_guesses_from_everywhere_keeps_no_one_out_who_was_in_before(site):
     people = site.people
-    people.accept_invitation(people.invite("bob", "viewer", by="admin"), "", GOOD)
-    device = people.remember_browser(people.log_in("bob", GOOD, HERE), "")
+    people.logins.accept_invitation(people.accounts.invite("bob", "viewer", by="admin"), "", GOOD)
+    device = people.logins.remember_browser(people.logins.log_in("bob", GOOD, HERE), "")
     outcomes = []
     for number in range(120):
         with pytest.raises(AuthenticationFailed) as refused:
-            people.log_in("bob", f"guess {number}", ClientInfo(f"203.0.113.{number}"))
+            people.logins.log_in("bob", f"guess {number}", ClientInfo(f"203.0.113.{number}"))
         outcomes.append(isinstance(refused.value, TooManyAttempts))
     assert outcomes == [False] * 50 + [True] * 70
     assert (
-        people.authenticate_session(people.log_in("bob", GOOD, ClientInfo(HERE.address, device=device))).name
+        people.sessions.authenticate(
+            people.logins.log_in("bob", GOOD, ClientInfo(HERE.address, device=device))
+        ).name
         == "bob"
     )
 
 
 def test_who_knows_the_password_still_has_no_session_without_the_second_factor(site):
     people, clock = site.people, site.deps.clock
-    people.accept_invitation(people.invite("bob", "admin", by="admin"), "", GOOD)
+    people.logins.accept_invitation(people.accounts.invite("bob", "admin", by="admin"), "", GOOD)
     app, _ = with_app(people, "bob", clock)
     browser = TestClient(site.app, base_url="http://localhost", follow_redirects=False)
     there = browser.post("/login", data={"name": "bob", "password": GOOD}).headers["location"]
@@ -218,13 +220,13 @@ def test_who_knows_the_password_still_has_no_session_without_the_second_factor(s
     assert as_session.post("/people", data={"csrf": csrf_token(login), "name": "x"}).status_code == 303
     refused = [browser.post("/login/second", data={"code": f"{guess:06}"}).status_code for guess in range(8)]
     assert refused == [401] * 4 + [429] * 4
-    assert people.finish_login(login, SecondFactorResponse(app.at(clock.at)), ClientInfo("198.51.100.77"))
+    assert people.logins.finish(login, SecondFactorResponse(app.at(clock.at)), ClientInfo("198.51.100.77"))
 
 
 def test_a_second_server_counts_the_same_guesses(site):
     beside = open_account_store(site.deps.store.session, site.deps.clock, site.deps.settings.web)
     for people in (site.people, site.people, beside, beside):
         with pytest.raises(AuthenticationFailed, match="wrong"):
-            people.log_in("stranger", "x", HERE)
+            people.logins.log_in("stranger", "x", HERE)
     with pytest.raises(TooManyAttempts):
-        beside.log_in("stranger", "x", HERE)
+        beside.logins.log_in("stranger", "x", HERE)

@@ -263,7 +263,7 @@ WORST: dict[str, tuple[Use, Any]] = {
     "sources.cloudtrail.identity._PERSONAL": (match, "a@" + "." * MIB + " "),
     "features.peer_groups._NUMBERS": (all_of, "abcdefag" * (MIB // 8)),
     "sources.cloudtrail.attack_tactics._API_VERSION": (all_of, "20150331v" + "20150331v1" * (MIB // 10)),
-    "sources.cloudtrail.s3_notifications._TRAIL": (match, "/AWSLogs/o-a" * (MIB // 12)),
+    "sources.cloudtrail.s3_layout._ACCOUNT_REGION": (match, "/AWSLogs/o-a" * (MIB // 12)),
     "sources.cloudtrail.s3_layout._DAY": (search, "/AWSLogs/a/CloudTrail/a/2026/01/01/" * (MIB // 35)),
     "sources.cloudtrail.s3_layout._TRAIL": (search, "/AWSLogs/a/CloudTrail" * (MIB // 21) + "x"),
     "sources.cloudtrail.s3_layout._MONTH": (search, "/AWSLogs/a/CloudTrail/a/2026/" * (MIB // 29)),
@@ -281,7 +281,7 @@ WORST: dict[str, tuple[Use, Any]] = {
     "core.credentials._SECRET": (all_of, "passwor" * (MIB // 7)),
     "registry.versions.VERSION_PATTERN": (match, "a" * MIB),
     "core.passwords.WORD_PATTERN": (all_of, "ab " * (MIB // 3)),
-    "store.second_factors.TOTP_SECRET_PATTERN": (match, "A" * MIB),
+    "store.factor_rows.TOTP_SECRET_PATTERN": (match, "A" * MIB),
 }
 WORST["delivery.notification._EMAIL"] = (match, "a@" + "a" * MIB)
 
@@ -291,8 +291,8 @@ OURS = {
     "evaluation.leakage_check._ACTION_FIELDS": "records that we simulate",
     "web.static_report": "the id of an alert, made of content by us",
     "web.api.cases": "an ETag: ten digits at most are read, and a header is at most 64 KiB",
-    "adapters.kafka.confluent_errors._NOISE": "words of the broker's client",
-    "adapters.kafka.kafka_python_errors._NOISE": "words of the broker's client",
+    "adapters.kafka.confluent_connection._NOISE": "words of the broker's client",
+    "adapters.kafka.kafka_python_connection._NOISE": "words of the broker's client",
     "adapters.aws.session._REGION": "the queue's URL, a setting",
     "adapters.file_broker.consumer._NAME": "names of topics, settings",
     "adapters.triton.repository._SERVED_VERSIONS_LINE": "a file that we write",
@@ -313,7 +313,7 @@ OURS = {
     "compute.cuda": "names of packages",
     "core.egress": "the URL of a receiver, a setting",
     "compute.mapped_arrays": "names of files: 255 bytes at most",
-    "store.second_factors": "a code of a second factor: one class of characters",
+    "store.factor_rows": "a code of a second factor: one class of characters",
     "simulation.user_agents": "records that we simulate",
     "simulation.record_templates": "records that we simulate",
 }

@@ -10,7 +10,6 @@ import pytest
 
 from fingerprint.detection.ensemble import NEWCOMER_THRESHOLD_SHARE
 from fingerprint.sources.cloudtrail import samples
-from fingerprint.training.attack_injection import ATTACK_DATASET
 from pipelines.simulate import DEFAULT_START
 from tests.support import sample_organisation
 
@@ -46,9 +45,11 @@ COMERS = {
 
 def attack(identity: dict[str, Any], number: int) -> list[dict[str, Any]]:
     """The labelled attack calls of an hour in July 2023, by someone new on the tenth day of the organisation."""
-    calls = [each for each in samples.sample_labels(ATTACK_DATASET).items() if each[1]["label"] == "attack"]
+    calls = [
+        each for each in samples.sample_labels(samples.ATTACK_DATASET).items() if each[1]["label"] == "attack"
+    ]
     wanted = dict(calls)
-    records = [each for each in samples.sample_records(ATTACK_DATASET) if each["eventID"] in wanted]
+    records = [each for each in samples.sample_records(samples.ATTACK_DATASET) if each["eventID"] in wanted]
     moved = datetime(DEFAULT_START.year, DEFAULT_START.month, DEFAULT_START.day, 10, tzinfo=UTC) + timedelta(
         days=sample_organisation.LEARNED
     )

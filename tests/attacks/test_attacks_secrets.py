@@ -252,7 +252,7 @@ def test_sources_and_queues_are_not_named_by_urls_that_hold_one(url: str) -> Non
 def test_what_libraries_repeat_from_a_url_is_masked_in_log_lines_and_tracebacks() -> None:
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(logs.JsonFormatter())
+    handler.setFormatter(logs.json_formatter())
     log = logging.Logger("tests")
     log.addHandler(handler)
     try:

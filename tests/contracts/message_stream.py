@@ -16,8 +16,8 @@ from typing import Any, Protocol
 import confluent_kafka
 import pytest
 
-from fingerprint.adapters.kafka import limits
-from fingerprint.compute.murmur2 import kafka_partition
+from fingerprint.adapters.kafka import base
+from fingerprint.compute.hashing import kafka_partition
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import (
     Consumer,
@@ -514,8 +514,8 @@ class AwayContract:
     """What adapters to a broker do while it is away. The class gives `stream` and `broker`."""
 
     def test_a_broker_that_is_away_costs_no_more_memory_than_the_bound(self, stream, broker, monkeypatch):
-        monkeypatch.setattr(limits, "BUFFER_MEMORY", 200_000)
-        monkeypatch.setattr(limits, "MAX_BLOCK_MS", 200)
+        monkeypatch.setattr(base, "BUFFER_MEMORY", 200_000)
+        monkeypatch.setattr(base, "MAX_BLOCK_MS", 200)
         topic = stream.topic()
         producer = stream.producer()
         producer.send(topic, b"0", b"k")

@@ -6,7 +6,7 @@ from math import sqrt
 
 import pytest
 
-from fingerprint.evaluation.confidence import confidence_intervals, student_interval, wilson_interval
+from fingerprint.evaluation.statistics import confidence_intervals, student_interval, wilson_interval
 
 
 def wilson(found: int, there: int, z: float = 1.959964) -> list[float]:

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fingerprint.evaluation.curves import PrecisionRecallCurve, alert_curve, event_curve, true_alert_scores
+from fingerprint.evaluation.metrics import PrecisionRecallCurve, alert_curve, event_curve, true_alert_scores
 
 
 def queue(*rows: tuple[str, str | None, float]) -> pd.DataFrame:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fingerprint.evaluation.aggregation import pool_figures
 from fingerprint.evaluation.delivery_floor import FLOORS, floor_figures
+from fingerprint.evaluation.statistics import pool_figures
 
 START = pd.Timestamp("2026-01-05T00:00:00Z")
 Row = tuple[str, str | None, float, bool]  # group, session, urgency of the alert, flagged

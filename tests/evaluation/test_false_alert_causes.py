@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 
 from fingerprint.compute import hashing
-from fingerprint.evaluation.aggregation import pool_figures
 from fingerprint.evaluation.false_alert_causes import FalseAlertCauses
+from fingerprint.evaluation.statistics import pool_figures
 
 DAY = 20_000  # the first judged day, from the epoch: 2024-10-04
 WHO = hashing.hash_strings(pd.Series(["ada", "ben", "eva"], dtype=object))

@@ -13,8 +13,13 @@ from numpy.typing import NDArray
 
 from fingerprint.compute import hashing
 from fingerprint.core.alert import FingerprintError
-from fingerprint.evaluation.label_files import read_labels
-from fingerprint.evaluation.labels import DAY_SECONDS, attack_labels, choose_split_time, join_labels
+from fingerprint.evaluation.labels import (
+    DAY_SECONDS,
+    attack_labels,
+    choose_split_time,
+    join_labels,
+    read_labels,
+)
 
 
 def judged(*ids: str) -> pd.DataFrame:

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fingerprint.compute import hashing
-from fingerprint.evaluation.aggregation import pool_figures
 from fingerprint.evaluation.false_alert_causes import FalseAlertCauses
 from fingerprint.evaluation.metrics import alert_session_pairs, compute_metrics, within_budget
+from fingerprint.evaluation.statistics import pool_figures
 
 START = pd.Timestamp("2026-01-05T00:00:00Z")
 

@@ -9,17 +9,25 @@ import pandas as pd
 import pytest
 
 from fingerprint.compute import hashing
-from fingerprint.evaluation.alert_counting import (
+from fingerprint.evaluation.event_table import EventTable
+from fingerprint.evaluation.peers import (
+    PEER_METHODS,
+    budget_threshold,
+    evaluate_peer,
+    log_rarity,
+    log_rarity_online,
+    log_rarity_sequential,
+)
+from fingerprint.evaluation.ranking import (
     NO_ACTION,
+    best_per_group,
     count_in_earlier_hours,
     count_occurrences,
+    discounted_sums,
     log_frequencies,
     previous_action,
+    ranked_by_strongest,
 )
-from fingerprint.evaluation.event_table import EventTable
-from fingerprint.evaluation.peers import PEER_METHODS, budget_threshold, evaluate_peer
-from fingerprint.evaluation.ranking import best_per_group, discounted_sums, ranked_by_strongest
-from fingerprint.evaluation.rarity_peer import log_rarity, log_rarity_online, log_rarity_sequential
 from fingerprint.features.encoding import FEATURE_NAMES
 
 DAYS, CUT = 8, 6 * 86400

@@ -16,7 +16,7 @@ from fingerprint.evaluation.labels import attack_labels, find_label_rows, names_
 from fingerprint.evaluation.time_to_alert import STEP_DIVISOR, VerdictPipeline, find_alerting_records
 from fingerprint.registry.bank import Bank
 from fingerprint.state.scorer_state import ScorerState
-from pipelines.evaluation.arrival_order import ArrivalOrderSpool
+from pipelines.evaluation.time_to_alert import ArrivalOrderSpool
 from tests.support import sample_organisation
 
 

@@ -73,7 +73,13 @@ def test_a_bank_holds_no_ids(organisation: SampleOrganisation) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["fingerprints.parquet", "people.parquet", "words.parquet", "stack.safetensors", "ledger.safetensors"],
+    [
+        "fingerprints.parquet",
+        "people.parquet",
+        "words.parquet",
+        "stack.safetensors",
+        "scorer_state.safetensors",
+    ],
 )
 def test_one_flipped_bit_in_a_bank_is_refused_by_the_name_of_the_file(bank: Path, name: str) -> None:
     file = version_of(bank) / name
@@ -195,10 +201,10 @@ def test_a_bank_without_one_of_its_arrays_is_refused(bank: Path) -> None:
 def test_everything_that_is_wrong_with_a_bank_is_named_at_once(bank: Path) -> None:
     root = version_of(bank)
     (root / "words.parquet").unlink()
-    (root / "ledger.safetensors").write_bytes(b"short")
+    (root / "scorer_state.safetensors").write_bytes(b"short")
     (root / "people.parquet").write_bytes(bytes((root / "people.parquet").stat().st_size))
     found = banks.find_problems(root)
-    for name in ("words.parquet", "ledger.safetensors", "people.parquet"):
+    for name in ("words.parquet", "scorer_state.safetensors", "people.parquet"):
         assert len([sentence for sentence in found if name in sentence]) == 1
     assert len(found) == 3
 

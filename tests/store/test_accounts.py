@@ -133,12 +133,12 @@ def test_passwords_cost_what_rfc_9106_recommends():
 
 def test_a_name_that_no_one_has_takes_as_long_as_one_that_someone_has(tmp_path):
     people = open_account_store(open_store(f"sqlite:///{tmp_path}/alerts.sqlite").session, Moment(), Web())
-    people.accept_invitation(people.create_first_invitation(), "maria", GOOD)
+    people.logins.accept_invitation(people.accounts.create_first_invitation(), "maria", GOOD)
 
     def seconds(name: str) -> float:
         begun = time.perf_counter()
         with pytest.raises(AuthenticationFailed):
-            people.log_in(name, "not the password", HERE)
+            people.logins.log_in(name, "not the password", HERE)
         return time.perf_counter() - begun
 
     known, unknown = ([seconds(name) for _ in range(4)] for name in ("maria", "stranger"))
@@ -151,14 +151,14 @@ def test_a_password_hashed_at_other_costs_is_hashed_again_at_the_next_login(tmp_
     people = open_account_store(open_store(f"sqlite:///{tmp_path}/alerts.sqlite").session, Moment(), Web())
     with monkeypatch.context() as patch:
         patch.setattr(secrets_, "_hasher", PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
-        people.accept_invitation(people.create_first_invitation(), "maria", GOOD)
-    kept = people._read(
+        people.logins.accept_invitation(people.accounts.create_first_invitation(), "maria", GOOD)
+    kept = people.accounts._session.read(
         lambda connection: connection.exec_driver_sql("SELECT password FROM accounts").scalar()
     )
     assert secrets_.needs_rehash(kept)
-    assert people.log_in("maria", GOOD, HERE)
-    kept = people._read(
+    assert people.logins.log_in("maria", GOOD, HERE)
+    kept = people.accounts._session.read(
         lambda connection: connection.exec_driver_sql("SELECT password FROM accounts").scalar()
     )
     assert not secrets_.needs_rehash(kept)
-    assert people.log_in("maria", GOOD, HERE)
+    assert people.logins.log_in("maria", GOOD, HERE)

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from fingerprint.sources.cloudtrail import backend_check, samples
+from fingerprint.sources.cloudtrail import check_records, samples
 from tests.support.alerts import NASTY
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
@@ -106,4 +106,4 @@ def crooked() -> list[bytes]:
     nested = [{"userIdentity": {field: value}} for field in WITHIN for value in VALUES]
     records = [{**BASE, "eventID": f"id-{number}", **each} for number, each in enumerate(typed + nested)]
     lines = [json.dumps(record).encode() for record in records]
-    return [*backend_check.MALFORMED_RECORDS, *lines]
+    return [*check_records.MALFORMED_RECORDS, *lines]

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from fingerprint.adapters.logs import JsonFormatter
+from fingerprint.adapters.logs import json_formatter
 
-_formatter = JsonFormatter()
+_formatter = json_formatter()
 
 
 def written(caplog: pytest.LogCaptureFixture) -> list[str]:

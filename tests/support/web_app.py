@@ -16,16 +16,17 @@ from datetime import timedelta
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, cast
+from typing import Any
 
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from fingerprint.adapters.system import SystemClock
 from fingerprint.core.account import SCOPES, ExternalIdentity, Role
+from fingerprint.core.ports.accounts import AccountStore
 from fingerprint.core.settings import Settings, load_settings
 from fingerprint.store import SqlStore, open_store
-from fingerprint.store.accounts import SqlAccountStore, open_account_store
+from fingerprint.store.accounts import open_account_store
 from fingerprint.web.app import create_app
 from fingerprint.web.auth import csrf_token, session_cookie_name
 from fingerprint.web.dependencies import Dependencies
@@ -66,16 +67,16 @@ class Site:
         opened = replace(Dependencies(store, people, clock, loaded), **fields)
         site = cls(create_app(opened), opened)
         for scope, role in SCOPES.items():
-            site.sessions[role] = people.log_in_as(
+            site.sessions[role] = people.logins.log_in_as(
                 ExternalIdentity("https://tests.example", role, role, role, authenticated_at=clock.now())
             )
             ends = clock.now() + timedelta(days=1)
-            site.tokens[role] = people.create_token(role, "tests", [scope], ends, by=role)[1]
+            site.tokens[role] = people.tokens.create(role, "tests", [scope], ends, by=role)[1]
         return site
 
     @property
-    def people(self) -> SqlAccountStore:
-        return cast(SqlAccountStore, self.deps.accounts)
+    def people(self) -> AccountStore:
+        return self.deps.account_store
 
     def no_one(self) -> TestClient:
         """Who shows nothing."""

@@ -44,12 +44,12 @@ def served(app: FastAPI) -> Iterator[str]:
 
 def tokens(people: AccountStore, now: Any) -> dict[Role, str]:
     """A person of each role, called as the role is, and the secret of a token of theirs."""
-    people.accept_invitation(people.create_first_invitation() or "", "admin", PASSWORD)
+    people.logins.accept_invitation(people.accounts.create_first_invitation() or "", "admin", PASSWORD)
     made: dict[Role, str] = {}
     for role, scope in SCOPE.items():
         if role != "admin":
-            people.accept_invitation(people.invite(role, role, "admin"), role, PASSWORD)
-        _, made[role] = people.create_token(role, "tests", [scope], now + timedelta(days=1), role)
+            people.logins.accept_invitation(people.accounts.invite(role, role, "admin"), role, PASSWORD)
+        _, made[role] = people.tokens.create(role, "tests", [scope], now + timedelta(days=1), role)
     return made
 
 

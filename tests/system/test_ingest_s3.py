@@ -32,7 +32,7 @@ from pipelines.commands.dead_letters import replay_pending
 from pipelines.ingest import run_ingest_s3
 from pipelines.runtime import wiring
 from tests.contracts.message_stream import wait_until
-from tests.sources.cloudtrail.test_s3_notifications import FORMS, TEST, s3, sns
+from tests.sources.test_s3_notifications import FORMS, TEST, s3, sns
 from tests.streaming.test_rekeying import record, wrapped
 from tests.support.services import aws
 from tests.system.test_ingest import LIMIT, PEOPLE, Faulty, OnFiles, expected, records

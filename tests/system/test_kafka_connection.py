@@ -24,8 +24,8 @@ from kafka.net.sasl.msk import SaslMechanismAwsMskIam
 from fingerprint.adapters.kafka.confluent import ConfluentConsumer
 from fingerprint.adapters.kafka.confluent_producer import ConfluentProducer
 from fingerprint.adapters.kafka.kafka_python import KafkaPythonConsumer
+from fingerprint.adapters.kafka.kafka_python_connection import kafka_python_options
 from fingerprint.adapters.kafka.kafka_python_producer import KafkaPythonProducer
-from fingerprint.adapters.kafka.kafka_python_settings import kafka_python_options
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Partition
 from fingerprint.core.settings import Kafka, load_settings

@@ -201,7 +201,7 @@ def test_names_that_the_settings_name_are_the_stores():
 def test_behind_tls_the_cookie_is_bound_to_this_host_and_browsers_stay_with_tls(tmp_path):
     settings = load_settings(environment={}, options={"web": {"public_url": "https://store.example.com"}})
     site = Site.of(store_in(tmp_path), settings)
-    link = site.people.invite("bob", "viewer", by="admin")
+    link = site.people.accounts.invite("bob", "viewer", by="admin")
     headers = {"Host": "store.example.com", "Origin": "https://store.example.com"}
     answer = site.no_one().post(f"/setup/{link}", data={"password": GOOD, "again": GOOD}, headers=headers)
     cookies = answer.headers.get_list("set-cookie")
@@ -260,10 +260,10 @@ def test_a_login_goes_on_to_the_page_that_was_asked_for(path):
 
 def test_the_first_admin_comes_in_by_a_link_once(tmp_path):
     site = Site.of(store_in(tmp_path))
-    for person in site.people.accounts():
+    for person in site.people.accounts.list_all():
         if person.role != "admin":
-            site.people.disable(person.name, by="admin")
-    link = f"/setup/{site.people.invite('maria', 'admin', by='admin')}"
+            site.people.accounts.disable(person.name, by="admin")
+    link = f"/setup/{site.people.accounts.invite('maria', 'admin', by='admin')}"
     browser = site.no_one()
     assert "Set a password" in browser.get(link).text
     assert "differ" in browser.post(link, data={"password": GOOD, "again": OTHER}).text
@@ -275,7 +275,7 @@ def test_the_first_admin_comes_in_by_a_link_once(tmp_path):
 
 
 def test_a_page_that_was_asked_for_is_shown_after_the_login(fresh):
-    fresh.people.accept_invitation(fresh.people.invite("bob", "viewer", by="admin"), "", GOOD)
+    fresh.people.logins.accept_invitation(fresh.people.accounts.invite("bob", "viewer", by="admin"), "", GOOD)
     browser = fresh.no_one()
     there = browser.get("/account?x=1").headers["location"]
     assert there == "/login?next=%2Faccount%3Fx%3D1"
@@ -287,7 +287,7 @@ def test_a_page_that_was_asked_for_is_shown_after_the_login(fresh):
 
 def test_a_form_that_comes_from_elsewhere_logs_no_one_in(fresh):
     """Or a victim would work on in an attacker's account."""
-    fresh.people.accept_invitation(fresh.people.invite("bob", "viewer", by="admin"), "", GOOD)
+    fresh.people.logins.accept_invitation(fresh.people.accounts.invite("bob", "viewer", by="admin"), "", GOOD)
     form = {"name": "bob", "password": GOOD}
     for headers in (
         {"Origin": "https://evil.example"},
@@ -301,7 +301,7 @@ def test_a_form_that_comes_from_elsewhere_logs_no_one_in(fresh):
 
 
 def test_after_some_failures_the_page_says_how_long_to_wait_and_a_known_browser_goes_in(fresh):
-    fresh.people.accept_invitation(fresh.people.invite("bob", "viewer", by="admin"), "", GOOD)
+    fresh.people.logins.accept_invitation(fresh.people.accounts.invite("bob", "viewer", by="admin"), "", GOOD)
     wrong, right = {"name": "bob", "password": OTHER}, {"name": "bob", "password": GOOD}
     mine, stranger = fresh.no_one(), fresh.no_one()
     assert mine.post("/login", data=right).status_code == 303
@@ -368,7 +368,7 @@ def test_a_session_makes_a_token_over_the_api_with_its_csrf_token(fresh):
     assert browser.post("/api/v1/tokens", json=body).status_code == 403
     made = browser.post("/api/v1/tokens", json=body, headers=csrf)
     assert made.status_code == 201
-    assert fresh.people.authenticate_token(made.json()["secret"])[0].name == "viewer"
+    assert fresh.people.tokens.authenticate(made.json()["secret"])[0].name == "viewer"
 
 
 def test_an_admin_revokes_anybodys_token_and_others_their_own(fresh):
@@ -426,7 +426,7 @@ def test_the_api_gives_an_admin_the_same_over_people(fresh):
     made = api.post("/api/v1/people", json={"name": "Bob", "role": "viewer"})
     assert made.status_code == 201
     secret = made.json()["link"].rpartition("/")[2]
-    fresh.people.accept_invitation(secret, "", GOOD)
+    fresh.people.logins.accept_invitation(secret, "", GOOD)
     assert api.post("/api/v1/people/bob/role", json={"role": "engineer"}).json()["role"] == "engineer"
     assert api.post("/api/v1/people/bob/disable").json()["disabled_at"]
     assert api.post("/api/v1/people/bob/enable").json()["disabled_at"] is None
@@ -447,7 +447,9 @@ def test_the_api_gives_an_admin_the_same_over_people(fresh):
 
 
 def test_a_new_password_needs_the_old_one(fresh):
-    session = fresh.people.accept_invitation(fresh.people.invite("bob", "viewer", by="admin"), "", GOOD)
+    session = fresh.people.logins.accept_invitation(
+        fresh.people.accounts.invite("bob", "viewer", by="admin"), "", GOOD
+    )
     fresh.sessions["viewer"] = session
     browser, csrf = fresh.browser("viewer"), {"csrf": fresh.csrf("viewer")}
     change = lambda **form: browser.post("/account/password", data=csrf | form)  # noqa: E731
@@ -458,12 +460,12 @@ def test_a_new_password_needs_the_old_one(fresh):
     assert change(old=GOOD, new=OTHER, again=OTHER).status_code == 303
     assert browser.get("/account").status_code == 200
     assert before.get("/account").status_code == 303
-    assert fresh.people.log_in("bob", OTHER, HERE)
+    assert fresh.people.logins.log_in("bob", OTHER, HERE)
 
 
 def with_password(fresh, role: str = "viewer"):
     """bob, logged in with a password; a browser, and his CSRF field."""
-    fresh.people.accept_invitation(fresh.people.invite("bob", role, by="admin"), "", GOOD)
+    fresh.people.logins.accept_invitation(fresh.people.accounts.invite("bob", role, by="admin"), "", GOOD)
     browser = fresh.no_one()
     assert browser.post("/login", data={"name": "bob", "password": GOOD}).status_code == 303
     return browser, {"csrf": csrf_token(browser.cookies["session"])}
@@ -500,7 +502,7 @@ def test_a_second_factor_is_set_up_asked_for_and_removed_on_pages(tmp_path):
     csrf = {"csrf": csrf_token(browser.cookies["session"])}
     clock.pass_by(minutes=11)
     referer = {"Referer": f"{BASE}/account/second"}
-    path = f"/account/second/{site.people.factors('bob')[0].factor_id}/remove"
+    path = f"/account/second/{site.people.second_factors.of_account('bob')[0].factor_id}/remove"
     there = browser.post(path, data=csrf, headers=referer).headers["location"]
     assert there == "/confirm?next=%2Faccount%2Fsecond"
     form = csrf | {"next": "/account/second"}
@@ -509,13 +511,13 @@ def test_a_second_factor_is_set_up_asked_for_and_removed_on_pages(tmp_path):
     assert answer.headers["location"] == "/account/second"
     assert browser.post("/account/second/recovery-codes", data=csrf).status_code == 200
     assert browser.post(path, data=csrf).status_code == 303
-    assert site.people.factors("bob") == []
+    assert site.people.second_factors.of_account("bob") == []
 
 
 def test_where_a_second_factor_is_required_the_first_login_sets_one_up(tmp_path):
     clock, settings = Moment(), load_settings(environment={}, options={"web": {"second_factor": "required"}})
     site = Site.of(store_in(tmp_path), settings, clock=clock)
-    link = f"/setup/{site.people.invite('bob', 'viewer', by='admin')}"
+    link = f"/setup/{site.people.accounts.invite('bob', 'viewer', by='admin')}"
     browser = site.no_one()
     assert browser.post(link, data={"password": GOOD, "again": GOOD}).headers["location"] == "/login/second"
     assert browser.get("/").status_code == 303
@@ -599,7 +601,7 @@ def test_what_breaks_here_says_nothing_and_the_log_no_secret(site, monkeypatch, 
     def breaks(secret):
         raise RuntimeError("of the inside")
 
-    monkeypatch.setattr(type(site.people), "invitation", lambda self, secret: breaks(secret))
+    monkeypatch.setattr(type(site.people.accounts), "invitation", lambda self, secret: breaks(secret))
     answer = site.no_one().get("/setup/the-secret-of-a-link")
     assert answer.status_code == 500
     assert "logged on this server" in answer.text
@@ -614,7 +616,7 @@ def test_what_breaks_here_is_in_the_log_once_and_the_answer_has_the_headers_of_a
     def breaks(self, secret):
         raise RuntimeError("of the inside")
 
-    monkeypatch.setattr(type(site.people), "invitation", breaks)
+    monkeypatch.setattr(type(site.people.accounts), "invitation", breaks)
     answer = httpx2.get(f"{address}/setup/a-link")
     assert answer.status_code == 500
     assert "default-src 'none'" in answer.headers["content-security-policy"]
@@ -647,7 +649,8 @@ def test_the_first_start_prints_a_link_that_makes_the_first_admin(tmp_path):
         assert serving.stdout.read() == ""
     assert serving.returncode == 0
     assert (
-        open_account_store(open_store(store).session, SystemClock(), Web()).create_first_invitation() is None
+        open_account_store(open_store(store).session, SystemClock(), Web()).accounts.create_first_invitation()
+        is None
     )  # a second start prints none
 
 
@@ -686,9 +689,10 @@ def test_a_port_that_is_taken_is_one_sentence(tmp_path):
 def test_without_the_extra_one_sentence_says_what_to_install(monkeypatch, capsys):
     from pipelines import cli
 
-    for name in ("pipelines.serve", "fingerprint.store.accounts", "fingerprint.store.secret_hashes"):
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.delattr("fingerprint.store.secret_hashes")
+    monkeypatch.delitem(sys.modules, "pipelines.serve")
+    for name in ("accounts", "account_rows", "secret_hashes"):
+        monkeypatch.delitem(sys.modules, f"fingerprint.store.{name}")
+        monkeypatch.delattr(f"fingerprint.store.{name}")
     monkeypatch.setitem(sys.modules, "argon2", None)
     monkeypatch.setattr(sys, "argv", ["fingerprint", "serve"])
     with pytest.raises(SystemExit) as ended:
@@ -703,7 +707,7 @@ def test_without_the_extra_one_sentence_says_what_to_install(monkeypatch, capsys
 def test_sessions_and_links_that_are_over_go_with_what_else_is_old(tmp_path):
     clock = Moment()
     site = Site.of(store_in(tmp_path), clock=clock)
-    site.people.invite("bob", "viewer", by="admin")
+    site.people.accounts.invite("bob", "viewer", by="admin")
     clock.pass_by(days=2)
     assert apply_retention(site.deps.store, Retention(), [site.people.delete_expired])
     kept = site.deps.store.dump_tables()
@@ -718,13 +722,13 @@ def test_an_admin_who_is_locked_out_gets_a_link_from_the_command_line(tmp_path, 
     monkeypatch.setattr(os, "environ", {**os.environ, "COLUMNS": "200"})
     said = lambda *arguments: run.invoke(app, ["accounts", *arguments, "--database", url])  # noqa: E731
     link = re.search(r"/setup/([\w-]+)", said("add", "maria", "--role", "admin").output)[1]
-    site.people.accept_invitation(link, "", GOOD)
+    site.people.logins.accept_invitation(link, "", GOOD)
     again = re.search(r"/setup/([\w-]+)", said("invite", "maria").output)[1]
-    site.people.accept_invitation(again, "", OTHER)
+    site.people.logins.accept_invitation(again, "", OTHER)
     assert "maria" in said("reset-second-factor", "maria").output
-    session = site.people.log_in("maria", OTHER, HERE)
+    session = site.people.logins.log_in("maria", OTHER, HERE)
     assert "maria" in said("end-sessions", "maria").output
-    assert site.people.authenticate_session(session) is None
+    assert site.people.sessions.authenticate(session) is None
     assert "engineer" in said("role", "maria", "engineer").output
     assert "disabled" in said("disable", "maria").output
     assert "local" in said("enable", "maria").output

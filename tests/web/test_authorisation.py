@@ -187,7 +187,7 @@ def kinds(site) -> dict[str, Kind]:
     found |= {f"a token: {scope}": Kind(site.client(role), role, True) for scope, role in SCOPES.items()}
 
     def admin(name: str) -> str:
-        return people.log_in_as(ExternalIdentity("https://tests.example", name, name, "admin"))
+        return people.logins.log_in_as(ExternalIdentity("https://tests.example", name, name, "admin"))
 
     def with_cookie(secret: str) -> TestClient:
         client = site.no_one()
@@ -200,7 +200,7 @@ def kinds(site) -> dict[str, Kind]:
         return client
 
     def token(name: str) -> tuple[str, str]:
-        made, secret = people.create_token(name, "x", ["admin"], now + timedelta(days=1), by=name)
+        made, secret = people.tokens.create(name, "x", ["admin"], now + timedelta(days=1), by=name)
         return made.token_id, secret
 
     late, careless, gone = admin("late"), admin("careless"), admin("gone")
@@ -209,14 +209,14 @@ def kinds(site) -> dict[str, Kind]:
     )
     found["an admin's cookie without CSRF token"] = Kind(with_cookie(careless), "admin", proven=False)
     revoked, secret = token("careless")
-    people.revoke_token(revoked, by="careless")
+    people.tokens.revoke(revoked, by="careless")
     found["a revoked token"] = Kind(with_token(secret), token=True)
-    _, secret = people.create_token("careless", "x", ["admin"], now + timedelta(seconds=1), by="careless")
+    _, secret = people.tokens.create("careless", "x", ["admin"], now + timedelta(seconds=1), by="careless")
     site.deps.clock.sleep(2)
     found["an expired token"] = Kind(with_token(secret), token=True)
     found["no token of ours"] = Kind(with_token("fpt_" + "a" * 43), token=True)
     found["a disabled person's token"] = Kind(with_token(token("gone")[1]), token=True)
-    people.disable("gone", by="admin")
+    people.accounts.disable("gone", by="admin")
     found["a disabled person's cookie"] = Kind(with_cookie(gone), csrf=csrf_token(gone))
     return found
 

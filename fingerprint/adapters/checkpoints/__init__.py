@@ -21,14 +21,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from fingerprint.adapters.checkpoints.garbage import GRACE_SECONDS, RETAINED, RetentionPolicy
-from fingerprint.adapters.checkpoints.manifest import CheckpointCorrupted, validate_checkpoint
-from fingerprint.adapters.checkpoints.object_store import open_file_store
-from fingerprint.adapters.checkpoints.paths import (
+from fingerprint.adapters.checkpoints.manifest import (
+    CheckpointCorrupted,
     is_topic_name,
     parse_blob_path,
     parse_manifest_name,
     topic_folder,
+    validate_checkpoint,
 )
+from fingerprint.adapters.checkpoints.object_store import open_file_store
 from fingerprint.adapters.checkpoints.store import CheckpointSummary, PartitionCheckpoints
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Checkpoint, Fence, Partition, PartitionNotOwned

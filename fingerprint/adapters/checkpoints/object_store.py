@@ -24,7 +24,7 @@ import fsspec
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
-from fingerprint.adapters.checkpoints.paths import STAGING_PREFIX
+from fingerprint.adapters.checkpoints.manifest import STAGING_PREFIX
 from fingerprint.core import private_files
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.extras import how_to_install

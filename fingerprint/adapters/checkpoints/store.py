@@ -11,7 +11,6 @@ What it knows only spares work (which parts lie there already): forgotten, every
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -20,18 +19,15 @@ from typing import NamedTuple, TypeVar
 from fingerprint.adapters.checkpoints.garbage import Garbage, PartitionListing, RetentionPolicy, find_garbage
 from fingerprint.adapters.checkpoints.manifest import (
     MAX_MANIFEST_BYTES,
-    CheckpointCorrupted,
-    Manifest,
-    decode_manifest,
-    encode_manifest,
-)
-from fingerprint.adapters.checkpoints.object_store import FileStore
-from fingerprint.adapters.checkpoints.paths import (
     PARTS_FOLDER,
     STAGING_PREFIX,
+    CheckpointCorrupted,
+    Manifest,
     blob_path,
     content_id,
     content_id_of_part,
+    decode_manifest,
+    encode_manifest,
     manifest_name,
     new_part_name,
     parse_blob_path,
@@ -39,13 +35,15 @@ from fingerprint.adapters.checkpoints.paths import (
     part_size,
     partition_folder,
 )
+from fingerprint.adapters.checkpoints.object_store import FileStore
 from fingerprint.core.alert import FingerprintError
+from fingerprint.core.log import get_logger
 from fingerprint.core.ports import Checkpoint, Fence, Partition, PartitionNotOwned
 
 MAX_PARALLEL = 4  # parts read, written or hashed at a time: all of them wait, or let go of the interpreter
 MAX_DELETIONS = 500  # files, by one save
 
-_log = logging.getLogger("fingerprint.snapshots")
+_log = get_logger("fingerprint.snapshots")
 _In = TypeVar("_In")
 _Out = TypeVar("_Out")
 
@@ -162,10 +160,7 @@ class PartitionCheckpoints:
                 if fence in self._referenced_parts
             }
         except Exception as error:  # each object store raises its own kinds, and none is worth a snapshot
-            _log.warning(
-                "old snapshots could not be deleted",
-                extra={"fields": {"folder": self._folder, "reason": str(error)}},
-            )
+            _log.warning("old snapshots could not be deleted", folder=self._folder, reason=str(error))
 
     def _garbage_paths(self, garbage: Garbage) -> list[str]:
         """Manifests first: what is left of a snapshot must not look like one."""
@@ -199,8 +194,7 @@ class PartitionCheckpoints:
                 return open_checkpoint(fence, there)
             except (CheckpointCorrupted, FileNotFoundError) as reason:
                 _log.warning(
-                    "a damaged snapshot is passed over",
-                    extra={"fields": {"file": self._manifest_path(fence), "reason": str(reason)}},
+                    "a damaged snapshot is passed over", file=self._manifest_path(fence), reason=str(reason)
                 )
         if there.manifests:
             raise FingerprintError(

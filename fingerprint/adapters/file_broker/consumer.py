@@ -26,8 +26,8 @@ from fingerprint.adapters.file_broker.group import (
     release_partitions,
 )
 from fingerprint.adapters.file_broker.partition_log import LogReader, PartitionLog
-from fingerprint.adapters.kafka.limits import FETCH_MAX_BYTES
-from fingerprint.compute.murmur2 import kafka_partition
+from fingerprint.adapters.kafka.base import FETCH_MAX_BYTES
+from fingerprint.compute.hashing import kafka_partition
 from fingerprint.core import private_files
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import (

@@ -1,4 +1,4 @@
-"""Sending through confluent-kafka, whose own queue is bounded; only what fails is reported back.
+"""The producer through confluent-kafka, whose own queue is bounded; only failures are reported back.
 
 Example:
     >>> producer = ConfluentProducer(settings.kafka)
@@ -14,35 +14,41 @@ from typing import Any
 import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException
 
-from fingerprint.adapters.kafka import limits
-from fingerprint.adapters.kafka.confluent import translate_librdkafka_errors
-from fingerprint.adapters.kafka.confluent_errors import ConnectionFailure, check_connection
-from fingerprint.adapters.kafka.confluent_settings import librdkafka_options
+from fingerprint.adapters.kafka import base
+from fingerprint.adapters.kafka.confluent_connection import (
+    ConnectionFailure,
+    check_connection,
+    librdkafka_options,
+    translate_librdkafka_errors,
+)
 from fingerprint.core.alert import FingerprintError
-from fingerprint.core.ports import DeliveryFailed, Headers, Producer, QueueFull
+from fingerprint.core.ports import DeliveryFailed, Headers, QueueFull
 from fingerprint.core.settings import Kafka
 
 
-class ConfluentProducer(Producer):
-    """See `ports.Producer`. Keys are hashed with murmur2, as Java and kafka-python do, not librdkafka's own CRC32."""
+class ConfluentProducer(base.BaseProducer):
+    """A `ports.Producer`. Keys are hashed with murmur2, as Java and kafka-python do, not with librdkafka's own CRC32."""
 
     def __init__(self, settings: Kafka):
-        self._settings = settings
+        super().__init__(settings)
         self._failure: KafkaError | None = None
         self._known_topics: set[str] = set()
-        self._closed = False
-        reason = ConnectionFailure()
+        failure = ConnectionFailure()
         with translate_librdkafka_errors(settings):
-            self._client = confluent_kafka.Producer(_options(settings) | {"error_cb": reason.on_error})
-            check_connection(self._client, settings, reason)
+            self._client = confluent_kafka.Producer(_options(settings) | {"error_cb": failure.on_error})
+            check_connection(self._client, settings, failure)
 
     def send(self, topic: str, value: bytes | None, key: bytes | None = None, headers: Headers = ()) -> None:
+        """Take a message. QueueFull, DeliveryFailed; FingerprintError if it is too large or there is no such topic.
+
+        An own loop and not `stamina`: a full queue empties only while librdkafka is polled.
+        """
         if topic not in self._known_topics:
             self._require_topic(topic)
-        deadline = time.monotonic() + limits.MAX_BLOCK_MS / 1000
+        deadline = time.monotonic() + base.MAX_BLOCK_MS / 1000
         while not self._enqueue(topic, value, key, headers):
             if time.monotonic() > deadline:
-                raise QueueFull(f"{limits.BUFFER_MEMORY:,} bytes are in flight and do not arrive")
+                raise QueueFull(f"{base.BUFFER_MEMORY:,} bytes are in flight and do not arrive")
             self._client.poll(0.05)
         self._raise_failure()
 
@@ -59,13 +65,11 @@ class ConfluentProducer(Producer):
         return True
 
     def _require_topic(self, topic: str) -> None:
-        """librdkafka takes messages for any topic and finds out later; here it is asked first, once a topic."""
+        """Ask for a topic before its first message: librdkafka takes messages for any topic and finds out later."""
         with translate_librdkafka_errors(self._settings):
-            found = self._client.list_topics(topic, timeout=self._settings.request_timeout_seconds).topics[
-                topic
-            ]
-        if found.error is not None:
-            raise FingerprintError(f"there is no topic {topic}: create it first")
+            metadata = self._client.list_topics(topic, timeout=self._settings.request_timeout_seconds)
+        if metadata.topics[topic].error is not None:
+            raise base.no_such_topic(topic)
         self._known_topics.add(topic)
 
     def _on_delivery(self, error: KafkaError | None, _: Any) -> None:
@@ -77,6 +81,7 @@ class ConfluentProducer(Producer):
             raise DeliveryFailed(self._failure.str())
 
     def flush(self, timeout_seconds: float | None = None) -> None:
+        """Wait until all messages are acknowledged. DeliveryFailed if not, or not in time (default: delivery_timeout_ms)."""
         left = self._client.flush(
             self._settings.delivery_timeout_seconds if timeout_seconds is None else timeout_seconds
         )
@@ -84,14 +89,8 @@ class ConfluentProducer(Producer):
         if left:
             raise DeliveryFailed(f"{left} messages have not arrived")
 
-    def close(self) -> None:
-        if self._closed:
-            return
-        self._closed = True
-        try:
-            self.flush(self._settings.request_timeout_seconds)
-        finally:
-            self._client.purge()
+    def _close_client(self) -> None:
+        self._client.purge()
 
 
 def _options(settings: Kafka) -> dict[str, Any]:
@@ -102,7 +101,7 @@ def _options(settings: Kafka) -> dict[str, Any]:
         "partitioner": "murmur2_random",
         "compression.type": settings.compression_type,
         "linger.ms": settings.linger_ms,
-        "queue.buffering.max.kbytes": max(limits.BUFFER_MEMORY >> 10, 1),
+        "queue.buffering.max.kbytes": max(base.BUFFER_MEMORY >> 10, 1),
         "message.max.bytes": settings.max_request_size,
         "delivery.timeout.ms": settings.delivery_timeout_ms,
         "delivery.report.only.error": True,

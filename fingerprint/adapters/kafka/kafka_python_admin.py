@@ -1,15 +1,14 @@
 """The topics of a broker through kafka-python.
 
 Example:
-    >>> with KafkaTopics(settings.kafka) as topics:
-    ...     topics.make(Topic("fingerprint.events", partitions=4))
+    >>> with KafkaPythonTopicAdmin(settings.kafka) as admin:
+    ...     admin.create(TopicSpec("fingerprint.events", partitions=4))
     True
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,72 +16,63 @@ import kafka
 from kafka import errors
 from kafka.admin import ConfigResource, ConfigResourceType
 
-from fingerprint.adapters.kafka.kafka_python import RETRY_PAUSE_SECONDS, translate_connection_errors
-from fingerprint.adapters.kafka.kafka_python_settings import kafka_python_options
-from fingerprint.core.alert import ServerUnavailable
+from fingerprint.adapters.kafka import base
+from fingerprint.adapters.kafka.kafka_python_connection import (
+    UNAVAILABLE_ERRORS,
+    kafka_python_options,
+    translate_connection_errors,
+)
 from fingerprint.core.ports.topics import (
     MAX_MESSAGE_BYTES_CONFIG,
     RETENTION_CONFIG,
     TIMESTAMP_TYPE_CONFIG,
-    TopicAdmin,
     TopicSpec,
 )
 from fingerprint.core.settings import Kafka
 
-_TRANSIENT_ERRORS = (
-    errors.KafkaTimeoutError | errors.KafkaConnectionError | errors.NodeNotReadyError
-)  # by `letting_in`
+_CONFIGS = (RETENTION_CONFIG, MAX_MESSAGE_BYTES_CONFIG, TIMESTAMP_TYPE_CONFIG)
 
 
-class KafkaPythonTopicAdmin(TopicAdmin):
-    """See `ports_topics.Topics`."""
+class KafkaPythonTopicAdmin(base.BaseTopicAdmin):
+    """A `ports.topics.TopicAdmin`."""
 
     def __init__(self, settings: Kafka):
-        self._settings = settings
-        patience = settings.request_timeout_ms
-        with self._translate_errors():
-            self._admin = kafka.KafkaAdminClient(
-                **kafka_python_options(settings) | {"request_timeout_ms": patience}
-            )
+        super().__init__(settings)
+        options = kafka_python_options(settings) | {"request_timeout_ms": settings.request_timeout_ms}
+        with self._translated_errors():
+            self._admin = kafka.KafkaAdminClient(**options)
 
     @contextmanager
-    def _translate_errors(self) -> Iterator[None]:
-        """A broker that has just started answers, and is not ready yet."""
+    def _translated_errors(self) -> Iterator[None]:
+        """Raise kafka-python's errors as ours: a broker that has just started answers, and is not ready yet."""
         with translate_connection_errors(self._settings):
             try:
                 yield
             except (errors.RetriableError, RuntimeError) as error:  # RuntimeError: no controller is known yet
-                if isinstance(error, _TRANSIENT_ERRORS):
+                if isinstance(error, UNAVAILABLE_ERRORS):
                     raise
-                where = ", ".join(self._settings.bootstrap_servers)
-                raise ServerUnavailable(f"Kafka at {where} is not ready: {error}") from None
+                raise base.not_ready(self._settings, error) from None
 
-    def describe(self, names: Collection[str]) -> dict[str, TopicSpec]:
-        with self._translate_errors():
-            every = self._admin.describe_topics()  # named ones, a broker might make
-            there = {each["name"]: each["partitions"] for each in every if each["name"] in names}
-            kept = self._configs(there)
-        return {name: _to_topic(name, partitions, kept[name]) for name, partitions in there.items()}
+    def _list_topics(self, names: Collection[str]) -> dict[str, tuple[int, int]]:
+        every = self._admin.describe_topics()  # all of them: a named one, a broker might create
+        found = {each["name"]: each["partitions"] for each in every if each["name"] in names}
+        return {name: (len(each), len(each[0]["replica_nodes"])) for name, each in found.items()}
 
-    def _configs(self, names: Collection[str]) -> dict[str, dict[str, Any]]:
+    def _read_configs(self, names: Collection[str]) -> Mapping[str, Callable[[str], str]]:
         wanted = [
-            ConfigResource(
-                ConfigResourceType.TOPIC,
-                each,
-                {RETENTION_CONFIG: "", MAX_MESSAGE_BYTES_CONFIG: "", TIMESTAMP_TYPE_CONFIG: ""},
-            )
-            for each in names
+            ConfigResource(ConfigResourceType.TOPIC, each, dict.fromkeys(_CONFIGS, "")) for each in names
         ]
         if not wanted:
             return {}
         (found,) = self._admin.describe_configs(wanted, config_filter="All").values()
-        return dict(found)
+        return {name: _reader(configs) for name, configs in dict(found).items()}
 
     def create(self, topic: TopicSpec) -> bool:
+        """Create a topic. False, and nothing done, if there is one of that name."""
         wanted = {"num_partitions": topic.partitions, "configs": topic.configs()}
         if topic.replicas is not None:
             wanted["replication_factor"] = topic.replicas
-        with self._translate_errors():
+        with self._translated_errors():
             answer = self._admin.create_topics({topic.name: wanted}, raise_errors=False)["topics"][0]
             if answer["error_code"] == errors.TopicAlreadyExistsError.errno:
                 return False
@@ -91,32 +81,24 @@ class KafkaPythonTopicAdmin(TopicAdmin):
         return True
 
     def add_partitions(self, name: str, partitions: int) -> None:
-        with self._translate_errors():
+        """Raise a topic's number of partitions to this one."""
+        with self._translated_errors():
             answer = self._admin.create_partitions({name: partitions}, raise_errors=False).results[0]
             _raise_broker_error(answer.error_code, answer.error_message)
-        self._wait_for_metadata(lambda: self.describe([name])[name].partitions == partitions, name)
-
-    def _wait_for_metadata(self, known: Callable[[], bool], name: str) -> None:
-        """What the controller has done, a broker knows a moment later."""
-        deadline = time.monotonic() + self._settings.request_timeout_seconds
-        while not known():
-            if time.monotonic() > deadline:
-                raise ServerUnavailable(f"topic {name} has grown, and the broker does not know it yet")
-            time.sleep(RETRY_PAUSE_SECONDS)
+        self._wait_for_metadata(
+            lambda: self.describe([name])[name].partitions == partitions, f"topic {name} has grown"
+        )
 
     def close(self) -> None:
+        """Close the connection."""
         self._admin.close()
 
 
 def _raise_broker_error(code: int, sentence: str | None) -> None:
-    """What the broker answered, in its own words: kafka-python would add the whole request and response."""
+    """Raise the broker's answer in its own words: kafka-python would add the whole request and response."""
     if code:
         raise errors.for_code(code)(sentence)
 
 
-def _to_topic(name: str, partitions: list[dict[str, Any]], configs: dict[str, Any]) -> TopicSpec:
-    replicas = len(partitions[0]["replica_nodes"])
-    kept, largest, stamped = (
-        configs[each]["value"] for each in (RETENTION_CONFIG, MAX_MESSAGE_BYTES_CONFIG, TIMESTAMP_TYPE_CONFIG)
-    )
-    return TopicSpec(name, len(partitions), replicas, int(kept), int(largest), stamped)
+def _reader(configs: Mapping[str, Any]) -> Callable[[str], str]:
+    return lambda name: str(configs[name]["value"])

@@ -1,7 +1,7 @@
-"""Sending through kafka-python, which takes whatever it is given: here what is in flight is counted and bounded.
+"""The producer through kafka-python, which takes any number of messages: here what is in flight is counted and bounded.
 
 Example:
-    >>> producer = KafkaProducer(settings.kafka)
+    >>> producer = KafkaPythonProducer(settings.kafka)
     >>> producer.send("fingerprint.events", record, key=principal)
     >>> producer.flush()
 """
@@ -15,32 +15,37 @@ from typing import Any
 import kafka
 from kafka import errors
 
-from fingerprint.adapters.kafka import limits
-from fingerprint.adapters.kafka.kafka_python import fetch_partition_count, translate_connection_errors
-from fingerprint.adapters.kafka.kafka_python_settings import kafka_python_options
+from fingerprint.adapters.kafka import base
+from fingerprint.adapters.kafka.kafka_python_compat import close_producer
+from fingerprint.adapters.kafka.kafka_python_connection import (
+    fetch_partition_count,
+    kafka_python_options,
+    translate_connection_errors,
+)
 from fingerprint.core.alert import FingerprintError
-from fingerprint.core.ports import DeliveryFailed, Headers, Producer, QueueFull
+from fingerprint.core.ports import DeliveryFailed, Headers, QueueFull
 from fingerprint.core.settings import Kafka
 
-MESSAGE_OVERHEAD_BYTES = 400  # bytes that a message in flight costs beside its own: its future and its place
+MESSAGE_OVERHEAD_BYTES = 400
+"""Bytes that a message in flight costs beside its own: its future and its place."""
 
 
-class KafkaPythonProducer(Producer):
-    """See `ports.Producer`; but a header without a value becomes an empty one, for kafka-python sends no others.
+class KafkaPythonProducer(base.BaseProducer):
+    """A `ports.Producer`; but a header without a value becomes an empty one, for kafka-python sends no others.
 
-    What is in flight is a queue in the order of sending; what has landed leaves it in front.
+    What is in flight is a queue in the order of sending; what was acknowledged leaves it in front.
     """
 
     def __init__(self, settings: Kafka):
-        self._settings = settings
+        super().__init__(settings)
         self._in_flight: deque[tuple[Any, int]] = deque()
         self._in_flight_bytes = 0
         self._failure: Exception | None = None
-        self._closed = False
         with translate_connection_errors(settings):
             self._client = kafka.KafkaProducer(**_options(settings))
 
     def send(self, topic: str, value: bytes | None, key: bytes | None = None, headers: Headers = ()) -> None:
+        """Take a message. QueueFull, DeliveryFailed; FingerprintError if it is too large or there is no such topic."""
         size = (
             MESSAGE_OVERHEAD_BYTES
             + len(value or b"")
@@ -61,23 +66,24 @@ class KafkaPythonProducer(Producer):
         self._in_flight_bytes += size
 
     def _require_topic(self, topic: str) -> None:
-        """The client does not tell a topic that is not there from a broker that is away: ask the broker."""
+        """Ask the broker: the client does not tell a topic that is not there from a broker that is away."""
         with suppress(errors.KafkaError):
             fetch_partition_count(topic, self._settings.model_copy(update={"request_timeout_ms": 1_000}))
 
     def _wait_for_capacity(self, size: int) -> None:
-        """Full if there is none in time. One message is always let through, however large."""
+        """Raise QueueFull if there is no room in time. One message is always let through, however large."""
         self._collect_acknowledged()
-        while self._in_flight and self._in_flight_bytes + size > limits.BUFFER_MEMORY:
+        while self._in_flight and self._in_flight_bytes + size > base.BUFFER_MEMORY:
+            oldest, _ = self._in_flight[0]
             try:
-                self._in_flight[0][0].get(timeout=limits.MAX_BLOCK_MS / 1000)
+                oldest.get(timeout=base.MAX_BLOCK_MS / 1000)
             except errors.KafkaTimeoutError:
-                if not self._in_flight[0][0].is_done:
+                if not oldest.is_done:
                     raise QueueFull(
                         f"{self._in_flight_bytes:,} bytes are in flight and do not arrive"
                     ) from None
             except errors.KafkaError:
-                pass  # its future says so, and `_land` reads it
+                pass  # its future has the error, and `_collect_acknowledged` reads it
             self._collect_acknowledged()
 
     def _collect_acknowledged(self) -> None:
@@ -90,6 +96,7 @@ class KafkaPythonProducer(Producer):
             raise DeliveryFailed(str(self._failure)) from self._failure
 
     def flush(self, timeout_seconds: float | None = None) -> None:
+        """Wait until all messages are acknowledged. DeliveryFailed if not, or not in time (default: delivery_timeout_ms)."""
         try:
             self._client.flush(
                 self._settings.delivery_timeout_seconds if timeout_seconds is None else timeout_seconds
@@ -98,20 +105,8 @@ class KafkaPythonProducer(Producer):
             raise DeliveryFailed(f"{len(self._in_flight)} messages have not arrived: {error}") from error
         self._collect_acknowledged()
 
-    def close(self) -> None:
-        if self._closed:
-            return
-        self._closed = True
-        try:
-            self.flush(self._settings.request_timeout_seconds)
-        finally:
-            self._close_client()
-
     def _close_client(self) -> None:
-        try:
-            self._client.close(timeout=1)
-        except errors.KafkaTimeoutError:
-            self._client._sender.force_close()  # close() gives up before it stops its thread
+        close_producer(self._client)
 
 
 def _options(settings: Kafka) -> dict[str, Any]:
@@ -122,7 +117,7 @@ def _options(settings: Kafka) -> dict[str, Any]:
         "compression_type": None if settings.compression_type == "none" else settings.compression_type,
         "linger_ms": settings.linger_ms,
         "batch_size": 256 << 10,
-        "max_block_ms": limits.MAX_BLOCK_MS,
+        "max_block_ms": base.MAX_BLOCK_MS,
         "max_request_size": settings.max_request_size,
         "delivery_timeout_ms": settings.delivery_timeout_ms,
         "request_timeout_ms": min(30_000, max(settings.delivery_timeout_ms - settings.linger_ms, 1)),

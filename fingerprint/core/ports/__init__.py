@@ -1,4 +1,4 @@
-"""Ports: what the inside needs of Kafka, object stores, queues and clocks, as protocols with their terms defined once.
+"""Ports: Kafka, object stores, queues, inference, workers and clocks as protocols, with their terms defined once.
 
 Example:
     >>> def drain(consumer: Consumer) -> list[Message]:
@@ -35,15 +35,15 @@ class Partition(NamedTuple):
 
     @property
     def label(self) -> str:
-        """`events/3`: as logs, headers and tables name it."""
+        """Return its name in logs, headers and tables: `events/3`."""
         return f"{self.topic}/{self.number}"
 
 
 class Message(NamedTuple):
-    """Bytes at the door. A tuple, because a hundred thousand a second are made.
+    """A message of a topic. A tuple, because a hundred thousand a second are made.
 
-    `offset` counts from 0 within the partition. `timestamp` is what the producer said, in milliseconds since 1970
-    UTC. A value of None is not an empty one (compacted topics: a deletion); the same goes for a key.
+    `offset` counts from 0 within the partition. `timestamp` is set by the producer, in milliseconds since 1970 UTC. A value of
+    None is not an empty one (in a compacted topic it is a deletion); the same goes for a key.
     """
 
     topic: str
@@ -56,6 +56,7 @@ class Message(NamedTuple):
 
     @property
     def source_partition(self) -> Partition:
+        """Return the partition that the message was read from."""
         return Partition(self.topic, self.partition)
 
 
@@ -66,20 +67,19 @@ OnRevoked = Callable[[Collection[Partition]], None]
 
 
 class PartitionNotOwned(Exception):
-    """The partition has another owner now: drop what was done for it, whoever has it does it again."""
+    """The partition has another owner now: drop its state, because the new owner repeats the work from the last checkpoint."""
 
 
 class RebalanceInProgress(Exception):
-    """The group is sharing its partitions out anew: nothing was committed; poll, then commit what is still ours."""
+    """The group is rebalancing: nothing was committed; poll, then commit the partitions that are still assigned."""
 
 
 class QueueFull(Exception):
-    """As much is in flight as may be, or the broker is away: pause the consumer, poll on, send again later.
-    The message was not taken."""
+    """The message was not accepted, because too much is in flight: pause the consumer, go on polling, and send it again later."""
 
 
 class DeliveryFailed(Exception):
-    """A message that was taken did not arrive: commit nothing that rests on it."""
+    """An accepted message was not delivered: commit nothing that depends on it."""
 
 
 class Consumer(Protocol):
@@ -87,21 +87,21 @@ class Consumer(Protocol):
 
     Example:
         >>> with consumer:
-        ...     consumer.subscribe(["events"], assigned=restore, revoked=remember)
+        ...     consumer.subscribe(["events"], on_assigned=restore, on_revoked=checkpoint)
         ...     while messages := consumer.poll(1.0):
-        ...         work(messages)
-        ...         consumer.commit(after(messages))
+        ...         process(messages)
+        ...         consumer.commit(next_offsets(messages))
 
-    The *position* of a partition is the offset of the next message that `poll` hands on. A *committed* offset is the
-    position that a group has stored: whoever is assigned the partition next begins there. *Beginning* and *end* are
-    the first offset that is still held, and the offset that the next message will get. *Lag* is end minus position.
-    Nothing is committed but by `commit`, so what was not committed comes again.
+    The *position* of a partition is the offset of the next message that `poll` returns. The *committed position* is the one that
+    the group has stored: the next owner of the partition begins there. *Beginning* and *end* are the first offset that is still
+    retained, and the offset that the next message will get. *Lag* is end minus position. Only `commit` commits, so messages that
+    were not committed are read again.
 
-    Partitions are given and taken one by one (cooperatively): who keeps a partition works on. `assigned` and `revoked`
-    are called on the thread that is in `poll` or `close`, and only then; their errors come out of there. `revoked` may
-    still commit. It is also called for partitions that were lost without asking; then committing raises NotOwner.
+    Rebalancing is cooperative: a member goes on with the partitions that it keeps. `on_assigned` and `on_revoked` are called on
+    the thread that is in `poll` or `close`, and their errors are raised there. `on_revoked` may still commit. It is also called
+    for partitions that were lost without notice; a commit then raises PartitionNotOwned.
 
-    One thread at a time. Errors that the person at the keyboard can mend are FingerprintError.
+    Not thread-safe. Errors that an operator can correct are FingerprintError.
     """
 
     def subscribe(
@@ -110,27 +110,29 @@ class Consumer(Protocol):
         on_assigned: OnAssigned | None = None,
         on_revoked: OnRevoked | None = None,
     ) -> None:
-        """Join the group, with the next poll. `assigned` may answer with the positions to begin at, for all or some
-        of the partitions it was given; the others begin at what the group has committed, or else at their beginning.
+        """Join the group with the next poll.
+
+        `on_assigned` may return positions for some or all of its partitions; the others begin at the committed position, or at
+        their beginning without one.
         """
         ...
 
     def poll(
         self, timeout_seconds: float, max_messages: int | None = None, max_bytes: int | None = None
     ) -> list[Message]:
-        """The next messages, in order within each partition; as soon as there are any, after `seconds` none.
+        """Return the next messages, in order within each partition, as soon as there are any; none after `timeout_seconds`.
 
-        At most `most` messages and `most_bytes` of keys and values (default: settings), but always one if there is one.
-        FingerprintError where a position is no longer held: messages were lost (settings: `lost`).
+        At most `max_messages` and `max_bytes` of keys and values (default: settings), but at least one message if there is any.
+        Raise FingerprintError where a position is no longer retained, so messages were lost (setting `auto_offset_reset`).
         """
         ...
 
     def assignment(self) -> frozenset[Partition]:
-        """The partitions that are this member's now."""
+        """Return the partitions that are assigned to this member."""
         ...
 
     def generation(self) -> int:
-        """A number that is higher for every later owner of a partition: what a snapshot is fenced with."""
+        """Return the generation of the group, higher for every later owner of a partition; checkpoints are fenced with it."""
         ...
 
     def seek(self, partition: Partition, offset: int) -> None:
@@ -138,43 +140,54 @@ class Consumer(Protocol):
         ...
 
     def pause(self, partitions: Collection[Partition]) -> None:
-        """Hand on nothing of these until resumed; they stay this member's, and their positions stay."""
+        """Return no messages of these until they are resumed; they stay assigned, at the same positions."""
         ...
 
-    def resume(self, partitions: Collection[Partition]) -> None: ...
+    def resume(self, partitions: Collection[Partition]) -> None:
+        """Return messages of these again."""
+        ...
 
     def commit(self, offsets: Offsets, metadata: Mapping[Partition, str] = NO_METADATA) -> None:
-        """Safe when it returns. NotOwner if the group has given a partition to another member;
-        Rebalancing if it is about to. `metadata` is a short text beside an offset; a commit without one takes it away."""
+        """Store positions for the group, durably when it returns.
+
+        `metadata` is a short text beside an offset; a commit without one removes it. Raise PartitionNotOwned if a partition was
+        assigned to another member, RebalanceInProgress if it may be about to.
+        """
         ...
 
     def committed(self, partitions: Collection[Partition]) -> dict[Partition, int | None]:
-        """None where the group has committed nothing yet."""
+        """Return the committed position of each, None where the group has committed none."""
         ...
 
     def committed_metadata(self, partitions: Collection[Partition]) -> dict[Partition, tuple[int, str]]:
-        """The committed offset of each and the text beside it, empty where there is none; nothing of what has no commit."""
+        """Return the committed position of each with its text, which may be empty; partitions without a commit are left out."""
         ...
 
-    def beginning_offsets(self, partitions: Collection[Partition]) -> dict[Partition, int]: ...
+    def beginning_offsets(self, partitions: Collection[Partition]) -> dict[Partition, int]:
+        """Return the first offset of each that is still retained."""
+        ...
 
-    def end_offsets(self, partitions: Collection[Partition]) -> dict[Partition, int]: ...
+    def end_offsets(self, partitions: Collection[Partition]) -> dict[Partition, int]:
+        """Return the offset that the next message of each will get."""
+        ...
 
     def offsets_for_time(self, partitions: Collection[Partition], milliseconds: int) -> dict[Partition, int]:
-        """The offset of the first message whose timestamp (since 1970) is that or later; the end where there is none."""
+        """Return the offset of the first message with this timestamp (ms since 1970) or a later one; the end without any."""
         ...
 
     def partition_count(self, topic: str) -> int:
-        """How many partitions a topic has. FingerprintError if there is no such topic, or no answer in time."""
+        """Return how many partitions a topic has. Raise FingerprintError without such a topic, or without an answer in time."""
         ...
 
     def lag(self, timeout_seconds: float | None = None) -> dict[Partition, int]:
-        """Of each assigned partition, in messages. FingerprintError without an answer within `seconds` (default:
-        settings)."""
+        """Return the lag of each assigned partition, in messages.
+
+        Raise FingerprintError without an answer within `timeout_seconds` (default: settings).
+        """
         ...
 
     def close(self) -> None:
-        """Give the partitions back (`revoked` is called) and leave the group. A second time does nothing."""
+        """Revoke the partitions (`on_revoked` is called) and leave the group. A second call does nothing."""
         ...
 
     def __enter__(self) -> Self:
@@ -185,24 +198,27 @@ class Consumer(Protocol):
 
 
 class Producer(Protocol):
-    """Sends messages; idempotent and acknowledged by all replicas.
+    """An idempotent producer whose messages are acknowledged by all replicas.
 
-    *In flight* is what was taken and not yet acknowledged. It is bounded (settings: `in_flight_bytes`), so a broker
-    that is away costs no memory. Messages of one key go to one partition, the same whatever the client, and keep
-    their order. *Delivered* is sure only when `flush` returns.
+    Messages are *in flight* from being accepted until they are acknowledged. Their size is bounded, so an unavailable broker
+    costs no memory. Messages of one key go to one partition, the same with every client, and keep their order. Only `flush`
+    proves delivery.
     """
 
     def send(self, topic: str, value: bytes | None, key: bytes | None = None, headers: Headers = ()) -> None:
-        """Take a message. Waits `send_seconds` (settings) for room, then raises Full; Undelivered if an earlier
-        message failed. FingerprintError for a message that is too large or a topic that is not there."""
+        """Accept a message, waiting a bounded time while too much is in flight.
+
+        Raise QueueFull after that time; DeliveryFailed if an earlier message failed; FingerprintError for a message that is too
+        large or a topic that does not exist.
+        """
         ...
 
     def flush(self, timeout_seconds: float | None = None) -> None:
-        """All that was taken has arrived; Undelivered if not, or if not within `seconds`."""
+        """Wait until all accepted messages are acknowledged. Raise DeliveryFailed if they are not within `timeout_seconds`."""
         ...
 
     def close(self) -> None:
-        """Flush for a while and let go; raises Undelivered like `flush`. A second time does nothing."""
+        """Flush for a bounded time and close the connection; raise DeliveryFailed like `flush`. A second call does nothing."""
         ...
 
     def __enter__(self) -> Self:
@@ -213,16 +229,19 @@ class Producer(Protocol):
 
 
 class Unavailable(Exception):
-    """The other side does not answer, or refuses for now: the same may be asked again later."""
+    """A server does not answer, or refuses for now: the call may be repeated later."""
 
 
 class ObjectNotFound(Exception):
-    """The object is not there, or not to be had before somebody does something: asking again is no use."""
+    """The object does not exist, or cannot be read until a person intervenes: repeating the call is of no use."""
 
 
 class ReceivedMessage(NamedTuple):
-    """A message of a queue, in one worker's hands. `receipt` says so; `message.topic` is the queue's name, offset and
-    timestamp are when it was sent, ms since the epoch; `receives` is how often it was taken, this time included, about."""
+    """A message of a queue that one worker has received.
+
+    `message.topic` is the queue's name; `message.offset` and `message.timestamp` are when it was sent, in ms since 1970.
+    `receive_count` is about how often it was received, this time included.
+    """
 
     id: str
     receipt: str
@@ -234,45 +253,51 @@ class MessageQueue(Protocol):
     """Messages that several workers share, in any order.
 
     Example:
-        >>> taken = queue.take()
-        >>> work(taken)
-        >>> queue.delete(taken)
+        >>> received = queue.receive()
+        >>> process(received)
+        >>> queue.delete(received)
 
-    What was *taken* is hidden from the other workers, and stays so until it is deleted, given back (visible at once) or let
-    go (visible when its time is over). A worker that dies does none of these, and its messages come again. Every call
-    raises FingerprintError for what a person must mend, and Away.
+    A *received* message is hidden from the other workers until it is deleted, returned (visible at once) or no longer extended
+    (visible after its visibility timeout). A worker that dies does none of these, so its messages become visible again. Every
+    method raises Unavailable, and FingerprintError for what a person must correct.
     """
 
     @property
-    def url(self) -> str: ...
+    def url(self) -> str:
+        """Return the address of the queue."""
+        ...
 
     @property
     def name(self) -> str:
-        """Like no topic of Kafka's: `sqs:account:name`."""
+        """Return a name that no topic of Kafka can have: `sqs:account:name`."""
         ...
 
     def receive(self) -> list[ReceivedMessage]:
-        """Some, as soon as there are any; none after a while."""
+        """Return some messages as soon as there are any; none after a while."""
         ...
 
     def delete(self, received: Sequence[ReceivedMessage]) -> int:
-        """They never come again; how many were no longer ours."""
+        """Delete messages for good; return how many had already become visible to other workers."""
         ...
 
-    def return_to_queue(self, received: Sequence[ReceivedMessage]) -> None: ...
+    def return_to_queue(self, received: Sequence[ReceivedMessage]) -> None:
+        """Make messages visible to other workers at once."""
+        ...
 
-    def stop_extending(self, received: Sequence[ReceivedMessage]) -> None: ...
+    def stop_extending(self, received: Sequence[ReceivedMessage]) -> None:
+        """Let the visibility timeout of messages run out."""
+        ...
 
     def send(self, body: bytes) -> None:
-        """Put a message on the queue, safe when it returns."""
+        """Put a message on the queue, durably when it returns."""
         ...
 
     def approximate_depth(self) -> int:
-        """About how many are there to be taken."""
+        """Return about how many messages can be received."""
         ...
 
     def close(self) -> None:
-        """Holds nothing any more. A second time does nothing."""
+        """Stop extending all received messages, and close the connection. A second call does nothing."""
         ...
 
 
@@ -280,21 +305,21 @@ class ObjectStore(Protocol):
     """A store of objects by bucket and key."""
 
     def read(self, bucket: str, key: str) -> Iterator[bytes]:
-        """The bytes as they are stored, chunk by chunk. Gone; Away, also in the middle."""
+        """Yield the bytes as they are stored, chunk by chunk. Raise ObjectNotFound; Unavailable, also after some chunks."""
         ...
 
 
 class Fence(NamedTuple):
-    """What orders the snapshots of a partition: the highest wins, whoever wrote last by the clock.
+    """A fence: the order of the checkpoints of a partition. The highest one counts, not the one that was written last.
 
     Example:
-        >>> Fence(0, 7, 12).next()
+        >>> Fence(0, 7, 12).successor()
         Fence(era=0, generation=7, sequence=13)
-        >>> Fence(0, 7, 12).owned(generation=1)   # the group was forgotten, and its generations began anew
+        >>> Fence(0, 7, 12).for_owner(generation=1)   # Kafka forgot the group, and its generations restarted
         Fence(era=1, generation=1, sequence=0)
 
-    `era` counts how often the group began anew: Kafka forgets the generation of a group that was empty for long.
-    `generation` is the owner's (Consumer.generation); `sequence` counts the owner's snapshots.
+    `era` counts how often the generations restarted: Kafka forgets the generation of a group that was empty for long.
+    `generation` is the owner's (`Consumer.generation`); `sequence` counts the owner's checkpoints.
     """
 
     era: int = 0
@@ -302,12 +327,11 @@ class Fence(NamedTuple):
     sequence: int = 0
 
     def successor(self) -> Fence:
-        """The same owner's next one."""
+        """Return the next fence of the same owner."""
         return self._replace(sequence=self.sequence + 1)
 
     def for_owner(self, generation: int) -> Fence:
-        """The first fence of an owner that comes after this one. A replica that was restarted under its old name may
-        come back with the generation it had."""
+        """Return the first fence of an owner after this one; a replica restarted under its old name may keep its generation."""
         if generation == self.generation:
             return self.successor()
         return Fence(self.era + (generation < self.generation), generation, 0)
@@ -315,10 +339,10 @@ class Fence(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """The state of one partition at one position: whoever restores it reads on at `offset`.
+    """A checkpoint: the state of one partition at one position. A program that restores it reads on at `offset`.
 
-    `about`: small facts that JSON can say (bank version, partitions of the topic, digest of the settings, counts).
-    `parts`: bytes by name ("series.past", "waiting"), opaque here. `kept`: names of parts that `put` stored and this
+    `metadata` is small and in JSON's types (bank version, partitions of the topic, digest of the settings, counts). `blobs` are
+    bytes by name ("series.past", "pending"), opaque here. `referenced_blobs` are names of blobs that `put_blob` stored and this
     state still refers to.
     """
 
@@ -331,110 +355,119 @@ class Checkpoint:
 
 
 class CheckpointStore(Protocol):
-    """Where the ledger's snapshots rest, by partition.
+    """The checkpoints of the scorer's state, by partition.
 
     Example:
-        >>> restored = snapshots.latest(partition)              # assigned: seek to restored.offset
-        >>> fence = snapshots.fence(partition, consumer.generation())
-        >>> snapshots.save(Snapshot(partition, offset, fence, about, parts, kept))
-        >>> fence = fence.next()                                # whether or not the save succeeded
+        >>> restored = checkpoints.latest(partition)            # on assignment: seek to restored.offset
+        >>> fence = checkpoints.next_fence(partition, consumer.generation())
+        >>> checkpoints.save(Checkpoint(partition, offset, fence, metadata, blobs, referenced_blobs))
+        >>> fence = fence.successor()                           # also after a save that failed
 
-    A snapshot is *whole* when everything it names is there, unharmed. *Saved* means safe: when `save` returns, Kafka
-    may forget what came before its offset. Nothing that was written is ever changed; what the newest snapshots do
-    not name is deleted after a while. FingerprintError: the store cannot do it, and why.
+    A checkpoint is *whole* when every blob it names is there, undamaged. A *saved* one is durable: when `save` returns, the
+    offset may be committed. Nothing that was written is ever changed; what the newest checkpoints do not name is deleted after
+    a while. Every method raises FingerprintError with the reason where the store cannot do it.
     """
 
     def save(self, checkpoint: Checkpoint) -> None:
-        """All of it or, if it raises, none of it: what was saved before stays. A part that did not change since this
-        owner's last snapshot is not written again. NotOwner if a snapshot of this fence or of a higher one is there:
-        drop the state, and begin again with `latest`."""
+        """Save all of a checkpoint or, if it raises, none of it; older ones stay.
+
+        A blob that did not change since this owner's last checkpoint is not written again. Raise PartitionNotOwned if there is
+        a checkpoint with this fence or a higher one: drop the state, and begin again with `latest`.
+        """
         ...
 
     def latest(self, partition: Partition) -> Checkpoint | None:
-        """The whole snapshot of the highest fence; None if there was never one. Damaged ones are passed over with a
-        warning in the log. FingerprintError if there are some and none is whole, or a newer program wrote it."""
+        """Return the whole checkpoint with the highest fence; None if there was never one.
+
+        Damaged ones are skipped with a warning in the log. Raise FingerprintError if there are some and none is whole, or if a
+        newer version of the program wrote it.
+        """
         ...
 
     def checkpointed_partitions(self, topic: str) -> list[Partition]:
-        """Those that have a snapshot, by number."""
+        """Return the partitions of a topic that have a checkpoint, by number."""
         ...
 
     def next_fence(self, partition: Partition, generation: int) -> Fence:
-        """The first fence of a new owner: higher than that of every snapshot that is there, whole or not."""
+        """Return the first fence of a new owner: higher than that of every checkpoint there is, whole or not."""
         ...
 
     def put_blob(self, partition: Partition, blob: bytes) -> str:
-        """Store a part beside the snapshots, safe when it returns; its name, for `Snapshot.kept` of this partition.
-        What no snapshot names soon is deleted."""
+        """Store a blob durably; return its name for `Checkpoint.referenced_blobs` of this partition.
+
+        A blob that no checkpoint names soon is deleted.
+        """
         ...
 
     def get_blob(self, name: str) -> bytes:
-        """A part that was put, verified. FingerprintError that names it if it is missing or damaged."""
+        """Return a stored blob after verifying it. Raise FingerprintError with its name if it is missing or damaged."""
         ...
 
 
 class Inference(Protocol):
-    """Who measures losses against the fingerprints of one bank.
+    """Losses of events against the fingerprints of one bank.
 
     Example:
-        >>> loss, known = losses.of(fingerprint, codes)
+        >>> losses, known = inference.losses(fingerprint, codes)
 
-    *Of one bank*: every answer rests on the bank `version`, whole, or there is none. The same is answered whoever measures, to
-    1e-4 nats, however the rows are cut and whatever else is asked at the time. The answer lies where the question lay, on the
-    host or on a device.
+    Every answer is computed with the bank `version`, or there is no answer. All implementations agree to 1e-4 nats, however the
+    rows are batched. Results are on the same device as the arguments.
     """
 
     @property
     def version(self) -> str:
-        """The bank's."""
+        """Return the version of the bank."""
         ...
 
     @property
     def degraded(self) -> bool:
-        """Whether the last answer is of who stands in for the one that should have measured."""
+        """Return whether the last answer came from the fallback."""
         ...
 
     def losses(
         self, fingerprint: NDArray[np.int32], codes: NDArray[np.uint64]
     ) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-        """Loss of each feature in nats, and whether the fingerprint knew its value: rows of the stack (N,), codes (N, F) ->
-        2 x (N, F). FingerprintError for rows or codes that the bank cannot have; Away where nobody answers in time."""
+        """Return the loss of each feature in nats, and whether the fingerprint knew its value: both (N, F).
+
+        `fingerprint` (N,) are rows of the stacked bank, `codes` (N, F) the encoded values. Raise FingerprintError for rows or
+        codes that the bank cannot have; Unavailable without an answer in time.
+        """
         ...
 
 
 class WorkerPool(Protocol):
-    """Who does independent pieces of work: this process, or a cluster of them.
+    """Independent tasks, done in this process or on a cluster.
 
     Example:
-        >>> for place, figures in workers.each(partial(learn, folder), range(16)):
-        ...     progress(place, figures)
+        >>> for index, figures in workers.map_unordered(partial(fit_partition, folder), range(16)):
+        ...     progress(index, figures)
 
-    *Work* is a function that can be imported where the worker is, or a `functools.partial` of one. Pieces and results are
-    small (paths, numbers, small tables); data travels as files in a folder that all workers see.
+    `work` is a function that a worker can import, or a `functools.partial` of one. Arguments and results are small (paths,
+    numbers, small tables); data travels as files in a folder that all workers see.
     """
 
     @property
     def parallelism(self) -> int:
-        """How many pieces are done at a time."""
+        """Return how many tasks run at a time."""
         ...
 
     def map_unordered(self, work: Callable[[T], R], pieces: Sequence[T]) -> Iterator[tuple[int, R]]:
-        """(Place of the piece, what came of it), as they are done, in any order.
+        """Yield (index of the piece, its result) as they finish, in any order.
 
-        A piece whose worker died is done again by another, so `work` must be repeatable: it writes to a file of its own and
-        renames. An error of the work itself ends all of it and is raised as it is. FingerprintError: a piece that killed
-        every worker who took it, or the cluster is gone.
+        A piece whose worker died is repeated by another, so `work` must be repeatable: it writes to a file of its own and renames
+        it. An error of `work` ends the iteration and is raised unchanged. Raise FingerprintError for a piece that killed every
+        worker that ran it, and where the cluster is unavailable.
         """
         ...
 
 
 class Clock(Protocol):
-    """The time of day, for what has to know it. Detection does not: it lives in event time."""
+    """The time of day, where it matters. Detection uses event time alone."""
 
     def now(self) -> datetime:
-        """Now, in UTC."""
+        """Return the current time, in UTC."""
         ...
 
     def sleep(self, seconds: float) -> None:
-        """Come back after so many seconds."""
+        """Wait this many seconds."""
         ...

@@ -1,8 +1,8 @@
-"""The topics of a stream as whoever looks after them sees them, as protocols.
+"""Ports for the topics of a stream: describe, create and grow them.
 
 Example:
-    >>> def has(topics: Topics, name: str) -> bool:
-    ...     return name in topics.found([name])
+    >>> def exists(topics: TopicAdmin, name: str) -> bool:
+    ...     return name in topics.describe([name])
 """
 
 from __future__ import annotations
@@ -15,23 +15,21 @@ RETENTION_CONFIG, MAX_MESSAGE_BYTES_CONFIG, TIMESTAMP_TYPE_CONFIG = (
     "retention.ms",
     "max.message.bytes",
     "message.timestamp.type",
-)  # as brokers call them
+)  # the broker's names
 
 
 class TopicSpec(NamedTuple):
-    """A topic as it is, or is to be. None: what the broker does by itself; of a folder, that there is no such thing."""
+    """A topic as it is, or as it should be. None leaves a value to the broker."""
 
     name: str
     partitions: int
     replicas: int | None = None
-    retention_ms: int | None = None  # how long it holds a message; -1: for ever
-    max_message_bytes: int | None = None  # the largest batch that it takes, as it is compressed
-    timestamp_type: str | None = (
-        None  # LogAppendTime: a message's time is when the broker took it; CreateTime: what its producer says
-    )
+    retention_ms: int | None = None  # of a message; -1: for ever
+    max_message_bytes: int | None = None  # of a batch, as it is compressed
+    timestamp_type: str | None = None  # LogAppendTime: set by the broker; CreateTime: set by the producer
 
     def configs(self) -> dict[str, str]:
-        """What a broker is told of it when it is made, in the broker's words."""
+        """Return its configuration in the broker's names, as it is sent when the topic is created."""
         wanted = {
             RETENTION_CONFIG: self.retention_ms,
             MAX_MESSAGE_BYTES_CONFIG: self.max_message_bytes,
@@ -41,25 +39,25 @@ class TopicSpec(NamedTuple):
 
 
 class TopicAdmin(Protocol):
-    """What topics there are. Every call raises FingerprintError for what a person must mend, Away where nobody answers yet.
+    """The topics of a broker. Every method raises Unavailable, and FingerprintError for what a person must correct.
 
-    Only `make` and `grow` change anything; no topic, partition or message is ever removed.
+    Only `create` and `add_partitions` change anything; no topic, partition or message is ever removed.
     """
 
     def describe(self, names: Collection[str]) -> dict[str, TopicSpec]:
-        """Those of these that are there, by name."""
+        """Return the existing ones of these topics, by name."""
         ...
 
     def create(self, topic: TopicSpec) -> bool:
-        """The topic is there for everybody when this returns; False where there was one by that name, which stays as it is."""
+        """Create a topic, visible to all clients on return; False where one of that name exists, which stays as it is."""
         ...
 
     def add_partitions(self, name: str, partitions: int) -> None:
-        """So many partitions, from now on. FingerprintError where it has as many or more, or is not there."""
+        """Set the number of partitions of a topic. Raise FingerprintError where it has as many or more, or does not exist."""
         ...
 
     def close(self) -> None:
-        """A second time does nothing."""
+        """Close the connection. A second call does nothing."""
         ...
 
     def __enter__(self) -> Self:

@@ -24,7 +24,7 @@ from fingerprint.delivery.notification import (
     parse_address,
     parse_email,
 )
-from fingerprint.sources.cloudtrail.attack_tactics import TACTICS
+from fingerprint.sources.base import TACTICS
 
 ECS_VERSION = "8.17.0"
 MAX_KEYWORD_LENGTH = 1_024  # characters of a text; what is longer, Elasticsearch's keywords ignore

@@ -36,7 +36,7 @@ from fingerprint.delivery.notification import (
     parse_address,
     parse_email,
 )
-from fingerprint.sources.cloudtrail.attack_tactics import TACTICS
+from fingerprint.sources.base import TACTICS
 
 OCSF_VERSION = "1.5.0"
 PROFILES = ["cloud", "host", "incident"]

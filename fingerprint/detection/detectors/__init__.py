@@ -17,7 +17,6 @@ Example:
 from __future__ import annotations
 
 import importlib
-import logging
 import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,6 +31,7 @@ from pydantic import Field, ValidationError
 from fingerprint.compute.arrays import namespace
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.alert import ActivityCurve, FingerprintError, SurpriseDriver
+from fingerprint.core.log import get_logger
 from fingerprint.core.ports import Inference
 from fingerprint.core.settings import Section, Settings
 from fingerprint.registry.bank import Bank
@@ -46,7 +46,7 @@ Granularity = Literal["event", "interval"]
 
 ENTRY_POINT_GROUP = "fingerprint.detectors"
 
-log = logging.getLogger("fingerprint.detection.detectors")
+log = get_logger("fingerprint.detection.detectors")
 
 
 class DetectorOptions(Section):
@@ -215,7 +215,7 @@ def register_detectors(settings: Settings) -> None:
         try:
             load_detector(name)
         except FingerprintError as error:
-            log.warning("a detector is shown by its name", extra={"fields": {"reason": str(error)}})
+            log.warning("a detector is shown by its name", reason=str(error))
 
 
 def load_known_detectors(names: Iterable[str]) -> list[type[Detector]]:

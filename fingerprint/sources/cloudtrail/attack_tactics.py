@@ -16,22 +16,9 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 
+from fingerprint.sources.base import TACTICS
 from fingerprint.sources.cloudtrail import samples
 
-TACTICS = {  # in the order of ATT&CK's matrix
-    "Initial Access": "TA0001",
-    "Execution": "TA0002",
-    "Persistence": "TA0003",
-    "Privilege Escalation": "TA0004",
-    "Defense Evasion": "TA0005",
-    "Credential Access": "TA0006",
-    "Discovery": "TA0007",
-    "Lateral Movement": "TA0008",
-    "Collection": "TA0009",
-    "Command and Control": "TA0011",
-    "Exfiltration": "TA0010",
-    "Impact": "TA0040",
-}
 _API_VERSION = re.compile(
     r"20\d{6}(v\d+)?$"
 )  # Lambda and CloudFront append theirs: UpdateFunctionCode20150331v2

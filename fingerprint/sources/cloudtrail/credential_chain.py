@@ -1,26 +1,23 @@
-"""Credential chains: calls that hand out credentials, found again by the access key they handed out.
+"""Calls that hand out credentials: the links of a credential chain, and what stops an access key.
 
 Example:
     >>> issues = find_issued_credentials(events)            # of events with entities: AssumeRole and its like
     >>> store.alerts.save(credential_issues=issues)
-    >>> [issue.principal for issue in trace_credentials("ASIA…", by_key.get)]      # the nearest first
+    >>> [issue.principal for issue in store.alerts.credential_chain("ASIA…")]      # the nearest first
     ['123456789012:role/deploy', '123456789012:user/alice']
 
 A session's credentials have an access key of their own, and the record of the call that issued them names it
-(`responseElements.credentials.accessKeyId`) beside the caller's key (`userIdentity.accessKeyId`). Joined by these keys, the
-calls lead from a role back to the person or the first key. Calls of AWS services for themselves are left out: they are most of
-them, and lead to no caller.
+(`responseElements.credentials.accessKeyId`) beside the caller's key (`userIdentity.accessKeyId`). Joined by these keys
+(`core.alert.trace_credentials`), the calls lead from a role back to the person or the first key. Calls of AWS services for
+themselves are left out: they are most of them, and lead to no caller.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable, Iterator
 
 from fingerprint.compute import frames
 from fingerprint.compute.frames import Frame
 from fingerprint.core.alert import CredentialIssue
 
-MAX_CHAIN_LENGTH = 20  # calls; AWS allows any number, one after the other
 EVENT_COLUMNS = ("action", "principal", "human", "access_key", "source_address", "region")
 
 
@@ -40,20 +37,6 @@ def find_issued_credentials(events: Frame) -> list[CredentialIssue]:
         CredentialIssue(at=at.to_pydatetime(), **{str(name): str(value) for name, value in row.items()})
         for at, row in zip(found["event_time"], rows, strict=True)
     ]
-
-
-def trace_credentials(
-    access_key: str, find_issue: Callable[[str], CredentialIssue | None]
-) -> Iterator[CredentialIssue]:
-    """Yield the call that issued a session's access key, then the call that issued its caller's key, and so on."""
-    passed: set[str] = set()
-    while access_key and access_key not in passed and len(passed) < MAX_CHAIN_LENGTH:
-        passed.add(access_key)
-        found = find_issue(access_key)
-        if found is None:
-            return
-        yield found
-        access_key = found.access_key
 
 
 def containment_step(access_key: str) -> str:

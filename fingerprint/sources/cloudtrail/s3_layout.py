@@ -1,4 +1,4 @@
-"""The layout of a trail in S3: folders months away are not listed, objects days away are not fetched.
+"""A trail in S3: the layout of its keys, and the notifications that CloudTrail itself sends of its objects.
 
 Example:
     >>> list_months(system, "trail/AWSLogs/", parse_time_range("2026-01-01", "2026-02-01"))[0]
@@ -6,23 +6,60 @@ Example:
 
     AWSLogs/[organisation/]account/CloudTrail/region/2026/01/31/object
 
-Two years of a large organisation are millions of keys. Folders are listed one by one as far as the months, and everything below
-a month, or beside a trail, at once.
+Two years of a large organisation are millions of keys, so folders of months outside a span are not listed, and objects of days
+outside it are not fetched. Folders are listed one by one as far as the months, and everything below a month, or beside a trail,
+at once.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import date
+from typing import Any
+
+import msgspec
 
 from fingerprint.core.time_range import TimeRange
 from fingerprint.sources.base import FileListing, FileSystem
 
+NON_EVENT_FOLDERS = ("CloudTrail-Digest", "CloudTrail-Insight")  # folders of a trail that hold no events
+_VALIDATION = "CloudTrail validation message."
+_ACCOUNT_REGION = re.compile(r"(?:.*/)?AWSLogs/(?:o-[a-z0-9]+/)?\d{12}/CloudTrail/[a-z0-9-]+(?=/)")
 _TRAIL = re.compile(r"(?:^|/)AWSLogs(?:/[^/]+){0,2}(?:/CloudTrail[^/]*(?:/[^/]+(?:/\d{4})?)?)?$")
 _DAY = re.compile(
     r"(?:^|/)AWSLogs/(?:[^/]+/){1,2}CloudTrail[^/]*/[^/]+/(\d{4})/(\d{2})/(\d{2})/[^/]+$"
 )  # of an account's trail, or of an organisation's
 _MONTH = re.compile(r"(?:^|/)AWSLogs/(?:[^/]+/){1,2}CloudTrail[^/]*/[^/]+/(\d{4})/(\d{2})$")
+
+
+class _Notification(msgspec.Struct):
+    s3Bucket: str
+    s3ObjectKey: list[str]
+
+
+def notified_objects(message: Mapping[str, Any] | str) -> list[tuple[str, str]] | None:
+    """Return (bucket, key) of the objects in CloudTrail's own notification, none for its validation message.
+
+    None for any other message. Raises msgspec.ValidationError where the fields have other types.
+    """
+    if isinstance(message, str):
+        return [] if message.startswith(_VALIDATION) else None
+    if "s3Bucket" not in message:
+        return None
+    notification = msgspec.convert(message, _Notification)
+    return [(notification.s3Bucket, key) for key in notification.s3ObjectKey]
+
+
+def holds_events(key: str) -> bool:
+    """Return whether the object is no digest and no insight."""
+    return not set(NON_EVENT_FOLDERS) & set(key.split("/"))
+
+
+def ordered_prefix(key: str) -> str:
+    """Return the prefix of one account and region, whose objects come in order; empty where the key is no trail's."""
+    prefix = _ACCOUNT_REGION.match(key)
+    return prefix[0] if prefix else ""
 
 
 def object_day(path: str) -> date | None:

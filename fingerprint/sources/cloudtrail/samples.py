@@ -15,6 +15,7 @@ from typing import Any
 
 from fingerprint.core.alert import FingerprintError
 
+ATTACK_DATASET = "real/invictus_stratus"  # Stratus Red Team's techniques, run and labelled
 _HERE = Path(__file__).parents[2]
 _PLACES = (_HERE / "_data", _HERE.parent / "data")  # in an installed wheel, in a checkout
 
@@ -48,3 +49,14 @@ def sample_labels(name: str) -> dict[str, dict[str, str]]:
     """Return the labels of one real set by eventID."""
     with gzip.open(data_folder(name) / "labels.jsonl.gz", "rb") as lines:
         return {label["eventID"]: label for label in map(json.loads, lines)}
+
+
+def known_attacks() -> list[tuple[str, bytes]]:
+    """Return (technique, record) of the labelled attack calls of Stratus Red Team, in the order of their file."""
+    labels = sample_labels(ATTACK_DATASET)
+    technique = {name: each["technique"] for name, each in labels.items() if each["label"] == "attack"}
+    return [
+        (technique[record["eventID"]], json.dumps(record).encode())
+        for record in sample_records(ATTACK_DATASET)
+        if record["eventID"] in technique
+    ]

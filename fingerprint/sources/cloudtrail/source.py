@@ -15,6 +15,7 @@ from __future__ import annotations
 from fingerprint.sources.base import FlattenedRecords, RecordBatch
 from fingerprint.sources.cloudtrail import cudf_reader, duckdb_reader
 from fingerprint.sources.cloudtrail.attack_tactics import tactics_among, tactics_of
+from fingerprint.sources.cloudtrail.check_records import check_batches
 from fingerprint.sources.cloudtrail.credential_chain import containment_step, find_issued_credentials
 from fingerprint.sources.cloudtrail.envelopes import (
     RECORD_PREFIX,
@@ -24,7 +25,15 @@ from fingerprint.sources.cloudtrail.envelopes import (
     split_message_in_parts,
 )
 from fingerprint.sources.cloudtrail.identity import IDENTITY_COLUMNS, principal_of, record_account
-from fingerprint.sources.cloudtrail.s3_layout import is_log_folder, list_months, object_day
+from fingerprint.sources.cloudtrail.s3_layout import (
+    holds_events,
+    is_log_folder,
+    list_months,
+    notified_objects,
+    object_day,
+    ordered_prefix,
+)
+from fingerprint.sources.cloudtrail.samples import known_attacks
 
 NAME = "CloudTrail"
 
@@ -32,13 +41,18 @@ __all__ = [
     "IDENTITY_COLUMNS",
     "NAME",
     "RECORD_PREFIX",
+    "check_batches",
     "containment_step",
     "find_issued_credentials",
     "flatten",
+    "holds_events",
     "is_log_folder",
+    "known_attacks",
     "list_months",
     "may_be_envelope",
+    "notified_objects",
     "object_day",
+    "ordered_prefix",
     "principal_of",
     "record_account",
     "split_lines",

@@ -1,1 +1,1 @@
-"""nn."""
+"""The fitting of autoencoders in torch, the only package that imports it."""

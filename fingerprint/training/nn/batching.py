@@ -1,13 +1,13 @@
-"""Which fingerprints are fitted together: those of like history and like vocabulary, as many as memory allows.
+"""Size-bucketed batching: fingerprints of like history and like vocabulary are fitted together, as many as memory allows.
 
 Example:
-    >>> for bucket in buckets(np.array([4, 7, 9]), np.array([12, 900, 15]), np.array([3, 20, 4]), 24, 8, 1 << 25):
+    >>> for bucket in make_buckets(np.array([4, 7, 9]), np.array([12, 900, 15]), np.array([3, 20, 4]), 24, 8, 1 << 25):
     ...     print(bucket)
     Bucket(members=array([4, 9]), rows=16, slots=4)
     Bucket(members=array([7]), rows=16, slots=24)
 
-What a net is fitted with (rows in a step, slots) follows from its own history alone, never from whom it is stacked with:
-so the same fingerprint gets the same net in every bucket, and in every piece of a training.
+The rows in a step and the slots that a network is fitted with follow from its own history alone, never from the others in the
+stack: so the same fingerprint gets the same network in every bucket, and in every partition of a training.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class Bucket:
 def make_buckets(
     members: Indices, histories: Indices, used: Indices, max_slots: int, hidden: int, max_bytes: int
 ) -> Iterator[Bucket]:
-    """Buckets of fingerprints `members` (Q,) with `histories` (Q,) rows and `used` (Q,) slots, the largest buckets' nets last.
+    """Yield buckets of fingerprints `members` (Q,) with `histories` (Q,) rows and `used` (Q,) slots, the largest networks last.
 
-    None takes more than about `most_bytes` while it is fitted, one net at least.
+    None takes more than about `max_bytes` while it is fitted, except a bucket of one network.
     """
     kind = np.column_stack([rows_per_step(histories), fitted_slots(used, max_slots)])
     for rows, slots in np.unique(kind, axis=0).tolist():
@@ -57,13 +57,13 @@ def make_buckets(
 
 
 def rows_per_step(histories: Indices) -> Indices:
-    """How many rows of a history (Q,) a step draws: a power of two, of a short one about as many as there are."""
+    """Return how many rows of a history (Q,) a step draws: a power of two, about as many as a short history has."""
     wanted = np.maximum(np.minimum(histories, SUFFICIENT_ROWS), histories // HISTORY_DIVISOR)
     return _next_power_of_two(np.clip(wanted, MIN_ROWS, MAX_ROWS))
 
 
 def fitted_slots(used: Indices, most: int) -> Indices:
-    """Slots that are fitted (Q,): those in use, rounded up to a power of two or one and a half times that."""
+    """Return how many slots are fitted (Q,): those in use, rounded up to a power of two or one and a half times that."""
     whole = _next_power_of_two(np.maximum(used, MIN_SLOTS))
     return np.minimum(np.where(used <= whole * 3 // 4, whole * 3 // 4, whole), most)
 
@@ -73,7 +73,7 @@ def _next_power_of_two(least: Indices) -> Indices:
 
 
 def network_bytes(rows: int, slots: int, hidden: int) -> int:
-    """What one net takes while it is fitted (float32), with what a step computes."""
+    """Return the bytes that one network takes while it is fitted (float32), with what a step computes."""
     free, features = VISIBLE_MASK.shape
     net = (features + free) * slots * hidden + hidden
     step = rows * (features * (slots + 2 * hidden + 4) + free * (2 * slots + 3 * hidden))

@@ -1,10 +1,10 @@
-"""The device that nets are fitted on: which it is, how much room it has, and the way home from it.
+"""The device that networks are fitted on: its choice, its room for a bucket, and the copy back from it.
 
 Example:
-    >>> device = chosen("auto")
-    >>> room(device)                    # bytes that a bucket may take
+    >>> device = select_device("auto")
+    >>> bucket_memory_bytes(device)
     33554432
-    >>> inputs, bias = home(nets.inputs, nets.bias)     # NumPy arrays
+    >>> inputs, bias = to_numpy(nets.inputs, nets.bias)
 
 A process sees the devices that CUDA_VISIBLE_DEVICES leaves it, and uses the first: Dask's workers on GPUs (`workers.scheduler` is
 dask-cuda) are one process each, and each sees another one first.
@@ -29,7 +29,7 @@ FREE_MEMORY_DIVISOR = (
 
 
 def select_device(setting: str) -> torch.device:
-    """Where nets are fitted. FingerprintError where a GPU is asked for and torch sees none."""
+    """Return the device that networks are fitted on. Raises FingerprintError where a GPU is asked for and torch sees none."""
     seen = torch.cuda.is_available() if setting != "cpu" else False
     if setting == "cuda" and not seen:
         raise FingerprintError(
@@ -39,7 +39,7 @@ def select_device(setting: str) -> torch.device:
 
 
 def bucket_memory_bytes(device: torch.device) -> int:
-    """Bytes that a bucket may take."""
+    """Return the bytes that a bucket may take."""
     return (
         CPU_BUCKET_BYTES
         if device.type == "cpu"
@@ -48,7 +48,7 @@ def bucket_memory_bytes(device: torch.device) -> int:
 
 
 def free_memory_bytes(device: torch.device) -> int:
-    """Bytes of a CUDA device that nobody uses, with those that torch has put by."""
+    """Return the unused bytes of a CUDA device, with those that torch keeps in reserve."""
     unused = torch.cuda.mem_get_info(device)[0]
     if torch.cuda.get_allocator_backend() == "pluggable":  # it keeps no accounts
         return int(unused)
@@ -56,7 +56,10 @@ def free_memory_bytes(device: torch.device) -> int:
 
 
 def to_numpy(*tensors: torch.Tensor) -> list[NDArray[Any]]:
-    """NumPy arrays of them. From a device by way of pinned memory, which its copy engine fills at the full speed of the bus."""
+    """Return tensors as NumPy arrays.
+
+    From a device they go through pinned memory, which its copy engine fills at the full speed of the bus.
+    """
     landed = [_copy_to_pinned(each) for each in tensors]
     if any(each.is_cuda for each in tensors):
         torch.cuda.current_stream().synchronize()

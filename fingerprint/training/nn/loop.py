@@ -1,15 +1,16 @@
-"""The nets of a bucket on their way: epoch after epoch, until each has stopped improving; what they found comes home.
+"""The training loop of a bucket: epoch after epoch, until each network has stopped improving; and CUDA graphs for small buckets.
 
 Example:
-    >>> run = Run(nets, history, check, rows=16, options=options)
-    >>> run.train(home=lambda places, best: ...)        # called with those that are done, as often as it takes
+    >>> loop = TrainingLoop(nets, history, validation, rows=16, options=options)
+    >>> loop.train(on_finished=lambda positions, best: ...)        # called with finished networks, as often as it takes
 
-An epoch is STEPS steps, then a look at the rows held out. Who has brought nothing better for `patience` epochs is done: its
-weights are those of its best epoch, nothing that is computed after changes them, and it leaves the stack.
+An epoch is STEPS_PER_EPOCH steps, then the loss of the held-out rows. A network that has not improved for
+EARLY_STOPPING_PATIENCE epochs is finished: it keeps the weights of its best epoch, nothing that is computed later changes them,
+and it leaves the stack.
 
-An epoch asks the host for nothing and changes tensors in place, so that a CUDA device can replay it (`replaying`). That pays for
-small buckets, which compute for less time than their launching takes; there those that are done stay until all are, or it would
-have to be captured anew.
+An epoch asks the host for nothing and changes tensors in place, so that a CUDA device can capture it once and replay it
+(`GraphedCallable`). That pays for small buckets, which compute for less time than their several hundred kernels take to launch;
+there finished networks stay until all are finished, because another shape would have to be captured again.
 """
 
 from __future__ import annotations
@@ -19,17 +20,17 @@ from collections.abc import Callable
 import torch
 
 from fingerprint.core import settings
-from fingerprint.training.nn import cuda_graphs
 from fingerprint.training.nn.batching import network_bytes
 from fingerprint.training.nn.network import Adam, Parameters, StackedNetworks
 from fingerprint.training.nn.sampling import TrainingRows
+
+Work = Callable[[], None]
 
 LEARNING_RATE = 0.02  # of Adam
 SWAP_SHARE = 0.15  # of inputs that are swapped for another row's while training
 EARLY_STOPPING_PATIENCE = 2  # epochs without improvement on held-out rows, after which a net stops
 Tensor = torch.Tensor
 OnFinished = Callable[[Tensor, Parameters], None]  # places in the bucket (M,), their weights
-
 STEPS_PER_EPOCH = 8  # in an epoch
 WEIGHT_DECAY = 1e-3
 MAX_GRAPH_BYTES = (
@@ -37,9 +38,54 @@ MAX_GRAPH_BYTES = (
 )  # bytes of a bucket: a larger one computes for longer than its 650 kernels an epoch take to launch
 
 
+def supports_cuda_graphs(device: torch.device) -> bool:
+    """Return whether work can be captured on a device.
+
+    Not where torch borrows its memory (RMM's): memory that a graph uses would be given away.
+    """
+    return device.type == "cuda" and torch.cuda.get_allocator_backend() != "pluggable"
+
+
+class GraphedCallable:
+    """Repeated work on a CUDA device, captured once as a graph and replayed.
+
+    The first call runs the work (libraries set themselves up then, which cannot be captured), the second captures it, later ones
+    replay it: kernels at fixed addresses, no Python, no allocation. So `work` takes and returns nothing, changes in place tensors
+    that live as long as it does, and never asks a tensor for its value. The graph's memory is its own, and goes with it.
+
+    Example:
+        >>> run = GraphedCallable(loop.run_epoch)
+        >>> for _ in range(20):
+        ...     run()
+    """
+
+    def __init__(self, work: Work) -> None:
+        self.work, self.warmed_up = work, False
+        self.graph: torch.cuda.CUDAGraph | None = None
+
+    def __call__(self) -> None:
+        """Run, capture or replay the work."""
+        if not self.warmed_up:
+            self.work()
+            self.warmed_up = True
+            return
+        if self.graph is None:
+            self.graph = self._capture()
+        self.graph.replay()
+
+    def _capture(self) -> torch.cuda.CUDAGraph:
+        """Return the captured graph; other threads may use the device in between (`thread_local`)."""
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+            self.work()
+        return graph
+
+
 class TrainingLoop:
-    """P nets, those that are still in the stack: `place` (P,) in the bucket, `best` weights so far, the loss `least` (P,) that
-    these had, `waited` (P,) epochs since."""
+    """The networks of a bucket that are still being trained, P at the start.
+
+    `positions` (P,) in the bucket, `best_weights` so far, their loss `best_loss` (P,), `epochs_since_best` (P,).
+    """
 
     def __init__(
         self,
@@ -51,9 +97,7 @@ class TrainingLoop:
     ) -> None:
         self.nets, self.history, self.validation, self.options = nets, history, check, options
         self.rows, device = rows, check.device
-        self.use_cuda_graph = (
-            cuda_graphs.supports_cuda_graphs(device) and _estimate_bytes(nets, rows) <= MAX_GRAPH_BYTES
-        )
+        self.use_cuda_graph = supports_cuda_graphs(device) and _estimate_bytes(nets, rows) <= MAX_GRAPH_BYTES
         self.optimiser = Adam(nets.parameters, LEARNING_RATE, self.use_cuda_graph)
         self.step = torch.zeros((), dtype=torch.int64, device=device)
         self.positions = torch.arange(len(check), device=device)
@@ -66,8 +110,8 @@ class TrainingLoop:
         self.best_loss = StackedNetworks(*self.best_weights, nets.base).losses(check, check)
 
     def train(self, on_finished: OnFinished) -> None:
-        """Epochs, as many as somebody gains by."""
-        again = cuda_graphs.GraphedCallable(self.run_epoch) if self.use_cuda_graph else self.run_epoch
+        """Run epochs until no network improves, or `max_epochs`."""
+        again = GraphedCallable(self.run_epoch) if self.use_cuda_graph else self.run_epoch
         for _ in range(self.options.max_epochs):
             again()
             self.retire_finished(on_finished)
@@ -76,7 +120,7 @@ class TrainingLoop:
         on_finished(self.positions, self.best_weights)
 
     def run_epoch(self) -> None:
-        """One epoch, in place."""
+        """Run one epoch, in place."""
         for _ in range(STEPS_PER_EPOCH):
             seen, wanted = self.history.sample(self.step, self.rows, SWAP_SHARE)
             self.optimiser.step(self.nets.parameters, self.nets.gradients(seen, wanted, WEIGHT_DECAY))
@@ -88,7 +132,7 @@ class TrainingLoop:
             torch.where(better.view(-1, *[1] * (kept.ndim - 1)), new, kept, out=kept)
 
     def retire_finished(self, on_finished: OnFinished) -> None:
-        """Those that are done go home; where epochs are replayed, all at once."""
+        """Hand finished networks to `on_finished`; where epochs are replayed, all at once."""
         going = self.epochs_since_best < EARLY_STOPPING_PATIENCE
         done = len(going) - int(going.sum())
         if done and (done == len(going) or not self.use_cuda_graph):
@@ -105,12 +149,12 @@ class TrainingLoop:
         self.best_weights = self._select_best(stay)
 
     def _select_best(self, which: Tensor) -> Parameters:
-        """The best weights of some."""
+        """Return the best weights of some networks."""
         inputs, bias, outputs = self.best_weights
         return inputs[which], bias[which], outputs[which]
 
 
 def _estimate_bytes(nets: StackedNetworks, rows: int) -> int:
-    """About what they take while they are fitted."""
+    """Return about how many bytes the networks take while they are fitted."""
     count, _, hidden, slots = nets.inputs.shape
     return count * network_bytes(rows, slots, hidden)

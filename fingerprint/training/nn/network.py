@@ -1,11 +1,11 @@
-"""Many nets as one program of stacked tensors: their loss, its gradients, and a step of Adam.
+"""Many networks as one program of stacked tensors: their loss, its gradients, and a step of Adam.
 
 Example:
     >>> optimiser = Adam(nets.parameters, rate=0.02)
-    >>> optimiser.step(nets.parameters, nets.gradients(seen, wanted, decay=1e-3))
+    >>> optimiser.step(nets.parameters, nets.gradients(corrupted, target, decay=1e-3))
 
 The gradients are written out: five batched products instead of a recorded graph, in a layout that lets every product read
-its operands as they lie (rows last). The test of this module lets autograd judge them.
+its operands as they lie (rows last). The test of this module compares them with autograd's.
 """
 
 from __future__ import annotations
@@ -35,21 +35,22 @@ class StackedNetworks:
 
     @property
     def parameters(self) -> Parameters:
+        """Inputs, bias and outputs, the tensors that a step changes."""
         return self.inputs, self.bias, self.outputs
 
     def take(self, which: Tensor) -> StackedNetworks:
-        """Some of them."""
+        """Return some of the networks."""
         return StackedNetworks(self.inputs[which], self.bias[which], self.outputs[which], self.base[which])
 
     def losses(self, corrupted: Tensor, target: Tensor) -> Tensor:
-        """Mean cross-entropy of each net's rows, summed over features: slots 2 x (P, F, B) -> (P,) nats."""
+        """Return the mean cross-entropy of each network's rows, summed over features: slots 2 x (P, F, B) -> (P,) nats."""
         logits = self._logits(self._hidden(corrupted))
         taken = logits.gather(1, _reconstructed_slots(target))[:, 0]
         each = torch.logsumexp(logits, dim=1) - taken  # (P G, B)
         return each.view(len(self.bias), -1).sum(-1) / corrupted.shape[-1]
 
     def gradients(self, corrupted: Tensor, target: Tensor, decay: float) -> Parameters:
-        """Gradients, by parameter, of the loss and `decay` times the squared weights; times B, which Adam does not mind."""
+        """Return the gradients, by parameter, of the loss and `decay` times the squared weights, all times B."""
         nets, features, hidden, slots = self.inputs.shape
         rows = corrupted.shape[-1]
         units = self._hidden(corrupted)  # (P G, H, B)
@@ -77,7 +78,7 @@ class StackedNetworks:
         return inputs.view_as(self.inputs), bias, outputs.view_as(self.outputs)
 
     def _hidden(self, seen: Tensor) -> Tensor:
-        """Hidden units, each feature seen from the others: slots (P, F, B) -> (P G, H, B)."""
+        """Return the hidden units, each feature seen from the others: slots (P, F, B) -> (P G, H, B)."""
         nets, features, hidden, _ = self.inputs.shape
         rows = seen.shape[-1]
         embedded = self.inputs.gather(3, seen[:, :, None].expand(-1, -1, hidden, -1))
@@ -86,27 +87,27 @@ class StackedNetworks:
         return units.add_(self.bias[:, None, :, None]).tanh_().view(-1, hidden, rows)
 
     def _logits(self, hidden: Tensor) -> Tensor:
-        """Likelihoods, corrected and not normalised: (P G, H, B) -> (P G, K, B)."""
+        """Return the corrected likelihoods, not normalised: (P G, H, B) -> (P G, K, B)."""
         units, slots = self.outputs.shape[2:]
         return torch.baddbmm(self.base.view(-1, slots, 1), self.outputs.view(-1, units, slots).mT, hidden)
 
 
 def _reconstructed_slots(slots: Tensor) -> Tensor:
-    """Slots of the features that are reconstructed: (P, F, B) -> (P G, 1, B)."""
+    """Return the slots of the features that are reconstructed: (P, F, B) -> (P G, 1, B)."""
     return slots[:, _feature_masks(slots.device)[1]].view(-1, 1, slots.shape[-1])
 
 
 @cache
 def _feature_masks(device: torch.device) -> tuple[Tensor, Tensor]:
-    """VISIBLE (G, F) and FREE (G,) where the nets lie."""
+    """Return VISIBLE_MASK (G, F) and FREE_FEATURES (G,) on the device of the networks."""
     return torch.from_numpy(VISIBLE_MASK).to(device), torch.from_numpy(FREE_FEATURES).to(device)
 
 
 class Adam:
     """Kingma and Ba 2015, with their constants; torch's own spends seconds on importing a compiler.
 
-    Everything it remembers lies where the parameters lie, the number of steps too, and is changed in place. If it is
-    `replayed`, no tensor is asked for its value, which costs a pass over memory, and changes no bit.
+    Its state lies where the parameters lie, the number of steps too, and is changed in place. If it is `capturable`, no tensor is
+    asked for its value, which costs a pass over memory, and changes no bit.
     """
 
     def __init__(self, parameters: Parameters, rate: float, capturable: bool = False) -> None:
@@ -128,5 +129,5 @@ class Adam:
                 part.addcdiv_(mean, root, value=float(back))
 
     def take(self, which: Tensor) -> None:
-        """Go on with some of the nets."""
+        """Keep the state of some of the networks."""
         self.means = [(mean[which], square[which]) for mean, square in self.means]

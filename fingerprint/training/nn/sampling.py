@@ -1,11 +1,11 @@
-"""Rows drawn from histories, one stream of random numbers for each fingerprint: what it draws depends on nobody else.
+"""Rows drawn from histories, with a stream of random numbers for each fingerprint that depends on no other fingerprint.
 
 Example:
-    >>> seen, wanted = history.draw(step=0, rows=32, swap=0.15)     # 2 x (P, F, 32) slots, the first ones spoiled
-    >>> check = history.spread(32)                                  # (P, F, 32), the same every time
+    >>> corrupted, target = history.sample(step=0, rows=32, swap_share=0.15)     # 2 x (P, F, 32) slots
+    >>> validation = history.evenly_spaced(32)                                   # (P, F, 32), the same every time
 
 The numbers are SplitMix64's (Steele et al. 2014): the n-th of a stream is a hash of its key and n. So they need no state,
-are the same on every device, and whether a neighbour is there, or has stopped, changes none of them.
+are the same on every device, and no neighbour in the stack changes any of them.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ _MULTIPLIERS = (-0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15)
 
 @dataclass(frozen=True, slots=True)
 class TrainingRows:
-    """Histories of P fingerprints: rows `first` (P,) ... `first + count` (P,) of `slots` (R, F) int16; `key` (P,) names
-    the stream of each."""
+    """Histories of P fingerprints.
+
+    Rows `first` (P,) ... `first + count` (P,) of `slots` (R, F) int16; `key` (P,) names the stream of each.
+    """
 
     slots: Tensor
     first: Tensor
@@ -33,19 +35,19 @@ class TrainingRows:
     key: Tensor
 
     def take(self, which: Tensor) -> TrainingRows:
-        """Those of some fingerprints."""
+        """Return the histories of some fingerprints."""
         return TrainingRows(self.slots, self.first[which], self.count[which], self.key[which])
 
     def evenly_spaced(self, rows: int) -> Tensor:
-        """Rows at equal distances: (P, F, rows) slots; a history that is shorter repeats itself."""
+        """Return rows at equal distances: (P, F, rows) slots; a history that is shorter repeats itself."""
         place = torch.arange(rows, device=self.key.device) * self.count[:, None] // rows
         return _rows_last(self.slots[self.first[:, None] + place])
 
     def sample(self, step: int | Tensor, rows: int, swap_share: float) -> tuple[Tensor, Tensor]:
-        """Rows drawn with replacement, spoiled and as they are: 2 x (P, F, rows) slots. The step's number may lie on the
-        device (a tensor without axes), where it counts by itself.
+        """Return rows drawn with replacement, corrupted and as they are: 2 x (P, F, rows) slots.
 
-        To spoil is to denoise by: a share `swap` of the inputs is another row's, a few are blanked.
+        Of the corrupted inputs a share `swap_share` is another row's, a few are blanked; the network learns to restore them.
+        `step` may lie on the device (a tensor without axes), where it counts by itself.
         """
         features = self.slots.shape[1]
         words = self._random_words(step, rows, 1 + -(-features // CHANCES_PER_WORD))
@@ -58,13 +60,13 @@ class TrainingRows:
         )
 
     def _random_words(self, step: int | Tensor, rows: int, words: int) -> Tensor:
-        """64 random bits each: (P, rows, words)."""
+        """Return 64 random bits each: (P, rows, words)."""
         count = torch.arange(1, rows * words + 1, device=self.key.device).view(1, rows, words)
         return splitmix(self.key[:, None, None] + (count + step * rows * words) * _ODD)
 
 
 def splitmix(state: Tensor) -> Tensor:
-    """SplitMix64's output of a state, 64 bits as int64, in place."""
+    """Return SplitMix64's output of a state, 64 bits as int64, in place."""
     for shift, multiplier in zip((30, 27), _MULTIPLIERS, strict=True):
         state ^= _logical_shift_right(state, shift)
         state *= multiplier
@@ -73,7 +75,7 @@ def splitmix(state: Tensor) -> Tensor:
 
 
 def _logical_shift_right(words: Tensor, bits: int) -> Tensor:
-    """To the right, zeros coming in: int64's own shift copies the sign."""
+    """Return words shifted to the right with zeros coming in: int64's own shift copies the sign."""
     return (words >> bits) & ((1 << (64 - bits)) - 1)
 
 
@@ -82,5 +84,5 @@ def _int16_threshold(share: float) -> int:
 
 
 def _rows_last(slots: Tensor) -> Tensor:
-    """(P, rows, F) int16 -> (P, F, rows) int64."""
+    """Return slots (P, rows, F) int16 as (P, F, rows) int64."""
     return slots.mT.to(torch.int64, memory_format=torch.contiguous_format)

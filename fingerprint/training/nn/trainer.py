@@ -1,16 +1,16 @@
-"""Fit many autoencoders at once in torch, which only this and what it rests on (`nets`, `drawing`) import.
+"""Fit many autoencoders at once in torch, which only this package imports.
 
 Example:
-    >>> weights = fit(vocabulary, rows, held_out, ready, settings.autoencoder)
+    >>> weights = fit_autoencoders(vocabulary, rows, held_out, ready, settings.autoencoder)
 
 Denoising by swapping: a share of a row's inputs is replaced by the same features of another row of the same fingerprint,
-and a few are blanked to "never seen", so that a net reconstructs what belongs together instead of copying. The generic
-net is fitted first; all others start from its weights, value by value, and stop one by one: each keeps the weights of the
+and a few are blanked to "never seen", so that a network reconstructs what belongs together instead of copying. The generic
+network is fitted first; all others start from its weights, value by value, and stop one by one: each keeps the weights of the
 epoch in which its held-out rows were reconstructed best, the counts alone (no correction) included, and leaves the stack
-when `patience` epochs brought nothing better.
+after EARLY_STOPPING_PATIENCE epochs without improvement (`loop`).
 
-A net depends on the seed and on its own fingerprint: its rows, its slots, and the stream of random numbers that its key
-names. Fitted in other company, on another worker or in another piece of the history, it is the same to 1e-6.
+A network depends on the seed and on its own fingerprint: its rows, its slots, and the stream of random numbers that its key
+names. In another bucket, on another worker or in another partition of the history, it is the same to 1e-6.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from fingerprint.features.vocabulary import Ints, Vocabulary
 from fingerprint.registry.bank import Bank
 from fingerprint.training.distinct_rows import SEED
 from fingerprint.training.nn.batching import Bucket, Indices, make_buckets
-from fingerprint.training.nn.weight_remapping import remap_weights
+from fingerprint.training.nn.warm_start import remap_weights
 
 try:
     import torch
@@ -65,12 +65,13 @@ class SlotRows:
 
     @classmethod
     def from_fingerprints(cls, fingerprint: Ints, slots: NDArray[np.int16], size: int) -> SlotRows:
+        """Return rows sorted by their fingerprint (R,), of `size` fingerprints."""
         order = np.argsort(fingerprint, kind="stable")
         return cls(slots[order], np.searchsorted(fingerprint[order], np.arange(size + 1)))
 
     @property
     def counts(self) -> NDArray[np.intp]:
-        """(E,)"""
+        """How many rows each fingerprint has (E,)."""
         return np.diff(self.bounds)
 
 
@@ -83,13 +84,13 @@ class InitialWeights:
 
     @classmethod
     def from_weights(cls, weights: Weights, codes: Hashes) -> InitialWeights:
-        """The first of several nets."""
+        """Return the first of several networks."""
         first = Weights(weights.inputs[:1], weights.bias[:1], weights.outputs[:1], np.zeros(1, np.int32))
         return cls(first, codes[:1])
 
     @classmethod
     def from_bank(cls, bank: Bank) -> InitialWeights:
-        """The generic net of a bank that was trained before, on whatever history."""
+        """Return the generic network of a bank that was trained before, on any history."""
         return cls.from_weights(bank.weights, bank.vocabulary.codes)
 
 
@@ -105,12 +106,12 @@ def fit_autoencoders(
     keys: Hashes | None = None,
     seed: int = SEED,
 ) -> Weights:
-    """Nets, in half precision, for the fingerprints `ready` (P,). Calls `advance` with nets done.
+    """Return networks, in half precision, for the fingerprints `ready` (P,). Calls `on_progress` with the number finished.
 
-    The generic one (0), if it is among them, is fitted first, from `start`, and the others start from it; else all start
-    from `start`. `keys` (E,) name the fingerprints wherever they are fitted; without, their numbers do. Who has no rows,
-    or none held out, has a net that corrects nothing. Raises FingerprintError where the device of the setting is not to
-    be had, or `start` has nets of another size.
+    The generic one (0), if it is among them, is fitted first, from `start`, and the others start from it; else all start from
+    `start`. `keys` (E,) name the fingerprints wherever they are fitted; without, their numbers do. A fingerprint without rows,
+    or without held-out rows, has a network that corrects nothing. Raises FingerprintError where the device of the setting is
+    missing, or `start` has networks of another size.
     """
     stack = _zero_weights(vocabulary, ready, HIDDEN_UNITS)
     if not options.max_epochs:
@@ -130,7 +131,7 @@ def fit_autoencoders(
 
 
 def _zero_weights(vocabulary: Vocabulary, ready: Indices, hidden: int) -> Weights:
-    """Nets that correct nothing."""
+    """Return networks that correct nothing."""
     nets, features, slots = len(ready), len(VISIBLE_MASK[0]), vocabulary.base.shape[2]
     row = np.full(len(vocabulary.parent), -1, np.int32)
     row[ready] = np.arange(nets)
@@ -159,7 +160,7 @@ def _check_start(start: InitialWeights | None) -> InitialWeights | None:
 
 
 class _Trainer:
-    """What all buckets have in common; the rows lie on the device once."""
+    """The data that all buckets share; the rows lie on the device once."""
 
     def __init__(
         self,
@@ -178,7 +179,7 @@ class _Trainer:
     def fit_all(
         self, members: Indices, start: InitialWeights, stack: Weights, advance: Callable[[int], None]
     ) -> None:
-        """Fill the nets of some fingerprints in; on a CPU each core has a bucket of its own."""
+        """Fit the networks of some fingerprints into `stack`; on a CPU each core has a bucket of its own."""
         fitted = members[(self.rows.counts[members] > 0) & (self.held_out.counts[members] > 0)]
         advance(len(members) - len(fitted))
         threads = torch.get_num_threads() if self.device.type == "cpu" else 1
@@ -193,7 +194,7 @@ class _Trainer:
         return make_buckets(members, self.rows.counts[members], used, *sizes)
 
     def _fit_bucket(self, bucket: Bucket, start: InitialWeights, stack: Weights) -> int:
-        """Fit a bucket; its nets come home one after the other as they are done."""
+        """Fit a bucket; its networks are copied to `stack` one after the other as they finish."""
         places = stack.row[bucket.members]
         self._training_loop(bucket, start).train(lambda done, best: _store_weights(stack, places, done, best))
         return len(places)
@@ -211,14 +212,14 @@ class _Trainer:
         return TrainingRows(slots, *(torch.from_numpy(column).to(self.device) for column in columns))
 
     def _initial_networks(self, bucket: Bucket, start: InitialWeights) -> StackedNetworks:
-        """The start's weights at the slots that their values have in each fingerprint."""
+        """Return the start's weights at the slots that their values have in each fingerprint."""
         codes = self.vocabulary.codes[bucket.members, :, : bucket.slots]
         base = self.vocabulary.base[bucket.members][:, FREE_FEATURES, : bucket.slots]
         return initial_networks(start.weights, start.codes[0], codes, base, self.device)
 
 
 def _store_weights(stack: Weights, places: Ints, finished: torch.Tensor, best: Parameters) -> None:
-    """Nets of a bucket, those at `done` (M,), into the stack; slots that were not fitted stay zero."""
+    """Write networks of a bucket, those at `finished` (M,), to the stack; slots that were not fitted stay zero."""
     inputs, bias, outputs = (_to_half_precision(part) for part in best)
     at, *parts = to_numpy(finished, inputs.mT.contiguous(), bias, outputs.mT.contiguous())
     rows, slots = places[at], parts[0].shape[2]
@@ -226,5 +227,5 @@ def _store_weights(stack: Weights, places: Ints, finished: torch.Tensor, best: P
 
 
 def _to_half_precision(part: torch.Tensor) -> torch.Tensor:
-    """In half precision, where the weights lie: half as much goes home."""
+    """Convert to half precision on the device: half as much is copied back."""
     return part.clamp(-FLOAT16_MAX, FLOAT16_MAX).to(torch.float16)

@@ -45,6 +45,8 @@ class AccountResponse(ResponseModel):
 
 
 class InvitationRequest(RequestModel):
+    """A new account and its role."""
+
     name: Annotated[
         str, Field(min_length=1, max_length=64, description="small letters, digits and . _ @ + -")
     ]
@@ -52,6 +54,8 @@ class InvitationRequest(RequestModel):
 
 
 class RoleRequest(RequestModel):
+    """The new role of an account."""
+
     role: Role
 
 
@@ -65,7 +69,7 @@ class InvitationLink(ResponseModel):
 @router.get("/people")
 def list_accounts(caller: Admin, deps: Deps) -> list[AccountResponse]:
     """List every account, by name."""
-    return [AccountResponse.model_validate(each) for each in deps.accounts.accounts()]
+    return [AccountResponse.model_validate(each) for each in deps.account_store.accounts.list_all()]
 
 
 @router.post("/people", status_code=201)
@@ -73,7 +77,7 @@ def create_invitation(
     body: InvitationRequest, request: Request, caller: ReauthenticatedAdmin, deps: Deps
 ) -> InvitationLink:
     """Create an account and return its invitation link."""
-    secret = deps.accounts.invite(body.name, body.role, by=caller.name)
+    secret = deps.account_store.accounts.invite(body.name, body.role, by=caller.name)
     return InvitationLink(name=body.name.strip().lower(), link=absolute_url(request, f"/setup/{secret}"))
 
 
@@ -82,7 +86,7 @@ def create_account_link(
     name: StorableText, request: Request, caller: ReauthenticatedAdmin, deps: Deps
 ) -> InvitationLink:
     """Create a link for a new password; the previous link becomes invalid."""
-    secret = deps.accounts.invite(name, None, by=caller.name)
+    secret = deps.account_store.accounts.invite(name, None, by=caller.name)
     return InvitationLink(name=name.strip().lower(), link=absolute_url(request, f"/setup/{secret}"))
 
 
@@ -91,35 +95,35 @@ def set_account_role(
     name: StorableText, body: RoleRequest, caller: ReauthenticatedAdmin, deps: Deps
 ) -> AccountResponse:
     """Set the role of an account and end its sessions. The last admin keeps the role."""
-    deps.accounts.set_role(name, body.role, by=caller.name)
-    return AccountResponse.model_validate(deps.accounts.account(name))
+    deps.account_store.accounts.set_role(name, body.role, by=caller.name)
+    return AccountResponse.model_validate(deps.account_store.accounts.get(name))
 
 
 @router.post("/people/{name}/disable")
 def disable_account(name: StorableText, caller: SessionAdmin, deps: Deps) -> AccountResponse:
     """Disable an account: its sessions, tokens and links end at once. The last admin cannot be disabled."""
-    deps.accounts.disable(name, by=caller.name)
-    return AccountResponse.model_validate(deps.accounts.account(name))
+    deps.account_store.accounts.disable(name, by=caller.name)
+    return AccountResponse.model_validate(deps.account_store.accounts.get(name))
 
 
 @router.post("/people/{name}/enable")
 def enable_account(name: StorableText, caller: ReauthenticatedAdmin, deps: Deps) -> AccountResponse:
     """Enable an account again; its tokens stay revoked."""
-    deps.accounts.enable(name, by=caller.name)
-    return AccountResponse.model_validate(deps.accounts.account(name))
+    deps.account_store.accounts.enable(name, by=caller.name)
+    return AccountResponse.model_validate(deps.account_store.accounts.get(name))
 
 
 @router.get("/people/{name}/sessions")
 def list_account_sessions(name: StorableText, caller: SessionAdmin, deps: Deps) -> list[LoginSession]:
     """List the sessions of an account, the most recently seen first."""
-    return deps.accounts.sessions(name)
+    return deps.account_store.sessions.of_account(name)
 
 
 @router.post("/people/{name}/end")
 def end_account_sessions(name: StorableText, caller: SessionAdmin, deps: Deps) -> AccountResponse:
     """End the sessions and tokens of an account; the account stays."""
-    deps.accounts.end_all_sessions(name, by=caller.name)
-    return AccountResponse.model_validate(deps.accounts.account(name))
+    deps.account_store.sessions.end_all(name, by=caller.name)
+    return AccountResponse.model_validate(deps.account_store.accounts.get(name))
 
 
 @router.post("/people/{name}/reset-second-factor")
@@ -127,8 +131,8 @@ def reset_account_second_factor(
     name: StorableText, caller: ReauthenticatedAdmin, deps: Deps
 ) -> AccountResponse:
     """Remove the second factors of an account and end its sessions."""
-    deps.accounts.reset_factors(name, by=caller.name)
-    return AccountResponse.model_validate(deps.accounts.account(name))
+    deps.account_store.second_factors.reset(name, by=caller.name)
+    return AccountResponse.model_validate(deps.account_store.accounts.get(name))
 
 
 token_router = APIRouter(tags=["tokens"])
@@ -154,13 +158,13 @@ def list_tokens(caller: Viewer, deps: Deps, everybody: bool = False) -> list[Acc
     """List the caller's tokens, including expired ones, the newest first; with `everybody` all tokens, for an admin."""
     if everybody and not caller.has_role("admin"):
         raise HTTPException(403, f"all tokens need the role admin; {caller.name} has {caller.role} here")
-    return deps.accounts.tokens(None if everybody else caller.name)
+    return deps.account_store.tokens.list_all(None if everybody else caller.name)
 
 
 @token_router.post("/tokens", status_code=201)
 def create_token(body: TokenRequest, caller: ReauthenticatedCaller, deps: Deps) -> CreatedToken:
     """Create a token. Needs a session and a confirmed identity within the last ten minutes: a token cannot create another."""
-    token, secret = deps.accounts.create_token(
+    token, secret = deps.account_store.tokens.create(
         caller.name, body.label, body.scopes, body.expires_at, by=caller.name
     )
     return CreatedToken(token=token, secret=secret)
@@ -170,4 +174,4 @@ def create_token(body: TokenRequest, caller: ReauthenticatedCaller, deps: Deps) 
 def revoke_token(token_id: StorableText, caller: SessionCaller, deps: Deps) -> None:
     """Revoke a token; a second time changes nothing. An admin may revoke the tokens of others. Needs a session."""
     owner = None if caller.has_role("admin") else caller.name
-    deps.accounts.revoke_token(token_id, by=caller.name, owner=owner)
+    deps.account_store.tokens.revoke(token_id, by=caller.name, owner=owner)

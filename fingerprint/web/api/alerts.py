@@ -77,8 +77,10 @@ class CurveResponse(ResponseModel):
 
 
 class EventResponse(ResponseModel):
-    """One event. `scores` maps each detector to its z, null for no opinion. `raw` is the record as AWS wrote it, JSON text;
-    empty where it was not requested or is no longer kept."""
+    """One event with its `scores`, which map each detector to its z, null for no opinion.
+
+    `raw` is the record as AWS wrote it, JSON text; empty where it was not requested or is no longer kept.
+    """
 
     event_id: str
     event_time: datetime
@@ -141,6 +143,7 @@ class AlertGroupParams(AlertFilterParams):
     @field_validator("by")
     @classmethod
     def check_distinct(cls, by: list[GroupField]) -> list[GroupField]:
+        """Return the fields to group by. Raise ValueError where one comes twice."""
         if len(set(by)) < len(by):
             raise ValueError("a field groups once")
         return by
@@ -169,10 +172,10 @@ def group_alerts(
 @router.get("/alerts/{alert_id}")
 def get_alert(alert_id: StorableText, caller: Viewer, deps: Deps, response: Response) -> AlertDetail:
     """Return one alert and its first 200 events without their records. If-Match accepts its ETag."""
-    desk = deps.store
-    row = desk.queue.row(alert_id)
+    store = deps.store
+    row = store.queue.row(alert_id)
     response.headers["ETag"] = alert_etag(row)
-    explained = desk.evidence.summary(alert_id)
+    explained = store.evidence.summary(alert_id)
     return AlertDetail(
         alert=row,
         drivers=[DriverResponse.model_validate(each) for each in explained.drivers],
@@ -180,13 +183,13 @@ def get_alert(alert_id: StorableText, caller: Viewer, deps: Deps, response: Resp
         next_steps=explained.next_steps,
         shared=[
             SharedSurprise(feature=name, seen=seen, others=others)
-            for name, seen, others in desk.prevalence.of_alert(alert_id)
+            for name, seen, others in store.prevalence.of_alert(alert_id)
         ],
-        similar=desk.queue.similar(alert_id, MAX_SIMILAR_ALERTS),
-        notes=desk.cases.notes(alert_id),
-        dispositions=desk.cases.dispositions(alert_id),
-        evidence=EventPage.model_validate(desk.evidence.events(alert_id, raw=False)),
-        records_removed=desk.evidence.records_removed_at(alert_id),
+        similar=store.queue.similar(alert_id, MAX_SIMILAR_ALERTS),
+        notes=store.cases.notes(alert_id),
+        dispositions=store.cases.dispositions(alert_id),
+        evidence=EventPage.model_validate(store.evidence.events(alert_id, raw=False)),
+        records_removed=store.evidence.records_removed_at(alert_id),
     )
 
 

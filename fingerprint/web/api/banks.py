@@ -57,8 +57,11 @@ class PartitionLag(ResponseModel):
 
 
 class HealthResponse(ResponseModel):
-    """The state of the programs that write to the alert store. `lag_seconds` is that of the slowest partition, null
-    before a stream reports. `programs` report several times a minute: lag in messages, dead letters among their figures."""
+    """The state of the programs that write to the alert store.
+
+    `lag_seconds` is that of the slowest partition, null before a stream reports. `programs` report several times a minute: lag in
+    messages, dead letters among their figures.
+    """
 
     at: datetime
     bank: str

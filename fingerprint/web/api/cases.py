@@ -59,6 +59,7 @@ class DecisionModel(RequestModel):
     ] = ""
 
     def to_change(self) -> CaseAction:
+        """Return the change of the case."""
         return SetDisposition(self.decision, self.why, self.duplicate_of)
 
 
@@ -68,6 +69,7 @@ class AssignmentModel(RequestModel):
     to: Annotated[str, Field(max_length=64)]
 
     def to_change(self) -> CaseAction:
+        """Return the change of the case."""
         return AssignCase(self.to)
 
 
@@ -77,35 +79,47 @@ class ReopenModel(RequestModel):
     why: OptionalReason = ""
 
     def to_change(self) -> CaseAction:
+        """Return the change of the case."""
         return ReopenCase(self.why)
 
 
 class SeenState(RequestModel):
-    """The state of the alert that the caller read. A decision covers that many `events`: an alert that has grown since stays
-    open."""
+    """The state of the alert that the caller read.
+
+    A decision covers that many `events`: an alert that has grown since stays open.
+    """
 
     version: SeenVersion | None = None
     events: SeenEvents | None = None
 
 
-class DecisionRequest(DecisionModel, SeenState): ...
+class DecisionRequest(DecisionModel, SeenState):
+    """A decision on one alert."""
 
 
-class AssignmentRequest(AssignmentModel, SeenState): ...
+class AssignmentRequest(AssignmentModel, SeenState):
+    """A new assignee of one alert."""
 
 
-class ReopenRequest(ReopenModel, SeenState): ...
+class ReopenRequest(ReopenModel, SeenState):
+    """A closed alert to open again."""
 
 
 class BulkDecision(DecisionModel):
+    """A decision on several alerts."""
+
     kind: Literal["decide"]
 
 
 class BulkAssignment(AssignmentModel):
+    """A new assignee of several alerts."""
+
     kind: Literal["assign"]
 
 
 class BulkReopen(ReopenModel):
+    """Several closed alerts to open again."""
+
     kind: Literal["reopen"]
 
 
@@ -117,6 +131,7 @@ class SelectedAlert(RequestModel):
     events: SeenEvents | None = None
 
     def to_chosen(self) -> AlertRevision:
+        """Return the alert and the state in which it was read."""
         return AlertRevision(self.alert_id, self.version, self.events)
 
 
@@ -128,6 +143,8 @@ class BulkChangeRequest(RequestModel):
 
 
 class NoteRequest(RequestModel):
+    """The text of a new note."""
+
     text: Annotated[
         str,
         StringConstraints(

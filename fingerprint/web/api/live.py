@@ -49,6 +49,8 @@ StreamSeconds = Annotated[float, Query(ge=0, le=MAX_STREAM_SECONDS, description=
 
 
 class EventStream(StreamingResponse):
+    """A response of server-sent events."""
+
     media_type = "text/event-stream"
 
 
@@ -91,8 +93,10 @@ async def _stream(
 
 
 async def _next_batch(batches: AsyncGenerator[ChangeBatch, None], end: float) -> ChangeBatch | None:
-    """Return the next batch, if it comes before the end. An alert store that is unavailable ends the stream as well, like
-    a server that stops: clients reconnect."""
+    """Return the next batch, if it comes before the end.
+
+    An alert store that is unavailable ends the stream as well, like a server that stops: clients reconnect.
+    """
     try:
         return await asyncio.wait_for(anext(batches), end - asyncio.get_running_loop().time())
     except (TimeoutError, StopAsyncIteration, FingerprintError):

@@ -35,8 +35,11 @@ FingerprintKey = Annotated[
 
 
 class PrincipalResponse(ResponseModel):
-    """A principal. `card` is its profile in the served bank; without one, `no_card` is the reason. `days` summarises its votes of
-    the last 90 days with any; `alerts` are the newest 100 of `alerts_in_all`, open or closed, but not suppressed."""
+    """A principal. `card` is its profile in the served bank; without one, `no_card` is the reason.
+
+    `days` summarises its votes of the last 90 days with any; `alerts` are the newest 100 of `alerts_in_all`, open or closed, but
+    not suppressed.
+    """
 
     principal: str
     card: PrincipalProfile | None
@@ -48,8 +51,10 @@ class PrincipalResponse(ResponseModel):
 
 
 class VoteResponse(ResponseModel):
-    """A detector's vote on one event or interval: z (high is unusual) against its threshold; `alone` where no other detector
-    had one."""
+    """A detector's vote on one event or interval: z (high is unusual) against its threshold.
+
+    `alone` marks a vote without one of another detector.
+    """
 
     event_id: str
     event_time: datetime
@@ -72,6 +77,8 @@ class VotePage(ResponseModel):
 
 
 class VoteParams(RequestModel):
+    """The parameters of a search for votes."""
+
     principal: StorableText | None = None
     since: UtcDatetime | None = None
     until: UtcDatetime | None = None

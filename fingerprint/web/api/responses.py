@@ -27,6 +27,7 @@ class AsciiJSONResponse(JSONResponse):
     """JSON with all but printable ASCII escaped."""
 
     def render(self, content: Any) -> bytes:
+        """Return compact JSON in ASCII."""
         text = json.dumps(content, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
         return text.replace("\x7f", "\\u007f").encode("ascii")
 

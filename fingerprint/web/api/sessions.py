@@ -34,14 +34,19 @@ class SessionResponse(ResponseModel):
 
 
 class EndedSessions(ResponseModel):
+    """How many sessions were ended."""
+
     sessions: int
 
 
 @router.get("/sessions")
 def list_sessions(request: Request, caller: SessionCaller, deps: Deps) -> list[SessionResponse]:
     """List the caller's sessions, the most recently seen first."""
-    mine = deps.accounts.session(session_secret(request, deps.settings))
-    found = [(each, SessionResponse.model_validate(each)) for each in deps.accounts.sessions(caller.name)]
+    mine = deps.account_store.sessions.get(session_secret(request, deps.settings))
+    found = [
+        (each, SessionResponse.model_validate(each))
+        for each in deps.account_store.sessions.of_account(caller.name)
+    ]
     return [
         answer.model_copy(update={"current": mine is not None and each.session_id == mine.session_id})
         for each, answer in found
@@ -51,7 +56,7 @@ def list_sessions(request: Request, caller: SessionCaller, deps: Deps) -> list[S
 @router.delete("/sessions/{session_id}", status_code=204)
 def end_session(session_id: StorableText, caller: SessionCaller, deps: Deps) -> None:
     """End a session at once. An admin may end the sessions of others."""
-    deps.accounts.end_session(
+    deps.account_store.sessions.end(
         session_id, by=caller.name, owner=None if caller.has_role("admin") else caller.name
     )
 
@@ -60,5 +65,5 @@ def end_session(session_id: StorableText, caller: SessionCaller, deps: Deps) -> 
 def end_other_sessions(request: Request, caller: SessionCaller, deps: Deps) -> EndedSessions:
     """End the caller's sessions except this one."""
     return EndedSessions(
-        sessions=deps.accounts.end_other_sessions(caller.name, session_secret(request, deps.settings))
+        sessions=deps.account_store.sessions.end_others(caller.name, session_secret(request, deps.settings))
     )

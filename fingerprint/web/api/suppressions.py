@@ -23,8 +23,11 @@ router = APIRouter(tags=["suppressions"])
 
 
 class SuppressionMatchModel(RequestModel):
-    """The match of a suppression: it hides alerts all of whose events match. Empty fields match everything; one must be set.
-    `human`, `user_agent` and `error_code` need 8 characters or more, and a principal, or a network and an account, as well."""
+    """The match of a suppression: it hides alerts all of whose events match.
+
+    Empty fields match everything; one must be set. `human`, `user_agent` and `error_code` need 8 characters or more, and a
+    principal, or a network and an account, as well.
+    """
 
     principal: StorableText = ""
     human: StorableText = ""
@@ -36,10 +39,13 @@ class SuppressionMatchModel(RequestModel):
     error_code: StorableText = ""
 
     def to_match(self) -> case.SuppressionMatch:
+        """Return the match of the case model."""
         return case.SuppressionMatch(**self.model_dump())
 
 
 class SuppressionPreviewRequest(RequestModel):
+    """A match to try."""
+
     match: SuppressionMatchModel
 
 
@@ -58,6 +64,8 @@ class SuppressionRequest(RequestModel):
 
 
 class EndSuppressionRequest(RequestModel):
+    """The version of a suppression to end."""
+
     version: Annotated[int, Field(ge=0, le=2**31 - 1, description="the one that was seen")]
 
 
@@ -75,8 +83,10 @@ def preview_suppression(body: SuppressionPreviewRequest, caller: Viewer, deps: D
 
 @router.post("/suppressions", status_code=201)
 def create_suppression(body: SuppressionRequest, caller: Engineer, deps: Deps) -> Suppression:
-    """Hide matching alerts, stored and future. Votes are never hidden; nor, without `force`, are confirmed attacks and critical
-    alerts, also those that come later."""
+    """Hide matching alerts, stored and future.
+
+    Votes are never hidden; nor, without `force`, are confirmed attacks and critical alerts, also those that come later.
+    """
     return deps.store.suppressions.create(
         body.match.to_match(), body.reason, body.expires_at, caller.name, body.force
     )

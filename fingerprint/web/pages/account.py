@@ -28,6 +28,7 @@ TOKEN_DAYS = (7, 30, 90, 180, 365)  # that a token may be good for
 
 @router.get("/account")
 def show_account(request: Request, caller: SessionCaller, deps: Deps) -> Response:
+    """Show the caller's own account."""
     return _page(request, caller, deps)
 
 
@@ -48,7 +49,7 @@ def submit_password(
         return _page(request, caller, deps, 400, error="the two new passwords differ")
     session, where = session_secret(request, deps.settings), client_context(request, deps.settings)
     try:
-        secret = deps.accounts.change_password(session, old, new, where, end_tokens)
+        secret = deps.account_store.logins.change_password(session, old, new, where, end_tokens)
     except TooManyAttempts as error:
         return _page(request, caller, deps, 429, error=str(error))
     except AuthenticationFailed:
@@ -60,13 +61,15 @@ def submit_password(
 
 @router.post("/account/sessions/{session_id}/end")
 def submit_session_end(session_id: str, caller: SessionCaller, deps: Deps) -> Response:
-    deps.accounts.end_session(session_id, by=caller.name, owner=caller.name)
+    """End a session of the caller."""
+    deps.account_store.sessions.end(session_id, by=caller.name, owner=caller.name)
     return redirect("/account")
 
 
 @router.post("/account/leave-others")
 def submit_other_sessions_end(request: Request, caller: SessionCaller, deps: Deps) -> Response:
-    deps.accounts.end_other_sessions(caller.name, session_secret(request, deps.settings))
+    """End the caller's other sessions."""
+    deps.account_store.sessions.end_others(caller.name, session_secret(request, deps.settings))
     return redirect("/account")
 
 
@@ -84,7 +87,9 @@ def submit_token(
         raise HTTPException(422, f"a token is good for one of {', '.join(map(str, TOKEN_DAYS))} days")
     ends = deps.clock.now() + timedelta(days=days)
     try:
-        token, secret = deps.accounts.create_token(caller.name, label, scope or (), ends, by=caller.name)
+        token, secret = deps.account_store.tokens.create(
+            caller.name, label, scope or (), ends, by=caller.name
+        )
     except FingerprintError as error:
         return _page(request, caller, deps, 400, error=str(error))
     return _page(request, caller, deps, created_token=token, secret=secret)
@@ -92,7 +97,8 @@ def submit_token(
 
 @router.post("/account/tokens/{token_id}/revoke")
 def submit_token_revocation(token_id: str, caller: SessionCaller, deps: Deps) -> Response:
-    deps.accounts.revoke_token(token_id, by=caller.name, owner=caller.name)
+    """Revoke a token of the caller."""
+    deps.account_store.tokens.revoke(token_id, by=caller.name, owner=caller.name)
     return redirect("/account")
 
 
@@ -100,7 +106,9 @@ def _page(request: Request, caller: Caller, deps: Dependencies, status: int = 20
     values = {"error": "", "created_token": None, "secret": ""} | values
     now = deps.clock.now()
     tokens = [
-        each for each in deps.accounts.tokens(caller.name) if not each.revoked_at and each.expires_at > now
+        each
+        for each in deps.account_store.tokens.list_all(caller.name)
+        if not each.revoked_at and each.expires_at > now
     ]
     scopes = {
         scope: SCOPE_DESCRIPTIONS[scope] for scope, role in SCOPES.items() if role_includes(caller.role, role)
@@ -109,8 +117,11 @@ def _page(request: Request, caller: Caller, deps: Dependencies, status: int = 20
         "tokens": tokens,
         "scopes": scopes,
         "days": TOKEN_DAYS,
-        "person": deps.accounts.account(caller.name),
+        "person": deps.account_store.accounts.get(caller.name),
     }
-    values |= {"sessions": deps.accounts.sessions(caller.name), "factors": deps.accounts.factors(caller.name)}
-    values["current"] = deps.accounts.session(session_secret(request, deps.settings))
+    values |= {
+        "sessions": deps.account_store.sessions.of_account(caller.name),
+        "factors": deps.account_store.second_factors.of_account(caller.name),
+    }
+    values["current"] = deps.account_store.sessions.get(session_secret(request, deps.settings))
     return render_page(request, "account/account.html", status, title="Account", **values)

@@ -18,6 +18,7 @@ AccountNameField = Annotated[str, Form(max_length=1000)]
 
 @router.get("/people")
 def show_accounts(request: Request, caller: SessionAdmin, deps: Deps) -> Response:
+    """Show all accounts and tokens."""
     return _page(request, deps)
 
 
@@ -43,8 +44,9 @@ def submit_new_link(request: Request, name: str, caller: ReauthenticatedAdmin, d
 def submit_role(
     request: Request, name: str, caller: ReauthenticatedAdmin, deps: Deps, role: Annotated[Role, Form()]
 ) -> Response:
+    """Change the role of an account."""
     try:
-        deps.accounts.set_role(name, role, by=caller.name)
+        deps.account_store.accounts.set_role(name, role, by=caller.name)
     except FingerprintError as error:
         return _page(request, deps, 409, error=str(error))
     return redirect("/people")
@@ -52,8 +54,9 @@ def submit_role(
 
 @router.post("/people/{name}/disable")
 def submit_disable(request: Request, name: str, caller: SessionAdmin, deps: Deps) -> Response:
+    """Disable an account."""
     try:
-        deps.accounts.disable(name, by=caller.name)
+        deps.account_store.accounts.disable(name, by=caller.name)
     except FingerprintError as error:
         return _page(request, deps, 409, error=str(error))
     return redirect("/people")
@@ -61,33 +64,35 @@ def submit_disable(request: Request, name: str, caller: SessionAdmin, deps: Deps
 
 @router.post("/people/{name}/enable")
 def submit_enable(name: str, caller: ReauthenticatedAdmin, deps: Deps) -> Response:
-    deps.accounts.enable(name, by=caller.name)
+    """Enable an account."""
+    deps.account_store.accounts.enable(name, by=caller.name)
     return redirect("/people")
 
 
 @router.post("/people/{name}/end")
 def submit_sessions_end(name: str, caller: SessionAdmin, deps: Deps) -> Response:
     """End the sessions and tokens of an account."""
-    deps.accounts.end_all_sessions(name, by=caller.name)
+    deps.account_store.sessions.end_all(name, by=caller.name)
     return redirect("/people")
 
 
 @router.post("/people/{name}/reset-second-factor")
 def submit_second_factor_reset(name: str, caller: ReauthenticatedAdmin, deps: Deps) -> Response:
     """Remove the lost second factors of an account."""
-    deps.accounts.reset_factors(name, by=caller.name)
+    deps.account_store.second_factors.reset(name, by=caller.name)
     return redirect("/people")
 
 
 @router.post("/people/tokens/{token_id}/revoke")
 def submit_any_token_revocation(token_id: str, caller: SessionAdmin, deps: Deps) -> Response:
-    deps.accounts.revoke_token(token_id, by=caller.name)
+    """Revoke a token of any account."""
+    deps.account_store.tokens.revoke(token_id, by=caller.name)
     return redirect("/people")
 
 
 def _invite(request: Request, caller: Caller, deps: Dependencies, name: str, role: Role | None) -> Response:
     try:
-        secret = deps.accounts.invite(name, role, by=caller.name)
+        secret = deps.account_store.accounts.invite(name, role, by=caller.name)
     except FingerprintError as error:
         return _page(request, deps, 409, error=str(error))
     return _page(request, deps, invited=name.strip().lower(), link=absolute_url(request, f"/setup/{secret}"))
@@ -96,7 +101,11 @@ def _invite(request: Request, caller: Caller, deps: Dependencies, name: str, rol
 def _page(request: Request, deps: Dependencies, status: int = 200, **values: Any) -> Response:
     values = {"error": "", "invited": "", "link": ""} | values
     now = deps.clock.now()
-    tokens = [token for token in deps.accounts.tokens() if not token.revoked_at and token.expires_at > now]
-    values |= {"persons": deps.accounts.accounts(), "tokens": tokens, "roles": ROLES}
-    values["with_second_factor"] = deps.accounts.accounts_with_second_factor()
+    tokens = [
+        token
+        for token in deps.account_store.tokens.list_all()
+        if not token.revoked_at and token.expires_at > now
+    ]
+    values |= {"persons": deps.account_store.accounts.list_all(), "tokens": tokens, "roles": ROLES}
+    values["with_second_factor"] = deps.account_store.second_factors.account_names()
     return render_page(request, "account/accounts.html", status, title="Accounts", **values)

@@ -35,11 +35,11 @@ router = APIRouter()
 @router.get("/alerts/{alert_id}")
 def show_alert(alert_id: str, request: Request, caller: Viewer, deps: Deps) -> Response:
     """Show an alert. `from` is the query of the queue it was opened from, `events` the cursor of its page of events."""
-    desk, asks = deps.store, request.query_params
+    store, asks = deps.store, request.query_params
     queue = queue_query.parse_query_string(asks.get("from", "")).query
-    newest = desk.changes.newest_number()
-    row, whole = desk.queue.row(alert_id), desk.evidence.summary(alert_id)
-    evidence = desk.evidence.events(alert_id, EVENTS_PER_PAGE, asks.get("events") or None, raw=False)
+    newest = store.changes.newest_number()
+    row, whole = store.queue.row(alert_id), store.evidence.summary(alert_id)
+    evidence = store.evidence.events(alert_id, EVENTS_PER_PAGE, asks.get("events") or None, raw=False)
     found = replace(whole, urgency=row.urgency, events=evidence.events)
     return render_page(
         request,
@@ -48,8 +48,8 @@ def show_alert(alert_id: str, request: Request, caller: Viewer, deps: Deps) -> R
         row=row,
         queue=queue,
         back=urls.alert_url(alert_id, queue),
-        adjacent=_adjacent_urls(desk, row, queue),
-        flash=flash.read_flash(asks.multi_items(), desk),
+        adjacent=_adjacent_urls(store, row, queue),
+        flash=flash.read_flash(asks.multi_items(), store),
         now=deps.clock.now(),
         newest_change=newest,
         urls=urls,
@@ -91,24 +91,26 @@ def _events_context(alert_id: str, evidence: EvidencePage, queue: str, cursor: s
 
 def _related_context(deps: Dependencies, found: Alert, row: QueueRow) -> dict[str, Any]:
     """Return what is shown beside an alert: related alerts, credential chain, thresholds and activity."""
-    desk, alert_id = deps.store, row.alert_id
+    store, alert_id = deps.store, row.alert_id
     return {
-        "neighbours": _nearby_alerts(desk, row),
-        "chain": _credential_chain(desk, found),
-        "shared": desk.prevalence.of_alert(alert_id),
+        "neighbours": _nearby_alerts(store, row),
+        "chain": _credential_chain(store, found),
+        "shared": store.prevalence.of_alert(alert_id),
         "similar": [
-            each for each in desk.queue.similar(alert_id, limit=MAX_SIMILAR) if each.alert_id != alert_id
+            each for each in store.queue.similar(alert_id, limit=MAX_SIMILAR) if each.alert_id != alert_id
         ],
         "thresholds": _thresholds_in_force(deps, found),
         "activity": audit_text.activity_log(
-            desk.audit.entries(alert_id), desk.cases.notes(alert_id), desk.cases.dispositions(alert_id)
+            store.audit.entries(alert_id), store.cases.notes(alert_id), store.cases.dispositions(alert_id)
         ),
     }
 
 
 def _adjacent_urls(store: Store, row: QueueRow, queue: str) -> dict[str, str]:
-    """Return addresses of the alerts before and after this one in its queue, `prev` and `next`; empty without one. Where
-    this alert is no longer among the first rows, the first row is next."""
+    """Return URLs of the alerts before and after this one in its queue, `prev` and `next`; empty without one.
+
+    Where this alert is no longer among the first rows, the first row is next.
+    """
     wanted = queue_query.parse_query_string(queue)
     ids = [each.alert_id for each in store.queue.page(wanted.filter, wanted.order, MAX_QUEUE_ROWS).rows]
     at = ids.index(row.alert_id) if row.alert_id in ids else -1

@@ -19,6 +19,7 @@ router = APIRouter()
 
 @router.get("/confirm")
 def show_confirm_form(request: Request, caller: SessionCaller, deps: Deps, next: str = "/") -> Response:
+    """Show the form that asks for a password or second factor again."""
     return _form(request, caller, deps, next)
 
 
@@ -37,7 +38,7 @@ def submit_confirmation(
     annotate_request(request.scope, event="password")
     shown = SecondFactorResponse(code, passkey, relying_party(request))
     try:
-        deps.accounts.reauthenticate(session_secret(request, deps.settings), password, shown)
+        deps.account_store.logins.reauthenticate(session_secret(request, deps.settings), password, shown)
     except AuthenticationFailed as error:
         page = _form(
             request, caller, deps, next, 429 if isinstance(error, TooManyAttempts) else 403, error=str(error)
@@ -51,11 +52,11 @@ def submit_confirmation(
 def _form(
     request: Request, caller: Caller, deps: Dependencies, next: str, status: int = 200, error: str = ""
 ) -> Response:
-    kinds, party = deps.accounts.factor_kinds(caller.name), relying_party(request)
+    kinds, party = deps.account_store.second_factors.kinds(caller.name), relying_party(request)
     options = ""
     if "passkey" in kinds and party:
-        options = deps.accounts.begin_passkey_login(session_secret(request, deps.settings), party)
-    values = {"person": deps.accounts.account(caller.name), "kinds": kinds, "options": options}
+        options = deps.account_store.logins.begin_passkey(session_secret(request, deps.settings), party)
+    values = {"person": deps.account_store.accounts.get(caller.name), "kinds": kinds, "options": options}
     values |= {
         "next": safe_local_path(next),
         "error": error,

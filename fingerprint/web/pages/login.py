@@ -55,7 +55,7 @@ def submit_login(
     annotate_request(request.scope, event="login", name=name)
     check_origin(request, deps.settings)
     try:
-        secret = deps.accounts.log_in(name, password, client_context(request, deps.settings))
+        secret = deps.account_store.logins.log_in(name, password, client_context(request, deps.settings))
     except SecondFactorNeeded as needed:
         annotate_request(request.scope, event="second_factor")
         return redirect_to_second_factor(needed, deps.settings, safe_local_path(next))
@@ -71,7 +71,7 @@ def submit_login(
 def submit_logout(request: Request, caller: OptionalCaller, deps: Deps) -> Response:
     """End the session, here and in every copy of its cookie."""
     if caller:
-        deps.accounts.log_out(session_secret(request, deps.settings))
+        deps.account_store.sessions.log_out(session_secret(request, deps.settings))
     return clear_session_cookie(redirect("/login"), deps.settings)
 
 
@@ -88,6 +88,7 @@ LINK_EXPIRED = "this link was used, or is older than a day: ask for another"
 
 @router.get("/setup/{secret}")
 def show_invitation_form(request: Request, secret: str, deps: Deps) -> Response:
+    """Show the form that an invitation leads to."""
     return _invitation_form(request, _valid_invitation(deps, secret))
 
 
@@ -107,7 +108,7 @@ def submit_invitation_acceptance(
     if password != again:
         return _invitation_form(request, invited, "the two passwords differ", name)
     try:
-        session = deps.accounts.accept_invitation(
+        session = deps.account_store.logins.accept_invitation(
             secret, name, password, client_context(request, deps.settings)
         )
         return complete_login(request, deps, session)
@@ -121,7 +122,7 @@ def submit_invitation_acceptance(
 
 
 def _valid_invitation(deps: Dependencies, secret: str) -> Invitation:
-    invited = deps.accounts.invitation(secret)
+    invited = deps.account_store.accounts.invitation(secret)
     if invited is None:
         raise HTTPException(404, LINK_EXPIRED)
     return invited
@@ -140,8 +141,10 @@ PROVIDER_LOGIN_MINUTES = 10  # that a login at the provider may take
 @router.get("/login/provider")
 @limit_concurrency("provider", per_network=MAX_WAITING)
 def start_provider_login(request: Request, deps: Deps, next: str = "/", again: bool = False) -> Response:
-    """Redirect to the provider; a cookie keeps the login's secret and its target. `again` has the provider ask for a new
-    login."""
+    """Redirect to the provider; a cookie keeps the login's secret and its target.
+
+    `again` has the provider ask for a new login.
+    """
     secret = secrets.token_urlsafe(32)
     answer = redirect(_provider(deps).authorization_url(secret, absolute_url(request, CALLBACK_PATH), again))
     name, secure = _provider_cookie(deps.settings), deps.settings.web.https
@@ -168,8 +171,8 @@ def finish_provider_login(request: Request, deps: Deps, state: str = "", code: s
     where = client_context(request, deps.settings)
     if again:
         _check_reauthenticated(identity, deps)
-        deps.accounts.log_out(session_secret(request, deps.settings))
-    session = deps.accounts.log_in_as(identity, deps.settings.web.oidc.default_role, where)
+        deps.account_store.sessions.log_out(session_secret(request, deps.settings))
+    session = deps.account_store.logins.log_in_as(identity, deps.settings.web.oidc.default_role, where)
     answer = set_session_cookie(redirect(safe_local_path(unquote(wanted))), session, deps.settings)
     answer.delete_cookie(
         _provider_cookie(deps.settings), path="/", secure=deps.settings.web.https, httponly=True

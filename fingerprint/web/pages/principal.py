@@ -46,10 +46,10 @@ def show_alert_principal(
 
 
 def _page(request: Request, deps: Dependencies, principal: str, key: str | None) -> Response:
-    desk = deps.store
+    store = deps.store
     profile, profile_error = _load_profile(deps, principal, key)
-    days = daily_votes(desk.votes.read(principal, limit=MAX_CHARTED_VOTES, newest=True))
-    mine = [each for each in desk.suppressions.list_all(ended=True) if each.match.principal == principal]
+    days = daily_votes(store.votes.read(principal, limit=MAX_CHARTED_VOTES, newest=True))
+    mine = [each for each in store.suppressions.list_all(ended=True) if each.match.principal == principal]
     pages = _alerts(deps, principal)
     return render_page(
         request,

@@ -26,8 +26,8 @@ router = APIRouter()
 @router.get("/")
 def show_queue(request: Request, caller: Viewer, deps: Deps) -> Response:
     """Show rows, or groups where the query asks for them, below the result of the last change."""
-    pairs, desk = request.query_params.multi_items(), deps.store
-    wanted, newest = queue_query.parse_query_pairs(pairs), desk.changes.newest_number()
+    pairs, store = request.query_params.multi_items(), deps.store
+    wanted, newest = queue_query.parse_query_pairs(pairs), store.changes.newest_number()
     return render_page(
         request,
         "queue/queue.html",
@@ -36,13 +36,13 @@ def show_queue(request: Request, caller: Viewer, deps: Deps) -> Response:
         choices=queue_query.FIELD_CHOICES,
         unassigned=queue_query.UNASSIGNED,
         date_field_value=queue_query.date_field_value,
-        counts=desk.queue.counts(wanted.filter),
+        counts=store.queue.counts(wanted.filter),
         page=None
         if wanted.by
-        else desk.queue.page(wanted.filter, wanted.order, ROWS_PER_PAGE, wanted.following),
-        groups=desk.queue.groups(wanted.filter, wanted.by) if wanted.by else [],
-        views=desk.views.of_owner(caller.name),
-        flash=flash.read_flash(pairs, desk),
+        else store.queue.page(wanted.filter, wanted.order, ROWS_PER_PAGE, wanted.following),
+        groups=store.queue.groups(wanted.filter, wanted.by) if wanted.by else [],
+        views=store.views.of_owner(caller.name),
+        flash=flash.read_flash(pairs, store),
         newest_change=newest,
         urls=urls,
         now=deps.clock.now(),

@@ -21,7 +21,8 @@ NextPath = Annotated[str, Form(max_length=4000)]
 
 @router.get("/login/second")
 def show_second_factor_form(request: Request, deps: Deps, next: str = "/") -> Response:
-    login = deps.accounts.pending_login(_login_secret(request, deps))
+    """Show the form of a pending login."""
+    login = deps.account_store.logins.pending(_login_secret(request, deps))
     return _form(request, deps, login, next) if login else redirect("/login")
 
 
@@ -38,7 +39,7 @@ def submit_second_factor(
     check_origin(request, deps.settings)
     shown = SecondFactorResponse(code, passkey, relying_party(request))
     try:
-        session = deps.accounts.finish_login(secret, shown, client_context(request, deps.settings))
+        session = deps.account_store.logins.finish(secret, shown, client_context(request, deps.settings))
     except AuthenticationFailed as error:
         return _retry_form(request, deps, next, error)
     return complete_login(request, deps, session, safe_local_path(next))
@@ -56,7 +57,7 @@ def submit_second_factor_setup(
     secret, where = _annotated_secret(request, deps), client_context(request, deps.settings)
     check_origin(request, deps.settings)
     try:
-        session, codes = deps.accounts.enroll_at_login(secret, app_secret, code, where)
+        session, codes = deps.account_store.logins.enroll_app(secret, app_secret, code, where)
     except FingerprintError as error:
         return _retry_form(request, deps, next, error, app_secret)
     page = render_page(
@@ -76,7 +77,7 @@ def _login_secret(request: Request, deps: Dependencies) -> str:
 def _annotated_secret(request: Request, deps: Dependencies) -> str:
     """Return the secret of the pending login and annotate the request for its security event."""
     secret = _login_secret(request, deps)
-    login = deps.accounts.pending_login(secret)
+    login = deps.account_store.logins.pending(secret)
     annotate_request(request.scope, event="login", name=login.name if login else "")
     return secret
 
@@ -85,7 +86,7 @@ def _retry_form(
     request: Request, deps: Dependencies, next: str, error: FingerprintError, app_secret: str = ""
 ) -> Response:
     """Show the form with the error; redirect to the login page once the pending login is over."""
-    login = deps.accounts.pending_login(_login_secret(request, deps))
+    login = deps.account_store.logins.pending(_login_secret(request, deps))
     if login is None:
         annotate_request(request.scope, why="login")
         return redirect("/login")
@@ -110,8 +111,10 @@ def _form(
     party = relying_party(request)
     values: dict[str, Any] = {"login": login, "next": safe_local_path(next), "error": error, "options": ""}
     if "passkey" in login.kinds and party:
-        values["options"] = deps.accounts.begin_passkey_login(_login_secret(request, deps), party)
+        values["options"] = deps.account_store.logins.begin_passkey(_login_secret(request, deps), party)
     if not login.kinds:
-        values["app_secret"], address = deps.accounts.new_authenticator_app(login.name, app_secret)
+        values["app_secret"], address = deps.account_store.second_factors.new_authenticator_app(
+            login.name, app_secret
+        )
         values["qr"] = qr_code(address)
     return render_page(request, "account/second_factor.html", status, title="Second factor", **values)

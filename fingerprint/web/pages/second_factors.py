@@ -19,6 +19,7 @@ FactorText = Annotated[str, Form(max_length=100)]
 
 @router.get("/account/second")
 def show_second_factors(request: Request, caller: ReauthenticatedCaller, deps: Deps) -> Response:
+    """Show the caller's second factors."""
     return _page(request, caller, deps)
 
 
@@ -34,7 +35,9 @@ def submit_app(
     """Add an authenticator app. The first factor comes with recovery codes, which are only in this answer."""
     session = session_secret(request, deps.settings)
     try:
-        codes = deps.accounts.add_authenticator_app(session, label or "authenticator app", app_secret, code)
+        codes = deps.account_store.second_factors.add_authenticator_app(
+            session, label or "authenticator app", app_secret, code
+        )
     except FingerprintError as error:
         return _page(request, caller, deps, 400, error=str(error), app_secret=app_secret)
     return _show_codes(request, codes) if codes else redirect(SECOND_FACTORS_PATH)
@@ -48,12 +51,13 @@ def submit_passkey(
     label: FactorText = "",
     passkey: Annotated[str, Form(max_length=20_000)] = "",
 ) -> Response:
+    """Add a passkey."""
     party = relying_party(request)
     if party is None:
         raise HTTPException(400, "passkeys need a name and TLS: set web.public_url")
     session = session_secret(request, deps.settings)
     try:
-        codes = deps.accounts.add_passkey(session, label or "passkey", passkey, party)
+        codes = deps.account_store.second_factors.add_passkey(session, label or "passkey", passkey, party)
     except FingerprintError as error:
         return _page(request, caller, deps, 400, error=str(error))
     return _show_codes(request, codes) if codes else redirect(SECOND_FACTORS_PATH)
@@ -62,14 +66,17 @@ def submit_passkey(
 @router.post("/account/second/recovery-codes")
 def submit_recovery_codes(request: Request, caller: ReauthenticatedCaller, deps: Deps) -> Response:
     """Create new recovery codes; the earlier ones become invalid."""
-    return _show_codes(request, deps.accounts.new_recovery_codes(session_secret(request, deps.settings)))
+    return _show_codes(
+        request, deps.account_store.second_factors.new_recovery_codes(session_secret(request, deps.settings))
+    )
 
 
 @router.post("/account/second/{factor_id}/remove")
 def submit_factor_removal(
     request: Request, factor_id: str, caller: ReauthenticatedCaller, deps: Deps
 ) -> Response:
-    deps.accounts.remove_factor(session_secret(request, deps.settings), factor_id)
+    """Remove a second factor."""
+    deps.account_store.second_factors.remove(session_secret(request, deps.settings), factor_id)
     return redirect(SECOND_FACTORS_PATH)
 
 
@@ -87,15 +94,17 @@ def _page(
     error: str = "",
     app_secret: str = "",
 ) -> Response:
-    person, party = deps.accounts.account(caller.name), relying_party(request)
+    person, party = deps.account_store.accounts.get(caller.name), relying_party(request)
     values: dict[str, Any] = {"person": person, "error": error, "options": ""}
-    values["factors"] = deps.accounts.factors(caller.name)
-    values["codes_left"] = deps.accounts.recovery_codes_left(caller.name)
+    values["factors"] = deps.account_store.second_factors.of_account(caller.name)
+    values["codes_left"] = deps.account_store.second_factors.recovery_codes_left(caller.name)
     if not person.subject:
-        values["app_secret"], address = deps.accounts.new_authenticator_app(caller.name, app_secret)
+        values["app_secret"], address = deps.account_store.second_factors.new_authenticator_app(
+            caller.name, app_secret
+        )
         values["qr"] = qr_code(address)
         if party:
-            values["options"] = deps.accounts.begin_passkey_registration(
+            values["options"] = deps.account_store.second_factors.begin_passkey_registration(
                 session_secret(request, deps.settings), party
             )
     return render_page(request, "account/second_factors.html", status, title="Second factor", **values)

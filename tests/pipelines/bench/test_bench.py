@@ -18,8 +18,7 @@ from fingerprint.detection.batch import FRAME_COLUMNS
 from fingerprint.training import pipeline
 from pipelines.bench import dfencoder, dfencoder_tables, fitting
 from pipelines.bench import training as bench_training
-from pipelines.bench.organisation import organisation_files, read_events
-from pipelines.bench.organisations import replicate_events, thin_events
+from pipelines.bench.organisations import organisation_files, read_events, replicate_events, thin_events
 from pipelines.runtime.host import peak_bytes_by_process
 
 

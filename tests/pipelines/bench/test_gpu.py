@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from fingerprint.compute.backend import HOST_BACKEND, Backend
-from pipelines.bench import gpu, gpu_pipeline, gpu_training
+from pipelines.bench import gpu, gpu_estimators, gpu_pipeline
 from pipelines.bench.gpu_report import (
     BEGIN,
     END,
@@ -128,7 +128,11 @@ def test_an_organisation_done_again_has_other_accounts_and_the_names_that_its_ba
 
 def test_what_a_training_does_not_say_is_not_made_up() -> None:
     told = {"skipped": "no CUDA device"}
-    for figure in (gpu_training._seconds_figure, gpu_training._models_figure, gpu_training._scoring_figure):
+    for figure in (
+        gpu_estimators._seconds_figure,
+        gpu_estimators._models_figure,
+        gpu_estimators._scoring_figure,
+    ):
         assert figure(told) == Figure(None, "not yet measured: no CUDA device")
 
 

@@ -10,8 +10,7 @@ import pytest
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.settings import Autoencoder, Settings
 from pipelines.cli.console import no_progress, print_stages
-from pipelines.evaluation.backtest import run_backtest
-from pipelines.evaluation.backtest_result import Backtest, open_backtest, read_history
+from pipelines.evaluation.backtest import Backtest, open_backtest, read_history, run_backtest
 from tests.support import sample_organisation
 
 SETTINGS = Settings(autoencoder=Autoencoder(max_epochs=0))

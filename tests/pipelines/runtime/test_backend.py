@@ -13,7 +13,8 @@ import fake_cupy
 from prometheus_client import CollectorRegistry
 
 from fingerprint.compute.backend import HOST_BACKEND
-from fingerprint.sources.cloudtrail import backend_check, cudf_reader
+from fingerprint.sources import backend_check
+from fingerprint.sources.cloudtrail import check_records, cudf_reader
 from fingerprint.sources.cloudtrail.envelopes import split_lines
 from fingerprint.streaming.metrics import StreamMetrics
 from tests.compute.test_backend import NO_DRIVER, ROOT, WORKS, Machine
@@ -72,14 +73,14 @@ class Fake(Machine):
 
 
 def test_real_and_crooked_records_are_what_a_device_is_tried_by() -> None:
-    read = backend_check.read_with_backend(backend_check.check_records(), "pandas")
-    assert len(read.events) > backend_check.SAMPLE_RECORDS
+    read = backend_check.read_with_backend(check_records.check_records(), "pandas")
+    assert len(read.events) > check_records.SAMPLE_RECORDS
     assert len(read.rejects) > 5
     assert backend_check.first_difference("fake_cudf") is None
 
 
 def test_a_device_is_tried_by_a_batch_that_no_host_helps_it_with_and_by_one_without_an_event() -> None:
-    mixed, plain, none = backend_check.check_batches()
+    mixed, plain, none = check_records.check_batches()
     assert cudf_reader.filter_records(split_lines(plain).lines, fake_cupy).plain.all()
     assert not cudf_reader.filter_records(split_lines(mixed).lines, fake_cupy).plain.all()
     assert not len(backend_check.read_with_backend(none, "pandas").events)

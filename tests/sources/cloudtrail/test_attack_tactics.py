@@ -7,8 +7,9 @@ import runpy
 
 import pytest
 
+from fingerprint.sources.base import TACTICS
 from fingerprint.sources.cloudtrail import samples
-from fingerprint.sources.cloudtrail.attack_tactics import TACTICS, tactics_among, tactics_of
+from fingerprint.sources.cloudtrail.attack_tactics import tactics_among, tactics_of
 
 FOLDER = samples.data_folder("attack_tactics")
 

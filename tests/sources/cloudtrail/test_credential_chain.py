@@ -7,7 +7,7 @@ import json
 import pandas as pd
 import pytest
 
-from fingerprint.core.alert import CredentialIssue
+from fingerprint.core.alert import CredentialIssue, trace_credentials
 from fingerprint.sources.cloudtrail import credential_chain, envelopes
 from fingerprint.sources.entities import add_entity_columns
 from fingerprint.sources.flatten import flatten
@@ -64,7 +64,7 @@ def events(*records: dict[str, object]) -> pd.DataFrame:
 
 def looked_up(hops: list[CredentialIssue], key: str) -> list[str]:
     by_key = {hop.issued_key: hop for hop in hops}
-    return [hop.principal.split(":", 1)[1] for hop in credential_chain.trace_credentials(key, by_key.get)]
+    return [hop.principal.split(":", 1)[1] for hop in trace_credentials(key, by_key.get)]
 
 
 def test_a_role_of_a_role_of_a_user_leads_back_to_the_user() -> None:

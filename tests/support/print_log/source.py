@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from typing import Any
 
@@ -94,6 +94,26 @@ def containment_step(access_key: str) -> str:
 
 def record_account(record: str) -> str:
     return "office"
+
+
+def known_attacks() -> list[tuple[str, bytes]]:
+    return []
+
+
+def check_batches() -> Iterator[list[bytes]]:
+    yield [b"2026-02-02T08:15:00Z alice printer-3"]
+
+
+def notified_objects(message: Mapping[str, Any] | str) -> list[tuple[str, str]] | None:
+    return None
+
+
+def holds_events(key: str) -> bool:
+    return True
+
+
+def ordered_prefix(key: str) -> str:
+    return ""
 
 
 def object_day(path: str) -> date | None:

@@ -19,7 +19,7 @@ from fingerprint.registry.bank import open_bank
 from fingerprint.training.nn import trainer
 from fingerprint.training.nn.batching import fitted_slots, make_buckets, network_bytes, rows_per_step
 from fingerprint.training.nn.trainer import InitialWeights, SlotRows, fit_autoencoders
-from fingerprint.training.nn.weight_remapping import remap_weights
+from fingerprint.training.nn.warm_start import remap_weights
 from pipelines.train import train_bank
 from tests.support.sample_organisation import SETTINGS, SampleOrganisation, no_progress
 

@@ -42,7 +42,7 @@ class Place:
         self.store = open_store(url)
         self.store.alerts.save(alerts, [vote for alert in alerts for vote in votes(alert)])
         self.deps = create_dependencies(self.store, sample_organisation.SETTINGS, bank)
-        self.tokens = tokens(self.deps.accounts, SystemClock().now())
+        self.tokens = tokens(self.deps.account_store, SystemClock().now())
         self.app = create_app(self.deps)
 
     def api(self, url: str, client: httpx.Client) -> Api:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fingerprint.adapters.system import SystemClock
-from fingerprint.analysis.threshold_forecast import ThresholdForecast
+from fingerprint.analysis.threshold_service import ThresholdForecast
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.case import ThresholdEstimate
 from fingerprint.store import SqlStore, open_store

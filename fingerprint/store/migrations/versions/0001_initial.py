@@ -18,6 +18,7 @@ POSTGRESQL_TRIGGER = (
 
 
 def upgrade() -> None:
+    """Create all tables, triggers and indexes."""
     _create_alert_tables()
     _create_stream_tables()
     _create_case_tables()

@@ -1,25 +1,24 @@
-"""Notifications to the objects they name: what S3, SNS, EventBridge or CloudTrail put on a queue when an object was written.
+"""Notifications of written objects, as S3, SNS and EventBridge put them on a queue, or the log source itself.
 
 Example:
-    >>> parse_notification(b'{"s3Bucket": "trail", "s3ObjectKey": ["AWSLogs/1/CloudTrail/eu-west-1/a.json.gz"]}').objects
-    (S3Object(bucket='trail', key='AWSLogs/1/CloudTrail/eu-west-1/a.json.gz'),)
+    >>> record = b'{"eventName": "ObjectCreated:Put", "s3": {"bucket": {"name": "trail"}, "object": {"key": "a+b.json.gz"}}}'
+    >>> parse_notification(b'{"Records": [%s]}' % record).objects
+    (S3Object(bucket='trail', key='a b.json.gz'),)
 
-Four forms, each also inside SNS: S3's own event notifications (keys URL-encoded), EventBridge's `Object Created`, CloudTrail's
-own, and the test messages that are sent once when a queue is connected (`s3:TestEvent`, CloudTrail's validation message).
+Four forms, each also inside SNS: S3's own event notifications (keys URL-encoded), EventBridge's `Object Created`, the log
+source's own (`LogSource.notified_objects`), and the test message that S3 sends once when a queue is connected.
 """
 
 from __future__ import annotations
 
-import re
 from typing import Any, NamedTuple
 from urllib.parse import unquote_plus
 
 import msgspec
 
+from fingerprint.sources.active import SOURCE
+
 MAX_WRAPPINGS = 4  # SNS in SNS: AWS makes one
-NON_EVENT_FOLDERS = ("CloudTrail-Digest", "CloudTrail-Insight")  # folders of a trail that hold no events
-_VALIDATION = "CloudTrail validation message."
-_TRAIL = re.compile(r"(?:.*/)?AWSLogs/(?:o-[a-z0-9]+/)?\d{12}/CloudTrail/[a-z0-9-]+(?=/)")
 
 
 class NotificationError(ValueError):
@@ -34,21 +33,21 @@ class S3Object(NamedTuple):
 
     @property
     def url(self) -> str:
+        """The object's address, `s3://bucket/key`."""
         return f"s3://{self.bucket}/{self.key}"
 
     @property
-    def trail_prefix(self) -> str:
-        """Bucket and prefix of one account and region, whose objects come in order; the bucket where the key is no trail's.
+    def ordered_prefix(self) -> str:
+        """Bucket and prefix below which objects come in the order of time; the bucket where the log source knows no such prefix.
 
-        >>> S3Object("b", "AWSLogs/111122223333/CloudTrail/eu-west-1/2026/01/01/a.json.gz").trail_prefix
+        >>> S3Object("b", "AWSLogs/111122223333/CloudTrail/eu-west-1/2026/01/01/a.json.gz").ordered_prefix
         'b/AWSLogs/111122223333/CloudTrail/eu-west-1'
         """
-        prefix = _TRAIL.match(self.key)
-        return f"{self.bucket}/{prefix[0]}" if prefix else self.bucket
+        return f"{self.bucket}/{SOURCE.ordered_prefix(self.key)}".rstrip("/")
 
 
 class S3Notification(NamedTuple):
-    """The objects of a notification. `skipped` counts what needs no reading: objects removed, digests, insights, folders."""
+    """The objects of a notification. `skipped` counts what needs no reading: removed objects, folders, objects without events."""
 
     objects: tuple[S3Object, ...] = ()
     skipped: int = 0
@@ -73,11 +72,6 @@ class _S3Record(msgspec.Struct):
     s3: _S3Location
 
 
-class _CloudTrail(msgspec.Struct):
-    s3Bucket: str
-    s3ObjectKey: list[str]
-
-
 class _Sns(msgspec.Struct):
     Type: str
     Message: str
@@ -95,7 +89,7 @@ def parse_notification(body: bytes) -> S3Notification:
 
 
 def _parse_body(body: bytes | str, wrappings: int) -> S3Notification:
-    if isinstance(body, str) and body.startswith(_VALIDATION):
+    if isinstance(body, str) and SOURCE.notified_objects(body) == []:
         return S3Notification(is_test=True)
     table = msgspec.json.decode(body)
     if not isinstance(table, dict):
@@ -104,14 +98,15 @@ def _parse_body(body: bytes | str, wrappings: int) -> S3Notification:
         return _sns(table, wrappings)
     if "Records" in table:
         return _s3(table["Records"])
-    if "s3Bucket" in table:
-        return _cloudtrail(table)
+    own = SOURCE.notified_objects(table)
+    if own is not None:
+        return _notification([S3Object(*each) for each in own])
     if "detail-type" in table:
         return _eventbridge(table)
     if table.get("Event") == "s3:TestEvent":
         return S3Notification(is_test=True)
     raise NotificationError(
-        "not a notice of objects written: neither of S3 nor SNS, EventBridge or CloudTrail"
+        f"not a notice of objects written: neither of S3 nor SNS, EventBridge or {SOURCE.NAME}"
     )
 
 
@@ -131,11 +126,6 @@ def _s3(records: Any) -> S3Notification:
     return _notification(objects, len(found) - len(created))
 
 
-def _cloudtrail(table: dict[str, Any]) -> S3Notification:
-    notice = msgspec.convert(table, _CloudTrail)
-    return _notification([S3Object(notice.s3Bucket, key) for key in notice.s3ObjectKey])
-
-
 def _eventbridge(table: dict[str, Any]) -> S3Notification:
     if table.get("source") != "aws.s3":
         raise NotificationError("an EventBridge event, but not one of S3")
@@ -151,4 +141,4 @@ def _notification(objects: list[S3Object], skipped: int = 0) -> S3Notification:
 
 
 def _holds_events(key: str) -> bool:
-    return not key.endswith("/") and not set(NON_EVENT_FOLDERS) & set(key.split("/"))
+    return not key.endswith("/") and SOURCE.holds_events(key)

@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 import pandas as pd
 import pytest
 
-from fingerprint.analysis import threshold_preview
-from fingerprint.analysis.threshold_preview import VoteHistory
+from fingerprint.analysis import threshold_what_if
+from fingerprint.analysis.threshold_what_if import VoteHistory
 from fingerprint.core.alert import FingerprintError, Vote
 from fingerprint.core.case import ThresholdOverride
 from fingerprint.core.settings import Settings
@@ -94,7 +94,7 @@ def test_what_analysts_confirmed_says_what_a_threshold_costs() -> None:
     votes = days(habit("attack", 24.5, 6.0), volume(24, ANA), habit("benign", 48.5, 4.0), volume(48, ANA))
     alert = past(*votes).events.set_index("z")["group"][6.0]
     found = past(*votes, confirmed=(str(alert),)).what_if(2)
-    kept, lost = (threshold_preview.estimate_threshold(found, threshold, 2) for threshold in (5.0, 7.0))
+    kept, lost = (threshold_what_if.estimate_threshold(found, threshold, 2) for threshold in (5.0, 7.0))
     assert (kept.confirmed, kept.found, lost.found) == (1, 1, 0)
     assert (kept.alerts_per_day, lost.alerts_per_day) == (0.1, 0.0)
 
@@ -115,16 +115,16 @@ def test_no_votes_are_no_alerts() -> None:
 
 def test_what_was_chosen_goes_before_the_settings_until_it_is_cleared() -> None:
     chosen = ThresholdOverride(1, START, "maria", "too many", threshold=3.9, quorum=1)
-    held = threshold_preview.apply_override(Settings(autoencoder={"target_alerts_per_day": 5}), chosen)
+    held = threshold_what_if.apply_override(Settings(autoencoder={"target_alerts_per_day": 5}), chosen)
     assert (held.autoencoder.threshold, held.autoencoder.target_alerts_per_day, held.voting.quorum) == (
         3.9,
         None,
         1,
     )
-    assert threshold_preview.apply_override(SETTINGS, replace(chosen, cleared=True)) is SETTINGS
-    assert threshold_preview.apply_override(SETTINGS, None) is SETTINGS
+    assert threshold_what_if.apply_override(SETTINGS, replace(chosen, cleared=True)) is SETTINGS
+    assert threshold_what_if.apply_override(SETTINGS, None) is SETTINGS
 
 
 def test_a_quorum_that_no_one_can_reach_is_refused() -> None:
     with pytest.raises(FingerprintError, match="quorum 3 can never be reached"):
-        threshold_preview.apply_override(SETTINGS, ThresholdOverride(1, START, "maria", "strict", quorum=3))
+        threshold_what_if.apply_override(SETTINGS, ThresholdOverride(1, START, "maria", "strict", quorum=3))

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fingerprint.sources.cloudtrail.s3_notifications import (
+from fingerprint.sources.s3_notifications import (
     NotificationError,
     S3Notification,
     S3Object,
@@ -158,6 +158,7 @@ def test_whatever_the_bytes_it_is_a_notice_or_unreadable(body: bytes) -> None:
 def test_a_trail_is_what_one_account_writes_of_one_region() -> None:
     organised = "backup/AWSLogs/o-abc123/111122223333/CloudTrail/eu-west-1/2026/01/01/a.json.gz"
     assert (
-        S3Object("b", organised).trail_prefix == "b/backup/AWSLogs/o-abc123/111122223333/CloudTrail/eu-west-1"
+        S3Object("b", organised).ordered_prefix
+        == "b/backup/AWSLogs/o-abc123/111122223333/CloudTrail/eu-west-1"
     )
-    assert S3Object("b", "anything/else.json").trail_prefix == "b"
+    assert S3Object("b", "anything/else.json").ordered_prefix == "b"

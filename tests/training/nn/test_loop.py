@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fingerprint.core.settings import Autoencoder
-from fingerprint.training.nn import cuda_graphs, loop, trainer
+from fingerprint.training.nn import loop, trainer
 from tests.training.nn.test_trainer import OPTIONS, SIZES, History8, same
 
 torch = pytest.importorskip("torch")
@@ -33,8 +33,8 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> list[Recorded]:
         made.append(Recorded(work))
         return made[-1]
 
-    monkeypatch.setattr(cuda_graphs, "supports_cuda_graphs", lambda device: True)
-    monkeypatch.setattr(cuda_graphs, "GraphedCallable", record)
+    monkeypatch.setattr(loop, "supports_cuda_graphs", lambda device: True)
+    monkeypatch.setattr(loop, "GraphedCallable", record)
     return made
 
 
@@ -134,7 +134,7 @@ def test_what_cannot_be_captured_is_refused(work: object) -> None:
 
 
 def test_nothing_is_captured_on_a_cpu() -> None:
-    assert not cuda_graphs.supports_cuda_graphs(torch.device("cpu"))
+    assert not loop.supports_cuda_graphs(torch.device("cpu"))
 
 
 # --- on a device --------------------------------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ def test_a_graph_gives_the_nets_of_epochs_that_are_called(
     history: History8, cuda: Autoencoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     graph = history.fit(ALL, cuda)
-    monkeypatch.setattr(cuda_graphs, "GraphedCallable", lambda work: work)
+    monkeypatch.setattr(loop, "GraphedCallable", lambda work: work)
     called = history.fit(ALL, cuda)
     for place in ALL:
         same(graph, place, called, place)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fingerprint.adapters.kafka.fetch_buffer import FetchBuffer
+from fingerprint.adapters.kafka.base import FetchBuffer
 from fingerprint.core.ports import Message, Partition
 
 

@@ -1,0 +1,194 @@
+"""The connection of kafka-python: settings as it reads them, and its errors as ours.
+
+Example:
+    >>> kafka_python_options(Kafka(bootstrap_servers=("127.0.0.1:9092",)))
+    {'bootstrap_servers': ['127.0.0.1:9092'], 'security_protocol': 'PLAINTEXT', ...}
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import kafka
+from kafka import errors
+from kafka.net.sasl.oauth import AbstractTokenProvider
+
+from fingerprint.adapters.kafka import base
+from fingerprint.core.alert import FingerprintError, ServerUnavailable
+from fingerprint.core.extras import how_to_install
+from fingerprint.core.ports import PartitionNotOwned, RebalanceInProgress
+from fingerprint.core.sanitize import printable
+from fingerprint.core.settings import Kafka, read_secret
+
+MEMBERSHIP_LOST_ERRORS = (
+    errors.CommitFailedError,
+    errors.FencedInstanceIdError,
+    errors.UnknownMemberIdError,
+    errors.IllegalGenerationError,
+)
+UNAVAILABLE_ERRORS = (errors.KafkaTimeoutError, errors.KafkaConnectionError, errors.NodeNotReadyError)
+_LIBRARY_LOG = logging.getLogger("kafka.net.manager")
+_NOISE = re.compile(
+    r"\[Error \d+\] |SaslAuthenticationFailedError: |KafkaConnectionError: |Handshake failed: |\[SSL: \w+\] | \(_ssl\.c:\d+\)"
+)
+# kafka-python 3.0.12 drops an answer that comes together with the end of its connection, and so do refused logins
+_DISCONNECTED = "socket disconnected"
+
+
+class TokenFile(AbstractTokenProvider):  # type: ignore[misc]
+    """An OAuth token that another program renews in a file; read again at each connection."""
+
+    def __init__(self, file: str):
+        self._file = file
+
+    def token(self) -> str:
+        """Return the token, empty if the file is."""
+        return read_secret(self._file) or ""
+
+
+def require_fast_checksum() -> None:
+    """Raise FingerprintError unless CRC32C is computed in C: in pure Python, consuming is eleven times as slow or worse."""
+    if not importlib.util.find_spec("crc32c"):
+        raise FingerprintError(f"kafka-python needs the C module crc32c: {how_to_install('kafka')}")
+
+
+def kafka_python_options(settings: Kafka) -> dict[str, Any]:
+    """Return the options of consumer, producer and admin. FingerprintError for a file that cannot be read."""
+    require_fast_checksum()
+    settings.check_files()
+    return {
+        "bootstrap_servers": list(settings.bootstrap_servers),
+        "security_protocol": base.security_protocol(settings),
+        "bootstrap_timeout_ms": settings.request_timeout_ms,
+        "reconnect_backoff_max_ms": base.RECONNECT_BACKOFF_MAX_MS,
+        **(_tls_options(settings) if settings.tls else {}),
+        **(_sasl_options(settings) if settings.sasl_mechanism else {}),
+    }
+
+
+def _tls_options(settings: Kafka) -> dict[str, Any]:
+    return {
+        "ssl_cafile": settings.ssl_ca_file,
+        "ssl_certfile": settings.ssl_certificate_file,
+        "ssl_keyfile": settings.ssl_key_file,
+        "ssl_password": read_secret(settings.ssl_key_password_file),
+    }
+
+
+def _sasl_options(settings: Kafka) -> dict[str, Any]:
+    if settings.sasl_mechanism == "OAUTHBEARER":
+        provider = TokenFile(settings.sasl_oauth_token_file or "")
+        return {"sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": provider}
+    return {
+        "sasl_mechanism": settings.sasl_mechanism,
+        "sasl_plain_username": settings.sasl_username,
+        "sasl_plain_password": read_secret(settings.sasl_password_file),
+    }
+
+
+def fetch_partition_count(topic: str, settings: Kafka) -> int:
+    """Return a topic's number of partitions. FingerprintError if there is no such topic.
+
+    On a connection of its own: the consumer's own request waits without end while no broker answers.
+    """
+    options = kafka_python_options(settings) | {"request_timeout_ms": settings.request_timeout_ms}
+    admin = kafka.KafkaAdminClient(**options)
+    try:
+        (found,) = admin.describe_topics([topic])
+    finally:
+        admin.close()
+    if not found["partitions"]:
+        raise base.no_such_topic(topic)
+    return len(found["partitions"])
+
+
+class ConnectionFailureHandler(logging.Handler):
+    """The last error of a connection, empty if there was none; a refused login goes before all others.
+
+    kafka-python logs why it could not log in, and raises that no broker answered.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.error: Exception | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep the errors among a record's arguments."""
+        found = [each for each in record.args or () if isinstance(each, Exception)]
+        for each in found:
+            late = isinstance(each, errors.KafkaTimeoutError | errors.RequestTimedOutError)
+            if not late and not isinstance(self.error, errors.SaslAuthenticationFailedError):
+                self.error = each
+
+    @property
+    def is_authentication_failure(self) -> bool:
+        """Whether a broker was there, and one side did not accept the login or the certificate of the other."""
+        login = isinstance(self.error, errors.SaslAuthenticationFailedError)
+        return login or "SSL" in str(self.error) or self.is_disconnect
+
+    @property
+    def is_disconnect(self) -> bool:
+        """Whether a server was there, and broke the connection off without an answer."""
+        return _DISCONNECTED in str(self.error)
+
+    def __str__(self) -> str:
+        if self.error is None:
+            return ""
+        text = printable(_NOISE.sub("", str(self.error)))
+        return f"{text}, as it does at a wrong login or protocol" if text == _DISCONNECTED else text
+
+
+@contextmanager
+def capture_connection_failure() -> Iterator[ConnectionFailureHandler]:
+    """Listen to kafka-python's log while the block runs.
+
+    Example:
+        >>> with capture_connection_failure() as failure:
+        ...     kafka.KafkaConsumer(bootstrap_servers="localhost:9093", security_protocol="SSL")
+        >>> str(failure)
+        "certificate verify failed: Hostname mismatch, certificate is not valid for 'localhost'."
+    """
+    failure = ConnectionFailureHandler()
+    _LIBRARY_LOG.addHandler(failure)
+    try:
+        yield failure
+    finally:
+        _LIBRARY_LOG.removeHandler(failure)
+
+
+@contextmanager
+def translate_connection_errors(settings: Kafka) -> Iterator[None]:
+    """Raise kafka-python's errors as those of the port while a connection is made, with the reason if it cannot be."""
+    with translate_kafka_python_errors(settings), capture_connection_failure() as failure:
+        try:
+            yield
+        except errors.KafkaTimeoutError:
+            if not failure.is_authentication_failure:
+                raise
+            # where no login is asked for, a server that breaks off stands before a broker that is not up yet
+            not_up = failure.is_disconnect and not (settings.tls or settings.sasl_mechanism)
+            error = ServerUnavailable if not_up else FingerprintError
+            raise error(base.not_let_in(settings, failure)) from None
+
+
+@contextmanager
+def translate_kafka_python_errors(settings: Kafka) -> Iterator[None]:
+    """Raise kafka-python's errors as those of the port."""
+    try:
+        yield
+    except MEMBERSHIP_LOST_ERRORS as error:
+        raise PartitionNotOwned(str(error)) from error
+    except errors.RebalanceInProgressError as error:
+        raise RebalanceInProgress(str(error)) from error
+    except errors.OffsetOutOfRangeError as error:
+        what = error.args[0] if error.args else error
+        raise base.messages_lost(f"{what} is no longer held by Kafka") from None
+    except UNAVAILABLE_ERRORS as error:
+        raise base.no_answer(settings, error) from None
+    except errors.KafkaError as error:
+        raise base.refused(settings, error) from error

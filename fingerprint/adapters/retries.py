@@ -1,0 +1,48 @@
+"""Retries of one request, by stamina.
+
+Example:
+    >>> retry_steadily(lambda: client.commit(offsets), is_transient, timeout_seconds=30.0)
+
+Only for what blocks its caller for a moment. A stream's loop polls between two tries and has a loop of its own.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TypeVar
+
+import stamina
+from stamina.instrumentation import RetryDetails, set_on_retry_hooks
+
+RETRY_PAUSE_SECONDS = 0.1
+"""Seconds between two tries."""
+
+log = logging.getLogger("fingerprint.retries")
+_Result = TypeVar("_Result")
+
+
+def retry_steadily(
+    request: Callable[[], _Result], is_transient: Callable[[Exception], bool], timeout_seconds: float
+) -> _Result:
+    """Return a request's answer. While its errors are transient it is tried again; the last error is raised after the timeout."""
+    attempts = stamina.retry_context(
+        on=is_transient,
+        attempts=None,
+        timeout=max(timeout_seconds, RETRY_PAUSE_SECONDS),  # 0 would be none
+        wait_initial=RETRY_PAUSE_SECONDS,
+        wait_max=RETRY_PAUSE_SECONDS,
+        wait_jitter=0.0,
+    )
+    for attempt in attempts:
+        with attempt:
+            return request()
+    raise AssertionError("stamina ends with an answer or an error")
+
+
+def _log_retry(details: RetryDetails) -> None:
+    log.debug("tried again", extra={"fields": {"try": details.retry_num, "reason": str(details.caused_by)}})
+
+
+# stamina's own hooks would print to standard output, where programs write what they were asked for
+set_on_retry_hooks([_log_retry])

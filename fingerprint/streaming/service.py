@@ -1,0 +1,105 @@
+"""The turns that the services of a stream have in common: when one ended last, how a run ends, how a topic is polled.
+
+Example:
+    >>> class Counting(ConsumerService):
+    ...     def run_once(self, seconds):
+    ...         messages = self.pausable_consumer.poll(seconds)
+    ...         ...
+    ...         return messages
+    >>> Counting(consumer, "events", settings.kafka, metrics).run(asked_to_end=lambda: False, once=True)
+    {'messages': 1200, ..., 'seconds': 0.8}
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from fingerprint.core.ports import Consumer, Message, Partition
+from fingerprint.core.settings import Kafka
+from fingerprint.streaming.backpressure import PausableConsumer
+from fingerprint.streaming.bounded_read import NO_PARTITION_ASSIGNED, EndOffsets
+from fingerprint.streaming.lag_monitor import STALLED_SECONDS, LagMonitor
+from fingerprint.streaming.metrics import IngestMetrics, StreamMetrics
+from fingerprint.streaming.poison import PoisonGuard
+
+if TYPE_CHECKING:
+    from structlog.stdlib import BoundLogger
+
+POLL_SECONDS = 0.5
+
+
+class TurningService:
+    """A service that works turn after turn. Used by one thread; `not_alive` by any."""
+
+    log: ClassVar[BoundLogger]
+
+    def __init__(self, metrics: IngestMetrics | StreamMetrics) -> None:
+        self._figures = metrics.figures
+        self.last_turn = time.monotonic()
+
+    def not_alive(self) -> str | None:
+        """Return why the program counts as hung, None while it is alive."""
+        still = time.monotonic() - self.last_turn
+        return f"stands still for {still:.0f} s" if still > STALLED_SECONDS else None
+
+    def _report_run(self, started: float) -> dict[str, Any]:
+        """Log and return the figures of a run that began at `started`, on the monotonic clock."""
+        figures = self._figures() | {"seconds": round(time.monotonic() - started, 3)}
+        self.log.info("done", **figures)
+        return figures
+
+
+class ConsumerService(TurningService, ABC):
+    """A service that polls one topic as a member of a consumer group, and pauses while it has no room.
+
+    A message that kills its reader is found by `poison_guard`. `joined`: the group assigned partitions once.
+    """
+
+    def __init__(
+        self, consumer: Consumer, topic: str, kafka: Kafka, metrics: IngestMetrics | StreamMetrics
+    ) -> None:
+        super().__init__(metrics)
+        self.consumer, self.source_topic, self.kafka = consumer, topic, kafka
+        self.pausable_consumer = PausableConsumer(consumer, metrics.pauses.inc)
+        self.poison_guard = PoisonGuard(consumer, self._pause_for_single_message)
+        self.lag_monitor = LagMonitor(consumer, kafka, metrics.lag_monitor)
+        self.joined = False
+
+    def run(self, asked_to_end: Callable[[], bool], once: bool = False) -> dict[str, Any]:
+        """Run until asked to end, or with `once` until where the topic ended at the start; return the figures."""
+        started = time.monotonic()
+        self.consumer.subscribe([self.source_topic], on_assigned=self.assigned, on_revoked=self.revoked)
+        timeout_ms = self.kafka.session_timeout_ms + self.kafka.request_timeout_ms
+        end = EndOffsets(self.consumer, assignment_timeout_seconds=timeout_ms / 1000)
+        with self.poison_guard.clearing_marks_on_error():
+            while not asked_to_end():
+                end.observe(self.run_once(POLL_SECONDS))
+                if once and end.is_reached():
+                    break
+        self._finish(once)
+        if end.unassigned:
+            self.log.warning(NO_PARTITION_ASSIGNED)
+        return self._report_run(started)
+
+    @abstractmethod
+    def run_once(self, seconds: float) -> list[Message]:
+        """Poll once and process what comes; return those messages."""
+
+    @abstractmethod
+    def assigned(self, partitions: Collection[Partition]) -> Mapping[Partition, int] | None:
+        """Begin to read partitions; return the positions to begin at, None for the committed ones."""
+
+    @abstractmethod
+    def revoked(self, partitions: Collection[Partition]) -> None:
+        """Give partitions away."""
+
+    def _finish(self, once: bool) -> None:
+        """Do what is left after the last turn."""
+
+    def _pause_for_single_message(self) -> None:
+        """Pause: messages are read one by one, which takes long."""
+        self.last_turn = time.monotonic()
+        self.pausable_consumer.pause()
