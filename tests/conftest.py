@@ -11,7 +11,9 @@ import pytest
 
 from fingerprint.compute.backend import choose_backend
 from fingerprint.registry.bank import Bank, open_bank
+from fingerprint.store import migrate
 from tests.support import sample_organisation
+from tests.support.migrated_once import MigratedOnce
 from tests.support.services import kafka, postgres
 from tests.support.services.requirement import needed
 from tests.support.services.triton import Triton
@@ -56,6 +58,13 @@ def _sendable(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return type(value)(map(_sendable, value))
     return {key: _sendable(each) for key, each in value.items()} if isinstance(value, dict) else value
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _tables_are_made_once() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(migrate, "upgrade_schema", MigratedOnce())
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -23,13 +23,18 @@ SLOW = frozenset(
     {
         "subprocess",  # Kafka, PostgreSQL, Triton, Prometheus, Helm, `fingerprint` as a program
         "multiprocessing",
+        "nbclient",
         "distributed",
         "moto",
         "playwright",
         "torch",
         "fingerprint.adapters.worker_pool",
+        "fingerprint.evaluation.dfencoder_peer",
+        "pipelines.bench",
+        "pipelines.evaluation",
         "pipelines.runtime.wiring.open_worker_pool",
         "pipelines.simulate.simulate_organisation",
+        "pipelines.simulate_live",
         "pipelines.train.train_bank",
     }
 )
