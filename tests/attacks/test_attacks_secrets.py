@@ -207,7 +207,7 @@ def test_neither_help_nor_backend_nor_a_store_that_does_not_answer_says_it(
         program(canaries, "backend", "--json"),
         program(canaries, "alerts", "list", "--database", away),
         program(canaries, "alerts", "list", "--database", f"postgresql://store:{CANARY}@127.0.0.1:1/store"),
-        program(canaries, "train", IN_URL),
+        program(canaries, "train", IN_URL, "--bank", str(tmp_path / "bank")),
     ]
     assert [each.returncode for each in answers] == [0, 0, 2, 2, 2]
     assert not [each.args for each in answers if CANARY in each.stdout + each.stderr]

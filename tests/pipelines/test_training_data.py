@@ -31,8 +31,6 @@ from tests.support.services.aws import bucket
 from tests.support.services.kafka import Broker
 from tests.support.stream_environment import Place, keyed
 
-pytestmark = pytest.mark.alone
-
 FIRST = datetime(2026, 3, 1, tzinfo=UTC)
 Gather = Callable[..., tuple[EventSpool, dict[str, int]]]
 

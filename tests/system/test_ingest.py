@@ -37,8 +37,6 @@ from tests.support.services.kafka import Broker
 from tests.support.services.ports import free_port
 from tests.support.stream_environment import environment
 
-pytestmark = pytest.mark.alone
-
 PEOPLE = ("alice", "bob", "carol", "dan")
 LIMIT = {"max_dead_letters": 5, "max_dead_letter_share": 0.5}
 POISON = b'{"eventVersion": "1.08", "userAgent": "\x1b[2J\xff'
@@ -481,6 +479,7 @@ def test_sigterm_finishes_commits_and_leaves_with_nothing_repeated(
     assert stream.ids() == expected(20)
 
 
+@pytest.mark.alone
 @EVERY_ADAPTER
 def test_after_kill_9_another_goes_on_and_nothing_is_lost(
     stream: Stream, start: Callable[[], Process]
@@ -495,6 +494,7 @@ def test_after_kill_9_another_goes_on_and_nothing_is_lost(
     assert sorted(set(stream.ids())) == expected(40)
 
 
+@pytest.mark.alone
 @EVERY_ADAPTER
 def test_two_share_the_work_and_one_leaves(stream: Stream, start: Callable[[], Process]) -> None:
     one, two = start(), start()
@@ -508,6 +508,7 @@ def test_two_share_the_work_and_one_leaves(stream: Stream, start: Callable[[], P
     assert two.end()[0] == 0, two.err
 
 
+@pytest.mark.alone
 @BOTH_CLIENTS
 def test_a_broker_that_is_killed_in_the_middle_and_comes_back_costs_nothing(
     stream: OnBroker, start: Callable[[], Process]
@@ -527,6 +528,7 @@ def test_a_broker_that_is_killed_in_the_middle_and_comes_back_costs_nothing(
     assert sorted(set(stream.ids())) == expected(3_200)
 
 
+@pytest.mark.alone
 @BOTH_CLIENTS
 def test_readiness_follows_a_broker_that_goes_away_and_comes_back(
     stream: OnBroker, start: Callable[[], Process]
@@ -549,6 +551,7 @@ def test_readiness_follows_a_broker_that_goes_away_and_comes_back(
     assert ingest.end()[0] == 0, ingest.err
 
 
+@pytest.mark.alone
 @EVERY_ADAPTER
 def test_who_is_given_no_partition_does_not_wait_for_ever(
     stream: Stream, caplog: pytest.LogCaptureFixture
