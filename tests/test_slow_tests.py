@@ -118,7 +118,7 @@ def test_a_test_is_slow_if_its_code_leads_to_a_service_a_process_or_a_training(
 
 
 @pytest.mark.parametrize("service", ["broker", "postgresql", "triton", "organisation"])
-def test_whoever_asks_for_a_service_is_slow(request: pytest.FixtureRequest, service: str) -> None:
+def test_a_test_that_asks_for_a_service_is_slow(request: pytest.FixtureRequest, service: str) -> None:
     (fixture, *_) = request.session._fixturemanager.getfixturedefs(service, request.node) or ()
     assert leads_to_slow([fixture.func])
 

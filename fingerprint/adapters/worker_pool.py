@@ -48,7 +48,7 @@ class DaskWorkerPool:
 
     @property
     def parallelism(self) -> int:
-        """The threads of all workers: later ones get their share, dead ones are not counted. FingerprintError without a scheduler."""
+        """The threads of all workers that live; FingerprintError where the scheduler is gone."""
         try:
             return max(1, sum(self.client.nthreads().values()))
         except SCHEDULER_GONE:

@@ -38,7 +38,7 @@ class BackfillPlan:
     place/
       read.json          what was read, and the whole's clock
       history/           events by part (`pieces`)
-      start/003/         the ledger that a part starts from, where a run before left one
+      start/003/         the scorer state that a part starts from, if an earlier run left one
       said/003/          what was said of a part, its ledger at the end and its figures: whole, or not there
     """
 

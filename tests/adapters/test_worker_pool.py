@@ -96,7 +96,7 @@ def test_more_pieces_than_workers_all_come(workers: WorkerPool) -> None:
 def test_an_error_of_the_work_ends_all_of_it_and_keeps_its_sentence(workers: WorkerPool) -> None:
     with pytest.raises(FingerprintError, match=r"^the folder is full: make room$"):
         list(workers.map_unordered(partial(refused, "the folder is full: make room"), range(4)))
-    assert dict(workers.map_unordered(squared, [3])) == {0: 9}, "and whoever asks next is served"
+    assert dict(workers.map_unordered(squared, [3])) == {0: 9}, "and the next caller is served"
 
 
 def test_a_fault_in_the_work_is_raised_as_it_is(workers: WorkerPool) -> None:
