@@ -34,7 +34,7 @@ NAVIGATION = (
     NavEntry("/thresholds", "Thresholds", "viewer"),
     NavEntry("/banks", "Banks and health", "viewer"),
     NavEntry("/audit", "Audit", "engineer"),
-    NavEntry("/people", "Accounts", "admin"),
+    NavEntry("/accounts", "Accounts", "admin"),
 )
 
 

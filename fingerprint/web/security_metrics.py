@@ -29,10 +29,10 @@ STATUS_REASONS = {401: "unauthenticated", 403: "forbidden", 408: "slow", 413: "t
 API_PREFIX = "/api/v1"
 ACCOUNT_ROUTES = (
     "/account",
-    "/people",
+    "/accounts",
     "/setup",
     "/logout",
-    f"{API_PREFIX}/people",
+    f"{API_PREFIX}/accounts",
     f"{API_PREFIX}/tokens",
     f"{API_PREFIX}/sessions",
 )  # routes of accounts

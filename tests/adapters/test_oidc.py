@@ -206,7 +206,7 @@ def test_with_single_sign_on_only_the_login_page_has_the_provider_and_at_most_on
     assert "The emergency account" in page
     headers = {"X-CSRF-Token": site.csrf("admin")}
     invite = lambda name: site.browser("admin").post(  # noqa: E731
-        "/api/v1/people", json={"name": name, "role": "admin"}, headers=headers
+        "/api/v1/accounts", json={"name": name, "role": "admin"}, headers=headers
     )
     assert invite("bob").status_code == 403
     link = urlsplit(invite("breakglass").json()["link"]).path

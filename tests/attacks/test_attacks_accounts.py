@@ -129,7 +129,7 @@ def test_an_admins_stolen_session_makes_no_account_after_ten_minutes(site):
     browser, csrf = site.browser("admin"), site.csrf("admin")
     site.deps.clock.pass_by(minutes=10)
     before = kept(site, ("accounts", "invitations", "second_factors"))
-    for path in ("/api/v1/people", "/api/v1/people/viewer/role", "/api/v1/people/viewer/link"):
+    for path in ("/api/v1/accounts", "/api/v1/accounts/viewer/role", "/api/v1/accounts/viewer/link"):
         body = {"name": "backdoor", "role": "admin"} if path.endswith("people") else {"role": "admin"}
         assert browser.post(path, json=body, headers={"X-CSRF-Token": csrf}).status_code == 403
     assert kept(site, ("accounts", "invitations", "second_factors")) == before
@@ -216,8 +216,8 @@ def test_who_knows_the_password_still_has_no_session_without_the_second_factor(s
     login = browser.cookies["login"]
     as_session = site.no_one()
     as_session.cookies.set(session_cookie_name(site.deps.settings), login)
-    assert as_session.get("/people").status_code == 303
-    assert as_session.post("/people", data={"csrf": csrf_token(login), "name": "x"}).status_code == 303
+    assert as_session.get("/accounts").status_code == 303
+    assert as_session.post("/accounts", data={"csrf": csrf_token(login), "name": "x"}).status_code == 303
     refused = [browser.post("/login/second", data={"code": f"{guess:06}"}).status_code for guess in range(8)]
     assert refused == [401] * 4 + [429] * 4
     assert people.logins.finish(login, SecondFactorResponse(app.at(clock.at)), ClientInfo("198.51.100.77"))

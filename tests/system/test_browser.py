@@ -35,7 +35,7 @@ PAGES = (
     "/thresholds",
     "/account",
     "/confirm",
-    "/people",
+    "/accounts",
 )
 STOLEN = stolen_session()
 expect.set_options(timeout=20_000)  # milliseconds; the machine may be busy with other things
@@ -384,7 +384,7 @@ def check_page(page: Page) -> None:
 
 def invited(page: Page, place: Place, name: str) -> str:
     """The link of a new account, as a browser opens it where passkeys work: at a name."""
-    page.goto(f"{place.base}/people")
+    page.goto(f"{place.base}/accounts")
     page.get_by_label("Name").fill(name)
     page.get_by_role("button", name="Make a link").click()
     return page.locator("code.secret").inner_text().replace("127.0.0.1", "localhost")

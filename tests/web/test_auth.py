@@ -166,7 +166,7 @@ def test_no_answer_may_be_framed_scripted_or_kept(site):
 def test_no_page_has_a_script_or_a_style_of_its_own(site):
     for role, path in (
         ("viewer", "/account"),
-        ("admin", "/people"),
+        ("admin", "/accounts"),
         ("viewer", "/"),
         ("viewer", "/suppressions"),
     ):
@@ -355,7 +355,7 @@ def test_a_scope_beyond_the_role_is_refused_with_a_sentence(fresh):
 
 def test_a_token_makes_no_tokens_and_no_accounts_on_pages(fresh):
     api, ends = fresh.client("admin"), "2027-01-01T00:00:00Z"
-    for method, path in (("POST", "/account/tokens"), ("GET", "/account"), ("POST", "/people")):
+    for method, path in (("POST", "/account/tokens"), ("GET", "/account"), ("POST", "/accounts")):
         assert api.request(method, path).status_code == 403
     body = {"label": "x", "scopes": ["read"], "expires_at": ends}
     assert api.post("/api/v1/tokens", json=body).status_code == 403
@@ -395,55 +395,55 @@ def test_what_is_no_token_is_refused_even_beside_a_good_session(site, authorizat
 
 def test_someone_is_invited_given_a_role_and_disabled_on_one_page(fresh):
     admin, csrf = fresh.browser("admin"), {"csrf": fresh.csrf("admin")}
-    page = admin.post("/people", data=csrf | {"name": "Bob", "role": "analyst"})
+    page = admin.post("/accounts", data=csrf | {"name": "Bob", "role": "analyst"})
     link = re.search(rf"{BASE}(/setup/[\w-]+)", page.text)[1]
-    assert link not in admin.get("/people").text
+    assert link not in admin.get("/accounts").text
     bob = fresh.no_one()
     assert bob.post(link, data={"password": GOOD, "again": GOOD}).status_code == 303
-    assert bob.get("/people").status_code == 403
-    admin.post("/people/bob/role", data=csrf | {"role": "admin"})
-    assert bob.get("/people").status_code == 303  # another role is another session
+    assert bob.get("/accounts").status_code == 403
+    admin.post("/accounts/bob/role", data=csrf | {"role": "admin"})
+    assert bob.get("/accounts").status_code == 303  # another role is another session
     bob.post("/login", data={"name": "bob", "password": GOOD})
-    assert bob.get("/people").status_code == 200
-    admin.post("/people/bob/disable", data=csrf)
-    assert bob.get("/people").status_code == 303
+    assert bob.get("/accounts").status_code == 200
+    admin.post("/accounts/bob/disable", data=csrf)
+    assert bob.get("/accounts").status_code == 303
     assert bob.post("/login", data={"name": "bob", "password": GOOD}).status_code == 401
 
 
 def test_the_last_admin_is_told_why_nothing_happened(fresh):
     admin, csrf = fresh.browser("admin"), {"csrf": fresh.csrf("admin")}
     for path, more in (("disable", {}), ("role", {"role": "viewer"})):
-        page = admin.post(f"/people/admin/{path}", data=csrf | more)
+        page = admin.post(f"/accounts/admin/{path}", data=csrf | more)
         assert page.status_code == 409
         assert "last admin" in page.text
     headers = {"X-CSRF-Token": fresh.csrf("admin")}
-    assert admin.post("/api/v1/people/admin/disable", headers=headers).status_code == 400
+    assert admin.post("/api/v1/accounts/admin/disable", headers=headers).status_code == 400
 
 
 def test_the_api_gives_an_admin_the_same_over_people(fresh):
     api = fresh.browser("admin")
     api.headers["X-CSRF-Token"] = fresh.csrf("admin")
-    made = api.post("/api/v1/people", json={"name": "Bob", "role": "viewer"})
+    made = api.post("/api/v1/accounts", json={"name": "Bob", "role": "viewer"})
     assert made.status_code == 201
     secret = made.json()["link"].rpartition("/")[2]
     fresh.people.logins.accept_invitation(secret, "", GOOD)
-    assert api.post("/api/v1/people/bob/role", json={"role": "engineer"}).json()["role"] == "engineer"
-    assert api.post("/api/v1/people/bob/disable").json()["disabled_at"]
-    assert api.post("/api/v1/people/bob/enable").json()["disabled_at"] is None
-    assert api.post("/api/v1/people/bob/link").status_code == 201
-    assert [each["owner"] for each in api.get("/api/v1/people/viewer/sessions").json()] == ["viewer"]
-    assert api.post("/api/v1/people/viewer/end").status_code == 200
+    assert api.post("/api/v1/accounts/bob/role", json={"role": "engineer"}).json()["role"] == "engineer"
+    assert api.post("/api/v1/accounts/bob/disable").json()["disabled_at"]
+    assert api.post("/api/v1/accounts/bob/enable").json()["disabled_at"] is None
+    assert api.post("/api/v1/accounts/bob/link").status_code == 201
+    assert [each["owner"] for each in api.get("/api/v1/accounts/viewer/sessions").json()] == ["viewer"]
+    assert api.post("/api/v1/accounts/viewer/end").status_code == 200
     assert fresh.browser("viewer").get("/account").status_code == 303
     assert fresh.client("viewer").get("/api/v1/me").status_code == 401
-    assert api.post("/api/v1/people/bob/reset-second-factor").json()["name"] == "bob"
-    assert [each["name"] for each in api.get("/api/v1/people").json()] == [
+    assert api.post("/api/v1/accounts/bob/reset-second-factor").json()["name"] == "bob"
+    assert [each["name"] for each in api.get("/api/v1/accounts").json()] == [
         "admin",
         "analyst",
         "bob",
         "engineer",
         "viewer",
     ]
-    assert api.post("/api/v1/people/stranger/disable").status_code == 404
+    assert api.post("/api/v1/accounts/stranger/disable").status_code == 404
 
 
 def test_a_new_password_needs_the_old_one(fresh):

@@ -69,15 +69,15 @@ viewer   proven  POST    /account/second/passkey
 viewer   proven  POST    /account/second/recovery-codes
 viewer   proven  POST    /account/second/{factor_id}/remove
 
-admin    person  GET     /people
-admin    proven  POST    /people
-admin    proven  POST    /people/{name}/link
-admin    proven  POST    /people/{name}/role
-admin    person  POST    /people/{name}/disable
-admin    proven  POST    /people/{name}/enable
-admin    person  POST    /people/{name}/end
-admin    proven  POST    /people/{name}/reset-second-factor
-admin    person  POST    /people/tokens/{token_id}/revoke
+admin    person  GET     /accounts
+admin    proven  POST    /accounts
+admin    proven  POST    /accounts/{name}/link
+admin    proven  POST    /accounts/{name}/role
+admin    person  POST    /accounts/{name}/disable
+admin    proven  POST    /accounts/{name}/enable
+admin    person  POST    /accounts/{name}/end
+admin    proven  POST    /accounts/{name}/reset-second-factor
+admin    person  POST    /accounts/tokens/{token_id}/revoke
 
 viewer   any     GET     /api/v1/me
 viewer   any     GET     /api/v1/openapi.json
@@ -118,15 +118,15 @@ viewer   person  DELETE  /api/v1/tokens/{token_id}
 viewer   person  GET     /api/v1/sessions
 viewer   person  DELETE  /api/v1/sessions
 viewer   person  DELETE  /api/v1/sessions/{session_id}
-admin    any     GET     /api/v1/people
-admin    proven  POST    /api/v1/people
-admin    proven  POST    /api/v1/people/{name}/link
-admin    proven  POST    /api/v1/people/{name}/role
-admin    person  POST    /api/v1/people/{name}/disable
-admin    proven  POST    /api/v1/people/{name}/enable
-admin    person  GET     /api/v1/people/{name}/sessions
-admin    person  POST    /api/v1/people/{name}/end
-admin    proven  POST    /api/v1/people/{name}/reset-second-factor
+admin    any     GET     /api/v1/accounts
+admin    proven  POST    /api/v1/accounts
+admin    proven  POST    /api/v1/accounts/{name}/link
+admin    proven  POST    /api/v1/accounts/{name}/role
+admin    person  POST    /api/v1/accounts/{name}/disable
+admin    proven  POST    /api/v1/accounts/{name}/enable
+admin    person  GET     /api/v1/accounts/{name}/sessions
+admin    person  POST    /api/v1/accounts/{name}/end
+admin    proven  POST    /api/v1/accounts/{name}/reset-second-factor
 """
 RULES = {
     (method, path): (role, how)

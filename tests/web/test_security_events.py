@@ -149,12 +149,12 @@ def test_an_export_says_who_in_which_form_what_and_how_many(
 
 def test_a_change_of_accounts_or_tokens_is_a_line(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     admin, csrf = site.browser("admin"), {"X-CSRF-Token": site.csrf("admin")}
-    made = admin.post("/people", data={"name": "carla", "role": "viewer"}, headers=csrf)
+    made = admin.post("/accounts", data={"name": "carla", "role": "viewer"}, headers=csrf)
     assert made.status_code == 200
-    assert admin.post("/people/carla/disable", headers=csrf).status_code == 303
+    assert admin.post("/accounts/carla/disable", headers=csrf).status_code == 303
     first, second = lines_of(caplog)
-    assert (first["event"], first["who"], first["route"]) == ("account", "admin", "/people")
-    assert (second["route"], second["name"]) == ("/people/{name}/disable", "carla")
+    assert (first["event"], first["who"], first["route"]) == ("account", "admin", "/accounts")
+    assert (second["route"], second["name"]) == ("/accounts/{name}/disable", "carla")
 
 
 def test_what_is_well_says_nothing(site: Site, caplog: pytest.LogCaptureFixture) -> None:

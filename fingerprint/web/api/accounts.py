@@ -1,7 +1,7 @@
 """Accounts and API tokens: list, invite, change roles, disable; create and revoke tokens.
 
 Example:
-    $ curl -H "Authorization: Bearer $TOKEN" "$FINGERPRINT_URL/api/v1/people"
+    $ curl -H "Authorization: Bearer $TOKEN" "$FINGERPRINT_URL/api/v1/accounts"
     [{"name": "maria", "role": "analyst", ...}]
 
 A token reads. Changes need an admin with a session, so that a stolen token cannot create accounts.
@@ -66,13 +66,13 @@ class InvitationLink(ResponseModel):
     link: str
 
 
-@router.get("/people")
+@router.get("/accounts")
 def list_accounts(caller: Admin, deps: Deps) -> list[AccountResponse]:
     """List every account, by name."""
     return [AccountResponse.model_validate(each) for each in deps.account_store.accounts.list_all()]
 
 
-@router.post("/people", status_code=201)
+@router.post("/accounts", status_code=201)
 def create_invitation(
     body: InvitationRequest, request: Request, caller: ReauthenticatedAdmin, deps: Deps
 ) -> InvitationLink:
@@ -81,7 +81,7 @@ def create_invitation(
     return InvitationLink(name=body.name.strip().lower(), link=absolute_url(request, f"/setup/{secret}"))
 
 
-@router.post("/people/{name}/link", status_code=201)
+@router.post("/accounts/{name}/link", status_code=201)
 def create_account_link(
     name: StorableText, request: Request, caller: ReauthenticatedAdmin, deps: Deps
 ) -> InvitationLink:
@@ -90,7 +90,7 @@ def create_account_link(
     return InvitationLink(name=name.strip().lower(), link=absolute_url(request, f"/setup/{secret}"))
 
 
-@router.post("/people/{name}/role")
+@router.post("/accounts/{name}/role")
 def set_account_role(
     name: StorableText, body: RoleRequest, caller: ReauthenticatedAdmin, deps: Deps
 ) -> AccountResponse:
@@ -99,34 +99,34 @@ def set_account_role(
     return AccountResponse.model_validate(deps.account_store.accounts.get(name))
 
 
-@router.post("/people/{name}/disable")
+@router.post("/accounts/{name}/disable")
 def disable_account(name: StorableText, caller: SessionAdmin, deps: Deps) -> AccountResponse:
     """Disable an account: its sessions, tokens and links end at once. The last admin cannot be disabled."""
     deps.account_store.accounts.disable(name, by=caller.name)
     return AccountResponse.model_validate(deps.account_store.accounts.get(name))
 
 
-@router.post("/people/{name}/enable")
+@router.post("/accounts/{name}/enable")
 def enable_account(name: StorableText, caller: ReauthenticatedAdmin, deps: Deps) -> AccountResponse:
     """Enable an account again; its tokens stay revoked."""
     deps.account_store.accounts.enable(name, by=caller.name)
     return AccountResponse.model_validate(deps.account_store.accounts.get(name))
 
 
-@router.get("/people/{name}/sessions")
+@router.get("/accounts/{name}/sessions")
 def list_account_sessions(name: StorableText, caller: SessionAdmin, deps: Deps) -> list[LoginSession]:
     """List the sessions of an account, the most recently seen first."""
     return deps.account_store.sessions.of_account(name)
 
 
-@router.post("/people/{name}/end")
+@router.post("/accounts/{name}/end")
 def end_account_sessions(name: StorableText, caller: SessionAdmin, deps: Deps) -> AccountResponse:
     """End the sessions and tokens of an account; the account stays."""
     deps.account_store.sessions.end_all(name, by=caller.name)
     return AccountResponse.model_validate(deps.account_store.accounts.get(name))
 
 
-@router.post("/people/{name}/reset-second-factor")
+@router.post("/accounts/{name}/reset-second-factor")
 def reset_account_second_factor(
     name: StorableText, caller: ReauthenticatedAdmin, deps: Deps
 ) -> AccountResponse:

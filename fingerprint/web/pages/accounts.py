@@ -1,4 +1,4 @@
-"""/people: accounts, roles, invitation links and all tokens. For admins."""
+"""/accounts: accounts, roles, invitation links and all tokens. For admins."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ router = APIRouter()
 AccountNameField = Annotated[str, Form(max_length=1000)]
 
 
-@router.get("/people")
+@router.get("/accounts")
 def show_accounts(request: Request, caller: SessionAdmin, deps: Deps) -> Response:
     """Show all accounts and tokens."""
     return _page(request, deps)
 
 
-@router.post("/people")
+@router.post("/accounts")
 def submit_invitation(
     request: Request,
     caller: ReauthenticatedAdmin,
@@ -34,13 +34,13 @@ def submit_invitation(
     return _invite(request, caller, deps, name, role)
 
 
-@router.post("/people/{name}/link")
+@router.post("/accounts/{name}/link")
 def submit_new_link(request: Request, name: str, caller: ReauthenticatedAdmin, deps: Deps) -> Response:
     """Create a link for a forgotten password or an expired link."""
     return _invite(request, caller, deps, name, None)
 
 
-@router.post("/people/{name}/role")
+@router.post("/accounts/{name}/role")
 def submit_role(
     request: Request, name: str, caller: ReauthenticatedAdmin, deps: Deps, role: Annotated[Role, Form()]
 ) -> Response:
@@ -49,45 +49,45 @@ def submit_role(
         deps.account_store.accounts.set_role(name, role, by=caller.name)
     except FingerprintError as error:
         return _page(request, deps, 409, error=str(error))
-    return redirect("/people")
+    return redirect("/accounts")
 
 
-@router.post("/people/{name}/disable")
+@router.post("/accounts/{name}/disable")
 def submit_disable(request: Request, name: str, caller: SessionAdmin, deps: Deps) -> Response:
     """Disable an account."""
     try:
         deps.account_store.accounts.disable(name, by=caller.name)
     except FingerprintError as error:
         return _page(request, deps, 409, error=str(error))
-    return redirect("/people")
+    return redirect("/accounts")
 
 
-@router.post("/people/{name}/enable")
+@router.post("/accounts/{name}/enable")
 def submit_enable(name: str, caller: ReauthenticatedAdmin, deps: Deps) -> Response:
     """Enable an account."""
     deps.account_store.accounts.enable(name, by=caller.name)
-    return redirect("/people")
+    return redirect("/accounts")
 
 
-@router.post("/people/{name}/end")
+@router.post("/accounts/{name}/end")
 def submit_sessions_end(name: str, caller: SessionAdmin, deps: Deps) -> Response:
     """End the sessions and tokens of an account."""
     deps.account_store.sessions.end_all(name, by=caller.name)
-    return redirect("/people")
+    return redirect("/accounts")
 
 
-@router.post("/people/{name}/reset-second-factor")
+@router.post("/accounts/{name}/reset-second-factor")
 def submit_second_factor_reset(name: str, caller: ReauthenticatedAdmin, deps: Deps) -> Response:
     """Remove the lost second factors of an account."""
     deps.account_store.second_factors.reset(name, by=caller.name)
-    return redirect("/people")
+    return redirect("/accounts")
 
 
-@router.post("/people/tokens/{token_id}/revoke")
+@router.post("/accounts/tokens/{token_id}/revoke")
 def submit_any_token_revocation(token_id: str, caller: SessionAdmin, deps: Deps) -> Response:
     """Revoke a token of any account."""
     deps.account_store.tokens.revoke(token_id, by=caller.name)
-    return redirect("/people")
+    return redirect("/accounts")
 
 
 def _invite(request: Request, caller: Caller, deps: Dependencies, name: str, role: Role | None) -> Response:
