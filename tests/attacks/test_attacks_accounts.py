@@ -107,7 +107,7 @@ def test_a_viewers_session_changes_nothing_that_detection_rests_on_and_no_ones_a
     done = tries_everything(site.browser("viewer"), site.csrf("viewer"))
     after = kept(site, DETECTION + PEOPLE)
     assert {name for name in after if after[name] != before[name]} == set()
-    assert not [path for _, path in done if "people" in path or "disposition" in path or path == "/changes"]
+    assert not [path for _, path in done if "accounts" in path or "disposition" in path or path == "/changes"]
     check_that_detection_goes_on(site)
 
 
@@ -130,7 +130,7 @@ def test_an_admins_stolen_session_makes_no_account_after_ten_minutes(site):
     site.deps.clock.pass_by(minutes=10)
     before = kept(site, ("accounts", "invitations", "second_factors"))
     for path in ("/api/v1/accounts", "/api/v1/accounts/viewer/role", "/api/v1/accounts/viewer/link"):
-        body = {"name": "backdoor", "role": "admin"} if path.endswith("people") else {"role": "admin"}
+        body = {"name": "backdoor", "role": "admin"} if path.endswith("accounts") else {"role": "admin"}
         assert browser.post(path, json=body, headers={"X-CSRF-Token": csrf}).status_code == 403
     assert kept(site, ("accounts", "invitations", "second_factors")) == before
 

@@ -29,7 +29,7 @@ from fingerprint.web.auth import (
 from fingerprint.web.dependencies import Deps
 from fingerprint.web.layout import absolute_url
 
-router = APIRouter(tags=["people"])
+router = APIRouter(tags=["accounts"])
 
 
 class AccountResponse(ResponseModel):
