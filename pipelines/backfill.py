@@ -21,10 +21,12 @@ import pandas as pd
 import pyarrow as pa
 
 from fingerprint.adapters import files, result_files, work_directory
+from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.adapters.files import SourceFile
 from fingerprint.adapters.result_files import ResultWriter
 from fingerprint.analysis import threshold_what_if
 from fingerprint.compute import hashing
+from fingerprint.core.ports import WorkerPool
 from fingerprint.core.ports.store import Store
 from fingerprint.core.settings import Settings
 from fingerprint.registry import bank as banks
@@ -41,10 +43,8 @@ from pipelines.runtime.backfill_worker import BackfillPlan
 from pipelines.runtime.input_check import require_events
 from pipelines.score import FROM_STATE, initial_state
 
-PLAN_FORMAT = 2  # of what lies in the work folder
-PARTS_PER_WORKER = (
-    4  # parts for each worker, if the settings do not say: the last ones under way leave little idle
-)
+PLAN_FORMAT = 3  # of what lies in the work folder
+PARTS_PER_WORKER = 4  # if the settings do not say: the last parts under way leave little idle
 RESULT_SHAPING_SECTIONS = {
     *("reading", "entities", "autoencoder", "spectral", "isolation_forest", "detectors", "voting", "alerts")
 }
@@ -65,16 +65,13 @@ def backfill(
     bank = banks.open_bank(folder, settings.bank)
     banks.check_bank_settings(bank, settings)
     backend.get_backend(settings)
-    store, found = (
-        open_store(database_url or settings.database.url, redact=settings.database.redacted_fields),
-        files.find_files(sources),
-    )
+    store = open_store(database_url or settings.database.url, redact=settings.database.redacted_fields)
+    found = files.find_files(sources)
     settings = threshold_what_if.apply_override(settings, store.thresholds.current())
     about = _plan_fingerprint(found, bank, settings, state_folder, every_event=out is not None)
+    root = work_directory.work_root(settings.workers, folder)
     with (
-        work_directory.work_directory(
-            work_directory.work_root(settings.workers, folder), "score", about
-        ) as place,
+        work_directory.work_directory(root, "score", about) as place,
         ResultWriter(out, settings) as results,
         wiring.open_worker_pool(settings.workers) as workers,
     ):
@@ -87,18 +84,11 @@ def backfill(
             bool(state_folder),
         )
         plan, read = _partition_once(plan, found, bank, workers.parallelism, state_folder, store, progress)
-        total = read["figures"]
-        for part, own in workers.map_unordered(
-            partial(backfill_worker.score_partition, plan), range(plan.parts)
-        ):
-            _save_to_store(plan.results_folder(part), store)
-            total = _add_counts(total, own)
-            progress("scoring events", total["events"] + total["duplicates"], read["events"])
+        total = _score_parts(plan, read, workers, store, progress)
         _write(plan, results)
         if state_folder:
-            state_files.save_state(
-                backfill_worker.merge_states(plan, total["late"], read["clock"]), state_folder
-            )
+            merged = backfill_worker.merge_states(plan, total["late"], read["clock"])
+            state_files.save_state(merged, state_folder)
     return {
         **total,
         **{name: read[name] for name in READ_COUNTERS},
@@ -109,7 +99,20 @@ def backfill(
     }
 
 
-# --- before: what there is, cut by principal --------------------------------------------------------------------------
+def _score_parts(
+    plan: BackfillPlan, read: dict[str, Any], workers: WorkerPool, store: Store, progress: Progress
+) -> dict[str, Any]:
+    """Score each part on a worker, save its alerts and votes, and return the sum of the figures."""
+    total: dict[str, Any] = read["figures"]
+    score = partial(backfill_worker.score_partition, plan)
+    for part, own in workers.map_unordered(score, range(plan.parts)):
+        _save_to_store(plan.results_folder(part), store)
+        total = _add_counts(total, own)
+        progress("scoring events", total["events"] + total["duplicates"], read["events"])
+    return total
+
+
+# --- before: the input, cut by principal ----- --------------------------------------------------------------------------
 
 
 def _plan_fingerprint(
@@ -126,7 +129,7 @@ def _plan_fingerprint(
         "format": PLAN_FORMAT,
         "files": [[file.path, file.content_tag] for file in [*found, *beside]],
         "bank": bank.version,
-        "keeps_ledger": scorer_state is not None,
+        "keeps_state": scorer_state is not None,
         "every_event": every_event,
         "settings": settings.model_dump(mode="json", include=RESULT_SHAPING_SECTIONS),
         "min_vote_score": settings.database.min_vote_score,
@@ -164,6 +167,7 @@ def _partition_events(
     store: Store,
     progress: Progress,
 ) -> dict[str, Any]:
+    """Read the files, cut their events by principal into the plan's parts, and return what was read."""
     settings = plan.settings
     with backend.open_history(settings) as history:
         for records in files.read_files(found, settings.reading):
@@ -172,22 +176,8 @@ def _partition_events(
         require_events(history, [file.path for file in found])
         arrays, started_from = initial_state(bank, history, settings, scorer_state)
         clock = ScorerState.from_arrays(settings, {"clock": arrays["clock"]})
-        steps, done = ReplayClock(clock), 0
-
-        def cut(events: pd.DataFrame) -> None:
-            nonlocal done
-            done += len(events)
-            store.alerts.save(credential_issues=SOURCE.find_issued_credentials(events))
-            pa.default_memory_pool().release_unused()  # what was freed in small pieces stays with the process else
-            progress("cutting by principal", done, history.events)
-
-        write_partitions(
-            map(steps.assign_step, history.batches()),
-            plan.history.folder,
-            plan.parts,
-            cut,
-            dropped_columns=(),
-        )
+        steps = ReplayClock(clock)
+        _write_parts(plan, history, steps, store, progress)
     if started_from == FROM_STATE:
         backfill_worker.write_initial_states(plan, arrays)
     return {
@@ -205,11 +195,28 @@ def _partition_events(
     }
 
 
-# --- after: what the parts said, put together -------------------------------------------------------------------------
+def _write_parts(
+    plan: BackfillPlan, history: EventSpool, steps: ReplayClock, store: Store, progress: Progress
+) -> None:
+    """Write the events of a history into the plan's parts, and save the credentials that they issued."""
+    done = 0
+
+    def on_written(events: pd.DataFrame) -> None:
+        nonlocal done
+        done += len(events)
+        store.alerts.save(credential_issues=SOURCE.find_issued_credentials(events))
+        pa.default_memory_pool().release_unused()  # what was freed in small pieces stays with the process else
+        progress("cutting by principal", done, history.events)
+
+    assigned = map(steps.assign_step, history.batches())
+    write_partitions(assigned, plan.history.folder, plan.parts, on_written, dropped_columns=())
 
 
-def _save_to_store(said: Path, store: Store) -> None:
-    for alerts, votes in result_files.read_alerts_and_votes(said):
+# --- after: the results of the parts, merged ---------------------------------------------------------------------------
+
+
+def _save_to_store(results: Path, store: Store) -> None:
+    for alerts, votes in result_files.read_alerts_and_votes(results):
         store.alerts.save(alerts, votes)
 
 

@@ -13,9 +13,9 @@ from fingerprint.adapters.system import SystemClock
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.settings import Settings
 from fingerprint.delivery.outbox import Outbox
-from fingerprint.store import open_store
+from fingerprint.store import masked_url, open_store
 from pipelines.runtime.delivery_service import DeliverMetrics, DeliverySender, DeliveryService
-from pipelines.runtime.service import running_service
+from pipelines.runtime.service import announce_wait, running_service
 from pipelines.runtime.wiring import create_receiver
 
 NO_RECEIVERS = (
@@ -36,7 +36,10 @@ def run_deliver(
     if not settings.deliver:
         raise FingerprintError(NO_RECEIVERS)
     metrics, started = DeliverMetrics(registry), time.monotonic()
-    with closing(open_store(database_url or settings.database.url, create=not once)) as store:
+    url = database_url or settings.database.url
+    with announce_wait(f"the database {masked_url(url)}"):
+        opened = open_store(url, create=not once)
+    with closing(opened) as store:
         state = DeliveryService(create_senders(settings, store.outbox, metrics), settings)
         with running_service(settings, state.not_ready, state.not_alive, "delivery") as asked_to_end:
             state.run(asked_to_end, once)

@@ -14,6 +14,7 @@ from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.adapters.result_files import ResultWriter
 from fingerprint.analysis import threshold_what_if
 from fingerprint.compute import frames
+from fingerprint.compute.backend import Backend
 from fingerprint.core.alert import CredentialIssue
 from fingerprint.core.ports.store import Store
 from fingerprint.core.settings import Settings
@@ -66,28 +67,43 @@ def score_sources(
         pipeline = DetectionPipeline(
             bank, PipelineState(state), settings, keep_all_events=out is not None, inference=losses
         )
-        for events in history.batches():
-            save_results(
-                pipeline.process(frames.to_device(events, backend.dataframe_library)),
-                store,
-                results,
-                SOURCE.find_issued_credentials(events),
-            )
-            progress("scoring events", pipeline.counters.events + pipeline.counters.repeats, history.events)
-        save_results(pipeline.flush(), store, results)
+        _score_history(history, pipeline, backend, store, results, progress)
         if state_folder:
             state_files.save_state(state, state_folder)
     return {
         **run_figures(pipeline),
+        **_input_figures(history),
+        "started_from": start,
+        "bank_version": bank.version,
+        "seconds": round(time.monotonic() - started, 3),
+        "peak_memory_bytes": host.peak_bytes(),
+    }
+
+
+def _score_history(
+    history: EventSpool,
+    pipeline: DetectionPipeline,
+    backend: Backend,
+    store: Store,
+    results: ResultWriter,
+    progress: Progress,
+) -> None:
+    """Run the pipeline over a history, batch by batch, and save what comes of it."""
+    for events in history.batches():
+        step = pipeline.process(frames.to_device(events, backend.dataframe_library))
+        save_results(step, store, results, SOURCE.find_issued_credentials(events))
+        progress("scoring events", pipeline.counters.events + pipeline.counters.repeats, history.events)
+    save_results(pipeline.flush(), store, results)
+
+
+def _input_figures(history: EventSpool) -> dict[str, Any]:
+    """Return the counters of what was read."""
+    return {
         "records": history.records,
         "rejects": history.rejected,
         "skipped": history.skipped,
         "future_dated": history.future_dated,
         "reasons": rejection_reasons(history),
-        "started_from": start,
-        "bank_version": bank.version,
-        "seconds": round(time.monotonic() - started, 3),
-        "peak_memory_bytes": host.peak_bytes(),
     }
 
 

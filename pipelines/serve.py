@@ -22,13 +22,13 @@ from fingerprint.core.ports import Clock
 from fingerprint.core.ports.accounts import AccountStore, IdentityProvider
 from fingerprint.core.settings import Settings, Web
 from fingerprint.registry.catalog import BankListing
-from fingerprint.store import SqlStore, open_store
+from fingerprint.store import SqlStore, masked_url, open_store
 from fingerprint.store.accounts import open_account_store
 from fingerprint.web.dependencies import Dependencies
 from pipelines import deliver
 from pipelines.commands import retention
 from pipelines.runtime.delivery_service import DeliverMetrics
-from pipelines.runtime.service import shutdown_requested
+from pipelines.runtime.service import announce_wait, shutdown_requested
 
 
 def run_web_app(settings: Settings, database_url: str | None, bank: Path) -> None:
@@ -38,7 +38,9 @@ def run_web_app(settings: Settings, database_url: str | None, bank: Path) -> Non
     from fingerprint.web.server import DeadlineServer, uvicorn_config
 
     logs.configure_logging()
-    store = open_store(database_url or settings.database.url, redact=settings.database.redacted_fields)
+    url = database_url or settings.database.url
+    with announce_wait(f"the database {masked_url(url)}"):
+        store = open_store(url, redact=settings.database.redacted_fields)
     with _listening_socket(settings.web) as listening:
         dependencies = create_dependencies(store, settings, bank)
         _print_welcome(
@@ -51,7 +53,7 @@ def run_web_app(settings: Settings, database_url: str | None, bank: Path) -> Non
         with (
             shutdown_requested(),
             retention.daily_retention(store, settings.retention, dependencies.account_store.delete_expired),
-            _delivering_in_background(settings, database_url or settings.database.url) as troubles,
+            _delivering_in_background(settings, url) as troubles,
             _serving_health(settings, {"database": lambda: _store_problem(store), "delivery": troubles}),
         ):
             server.run(sockets=[listening])

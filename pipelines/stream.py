@@ -14,13 +14,13 @@ from fingerprint.adapters.system import SystemClock
 from fingerprint.core.log import get_logger
 from fingerprint.core.settings import Settings
 from fingerprint.registry import versions
-from fingerprint.store import open_store
+from fingerprint.store import masked_url, open_store
 from fingerprint.streaming.metrics import StreamMetrics
 from fingerprint.streaming.publisher import StreamAdapters
 from fingerprint.streaming.stream_service import StreamService
 from pipelines.runtime import backend as backends
 from pipelines.runtime import host, wiring
-from pipelines.runtime.service import running_service
+from pipelines.runtime.service import announce_wait, running_service
 
 BANK_POLL_SECONDS = 0.5  # between two looks at one small file; also the longest delay of SIGTERM
 
@@ -47,7 +47,9 @@ def run_stream(
         wiring.open_consumer(settings.kafka, "stream") as consumer,
         wiring.producing(settings.kafka) as producer,
     ):
-        store = open_store(database_url or settings.database.url, redact=settings.database.redacted_fields)
+        url = database_url or settings.database.url
+        with announce_wait(f"the database {masked_url(url)}"):
+            store = open_store(url, redact=settings.database.redacted_fields)
         checkpoints = FileCheckpointStore(settings.checkpoints)
         adapters = StreamAdapters(consumer, producer, store, checkpoints, SystemClock())
         networks_file = settings.reading.networks_file

@@ -20,7 +20,6 @@ from fingerprint.registry.bank import Bank, open_bank, with_manifest_entries
 from fingerprint.sources import arrival
 from fingerprint.training import feedback, pipeline
 from fingerprint.training.nn.trainer import InitialWeights
-from fingerprint.training.promotion_gate import GateDecision
 from pipelines.cli.console import Progress, rejection_reasons
 from pipelines.runtime import backend, promotion, training_data, wiring
 from pipelines.runtime.training_data import NO_DATABASE, TrainingDataRequest
@@ -49,6 +48,7 @@ def train_bank(
     private_files.make_private_folder(folder)  # before the long part, not after it
     promotion.require_signer(settings.bank)
     training_data.require_sources(wanted)
+    training_data.require_feedback_store(wanted, settings)
     parameters = _training_fingerprint(wanted, settings)  # names missing sources before anything else
     backend.get_backend(settings)
     place = work_directory.work_root(settings.workers, folder)
@@ -57,34 +57,9 @@ def train_bank(
         wiring.open_worker_pool(settings.workers) as workers,
     ):
         read = _read_history(wanted, settings, work, progress)
-        learned = _learn(work, read, settings, progress, workers, start)
-        confirmed = training_data.load_confirmed_attacks(wanted.database, settings)
-        decision = promotion.offer_bank(learned, folder, settings, confirmed, allow_immature)
-    return _figures(folder, learned, decision, read, settings)
-
-
-def _learn(
-    work: Path,
-    read: dict[str, Any],
-    settings: Settings,
-    progress: Progress,
-    workers: WorkerPool | None,
-    start: InitialWeights | None,
-) -> Bank:
-    """Return the bank of the history in the work folder, its thresholds moved by dispositions; `read` goes into its manifest."""
-    learned = pipeline.train_partitions(
-        work / HISTORY_FOLDER, settings.without_receivers(), progress, workers, start=start
-    )
-    dispositions = pd.read_parquet(work / DISPOSITIONS_FILE)
-    learned = feedback.apply_feedback(learned, dispositions, settings.training)
-    left = {name: read[name] for name in ("outside", "future_dated", "ahead", "left_out", "came_back")}
-    return with_manifest_entries(learned, **left)
-
-
-def _figures(
-    folder: Path, learned: Bank, decision: GateDecision, read: dict[str, Any], settings: Settings
-) -> dict[str, Any]:
-    """Return the figures of `train --json`; `read` are those of the history."""
+        learned = _train(read, settings, work, workers, progress, start)
+        attacks = training_data.load_confirmed_attacks(wanted.database, settings)
+        decision = promotion.offer_bank(learned, folder, settings, attacks, allow_immature)
     return {
         "bank": str(folder),
         "version": learned.version,
@@ -99,6 +74,23 @@ def _figures(
         "shifted": learned.manifest.get("shifted", {}),
         "waiting": dict(readiness_forecast(learned.fingerprints, settings)),
     }
+
+
+def _train(
+    read: dict[str, Any],
+    settings: Settings,
+    work: Path,
+    workers: WorkerPool,
+    progress: Progress,
+    start: InitialWeights | None,
+) -> Bank:
+    """Return the bank of a history that was read, with thresholds adjusted by dispositions."""
+    history, own = work / HISTORY_FOLDER, settings.without_receivers()
+    learned = pipeline.train_partitions(history, own, progress, workers, start=start)
+    dispositions = pd.read_parquet(work / DISPOSITIONS_FILE)
+    learned = feedback.apply_feedback(learned, dispositions, settings.training)
+    left = {name: read[name] for name in ("outside", "future_dated", "ahead", "left_out", "came_back")}
+    return with_manifest_entries(learned, **left)
 
 
 def _initial_weights(settings: Settings) -> InitialWeights | None:

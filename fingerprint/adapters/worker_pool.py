@@ -16,7 +16,7 @@ import asyncio
 import importlib.metadata
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 import dask
@@ -30,6 +30,10 @@ from fingerprint.core.settings import Workers as Options
 
 MAX_ATTEMPTS = 3  # workers that may die of one piece before it is given up
 SCHEDULER_TIMEOUT_SECONDS = 10.0  # that a scheduler may take to answer
+SCHEDULER_GONE = (CancelledError, CommClosedError, asyncio.CancelledError, OSError, TimeoutError)
+SCHEDULER_GONE_MESSAGE = (
+    "the scheduler of the workers is gone: start it again, and this command; what is done stays done"
+)
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -44,8 +48,11 @@ class DaskWorkerPool:
 
     @property
     def parallelism(self) -> int:
-        """The threads of all workers: later ones get their share, dead ones are not counted."""
-        return max(1, sum(self.client.nthreads().values()))
+        """The threads of all workers that live; FingerprintError where the scheduler is gone."""
+        try:
+            return max(1, sum(self.client.nthreads().values()))
+        except SCHEDULER_GONE:
+            raise FingerprintError(SCHEDULER_GONE_MESSAGE) from None
 
     def map_unordered(self, work: Callable[[T], R], pieces: Sequence[T]) -> Iterator[tuple[int, R]]:
         """Yield place and result of each piece. Raise FingerprintError if one killed its workers, or the scheduler is gone."""
@@ -62,7 +69,8 @@ class DaskWorkerPool:
                 yield place, answer
         finally:
             if under_way and self._is_running:
-                self.client.cancel(list(under_way), force=True)
+                with suppress(*SCHEDULER_GONE):  # what was raised before says so
+                    self.client.cancel(list(under_way), force=True)
 
     @property
     def _is_running(self) -> bool:
@@ -92,9 +100,7 @@ def _result_of(future: Any, place: int, piece: object) -> Any:
             f"{error.last_worker.address}: look at that machine's log, and whether workers.memory_limit_bytes is enough"
         ) from None
     except (CancelledError, CommClosedError, asyncio.CancelledError):
-        raise FingerprintError(
-            "the scheduler of the workers is gone: start it again, and this command; what is done stays done"
-        ) from None
+        raise FingerprintError(SCHEDULER_GONE_MESSAGE) from None
 
 
 # --- where they are ---------------------------------------------------------------------------------------------------

@@ -103,9 +103,9 @@ class UnhandledErrorMiddleware:
 
 def _http_error(request: Request, error: Any) -> Response:
     if isinstance(error, CrossSiteRequest):
-        annotate_request(request.scope, why="cross_site")
+        annotate_request(request.scope, reason="cross_site")
     if isinstance(error, ServerBusy):
-        annotate_request(request.scope, why="busy")
+        annotate_request(request.scope, reason="busy")
     return problem_response(request, error.status_code, str(error.detail), error.headers)
 
 

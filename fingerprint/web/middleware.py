@@ -75,8 +75,8 @@ class RequestGuard:
             return
         headers = Headers(scope=scope)
         if refused := self._find_refusal(scope["path"], headers):
-            why, status, sentence = refused
-            annotate_request(scope, why=why)
+            reason, status, sentence = refused
+            annotate_request(scope, reason=reason)
             await _send_refusal(status, sentence, self._add_headers(send))
             return
         await self.app(scope, self._limit_body(receive), self._add_headers(send))

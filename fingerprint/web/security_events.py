@@ -3,8 +3,9 @@
 Example:
     >>> events = SecurityEventLog()
     >>> events.record_refusal("host", SecurityEvent("request", address="198.51.100.9", request_id="5f0c27aa01b6d3e4"))
-    {... "logger": "fingerprint.security", "message": "request refused", "event": "request", "outcome": "refused", "why": "host",
-     "who": "", "address": "198.51.100.9", "method": "", "route": "", "status": 0, "request_id": "5f0c27aa01b6d3e4"}
+    {... "logger": "fingerprint.security", "message": "request refused", "event": "request", "outcome": "refused",
+     "reason": "host", "who": "", "address": "198.51.100.9", "method": "", "route": "", "status": 0,
+     "request_id": "5f0c27aa01b6d3e4"}
 
 Every line has the same fields; some have more (docs/reference/metrics.md). Texts are cut, and the log formatter escapes control
 characters. Lines are limited per kind and source and per kind in each time window, so that a flood cannot fill the disk. Lines
@@ -28,7 +29,7 @@ import prometheus_client as prometheus
 
 from fingerprint.core.log import get_logger
 
-REFUSAL_REASONS = (  # every value of the label `why`
+REFUSAL_REASONS = (  # every value of the label `reason`
     "login",  # a wrong name, password or second factor
     "throttled",  # too many attempts
     "unauthenticated",  # 401: no session and no token, or one that is not good
@@ -57,7 +58,7 @@ class SecurityEvent:
 
     event: str
     outcome: str = ""
-    why: str = ""
+    reason: str = ""
     who: str = ""
     address: str = ""
     method: str = ""
@@ -69,7 +70,7 @@ class SecurityEvent:
     @property
     def kind(self) -> tuple[str, str, str]:
         """Return the labels of its metric: event, outcome and reason."""
-        return self.event, self.outcome, self.why
+        return self.event, self.outcome, self.reason
 
     @property
     def source(self) -> str:
@@ -101,8 +102,8 @@ class SecurityEventLog:
         self._exports = counter("exports", "Exports of alerts by format, complete or aborted.", "format")
         self._exported = counter("exported_alerts", "Alerts that were exported.")
         self._read = counter("records_read", "Raw records that were shown.")
-        for why in REFUSAL_REASONS:
-            self._refused.labels(why)
+        for reason in REFUSAL_REASONS:
+            self._refused.labels(reason)
         for each in COUNTED_FORMATS:
             self._exports.labels(each)
         self._now, self._lock, self._window_start = now, Lock(), now()
@@ -110,10 +111,10 @@ class SecurityEventLog:
         self._written: Counter[tuple[Any, ...]] = Counter()
         self._omitted: dict[tuple[str, str, str], Counter[str]] = {}
 
-    def record_refusal(self, why: str, event: SecurityEvent) -> None:
+    def record_refusal(self, reason: str, event: SecurityEvent) -> None:
         """Count a refusal and write its line."""
-        self._refused.labels(why).inc()
-        self.write(replace(event, outcome="refused", why=why))
+        self._refused.labels(reason).inc()
+        self.write(replace(event, outcome="refused", reason=reason))
 
     def record_export(self, format: str, rows: int, event: SecurityEvent) -> None:
         """Count an export and write its line."""
@@ -165,7 +166,7 @@ class SecurityEventLog:
 
 
 def annotate_request(scope: Any, **facts: str) -> None:
-    """Add facts to the security event of a request (written by `SecurityEventMiddleware`): `event`, `why`, `name`."""
+    """Add facts to the security event of a request (written by `SecurityEventMiddleware`): `event`, `reason`, `name`."""
     scope.setdefault("state", {}).setdefault("security", {}).update(facts)
 
 
@@ -179,14 +180,14 @@ def network_prefix(address: str) -> str:
 
 
 def _summaries(omitted: Mapping[tuple[str, str, str], Counter[str]]) -> Iterator[dict[str, Any]]:
-    for (event, outcome, why), counts in omitted.items():
+    for (event, outcome, reason), counts in omitted.items():
         most = [
             f"{source[:MAX_LOG_TEXT_LENGTH]}: {count}" for source, count in counts.most_common(SOURCES_LISTED)
         ]
         yield {
             "event": event,
             "outcome": outcome,
-            "why": why,
+            "reason": reason,
             "left_out": counts.total(),
             "sources": len(counts),
             "most": most,

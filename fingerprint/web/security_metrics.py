@@ -82,10 +82,10 @@ class SecurityEventMiddleware:
             build_event(scope, self.settings, facts.get("event", "request"), status),
             facts.get("name", ""),
         )
-        if why := _refusal_reason(status, facts):
+        if reason := _refusal_reason(status, facts):
             known = {"name_digest": self.events.name_digest(name)} if name else {}
             known |= {"reason": facts["reason"]} if "reason" in facts else {}
-            self.events.record_refusal(why, replace(event, detail=known))
+            self.events.record_refusal(reason, replace(event, detail=known))
         elif status < 400 and "event" in facts:
             self.events.write(replace(event, outcome="allowed", who=event.who or name.strip().lower()))
         elif status < 400 and event.method not in SAFE_METHODS and _is_account_change(event):
@@ -101,8 +101,8 @@ def _is_account_change(event: SecurityEvent) -> bool:
 
 def _refusal_reason(status: int, facts: Mapping[str, str]) -> str | None:
     """Return the reason of a refusal, one of `security_events.REFUSAL_REASONS`; None where the request was not refused."""
-    if "why" in facts:
-        return facts["why"]
+    if "reason" in facts:
+        return facts["reason"]
     if status < 400:
         return None
     return "login" if "event" in facts and status in (401, 403) else STATUS_REASONS.get(status)

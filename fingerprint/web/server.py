@@ -174,10 +174,10 @@ class DeadlineProtocol(H11Protocol):
         _cancel(self._read_timer)
         self._read_timer = None
 
-    def _record_refusal(self, why: str) -> None:
+    def _record_refusal(self, reason: str) -> None:
         app: Any = self.config.app
         address = self.client[0] if self.client else ""
-        app.state.security.record_refusal(why, SecurityEvent("connection", address=address))
+        app.state.security.record_refusal(reason, SecurityEvent("connection", address=address))
 
 
 def _cancel(timer: asyncio.TimerHandle | None) -> None:

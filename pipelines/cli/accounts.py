@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
-from fingerprint.core.account import Role
+from pipelines.cli.common import database_url, load_settings, print_result
 from pipelines.cli.options import (
+    AccountName,
     DatabaseUrl,
     Json,
+    NewAccountRole,
+    RoleArgument,
     SettingsFile,
-    load_settings,
-    print_result,
 )
 
 accounts_app = typer.Typer(help="Accounts that may log in to the web app.")
-
-AccountName = Annotated[
-    str, typer.Argument(metavar="NAME", help="The name of the account.", show_default=False)
-]
 
 
 @accounts_app.command("list")
@@ -27,14 +22,14 @@ def accounts_list(database: DatabaseUrl = None, settings: SettingsFile = None, j
     """List accounts: role, whether it can log in, and when it last did."""
     from pipelines.commands.accounts import list_accounts, print_accounts
 
-    found = list_accounts(load_settings(settings), database)
+    found = list_accounts(load_settings(settings), database_url(database, settings))
     print_result(found, json, lambda: print_accounts(found))
 
 
 @accounts_app.command("add")
 def accounts_add(
     name: AccountName,
-    role: Annotated[Role, typer.Option(help="What the account may do.")] = "analyst",
+    role: NewAccountRole = "analyst",
     database: DatabaseUrl = None,
     settings: SettingsFile = None,
     json: Json = False,
@@ -42,7 +37,7 @@ def accounts_add(
     """Add an account and print a link that sets its password, once: `fingerprint accounts add maria --role admin`."""
     from pipelines.commands.accounts import invite_account, print_invitation_link
 
-    figures = invite_account(load_settings(settings), database, name, role)
+    figures = invite_account(load_settings(settings), database_url(database, settings), name, role)
     print_result(figures, json, lambda: print_invitation_link(figures))
 
 
@@ -53,14 +48,14 @@ def accounts_invite(
     """Print a link that sets a new password, once, for an existing account."""
     from pipelines.commands.accounts import invite_account, print_invitation_link
 
-    figures = invite_account(load_settings(settings), database, name, None)
+    figures = invite_account(load_settings(settings), database_url(database, settings), name, None)
     print_result(figures, json, lambda: print_invitation_link(figures))
 
 
 @accounts_app.command("role")
 def accounts_role(
     name: AccountName,
-    role: Annotated[Role, typer.Argument(help="The new role.", show_default=False)],
+    role: RoleArgument,
     database: DatabaseUrl = None,
     settings: SettingsFile = None,
     json: Json = False,
@@ -68,7 +63,7 @@ def accounts_role(
     """Give an account another role; its sessions end."""
     from pipelines.commands.accounts import change_role, print_accounts
 
-    figures = change_role(load_settings(settings), database, name, role)
+    figures = change_role(load_settings(settings), database_url(database, settings), name, role)
     print_result(figures, json, lambda: print_accounts([figures]))
 
 
@@ -82,7 +77,7 @@ def accounts_disable(
     """End an account's sessions, tokens and links at once. Its name stays taken."""
     from pipelines.commands.accounts import disable_account, print_accounts
 
-    figures = disable_account(load_settings(settings), database, name)
+    figures = disable_account(load_settings(settings), database_url(database, settings), name)
     print_result(figures, json, lambda: print_accounts([figures]))
 
 
@@ -93,7 +88,7 @@ def accounts_enable(
     """Let a disabled account log in again; its tokens stay revoked."""
     from pipelines.commands.accounts import disable_account, print_accounts
 
-    figures = disable_account(load_settings(settings), database, name, enable=True)
+    figures = disable_account(load_settings(settings), database_url(database, settings), name, enable=True)
     print_result(figures, json, lambda: print_accounts([figures]))
 
 
@@ -104,7 +99,7 @@ def accounts_end_sessions(
     """End an account's sessions and tokens at once; it may log in again."""
     from pipelines.commands.accounts import end_sessions, print_accounts
 
-    figures = end_sessions(load_settings(settings), database, name)
+    figures = end_sessions(load_settings(settings), database_url(database, settings), name)
     print_result(figures, json, lambda: print_accounts([figures]))
 
 
@@ -115,5 +110,5 @@ def accounts_reset_second_factor(
     """Remove an account's second factors after they were lost; its sessions end."""
     from pipelines.commands.accounts import print_accounts, reset_second_factor
 
-    figures = reset_second_factor(load_settings(settings), database, name)
+    figures = reset_second_factor(load_settings(settings), database_url(database, settings), name)
     print_result(figures, json, lambda: print_accounts([figures]))

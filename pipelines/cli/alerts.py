@@ -3,56 +3,48 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
 
 import typer
 
-from fingerprint.core.alert import Decision
+from pipelines.cli.common import database_url, load_settings, print_result
 from pipelines.cli.options import (
+    AlertId,
+    AlertLimit,
+    Assignee,
     BankFolder,
+    By,
     DatabaseUrl,
+    DispositionArgument,
+    DuplicateOf,
+    ExportFile,
+    ExportFormat,
+    HtmlPage,
     Json,
+    JsonOutput,
+    LeastSeverity,
+    NoteText,
+    OutputFormat,
+    PrincipalFilter,
     SettingsFile,
-    database_url,
-    load_settings,
-    print_result,
+    SinceFilter,
+    StatusFilter,
+    Why,
 )
 
 alerts_app = typer.Typer(help="The alert queue: list, explain, triage, assign, export.")
 
-AlertId = Annotated[str, typer.Argument(metavar="ALERT_ID", help="The id of the alert, or its beginning.")]
-By = Annotated[str | None, typer.Option("--by", help="The author.", show_default="the name of the login")]
-
 
 @alerts_app.command("list")
 def alerts_list(
-    status: Annotated[
-        Literal["open", "closed", "all"], typer.Option(help="Open alerts, closed ones, or all.")
-    ] = "all",
-    severity: Annotated[
-        Literal["low", "medium", "high", "critical"] | None,
-        typer.Option(help="The least severity: `high` lists critical alerts too.", show_default=False),
-    ] = None,
-    principal: Annotated[
-        str, typer.Option(help="Alerts of this principal, by its full name.", show_default=False)
-    ] = "",
-    since: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DATE|AGE",
-            help="Alerts with an event at this time or later: 2026-01-31 (UTC), 24h, 7d.",
-            show_default=False,
-        ),
-    ] = None,
-    limit: Annotated[
-        int | None, typer.Option(min=1, help="The most urgent alerts, so many.", show_default="all")
-    ] = None,
-    output: Annotated[
-        Literal["table", "wide", "json", "csv", "id"], typer.Option("--output", "-o", help="The format.")
-    ] = "table",
+    status: StatusFilter = "all",
+    severity: LeastSeverity = None,
+    principal: PrincipalFilter = "",
+    since: SinceFilter = None,
+    limit: AlertLimit = None,
+    output: OutputFormat = "table",
     database: DatabaseUrl = None,
     settings: SettingsFile = None,
-    json: Annotated[bool, typer.Option("--json", help="The same as -o json.")] = False,
+    json: JsonOutput = False,
 ) -> None:
     """List the queue, most urgent first: `fingerprint alerts list --status open --severity high --since 7d`.
 
@@ -68,9 +60,7 @@ def alerts_list(
 def alerts_show(
     alert_id: AlertId,
     database: DatabaseUrl = None,
-    page: Annotated[
-        Path | None, typer.Option(help="Write the alert as an HTML page.", show_default=False)
-    ] = None,
+    page: HtmlPage = None,
     bank: BankFolder = Path("bank"),
     settings: SettingsFile = None,
     json: Json = False,
@@ -87,12 +77,9 @@ def alerts_show(
 @alerts_app.command("triage")
 def alerts_triage(
     alert_id: AlertId,
-    decision: Annotated[Decision, typer.Argument(help="The disposition.", show_default=False)],
-    why: Annotated[str, typer.Option("--why", help="The reason, for later readers.")] = "",
-    of: Annotated[
-        str | None,
-        typer.Option("--of", metavar="ALERT_ID", help="The alert that it duplicates.", show_default=False),
-    ] = None,
+    decision: DispositionArgument,
+    why: Why = "",
+    of: DuplicateOf = None,
     by: By = None,
     database: DatabaseUrl = None,
     settings: SettingsFile = None,
@@ -112,15 +99,13 @@ def alerts_triage(
 @alerts_app.command("assign")
 def alerts_assign(
     alert_id: AlertId,
-    assignee: Annotated[
-        str, typer.Argument(metavar="[ACCOUNT]", help="The account.", show_default="unassigned")
-    ] = "",
+    assignee: Assignee = "",
     by: By = None,
     database: DatabaseUrl = None,
     settings: SettingsFile = None,
     json: Json = False,
 ) -> None:
-    """Assign an alert to an account, or to nobody: `fingerprint alerts assign 397edb7b maria`."""
+    """Assign an alert to an account, or to no one: `fingerprint alerts assign 397edb7b maria`."""
     from pipelines.commands.triage import assign_alert, print_case
 
     figures = assign_alert(database_url(database, settings), alert_id, assignee, by)
@@ -130,7 +115,7 @@ def alerts_assign(
 @alerts_app.command("note")
 def alerts_note(
     alert_id: AlertId,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="The note, in quotes.", show_default=False)],
+    text: NoteText,
     by: By = None,
     database: DatabaseUrl = None,
     settings: SettingsFile = None,
@@ -146,7 +131,7 @@ def alerts_note(
 @alerts_app.command("reopen")
 def alerts_reopen(
     alert_id: AlertId,
-    why: Annotated[str, typer.Option("--why", help="The reason, for later readers.")] = "",
+    why: Why = "",
     by: By = None,
     database: DatabaseUrl = None,
     settings: SettingsFile = None,
@@ -161,14 +146,8 @@ def alerts_reopen(
 
 @alerts_app.command("export")
 def alerts_export(
-    format: Annotated[
-        Literal["csv", "jsonl", "ecs", "ocsf"],
-        typer.Option("--format", help="One row, or one line of JSON, for each alert."),
-    ] = "jsonl",
-    out: Annotated[
-        Path | None,
-        typer.Option(help="The file; it appears when it is complete.", show_default="standard output"),
-    ] = None,
+    format: ExportFormat = "jsonl",
+    out: ExportFile = None,
     database: DatabaseUrl = None,
     settings: SettingsFile = None,
 ) -> None:

@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from pipelines.cli.options import BankFolder, Json, SettingsFile, exit_refused, load_settings, print_result
+from pipelines.cli.common import exit_refused, load_settings, print_result
+from pipelines.cli.options import (
+    BankFolder,
+    HistoryWhy,
+    Json,
+    KeyFile,
+    NewerVersion,
+    OlderVersion,
+    OptionalVersion,
+    PublishForce,
+    SettingsFile,
+    TopCount,
+    Version,
+)
 
 bank_app = typer.Typer(help="Versions of a bank: list, compare, publish, roll back, sign, verify.")
 triton_app = typer.Typer(help="The bank on a Triton server: load it, show its status.")
-
-Version = Annotated[
-    str, typer.Argument(metavar="VERSION", help="A version that `fingerprint bank list` shows.")
-]
-
-OptionalVersion = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="[VERSION]", help="A version that `fingerprint bank list` shows.", show_default=False
-    ),
-]
-
-WhyOption = Annotated[str, typer.Option("--why", help="The reason, for the history.", show_default=False)]
 
 
 @bank_app.command("list")
@@ -53,10 +52,10 @@ def bank_show(
 
 @bank_app.command("diff")
 def bank_diff(
-    older: Annotated[str, typer.Argument(metavar="OLDER", help="The champion.")],
-    newer: Annotated[str, typer.Argument(metavar="NEWER", help="The challenger.")],
+    older: OlderVersion,
+    newer: NewerVersion,
     bank: BankFolder = Path("bank"),
-    top: Annotated[int, typer.Option(min=0, help="The number of fingerprints shown that changed most.")] = 10,
+    top: TopCount = 10,
     settings: SettingsFile = None,
     json: Json = False,
 ) -> None:
@@ -72,15 +71,8 @@ def bank_diff(
 def bank_publish(
     version: Version,
     bank: BankFolder = Path("bank"),
-    why: WhyOption = "",
-    force: Annotated[
-        str | None,
-        typer.Option(
-            metavar="REASON",
-            help="Serve it against the decision of the gate; the reason is recorded.",
-            show_default=False,
-        ),
-    ] = None,
+    why: HistoryWhy = "",
+    force: PublishForce = None,
     settings: SettingsFile = None,
     json: Json = False,
 ) -> None:
@@ -95,7 +87,7 @@ def bank_publish(
 
 @bank_app.command("rollback")
 def bank_rollback(
-    bank: BankFolder = Path("bank"), why: WhyOption = "", settings: SettingsFile = None, json: Json = False
+    bank: BankFolder = Path("bank"), why: HistoryWhy = "", settings: SettingsFile = None, json: Json = False
 ) -> None:
     """Serve the version that was served before; given again, the one before that."""
     from pipelines.commands import bank_table
@@ -107,10 +99,7 @@ def bank_rollback(
 
 @bank_app.command("keys")
 def bank_keys(
-    file: Annotated[
-        Path,
-        typer.Argument(metavar="FILE", help="The file of the private key; FILE.pub gets the public one."),
-    ],
+    file: KeyFile,
     json: Json = False,
 ) -> None:
     """Generate a key pair: one signs where banks are published (bank.signing_key_file), one verifies (bank.verify_key_files)."""

@@ -3,20 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from pipelines.cli.options import (
-    BankFolder,
-    DatabaseUrl,
-    Json,
-    SettingsFile,
-    load_interactive_settings,
-    load_settings,
-    print_result,
-    with_connect_timeout,
-)
+from pipelines.cli.common import load_interactive_settings, load_settings, print_result, with_connect_timeout
+from pipelines.cli.options import BankFolder, DatabaseUrl, Json, OnlyChanged, SettingsFile, TemplateFile
 
 config_app = typer.Typer(
     help="Settings: write a file with every default, show the current ones, check a file."
@@ -25,9 +16,7 @@ config_app = typer.Typer(
 
 @config_app.command("init")
 def config_init(
-    file: Annotated[Path, typer.Argument(help="The file to write; an existing file is kept.")] = Path(
-        "fingerprint.toml"
-    ),
+    file: TemplateFile = Path("fingerprint.toml"),
 ) -> None:
     """Write a settings file with every setting, its description and its default, all commented out."""
     from pipelines.commands.config import write_template
@@ -38,9 +27,7 @@ def config_init(
 
 @config_app.command("show")
 def config_show(
-    changed: Annotated[
-        bool, typer.Option("--changed", help="Only settings that the file or the environment sets.")
-    ] = False,
+    changed: OnlyChanged = False,
     settings: SettingsFile = None,
     json: Json = False,
 ) -> None:

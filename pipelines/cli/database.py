@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
-from pipelines.cli.options import (
-    DatabaseUrl,
-    Json,
-    SettingsFile,
-    database_url,
-    load_settings,
-    print_result,
-)
+from pipelines.cli.common import database_url, load_settings, print_result
+from pipelines.cli.options import Confirmed, DatabaseUrl, Json, PurgedPrincipal, SettingsFile
 
 database_app = typer.Typer(help="Retention of the database, and removal of a principal.")
 
@@ -35,8 +27,8 @@ def database_prune(database: DatabaseUrl = None, settings: SettingsFile = None, 
 
 @database_app.command("purge")
 def database_purge(
-    principal: Annotated[str, typer.Argument(help="The full name: `111122223333:user/maria`.")],
-    yes: Annotated[bool, typer.Option("--yes", help="Confirm: it cannot be undone.")] = False,
+    principal: PurgedPrincipal,
+    yes: Confirmed = False,
     database: DatabaseUrl = None,
     settings: SettingsFile = None,
     json: Json = False,

@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
+from pipelines.cli.common import database_url, print_result
 from pipelines.cli.options import (
     DatabaseUrl,
+    DeliveryKey,
+    DeliveryLimit,
     Json,
+    OnlyFailed,
+    ReceiverName,
     SettingsFile,
-    database_url,
-    print_result,
 )
 
 deliveries_app = typer.Typer(help="Deliveries of alerts to receivers: sent, waiting, failed.")
-
-ReceiverName = Annotated[
-    str,
-    typer.Option("--receiver", help="Only this receiver, by its name in the settings.", show_default=False),
-]
 
 
 @deliveries_app.command("list")
 def deliveries_list(
     receiver: ReceiverName = "",
-    failed: Annotated[bool, typer.Option("--failed", help="Only failed deliveries.")] = False,
-    limit: Annotated[int, typer.Option(min=1, help="The number of deliveries, newest first.")] = 200,
+    failed: OnlyFailed = False,
+    limit: DeliveryLimit = 200,
     database: DatabaseUrl = None,
     settings: SettingsFile = None,
     json: Json = False,
@@ -40,9 +36,7 @@ def deliveries_list(
 
 @deliveries_app.command("retry")
 def deliveries_retry(
-    key: Annotated[
-        str, typer.Argument(metavar="[KEY]", help="As `deliveries list --json` names it.", show_default="all")
-    ] = "",
+    key: DeliveryKey = "",
     receiver: ReceiverName = "",
     database: DatabaseUrl = None,
     settings: SettingsFile = None,

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
-from pipelines.cli.options import (
-    DatabaseUrl,
-    Json,
-    SettingsFile,
-    database_url,
-    print_result,
-)
+from pipelines.cli.common import database_url, print_result
+from pipelines.cli.options import DatabaseUrl, Json, OnlyOpen, SettingsFile
 
 feed_gaps_app = typer.Typer(help="Accounts, regions and partitions whose logs stopped arriving.")
 
@@ -20,7 +13,7 @@ feed_gaps_app = typer.Typer(help="Accounts, regions and partitions whose logs st
 @feed_gaps_app.command("list")
 def feed_gaps_list(
     database: DatabaseUrl = None,
-    still_open: Annotated[bool, typer.Option("--open", help="Only gaps that have not ended.")] = False,
+    still_open: OnlyOpen = False,
     settings: SettingsFile = None,
     json: Json = False,
 ) -> None:

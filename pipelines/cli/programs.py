@@ -3,45 +3,66 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from pipelines.cli.options import (
-    BankFolder,
-    DatabaseUrl,
-    Json,
-    SettingsFile,
-    Sources,
-    WorkersOption,
+from pipelines.cli.common import (
     exit_refused,
     load_settings,
     print_result,
+    require_answering_broker,
+    with_connect_timeout,
+    with_database_timeout,
     workers_override,
+)
+from pipelines.cli.options import (
+    AllowImmature,
+    BankFolder,
+    DatabaseUrl,
+    DemoOut,
+    EvaluateAttacks,
+    EvaluateDays,
+    EvaluateKeep,
+    EvaluatePrincipals,
+    EvaluateSeed,
+    EvaluateSources,
+    ExclusionDatabase,
+    FinalSeeds,
+    Json,
+    NewcomersOnly,
+    ProveBackend,
+    RealDataSets,
+    ScoredEventsFile,
+    SettingsFile,
+    SimulateAttacks,
+    SimulateDays,
+    SimulateOut,
+    SimulatePrincipals,
+    SimulateSeed,
+    SimulateUntil,
+    Sources,
+    StateFolder,
+    ThirdDetector,
+    TrainDays,
+    TrainSince,
+    TrainSources,
+    TrainTopic,
+    TrainUntil,
+    WithAnomalies,
+    WithPeers,
+    WithSlowPeers,
+    WorkersOption,
 )
 
 
 def simulate(
-    out: Annotated[
-        Path, typer.Option(help="The folder to fill: YYYY-MM-DD.jsonl.gz a day, and labels.jsonl.")
-    ],
-    principals: Annotated[int, typer.Option(min=1, help="People, machines and services.")] = 50,
-    days: Annotated[int, typer.Option(min=1, help="Days of traffic.")] = 28,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same bytes.")] = 0,
-    attacks: Annotated[
-        int, typer.Option(min=0, help="Attack sessions that are inserted into the last quarter.")
-    ] = 4,
-    surprises: Annotated[
-        bool, typer.Option(help="Benign anomalies in the last quarter too (14 days or more).")
-    ] = True,
-    until: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DATE",
-            help="The last day is the one before, and nothing happens after its midnight (UTC): 2026-01-31, or `today`.",
-            show_default="from 2026-01-05 on",
-        ),
-    ] = None,
+    out: SimulateOut,
+    principals: SimulatePrincipals = 50,
+    days: SimulateDays = 28,
+    seed: SimulateSeed = 0,
+    attacks: SimulateAttacks = 4,
+    surprises: WithAnomalies = True,
+    until: SimulateUntil = None,
     json: Json = False,
 ) -> None:
     """Write CloudTrail records of a simulated organisation, with labelled attacks in them.
@@ -71,51 +92,14 @@ def simulate(
 
 
 def train(
-    sources: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[SOURCE]...",
-            help="CloudTrail records: files, folders, globs or URLs (`s3://bucket/AWSLogs/`); .json, .jsonl, .gz or not.",
-            show_default=False,
-        ),
-    ] = None,
-    topic: Annotated[
-        str | None,
-        typer.Option(
-            help="Read this Kafka topic too, from its beginning to where it ends now, without disturbing its other readers: "
-            "`--topic fingerprint.events`.",
-            show_default=False,
-        ),
-    ] = None,
-    since: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DATE",
-            help="Learn from events of this time and later, by event time: 2026-01-01, or 2026-01-01T06:00 (UTC).",
-            show_default=False,
-        ),
-    ] = None,
-    until: Annotated[
-        str | None,
-        typer.Option(metavar="DATE", help="Learn from events before this time.", show_default=False),
-    ] = None,
-    days: Annotated[
-        float | None,
-        typer.Option(help="Instead of --since: the last days before the newest event.", show_default=False),
-    ] = None,
-    database: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL",
-            help="The database that says which events to leave out: an SQLAlchemy URL, or `none`.",
-            show_default="the database of the settings, if it exists",
-        ),
-    ] = None,
+    sources: TrainSources = None,
+    topic: TrainTopic = None,
+    since: TrainSince = None,
+    until: TrainUntil = None,
+    days: TrainDays = None,
+    database: ExclusionDatabase = None,
     bank: BankFolder = Path("bank"),
-    allow_immature: Annotated[
-        bool,
-        typer.Option("--allow-immature", help="Serve a first bank although no entity of it is ready."),
-    ] = False,
+    allow_immature: AllowImmature = False,
     workers: WorkersOption = None,
     settings: SettingsFile = None,
     json: Json = False,
@@ -138,10 +122,10 @@ def train(
     from pipelines.cli import console
     from pipelines.train import train_bank
 
-    span, loaded = (
-        time_range.parse_time_range(since, until, days),
-        load_settings(settings, workers_override(workers)),
-    )
+    span = time_range.parse_time_range(since, until, days)
+    loaded = with_database_timeout(load_settings(settings, workers_override(workers)))
+    if topic:
+        require_answering_broker(loaded)
     with console.progress_bars(not json) as progress:
         figures = train_bank(
             sources or [],
@@ -150,7 +134,7 @@ def train(
             progress,
             topic=topic,
             span=span,
-            store=database,
+            store=database and with_connect_timeout(database),
             allow_immature=allow_immature,
         )
     print_result(figures, json, lambda: console.print_training(figures))
@@ -161,21 +145,8 @@ def score(
     sources: Sources,
     bank: BankFolder = Path("bank"),
     database: DatabaseUrl = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help="Write every event with its scores, votes and verdict: FILE.parquet or FILE.jsonl.",
-            show_default=False,
-        ),
-    ] = None,
-    state: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="A folder that carries the scorer's state from one run to the next.",
-            show_default=False,
-        ),
-    ] = None,
+    out: ScoredEventsFile = None,
+    state: StateFolder = None,
     workers: WorkersOption = None,
     settings: SettingsFile = None,
     json: Json = False,
@@ -193,7 +164,15 @@ def score(
     loaded = load_settings(settings, workers_override(workers))
     with console.progress_bars(not json) as progress:
         run = score_sources if loaded.workers.scheduler == "local" else backfill
-        figures = run(sources, bank, loaded, progress, database_url=database, out=out, state_folder=state)
+        figures = run(
+            sources,
+            bank,
+            loaded,
+            progress,
+            database_url=with_connect_timeout(database or loaded.database.url),
+            out=out,
+            state_folder=state,
+        )
     print_result(figures, json, lambda: console.print_scoring(figures))
     if warning := missing_history_warning(figures):
         typer.echo(f"warning: {warning}", err=True)
@@ -202,79 +181,34 @@ def score(
 
 
 def evaluate(
-    sources: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[SOURCE]...",
-            help="A folder of records with labels.jsonl; without one, simulated organisations.",
-            show_default=False,
-        ),
-    ] = None,
-    principals: Annotated[int, typer.Option(min=2, help="Size of each simulated organisation.")] = 50,
-    days: Annotated[int, typer.Option(min=8, help="Days simulated; the last quarter is judged.")] = 28,
-    seed: Annotated[
-        list[int] | None, typer.Option(help="One organisation a seed; may be repeated.", show_default="0")
-    ] = None,
-    final: Annotated[
-        bool,
-        typer.Option(
-            "--final",
-            help="The three seeds that are kept for the final table: never tune by them, and look at them once.",
-        ),
-    ] = False,
-    attacks: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Attack sessions in each organisation.",
-            show_default="one for ten principals, 12 to 96",
-        ),
-    ] = None,
-    keep: Annotated[
-        Path | None,
-        typer.Option(help="A folder that keeps simulated organisations for later runs.", show_default=False),
-    ] = None,
-    third: Annotated[
-        bool | None,
-        typer.Option(
-            help="Evaluate the optional isolation forest too: slow.", show_default="up to 500 principals"
-        ),
-    ] = None,
-    peers: Annotated[
-        bool | None,
-        typer.Option(help="Evaluate simpler methods too.", show_default="up to 500 principals"),
-    ] = None,
-    slow_peers: Annotated[
-        bool, typer.Option("--slow-peers", help="Also those that take seconds a principal (dfencoder).")
-    ] = False,
-    real: Annotated[
-        bool, typer.Option("--real", help="Evaluate the real data sets of the project too.")
-    ] = False,
-    newcomers: Annotated[
-        bool,
-        typer.Option(
-            "--newcomers",
-            help="Instead: attacks by principals that are hours old, and benign first days (docs/explanation/detection.md).",
-        ),
-    ] = False,
+    sources: EvaluateSources = None,
+    principals: EvaluatePrincipals = 50,
+    days: EvaluateDays = 28,
+    seed: EvaluateSeed = None,
+    final: FinalSeeds = False,
+    attacks: EvaluateAttacks = None,
+    keep: EvaluateKeep = None,
+    third: ThirdDetector = None,
+    peers: WithPeers = None,
+    slow_peers: WithSlowPeers = False,
+    real: RealDataSets = False,
+    newcomers: NewcomersOnly = False,
     settings: SettingsFile = None,
     json: Json = False,
 ) -> None:
     """Measure what is found and what stays quiet, beside simpler detectors on the same rows."""
     from pipelines.cli import console
-    from pipelines.evaluation import newcomers as evaluation_newcomers
     from pipelines.evaluation.evaluate import EvaluationOptions, run_evaluation
+    from pipelines.evaluation.newcomers import evaluate_newcomers, print_newcomers
     from pipelines.evaluation.organisations import seeds_for
     from pipelines.evaluation.real_datasets import evaluate_real_datasets
     from pipelines.evaluation.report import print_evaluation
 
-    loaded = load_settings(settings)
+    loaded, seeds = load_settings(settings), seeds_for(seed, final)
     if newcomers:
         with console.progress_bars(not json) as progress:
-            rules = evaluation_newcomers.evaluate_newcomers(
-                loaded, progress, principals, days, seeds_for(seed, final), attacks, keep
-            )
-        print_result({"rules": rules}, json, lambda: evaluation_newcomers.print_newcomers(rules))
+            rules = evaluate_newcomers(loaded, progress, principals, days, seeds, attacks, keep)
+        print_result({"rules": rules}, json, lambda: print_newcomers(rules))
         return
     with console.progress_bars(not json) as progress:
         figures = run_evaluation(
@@ -283,7 +217,7 @@ def evaluate(
             progress,
             principals=principals,
             days=days,
-            seeds=seeds_for(seed, final),
+            seeds=seeds,
             attacks=attacks,
             keep=keep,
             options=EvaluationOptions(peers, slow_peers, third),
@@ -293,7 +227,7 @@ def evaluate(
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="The folder for everything the demo makes.")] = Path("build/demo"),
+    out: DemoOut = Path("build/demo"),
     settings: SettingsFile = None,
 ) -> None:
     """Run the whole detection pipeline once: simulate an organisation, train, score its last week, show the alerts."""
@@ -303,10 +237,7 @@ def demo(
 
 
 def backend(
-    prove: Annotated[
-        bool,
-        typer.Option("--prove", help="Read some records by it and by the CPU: exit status 3 if they differ."),
-    ] = False,
+    prove: ProveBackend = False,
     settings: SettingsFile = None,
     json: Json = False,
 ) -> None:

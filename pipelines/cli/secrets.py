@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
 import typer
 
-from pipelines.cli.options import Json, print_result
+from pipelines.cli.common import print_result
+from pipelines.cli.options import Json, RotateSecret, SecretNames, SecretsFolder
 
 secrets_app = typer.Typer(help="The secrets of a deployment, each in a file.")
 
@@ -19,26 +17,9 @@ def describe_group() -> None:
 
 @secrets_app.command("make")
 def secrets_make(
-    folder: Annotated[
-        Path, typer.Argument(help="The folder of the secrets: a volume that only services mount.")
-    ],
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[NAME]...",
-            help="The names of the secrets.",
-            show_default="database-password and triton-control",
-        ),
-    ] = None,
-    rotate: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--rotate",
-            metavar="NAME",
-            help="Give this secret a new value; the old one stays beside it as NAME.old. May be repeated.",
-            show_default=False,
-        ),
-    ] = None,
+    folder: SecretsFolder,
+    names: SecretNames = None,
+    rotate: RotateSecret = None,
     json: Json = False,
 ) -> None:
     """Write missing secrets: 32 random bytes each, never shown, never overwritten.

@@ -3,38 +3,45 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
+from pipelines.cli.common import (
+    load_interactive_settings,
+    load_settings,
+    print_result,
+    require_answering_broker,
+    with_connect_timeout,
+)
 from pipelines.cli.options import (
     BankFolder,
     DatabaseUrl,
+    DeliverOnce,
+    Host,
+    IngestOnce,
+    IngestSqs,
     Json,
+    KeyedMessages,
+    Port,
+    ReplayRate,
+    ReplaySpeed,
+    ReplayTopic,
+    RetrainOnce,
     SettingsFile,
+    SimulateLiveAttacks,
+    SimulateLiveDays,
+    SimulateLiveFolder,
+    SimulateLiveKeep,
+    SimulateLiveSeed,
+    SimulateLiveSpeed,
+    SimulatePrincipals,
     Sources,
-    load_settings,
-    print_result,
+    StreamOnce,
+    StreamWait,
 )
 
 
 def ingest(
-    sqs: Annotated[
-        str | None,
-        typer.Option(
-            "--sqs",
-            metavar="QUEUE-URL",
-            help="Read S3 objects instead, as notifications in this queue name them (S3, SNS, EventBridge or CloudTrail); "
-            "credentials, region and endpoint are boto3's: AWS_PROFILE, AWS_REGION, AWS_ENDPOINT_URL ...",
-            show_default=False,
-        ),
-    ] = None,
-    once: Annotated[
-        bool,
-        typer.Option(
-            "--once", help="Read to the end that the topic had at the start, or until the queue is empty."
-        ),
-    ] = False,
+    sqs: IngestSqs = None,
+    once: IngestOnce = False,
     settings: SettingsFile = None,
     json: Json = False,
 ) -> None:
@@ -63,10 +70,8 @@ def ingest(
 def stream(
     bank: BankFolder = Path("bank"),
     database: DatabaseUrl = None,
-    once: Annotated[
-        bool, typer.Option("--once", help="Read to the end that the topic had at the start.")
-    ] = False,
-    wait: Annotated[bool, typer.Option("--wait", help="Wait for the first bank if there is none.")] = False,
+    once: StreamOnce = False,
+    wait: StreamWait = False,
     settings: SettingsFile = None,
     json: Json = False,
 ) -> None:
@@ -86,10 +91,7 @@ def stream(
 
 def retrain(
     bank: BankFolder = Path("bank"),
-    once: Annotated[
-        bool,
-        typer.Option("--once", help="Check once, train if it is due, then end: for your own schedule."),
-    ] = False,
+    once: RetrainOnce = False,
     settings: SettingsFile = None,
     json: Json = False,
 ) -> None:
@@ -107,7 +109,7 @@ def retrain(
 
 
 def deliver(
-    once: Annotated[bool, typer.Option("--once", help="Send what is due now, then end.")] = False,
+    once: DeliverOnce = False,
     database: DatabaseUrl = None,
     settings: SettingsFile = None,
     json: Json = False,
@@ -121,15 +123,17 @@ def deliver(
     from pipelines.commands.deliveries import print_deliver_summary
     from pipelines.deliver import run_deliver
 
-    figures = run_deliver(load_settings(settings), database, once)
+    figures = (
+        run_deliver(load_interactive_settings(settings), database and with_connect_timeout(database), once)
+        if once
+        else run_deliver(load_settings(settings), database)
+    )
     print_result(figures, json, lambda: print_deliver_summary(figures))
 
 
 def serve(
-    host: Annotated[str | None, typer.Option(help="Where to listen.", show_default="127.0.0.1")] = None,
-    port: Annotated[
-        int | None, typer.Option(min=0, max=65535, help="0 takes a free one.", show_default="8080")
-    ] = None,
+    host: Host = None,
+    port: Port = None,
     database: DatabaseUrl = None,
     bank: BankFolder = Path("bank"),
     settings: SettingsFile = None,
@@ -146,17 +150,10 @@ def serve(
 
 def replay(
     sources: Sources,
-    topic: Annotated[
-        str | None,
-        typer.Option(help="The topic to send to.", show_default="the raw topic of the settings"),
-    ] = None,
-    rate: Annotated[float | None, typer.Option(help="Records a second.", show_default="no limit")] = None,
-    speed: Annotated[
-        float | None, typer.Option(help="Times real time, by eventTime.", show_default="no limit")
-    ] = None,
-    keyed: Annotated[
-        bool, typer.Option("--keyed", help="Key each record by its principal, as ingest does.")
-    ] = False,
+    topic: ReplayTopic = None,
+    rate: ReplayRate = None,
+    speed: ReplaySpeed = None,
+    keyed: KeyedMessages = False,
     settings: SettingsFile = None,
     json: Json = False,
 ) -> None:
@@ -164,23 +161,21 @@ def replay(
     from pipelines.cli import console
     from pipelines.replay import run_replay
 
+    loaded = require_answering_broker(load_settings(settings))
     with console.progress_bars(not json) as progress:
-        figures = run_replay(sources, topic, load_settings(settings), progress, rate, speed, keyed)
+        figures = run_replay(sources, topic, loaded, progress, rate, speed, keyed)
     print_result(figures, json, lambda: console.print_replay(figures))
 
 
 def simulate_live(
-    principals: Annotated[int, typer.Option(min=1, help="People, machines and services.")] = 40,
-    days: Annotated[int, typer.Option(min=4, help="Days of traffic; the last is yesterday (UTC).")] = 20,
-    attacks: Annotated[int, typer.Option(min=0, help="Attack sessions in the last quarter.")] = 4,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same organisation.")] = 7,
-    speed: Annotated[float, typer.Option(help="Times real time, for the last quarter.")] = 3600.0,
-    folder: Annotated[
-        Path,
-        typer.Option(help="The folder for records, labels.jsonl and its progress, from which it resumes."),
-    ] = Path("demo"),
+    principals: SimulatePrincipals = 40,
+    days: SimulateLiveDays = 20,
+    attacks: SimulateLiveAttacks = 4,
+    seed: SimulateLiveSeed = 7,
+    speed: SimulateLiveSpeed = 3600.0,
+    folder: SimulateLiveFolder = Path("demo"),
     bank: BankFolder = Path("bank"),
-    keep: Annotated[bool, typer.Option("--keep", help="Keep the records after they are sent.")] = False,
+    keep: SimulateLiveKeep = False,
     settings: SettingsFile = None,
     json: Json = False,
 ) -> None:

@@ -2,51 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
-
 import typer
 
+from pipelines.cli.common import database_url, print_result
 from pipelines.cli.options import (
     DatabaseUrl,
     Json,
+    MatchAccount,
+    MatchAction,
+    MatchErrorCode,
+    MatchHuman,
+    MatchNetwork,
+    MatchPrincipal,
+    MatchService,
+    MatchUserAgent,
     SettingsFile,
-    database_url,
-    print_result,
+    SuppressionDays,
+    SuppressionEnd,
+    SuppressionForce,
+    SuppressionId,
+    Why,
+    WithEnded,
 )
 
 suppressions_app = typer.Typer(help="Rules that hide alerts, with a reason and an end.")
 
 
-def _match_option(name: str, help: str) -> Any:
-    return typer.Option(name, help=help, show_default=False)
-
-
-MatchPrincipal = Annotated[str, _match_option("--principal", "Alerts of this principal, by its whole name.")]
-
-MatchHuman = Annotated[str, _match_option("--human", "... of this human behind the session.")]
-
-MatchAccount = Annotated[str, _match_option("--account", "... whose calls all were in this account.")]
-
-MatchService = Annotated[str, _match_option("--service", "... whose events all are of this service: `glue`.")]
-
-MatchAction = Annotated[
-    str, _match_option("--action", "... all call this: `glue:StartJobRun`, or `StartJobRun`.")
-]
-
-MatchNetwork = Annotated[
-    str, _match_option("--network", "... all come from here: `10.3.0.0/16`, or an address.")
-]
-
-MatchUserAgent = Annotated[
-    str, _match_option("--user-agent", "... all have a user agent that begins like this.")
-]
-
-MatchErrorCode = Annotated[str, _match_option("--error-code", "... all failed like this: `AccessDenied`.")]
-
-
 @suppressions_app.command("list")
 def suppressions_list(
-    ended: Annotated[bool, typer.Option("--ended", help="Ended ones too.")] = False,
+    ended: WithEnded = False,
     database: DatabaseUrl = None,
     settings: SettingsFile = None,
     json: Json = False,
@@ -86,7 +70,7 @@ def suppressions_preview(
 
 @suppressions_app.command("add")
 def suppressions_add(
-    why: Annotated[str, typer.Option("--why", help="The reason, for later readers.")],
+    why: Why,
     principal: MatchPrincipal = "",
     human: MatchHuman = "",
     account: MatchAccount = "",
@@ -95,21 +79,9 @@ def suppressions_add(
     network: MatchNetwork = "",
     user_agent: MatchUserAgent = "",
     error_code: MatchErrorCode = "",
-    until: Annotated[
-        str | None,
-        typer.Option(metavar="DATE", help="When it ends, UTC: 2026-06-01.", show_default=False),
-    ] = None,
-    days: Annotated[
-        float | None, typer.Option(help="Instead: in so many days, 366 at most.", show_default="30")
-    ] = None,
-    force: Annotated[
-        str | None,
-        typer.Option(
-            metavar="REASON",
-            help="Hide confirmed attacks and critical alerts too; the reason is recorded.",
-            show_default=False,
-        ),
-    ] = None,
+    until: SuppressionEnd = None,
+    days: SuppressionDays = None,
+    force: SuppressionForce = None,
     database: DatabaseUrl = None,
     settings: SettingsFile = None,
     json: Json = False,
@@ -130,7 +102,7 @@ def suppressions_add(
 
 @suppressions_app.command("end")
 def suppressions_end(
-    suppression_id: Annotated[str, typer.Argument(metavar="SUPPRESSION", help="The id that `list` shows.")],
+    suppression_id: SuppressionId,
     database: DatabaseUrl = None,
     settings: SettingsFile = None,
     json: Json = False,

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
+from pipelines.cli.common import database_url, load_settings, print_result
 from pipelines.cli.options import (
     BankFolder,
     DatabaseUrl,
+    EstimateDays,
     Json,
+    OverrideWhy,
+    Quorum,
     SettingsFile,
-    database_url,
-    load_settings,
-    print_result,
+    Threshold,
 )
 
 thresholds_app = typer.Typer(help="Thresholds of the detectors: show, estimate, override.")
@@ -34,7 +35,7 @@ def threshold_show(database: DatabaseUrl = None, settings: SettingsFile = None, 
 def threshold_estimate(
     bank: BankFolder = Path("bank"),
     database: DatabaseUrl = None,
-    days: Annotated[float, typer.Option(help="Days of history that are used.")] = 14.0,
+    days: EstimateDays = 14.0,
     settings: SettingsFile = None,
     json: Json = False,
 ) -> None:
@@ -52,14 +53,9 @@ def threshold_estimate(
 
 @thresholds_app.command("set")
 def threshold_set(
-    why: Annotated[str, typer.Option(help="The reason, for the history.")],
-    threshold: Annotated[
-        float | None,
-        typer.Option(help="The threshold of the autoencoder, a z-score.", show_default="the settings"),
-    ] = None,
-    quorum: Annotated[
-        int | None, typer.Option(help="Votes that make a verdict.", show_default="the settings")
-    ] = None,
+    why: OverrideWhy,
+    threshold: Threshold = None,
+    quorum: Quorum = None,
     database: DatabaseUrl = None,
     settings: SettingsFile = None,
     json: Json = False,

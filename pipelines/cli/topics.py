@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
+from pipelines.cli.common import load_interactive_settings, load_settings, print_result, require_broker
 from pipelines.cli.options import (
+    BrokerWait,
+    DeadLetterTopic,
+    EventsRetention,
+    GrowTopics,
     Json,
+    PartitionCount,
+    ReplayQueue,
+    ReplicaCount,
     SettingsFile,
-    load_interactive_settings,
-    load_settings,
-    print_result,
-    require_broker,
 )
 
 dead_letters_app = typer.Typer(help="Dead letters: messages that could not be read.")
 checkpoints_app = typer.Typer(help="Checkpoints of the stream, by partition.")
 topics_app = typer.Typer(help="The Kafka topics of the settings.")
-
-DeadLetterTopic = Annotated[
-    str | None,
-    typer.Option(
-        "--topic",
-        help="The topic whose dead letters are meant: the events topic has some too.",
-        show_default="the raw topic of the settings",
-    ),
-]
 
 
 @dead_letters_app.command("list")
@@ -44,15 +37,7 @@ def dead_letters_list(
 
 @dead_letters_app.command("replay")
 def dead_letters_replay(
-    sqs: Annotated[
-        str | None,
-        typer.Option(
-            "--sqs",
-            metavar="QUEUE-URL",
-            help="The queue that notifications came from: they go back to it.",
-            show_default=False,
-        ),
-    ] = None,
+    sqs: ReplayQueue = None,
     topic: DeadLetterTopic = None,
     settings: SettingsFile = None,
     json: Json = False,
@@ -78,33 +63,11 @@ def checkpoints_list(settings: SettingsFile = None, json: Json = False) -> None:
 
 @topics_app.command("create")
 def topics_create(
-    partitions: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            help="Partitions of the raw, events, alerts and votes topics: 1, 2, 4, ... 256; as many scorers can share the work.",
-        ),
-    ] = 4,
-    replicas: Annotated[
-        int | None,
-        typer.Option(min=1, help="Replication factor.", show_default="the default of the broker"),
-    ] = None,
-    retention_days: Annotated[
-        float | None,
-        typer.Option(
-            help="Days for which the events topic keeps records: trainings read it.",
-            show_default="kafka.events_retention_days: 35",
-        ),
-    ] = None,
-    grow: Annotated[
-        bool,
-        typer.Option(
-            "--grow",
-            help="Add partitions to an existing events topic too. Principals move to other partitions: first stop ingest, "
-            "let the stream read to the end, and stop it.",
-        ),
-    ] = False,
-    wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for a broker that is starting.")] = 60.0,
+    partitions: PartitionCount = 4,
+    replicas: ReplicaCount = None,
+    retention_days: EventsRetention = None,
+    grow: GrowTopics = False,
+    wait: BrokerWait = 60.0,
     settings: SettingsFile = None,
     json: Json = False,
 ) -> None:
@@ -116,7 +79,7 @@ def topics_create(
     """
     from pipelines.commands.topics import TopicOptions, create_topics, print_created_topics
 
-    loaded = load_settings(settings, {"kafka": {"events_retention_days": retention_days}})
+    loaded = load_interactive_settings(settings, {"kafka": {"events_retention_days": retention_days}})
     done = create_topics(loaded, TopicOptions(partitions, replicas, grow), wait)
     print_result(done, json, lambda: print_created_topics(done))
 

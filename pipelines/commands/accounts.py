@@ -25,15 +25,13 @@ from pipelines.runtime import host
 from pipelines.serve import public_base_url
 
 
-def list_accounts(settings: Settings, database_url: str | None) -> list[dict[str, Any]]:
+def list_accounts(settings: Settings, database_url: str) -> list[dict[str, Any]]:
     """Return accounts, by name."""
     with _open_account_store(settings, database_url) as account_store:
         return [_account_as_json(each) for each in account_store.accounts.list_all()]
 
 
-def invite_account(
-    settings: Settings, database_url: str | None, name: str, role: Role | None
-) -> dict[str, Any]:
+def invite_account(settings: Settings, database_url: str, name: str, role: Role | None) -> dict[str, Any]:
     """Return a link: for a new account with a role, or for a new password of an existing one."""
     with _open_account_store(settings, database_url) as account_store:
         secret = account_store.accounts.invite(name, role, by=host.operator_name())
@@ -43,16 +41,14 @@ def invite_account(
     }
 
 
-def change_role(settings: Settings, database_url: str | None, name: str, role: Role) -> dict[str, Any]:
+def change_role(settings: Settings, database_url: str, name: str, role: Role) -> dict[str, Any]:
     """Change the role of an account and return the account."""
     with _open_account_store(settings, database_url) as account_store:
         account_store.accounts.set_role(name, role, by=host.operator_name())
         return _account_as_json(account_store.accounts.get(name))
 
 
-def disable_account(
-    settings: Settings, database_url: str | None, name: str, enable: bool = False
-) -> dict[str, Any]:
+def disable_account(settings: Settings, database_url: str, name: str, enable: bool = False) -> dict[str, Any]:
     """End sessions, tokens and links of an account; with `enable` let it log in again. Return the account."""
     with _open_account_store(settings, database_url) as account_store:
         (account_store.accounts.enable if enable else account_store.accounts.disable)(
@@ -61,14 +57,14 @@ def disable_account(
         return _account_as_json(account_store.accounts.get(name))
 
 
-def end_sessions(settings: Settings, database_url: str | None, name: str) -> dict[str, Any]:
+def end_sessions(settings: Settings, database_url: str, name: str) -> dict[str, Any]:
     """End sessions and tokens of an account, which may log in again. Return the account."""
     with _open_account_store(settings, database_url) as account_store:
         account_store.sessions.end_all(name, by=host.operator_name())
         return _account_as_json(account_store.accounts.get(name))
 
 
-def reset_second_factor(settings: Settings, database_url: str | None, name: str) -> dict[str, Any]:
+def reset_second_factor(settings: Settings, database_url: str, name: str) -> dict[str, Any]:
     """Remove second factors that were lost; sessions end."""
     with _open_account_store(settings, database_url) as account_store:
         account_store.second_factors.reset(name, by=host.operator_name())
@@ -91,8 +87,8 @@ def print_accounts(found: list[dict[str, Any]]) -> None:
 
 
 @contextmanager
-def _open_account_store(settings: Settings, database_url: str | None) -> Iterator[AccountStore]:
-    store = open_store(database_url or settings.database.url, create=False)
+def _open_account_store(settings: Settings, database_url: str) -> Iterator[AccountStore]:
+    store = open_store(database_url, create=False)
     try:
         yield open_account_store(store.session, SystemClock(), settings.web)
     finally:

@@ -45,7 +45,7 @@ def _decision_text(each: dict[str, Any]) -> Text:
     how = (
         "served by force: "
         if last.get("forced")
-        else {"refused": "kept back: "}.get(last.get("action", ""), "")
+        else {"refused": "rejected: "}.get(last.get("action", ""), "")
     )
     return _text(f"{how}{last.get('why') or 'never asked'}")
 

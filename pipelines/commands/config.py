@@ -5,21 +5,20 @@ from __future__ import annotations
 import json
 import os
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from textwrap import wrap
-from typing import Any
+from typing import Any, Literal
 
-from pydantic import BaseModel, SecretStr
-from pydantic_core import PydanticUndefined
+from pydantic import SecretStr
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.sanitize import printable
-from fingerprint.core.settings import Settings
-from fingerprint.core.settings.loading import PREFIX
+from fingerprint.core.settings import Settings, describe_settings
+from fingerprint.core.settings.loading import SettingDescription
 
 MASK = "********"
 TEMPLATE_HEAD = """\
@@ -43,14 +42,13 @@ def write_template(file: Path) -> None:
 def settings_template() -> str:
     """Return a TOML text with every section, and in it every setting with its description and default as comments."""
     lines, section = [TEMPLATE_HEAD], None
-    for name, field in _fields(Settings):
-        own, _, key = name.rpartition(".")
-        if own != section:
-            lines += ["", f"[{own}]"] if own else []
-            section = own
-        lines += ["", *(f"# {line}" for line in wrap(_sentence(field.description), LINE_LENGTH))]
-        default = _as_toml(field.get_default(call_default_factory=True))
-        lines.append(f"#{key} = {default}" if default else f"#{key} =")
+    for each in _settings_without_receivers():
+        if each.section != section:
+            lines += ["", f"[{each.section}]"] if each.section else []
+            section = each.section
+        lines += ["", *(f"# {line}" for line in wrap(_sentence(each.description), LINE_LENGTH))]
+        key = each.name.rpartition(".")[2]
+        lines.append(f"#{key} = {each.default}" if each.default else f"#{key} =")
     return "\n".join(lines) + "\n"
 
 
@@ -59,19 +57,19 @@ def list_settings(file: Path | None, settings: Settings, changed: bool = False) 
     table = tomllib.loads(file.read_text()) if file else {}
     rows = [
         {
-            "name": name,
-            "value": _masked(_look_up(settings, name)),
-            "default": _masked(field.get_default(call_default_factory=True)),
-            "source": _source(name, table, os.environ),
+            "name": each.name,
+            "value": _masked(_look_up(settings, each.name)),
+            "default": tomllib.loads(f"default = {each.default}")["default"] if each.default else None,
+            "source": _source(each, table, os.environ),
         }
-        for name, field in _fields(Settings)
+        for each in _settings_without_receivers()
     ]
     rows += [
         {
             "name": f"deliver.{receiver}",
             "value": MASK,
             "default": None,
-            "source": _source("deliver", table, {}),
+            "source": "file" if "deliver" in table else "default",
         }
         for receiver in settings.deliver
     ]
@@ -93,17 +91,9 @@ def print_check(figures: dict[str, Any]) -> None:
     print("settings are valid; set: " + (", ".join(figures["changed"]) or "none"))
 
 
-def _fields(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield each setting by its full name, those without a section first; receivers ([deliver.NAME]) are left out."""
-    inner = []
-    for key, field in model.model_fields.items():
-        name = f"{prefix}{key}"
-        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
-            inner.append((name, field.annotation))
-        elif name != "deliver":
-            yield name, field
-    for name, section in inner:
-        yield from _fields(section, f"{name}.")
+def _settings_without_receivers() -> list[SettingDescription]:
+    """Return each setting but those of receivers ([deliver.NAME]), whose number is open."""
+    return [each for each in describe_settings() if not each.section.startswith("deliver.")]
 
 
 def _look_up(settings: Any, name: str) -> Any:
@@ -112,12 +102,14 @@ def _look_up(settings: Any, name: str) -> Any:
     return settings
 
 
-def _source(name: str, table: Mapping[str, Any], environment: Mapping[str, str]) -> str:
-    """Return `environment`, `file` or `default`: where a setting comes from."""
-    if PREFIX + name.replace(".", "__").upper() in {each.upper() for each in environment}:
+def _source(
+    setting: SettingDescription, table: Mapping[str, Any], environment: Mapping[str, str]
+) -> Literal["environment", "file", "default"]:
+    """Return where the value of a setting comes from."""
+    if setting.environment in {name.upper() for name in environment}:
         return "environment"
     at: Any = table
-    for part in name.split("."):
+    for part in setting.name.split("."):
         if not isinstance(at, Mapping) or part not in at:
             return "default"
         at = at[part]
@@ -125,17 +117,12 @@ def _source(name: str, table: Mapping[str, Any], environment: Mapping[str, str])
 
 
 def _masked(value: Any) -> Any:
-    if isinstance(value, SecretStr):
-        return MASK
-    return None if value is PydanticUndefined else value
+    return MASK if isinstance(value, SecretStr) else value
 
 
 def _as_toml(value: Any) -> str:
-    """Return a value as TOML writes it; an empty text for None."""
-    value = _masked(value)
-    if value is None:
-        return ""
-    return json.dumps(value, default=str)  # TOML writes texts, numbers, booleans and arrays as JSON does
+    """Return a value as TOML writes it, which is as JSON does; an empty text for None."""
+    return "" if value is None else json.dumps(value, default=str)
 
 
 def _sentence(text: str | None) -> str:

@@ -33,13 +33,13 @@ from pipelines.score import FROM_BANK, FROM_STATE, run_figures
 
 @dataclass(frozen=True)
 class BackfillPlan:
-    """What a worker has to know: where things lie (by the same names for all), and what is asked for.
+    """What a worker needs to score a part: where files are (under the same names for all workers), and what is requested.
 
     place/
-      read.json          what was read, and the whole's clock
-      history/           events by part (`pieces`)
-      start/003/         the ledger that a part starts from, where a run before left one
-      said/003/          what was said of a part, its ledger at the end and its figures: whole, or not there
+      read.json          what was read, and the clock of the whole backfill
+      history/           events by part
+      start/003/         the scorer state that a part starts from, if an earlier run left one
+      results/003/       results of a part, its scorer state at the end and its figures: whole, or not there
     """
 
     folder: Path
@@ -63,7 +63,7 @@ class BackfillPlan:
 
     def results_folder(self, part: int) -> Path:
         """Return the folder of the results of a part."""
-        return self.folder / "said" / f"{part:03}"
+        return self.folder / "results" / f"{part:03}"
 
     def initial_state_folder(self, part: int) -> Path:
         """Return the folder of the state that a part starts from."""

@@ -11,16 +11,19 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
-from threading import Event
+from threading import Event, Timer
 from types import FrameType
 from typing import IO, Any, NamedTuple
 
 from prometheus_client import REGISTRY
 
 from fingerprint.adapters import health, logs
+from fingerprint.core.log import get_logger
 from fingerprint.core.settings import Settings
 
 HealthCheck = health.Check
+
+log = get_logger("fingerprint.service")
 
 
 @contextmanager
@@ -51,6 +54,18 @@ def shutdown_requested() -> Iterator[Callable[[], bool]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def announce_wait(what: str, after_seconds: float = 5.0) -> Iterator[None]:
+    """Log what a service waits for, if the block takes longer than `after_seconds`."""
+    timer = Timer(after_seconds, log.warning, args=(f"waiting for {what}",))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 POLL_SECONDS = 0.2  # between two checks of the child

@@ -52,6 +52,12 @@ def require_sources(request: TrainingDataRequest) -> None:
         raise FingerprintError("there is nothing to learn from: name files, folders or URLs, or a --topic")
 
 
+def require_feedback_store(request: TrainingDataRequest, settings: Settings) -> None:
+    """Raise FingerprintError, before the history is read, if the database of a request cannot be opened."""
+    with open_feedback_store(request.database, settings):
+        pass
+
+
 def load_history(
     request: TrainingDataRequest, history: EventSpool, settings: Settings, progress: Progress
 ) -> dict[str, int]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from datetime import datetime
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 
 from fingerprint.adapters.system import InProcessPool as InThisProcess
@@ -35,6 +36,7 @@ from fingerprint.registry import signatures
 from fingerprint.registry.bank import Bank
 from fingerprint.registry.signatures import Signer
 from fingerprint.streaming.bank_watcher import BankWatcher
+from pipelines.runtime.service import announce_wait
 
 ClientFactories = tuple[
     Callable[[Kafka, int | None], Consumer], Callable[[Kafka], Producer], Callable[[Kafka], TopicAdmin]
@@ -46,9 +48,9 @@ def open_consumer(
     settings: Kafka, purpose: str, max_partition_fetch_bytes: int | None = None
 ) -> Iterator[Consumer]:
     """Open a member of the group `<group>-<purpose>`: programs that read different topics must not share a group."""
-    opened = _client_factories(settings)[0](
-        settings.model_copy(update={"group_id": f"{settings.group_id}-{purpose}"}), max_partition_fetch_bytes
-    )
+    named = settings.model_copy(update={"group_id": f"{settings.group_id}-{purpose}"})
+    with announce_wait(_broker_text(settings)):
+        opened = _client_factories(settings)[0](named, max_partition_fetch_bytes)
     try:
         yield opened
     finally:
@@ -58,7 +60,8 @@ def open_consumer(
 @contextmanager
 def producing(settings: Kafka) -> Iterator[Producer]:
     """Open a producer for the block. FingerprintError if something that was sent did not arrive."""
-    opened = _client_factories(settings)[1](settings)
+    with announce_wait(_broker_text(settings)):
+        opened = _client_factories(settings)[1](settings)
     try:
         yield opened
         opened.close()
@@ -72,6 +75,10 @@ def producing(settings: Kafka) -> Iterator[Producer]:
             opened.close()
 
 
+def _broker_text(settings: Kafka) -> str:
+    return f"the broker at {', '.join(settings.bootstrap_servers)}"
+
+
 def open_producer(settings: Kafka) -> Producer:
     """Return an open producer; the caller handles its errors and closes it."""
     return _client_factories(settings)[1](settings)
@@ -82,8 +89,6 @@ def require_broker(settings: Kafka, timeout_seconds: float) -> None:
 
     For commands that a person waits for: a client would try again for as long as its own timeouts.
     """
-    if settings.client == "files":
-        return
     reason, deadline = "it names no server", time.monotonic() + timeout_seconds
     for address in settings.bootstrap_servers:
         host, _, port = address.rpartition(":")
@@ -98,6 +103,16 @@ def require_broker(settings: Kafka, timeout_seconds: float) -> None:
     raise FingerprintError(
         f"no broker answers at {where} ({reason}): start Kafka, or set kafka.bootstrap_servers"
     )
+
+
+def require_answer(settings: Kafka, timeout_seconds: float) -> None:
+    """Raise FingerprintError unless a broker accepts a connection and answers a request, each in time."""
+    if settings.client == "files":
+        return
+    require_broker(settings, timeout_seconds)
+    timeout = min(settings.request_timeout_ms, round(timeout_seconds * 1000))
+    with open_topic_admin(settings.model_copy(update={"request_timeout_ms": timeout})) as topics:
+        topics.describe([])
 
 
 def open_topic_admin(settings: Kafka) -> TopicAdmin:
@@ -195,10 +210,10 @@ def server_lacks_version(settings: Triton, active_version: str, version: str) ->
 
 def _client_factories(settings: Kafka) -> ClientFactories:
     """Return the classes of the Kafka client of the settings; each needs a package that is imported here."""
+    if ":" in settings.client:
+        return _load_client(settings.client)
     try:
-        return {"kafka-python": _kafka_python, "confluent": _confluent, "files": _file_broker}[
-            settings.client
-        ]()
+        return {"kafka-python": _kafka_python, "confluent": _confluent}[settings.client]()
     except ImportError as error:
         extra = "confluent" if settings.client == "confluent" else "kafka"
         raise FingerprintError(
@@ -223,11 +238,17 @@ def _confluent() -> ClientFactories:
     return ConfluentConsumer, ConfluentProducer, ConfluentTopicAdmin
 
 
-def _file_broker() -> ClientFactories:
-    from fingerprint.adapters.file_broker.consumer import FileConsumer, FileProducer
-    from fingerprint.adapters.file_broker.topics import FileTopicAdmin
+def _load_client(path: str) -> ClientFactories:
+    """Return what `package.module:factory` makes: the classes of another client. FingerprintError if it cannot be made.
 
-    return FileConsumer, FileProducer, FileTopicAdmin
+    The tests bring the client of a broker in memory in this way, also to the programs that they start.
+    """
+    module, _, factory = path.partition(":")
+    try:
+        made: ClientFactories = getattr(import_module(module), factory)()
+    except Exception as error:  # a plug-in may raise anything
+        raise FingerprintError(f"kafka.client {path!r} gives no client: {error}") from None
+    return made
 
 
 def create_receiver(name: str, settings: Settings) -> Receiver:

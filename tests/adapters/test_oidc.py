@@ -422,5 +422,5 @@ def test_why_a_login_was_refused_is_in_its_line_and_not_in_the_answer(site_of, p
     answer = through(site.no_one())
     assert "aud" not in answer.text
     [line] = [each for each in lines_of(caplog) if each["outcome"] == "refused"]
-    assert (line["event"], line["why"], line["route"]) == ("login", "login", "/login/provider/back")
+    assert (line["event"], line["reason"], line["route"]) == ("login", "login", "/login/provider/back")
     assert "aud" in line["reason"]

@@ -34,7 +34,7 @@ def causes() -> FalseAlertCauses:
         line("outage", "*", "2024-10-04", "2024-10-04"),
         line("new_hire", "ada", "2024-10-05", "2024-10-09"),
         line("tool_upgrade", "ben", "2024-10-01", "2024-10-05"),
-        line("holiday", "nobody ever saw them", "2024-10-05", "2024-10-05"),
+        line("holiday", "no one ever saw them", "2024-10-05", "2024-10-05"),
     ]
     return FalseAlertCauses.from_anomalies(lines, WHO, DAY, DAY + 3)
 

@@ -1,7 +1,7 @@
 """Security events as the program's log writes them: caught records through the real formatter, parsed again.
 
 Example:
-    >>> [line["why"] for line in lines_of(caplog)]
+    >>> [line["reason"] for line in lines_of(caplog)]
     ['host']
 """
 

@@ -31,7 +31,7 @@ from tests.support.web_app import Site, store_in
 
 ALERT = stolen_session()
 FIELDS = {
-    *("time", "level", "logger", "message", "event", "outcome", "why", "who"),
+    *("time", "level", "logger", "message", "event", "outcome", "reason", "who"),
     *("address", "method", "route", "status", "request_id"),
 }
 
@@ -87,7 +87,7 @@ def test_a_refusal_is_one_line_and_counts(site: Site, caplog: pytest.LogCaptureF
     answer = ask(site)
     [line] = lines_of(caplog)
     assert line.keys() - {"name_digest"} == FIELDS
-    assert (line["outcome"], line["why"], line["who"]) == ("refused", why, who)
+    assert (line["outcome"], line["reason"], line["who"]) == ("refused", why, who)
     assert (line["route"], line["status"], answer.status_code) == (route, status, status)
     assert (line["address"], line["request_id"]) == ("testclient", answer.headers["x-request-id"])
     assert (line["level"], line["logger"]) == ("warning", "fingerprint.security")
@@ -97,7 +97,7 @@ def test_a_refusal_is_one_line_and_counts(site: Site, caplog: pytest.LogCaptureF
 def test_a_login_through_another_site_is_told_as_such(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     site.no_one().post("/login", data={"name": "maria"}, headers={"Origin": "https://evil.example"})
     [line] = lines_of(caplog)
-    assert (line["event"], line["why"]) == ("login", "cross_site")
+    assert (line["event"], line["reason"]) == ("login", "cross_site")
 
 
 def test_a_name_that_someone_has_and_one_that_no_one_has_look_alike(
@@ -212,7 +212,7 @@ def test_one_source_writes_so_many_lines_and_the_rest_is_counted(caplog: pytest.
     clock.at = LINE_WINDOW_SECONDS
     events.rotate_window()
     last = lines_of(caplog)[-1]
-    assert (last["event"], last["why"], last["left_out"], last["sources"]) == ("login", "login", 480, 1)
+    assert (last["event"], last["reason"], last["left_out"], last["sources"]) == ("login", "login", 480, 1)
     assert last["most"] == ["192.0.2.7: 480"]
     refused(events, "192.0.2.7")
     assert lines_of(caplog)[-1]["address"] == "192.0.2.7"  # there is room again

@@ -189,6 +189,7 @@ def translate_kafka_python_errors(settings: Kafka) -> Iterator[None]:
         what = error.args[0] if error.args else error
         raise base.messages_lost(f"{what} is no longer held by Kafka") from None
     except UNAVAILABLE_ERRORS as error:
-        raise base.no_answer(settings, error) from None
+        timed_out = isinstance(error, errors.KafkaTimeoutError)
+        raise base.no_answer(settings, "it took too long" if timed_out else error) from None
     except errors.KafkaError as error:
         raise base.refused(settings, error) from error

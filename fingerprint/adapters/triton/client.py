@@ -119,7 +119,12 @@ class TritonInference:
         self.client = connect(self.options)
 
 
-RESPONSE_TIMEOUT_SECONDS = 10.0  # for a question
+CONNECTION_ERRORS = (  # gRPC's words, and ours
+    ("Deadline Exceeded", "it does not answer in time"),
+    ("failed to connect to all addresses", "nothing accepts a connection there"),
+    ("DNS resolution failed", "there is no such host"),
+)
+RESPONSE_TIMEOUT_SECONDS = 5.0  # for a question: a person waits for the answer
 
 
 class ModelControl:
@@ -174,4 +179,6 @@ def _error_reason(error: InferenceServerException) -> str:
     """Return the model's own sentence if there is one, else the server's first line."""
     text = str(error.message())
     own = re.search(r"FingerprintError: (.*)", text)
-    return own[1] if own else text.splitlines()[0]
+    if own:
+        return own[1]
+    return next((ours for theirs, ours in CONNECTION_ERRORS if theirs in text), text.splitlines()[0])

@@ -88,7 +88,7 @@ def _retry_form(
     """Show the form with the error; redirect to the login page once the pending login is over."""
     login = deps.account_store.logins.pending(_login_secret(request, deps))
     if login is None:
-        annotate_request(request.scope, why="login")
+        annotate_request(request.scope, reason="login")
         return redirect("/login")
     status = (
         429 if isinstance(error, TooManyAttempts) else 401 if isinstance(error, AuthenticationFailed) else 400

@@ -13,7 +13,7 @@ import typer
 from pipelines import cli
 from pipelines.cli import app as application
 from pipelines.cli import run
-from pipelines.cli.options import with_connect_timeout
+from pipelines.cli.common import with_connect_timeout
 
 SLOW_TO_IMPORT = (
     "numpy",

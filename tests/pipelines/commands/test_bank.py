@@ -264,7 +264,7 @@ def test_a_bank_trained_on_the_attack_is_kept_and_not_served_with_status_3(
     assert kept.manifest["gate"]["reasons"]
     assert kept.manifest["gate"]["probe"]["missed"] > 0
     shown = call("bank", "list").out
-    assert "kept back: " in shown
+    assert "rejected: " in shown
 
 
 def test_a_served_bank_that_is_damaged_is_replaced_by_the_next_one(

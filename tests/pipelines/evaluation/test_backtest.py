@@ -50,7 +50,7 @@ def test_every_event_after_the_cut_is_judged_once_and_none_before(
 
 
 def test_judging_goes_on_where_the_bank_left_off(tried: Backtest) -> None:
-    assert tried.scored_events["spectral_z"].notna().mean() > 0.9, "nobody who was learned warms up again"
+    assert tried.scored_events["spectral_z"].notna().mean() > 0.9, "no one who was learned warms up again"
 
 
 def test_alerts_and_judged_events_tell_the_same(tried: Backtest) -> None:

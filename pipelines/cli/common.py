@@ -1,0 +1,95 @@
+"""What commands share: the settings behind the options, time limits for a person who waits, and the printing of results."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from fingerprint.core.settings import Settings
+
+INTERACTIVE_TIMEOUT_SECONDS = 5  # for which a command waits for an unreachable broker or database
+NO_OVERRIDES: Mapping[str, dict[str, Any]] = {}
+
+
+def load_settings(file: Path | None, overrides: Mapping[str, dict[str, Any]] = NO_OVERRIDES) -> Settings:
+    """Return the settings of a file and the environment, with the options given on the command line on top."""
+    from fingerprint.core import settings
+
+    return settings.load_settings(file, options=overrides)
+
+
+def load_interactive_settings(
+    file: Path | None, overrides: Mapping[str, dict[str, Any]] = NO_OVERRIDES
+) -> Settings:
+    """Return the settings for a command that a person waits for.
+
+    An unreachable broker or database is given up after 5 seconds.
+    """
+    loaded = with_database_timeout(load_settings(file, overrides))
+    kafka = loaded.kafka
+    timeout = min(kafka.request_timeout_ms, INTERACTIVE_TIMEOUT_SECONDS * 1000)
+    return loaded.model_copy(update={"kafka": kafka.model_copy(update={"request_timeout_ms": timeout})})
+
+
+def require_broker(settings: Settings) -> Settings:
+    """Return the settings. Raise FingerprintError unless their broker accepts a connection within 5 seconds."""
+    from pipelines.runtime import wiring
+
+    wiring.require_broker(settings.kafka, INTERACTIVE_TIMEOUT_SECONDS)
+    return settings
+
+
+def require_answering_broker(settings: Settings) -> Settings:
+    """Return the settings, whose timeouts are for long work. Raise FingerprintError unless their broker answers in 5 seconds."""
+    from pipelines.runtime import wiring
+
+    wiring.require_answer(settings.kafka, INTERACTIVE_TIMEOUT_SECONDS)
+    return settings
+
+
+def database_url(given: str | None, file: Path | None) -> str:
+    """Return the database of the option or else of the settings; an unreachable server is given up after 5 seconds."""
+    return with_connect_timeout(given or load_settings(file).database.url)
+
+
+def with_database_timeout(settings: Settings) -> Settings:
+    """Return the settings with a database whose server is given up after 5 seconds."""
+    database = settings.database
+    url = with_connect_timeout(database.url)
+    return settings.model_copy(update={"database": database.model_copy(update={"url": url})})
+
+
+def with_connect_timeout(url: str) -> str:
+    """Return a PostgreSQL URL with a connection timeout of 5 seconds, unless it names one; any other URL as it is."""
+    if not url.startswith(("postgres://", "postgresql")) or "connect_timeout=" in url:
+        return url
+    return f"{url}{'&' if '?' in url else '?'}connect_timeout={INTERACTIVE_TIMEOUT_SECONDS}"
+
+
+def workers_override(where: str | None) -> dict[str, dict[str, Any]]:
+    """Return what `--workers` overrides in the settings."""
+    return {"workers": {"scheduler": where}}
+
+
+def exit_refused(reason: str | None) -> None:
+    """End with status 3 and the reason, if there is one: a bank is kept but not served, a device reads differently."""
+    if reason:
+        print(f"fingerprint: {reason}", file=sys.stderr)
+        raise typer.Exit(3)
+
+
+def print_result(
+    figures: dict[str, Any] | list[dict[str, Any]], as_json: bool, human: Callable[[], None]
+) -> None:
+    """Print figures as one JSON document on standard output, or by `human`."""
+    if as_json:
+        import json
+
+        typer.echo(json.dumps(figures, indent=1, default=str))
+    else:
+        human()
