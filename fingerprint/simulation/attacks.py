@@ -23,18 +23,10 @@ from fingerprint.simulation.staff import Staff
 STRENGTHS = ("session", "quiet", "smash", "mimic")
 SIZES = {"session": (20, 100), "quiet": (1, 10), "smash": (200, 600), "mimic": (3, 40)}  # calls
 SPANS = {"session": 3000.0, "quiet": 1500.0, "smash": 5400.0, "mimic": 3600.0}  # seconds, at most
+# a strength's victims by turns: people, machine roles, users with keys
 VICTIM_KIND_ORDER = (
-    0,
-    1,
-    2,
-    0,
-    1,
-    0,
-    0,
-    1,
-    2,
-    0,
-)  # a strength's victims by turns: people, machine roles, users with keys
+    0, 1, 2, 0, 1, 0, 0, 1, 2, 0,
+)  # fmt: skip
 CONSOLE_SHARE = 0.4  # of thieves of a person's session; hundreds of calls are made by a program
 GOLDEN_RATIO_CONJUGATE = 0.6180339887  # steps of it spread any number of sizes evenly (Weyl's sequence)
 

@@ -15,41 +15,13 @@ POOL_SIZE = 256  # values of one kind; a power of two, so that any integer picks
 POOL_MASK = POOL_SIZE - 1
 
 _TEAMS = [
-    "orders",
-    "billing",
-    "search",
-    "login",
-    "media",
-    "fraud",
-    "ledger",
-    "catalog",
-    "shipping",
-    "reports",
-    "mobile",
-    "ingest",
-    "geo",
-    "ads",
-    "pricing",
-    "risk",
-]
+    "orders", "billing", "search", "login", "media", "fraud", "ledger", "catalog", "shipping",
+    "reports", "mobile", "ingest", "geo", "ads", "pricing", "risk",
+]  # fmt: skip
 _COMPONENTS = [
-    "api",
-    "worker",
-    "events",
-    "assets",
-    "cache",
-    "web",
-    "jobs",
-    "etl",
-    "data",
-    "queue",
-    "logs",
-    "models",
-    "stream",
-    "gateway",
-    "backup",
-    "config",
-]
+    "api", "worker", "events", "assets", "cache", "web", "jobs", "etl", "data", "queue", "logs",
+    "models", "stream", "gateway", "backup", "config",
+]  # fmt: skip
 _ENVIRONMENTS = ["prod", "dev", "staging", "eu", "us", "main", "blue", "green"]
 _ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 

@@ -19,17 +19,9 @@ from fingerprint.simulation.calendar import LOCATIONS
 from fingerprint.simulation.identifiers import IdentifierPools
 
 _ACCOUNT_NAMES = (
-    "prod",
-    "dev",
-    "security",
-    "data",
-    "staging",
-    "sandbox",
-    "shared",
-    "network",
-    "billing",
+    "prod", "dev", "security", "data", "staging", "sandbox", "shared", "network", "billing",
     "archive",
-)
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
