@@ -105,7 +105,7 @@ def alerts_assign(
     settings: SettingsFile = None,
     json: Json = False,
 ) -> None:
-    """Assign an alert to an account, or to nobody: `fingerprint alerts assign 397edb7b maria`."""
+    """Assign an alert to an account, or, without one, to no account: `fingerprint alerts assign 397edb7b maria`."""
     from pipelines.commands.triage import assign_alert, print_case
 
     figures = assign_alert(database_url(database, settings), alert_id, assignee, by)

@@ -3,8 +3,8 @@
 A folder for each, as in docker-compose.yml, lets a container have one secret and not the others.
 
 Example:
-    >>> create_secrets(Path("/run/secrets"), ["desk/database-password"])
-    [{'name': 'desk/database-password', 'did': 'made'}]
+    >>> create_secrets(Path("/run/secrets"), ["database/password"])
+    [{'name': 'database/password', 'did': 'made'}]
 """
 
 from __future__ import annotations

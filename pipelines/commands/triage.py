@@ -41,7 +41,7 @@ def triage_alert(
 
 
 def assign_alert(database_url: str, alert_id: str, assignee: str, by: str | None = None) -> dict[str, Any]:
-    """Assign an alert to an account, or to nobody with an empty name; return the changed row of the queue."""
+    """Assign an alert to an account, to none with an empty name; return the changed row of the queue."""
     with closing(open_store(database_url, create=False)) as store:
         return _change_case(store, alert_id, AssignCase(assignee), by)
 

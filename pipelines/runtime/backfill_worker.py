@@ -33,13 +33,13 @@ from pipelines.score import FROM_BANK, FROM_STATE, run_figures
 
 @dataclass(frozen=True)
 class BackfillPlan:
-    """What a worker has to know: where things lie (by the same names for all), and what is asked for.
+    """The plan of a backfill: where its files are, under the same names for all workers, and what is asked for.
 
-    place/
-      read.json          what was read, and the whole's clock
-      history/           events by part (`pieces`)
-      start/003/         the ledger that a part starts from, where a run before left one
-      said/003/          what was said of a part, its ledger at the end and its figures: whole, or not there
+    folder/
+      read.json          what was read, and the clock of all parts
+      history/           events by part (`PartitionedDataset`)
+      start/003/         the scorer state that a part starts from, if an earlier run saved one
+      results/003/       alerts, votes, final state and figures of a part; it appears when it is complete
     """
 
     folder: Path
@@ -63,7 +63,7 @@ class BackfillPlan:
 
     def results_folder(self, part: int) -> Path:
         """Return the folder of the results of a part."""
-        return self.folder / "said" / f"{part:03}"
+        return self.folder / "results" / f"{part:03}"
 
     def initial_state_folder(self, part: int) -> Path:
         """Return the folder of the state that a part starts from."""

@@ -47,7 +47,7 @@ def peak_bytes_by_process(pid: int) -> dict[int, int]:
         try:
             text = (process / "status").read_text()
             tasks = [(task / "children").read_text() for task in (process / "task").iterdir()]
-        except OSError:  # it ended meanwhile
+        except OSError:  # it has ended
             continue
         high = next((line for line in text.splitlines() if line.startswith("VmHWM:")), None)
         held[int(process.name)] = int(high.split()[1]) * 1024 if high else 0
