@@ -6,7 +6,7 @@ LOCK   ?= dev
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --require-hashes
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types notebooks notebooks-test docs compose-test helm-test bench bench-long bench-gpu gpu lock sbom audit clean
+.PHONY: help demo test test-fast lint types notebooks notebooks-test docs compose-test helm-test bench bench-long bench-gpu gpu lock sbom audit clean
 
 help:            ## this list
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
@@ -22,9 +22,17 @@ help:            ## this list
 demo: .venv/stamp   ## from records to alerts on one machine, about a minute
 	@$(BIN)/fingerprint demo --out build/demo
 
-test: .venv/stamp   ## the tests, on up to four cores; then those that want the machine for themselves
-	$(BIN)/pytest -n auto --maxprocesses 4 --dist loadfile -m "not alone"
+# One process more than there are cores, up to four: many tests wait for a service. A file of tests stays with one process, and the
+# long files come first (tests/conftest.py).
+CORES   := $(shell getconf _NPROCESSORS_ONLN)
+SPREAD  := --dist loadfile --no-loadscope-reorder
+
+test: .venv/stamp   ## all tests, about ten minutes on two cores: side by side, then those that want the machine for themselves
+	$(BIN)/pytest -n $(shell expr $(CORES) + 1) --maxprocesses 4 $(SPREAD) -m "not alone"
 	$(BIN)/pytest -m alone
+
+test-fast: .venv/stamp   ## the tests without services, processes or training: under 90 seconds, for work in between
+	$(BIN)/pytest -n $(CORES) --maxprocesses 4 $(SPREAD) -m "not slow and not alone"
 
 lint: .venv/stamp   ## ruff: style and faults
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports

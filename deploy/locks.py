@@ -73,7 +73,7 @@ def write_sbom(lock: Path) -> Path:
 def main(installed: str) -> None:
     """Exit with what differs, if anything does; `installed` is the lock of this environment."""
     if wrong := differences(LOCKS / f"{installed}.txt"):
-        sys.exit("\n".join([f"not what locks/{installed}.txt says; `make clean` begins anew:", *wrong]))
+        sys.exit("\n".join([f"not what locks/{installed}.txt says; `make clean` starts again:", *wrong]))
     print(f"{len(pinned(LOCKS / f'{installed}.txt'))} packages are those of locks/{installed}.txt")
     for lock in sorted(LOCKS.glob("*.txt")):
         file = write_sbom(lock)

@@ -20,7 +20,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from fingerprint.adapters import files, result_spool, work_directory
+from fingerprint.adapters import files, result_files, work_directory
 from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.adapters.files import SourceFile
 from fingerprint.adapters.result_files import ResultWriter
@@ -216,7 +216,7 @@ def _write_parts(
 
 
 def _save_to_store(results: Path, store: Store) -> None:
-    for alerts, votes in result_spool.read_alerts_and_votes(results):
+    for alerts, votes in result_files.read_alerts_and_votes(results):
         store.alerts.save(alerts, votes)
 
 
@@ -224,7 +224,7 @@ def _write(plan: BackfillPlan, results: ResultWriter) -> None:
     """Write every event, part by part."""
     if plan.every_event:
         for part in range(plan.parts):
-            for frame in result_spool.read_scored_events(plan.results_folder(part)):
+            for frame in result_files.read_scored_events(plan.results_folder(part)):
                 results.write(frame)
 
 

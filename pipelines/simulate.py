@@ -65,7 +65,7 @@ def simulate_organisation(
 
     The same arguments give the same bytes; the same seed gives the same organisation with and without attacks. Work that goes
     on past the last midnight is recorded past it, unless the end is `sharp`.
-    `scale` multiplies what everybody does; `progress` is called with (days done, records so far).
+    `scale` multiplies what all principals do; `progress` is called with (days done, records so far).
     Raise FingerprintError for impossible arguments.
     """
     _check_arguments(principals, days, accounts, scale, attacks)

@@ -4,24 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fingerprint.compute.backend import choose_backend
 from fingerprint.registry.bank import Bank, open_bank
+from fingerprint.store import migrate
 from tests.support import sample_organisation
+from tests.support.migrated_once import MigratedOnce
 from tests.support.services import kafka, postgres
 from tests.support.services.requirement import needed
 from tests.support.services.triton import Triton
+from tests.support.slow_tests import is_slow
 from tests.support.stepwise_pipeline import Outcome, Step, pipeline_of, steps_of, walked
 from tests.support.stream_environment import Place, Records, Said, keyed
+
+SYSTEM = Path(__file__).parent / "system"
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_report_to_serializable() -> Generator[None, Any, Any]:
     """What a test captured may hold half a surrogate pair, which the process that ran it could not send on."""
     return _sendable((yield))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what is slow; order the files so that the long ones, with services, begin first and none is left for the end."""
+    for item in items:
+        if is_slow(item):
+            item.add_marker(pytest.mark.slow)
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: (SYSTEM not in item.path.parents, item.path not in slow))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -43,6 +58,13 @@ def _sendable(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return type(value)(map(_sendable, value))
     return {key: _sendable(each) for key, each in value.items()} if isinstance(value, dict) else value
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _tables_are_made_once() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(migrate, "upgrade_schema", MigratedOnce())
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -1,1 +1,1 @@
-"""The doors: what the inside needs of the outside. No door imports another."""
+"""Adapters: implementations of `core.ports` by files, brokers and services. No adapter imports another."""

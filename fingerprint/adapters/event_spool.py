@@ -1,18 +1,18 @@
 """A history on disk for a while: records in any order come back as events in the order of time, memory flat.
 
 Example:
-    >>> with History(settings, span=spans.of("2026-01-01", "2026-02-01")) as history:
-    ...     for records in files.read(sources, settings.reading):
-    ...         history.add(records)
-    ...     for events in history.chunks():             # oldest first, ties broken by id
-    ...         scorer.take(events)
+    >>> with EventSpool(settings, span=parse_time_range("2026-01-01", "2026-02-01")) as spool:
+    ...     for records in files.read_sources(sources, settings.reading):
+    ...         spool.add_records(records)
+    ...     for events in spool.batches():             # oldest first, ties broken by id
+    ...         scorer.measure(events)
 
 Files arrive by account, region and delivery; habits are read by time. Events are spilled as Arrow files by the hours in which
-they happened (a few hours a file) and read back span by span. Repeats are still in there: the ledger drops them. Events outside
-the span that is wanted are counted and not kept; so are events dated in the future (`arrival`).
+they happened (a few hours a file) and read back bucket by bucket. Repeats are still in there: the scorer state drops them. Events
+outside the wanted span are counted and not kept; so are events dated in the future (`sources.arrival`).
 
-A history ends where its activity ends (`event_clock`), not with its latest event: few events dated past all others are
-`ahead`, and `cut` leaves them out.
+A history ends where its activity ends (`state.event_clock`), not with its latest event: a few events dated past all others are
+`after_end`, and `trim` leaves them out.
 """
 
 from __future__ import annotations
@@ -61,10 +61,10 @@ MAX_REJECTS = 1000  # shown in full; beyond that they are counted
 
 
 class EventSpool:
-    """Counts what was read (`records` = events with repeats + those outside + rejects + skipped) and holds the events until
-    it is closed.
+    """Events on disk, and counts of what was read: `records` = events with repeats + those outside + rejects + skipped.
 
-    Of a span that counts days back from the newest event only the end is known while it is being read: `cut` does the rest.
+    The folder is removed at the end of the block. Of a span that counts days back from the newest event only the end is known
+    while it is being read: `trim` does the rest.
     """
 
     def __init__(
@@ -98,6 +98,7 @@ class EventSpool:
 
     @property
     def records(self) -> int:
+        """Records that were read, by their outcome."""
         return (
             self.events
             + self.outside_span
@@ -119,8 +120,10 @@ class EventSpool:
             self._spill_with_networks(add_entity_columns(events, self.settings.entities), records.lines)
 
     def add_events(self, piece: DecodedMessages, rejects: list[Reject], future: NDArray[np.bool_]) -> None:
-        """Spill the events of messages but for those that are `future` (n,); `rejects` are the piece's, with the places they
-        have in their topic."""
+        """Spill the events of messages except those that are in the future.
+
+        `rejects` are the piece's, with the places they have in their topic; `future` (n,) marks events.
+        """
         self._count(rejects, piece.skipped)
         events = self._filter_span(frames.to_pandas(piece.events), future)
         if len(events):
@@ -132,7 +135,7 @@ class EventSpool:
         self.skipped += skipped
 
     def _filter_span(self, events: pd.DataFrame, future: NDArray[np.bool_]) -> pd.DataFrame:
-        """The events within the span and not of the future; the others are counted."""
+        """Return the events within the span and not in the future; count the others."""
         if future.any():
             self.future_dated += int(future.sum())
             events = frames.select_rows(events, ~future)
@@ -171,14 +174,17 @@ class EventSpool:
         return str(self.folder / f"{number}-{part}.arrow")
 
     def earliest_event_time(self) -> int | None:
-        """The earliest event time, seconds from the epoch; None without events."""
+        """Return the earliest event time, seconds from the epoch; None without events."""
         if not self.part_counts:
             return None
         return int(pc.min(self._read_bucket(min(self.part_counts))["event_time"]).as_py().timestamp())
 
     def activity_start(self) -> int | None:
-        """About when it begins, seconds from the epoch; None without events. The earliest of a hundred, and twenty of a few, are
-        left out: what was delivered again hours later would begin a history that is over."""
+        """Return about when the activity begins, seconds from the epoch; None without events.
+
+        The earliest of a hundred, and twenty of a few, are left out: events delivered again hours later would begin a history
+        that is over.
+        """
         few, ahead = max(MAX_LATE_EVENTS, self.events // MAX_LATE_SHARE), 0
         for number in sorted(self.part_counts):
             if ahead + self.event_counts[number] > few:
@@ -188,8 +194,11 @@ class EventSpool:
         return self.earliest_event_time()
 
     def activity_end(self) -> datetime | None:
-        """When the activity ends, None without events: the latest event time that is believed (`event_clock`), as its last
-        PATIENCE events bear it out. A history of fewer is thin: it ends with its latest event."""
+        """Return when the activity ends, None without events.
+
+        It is the latest event time that is believed (`state.event_clock`), as the last MAX_PENDING_AGE events confirm it. A
+        history of fewer is thin: it ends with its latest event.
+        """
         ends = self._latest_events(MAX_PENDING_AGE)
         if ends is None:
             return None
@@ -209,7 +218,7 @@ class EventSpool:
         return latest
 
     def _latest_events(self, most: int) -> pa.Table | None:
-        """Time and principal of the latest events, at most so many, oldest first; None without events."""
+        """Return time and principal of the latest events, at most so many, oldest first; None without events."""
         found: list[pa.Table] = []
         for number in sorted(self.part_counts, reverse=True):
             found.insert(0, self._read_bucket(number).select(["event_time", "principal"]))
@@ -218,8 +227,10 @@ class EventSpool:
         return pa.concat_tables(found)[-most:] if found else None
 
     def trim(self) -> None:
-        """Let go what lies past the end of the activity, counted as `ahead`; and, counted as outside, what lies before the
-        days that the span counts back from it."""
+        """Drop events past the end of the activity, and events before the days that the span counts back from it.
+
+        The former are counted in `after_end`, the latter in `outside_span`.
+        """
         newest = self.activity_end()
         if newest is None:
             return
@@ -233,7 +244,7 @@ class EventSpool:
             self.outside_span += self._trim_bucket(number, pc.greater_equal, since)
 
     def _trim_bucket(self, number: int, wanted: Callable[..., Any], border: datetime) -> int:
-        """Keep of one span of time the events whose time is as `wanted` of the border; how many others there were."""
+        """Keep the events of one bucket whose time is as `wanted` of the border; return how many were dropped."""
         events = self._read_bucket(number)
         kept = events.filter(wanted(events["event_time"], pa.scalar(border, TIME_TYPE)))
         lost = len(events) - len(kept)
@@ -247,7 +258,7 @@ class EventSpool:
         return lost
 
     def batches(self) -> Iterator[pd.DataFrame]:
-        """All events, oldest first, `reading.batch_records` at a time: a batch has its price, however small."""
+        """Yield all events, oldest first, `reading.batch_records` at a time: a batch has its price, however small."""
         most, held = self.settings.reading.batch_records, []
         for number in sorted(self.part_counts):
             held.append(self._read_bucket(number))
@@ -260,7 +271,7 @@ class EventSpool:
             yield _to_frame(held[0])
 
     def _read_bucket(self, number: int) -> pa.Table:
-        """The events of one span of time, oldest first, ties broken by id."""
+        """Return the events of one bucket, oldest first, ties broken by id."""
         files = (pa.ipc.open_file(self._file(number, part)) for part in range(self.part_counts[number]))
         events = pa.concat_tables(file.read_all() for file in files)
         return events.take(

@@ -1,12 +1,12 @@
-"""The files door: files, folders, globs and object stores to batches of records, in constant memory.
+"""Files, folders, globs and object stores as batches of records, in constant memory.
 
 Example:
-    >>> for records in read(["data/real"], Reading()):
+    >>> for records in read_sources(["data/real"], Reading()):
     ...     flatten(records)
 
 A source is anything fsspec opens (`trail/`, `2023-07-*.json.gz`, `s3://bucket/AWSLogs/`, `memory://x.jsonl`). In a
 folder, the files with a suffix of SUFFIXES are read, in order of their names, except `labels.*` and `provenance.*`.
-What a file holds is told from its bytes (`chunks.py`).
+The format of a file is told from its bytes (`sources.archives`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """One file on its file system; `path` is what a reject names, `stamp` is another one when the file has changed."""
+    """One file on its file system: rejects name its `path`; `content_tag` differs after a change of the file."""
 
     system: fsspec.AbstractFileSystem
     path: str
@@ -50,8 +50,10 @@ class SourceFile:
 
 @dataclass(frozen=True, slots=True)
 class FilesInSpan:
-    """What lies within a span: the `files` to read, of all that were `found`; and the first days of months that were not even
-    looked into, one for each trail that has them."""
+    """The files of a span of time: `files` to read, of all that were `found`.
+
+    `unlisted` are the first days of months that were not even listed, one for each trail that has them.
+    """
 
     found: list[SourceFile]
     files: list[SourceFile]
@@ -64,13 +66,10 @@ def read_sources(
     progress: Progress | None = None,
     limits: ReadLimits | None = None,
 ) -> Iterator[RecordBatch]:
-    """Batches of at most `options.batch_records` lines, rejects and skipped counts with the batch they fell
-    in.
+    """Yield batches of at most `options.batch_records` lines, with their rejects and skipped counts.
 
-    `progress` is called with the bytes read from the store since its last call; they add up to
-    `size(find(sources))`.
-    Raises FingerprintError before anything is read when a source is missing, empty or needs a package that
-    is not there.
+    `progress` is called with the bytes read from the store since its last call; they add up to `total_size(find_files(sources))`.
+    Raise FingerprintError before anything is read when a source is missing, empty or needs a package that is not there.
     """
     return read_files(find_files(sources), options, progress, limits)
 
@@ -81,7 +80,7 @@ def read_files(
     progress: Progress | None = None,
     limits: ReadLimits | None = None,
 ) -> Iterator[RecordBatch]:
-    """The same of files that were found already, or some of them."""
+    """Yield the batches of files that were found already, as `read_sources` does."""
     limits = limits or ReadLimits()
     return archives.rebatch(
         chain.from_iterable(_read_file(file, limits, progress) for file in files), options.batch_records
@@ -89,13 +88,15 @@ def read_files(
 
 
 def find_files(sources: Sequence[str]) -> list[SourceFile]:
-    """The files behind the sources, in the order in which they are read. Raises FingerprintError as `read`
-    does."""
+    """Return the files behind the sources, in the order in which they are read. Raise FingerprintError as `read_sources` does."""
     return [file for source in sources for file in _expand_source(str(source), ALL_TIME)[0]]
 
 
 def find_files_in_span(sources: Sequence[str], span: TimeRange) -> FilesInSpan:
-    """The same without the objects of trails that cannot hold events of the span. FingerprintError as `read` does."""
+    """Return the files of a span: objects of trails that cannot hold its events are left out.
+
+    Raise FingerprintError as `read_sources` does.
+    """
     expanded = [_expand_source(str(source), span) for source in sources]
     found = [file for files, _ in expanded for file in files]
     wide = span.anchored_at_day(time_range.newest_day(SOURCE.object_day(file.path) for file in found))
@@ -107,12 +108,12 @@ def find_files_in_span(sources: Sequence[str], span: TimeRange) -> FilesInSpan:
 
 
 def total_size(files: Sequence[SourceFile]) -> int:
-    """Bytes as stored: the length of a progress bar."""
+    """Return the bytes of the files as stored: the length of a progress bar."""
     return sum(file.size for file in files)
 
 
 def _expand_source(source: str, span: TimeRange) -> tuple[list[SourceFile], list[date]]:
-    """The files behind a source, and the months of trails that were passed over."""
+    """Return the files behind a source, and the months of trails that were passed over."""
     if holds_credentials(source):
         raise FingerprintError(
             f"{source}: a source holds no password or token, it stands in every reject; "
@@ -154,7 +155,7 @@ def _why_nothing(system: fsspec.AbstractFileSystem, path: str) -> str:
 
 
 def _content_tag(info: dict[str, Any]) -> str:
-    """What a store says of a file's content: each has its own words for it."""
+    """Return what a store says of a file's content; each store has its own keys."""
     return " ".join(
         str(info[word]) for word in ("size", "ETag", "mtime", "LastModified", "created") if word in info
     )

@@ -1,13 +1,13 @@
-"""How a program is doing, for whoever runs it: /livez, /readyz and /metrics over HTTP.
+"""Health and metrics of a program over HTTP: /livez, /readyz and /metrics.
 
 Example:
-    >>> with serve("127.0.0.1", 0, {"kafka": lambda: None}) as health:
+    >>> with serve_health("127.0.0.1", 0, {"kafka": lambda: None}) as health:
     ...     health.url("/readyz")
     'http://127.0.0.1:40123/readyz'
 
-A *check* gives None while all is well, else a sentence. `/readyz` is 200 when every check of `ready` is content, `/livez`
-likewise for `alive` (a program that stands still is not alive; one whose broker is away is), 503 with the sentences
-otherwise. Metrics are Prometheus', and say besides whether each check of `ready` is content (`fingerprint_ready`).
+A *check* returns None while all is well, else a sentence. `/readyz` is 200 when every check of `ready` passes, `/livez` likewise
+for `alive` (a program that stands still is not alive; one without its broker is), 503 with the sentences otherwise. Metrics are
+Prometheus', with one gauge for each check of `ready` (`fingerprint_ready`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _TEXT_PLAIN = "text/plain; charset=utf-8"
 
 
 class HealthServer:
-    """A server that runs until `close`."""
+    """A server in a thread, which runs until `close`."""
 
     def __init__(
         self, host: str, port: int, ready: Checks, alive: Checks, registry: CollectorRegistry
@@ -48,10 +48,12 @@ class HealthServer:
         self.thread.start()
 
     def url(self, path: str) -> str:
+        """Return the URL of a path on this server."""
         host, port = self.server.server_address[:2]
         return f"http://{host!s}:{port}{path}"
 
     def close(self) -> None:
+        """Stop the server and wait for its thread."""
         self.server.shutdown()
         self.server.server_close()
         self.thread.join()
@@ -65,7 +67,7 @@ def serve_health(
     alive: Checks | None = None,
     registry: CollectorRegistry = REGISTRY,
 ) -> Iterator[HealthServer]:
-    """A health server while the block runs; port 0 takes any that is free. Raises FingerprintError if it cannot listen."""
+    """Run a health server while the block runs; port 0 takes any free one. Raise FingerprintError if it cannot listen."""
     health = HealthServer(host, port, ready, alive or {}, registry)
     try:
         yield health
@@ -97,16 +99,17 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *arguments: object) -> None:
-        """Probes come every few seconds: no line for each."""
+        """Log nothing: probes come every few seconds."""
 
 
 class Readiness(Collector):
-    """The checks of /readyz as a gauge, made when it is asked for."""
+    """The checks of /readyz as a gauge, run at each scrape."""
 
     def __init__(self, ready: Checks) -> None:
         self.ready = ready
 
     def collect(self) -> Iterator[Metric]:
+        """Yield the gauge, one sample a check."""
         gauge = GaugeMetricFamily(
             "fingerprint_ready",
             "Whether a check of /readyz passes: 1 if it does, 0 if not.",
@@ -118,7 +121,7 @@ class Readiness(Collector):
 
 
 def _server_registry(ready: Checks) -> CollectorRegistry:
-    """What is the same for every program: of this server alone, so that several in one process do not meet."""
+    """Return a registry of this server's own metrics, so that several servers in one process do not collide."""
     registry = CollectorRegistry()
     registry.register(Readiness(ready))
     return registry

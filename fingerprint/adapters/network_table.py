@@ -1,9 +1,9 @@
 """A table of networks from a file: CIDR and name, or first address, last address and name.
 
 Example:
-    >>> networks = load("ip2asn-combined.tsv.gz")          # start <tab> end <tab> AS number <tab> country <tab> name
+    >>> networks = load_networks("ip2asn-combined.tsv.gz")    # start <tab> end <tab> AS number <tab> country <tab> name
 
-Columns are separated by tabs, commas or semicolons; what follows the addresses is joined to the name. A first line that holds no
+Columns are separated by tabs, commas or semicolons; the cells after the addresses are joined to the name. A first line without an
 address is taken for a header.
 """
 
@@ -21,7 +21,7 @@ from fingerprint.sources.networks import NetworkTable
 
 
 def load_networks(path: str | None) -> NetworkTable:
-    """The table of a file or URL (.gz allowed), an empty one without a path. FingerprintError names the line that is wrong."""
+    """Return the table of a file or URL (.gz allowed), an empty one without a path. Raise FingerprintError for a bad line."""
     if not path:
         return NetworkTable()
     try:

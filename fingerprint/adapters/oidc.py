@@ -1,17 +1,20 @@
-"""People whom an OpenID provider vouches for: authorization code flow with PKCE (RFC 6749, 7636; OpenID Connect Core 1.0, 3.1).
+"""Login by an OpenID provider: authorization code flow with PKCE (RFC 6749, 7636; OpenID Connect Core 1.0, 3.1).
 
 Example:
-    >>> provider = OpenId(settings.web.oidc, SystemClock())
-    >>> provider.start(secret, "https://desk.example.com/login/provider/back")
+    >>> provider = OpenIdProvider(settings.web.oidc, SystemClock())
+    >>> provider.authorization_url(secret, "https://alerts.example.com/login/provider/back")
     'https://id.example.com/authorize?client_id=...&state=...&nonce=...&code_challenge=...'
-    >>> provider.finish(secret, state, code, "https://desk.example.com/login/provider/back").subject
+    >>> provider.authenticate(secret, state, code, "https://alerts.example.com/login/provider/back").subject
     '248289761001'
 
 One secret of the browser's makes all three: the state that must come back, the nonce that the ID token must hold, and the
 verifier that the code is bound to. So nothing about a login under way is kept here, and any server may finish what another began.
 An ID token is believed with a signature by a key of the provider, for this client, of this login, and not older than it says.
 
-A provider that hangs is asked by one thread at a time, and after a failure by no thread for REST seconds: others are told so at
+Authlib's client runs the flow and joserfc verifies the token. Reading the provider's metadata and keys is our own: Authlib has
+that only in its web frameworks' clients, which keep a session and bound neither the length nor the duration of an answer.
+
+A provider that hangs is asked by one thread at a time, and after a failure by none for COOLDOWN_SECONDS: callers get an error at
 once.
 """
 
@@ -64,7 +67,7 @@ log = get_logger("fingerprint.web")
 
 
 class OpenIdProvider:
-    """One provider, asked over HTTPS (`core.ports.accounts.IdentityProvider`)."""
+    """One provider, asked over HTTPS. Implement `core.ports.accounts.IdentityProvider`."""
 
     def __init__(self, oidc: Oidc, clock: Clock, now: Callable[[], float] = time.monotonic) -> None:
         self.oidc, self.clock, self._now = oidc, clock, now
@@ -74,6 +77,7 @@ class OpenIdProvider:
         self._fetch_lock, self._circuit_breaker = Lock(), CircuitBreaker(1, COOLDOWN_SECONDS)
 
     def authorization_url(self, secret: str, redirect_url: str, force_login: bool = False) -> str:
+        """Return the provider's address that the browser is sent to."""
         more = {"prompt": "login", "max_age": "0"} if force_login else {}
         with self._client(redirect_url) as client:
             url, _ = client.create_authorization_url(
@@ -86,6 +90,7 @@ class OpenIdProvider:
         return str(url)
 
     def authenticate(self, secret: str, state: str, code: str, redirect_url: str) -> ExternalIdentity:
+        """Return the identity that a code proves. Raise AuthenticationFailed if it proves none."""
         if not hmac.compare_digest(state.encode(errors="replace"), derive_secret(secret, "state").encode()):
             _refuse("the state is another login's")
         return self._identity(
@@ -109,7 +114,7 @@ class OpenIdProvider:
         except (
             httpx2.HTTPError,
             ValueError,
-        ) as error:  # a code that somebody made up may do this: no rest for it
+        ) as error:  # an invented code may cause this: no cool-down for it
             raise self._log_unavailable(error) from None
         if not isinstance(said.get("id_token"), str):
             _refuse("there is no ID token")
@@ -137,11 +142,11 @@ class OpenIdProvider:
             and len(claims["aud"]) > 1
             and claims.get("azp") != self.oidc.client_id
         ):
-            _refuse("the ID token is for somebody else, too")
+            _refuse("the ID token is for another client, too")
         return claims
 
     def _verify_token(self, token: str) -> dict[str, Any]:
-        """The claims, with a signature by one of the provider's keys; they are asked for anew if it is none of those kept."""
+        """Return the claims of a token signed by one of the provider's keys; fetch the keys again if no cached one fits."""
         try:
             return jwt.decode(token, self._key_set(), algorithms=ALGORITHMS).claims
         except (JoseError, ValueError):
@@ -165,7 +170,7 @@ class OpenIdProvider:
         return ExternalIdentity(str(self.oidc.issuer), subject, name or subject, role, proven)
 
     def _authentication_time(self, claims: Mapping[str, Any]) -> datetime | None:
-        """When the provider last asked for a proof; None where it does not say, or says what cannot be."""
+        """Return when the provider last asked for a proof; None if it does not say, or says something impossible."""
         said, now = claims.get("auth_time"), self.clock.now()
         if isinstance(said, bool) or not isinstance(said, int | float):
             return None
@@ -177,7 +182,7 @@ class OpenIdProvider:
         )
 
     def _role(self, claims: Mapping[str, Any]) -> Role | None:
-        """The highest that the claim gives; None where roles are given out at the desk."""
+        """Return the highest role that the claim gives; None where roles are assigned in this application."""
         if self.oidc.role_claim is None:
             return None
         said = _claim_at_path(claims, self.oidc.role_claim)
@@ -203,7 +208,7 @@ class OpenIdProvider:
         )
 
     def _client_authentication(self) -> str:
-        """How we say who we are."""
+        """Return the method by which this client authenticates at the token endpoint."""
         known = self._configuration().get("token_endpoint_auth_methods_supported") or ["client_secret_basic"]
         return (
             "none"
@@ -235,7 +240,7 @@ class OpenIdProvider:
         return KeySet.import_key_set(said)
 
     def _get_cached(self, url: str) -> dict[str, Any]:
-        """What lies there, kept for an hour. One thread asks, and the others take what it brought."""
+        """Return the JSON object at a URL, cached for an hour. One thread fetches it, the others wait for its result."""
         if (kept := self._cached_if_fresh(url)) is not None:
             return kept
         with self._fetch_lock:
@@ -257,7 +262,7 @@ class OpenIdProvider:
         return said if self.clock.now().timestamp() < until else None
 
     def _fetch_json(self, url: str) -> Any:
-        """One answer, with a bound on its length and on the time that all of it takes."""
+        """Fetch one answer, with a bound on its length and on the time that all of it takes."""
         end, body = self._now() + PROVIDER_TIMEOUT_SECONDS, bytearray()
         with httpx2.stream("GET", url, timeout=PROVIDER_TIMEOUT_SECONDS, verify=self._tls) as answer:
             for piece in answer.raise_for_status().iter_bytes():
@@ -267,7 +272,7 @@ class OpenIdProvider:
         return json.loads(body)
 
     def _check_cooldown(self) -> None:
-        """Away while the provider, which gave no answer a moment ago, is left alone."""
+        """Raise ServerUnavailable while a provider that gave no answer is left alone."""
         if not self._circuit_breaker.allow_request(self._now()):
             raise self._unavailable_error()
 
@@ -286,13 +291,13 @@ class OpenIdProvider:
 
 
 def derive_secret(secret: str, purpose: str) -> str:
-    """43 letters that only who knows the secret can name, for one purpose (state, nonce, verifier)."""
+    """Return 43 letters for one purpose (state, nonce, verifier), which cannot be named without the secret."""
     digest = blake2b(purpose.encode(), key=secret.encode()[:64], digest_size=32).digest()
     return urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 
 def _claim_at_path(claims: Mapping[str, Any], name: str) -> Any:
-    """A claim by its name, or by a path: `realm_access.roles`."""
+    """Return a claim by its name, or by a path: `realm_access.roles`."""
     if name in claims:
         return claims[name]
     said: Any = claims
@@ -302,14 +307,14 @@ def _claim_at_path(claims: Mapping[str, Any], name: str) -> Any:
 
 
 def _has_verified_domain(claims: Mapping[str, Any], domain: str) -> bool:
-    """Whether a verified address is of the domain; an address that nobody verified says nothing."""
+    """Return whether a verified email address is of the domain; an unverified one proves nothing."""
     email = claims.get("email")
     verified = claims.get("email_verified") is True and isinstance(email, str)
     return verified and str(email).rpartition("@")[2].casefold() == domain.casefold()
 
 
 def _refuse(reason: str) -> NoReturn:
-    """The reason is for the log: whoever forged it need not know."""
+    """Raise AuthenticationFailed with the reason as a note, for the log alone: a forger need not know it."""
     refused = AuthenticationFailed(LOGIN_FAILED_MESSAGE)
     refused.add_note(reason)
     raise refused

@@ -1,33 +1,45 @@
-"""The judged events in a file: one row an event, Parquet or JSON lines by the file's name.
+"""Results of scoring as files: scored events for `--out`, and a spool of alerts and votes until the store has them.
 
 Example:
-    >>> with Results(Path("events.parquet"), settings) as results:
-    ...     results.write(judged.frame)
+    >>> with ResultWriter(Path("events.parquet"), settings) as results:
+    ...     results.write(scored_events)
+    >>> with StepResultSpool(folder, settings, every_event=True) as spool:
+    ...     for result in results_of_steps:
+    ...         spool.write(result)
+    >>> for alerts, votes in read_alerts_and_votes(folder):
+    ...     store.alerts.save(alerts, votes)
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import ExitStack
 from errno import EISDIR
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TextIO
 
+import msgspec
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fingerprint.core.alert import FingerprintError, vote_column, z_column
+from fingerprint.core.alert import Alert, FingerprintError, vote_column, z_column
 from fingerprint.core.settings import Settings
 from fingerprint.detection.detectors import detector_names
+from fingerprint.detection.scorer import VOTE_COLUMNS, empty_votes
+from fingerprint.pipeline import StepResult
 
 SUFFIXES = (".parquet", ".jsonl")
 
 
 class ResultWriter:
-    """Columns: event_id, event_time, principal, entity, `<detector>_z` (null for no opinion), `<detector>_vote`, verdict,
-    alert_id (null where none), level, degraded, bank_version. Without a file nothing is written; a run that fails leaves the
-    file as it was."""
+    """Scored events in a file, one row an event: Parquet or JSON lines by the file's name.
+
+    Columns: event_id, event_time, principal, entity, `<detector>_z` (null for no opinion), `<detector>_vote`, verdict, alert_id
+    (null where none), level, degraded, bank_version. Without a file nothing is written; a run that fails leaves the file alone.
+    """
 
     def __init__(self, file: Path | None, settings: Settings) -> None:
         self.file, self.schema = file, _schema(settings)
@@ -66,7 +78,7 @@ class ResultWriter:
             self.text_file = file.open("w", encoding="utf-8")
 
     def write(self, frame: pd.DataFrame) -> None:
-        """Append judged events."""
+        """Append scored events."""
         if self.parquet:
             table: Any = pa.Table.from_pandas(
                 frame[self.schema.names], schema=self.schema, preserve_index=False
@@ -96,3 +108,67 @@ def _schema(settings: Settings) -> pa.Schema:
             ("bank_version", pa.string()),
         ]
     )
+
+
+BATCH_ROWS = 10_000  # votes that are handed on at a time
+_ALERT_SCHEMA = pa.schema([("alert", pa.large_binary())])  # MessagePack: JSON has no NaN, and curves have
+_VOTE_TYPES = {
+    "event_time": pa.timestamp("us", tz="UTC"),
+    "z": pa.float64(),
+    "threshold": pa.float64(),
+    "vote": pa.bool_(),
+    "alone": pa.bool_(),
+}
+_VOTE_SCHEMA = pa.schema([(name, _VOTE_TYPES.get(name, pa.large_string())) for name in VOTE_COLUMNS])
+
+
+class StepResultSpool:
+    """A folder with `alerts.parquet`, `votes.parquet` and, if every event was asked for, `events.parquet`."""
+
+    def __init__(self, folder: Path, settings: Settings, every_event: bool) -> None:
+        self.folder, self.exit_stack = folder, ExitStack()
+        self.events = ResultWriter(folder / "events.parquet" if every_event else None, settings)
+
+    def __enter__(self) -> StepResultSpool:
+        self.alerts = self.exit_stack.enter_context(
+            pq.ParquetWriter(self.folder / "alerts.parquet", _ALERT_SCHEMA)
+        )
+        self.votes = self.exit_stack.enter_context(
+            pq.ParquetWriter(self.folder / "votes.parquet", _VOTE_SCHEMA)
+        )
+        self.exit_stack.enter_context(self.events)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.exit_stack.__exit__(kind, error, trace)
+
+    def write(self, result: StepResult) -> None:
+        """Append the result of one step."""
+        if result.alerts:
+            packed = [msgspec.msgpack.encode(alert) for alert in result.alerts]
+            self.alerts.write_table(pa.table([pa.array(packed, pa.large_binary())], schema=_ALERT_SCHEMA))
+        if len(result.votes):
+            self.votes.write_table(
+                pa.Table.from_pandas(result.votes, schema=_VOTE_SCHEMA, preserve_index=False)
+            )
+        for frame in result.scored_events:
+            self.events.write(frame)
+
+
+def read_alerts_and_votes(folder: Path) -> Iterator[tuple[list[Alert], pd.DataFrame]]:
+    """Yield alerts and votes, some at a time, each in the order in which they were written."""
+    for batch in pq.ParquetFile(folder / "alerts.parquet").iter_batches(100):
+        yield (
+            [msgspec.msgpack.decode(packed, type=Alert) for packed in batch["alert"].to_pylist()],
+            empty_votes(),
+        )
+    for batch in pq.ParquetFile(folder / "votes.parquet").iter_batches(BATCH_ROWS):
+        yield [], batch.to_pandas()
+
+
+def read_scored_events(folder: Path) -> Iterator[pd.DataFrame]:
+    """Yield every scored event, as `ResultWriter.write` takes them."""
+    for batch in pq.ParquetFile(folder / "events.parquet").iter_batches(BATCH_ROWS):
+        yield batch.to_pandas()

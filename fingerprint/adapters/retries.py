@@ -8,17 +8,18 @@ Only for what blocks its caller for a moment. A stream's loop polls between two 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import TypeVar
 
 import stamina
 from stamina.instrumentation import RetryDetails, set_on_retry_hooks
 
+from fingerprint.core.log import get_logger
+
 RETRY_PAUSE_SECONDS = 0.1
 """Seconds between two tries."""
 
-log = logging.getLogger("fingerprint.retries")
+log = get_logger("fingerprint.retries")
 _Result = TypeVar("_Result")
 
 
@@ -41,7 +42,7 @@ def retry_steadily(
 
 
 def _log_retry(details: RetryDetails) -> None:
-    log.debug("tried again", extra={"fields": {"try": details.retry_num, "reason": str(details.caused_by)}})
+    log.debug("tried again", attempt=details.retry_num, reason=str(details.caused_by))
 
 
 # stamina's own hooks would print to standard output, where programs write what they were asked for

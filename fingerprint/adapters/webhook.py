@@ -16,22 +16,112 @@ from __future__ import annotations
 
 import base64
 import binascii
+import socket
 import ssl
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from typing import Any
 
 import httpcore
 from standardwebhooks import Webhook
 
-from fingerprint.adapters.guarded_transport import AddressRefused, GuardedBackend, Resolver, resolve_host
 from fingerprint.core.alert import FingerprintError
-from fingerprint.core.egress import WebhookTarget, parse_networks, parse_target
+from fingerprint.core.egress import Network, WebhookTarget, parse_networks, parse_target, refusal_reason
 from fingerprint.core.ports import ObjectNotFound, Unavailable
 from fingerprint.core.sanitize import printable
 from fingerprint.core.settings import ReceiverSettings, read_secret
 from fingerprint.delivery.outbox import RateLimited
+
+Resolver = Callable[[str, int], Sequence[str]]  # host and port -> addresses
+
+
+class AddressRefused(Exception):
+    """An address that must not be connected to; the message says which, and why."""
+
+
+def resolve_host(host: str, port: int) -> list[str]:
+    """Return the addresses of a name, as the system knows them; an odd spelling (127.1, 0x7f000001) becomes its address."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise httpcore.ConnectError(f"its name leads nowhere ({getattr(error, 'strerror', error)})") from None
+    return list(dict.fromkeys(str(each[4][0]) for each in found))
+
+
+class GuardedBackend(httpcore.NetworkBackend):
+    """The connections of one request, whose addresses are checked; all of it ends `seconds` after the first."""
+
+    def __init__(self, resolve: Resolver, allowed_networks: Collection[Network], seconds: float) -> None:
+        self.resolve, self.allowed_networks = resolve, allowed_networks
+        self.deadline = time.monotonic() + seconds
+        self.inner = httpcore.SyncBackend()
+
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore.NetworkStream:
+        """Connect to one of the addresses of `host`, none of which may be refused.
+
+        A name that leads inside as well as outside is a trick, or about to become one.
+        """
+        addresses = self.resolve(host, port)
+        for address in addresses:
+            if why := refusal_reason(address, self.allowed_networks):
+                raise AddressRefused(why)
+        failed: Exception = httpcore.ConnectError("its name leads nowhere")
+        for address in addresses:
+            try:
+                left = _remaining_seconds(self.deadline, timeout)
+                return DeadlineStream(self.inner.connect_tcp(address, port, left), self.deadline)
+            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
+                failed = error
+        raise failed
+
+
+class DeadlineStream(httpcore.NetworkStream):
+    """A stream whose every step ends before the deadline: a receiver that sends a byte now and then delays nothing."""
+
+    def __init__(self, inner: httpcore.NetworkStream, deadline: float) -> None:
+        self.inner, self.deadline = inner, deadline
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        """Read some bytes before the deadline."""
+        return self.inner.read(max_bytes, _remaining_seconds(self.deadline, timeout))
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        """Write bytes before the deadline."""
+        self.inner.write(buffer, _remaining_seconds(self.deadline, timeout))
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.inner.close()
+
+    def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore.NetworkStream:
+        """Return the stream after a TLS handshake, with the same deadline."""
+        left = _remaining_seconds(self.deadline, timeout)
+        return DeadlineStream(self.inner.start_tls(ssl_context, server_hostname, left), self.deadline)
+
+    def get_extra_info(self, info: str) -> Any:
+        """Return what httpcore knows of the connection."""
+        return self.inner.get_extra_info(info)
+
+
+def _remaining_seconds(deadline: float, timeout: float | None) -> float:
+    """Return the seconds until the deadline, or the timeout where that is sooner."""
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise httpcore.ReadTimeout("the deadline has passed")
+    return left if timeout is None else min(left, timeout)
+
 
 MAX_RESPONSE_BYTES = 64 << 10  # of a response that are read
 EXCERPT_LENGTH = 200  # characters of a response in an error message
@@ -54,6 +144,7 @@ class WebhookReceiver:
         self._secrets()
 
     def deliver(self, key: str, body: bytes, principal: str, now: datetime) -> None:
+        """Send one message. Raise ObjectNotFound if the receiver wants no more, RateLimited or Unavailable if it failed."""
         with _translate_errors(self.endpoint), self._post(key, body, now) as (status, given, told):
             if status in PERMANENT_STATUSES:
                 raise ObjectNotFound(f"{self.endpoint} answered {status}: it wants no more")
@@ -63,7 +154,7 @@ class WebhookReceiver:
                 raise RateLimited(_explain_redirect(why, status), _retry_after_seconds(given, now))
 
     def close(self) -> None:
-        """Holds nothing between two requests."""
+        """Do nothing: no connection is kept between two requests."""
 
     @contextmanager
     def _post(self, key: str, body: bytes, now: datetime) -> Iterator[tuple[int, dict[bytes, bytes], str]]:

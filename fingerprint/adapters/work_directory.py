@@ -1,8 +1,8 @@
-"""A folder for work that takes long: named by what is done, one run at a time, found again after a crash, gone when all is done.
+"""A folder for work that takes long: named by its parameters, used by one run at a time, and found again after a crash.
 
 Example:
-    >>> with entered(Path("work"), "score", about={"bank": "2026-01-31", "sources": [...]}) as folder:
-    ...     once(folder / "part", make)          # what was made before a crash is still there
+    >>> with work_directory(Path("work"), "score", {"bank": "2026-01-31", "sources": [...]}) as folder:
+    ...     (folder / "part").exists()          # what was made before a crash is still there
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ LOCK_NAME = "lock"
 
 
 def work_root(options: Workers, bank: Path) -> Path:
-    """Where work for a bank is done: where the settings say, or beside the bank, which all who work on it see too."""
+    """Return the folder for work on a bank: of the settings, or beside the bank, where all workers see it."""
     return Path(options.work_directory) if options.work_directory else bank / "work"
 
 
 @contextmanager
 def work_directory(root: Path, name: str, parameters: Mapping[str, Any]) -> Iterator[Path]:
-    """The folder in `place` for work of which `about` says all that shapes it (plain JSON), made if it is not there.
+    """Open the folder in `root` for work with these parameters (plain JSON), made if it is not there.
 
-    It is removed if the block ends well or nothing was done, and `place` with it if nothing else is there; it stays otherwise.
+    It is removed if the block ends well or nothing was done, and `root` with it if that is empty; it stays otherwise. Raise
     FingerprintError if the same work is under way, or the folder cannot be written.
     """
     digest = hashlib.sha256(json.dumps(parameters, sort_keys=True).encode()).hexdigest()[:16]

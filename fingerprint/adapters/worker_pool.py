@@ -1,8 +1,8 @@
-"""A cluster of Dask's worker processes as workers: on this machine, on its GPUs, or wherever a scheduler says.
+"""A cluster of Dask's worker processes: on this machine, on its GPUs, or behind a scheduler elsewhere.
 
 Example:
-    >>> with open_workers(Workers(where="dask", processes=4)) as workers:
-    ...     for place, figures in workers.each(partial(learn, folder), pieces):
+    >>> with open_dask_pool(Workers(scheduler="dask", processes=4)) as workers:
+    ...     for place, figures in workers.map_unordered(partial(learn, folder), pieces):
     ...         progress(place, figures)
 
 A worker that dies is replaced, and its piece is done again by another. Pieces are handed out one by one as there is room: a
@@ -16,7 +16,7 @@ import asyncio
 import importlib.metadata
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 import dask
@@ -30,6 +30,10 @@ from fingerprint.core.settings import Workers as Options
 
 MAX_ATTEMPTS = 3  # workers that may die of one piece before it is given up
 SCHEDULER_TIMEOUT_SECONDS = 10.0  # that a scheduler may take to answer
+SCHEDULER_GONE = (CancelledError, CommClosedError, asyncio.CancelledError, OSError, TimeoutError)
+SCHEDULER_GONE_MESSAGE = (
+    "the scheduler of the workers is gone: start it again, and this command; what is done stays done"
+)
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -37,18 +41,21 @@ LOOPBACK = "127.0.0.1"
 
 
 class DaskWorkerPool:
-    """Workers (see `ports`) behind a Dask scheduler. It is another's to open and close."""
+    """Workers behind a Dask scheduler, whose client the caller opens and closes. Implement `ports.WorkerPool`."""
 
     def __init__(self, client: Any) -> None:
         self.client = client
 
     @property
     def parallelism(self) -> int:
-        """As many as threads: workers that come later get their share, those that died are not counted."""
-        return max(1, sum(self.client.nthreads().values()))
+        """The threads of all workers: later ones get their share, dead ones are not counted. FingerprintError without a scheduler."""
+        try:
+            return max(1, sum(self.client.nthreads().values()))
+        except SCHEDULER_GONE:
+            raise FingerprintError(SCHEDULER_GONE_MESSAGE) from None
 
     def map_unordered(self, work: Callable[[T], R], pieces: Sequence[T]) -> Iterator[tuple[int, R]]:
-        """FingerprintError that names a piece that killed all who took it; or that the scheduler is gone."""
+        """Yield place and result of each piece. Raise FingerprintError if one killed its workers, or the scheduler is gone."""
         waiting = iter(enumerate(pieces))
         under_way: dict[Any, int] = {}
         done = as_completed(loop=self.client.loop)
@@ -62,7 +69,8 @@ class DaskWorkerPool:
                 yield place, answer
         finally:
             if under_way and self._is_running:
-                self.client.cancel(list(under_way), force=True)
+                with suppress(*SCHEDULER_GONE):  # what was raised before says so
+                    self.client.cancel(list(under_way), force=True)
 
     @property
     def _is_running(self) -> bool:
@@ -75,7 +83,7 @@ class DaskWorkerPool:
         under_way: dict[Any, int],
         done: Any,
     ) -> None:
-        """Pieces to the scheduler, until all who work have one or none is left."""
+        """Submit pieces until every thread has one or none is left."""
         while len(under_way) < self.parallelism and (following := next(waiting, None)) is not None:
             place, piece = following
             future = self.client.submit(work, piece, pure=False)
@@ -92,9 +100,7 @@ def _result_of(future: Any, place: int, piece: object) -> Any:
             f"{error.last_worker.address}: look at that machine's log, and whether workers.memory_limit_bytes is enough"
         ) from None
     except (CancelledError, CommClosedError, asyncio.CancelledError):
-        raise FingerprintError(
-            "the scheduler of the workers is gone: start it again, and this command; what is done stays done"
-        ) from None
+        raise FingerprintError(SCHEDULER_GONE_MESSAGE) from None
 
 
 # --- where they are ---------------------------------------------------------------------------------------------------
@@ -102,7 +108,7 @@ def _result_of(future: Any, place: int, piece: object) -> Any:
 
 @contextmanager
 def open_dask_pool(options: Options) -> Iterator[DaskWorkerPool]:
-    """Workers as the settings say. Those of this machine end with the block, whatever ended it."""
+    """Open the workers of the settings. Those of this machine end with the block, whatever ended it."""
     with dask.config.set({"distributed.scheduler.allowed-failures": MAX_ATTEMPTS - 1}):
         if options.scheduler in ("dask", "dask-cuda"):
             with _start_cluster(options) as cluster, Client(cluster) as client:
@@ -114,7 +120,7 @@ def open_dask_pool(options: Options) -> Iterator[DaskWorkerPool]:
 
 
 def _start_cluster(options: Options) -> Any:
-    """One thread a process: NumPy's own threads would share the same cores."""
+    """Start a local cluster, one thread a process: NumPy's own threads would share the same cores."""
     common = {
         "threads_per_worker": 1,
         "host": LOOPBACK,
@@ -159,7 +165,7 @@ def _security(options: Options) -> Security | None:
 
 
 def _check_workers(client: Any, where: str) -> None:
-    """FingerprintError where nobody works, or with other versions than here: the same code must do every piece."""
+    """Raise FingerprintError without workers, or with other versions than here: the same code must do every piece."""
     if not client.nthreads():
         raise FingerprintError(f"the scheduler at {where} has no workers: start `dask worker {where}`")
     try:

@@ -1,1 +1,1 @@
-"""alerting."""
+"""Verdicts -> alerts: grouped, explained, weighed by prevalence, suppressed, and encoded as messages."""

@@ -29,7 +29,7 @@ from fingerprint.registry import bank as banks
 from fingerprint.registry import quality, versions
 from fingerprint.registry.bank import FEEDBACK_COLUMNS, Bank
 
-MAX_FINGERPRINTS = 200  # on a card, the busiest
+MAX_FINGERPRINTS = 200  # of a profile, the busiest
 MAX_VALUES = 5  # of a feature
 READINESS_HORIZONS_DAYS = (1.0, 7.0, 30.0)  # days
 
@@ -49,7 +49,7 @@ class UsualValue:
 
 @dataclass(frozen=True, slots=True)
 class FeatureProfile:
-    """What is usual of one feature, the most frequent value first; what is left to 1 are other values."""
+    """The usual values of one feature, the most frequent first; what is left to 1 are other values."""
 
     feature: str
     values: tuple[UsualValue, ...]
@@ -119,9 +119,9 @@ class DailyVotes:
 
 @dataclass(frozen=True, slots=True)
 class LevelReadiness:
-    """How many fingerprints of one level are ready.
+    """The readiness of the fingerprints of one level.
 
-    At the pace they have had, so many others will be ready within a day, a week, a month, or later.
+    `ready` are ready now; of the others so many will be, at the pace they have had, within a `day`, `week`, `month`, or `later`.
     """
 
     level: Level
@@ -143,7 +143,7 @@ def build_profile(
     rows = _fingerprint_rows(bank, principal)
     key = principal if shown_key is None else shown_key
     if key not in set(bank.fingerprints["key"].iloc[rows]):
-        raise FingerprintError(f"{principal!r} has no fingerprint {key!r}: the card lists those it has")
+        raise FingerprintError(f"{principal!r} has no fingerprint {key!r}: its profile lists those it has")
     kind, group = _kind_and_group(bank, principal)
     since, until = bank.manifest["span"]
     learned = tuple(_fingerprint_summaries(bank, rows[:MAX_FINGERPRINTS], settings))

@@ -186,5 +186,7 @@ class ThresholdForecast:
 
     def _what_if(self, quorum: int) -> ThresholdWhatIf:
         if quorum not in QUORUMS:
-            raise FingerprintError(f"one of two votes can be foreseen, and both: a quorum of {quorum} cannot")
+            raise FingerprintError(
+                f"alerts can be estimated for a quorum of one or two votes, not of {quorum}"
+            )
         return self.recent_votes().what_if(quorum)

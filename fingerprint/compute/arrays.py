@@ -58,10 +58,10 @@ def identity_placement(array: NDArray[Any]) -> Array:
 Stacked = TypeVar("Stacked")
 
 
-def move_arrays(stacked: Stacked, place: Placement, excluded: Collection[str] = ()) -> Stacked:
-    """Return a dataclass of arrays with each of them, except the `excluded` names, moved by `place`."""
+def move_arrays(stacked: Stacked, placement: Placement, excluded: Collection[str] = ()) -> Stacked:
+    """Return a dataclass of arrays with each of them, except the `excluded` names, moved by `placement`."""
     names = [field.name for field in fields(stacked) if field.name not in excluded]  # type: ignore[arg-type]
-    return replace(stacked, **{name: place(getattr(stacked, name)) for name in names})  # type: ignore[type-var]
+    return replace(stacked, **{name: placement(getattr(stacked, name)) for name in names})  # type: ignore[type-var]
 
 
 def scipy_special(array: Array) -> Any:

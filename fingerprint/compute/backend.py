@@ -65,7 +65,7 @@ class Backend:
 
     @property
     def batch_bytes(self) -> int:
-        """How many bytes of records are read at a time: on a device as many as fit into its free memory."""
+        """Bytes of records that are read at a time: on a device as many as fit into its free memory."""
         if self.device_info is None:
             return HOST_BATCH_BYTES
         return min(max(self.device_info.free // FREE_MEMORY_DIVISOR, 1 << 20), MAX_BATCH_BYTES)

@@ -110,7 +110,7 @@ def hash_distinct(texts: NDArray[np.object_]) -> Hashes:
 
 
 def hash_string(text: str) -> np.uint64:
-    """Hash one string, as `of` does."""
+    """Hash one string, as `hash_strings` does."""
     return hash_strings(pd.Series([text], dtype=object))[0]
 
 
@@ -132,7 +132,7 @@ def _spread_hashes(hashes: Hashes, codes: Array) -> Hashes:
 
 
 def hash_pair(left: Hashes | np.uint64, right: Hashes | np.uint64 | int) -> Hashes:
-    """Hash of an ordered pair, element by element with broadcasting; small numbers may stand on either side.
+    """Hash an ordered pair, element by element with broadcasting; small numbers may stand on either side.
 
     The left one is spread over all bits before the right one meets it, or pairs of small numbers would collide.
     """

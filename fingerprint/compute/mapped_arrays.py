@@ -56,6 +56,7 @@ class ArraySpan(NamedTuple):
 
     @property
     def bytes(self) -> int:
+        """The size of the array in bytes."""
         return prod(self.shape) * self.dtype.itemsize
 
 
@@ -72,7 +73,7 @@ def write_arrays(arrays: Mapping[str, NDArray[Any]], folder: Path, stem: str, sh
 
 
 def _split_rows(array: NDArray[Any], shard_bytes: int) -> Iterator[NDArray[Any]]:
-    """Return slices of rows of about `shard_bytes`, a multiple of ALIGNMENT bytes except the last."""
+    """Yield slices of rows of about `shard_bytes`, a multiple of ALIGNMENT bytes except the last."""
     row = max(1, array.nbytes // len(array))
     step = ALIGNMENT // gcd(row, ALIGNMENT)
     rows = max(step, shard_bytes // row // step * step)
@@ -168,8 +169,9 @@ def _view(pages: mmap.mmap, span: ArraySpan) -> NDArray[Any]:
 
 
 def _map_contiguously(parts: list[ArraySpan]) -> NDArray[Any]:
-    """Return one array over all shards: a range of addresses is reserved, the shards are mapped over it, and it is freed with
-    the array.
+    """Return one array over all shards.
+
+    A range of addresses is reserved, the shards are mapped over it, and it is freed with the array.
     """
     pages = mmap.mmap(-1, sum(part.bytes for part in parts), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     place = ctypes.addressof(ctypes.c_char.from_buffer(pages))

@@ -45,6 +45,7 @@ class SortedTable:
         place: Placement = identity_placement,
         **dtypes: Any,
     ) -> SortedTable:
+        """Return a table without rows, with a column for each dtype."""
         columns = {name: place(np.empty(0, dtype)) for name, dtype in dtypes.items()}
         return cls(place(np.empty(0, key)), columns, keep_first)
 

@@ -1,1 +1,1 @@
-"""delivery."""
+"""Alerts -> other systems: the delivery policy, the ports of outbox and receivers, and the formats."""

@@ -38,6 +38,7 @@ class Notification:
 
     @property
     def decision(self) -> Decision | None:
+        """The decision on the alert, None while it is open."""
         return self.disposition.decision if self.disposition else None
 
     @property

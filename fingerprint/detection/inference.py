@@ -42,6 +42,7 @@ class LocalInference:
 
     @property
     def version(self) -> str:
+        """The version of the bank."""
         return self.bank.version
 
     def losses(self, fingerprint: Ints, codes: Hashes) -> tuple[Floats, NDArray[np.bool_]]:
@@ -73,7 +74,7 @@ class LocalInference:
 
 
 class ServerTrust:
-    """Whether a server's responses were right, as far as they were checked; shared by all banks it serves."""
+    """The trust in a server, as far as its responses were checked; shared by all banks it serves."""
 
     def __init__(self) -> None:
         self.failure = ""  # the first wrong response, in a sentence; the server is not used any more
@@ -96,6 +97,7 @@ class FallbackInference:
 
     @property
     def version(self) -> str:
+        """The version of the bank that both compute with."""
         return self.local.version
 
     def losses(self, fingerprint: Ints, codes: Hashes) -> tuple[Floats, NDArray[np.bool_]]:

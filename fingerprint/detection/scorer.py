@@ -48,16 +48,22 @@ _IDENTITY_COLUMNS = ["event_id", "event_time", "principal", "entity"]  # of a vo
 
 @dataclass(frozen=True)
 class ScoredEvents:
-    """Events with a z and a vote of each detector (`z_column`, `vote_column`), `verdict`, `degraded` (the fallback computed their
-    losses) and `bank_version` (of the bank that measured them); the batch explains them."""
+    """Scored events: a batch, which explains them, and their frame.
+
+    The frame has a z and a vote of each detector (`z_column`, `vote_column`), `verdict`, `degraded` (the fallback computed their
+    losses) and `bank_version` (of the bank that measured them).
+    """
 
     batch: EventBatch
     frame: pd.DataFrame
 
 
 class MeasureResult(NamedTuple):
-    """The result of measuring a batch: how many new events and repeats it had, their distinct principals, votes on events that
-    are not pending, and how many events the fallback measured (`degraded`)."""
+    """The result of measuring a batch.
+
+    How many new events and repeats it had, their distinct principals, votes on events that are not pending, and how many events
+    the fallback measured (`degraded`).
+    """
 
     events: int
     repeats: int
@@ -67,8 +73,10 @@ class MeasureResult(NamedTuple):
 
 
 class IntervalVotes(NamedTuple):
-    """Votes at or above the floor on intervals that are over, how many of them are on silent intervals, and how many intervals
-    could not be judged yet."""
+    """Votes at or above the floor on intervals that are over.
+
+    `silent_intervals` counts the votes on silent intervals, `no_opinion` the intervals that could not be judged yet.
+    """
 
     votes: pd.DataFrame
     silent_intervals: int
@@ -245,9 +253,11 @@ class Scorer:
         return refused
 
     def _limit_pending(self) -> None:
-        """Keep at most `max_pending_events` of an interval, shared fairly by principals: first the most unusual event of each,
-        then the second ones, and so on, none beyond MAX_PENDING_EVENTS_PER_PRINCIPAL. Where batches are cut does not change which
-        ones, as more events of others or of the same principal only worsen an event's place."""
+        """Keep at most `max_pending_events` of an interval, shared fairly by principals.
+
+        First the most unusual event of each, then the second ones, and so on, none beyond MAX_PENDING_EVENTS_PER_PRINCIPAL. The
+        cut into batches does not change which ones, as more events of any principal only worsen an event's place.
+        """
         max_events, max_events_each = (
             self.settings.voting.max_pending_events,
             MAX_PENDING_EVENTS_PER_PRINCIPAL,
@@ -348,8 +358,10 @@ class Scorer:
         return frame.loc[name.notna(), list(VOTE_COLUMNS)].reset_index(drop=True)
 
     def _limit_unknown_principals(self, owner: Hashes, interval: Ints, z: Floats) -> NDArray[np.bool_]:
-        """Return which votes on intervals (N,) are kept: all on owners that the bank knows, and the strongest of the others in
-        each interval. On the host."""
+        """Return which votes on intervals (N,) are kept, on the host.
+
+        All on owners that the bank knows, and the strongest of the others in each interval.
+        """
         kept = self.owner_names.is_in_bank(owner)
         order = np.flatnonzero(~kept)
         order = order[np.lexsort((owner[order], -z[order]))]

@@ -75,6 +75,7 @@ class TritonBankModel:
 
     @property
     def device(self) -> str:
+        """The device of the networks."""
         return str(device(self.bank.weights.inputs))
 
     def infer_batch(

@@ -1,1 +1,1 @@
-"""estimators."""
+"""The maths of the detectors, without state: autoencoders, spectral forecasts, tail calibration."""

@@ -90,24 +90,26 @@ class Weights:
     outputs: Array
     row: Ints
 
-    def on(self, place: Placement) -> Weights:
+    def on(self, placement: Placement) -> Weights:
         """Return them with their arrays on another device."""
-        return move_arrays(self, place)
+        return move_arrays(self, placement)
 
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """The usual losses, from held-out rows: `center` (E, F) of each feature; `rate`, `edge` and `slope` (E,) of the tail
-    (`tail_calibration`)."""
+    """The usual losses, from held-out rows.
+
+    `center` (E, F) of each feature; `rate`, `edge` and `slope` (E,) of the tail (`tail_calibration`).
+    """
 
     center: Floats
     rate: Floats
     edge: Floats
     slope: Floats
 
-    def on(self, place: Placement) -> Baseline:
+    def on(self, placement: Placement) -> Baseline:
         """Return it with its arrays on another device."""
-        return move_arrays(self, place)
+        return move_arrays(self, placement)
 
 
 def feature_losses(

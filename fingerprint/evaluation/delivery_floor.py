@@ -20,10 +20,10 @@ FLOORS = tuple(range(0, 95, 5))  # urgencies; the first one shows every alert
 
 
 def floor_figures(events: pd.DataFrame, days: float) -> Figures:
-    """Return by floor (as text) what the flagged events at or above it show: alerts, false alerts and sessions found.
+    """Return alerts, false alerts and sessions found of the flagged events at or above each floor, by floor (as text).
 
     `events` has one row an event with `score`, the urgency of its alert, and the columns of `metrics.compute_metrics`; `days` is
-    the length of what was judged. Counts add up over organisations, rates are averaged (`aggregation.pool_figures`).
+    the length of what was scored. Counts add up over organisations, rates are averaged (`statistics.pool_figures`).
     """
     flagged = events[events["flagged"].to_numpy(bool)]
     attack = events[events["session"].notna()]

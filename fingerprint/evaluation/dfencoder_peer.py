@@ -1,18 +1,18 @@
 """The published digital fingerprinting as a peer: one `dfencoder` autoencoder a principal, mean absolute z.
 
 Example:
-    >>> method = Dfencoder(progress)                            # needs dfencoder and torch
+    >>> method = DfencoderPeer(progress)                        # needs dfencoder and torch
     >>> z = method(past, now)                                   # (len(now),); published as an anomaly above 2
 
-As published (NVIDIA Morpheus, digital fingerprinting): a principal with LEAST rows or more has a model of its own, all
-others share one that is fitted to everybody's; each feature's loss is standardised by its mean and spread over the
+As published (NVIDIA Morpheus, digital fingerprinting): a principal with MIN_ROWS rows or more has a model of its own, all
+others share one that is fitted to all rows; each feature's loss is standardised by its mean and spread over the
 table that was learned, and an event's z is the mean of their absolute values. The columns are our recorded features as
 text, which hold what the published columns hold of CloudTrail (source and name of the event, errors, user agent, address,
 identity, parameters), already cleaned of ids.
 
-Two things differ, to its advantage. Its model is fitted to MOST rows, spread evenly over the past, so that it ends today.
-And one step goes backwards once through the sum of the features' losses, not once for each of them: the same gradients,
-less rounding, in a fraction of the time.
+Two things differ, to its advantage. Its model is fitted to MAX_ROWS rows, spread evenly over the past, so that it ends
+today. And one step goes backwards once through the sum of the features' losses, not once for each of them: the same
+gradients, less rounding, in a fraction of the time.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class DfencoderOptions:
 
 @dataclass(frozen=True)
 class DfencoderPeer:
-    """A method (`baselines`): fits its models anew at each call, says how many of them are done."""
+    """A method (`peers`): fits its models at each call and reports how many of them are done."""
 
     published_threshold: ClassVar[float] = 2.0
 
@@ -75,6 +75,7 @@ class DfencoderPeer:
     options: DfencoderOptions = DfencoderOptions()
 
     def __call__(self, past: EventTable, now: EventTable) -> Scores:
+        """Fit the models of `past` and return the mean absolute z of `now`: (len(now),)."""
         out = np.empty(len(now))
         parts = list(_model_partitions(past, now, self.options))
         for done, (learned, judged) in enumerate(parts):
@@ -87,7 +88,7 @@ class DfencoderPeer:
 def _model_partitions(
     past: EventTable, now: EventTable, options: DfencoderOptions
 ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-    """Of each model the rows it learns (in `past`) and those it judges (in `now`); last the one that is everybody's."""
+    """Yield for each model the rows it learns (in `past`) and those it scores (in `now`); last the model that is shared."""
     who, events = np.unique(past.principal, return_counts=True)
     own = who[events >= options.min_rows]
     for principal in own[np.isin(own, now.principal)]:
@@ -98,7 +99,7 @@ def _model_partitions(
 
 
 def _subsample(codes: Hashes, limit: int) -> Hashes:
-    """At most `most` rows, evenly spread."""
+    """Return at most `limit` rows, evenly spread."""
     if len(codes) <= limit:
         return codes
     return codes[np.arange(limit) * len(codes) // limit]
@@ -116,15 +117,16 @@ class StandardisedModel:
     spread: Floats
 
     def z_scores(self, table: pd.DataFrame) -> tuple[Floats, Floats]:
-        """Each feature's absolute z (N, F), and their mean (N,)."""
+        """Return each feature's absolute z (N, F), and their mean (N,)."""
         return self.standardise(feature_losses(self.model, table))
 
     def standardise(self, loss: Floats) -> tuple[Floats, Floats]:
+        """Return losses (N, F) as absolute z's (N, F), and their mean (N,)."""
         each = np.abs((loss - self.mean) / self.spread)
         return each, each.mean(1)
 
     def score(self, codes: Hashes) -> Floats:
-        """The mean absolute z of events (N,) by their codes; what is alike is scored once."""
+        """Return the mean absolute z of events (N,) by their codes; equal rows are scored once."""
         distinct, inverse = np.unique(codes[:, RECORDED_COLUMNS], axis=0, return_inverse=True)
         parts = [
             self.z_scores(_text_table(distinct[start : start + BATCH]))[1]
@@ -134,14 +136,14 @@ class StandardisedModel:
 
 
 def fit_model(codes: Hashes, options: DfencoderOptions) -> StandardisedModel:
-    """The model of a principal's codes (N, all features)."""
+    """Fit the model of a principal's codes (N, all features)."""
     table = _text_table(codes[:, RECORDED_COLUMNS])
     model = fit_dfencoder(table, options.settings, options.epochs, together=True)
     return standardise_model(model, table)
 
 
 def standardise_model(model: Any, table: pd.DataFrame) -> StandardisedModel:
-    """A model with the mean and spread of its losses on the table that it was fitted to."""
+    """Return a model with the mean and spread of its losses on the table that it was fitted to."""
     loss = feature_losses(model, table)
     spread = loss.std(0)
     return StandardisedModel(model, loss.mean(0), np.where(spread > 0, spread, 1))
@@ -153,10 +155,10 @@ def fit_dfencoder(
     epochs: int = EPOCHS,
     together: bool = False,
 ) -> Any:
-    """dfencoder's model of a table of text, by its own code; the same table gives the same model. Columns of another dtype
-    than object it passes over without a word.
+    """Fit dfencoder's model to a table of text, by its own code; the same table gives the same model.
 
-    `together` adds the features' losses up before it goes backwards, instead of going backwards for each.
+    Columns of another dtype than object are passed over without a word. `together` adds the features' losses up before it goes
+    backwards, instead of going backwards for each.
     """
     import torch
     from dfencoder import AutoEncoder
@@ -171,14 +173,14 @@ def fit_dfencoder(
 
 
 def feature_losses(model: Any, table: pd.DataFrame) -> Floats:
-    """Loss of each feature (N, F): what `get_anomaly_score` takes the mean of, by the same calls."""
+    """Return the loss of each feature (N, F): what `get_anomaly_score` takes the mean of, by the same calls."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # pandas will not take values beyond a column's categories for ever
         return prepared_feature_losses(model, model.prepare_df(table))
 
 
 def prepared_feature_losses(model: Any, data: pd.DataFrame) -> Floats:
-    """The same of a table that is prepared."""
+    """Return the losses (N, F) of a table that `prepare_df` has made ready."""
     import torch
 
     model.eval()
@@ -192,7 +194,7 @@ def prepared_feature_losses(model: Any, data: pd.DataFrame) -> Floats:
 
 
 def _text_table(codes: Hashes) -> pd.DataFrame:
-    """Codes (N, R) of the recorded features as columns of text."""
+    """Return codes (N, R) of the recorded features as columns of text."""
     return pd.DataFrame(
         {
             FEATURE_NAMES[place]: pd.Series(codes[:, column].astype(str), dtype=object)
@@ -203,8 +205,10 @@ def _text_table(codes: Hashes) -> pd.DataFrame:
 
 @contextmanager
 def _single_threaded() -> Iterator[None]:
-    """On one thread: its steps are so small that several threads mostly wait for each other. It draws from the generators
-    that everybody shares: they are set, and put back."""
+    """Run on one thread, with seeded generators, and put both back afterwards.
+
+    The steps are so small that several threads mostly wait for each other; dfencoder draws from the global generators.
+    """
     import torch
 
     threads, before = torch.get_num_threads(), np.random.get_state()

@@ -1,10 +1,16 @@
-"""The rows of a trial: every event once, with its codes and the alert it would belong to.
+"""Tables of events for evaluation: what peers are given (`EventTable`), and what our detectors scored (`ScoredEventTable`).
 
 Example:
-    >>> rows = gather(history.chunks(), window_seconds=6 * 3600)
-    >>> past, now = rows.split(cut)                     # cut: seconds from the epoch
-    >>> len(past) + len(now) == len(rows)
+    >>> table = build_event_table(history.batches(), window_seconds=6 * 3600)
+    >>> past, now = table.split(cut)                    # cut: seconds from the epoch
+    >>> len(past) + len(now) == len(table)
     True
+    >>> scored = ScoredEventTable(("autoencoder", "spectral"), window_seconds=6 * 3600)
+    >>> scored.add(batch.frame)                         # a batch of the scorer, as often as there is one
+    >>> scored.to_frame()[["event", "autoencoder_z", "spectral_vote"]]
+
+Scored events hold no text, 8 bytes a name: with two detectors an event takes 42 bytes, a week of 5,000 principals
+about 260 MB.
 """
 
 from __future__ import annotations
@@ -29,9 +35,11 @@ HOUR_SECONDS = 3600
 
 @dataclass(frozen=True)
 class EventTable:
-    """N events in the order of time. `frame` has event_id, event_time and principal; `codes` (N, F) are those
-    of `features.encode`; `principal` (N,) hashes; `seconds` (N,) from the epoch; `group` (N,) is the hash of
-    principal and window."""
+    """N events in the order of time.
+
+    `frame` has event_id, event_time and principal; `codes` (N, F) are those of `features.encoding.encode_events`;
+    `principal` (N,) hashes; `seconds` (N,) from the epoch; `group` (N,) is the hash of principal and window.
+    """
 
     frame: pd.DataFrame
     codes: Hashes
@@ -44,6 +52,7 @@ class EventTable:
 
     @property
     def hours(self) -> Seconds:
+        """Hours from the epoch: (N,)."""
         return self.seconds // HOUR_SECONDS
 
     @property
@@ -56,19 +65,19 @@ class EventTable:
         )
 
     def take(self, which: NDArray[np.bool_]) -> EventTable:
-        """The events of a mask."""
+        """Return the events of a mask."""
         frame = self.frame[which].reset_index(drop=True)
         return EventTable(
             frame, self.codes[which], self.principal[which], self.seconds[which], self.group[which]
         )
 
     def split(self, cut: int) -> tuple[EventTable, EventTable]:
-        """What happened before `cut`, and what happened from then on."""
+        """Return the events before `cut`, and those from then on."""
         return self.take(self.seconds < cut), self.take(self.seconds >= cut)
 
 
 def build_event_table(chunks: Iterable[pd.DataFrame], window_seconds: int) -> EventTable:
-    """Rows of a history given as chunks of events with entities, oldest first; repeats are dropped.
+    """Return the table of a history given as chunks of events with entities, oldest first; repeats are dropped.
 
     The group of an event is its principal and its fixed window of event time: what an alert is made of.
     """
@@ -86,14 +95,14 @@ def build_event_table(chunks: Iterable[pd.DataFrame], window_seconds: int) -> Ev
 
 
 class ScoredEventTable:
-    """What every detector says of each judged event, collected batch by batch."""
+    """What every detector says of each scored event, collected batch by batch."""
 
     def __init__(self, detectors: Sequence[str], window_seconds: int) -> None:
         self.detectors, self.window = tuple(detectors), window_seconds
         self.parts: list[pd.DataFrame] = []
 
     def add(self, frame: pd.DataFrame) -> None:
-        """A judged batch (`scoring.Judged.frame`)."""
+        """Add a scored batch (`detection.scorer.ScoredEvents.frame`)."""
         principal = hashing.hash_strings(frame["principal"])
         time = frame["event_time"].astype("datetime64[us, UTC]").astype("int64").to_numpy()
         columns = {
@@ -107,13 +116,16 @@ class ScoredEventTable:
         self.parts.append(pd.DataFrame(columns))
 
     def to_frame(self) -> pd.DataFrame:
-        """One row an event: `event`, `principal`, `group` (hashes), `time` (us from the epoch), and each detector's
-        `<name>_z` (NaN for no opinion) and `<name>_vote`. The parts are let go."""
+        """Return one row an event, and forget the batches.
+
+        Columns: `event`, `principal`, `group` (hashes), `time` (us from the epoch), and each detector's `<name>_z` (NaN for no
+        opinion) and `<name>_vote`.
+        """
         parts, self.parts = self.parts, []
         table = pd.concat(parts, ignore_index=True)
         return table[~table.duplicated(["event", "principal"])].reset_index(drop=True)
 
 
 def alert_groups(principal: Hashes, seconds: np.ndarray, window_seconds: int) -> Hashes:
-    """The alert an event would belong to (N,): its principal (hashed) and its fixed window of event time."""
+    """Return the alert each event would belong to (N,): its principal (hashed) and its fixed window of event time."""
     return hashing.hash_pair(principal, (seconds // window_seconds).astype(np.uint64))

@@ -1,16 +1,16 @@
-"""False alerts by cause: which harmless surprise had befallen the principal on that day.
+"""False alerts by cause: which harmless anomaly had affected the principal on that day.
 
 Example:
-    >>> causes = Causes.of(surprises, principals, first_day, last_day)
-    >>> causes.figures(false_events)["new_hire"]
+    >>> causes = FalseAlertCauses.from_anomalies(anomalies, principals, first_day, last_day)
+    >>> causes.summarise(false_events)["new_hire"]
     {'principal_days': 1, 'false_alerts': 1, 'highest_score': 62.0}
 
-A surprise is a line of the simulator's: surprise, key (a principal, or "*" for everybody), from, to (dates, both
-included). It befalls its principal on each of these days, whether or not the principal did anything. An alert has the day
-of its first event shown; it counts for every surprise that its principal had on that day, and for `ordinary day` if there
+An anomaly is a line of the simulator's labels.surprises.jsonl: surprise (its name), key (a principal, or "*" for all), from,
+to (dates, both included). It affects its principal on each of these days, active or not. An alert has the day
+of its first event shown; it counts for every anomaly that its principal had on that day, and for `ordinary day` if there
 was none. Of a new hire the first day is apart from those that follow (`new_hire_later`).
 
-    rate = false alerts / principal-days        (of a surprise; of ordinary days)
+    rate = false alerts / principal-days        (of an anomaly; of ordinary days)
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import pandas as pd
 from fingerprint.compute import hashing
 from fingerprint.compute.hashing import Hashes
 
-EVERYBODY = "*"
+ALL_PRINCIPALS = "*"
 ORDINARY_DAY = "ordinary day"
 DAY_MICROSECONDS = 86_400_000_000
 _EPOCH = date(1970, 1, 1)
@@ -34,8 +34,11 @@ _EPOCH = date(1970, 1, 1)
 
 @dataclass(frozen=True)
 class FalseAlertCauses:
-    """`befell`: one row a surprise, principal (hash) and day (number from the epoch), distinct; `principal_days`: all there
-    are in what is judged, with or without a surprise."""
+    """Which anomaly affected which principal on which day, of the days that are scored.
+
+    `anomaly_days` has one row an anomaly (`surprise`), principal (hash) and day (number from the epoch), distinct;
+    `principal_days` counts all, with or without an anomaly.
+    """
 
     anomaly_days: pd.DataFrame
     principal_days: int
@@ -44,18 +47,20 @@ class FalseAlertCauses:
     def from_anomalies(
         cls, anomalies: Iterable[Mapping[str, Any]], principals: Hashes, first_day: int, last_day: int
     ) -> FalseAlertCauses:
-        """The surprises of the judged days, of `principals` (P,), hashed, distinct: all that were ever seen."""
+        """Return the anomalies of the scored days; `principals` (P,) are the hashes of all that were ever seen, distinct."""
         there = set(principals.tolist())
-        parts = [_anomaly_days(surprise, principals, there, first_day, last_day) for surprise in anomalies]
+        parts = [_anomaly_days(anomaly, principals, there, first_day, last_day) for anomaly in anomalies]
         nothing = pd.DataFrame(
             {"surprise": [], "principal": np.empty(0, np.uint64), "day": np.empty(0, np.int64)}
         )
-        befell = pd.concat(parts, ignore_index=True) if parts else nothing
-        return cls(befell.drop_duplicates(), len(principals) * (last_day - first_day + 1))
+        affected = pd.concat(parts, ignore_index=True) if parts else nothing
+        return cls(affected.drop_duplicates(), len(principals) * (last_day - first_day + 1))
 
     def summarise(self, false_alerts: pd.DataFrame) -> dict[str, Any]:
-        """By surprise: principal-days that had it, false alerts on them, the highest score of one (None without any).
-        `false` has the events of false alerts: group, principal, event_time, score."""
+        """Return by anomaly: principal-days that had it, false alerts on them, the highest score of one (None without any).
+
+        `false_alerts` has the events of false alerts: group, principal, event_time, score.
+        """
         alerts = false_alerts.groupby("group", as_index=False).agg(
             principal=("principal", "first"), time=("event_time", "min"), score=("score", "max")
         )
@@ -75,7 +80,7 @@ class FalseAlertCauses:
 def _anomaly_days(
     anomaly: Mapping[str, Any], principals: Hashes, there: set[int], first_day: int, last_day: int
 ) -> pd.DataFrame:
-    """Whom one surprise befell on which of the judged days."""
+    """Return one row for each principal and scored day that one anomaly affects."""
     begins = _day(str(anomaly["from"]))
     days = np.arange(max(begins, first_day), min(_day(str(anomaly["to"])), last_day) + 1)
     who = _affected_principals(str(anomaly["key"]), principals, there)
@@ -93,8 +98,8 @@ def _anomaly_days(
 
 
 def _affected_principals(key: str, principals: Hashes, there: set[int]) -> Hashes:
-    """Everybody, or one principal, or nobody if it was never seen."""
-    if key == EVERYBODY:
+    """Return all principals, or one, or none if it was never seen."""
+    if key == ALL_PRINCIPALS:
         return principals
     who = hashing.hash_string(key)
     return np.array([who] if int(who) in there else [], np.uint64)

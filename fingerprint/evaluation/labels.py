@@ -1,10 +1,12 @@
-"""What is known of the events: which attack session each belongs to.
+"""Labels: files that say which events are an attack's, the sessions they form, and a history looked over before training.
 
 Example:
     >>> lines = [{"event_id": "1", "session": "s", "strength": "quiet"}]
-    >>> truth([*lines, {"eventID": "2", "label": "attack_setup"}])
+    >>> attack_labels([*lines, {"eventID": "2", "label": "attack_setup"}])
       event_id session strength
     0        1       s    quiet
+    >>> read_labels(["data/real/invictus_stratus"])[0]["label"]
+    'attack_setup'
 
 Two forms are read: the simulator's (`event_id`, `session`, `strength`) and that of the real sets (`eventID`,
 `label`, `technique`, `run`), where only the label `attack` counts and a run of a technique is a session.
@@ -31,7 +33,7 @@ DAY_SECONDS = 86400
 
 
 def attack_labels(labels: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    """One row an attack event: event_id, session, strength (`real` where no label says it)."""
+    """Return one row an attack event: event_id, session, strength (`real` where no label says it)."""
     attacks = [label for label in labels if label.get("label", "attack") == "attack"]
     rows = [(_event_id(label), _session_name(label), str(label.get("strength", "real"))) for label in attacks]
     return pd.DataFrame(rows, columns=list(LABEL_COLUMNS), dtype=object).drop_duplicates(
@@ -40,7 +42,7 @@ def attack_labels(labels: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
 
 
 def join_labels(scored: pd.DataFrame, known_attacks: pd.DataFrame) -> pd.DataFrame:
-    """Judged events (`judged.Judged.table`) as `metrics.measure` wants them, but for a method's score and flags."""
+    """Return scored events (`ScoredEventTable.to_frame`) as `metrics.compute_metrics` takes them, but for scores and flags."""
     place = find_label_rows(scored["event"].to_numpy(), known_attacks)
     columns = {name: names_at(known_attacks[name], place) for name in ("session", "strength")}
     return pd.DataFrame(
@@ -54,7 +56,7 @@ def join_labels(scored: pd.DataFrame, known_attacks: pd.DataFrame) -> pd.DataFra
 
 
 def find_label_rows(events: Hashes, known_attacks: pd.DataFrame) -> NDArray[np.int64]:
-    """Which row of `known` is each event's (N,), by the hash of its id; -1 for those that no label names."""
+    """Return the row of `known_attacks` of each event (N,), by the hash of its id; -1 for events without a label."""
     if not len(known_attacks):
         return np.full(len(events), -1, np.int64)
     names = hashing.hash_strings(known_attacks["event_id"])
@@ -64,11 +66,10 @@ def find_label_rows(events: Hashes, known_attacks: pd.DataFrame) -> NDArray[np.i
 
 
 def choose_split_time(first: int, last: int, attacks: NDArray[np.int64]) -> int:
-    """When judging begins, in seconds, of a span from `first` to `last` with attack events at `attacks` (A,): after
-    three quarters of it, at midnight if it is days.
+    """Return when scoring begins, in seconds, of a span from `first` to `last` with attack events at `attacks` (A,).
 
-    A first attack before that, but not in the first half, begins it: labels may decide where the past ends,
-    never what is learned of it.
+    It begins after three quarters of the span, at midnight if the span is days. A first attack before that, but not in the
+    first half, begins it: labels may decide where training ends, never what is learned.
     """
     cut = first + (last - first) * 3 // 4
     if last - first >= 4 * DAY_SECONDS:
@@ -78,7 +79,7 @@ def choose_split_time(first: int, last: int, attacks: NDArray[np.int64]) -> int:
 
 
 def names_at(names: pd.Series, place: NDArray[np.int64]) -> pd.Categorical:
-    """The names at some places, missing at -1, as categories: a byte or four each."""
+    """Return the names at some places, missing at -1, as categories: a byte or four each."""
     codes, categories = pd.factorize(names)
     return pd.Categorical.from_codes(
         np.append(codes, -1)[place], categories=pd.Index(categories, dtype=object)
@@ -99,7 +100,7 @@ BENIGN_ANOMALY_FILES = ("labels.surprises.jsonl", "labels.surprises.jsonl.gz")
 
 
 def read_labels(sources: list[str], file: Path | None = None) -> list[dict[str, Any]]:
-    """The labels of `file`, or those beside the records of every source.
+    """Return the labels of `file`, or those beside the records of every source.
 
     Raises FingerprintError where there are none or a line is no object.
     """
@@ -112,9 +113,9 @@ def read_labels(sources: list[str], file: Path | None = None) -> list[dict[str, 
 
 
 def read_benign_anomalies(sources: list[str]) -> list[dict[str, Any]]:
-    """What harmless surprises there were, and whom they befell, where a file beside the records says so."""
+    """Return the harmless anomalies and whom they affected, where a file beside the records says so."""
     found = [path for source in sources for path in _files_beside(Path(source), BENIGN_ANOMALY_FILES)]
-    return [surprise for path in dict.fromkeys(found) for surprise in _read_json_lines(path)]
+    return [anomaly for path in dict.fromkeys(found) for anomaly in _read_json_lines(path)]
 
 
 def _files_beside(source: Path, names: tuple[str, ...] = LABEL_FILES) -> list[Path]:
@@ -138,7 +139,7 @@ Seconds = NDArray[np.int64]
 
 
 class HistoryOverview:
-    """What is noted of the chunks of a history, oldest first. Memory grows with attack events and principals alone."""
+    """What the chunks of a history show, oldest first. Memory grows with attack events and principals alone."""
 
     def __init__(self, known: pd.DataFrame) -> None:
         self.labels = known
@@ -148,7 +149,7 @@ class HistoryOverview:
         self.victims: Hashes = np.empty(0, np.uint64)  # whose credentials they were done with, distinct
 
     def update(self, events: pd.DataFrame) -> None:
-        """The next chunk: events with entities."""
+        """Take in the next chunk: events with entities."""
         seconds = np.asarray(events["event_time"].astype("int64"), np.int64) // 1_000_000
         principal = hashing.hash_strings(events["principal"])
         self.first = self.first or int(seconds[0])

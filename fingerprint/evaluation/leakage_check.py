@@ -1,18 +1,18 @@
-"""Does the form of a record betray an attack? If it did, a benchmark would flatter whoever looks at it.
+"""Does the shape of a record betray an attack? If it did, a benchmark would flatter every detector that looks at it.
 
 Example:
-    >>> betrayal(lines, attack_ids)                          # JSON records of the judged days, ids of the attacks' events
+    >>> measure_leakage(lines, attack_ids)          # JSON records of the scored days, ids of the attacks' events
     {'auc': 0.51, 'attack_rows': 893, 'benign_rows': 1642, 'actions': 57}
 
-A forest sees of each record its form alone (`simulation.forms.form_of`: keys, versions, names of parameters) and its
-action. Records of attacks and of everybody else are drawn from the same actions with the same outcome, made in the same
-way (at the console or not, through an endpoint or not: that is tool and network, which a detector should see), direct
-calls only, and guessed by a forest that did not see their caller.
+A forest sees of each record its shape alone (`simulation.record_templates.record_shape`: keys, versions, names of
+parameters) and its action. Records of attacks and all others are drawn from the same actions with the same outcome, made in
+the same way (at the console or not, through an endpoint or not: that is tool and network, which a detector should see),
+direct calls only, and guessed by a forest that did not see their caller.
 
     auc = sum of n AUC / sum of n      over actions, outcomes and folds; n: their attack rows
 
 where AUC is the chance that an attack's row is guessed to be one rather than another row of the same action and
-outcome (ties count half). 0.5: the form tells nothing. 1: it tells everything. None: nothing could be compared.
+outcome (ties count half). 0.5: the shape tells nothing. 1: it tells everything. None: nothing could be compared.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _ACTION_FIELDS = re.compile(rb'"(?:eventSource|eventName|errorCode)":\s*"([^"]*)
 
 
 def measure_leakage(lines: Iterable[bytes], attack_ids: set[str]) -> dict[str, float | int | None]:
-    """How well forms tell attacks from the rest: `auc`, and how many rows and actions it rests on.
+    """Return how well shapes tell attacks from the rest: `auc`, and how many rows and actions it rests on.
 
     `lines` are records as JSON, one each, in any number: they are read once and a sample is kept.
     """
@@ -73,7 +73,7 @@ def measure_leakage(lines: Iterable[bytes], attack_ids: set[str]) -> dict[str, f
 
 @dataclass
 class _Reservoir:
-    """At most `most` of those that came, each with the same chance (Vitter's algorithm R)."""
+    """At most `capacity` of the lines added, each with the same chance (Vitter's algorithm R)."""
 
     capacity: int
     sample: list[bytes] = field(default_factory=list)
@@ -88,7 +88,7 @@ class _Reservoir:
 
 
 def sample_records(lines: Iterable[bytes], attack_ids: set[str]) -> Iterator[Record]:
-    """A sample of the records, at most MOST of each action and outcome; of actions that no attack calls, none."""
+    """Yield a sample of the records, at most MAX_RECORDS of each action and outcome; none of actions that no attack calls."""
     draw, ids = Random(SEED), {name.encode() for name in attack_ids}  # noqa: S311 - draws a sample, guards nothing
     some: dict[tuple[tuple[bytes, ...], bool], _Reservoir] = {}
     for line in lines:
@@ -116,7 +116,7 @@ def _parse_records(lines: Iterable[bytes]) -> Iterator[Record]:
 def _comparable_records(
     records: Iterable[Record], attack_ids: set[str]
 ) -> tuple[list[ActionOutcome], list[Record]]:
-    """Each record once, of those (action, outcome) that both attacks and enough others have."""
+    """Return each record once, of those (action, outcome) that both attacks and enough others have."""
     groups: dict[ActionOutcome, list[Record]] = defaultdict(list)
     for record in {record["eventID"]: record for record in records}.values():
         if record["eventID"] in attack_ids or "invokedBy" not in _identity(record):
@@ -138,15 +138,15 @@ def _identity(record: Record) -> dict[str, Any]:
     return identity if isinstance(identity, dict) else {}
 
 
-# --- how well they are told apart ---------------------------------------------------------------------------
+# --- how well they are separated ---------------------------------------------------------------------------
 
 
 def _cross_validate(
     likes: list[ActionOutcome], records: list[Record], guilty: NDArray[np.bool_]
 ) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.float64], ActionOutcome]]:
-    """Truth and guess of the rows of each (action, outcome) in each fold, with a forest that saw no caller of it.
+    """Yield truth and guess of the rows of each (action, outcome) in each fold, by a forest that saw no caller of it.
 
-    Rows of different folds are not compared: the forest that did not see an attack thinks less of its likes than
+    Rows of different folds are not compared: the forest that did not see an attack thinks less of similar rows than
     the one that did, and every AUC would lie under a half.
     """
     who = np.array([str(_identity(record).get("arn")) for record in records])

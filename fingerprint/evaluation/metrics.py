@@ -1,9 +1,12 @@
 """What is reported of a detector: per event, per attack session, and at a number of alerts a day.
 
 Example:
-    >>> figures = measure(events, days=7, principals=230)
+    >>> figures = compute_metrics(events, days=7, principals=230)
     >>> figures["recall_at"]
     {'5': 0.6, '20': 0.7083, '50': 0.75}
+    >>> curve = event_curve(attack, score)              # (N,) bool, (N,) float
+    >>> curve.points(limit=3)
+    [[0.1, 1.0], [0.6, 0.8], [0.9, 0.3]]
 
 `events` has one row an event: event_time, session (the attack session it belongs to, missing for all others),
 strength (of the attack), score (high is strange, -inf is never shown), flagged, group (the alert it belongs
@@ -15,7 +18,7 @@ to if it is shown); and principal (a hash), where false alerts are told apart by
     found        a session with a hit
     true alert   an alert with a hit; the others are false
 
-A ratio with nothing under the line is 0.
+A ratio whose denominator is 0 is 0.
 """
 
 from __future__ import annotations
@@ -26,20 +29,26 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from sklearn.metrics import confusion_matrix_at_thresholds
 
 from fingerprint.analysis.threshold_what_if import LEAST_SHARE, alert_session_pairs
 from fingerprint.evaluation.false_alert_causes import FalseAlertCauses
 
 Figures = dict[str, Any]
+Floats = NDArray[np.float64]
 
 ALERT_BUDGETS = (5, 20, 50)  # alerts a day, for the whole organisation
+MAX_POINTS = 100  # points of a curve that are reported
 
 
 def compute_metrics(
     events: pd.DataFrame, days: float, principals: int, causes: FalseAlertCauses | None = None
 ) -> Figures:
-    """All figures of one method. `days` is the length of what was judged, `principals` how many there are, `causes` whom
-    which harmless surprise befell."""
+    """Return all figures of one method.
+
+    `days` is the length of what was scored, `principals` the number of principals, `causes` the harmless anomalies by
+    principal and day.
+    """
     sessions = _session_table(events)
     shown = events[events["flagged"]]
     found = alert_session_pairs(shown)
@@ -67,7 +76,7 @@ def compute_metrics(
 
 
 def event_metrics(events: pd.DataFrame) -> Figures:
-    """Precision, recall and F1 of `flagged`; the average precision of `score` and its curve (`curves.of_events`)."""
+    """Return precision, recall and F1 of `flagged`; average precision and curve of `score` (`event_curve`)."""
     attack = events["session"].notna().to_numpy()
     flagged = events["flagged"].to_numpy(dtype=bool)
     hit = int((attack & flagged).sum())
@@ -76,22 +85,21 @@ def event_metrics(events: pd.DataFrame) -> Figures:
 
 
 def session_metrics(events: pd.DataFrame, shown: pd.DataFrame, found: pd.DataFrame, sessions: int) -> Figures:
-    """P = true alerts / alerts, R = sessions found / sessions, F1; the average precision of the queue of alerts, by their
-    score, and its curve (`curves.of_alerts`)."""
-    right, said = found["group"].nunique(), shown["group"].nunique()
-    rates = _precision_recall_f1(right, said, found["session"].nunique(), sessions)
+    """Return P = true alerts / alerts, R = sessions found / sessions, F1; average precision and curve of the queue."""
+    correct, reported = found["group"].nunique(), shown["group"].nunique()
+    rates = _precision_recall_f1(correct, reported, found["session"].nunique(), sessions)
     return {**rates, **_curve_figures(alert_curve(events, sessions))}
 
 
 def rank_alerts(events: pd.DataFrame) -> pd.DataFrame:
-    """The queue: alerts (`group`) by their best score (`best`) over all that was judged, ties by time, then by name."""
+    """Return the queue: alerts (`group`) by their best score (`best`) over all scored events, ties by time, then by name."""
     some = events[np.isfinite(events["score"].to_numpy(dtype=float))]
     alerts = some.groupby("group").agg(best=("score", "max"), first=("event_time", "min")).reset_index()
     return alerts.sort_values(["best", "first", "group"], ascending=[False, True, True])
 
 
 def within_budget(events: pd.DataFrame, budget: int) -> pd.DataFrame:
-    """The events shown when only the `most` best alerts are, cut at the score of the last of them.
+    """Return the events shown when only the `budget` best alerts are, cut at the score of the last of them.
 
     So the threshold fits the budget with hindsight, for every method alike.
     """
@@ -101,15 +109,15 @@ def within_budget(events: pd.DataFrame, budget: int) -> pd.DataFrame:
 # --- parts --------------------------------------------------------------------------------------------------
 
 
-def _top_alerts(events: pd.DataFrame, queue: pd.DataFrame, most: int) -> pd.DataFrame:
-    kept = queue.head(most)
+def _top_alerts(events: pd.DataFrame, queue: pd.DataFrame, budget: int) -> pd.DataFrame:
+    kept = queue.head(budget)
     least = kept["best"].min() if len(kept) else np.inf
     shown: pd.DataFrame = events[(events["score"] >= least) & events["group"].isin(kept["group"])]
     return shown
 
 
 def _session_table(events: pd.DataFrame) -> pd.DataFrame:
-    """One row an attack session: its strength, and when it began."""
+    """Return one row an attack session: its strength, and when it began."""
     attack = events[events["session"].notna()]
     return attack.groupby("session", observed=True).agg(
         strength=("strength", "first"), began=("event_time", "min")
@@ -119,7 +127,7 @@ def _session_table(events: pd.DataFrame) -> pd.DataFrame:
 def _sessions_found(
     found: pd.DataFrame, at_budget: dict[int, pd.DataFrame], sessions: pd.DataFrame
 ) -> Figures:
-    """How many sessions there are and how many are found, at the threshold and within each budget."""
+    """Return how many sessions there are and how many are found, at the threshold and within each budget."""
     count, there = _count_found(found, sessions), len(sessions)
     counts = {str(budget): _count_found(some, sessions) for budget, some in at_budget.items()}
     return {
@@ -134,7 +142,7 @@ def _sessions_found(
 def _strength_metrics(
     events: pd.DataFrame, found: pd.DataFrame, at_budget: dict[int, pd.DataFrame], sessions: pd.DataFrame
 ) -> Figures:
-    """What can be said of one strength: false alerts have none, so there is no precision."""
+    """Return the figures of one strength: false alerts have none, so there is no precision."""
     mine = events["session"].isin(sessions.index)
     return {
         **_sessions_found(found, at_budget, sessions),
@@ -148,9 +156,9 @@ def _count_found(found: pd.DataFrame, sessions: pd.DataFrame) -> int:
 
 
 def _detection_delays(found: pd.DataFrame, sessions: pd.DataFrame) -> Figures:
-    """Seconds of event time from a found session's first event to the first that an alert about it holds.
+    """Return seconds of event time from a found session's first event to the first event that an alert about it holds.
 
-    What an alert waits for records to arrive, or for its interval to fill, is not in there (`tipping` has that).
+    The wait for records to arrive, or for an interval to fill, is not included (`time_to_alert` has that).
     """
     first = found.groupby("session", observed=True)["first"].min()
     first = first[first.index.isin(sessions.index)]
@@ -166,12 +174,12 @@ def _curve_figures(curve: PrecisionRecallCurve) -> Figures:
 
 
 def _precision_recall_f1(correct: int, reported: int, found: int, total: int) -> Figures:
-    """precision = right / said, recall = found / there, F1 = 2 P R / (P + R)."""
+    """Return precision = correct / reported, recall = found / total, F1 = 2 P R / (P + R)."""
     precision, recall = _ratio(correct, reported), _ratio(found, total)
     f1 = _ratio(2 * precision * recall, precision + recall)
     return {
         "precision": _round(precision), "recall": _round(recall), "f1": _round(f1),
-        "said": reported, "right": correct, "there": total, "found": found,
+        "reported": reported, "correct": correct, "total": total, "found": found,
     }  # fmt: skip
 
 
@@ -187,24 +195,22 @@ def _quantile(values: NDArray[Any], q: float) -> float | None:
     return round(float(np.quantile(values, q)), 1) if len(values) else None
 
 
-Floats = NDArray[np.float64]
-
-MAX_POINTS = 100
+# --- precision-recall curves -------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class PrecisionRecallCurve:
-    """K thresholds, highest first: the share of what is there that is found, (K,), and of what is shown that is right."""
+    """Recall and precision, (K,) each, at K thresholds, highest first."""
 
     recall: Floats
     precision: Floats
 
     def average_precision(self) -> float:
-        """AP = sum over k of (R_k - R_k-1) P_k, R_0 = 0; 0 for an empty curve."""
+        """Return AP = sum over k of (R_k - R_k-1) P_k with R_0 = 0; 0 for an empty curve."""
         return float(np.sum(np.diff(self.recall, prepend=0.0) * self.precision))
 
     def points(self, limit: int = MAX_POINTS) -> list[list[float]]:
-        """At most so many [recall, precision], evenly among those at which recall grows, the first and last of them kept."""
+        """Return at most `limit` [recall, precision], evenly among those at which recall grows; the first and last are kept."""
         grows = np.flatnonzero(np.diff(self.recall, prepend=0.0) > 0)
         some = grows[np.unique(np.linspace(0, len(grows) - 1, min(limit, len(grows))).round().astype(int))]
         return [
@@ -213,19 +219,20 @@ class PrecisionRecallCurve:
 
 
 def event_curve(attack: NDArray[np.bool_], score: Floats) -> PrecisionRecallCurve:
-    """Every event by itself. What is never shown (-inf) is on no point, so recall may end below 1."""
-    shown = np.flatnonzero(np.isfinite(score))
-    order = shown[np.argsort(-score[shown], kind="stable")]
-    last = np.append(np.diff(score[order]) != 0, True)[: len(order)]  # of those with one score
-    right, said = np.cumsum(attack[order])[last], np.flatnonzero(last) + 1
-    return PrecisionRecallCurve(right / max(int(attack.sum()), 1), right / said)
+    """Return the curve over single events. Events that are never shown (-inf) lie on no point, so recall may end below 1."""
+    shown = np.isfinite(score)
+    if not shown.any():
+        return PrecisionRecallCurve(np.empty(0), np.empty(0))
+    _, false, _, true, _ = confusion_matrix_at_thresholds(attack[shown], score[shown])
+    return PrecisionRecallCurve(true / max(int(attack.sum()), 1), true / (true + false))
 
 
 def alert_curve(events: pd.DataFrame, sessions: int) -> PrecisionRecallCurve:
-    """The queue, best alert first: P = alerts that are about an attack / alerts, R = sessions found / `sessions`.
+    """Return the curve of the queue, best alert first: P = alerts about an attack / alerts, R = sessions found / `sessions`.
 
-    `events` has group, session, score (`metrics.measure`). An alert is worth its best event. One that is about an attack
-    counts from the score on at which it is (`true_from`), so nothing that was found is lost again further down.
+    `events` has group, session, score. An alert is worth its best event. One that is about an attack counts from the score on
+    at which it is (`true_alert_scores`), so nothing that was found is lost again further down. Scikit-learn's curves do not
+    fit: they take one label a score, while precision counts alerts here and recall counts sessions.
     """
     shown = events[np.isfinite(events["score"].to_numpy(dtype=float))]
     best = np.sort(shown.groupby("group")["score"].max().to_numpy(dtype=float))
@@ -240,8 +247,10 @@ def alert_curve(events: pd.DataFrame, sessions: int) -> PrecisionRecallCurve:
 
 
 def true_alert_scores(shown: pd.DataFrame) -> pd.DataFrame:
-    """Pairs of an alert (`group`) and a `session`, with the highest `score` at which the alert, of the events that score at
-    least so much, is about the session: at least a tenth of them are the session's."""
+    """Return pairs of an alert (`group`) and a `session`, with the highest `score` from which on the alert is about the session.
+
+    It is about the session if at least a tenth of its events with that score or more are the session's.
+    """
     attacked = shown.loc[shown["session"].notna(), "group"].unique()
     some = shown.loc[shown["group"].isin(attacked), ["group", "session", "score"]]
     some = some.assign(all=some.groupby("group")["score"].rank(method="max", ascending=False))
@@ -254,6 +263,6 @@ def true_alert_scores(shown: pd.DataFrame) -> pd.DataFrame:
 
 
 def _count_at_least(scores: Floats, at: Floats) -> Floats:
-    """How many of the scores, ascending, are at or above each threshold: (K,)."""
+    """Return how many of the scores, ascending, are at or above each threshold: (K,)."""
     reach: Floats = (len(scores) - np.searchsorted(scores, at)).astype(float)
     return reach

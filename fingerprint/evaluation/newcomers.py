@@ -1,13 +1,13 @@
-"""Who is new: part of an organisation begins in the judged days, and attackers come as principals that nobody saw before.
+"""Newcomers: part of an organisation begins in the scored days, and attackers come as principals that were never seen before.
 
 Example:
-    >>> cast = Cast.of(active, sessions, known, cut, last, share=0.3, seed=0)
-    >>> events = cast.play(chunk, settings.entities)                   # a chunk of a history as it would then have been
-    >>> figures(judged, cast, principals=100, threshold=3.2, share=0.9, days=7)
+    >>> scenario = NewcomerScenario.create(active, sessions, labels, cut, last, share=0.3, seed=0)
+    >>> events = scenario.apply(chunk, settings.entities)              # a chunk of a history as it would then have been
+    >>> newcomer_metrics(scored, scenario, principals=100, threshold=3.2, share=0.9, days=7)
 
-A principal's history is cut away before it begins, so its first days are those of somebody whom the bank does not know. An
-attack session comes as one of KINDS: a new IAM user, a role assumed for the first time, the root of an account that never
-used it, or the robbed principal itself, which then began HOURS before.
+A principal's history is cut away before it begins, so its first days are those of a principal that the bank does not know.
+An attack session comes as one of ATTACKER_KINDS: a new IAM user, a role assumed for the first time, the root of an account
+that never used it, or the robbed principal itself, which then began LEAD_HOURS before.
 """
 
 from __future__ import annotations
@@ -36,13 +36,16 @@ OWN_Z, OWN_VOTE = (column(AutoencoderDetector.name) for column in (z_column, vot
 COUNT_Z, COUNT_VOTE = (column(SpectralDetector.name) for column in (z_column, vote_column))
 ATTACKER_KINDS = ("new user", "new role", "root", "robbed newcomer")
 LEAD_HOURS = 3  # before the attack, that a robbed newcomer began
-SETTLING_DAYS = 2  # days at the end of what is judged in which nobody begins
+SETTLING_DAYS = 2  # days at the end of what is judged in which no principal begins
 
 
 @dataclass(frozen=True)
 class NewcomerScenario:
-    """`begins`: seconds by principal (hash) before which there is nothing of it; `attacks`: one row a session: session, kind;
-    `known`: the labels, one row an attack event: event_id, session, strength."""
+    """Who is new, and as whom attackers come.
+
+    `start_times`: seconds by principal (hash) before which there is nothing of it; `attacks`: one row a session: session,
+    kind; `labels`: one row an attack event: event_id, session, strength.
+    """
 
     start_times: pd.Series
     attacks: pd.DataFrame
@@ -59,8 +62,11 @@ class NewcomerScenario:
         share: float,
         seed: int,
     ) -> NewcomerScenario:
-        """`active` (P,): the principals of the judged days; `sessions`: session, began, principal (hash), account, one row an
-        attack that is judged. `share` of those who are not robbed begin anew, at any time of the judged days."""
+        """Draw who is new.
+
+        `active` (P,): the principals of the scored days; `sessions`: session, began, principal (hash), account, one row an
+        attack that is scored. `share` of those who are not robbed begin at any time of the scored days.
+        """
         draw = np.random.default_rng(seed)
         free = np.setdiff1d(active, sessions["principal"].to_numpy(np.uint64))
         new = draw.permutation(free)[: round(share * len(free))]
@@ -78,8 +84,10 @@ class NewcomerScenario:
         return cls(pd.concat([begins, young]), attacks, labels)
 
     def apply(self, events: pd.DataFrame, options: Entities) -> pd.DataFrame:
-        """Return a chunk of events with entities without what came before its principal began, attacks in the names of new
-        principals."""
+        """Return a chunk of events with entities as this scenario has it.
+
+        Events before their principal began are left out; attacks are in the names of new principals.
+        """
         begins = self.start_times.reindex(hashing.hash_strings(events["principal"])).to_numpy(float)
         events = frames.select_rows(events, ~(frames.epoch_seconds(events["event_time"]) < begins))
         attack = self._attack(events)
@@ -94,7 +102,7 @@ class NewcomerScenario:
         return pd.concat(parts, ignore_index=True).sort_values(["event_time", "event_id"], ignore_index=True)
 
     def _attack(self, events: pd.DataFrame) -> pd.DataFrame:
-        """The attack that each event (N,) belongs to: its number and kind, missing for none."""
+        """Return the attack that each event (N,) belongs to: its number and kind, missing for none."""
         sessions = np.array([*self.labels["session"], None], dtype=object)
         session = sessions[find_label_rows(hashing.hash_strings(events["event_id"]), self.labels)]
         return (
@@ -105,7 +113,7 @@ class NewcomerScenario:
 
 
 def _rename_principals(events: pd.DataFrame, attack: pd.DataFrame) -> pd.DataFrame:
-    """Events without entities, done by the new principals that their attacks (N,) come as."""
+    """Return events without entities, done by the new principals that their attacks (N,) come as."""
     rows = zip(attack["kind"], events["recipient_account"], attack["number"], strict=True)
     people = [_NEW_IDENTITIES[str(kind)](str(account), int(number)) for kind, account, number in rows]
     identities = pd.DataFrame(people, columns=_IDENTITY_COLUMNS, index=events.index).astype(
@@ -164,7 +172,7 @@ def newcomer_metrics(
 ) -> dict[str, Any]:
     """Return what a rule shows: `share` of the autoencoder's threshold is enough where it alone has an opinion; None: nothing is.
 
-    `judged`: event_time, group, session (None for harmless ones), principal, and z and vote of both default detectors.
+    `scored`: event_time, group, session (None for harmless ones), principal, and z and vote of both default detectors.
     """
     z, alone = scored[OWN_Z].to_numpy(float), scored[COUNT_Z].isna().to_numpy()
     both = (scored[OWN_VOTE] & scored[COUNT_VOTE]).to_numpy(bool)
@@ -187,7 +195,7 @@ def newcomer_metrics(
 def _sessions_found(
     scenario: NewcomerScenario, judged: pd.DataFrame, found: pd.DataFrame
 ) -> dict[str, dict[str, int]]:
-    """How many sessions of each kind there are, and how many an alert is about."""
+    """Return how many sessions of each kind there are, and how many an alert is about."""
     there = scenario.attacks[scenario.attacks["session"].isin(judged["session"].dropna().unique())]
     hit = there["session"].isin(found["session"])
     return {
@@ -197,7 +205,7 @@ def _sessions_found(
 
 
 def _highest_urgency(shown: pd.DataFrame) -> int | None:
-    """Of the most urgent alert shown, before any cap."""
+    """Return the urgency of the most urgent alert shown, before any cap."""
     best = shown[OWN_Z].max()
     return (
         None

@@ -1,18 +1,18 @@
-"""Simpler methods on the same rows, grouped into the same alerts: what a detector has to beat.
+"""Peers: simpler methods on the same rows, grouped into the same alerts. A detector has to beat them.
 
 Example:
-    >>> for name, method in METHODS.items():
-    ...     score, flagged = trial(method, past, now)           # (len(now),) each
-    >>> slow = SLOW_METHODS["dfencoder"](progress)              # minutes; says how far it is
-    >>> score, flagged = trial(slow, past, now)
+    >>> for name, method in PEER_METHODS.items():
+    ...     score, flagged = evaluate_peer(method, past, now)   # (len(now),) each
+    >>> slow = SLOW_PEER_METHODS["dfencoder"](progress)         # minutes; says how far it is
+    >>> score, flagged = evaluate_peer(slow, past, now)
 
-A method is a function of the past and of what is judged now: it learns from the one and scores every event of
+A method is a function of the past and of the events to be scored now: it learns from the one and scores every event of
 the other, high is strange, -inf is never shown. Its threshold comes from the past alone: the last quarter of
 it is scored by what was learned from the rest, and the threshold is the score that shows a given number of
 alerts a day there. A method with a `published_threshold` of its events' scores keeps that
 instead; only its alerts are ranked as the others' are.
 
-What needs a package that is not installed is in neither list: LEFT_OUT says why, in a sentence.
+What needs a package that is not installed is in neither table: UNAVAILABLE_PEERS says why, in a sentence.
 """
 
 from __future__ import annotations
@@ -51,19 +51,19 @@ RARITY_COLUMNS = [FEATURE_NAMES.index(name) for name in ("action", "program", "n
 
 
 def log_rarity(past: EventTable, now: EventTable) -> Scores:
-    """Minus the sum of the log frequencies of action, program, network and error."""
+    """Return minus the sum of the log frequencies of action, program, network and error: (len(now),) nats, high is rare."""
     rarity: Scores = -log_frequencies(past, now, RARITY_COLUMNS).sum(1)
     return rarity
 
 
 def log_rarity_online(past: EventTable, now: EventTable) -> Scores:
-    """The same; what was done up to the hour before counts as seen."""
+    """Return `log_rarity` where what was done up to the hour before counts as seen."""
     rarity: Scores = -log_frequencies(past, now, RARITY_COLUMNS, online=True).sum(1)
     return rarity
 
 
 def log_rarity_sequential(past: EventTable, now: EventTable) -> Scores:
-    """The same again; plus the rarity of the action after the principal's previous one within the hour."""
+    """Return `log_rarity_online` plus the rarity of the action after the principal's previous one within the hour."""
     known = log_frequencies(past, now, RARITY_COLUMNS, online=True)
     rarity: Scores = -known.sum(1) - transition_log_frequency(past, now, known[:, 0])
     return rarity
@@ -74,7 +74,11 @@ USUAL = np.log(1 / 50)  # what happens once in fifty is no outlier, however comm
 
 
 def isolation_forest(past: EventTable, now: EventTable) -> Scores:
-    """IsolationForest (Liu, Ting, Zhou 2008; scikit-learn) over all recorded features' log frequencies."""
+    """Score by IsolationForest (Liu, Ting, Zhou 2008; scikit-learn) over all recorded features' log frequencies.
+
+    Counts learn (what was done up to the hour before counts as seen): it helps both forest and ECOD. They are fitted on the
+    held-out end of the past as measured by the rest of it, so that they have met novelties, and on a sample of that.
+    """
     forest = IsolationForest(n_estimators=TREES, random_state=SEED).fit(_training_table(past))
     table = _test_table(past, now)
     first, inverse = _unique_rows(table)
@@ -83,10 +87,10 @@ def isolation_forest(past: EventTable, now: EventTable) -> Scores:
 
 
 def ecod(past: EventTable, now: EventTable) -> Scores:
-    """ECOD (Li et al. 2022; PyOD) over the same table: the sum of the features' log tail probabilities.
+    """Score by ECOD (Li et al. 2022; PyOD) over the same table: the sum of the features' log tail probabilities.
 
     Its tails are two: by itself it also calls strange what is unusually common, so frequencies are cut at one in fifty.
-    PyOD measures the tails on the fitted rows and the judged ones together.
+    PyOD measures the tails on the fitted rows and the scored ones together.
     """
     from pyod.models.ecod import ECOD
 
@@ -98,7 +102,7 @@ def ecod(past: EventTable, now: EventTable) -> Scores:
 
 
 def _training_table(past: EventTable) -> Floats:
-    """At most SAMPLE rows of the held-out end of the past, as the rest of it knows them."""
+    """Return at most MAX_SAMPLE rows of the held-out end of the past, as the rest of it knows them."""
     older, newer = split_holdout(past)
     some = np.random.default_rng(SEED).permutation(len(newer))[:MAX_SAMPLE]
     return log_frequencies(older, newer, RECORDED_COLUMNS, online=True)[some]
@@ -109,7 +113,7 @@ def _test_table(past: EventTable, now: EventTable) -> Floats:
 
 
 def _unique_rows(table: Floats) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """The first of each kind of row (D,), and each row's kind (N,): what is the same to the bit is scored once."""
+    """Return the first of each kind of row (D,), and each row's kind (N,): equal rows, to the bit, are scored once."""
     key = np.zeros(len(table), np.uint64)
     for column in np.ascontiguousarray(table.T).view(np.uint64):
         key = hashing.hash_pair(key, column)
@@ -118,7 +122,7 @@ def _unique_rows(table: Floats) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
 
 
 def first_seen_action(past: EventTable, now: EventTable) -> Scores:
-    """The rule: an action new to the principal, once. Alerts rank by how many of them they hold."""
+    """Score by the rule "an action new to the principal, once". Alerts rank by how many of them they hold."""
     keys = hashing.hash_pair(now.principal, now.codes[:, ACTION_COLUMN])
     known = count_occurrences(hashing.hash_pair(past.principal, past.codes[:, ACTION_COLUMN]), keys) > 0
     new = is_first_occurrence(keys) & ~known
@@ -126,9 +130,9 @@ def first_seen_action(past: EventTable, now: EventTable) -> Scores:
 
 
 def volume_z(past: EventTable, now: EventTable) -> Scores:
-    """z of the principal's events in the event's hour against all its hours in the past, idle ones included.
+    """Return z of the principal's events in the event's hour against all its hours in the past, idle ones included.
 
-    The spread is at least that of a Poisson count, and at least one event. Who was never seen has mean zero.
+    The spread is at least that of a Poisson count, and at least one event. A principal that was never seen has mean zero.
     """
     hours = past.seconds[-1] // HOUR_SECONDS - past.seconds[0] // HOUR_SECONDS + 1
     _, first, events = np.unique(
@@ -153,7 +157,7 @@ ALERTS_PER_DAY = 20.0  # the budget that sets thresholds
 def evaluate_peer(
     method: PeerMethod, past: EventTable, now: EventTable, budget: float = ALERTS_PER_DAY
 ) -> tuple[Scores, NDArray[np.bool_]]:
-    """Scores of `now`, and which of its events reach the method's threshold: (len(now),) each."""
+    """Return scores of `now`, and which of its events reach the method's threshold: (len(now),) each."""
     score = method(past, now)
     published: float | None = getattr(method, "published_threshold", None)
     if published is not None:
@@ -162,7 +166,7 @@ def evaluate_peer(
 
 
 def budget_threshold(method: PeerMethod, past: EventTable, budget: float) -> float:
-    """The score that `budget` alerts a day reach in the held-out end of the past, the least if fewer do."""
+    """Return the score that `budget` alerts a day reach in the held-out end of the past, the least if fewer do."""
     older, newer = split_holdout(past)
     if not len(older) or not len(newer):
         return np.inf

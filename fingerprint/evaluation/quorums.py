@@ -1,10 +1,10 @@
-"""What several quorums make of the same votes: one walk, an alert queue each.
+"""Several quorums over the same votes: one run of the pipeline, an alert queue each.
 
 Example:
-    >>> panel = Panel(bank, ledger, settings, others=[Quorum("autoencoder, spectral", 2, explainer)])
+    >>> panel = MultiQuorumPipeline(bank, state, settings, {"both": (("autoencoder", "spectral"), 2)})
     >>> for events in chunks:
-    ...     said = panel.walk(events)                   # what the settings' own quorum says
-    >>> panel.judged.table()                            # z's and votes of every event
+    ...     result = panel.process(events)              # of the settings' own quorum
+    >>> panel.scored_events.to_frame()                  # z's and votes of every event
 """
 
 from __future__ import annotations
@@ -32,45 +32,47 @@ from fingerprint.registry.bank import Bank
 from fingerprint.state.pipeline_state import PipelineState
 from fingerprint.state.scorer_state import ScorerState
 
-ScoresAndFlags = tuple[
-    NDArray[np.float64], NDArray[np.bool_]
-]  # a method's score and flag of each event, (N,) each
+# a method's score and flag of each event, (N,) each
+ScoresAndFlags = tuple[NDArray[np.float64], NDArray[np.bool_]]
 
 
 class QuorumAlerts:
-    """So many votes of some detectors, and the alerts that come of them, explained like those of the road it goes along."""
+    """A number of votes of some detectors, and the alerts they make, explained as those of the pipeline are."""
 
     def __init__(self, detectors: Sequence[str], votes: int, explainer: Explainer) -> None:
         self.detectors, self.votes, self.groups = tuple(detectors), votes, AlertGroups(explainer)
         self.alerts: list[Alert] = []
 
     def add(self, judged: Batch) -> None:
-        """Take its verdicts from events that more detectors have judged."""
+        """Add scored events, with the verdicts of this quorum."""
         verdict = quorum_verdicts(judged.frame, self.detectors, self.votes)
         ids = alert_ids(judged.frame, verdict, self.groups.explainer.settings)
         self.groups.add(replace(judged, frame=judged.frame.assign(verdict=verdict, alert_id=ids)))
 
     def close(self, before: int | None) -> None:
+        """Close the alerts of windows that end before `before` (seconds), all of them if None."""
         self.alerts += self.groups.close_windows(before)
 
     def take_alerts(self) -> list[Alert]:
-        """The alerts since the last call."""
-        told, self.alerts = self.alerts, []
-        return told
+        """Return the alerts since the last call."""
+        alerts, self.alerts = self.alerts, []
+        return alerts
 
 
 class MultiQuorumPipeline(DetectionPipeline):
-    """A road on which every event is judged and kept small, and other quorums of the same votes are heard too: by name, the
-    detectors and how many of them must vote."""
+    """A pipeline that keeps every scored event in compact form, and counts other quorums of the same votes besides.
+
+    `quorums` names them: the detectors, and how many of them must vote.
+    """
 
     def __init__(
         self,
         bank: Bank,
-        ledger: ScorerState,
+        state: ScorerState,
         settings: Settings,
         quorums: Mapping[str, tuple[Sequence[str], int]],
     ) -> None:
-        super().__init__(bank, PipelineState(ledger), settings, keep_all_events=True)
+        super().__init__(bank, PipelineState(state), settings, keep_all_events=True)
         self.scored_events = ScoredEventTable(detector_names(settings), settings.alerts.group_window_seconds)
         self.quorums = {
             name: QuorumAlerts(*wanted, self.alert_groups.explainer) for name, wanted in quorums.items()
@@ -90,7 +92,7 @@ class MultiQuorumPipeline(DetectionPipeline):
 
 
 def quorum_verdicts(judged: pd.DataFrame, detectors: Sequence[str], votes: int) -> NDArray[np.bool_]:
-    """Which judged events (N,) have so many votes of these detectors, or those of all who have an opinion."""
+    """Return which scored events (N,) have `votes` votes of these detectors, or those of all that have an opinion."""
     return ensemble.verdicts(_detector_votes(judged, detectors), votes, _detector_opinions(judged, detectors))
 
 
@@ -108,8 +110,11 @@ def _detector_opinions(judged: pd.DataFrame, detectors: Sequence[str]) -> dict[s
 def rank_by_urgency(
     judged: pd.DataFrame, detectors: Sequence[str], votes: int, urgency: pd.Series
 ) -> ScoresAndFlags:
-    """A quorum's verdicts, ranked by the urgency of their alert (by `group`). Below them what a lower threshold of the
-    autoencoder would show, by the urgency it would have: so a number of alerts a day can be asked of it as of any other."""
+    """Return a quorum's verdicts, ranked by the urgency of their alert (by `group`).
+
+    Below them comes what a lower threshold of the autoencoder would show, by the urgency it would have: so a number of alerts a
+    day can be asked of the quorum as of any other method.
+    """
     verdict = quorum_verdicts(judged, detectors, votes)
     needs = ensemble.votes_needed(_detector_opinions(judged, detectors), votes)
     others = _detector_votes(judged, [name for name in detectors if name != AutoencoderDetector.name])
@@ -125,13 +130,13 @@ def rank_by_urgency(
 
 
 def rank_by_threshold_share(judged: pd.DataFrame, thresholds: Mapping[str, float]) -> ScoresAndFlags:
-    """Any vote: ranked by the best z as a share of its detector's threshold."""
+    """Return the events with any vote, ranked by the best z as a share of its detector's threshold."""
     share = [_detector_z(judged, name) / at for name, at in thresholds.items()]
     return np.max(share, axis=0), quorum_verdicts(judged, list(thresholds), 1)
 
 
 def rank_by_detector(judged: pd.DataFrame, detector: str) -> ScoresAndFlags:
-    """One detector's votes, ranked by its z."""
+    """Return one detector's votes, ranked by its z."""
     return _detector_z(judged, detector), judged[vote_column(detector)].to_numpy(bool)
 
 

@@ -1,12 +1,17 @@
-"""How a peer's scores of events become a queue of alerts: by the best event, or by all that is strange in an alert.
+"""How often something was seen before, and how a peer's scores of events become a queue of alerts.
 
 Example:
-    >>> ranked = by_strongest(rarity.log_rarity_lately)
-    >>> score = ranked(past, now)                               # (len(now),); one number an alert, -inf for the usual
+    >>> keys = np.array([7, 7, 9], np.uint64)
+    >>> count_occurrences(keys, np.array([7, 8], np.uint64)).tolist()
+    [2, 0]
+    >>> ranked = ranked_by_strongest(peers.log_rarity_online)
+    >>> score = ranked(past, now)                       # (len(now),); one number an alert, -inf for the usual
 
-`metrics.within` ranks an alert by its best event. That is the plain way, and it wastes what some peers know: a session
-of twenty rare calls is stranger than one rare call. Our own alerts are ranked by an urgency that is known when they are
-complete, so a peer may do the same.
+Peers that count are made of the first part: codes and hashes of pairs are counted, no loop runs over events.
+
+`metrics.within_budget` ranks an alert by its best event. That is the plain way, and it wastes what some peers know: a
+session of twenty rare calls is stranger than one rare call. Our own alerts are ranked by an urgency that is known when they
+are complete, so a peer may do the same.
 """
 
 from __future__ import annotations
@@ -32,14 +37,14 @@ NO_ACTION = np.uint64(0)  # the action before the first
 
 
 def count_occurrences(past: Hashes, now: Hashes) -> Counts:
-    """How often each key of `now` is in `past`: (N,)."""
+    """Return how often each key of `now` is in `past`: (N,)."""
     code, distinct = pd.factorize(np.concatenate([past, now]))
     times = np.bincount(code[: len(past)], minlength=len(distinct))
     return times[code[len(past) :]].astype(np.int64)
 
 
 def count_in_earlier_hours(keys: Hashes, hour: Seconds) -> Counts:
-    """How often each key is in these rows themselves, in hours before the row's own: (N,). Hours never fall.
+    """Return how often each key is in these rows themselves, in hours before the row's own: (N,). Hours never fall.
 
     That is how often it came before, less how often it came before in the same hour.
     """
@@ -48,27 +53,27 @@ def count_in_earlier_hours(keys: Hashes, hour: Seconds) -> Counts:
 
 
 def _count_in_rows_above(keys: Hashes) -> Counts:
-    """How often each row's key is in the rows above it: (N,)."""
+    """Return how often each row's key is in the rows above it: (N,)."""
     code = pd.Series(pd.factorize(keys)[0])
     return code.groupby(code, sort=False).cumcount().to_numpy().astype(np.int64)
 
 
 def count_seen(past: Hashes, now: Hashes, hour: Seconds | None) -> Counts:
-    """`count`; with the hours of `now`, also what happened since the past, up to the hour before the event's own."""
+    """Return `count_occurrences`; given the hours of `now`, also count what came since, up to the hour before the event's own."""
     return count_occurrences(past, now) + (0 if hour is None else count_in_earlier_hours(now, hour))
 
 
 def log_frequencies(
     past: EventTable, now: EventTable, columns: Sequence[int], online: bool = False
 ) -> Floats:
-    """Log frequency of features' values at the principal, backed off: (len(now), len(places)).
+    """Return log frequencies of features' values at the principal, backed off: (len(now), len(columns)).
 
     With P the frequency in the organisation, where one value more is possible than was seen:
 
         p(x) = (count(principal, x) + 5 P(x)) / (count(principal) + 5)
         P(x) = (count(x) + 1/2) / (count() + (values + 1) / 2)
 
-    `lately` also counts what happened since the past, up to the hour before the event's own.
+    `online` also counts what happened since the past, up to the hour before the event's own.
     """
     hour = now.hours if online else None
     out = np.empty((len(now), len(columns)))
@@ -86,11 +91,11 @@ def log_frequencies(
 
 
 def transition_log_frequency(past: EventTable, now: EventTable, fallback: Floats) -> Floats:
-    """Log frequency of the action after the principal's previous one, as far as `behind` is known to say it: (N,).
+    """Return the log frequency of each action after the principal's previous one: (N,).
 
         p(action | previous) = (count(principal, previous, action) + 5 p(action)) / (count(principal, previous) + 5)
 
-    `behind` (N,) is log p(action) at the principal. What was done up to the hour before counts as seen.
+    `fallback` (N,) is log p(action) at the principal. What was done up to the hour before counts as seen.
     """
     then, now_after = (hashing.hash_pair(rows.principal, previous_action(rows)) for rows in (past, now))
     context = count_seen(then, now_after, now.hours)
@@ -103,7 +108,7 @@ def transition_log_frequency(past: EventTable, now: EventTable, fallback: Floats
 
 
 def previous_action(rows: EventTable) -> Hashes:
-    """Code of what the principal did before, within the hour; NOTHING if it was idle for longer: (N,)."""
+    """Return the code of the principal's action before, within the hour; NO_ACTION after a longer pause: (N,)."""
     order = np.lexsort((rows.seconds, rows.principal))
     who, when, action = rows.principal[order], rows.seconds[order], rows.codes[order, ACTION_COLUMN]
     out = np.full(len(rows), NO_ACTION)
@@ -121,23 +126,23 @@ DISCOUNT = 0.5  # what each further action of an alert counts, beside the strang
 
 
 def split_holdout(past: EventTable) -> tuple[EventTable, EventTable]:
-    """The past in two: what is learned from, and the last quarter of its span, to set a threshold on."""
+    """Return the past in two: what is learned from, and the last quarter of its span, to set a threshold on."""
     return past.split(int(past.seconds[0] + (past.seconds[-1] - past.seconds[0]) * (1 - HOLDOUT_SHARE)))
 
 
 def best_per_group(score: Scores, group: Hashes) -> Scores:
-    """The best score of each distinct group, in the order of the groups."""
+    """Return the best score of each distinct group, in the order of the groups."""
     order = np.lexsort((score, group))
     return score[order][_run_ends(group[order])]
 
 
 def ranked_by_strongest(method: PeerMethod) -> PeerMethod:
-    """The method, with its alerts ranked by `strongest`."""
+    """Return the method with its alerts ranked by `rank_by_strongest_actions`."""
     return lambda past, now: rank_by_strongest_actions(method(past, now), now)
 
 
 def rank_by_strongest_actions(score: Scores, rows: EventTable) -> Scores:
-    """Alerts ranked by their distinct actions' scores, each worth half of the stronger one before it: (N,) -> (N,).
+    """Rank alerts by their distinct actions' scores, each worth half of the stronger one before it: (N,) -> (N,).
 
         rank = sum over k of (s_k - usual) / 2^k;  s_0 >= s_1 >= ...: the best score of each of the alert's actions
 
@@ -153,7 +158,7 @@ def rank_by_strongest_actions(score: Scores, rows: EventTable) -> Scores:
 
 
 def discounted_sums(excess: Scores, group: Hashes, value: Hashes) -> Scores:
-    """Of each row's group, the sum over its distinct values of their best excess, the k-th times 1/2^k: (N,)."""
+    """Return for each row its group's sum over distinct values of their best excess, the k-th times 1/2^k: (N,)."""
     pair = hashing.hash_pair(group, value)
     order = np.lexsort((excess, pair))
     best = order[_run_ends(pair[order])]  # one row a group and value
@@ -167,5 +172,5 @@ def discounted_sums(excess: Scores, group: Hashes, value: Hashes) -> Scores:
 
 
 def _run_ends(ordered: Hashes) -> NDArray[np.bool_]:
-    """Where a run of equal keys ends."""
+    """Return where a run of equal keys ends."""
     return np.r_[ordered[1:] != ordered[:-1], True] if len(ordered) else np.empty(0, bool)

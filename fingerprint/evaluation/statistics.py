@@ -1,10 +1,14 @@
-"""How sure a figure is: 95 % intervals of shares, and of what differs from organisation to organisation.
+"""Confidence intervals (95 %) of figures, and figures of several organisations pooled into one.
 
 Example:
-    >>> of_share(11, 12)
+    >>> wilson_interval(11, 12)
     [0.6461, 0.9851]
-    >>> of_mean([0.8, 0.9, 0.7])
+    >>> student_interval([0.8, 0.9, 0.7])
     [0.5516, 1.0484]
+    >>> pool_figures([{"found": 3, "recall": 0.5}, {"found": 4, "recall": 0.7}])
+    {'found': 7, 'recall': 0.6}
+
+Shares have Wilson's interval (Wilson 1927, by `scipy.stats.binomtest`), means over seeds have Student's.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ import numpy as np
 from scipy import stats
 
 CONFIDENCE_LEVEL = 0.95
+HIGHEST_PREFIX = "highest_"  # of names of figures that are maxima
 ConfidenceInterval = list[float]
 
 MEAN_FIGURES = (  # figures of an organisation of which the mean over seeds has an interval
@@ -31,7 +36,7 @@ MEAN_FIGURES = (  # figures of an organisation of which the mean over seeds has 
 
 
 def wilson_interval(found: int, total: int) -> ConfidenceInterval | None:
-    """Wilson's interval of found / there (Wilson 1927); None of nothing."""
+    """Return Wilson's interval of found / total; None if the total is 0."""
     if not total:
         return None
     low, high = stats.binomtest(found, total).proportion_ci(CONFIDENCE_LEVEL, method="wilson")
@@ -39,19 +44,19 @@ def wilson_interval(found: int, total: int) -> ConfidenceInterval | None:
 
 
 def student_interval(values: Sequence[float]) -> ConfidenceInterval | None:
-    """Student's interval of a mean, one value a seed; None of fewer than two. It may reach beyond what a figure can be."""
+    """Return Student's interval of a mean, one value a seed; None of fewer than two. It may leave the figure's own range."""
     if len(values) < 2:
         return None
-    reach = (
-        stats.t.ppf((1 + CONFIDENCE_LEVEL) / 2, len(values) - 1)
-        * np.std(values, ddof=1)
-        / np.sqrt(len(values))
-    )
+    # stats.t.interval gives NaN where all values agree: a standard error of 0 is a fact here, no mistake
+    reach = stats.t.ppf((1 + CONFIDENCE_LEVEL) / 2, len(values) - 1) * stats.sem(values)
     return [round(float(np.mean(values) - reach), 4), round(float(np.mean(values) + reach), 4)]
 
 
 def confidence_intervals(pooled: Mapping[str, Any], parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The intervals of one method's figures: recalls from the sessions of all seeds together, means over the seeds."""
+    """Return the intervals of one method: recalls from the sessions of all seeds together, means over the seeds.
+
+    `pooled` holds the figures of all seeds (`pool_figures` of `parts`), each as `metrics.compute_metrics` returns them.
+    """
     return {
         **_recall_intervals(pooled),
         "by_strength": {name: _recall_intervals(part) for name, part in pooled["by_strength"].items()},
@@ -77,11 +82,15 @@ def _figure_at(figures: Mapping[str, Any], path: Sequence[str]) -> float:
     return float(value)
 
 
-HIGHEST_PREFIX = "highest_"
+# --- several organisations as one --------------------------------------------------------------------------
 
 
 def pool_figures(parts: list[dict[str, Any]]) -> dict[str, Any]:
-    """Figures of like shape, entry by entry. What only some have is pooled over those; None if nobody."""
+    """Pool figures of like shape, entry by entry.
+
+    Counts are added, ratios and times averaged, of what is `highest_...` the highest is kept, lists (curves) stand side by
+    side. What only some parts have is pooled over those; it is None if no part has it.
+    """
     names = list(dict.fromkeys(name for part in parts for name in part))
     return {
         name: _pool_values(name, [part[name] for part in parts if part.get(name) is not None])

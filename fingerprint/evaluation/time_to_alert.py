@@ -1,21 +1,21 @@
-"""When an alert about an attack is there: the victims' events are walked once more, as they arrived, in small steps.
+"""When an alert about an attack is there: the victims' events are replayed in the order of arrival, in small steps.
 
 Example:
-    >>> listening = Listening(bank, ledger, settings)
-    >>> tips(listening, events, session, wanted)        # events in the order of arrival
+    >>> pipeline = VerdictPipeline(bank, state, settings)
+    >>> find_alerting_records(pipeline, events, session, wanted)        # events in the order of arrival
            place  events
     session
-    a-3      812       2
+    3          812       2
 
-What becomes of a principal does not depend on others, so its events alone are enough; and where a batch is cut changes no
-verdict, so the walk ends with those of the undivided one. The record with which an attack's event gets its verdict is the
-one that *tipped* it: an event of the attack, or another of the same principal in the same interval.
+The verdicts of a principal do not depend on others, so its events alone are enough; and where a batch is cut changes no
+verdict, so the replay ends with those of the undivided run. The *alerting record* is the one with which an event of the
+attack gets its verdict: an event of the attack, or another of the same principal in the same interval.
 
 While an attack is under way, and not in an alert yet, a step is one record, then a twentieth of the records since the
-attack's first: the last of a step counts as what tipped. Elsewhere a step is up to 20,000 records.
+attack's first: the last of a step counts as the alerting record. Elsewhere a step is up to 20,000 records.
 
-    seconds     event time from the session's first event to the record that tipped
-    events      of the session that had arrived by then, the one that tipped among them
+    seconds     event time from the session's first event to the alerting record
+    events      of the session that had arrived by then, the alerting record among them
 
 The alert is there in the step in which that record arrives. How long the log takes to deliver it is not in this, nor what the
 service needs from its arrival on (`make bench` measures that).
@@ -45,18 +45,18 @@ NO_SESSION = -1
 
 
 class VerdictPipeline(DetectionPipeline):
-    """A road that only says which events have a verdict, as soon as they have it."""
+    """A pipeline that only says which events have a verdict, as soon as they have it."""
 
-    def __init__(self, bank: Bank, ledger: ScorerState, settings: Settings) -> None:
-        super().__init__(bank, PipelineState(ledger), settings)
+    def __init__(self, bank: Bank, state: ScorerState, settings: Settings) -> None:
+        super().__init__(bank, PipelineState(state), settings)
         self.final_verdicts: list[Hashes] = []
 
     def take_verdicts(self, principals: Hashes) -> Hashes:
-        """Events with a verdict that the last steps let go, or that wait and are of these principals: hashes of ids."""
+        """Return the hashed ids of events with a verdict: those closed since the last call, and open ones of `principals`."""
         judged = self.scorer.judge_open(principals)
-        waiting = [_verdict_ids(judged)] if judged else []
-        settled, self.final_verdicts = self.final_verdicts, []
-        return np.concatenate([*settled, *waiting, np.empty(0, np.uint64)])
+        open_verdicts = [_verdict_ids(judged)] if judged else []
+        final, self.final_verdicts = self.final_verdicts, []
+        return np.concatenate([*final, *open_verdicts, np.empty(0, np.uint64)])
 
     def _add_verdicts(self, judged: ScoredEvents | None) -> StepResult:
         if judged is not None:
@@ -71,22 +71,21 @@ def find_alerting_records(
     sessions: Sequence[int],
     on_progress: Callable[[int], None] = lambda _: None,
 ) -> pd.DataFrame:
-    """For each session that is wanted and found: the `place` in `events` of the record that tipped it, and how many
-    `events` of the session had arrived.
+    """Return the `place` in `events` of the alerting record of each session that is found, and its `events` by then.
 
-    `events` (N,) lie in the order of arrival; `session` (N,) numbers the attack session of each, -1 for none. `saw` is told
-    how many of them were walked.
+    `sessions` names those to look for; `events` (N,) lie in the order of arrival; `session` (N,) numbers the attack session of
+    each, -1 for none. `on_progress` is told how many of them were replayed.
     """
-    walk = _Replay(pipeline, events, session, sessions)
-    while walk.is_running():
-        walk.step()
-        on_progress(walk.position)
-    walk.finish()
-    return walk.table()
+    replay = _Replay(pipeline, events, session, sessions)
+    while replay.is_running():
+        replay.step()
+        on_progress(replay.position)
+    replay.finish()
+    return replay.table()
 
 
 class _Replay:
-    """Where a walk has come, and which sessions are under way."""
+    """The position of a replay, and which sessions are under way."""
 
     def __init__(
         self,
@@ -117,7 +116,7 @@ class _Replay:
         self._record_alerts()
 
     def finish(self) -> None:
-        """What still waits is judged with the last record."""
+        """Judge what is still open with the last record."""
         self.pipeline.flush()
         self._record_alerts()
 
@@ -129,7 +128,7 @@ class _Replay:
         return pd.DataFrame({"place": place, "events": upto}, index=index)
 
     def _start_sessions(self) -> None:
-        """The sessions whose first record comes next are under way."""
+        """Start the sessions whose first record comes next."""
         while self.starts and self.starts[0][0] <= self.position:
             self.active_sessions.add(self.starts.pop(0)[1])
             self.records_since_attack = 0
@@ -147,16 +146,15 @@ class _Replay:
             self.pipeline.final_verdicts.clear()
             return
         whose = [self.principal[self.places[number]] for number in self.active_sessions]
-        heard = self.pipeline.take_verdicts(np.unique(np.concatenate(whose)))
+        verdicts = self.pipeline.take_verdicts(np.unique(np.concatenate(whose)))
         for number in sorted(self.active_sessions):
-            if np.isin(self.event[self.places[number]], heard).any():
+            if np.isin(self.event[self.places[number]], verdicts).any():
                 self.alerted_at[number] = self.position - 1
                 self.active_sessions.discard(number)
 
 
 def time_to_alert(found: pd.DataFrame) -> dict[str, Any]:
-    """How long it took, in all and by strength: `found` has a row a session with strength, seconds and
-    events."""
+    """Return quantiles in all and by strength: `found` has a row a session with strength, seconds and events."""
     strengths = {str(name): _time_quantiles(part) for name, part in found.groupby("strength", observed=True)}
     return {"all": _time_quantiles(found), **strengths} if len(found) else {}
 

@@ -92,7 +92,7 @@ class FeatureSet:
 
     @cached_property
     def is_bin(self) -> NDArray[np.bool_]:
-        """Which features are small closed sets, (F,)."""
+        """The features that are small closed sets: a mask (F,)."""
         return np.array([feature.kind == "bin" for feature in self.features])
 
     @cached_property

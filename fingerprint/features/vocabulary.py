@@ -74,9 +74,9 @@ class Vocabulary:
     total: Floats
     parent: Ints
 
-    def on(self, place: Placement) -> Vocabulary:
-        """Return the vocabulary with its arrays moved by `place`, except `codes`, which explain and never score."""
-        return move_arrays(self, place, excluded=("codes",))
+    def on(self, placement: Placement) -> Vocabulary:
+        """Return the vocabulary with its arrays moved by `placement`, except `codes`, which explain and never score."""
+        return move_arrays(self, placement, excluded=("codes",))
 
     def look_up(
         self, fingerprint: Ints, codes: hashing.Hashes
@@ -123,6 +123,7 @@ class Vocabulary:
 
 
 def vocabulary_key(fingerprint: Any, feature: Any, code: hashing.Hashes) -> hashing.Hashes:
+    """Return the key of a feature's value at a fingerprint."""
     return hashing.hash_pair(_as_uint64(fingerprint) * np.uint64(256) + _as_uint64(feature), code)
 
 

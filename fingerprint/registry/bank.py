@@ -96,10 +96,13 @@ FEEDBACK_COLUMNS = (
 
 @dataclass(frozen=True)
 class Bank:
-    """`fingerprints` (E rows): key, hash, level, parent, events, days, first, last, ready, and MOVED where a threshold moved;
-    row 0 is the generic one; a principal's hash says its hash bucket, as in `people` (`hashing`).
-    `people`: hash, principal, kind, role, peer; `words`: code, text, sorted by code. `sample` (R, F) codes of training
-    rows. `scorer_state`: arrays by name. `files`: what it was opened from, None for one that was just trained."""
+    """One version of a bank, with its arrays mapped or in memory.
+
+    `fingerprints` (E rows): key, hash, level, parent, events, days, first, last, ready, and FEEDBACK_COLUMNS where a threshold
+    moved; row 0 is the generic one; a principal's hash says its hash bucket, as in `people` (`hashing`). `people`: hash,
+    principal, kind, role, peer; `words`: code, text, sorted by code. `sample` (R, F) codes of training rows. `scorer_state`:
+    arrays by name. `files`: what it was opened from, None for one that was just trained.
+    """
 
     manifest: dict[str, Any]
     fingerprints: pd.DataFrame
@@ -113,6 +116,7 @@ class Bank:
 
     @property
     def version(self) -> str:
+        """The name of the version."""
         return str(self.manifest["version"])
 
     @cached_property
@@ -141,8 +145,9 @@ class Bank:
 
     @cached_property
     def whole(self) -> NDArray[np.int32]:
-        """The fingerprint of the whole principal above each of its entities' (E,); -1 for others, and where principals share
-        entities.
+        """The fingerprint of the whole principal above each of its entities' (E,); -1 for others.
+
+        It is -1 for all where principals share entities.
         """
         level, parent = self.fingerprints["level"].to_numpy(), self.vocabulary.parent
         above = (level == 0) & (level[parent] == 1)
@@ -163,15 +168,15 @@ class Bank:
         """Return the bank on the host, where alerts are explained."""
         return self
 
-    def on(self, place: Placement) -> Bank:
-        """Return the same bank with the arrays that scoring reads moved by `place`; tables and texts stay on the host."""
-        parts = {name: getattr(self.on_host, name).on(place) for name in ARRAY_PARTS}
+    def on(self, placement: Placement) -> Bank:
+        """Return the same bank with the arrays that scoring reads moved by `placement`; tables and texts stay on the host."""
+        parts = {name: getattr(self.on_host, name).on(placement) for name in ARRAY_PARTS}
         there, here = replace(self.on_host, **parts), self.on_host
         hashes, texts = here.owners
-        found = {name: place(getattr(here, name)) for name in ("shift", "whole", "peers")}
+        found = {name: placement(getattr(here, name)) for name in ("shift", "whole", "peers")}
         found |= {
-            "owners": (place(hashes), texts),
-            "_ready_rows": tuple(place(each) for each in here._ready_rows),
+            "owners": (placement(hashes), texts),
+            "_ready_rows": tuple(placement(each) for each in here._ready_rows),
         }
         vars(there).update(found, on_host=here)  # what a cached property would make of itself
         return there
@@ -220,9 +225,7 @@ class Bank:
 
 
 def version_name(manifest: dict[str, Any], fingerprints: pd.DataFrame) -> str:
-    """Return the name of a bank: its last day, and a digest of what its manifest says of training data, settings and
-    thresholds.
-    """
+    """Return the name of a bank: its last day, and a digest of training data, settings and thresholds in its manifest."""
     learned = {name: value for name, value in manifest.items() if name not in KEYS_OUTSIDE_VERSION}
     plain = json.loads(json.dumps(learned, default=str))  # as it comes back from a file
     digest = hashlib.sha256(json.dumps(plain, sort_keys=True).encode())
@@ -252,10 +255,9 @@ def publish_version(
 def write_bank(
     bank: Bank, folder: Path, options: settings.Bank = DEFAULT_OPTIONS, signer: Signer | None = None
 ) -> bytes:
-    """Write a version beside the others, not served yet, and signed as learned; an older one of its name is replaced as a
-    whole.
+    """Write a version beside the others, signed as learned and not served yet, and return its manifest.
 
-    Returns its manifest, which a signature vouches for.
+    An older one of its name is replaced as a whole.
     """
     staged = folder / "versions" / f".{bank.version}.{os.getpid()}"
     shutil.rmtree(staged, ignore_errors=True)
@@ -298,8 +300,10 @@ def _write_files(bank: Bank, folder: Path, shard_bytes: int) -> bytes:
 
 
 def verified_manifest_bytes(bank: Bank) -> bytes:
-    """Return the manifest of an open bank as it was when it was checked, whatever lies there by now. ValueError for a bank that
-    was never on disk."""
+    """Return the manifest of an open bank as it was when it was checked, even if the file has changed since.
+
+    Raises ValueError for a bank that was never on disk.
+    """
     if bank.files is None:
         raise ValueError("a bank that was not opened has no manifest on disk")
     return bank.files.read_content(MANIFEST_FILE, MAX_BANK_MANIFEST_BYTES)
@@ -457,7 +461,7 @@ def _damage_message(files: VerifiedFolder, name: str) -> str:
     )
 
 
-def _expansion_problems(files: VerifiedFolder, name: str, most: int) -> Iterator[str]:
+def _expansion_problems(files: VerifiedFolder, name: str, max_bytes: int) -> Iterator[str]:
     """Yield tables that would expand to more than a bank may have: compressed or repeated, their values may look small."""
     file = files.root / name
     try:
@@ -468,7 +472,7 @@ def _expansion_problems(files: VerifiedFolder, name: str, most: int) -> Iterator
         yield f"bank file {file} is no table: {error}"
         return
     expanded = max(plain, 8 * table.num_rows * table.num_columns)  # a reference each, where values repeat
-    if expanded > most:
+    if expanded > max_bytes:
         yield f"bank file {file} expands to {expanded:,} bytes, more than the setting bank.max_bytes allows"
 
 
@@ -487,8 +491,9 @@ def check_bank_clock(root: Path, manifest: dict[str, Any]) -> None:
 
 
 def check_bank_settings(bank: Bank, wanted: settings.Settings) -> None:
-    """Raise FingerprintError if the bank was trained with other intervals or entities than these settings: its series would
-    mean nothing.
+    """Raise FingerprintError if the bank was trained with other intervals or entities than these settings.
+
+    Its series would mean nothing.
     """
     learned = bank.manifest["settings"]
     for section, key in SERIES_SETTINGS:

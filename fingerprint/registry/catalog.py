@@ -72,10 +72,10 @@ class BankCatalog(Protocol):
 
 
 class BankListing:
-    """A folder of banks as a `BankCatalog`: opens the served version when it is first asked for, and again when another is
-    served.
+    """A folder of banks as a `BankCatalog`.
 
-    While one thread opens a new version, the others get the one before.
+    The served version is opened when it is first asked for, and again when another is served. While one thread opens a new
+    version, the others get the one before.
     """
 
     def __init__(self, folder: Path, settings: Settings) -> None:

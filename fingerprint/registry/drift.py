@@ -39,8 +39,11 @@ RowIndices = NDArray[np.intp]
 
 @dataclass(frozen=True)
 class BankDrift:
-    """From an older bank to a newer one. Counts are of entities; `row` (D,) are those fingerprints of the newer bank that are
-    ready in both, `drift` (D, V) how far each moved by feature of VALUES, `keys` and `levels` (D,) who they are."""
+    """The drift from an older bank to a newer one.
+
+    Counts are of entities; `row` (D,) are those fingerprints of the newer bank that are ready in both, `drift` (D, V) how far
+    each moved by feature of VALUES, `keys` and `levels` (D,) name them.
+    """
 
     older: str
     newer: str
@@ -61,9 +64,10 @@ class BankDrift:
 
     @property
     def quantiles(self) -> dict[str, float]:
+        """The quantiles of the fingerprints' mean drift, by name."""
         return named_quantiles(self.mean_drift)
 
-    def top(self, most: int) -> list[dict[str, Any]]:
+    def top(self, limit: int) -> list[dict[str, Any]]:
         """Return those that moved furthest, and by which feature most."""
         of_each = self.mean_drift
         return [
@@ -73,17 +77,17 @@ class BankDrift:
                 "drift": round(float(of_each[at]), 4),
                 "most": FEATURES[VALUE_FEATURES[int(np.argmax(self.drift[at]))]].label,
             }
-            for at in np.argsort(-of_each, kind="stable")[:most]
+            for at in np.argsort(-of_each, kind="stable")[:limit]
         ]
 
-    def summary(self, most: int = 5) -> dict[str, Any]:
+    def summary(self, limit: int = 5) -> dict[str, Any]:
         """Return what a manifest keeps."""
         return {
             "against": self.older,
             "fingerprints": len(self.row),
             "quantiles": self.quantiles,
             "lost": round(self.lost_share, 4),
-            "top": self.top(most),
+            "top": self.top(limit),
         }
 
 

@@ -28,8 +28,9 @@ MAX_STRONGEST = 400  # alerts of the days held out whose z is kept, to choose th
 
 @dataclass(frozen=True)
 class HoldoutScores:
-    """Rows held out at their finest ready level (N,): `loss` summed over features, `z` of the loss, `count_z` of the counts,
-    `principal`, `day` and `window` (of alerts).
+    """Held-out rows at their finest ready level (N,).
+
+    `loss` summed over features, `z` of the loss, `count_z` of the counts, `principal`, `day` and `window` (of alerts).
     """
 
     loss: Floats
@@ -41,8 +42,9 @@ class HoldoutScores:
 
 
 def holdout_metrics(holdout: HoldoutScores, options: settings.Settings) -> dict[str, Any]:
-    """Return quantiles of the loss (nats) and of z, principals with an autoencoder's vote a day, and the z of the strongest
-    alerts.
+    """Return the metrics of held-out rows for a manifest.
+
+    Quantiles of the loss (nats) and of z, principals with an autoencoder's vote a day, and the z of the strongest alerts.
     """
     days = max(len(np.unique(holdout.day)), 1)
     alerts = strongest_alerts(holdout, options.spectral.threshold)

@@ -63,13 +63,13 @@ class VerifiedFolder:
         os.lseek(self.descriptor(name), 0, os.SEEK_SET)
         return os.fdopen(self.descriptor(name), "rb", closefd=False)
 
-    def read_content(self, name: str, most: int) -> bytes:
-        """Return a small file whole, as it was when it was first asked for. ValueError where it is longer than `most` bytes."""
+    def read_content(self, name: str, max_bytes: int) -> bytes:
+        """Return a small file whole, as it was when it was first asked for. ValueError where it is longer than `max_bytes`."""
         if name not in self._contents:
-            if self.size(name) > most:
-                raise ValueError(f"{name} is longer than {most:,} bytes")
+            if self.size(name) > max_bytes:
+                raise ValueError(f"{name} is longer than {max_bytes:,} bytes")
             with self.open_stream(name) as stream:
-                self._contents[name] = stream.read(most)
+                self._contents[name] = stream.read(max_bytes)
         return self._contents[name]
 
     def size(self, name: str) -> int:

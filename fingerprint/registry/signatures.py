@@ -41,8 +41,9 @@ class Signer(Protocol):
     """A holder of a private Ed25519 key: a file, or a key management service behind the setting `bank.signer`."""
 
     def sign(self, content: bytes, /) -> bytes:
-        """Return the 64 bytes of an Ed25519 signature (RFC 8032, of the content itself, not prehashed). `content` is < 200
-        bytes.
+        """Return the 64 bytes of an Ed25519 signature (RFC 8032, of the content itself, not prehashed).
+
+        `content` is shorter than 200 bytes.
         """
         ...
 
@@ -59,6 +60,7 @@ class FileSigner:
         self.key = key
 
     def sign(self, content: bytes, /) -> bytes:
+        """Return the signature made with the key of the file."""
         return self.key.sign(content)
 
 
@@ -75,8 +77,11 @@ def load_signer(name: str) -> Signer:
 
 
 def generate_keys(file: Path) -> str:
-    """Write a new pair: the private key to `file`, readable by its owner alone, the public one to `file`.pub; returns the
-    public key's id. FingerprintError where one of them is there already."""
+    """Write a new key pair, and return the public key's id.
+
+    The private key goes to `file`, readable by its owner alone, the public one to `file`.pub. Raises FingerprintError where one
+    of them exists.
+    """
     public = file.with_name(f"{file.name}.pub")
     key = Ed25519PrivateKey.generate()
     private = key.private_bytes(

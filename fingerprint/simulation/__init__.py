@@ -1,26 +1,27 @@
 """An organisation that does not exist, and what CloudTrail would have recorded of it.
 
-The parts, each in its file:
+world             organisation, staff, anomalies and attacks; all calls of a day. Start here
 
-    pools           names and ids that fill the places of a record
-    forms           a record's form: what is left when who, when and where are taken out
-    catalogue       every AWS operation by name; the library of forms
-    programs        what people and machines call AWS with, and from which networks
-    identities      the `userIdentity` blocks
-    practice        what jobs and machines do all day
-    calendar        time zones, working hours, holidays
-    calls           calls as columns: the exchange between those who act and what writes records
-    tail            the long tail: what nobody, or not this one, ever called
-    people          one person's days
-    machines        one machine role's days
-    services        what AWS services do by themselves
-    organisation    accounts, and what all principals share
-    staff           who there is: people, machine roles, services
-    surprises       harmless things that look odd
-    intruders       whose session, which tool, which network, when: thieves and mimics
-    scripts         what an intruder calls: real attack records, and the victim's own calls between
-    attacks         who is met, how often, how many calls
-    days            all calls of a day
-    records         calls -> JSON lines
-    delivery        lateness, disorder, repeats
+organisation      accounts, and what all principals share
+staff             who there is: people, machine roles, services
+people            one person's days
+machines          one machine role's days
+aws_services      what AWS services do by themselves
+job_tasks         what jobs and machines do all day
+long_tail         calls that a principal, or the whole organisation, never made before
+calendar          time zones, working hours, holidays
+benign_anomalies  harmless things that look odd
+
+attacks           which victims, how often, how many calls
+attackers         whose session, which tool, which network, when: thieves and mimics
+attack_scripts    what an attacker calls: real attack records, and the victim's own calls between
+
+api_calls         calls as columns: the exchange between those who act and what writes records
+api_catalogue     every AWS operation by name; the library of templates
+record_templates  a record without who, when and where
+identifiers       names and ids that fill the placeholders of a record
+user_identity     the `userIdentity` blocks
+user_agents       what people and machines call AWS with, and from which networks
+record_writer     calls -> JSON lines
+log_delivery      lateness, disorder, repeats
 """

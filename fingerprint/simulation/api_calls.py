@@ -1,7 +1,7 @@
 """Calls as columns: the exchange between those who act and what writes records.
 
 Example:
-    >>> few = Calls.of([3.0, 9.5], [7, 7], session=0)
+    >>> few = Calls.from_columns([3.0, 9.5], [7, 7], session=0)
     >>> len(few), few.time.dtype.name
     (2, 'float64')
 """
@@ -22,11 +22,9 @@ DAY_SECONDS = 86_400
 
 @dataclass(slots=True)
 class CallerSession:
-    """Who calls, with what, from where: everything of a record that its form leaves open, but for times and
-    ids.
+    """Who calls, with what, from where: everything of a record that its template leaves open, but for times and ids.
 
-    `identity` is the userIdentity as JSON. `values` fills the places that the session fixes (account, region,
-    caller).
+    `identity` is the userIdentity as JSON. `values` fills the placeholders that the session fixes (account, region, caller).
     """
 
     identity: str
@@ -43,10 +41,10 @@ class CallerSession:
 
 @dataclass(slots=True)
 class Calls:
-    """Calls of one day, not in order. time: seconds since the day's midnight, UTC, up to two days on.
+    """Calls of one day, not in order.
 
-    `form` numbers the library's forms, `session` the list of sessions that comes along, `salt` picks the
-    values of places.
+    `time` is seconds since the day's midnight, UTC, up to two days on. `form` numbers the library's templates, `session` the
+    list of sessions that comes along, `salt` picks the values of placeholders.
     """
 
     time: NDArray[np.float64]
@@ -56,7 +54,7 @@ class Calls:
 
     @classmethod
     def from_columns(cls, time: ArrayLike, form: ArrayLike, session: ArrayLike, salt: ArrayLike = 0) -> Calls:
-        """Calls from columns; a scalar holds for all."""
+        """Return calls from columns; a scalar holds for all."""
         times = np.asarray(time, np.float64)
         columns = (
             np.broadcast_to(np.asarray(c, np.int32), times.shape).copy() for c in (form, session, salt)
@@ -67,13 +65,14 @@ class Calls:
         return len(self.time)
 
     def take(self, keep: NDArray[np.bool_] | NDArray[np.intp]) -> Calls:
+        """Return the calls of a mask, or at these positions."""
         return Calls(self.time[keep], self.form[keep], self.session[keep], self.salt[keep])
 
 
 def concatenate_calls(
     parts: Sequence[tuple[Calls, Sequence[CallerSession]]],
 ) -> tuple[Calls, list[CallerSession]]:
-    """One table of all parts; sessions are renumbered."""
+    """Return one table of all parts; sessions are renumbered."""
     parts = [part for part in parts if len(part[0])]
     sessions: list[CallerSession] = []
     shifts = []

@@ -1,11 +1,11 @@
-"""Every AWS operation by name, and the library of forms in which they are called.
+"""Every AWS operation by name, and the library of templates in which they are called.
 
-Forms come from real records where there are any (the very forms of the attack records included), else from
+Templates come from real records where there are any (the very shapes of the attack records included), else from
 botocore's models of the operation.
 
 Example:
-    >>> library = Library()
-    >>> {library.forms[i].name for i in library.of("iam:CreateAccessKey")}
+    >>> library = TemplateLibrary()
+    >>> {library.templates[i].name for i in library.templates_of("iam:CreateAccessKey")}
     {'CreateAccessKey'}
 """
 
@@ -47,7 +47,7 @@ class Operation(NamedTuple):
 
 @cache
 def load_operations() -> dict[str, Operation]:
-    """`service:Name` -> operation, all of them."""
+    """Return all operations by `service:Name`."""
     found = {}
     with gzip.open(samples.data_folder("catalogue") / "operations.tsv.gz", "rt") as lines:
         for line in lines:
@@ -64,10 +64,10 @@ def _members(text: str) -> tuple[tuple[str, str, bool], ...]:
 
 
 class TemplateLibrary:
-    """All forms in use, numbered; grows as operations of the long tail are first called.
+    """All templates in use, numbered; the library grows as operations of the long tail are first called.
 
-    `attack` holds the forms of the attack records by technique, in the order and at the seconds they came:
-    `attack[technique] = [(seconds since its first call, form, salt), ...]`; calls that name the same things
+    `attack_calls` holds the attack records by technique, in the order and at the seconds they came:
+    `attack_calls[technique] = [(seconds since its first call, template, salt), ...]`; calls that name the same things
     have the same salt.
     """
 
@@ -83,6 +83,7 @@ class TemplateLibrary:
             self.by_service[action.partition(":")[0]].append(action)
 
     def add(self, form: RecordTemplate) -> int:
+        """Return the number of a template, a new one if it is not known yet."""
         key = (form.source, form.name, form.body, form.end)
         if key not in self._number:
             self._number[key] = len(self.templates)
@@ -90,8 +91,9 @@ class TemplateLibrary:
         return self._number[key]
 
     def templates_of(self, action: str, call_path: str = "direct") -> tuple[int, ...]:
-        """The forms of `service:Name`, the usual one first. Raises FingerprintError for an operation nobody
-        knows.
+        """Return the templates of `service:Name`, the usual one first.
+
+        Raises FingerprintError for an operation that is not in the catalogue.
         """
         if (action, call_path) not in self._templates_of:
             if action not in load_operations():
@@ -102,15 +104,16 @@ class TemplateLibrary:
         return self._templates_of[action, call_path]
 
     def pick_template(self, action: str, draw: Random) -> int:
-        """A form as people come by it: the usual one, or one of the others."""
+        """Draw a template as people come by it: the usual one, or one of the others."""
         forms = self.templates_of(action)
         return forms[0] if draw.random() < 0.6 else draw.choice(forms)
 
     def has_operation(self, action: str) -> bool:
+        """Return True if the catalogue or a real record has this operation."""
         return (action, "direct") in self._templates_of or action in load_operations()
 
     def failed_template(self, failure: str, number: int) -> int:
-        """The form of the same call when it is `denied`, `throttled` or `unavailable`."""
+        """Return the template of the same call when it is `denied`, `throttled` or `unavailable`."""
         if (failure, number) not in self._failed_templates:
             form = self.templates[number]
             self._failed_templates[failure, number] = (
@@ -121,13 +124,13 @@ class TemplateLibrary:
     def _read_real_records(self) -> None:
         counts: dict[tuple[str, str], Counter[int]] = defaultdict(Counter)
         techniques: dict[str, list[tuple[str, int, int]]] = defaultdict(list)
-        for action, lane, form, technique, when in _real_records():
+        for action, call_path, form, technique, when in _real_records():
             number = self.add(form)
             if technique:
                 techniques[technique].append(
                     (when, number, sum(which for _, which in form.placeholders) & POOL_MASK)
                 )
-            counts[action, lane][number] += 1
+            counts[action, call_path][number] += 1
         self.attack_calls = {
             technique: _with_offsets(calls) for technique, calls in sorted(techniques.items())
         }
@@ -135,8 +138,9 @@ class TemplateLibrary:
         self._templates_of = {key: self._order_templates(count, guilty) for key, count in counts.items()}
 
     def _order_templates(self, count: Counter[int], guilty: set[int]) -> tuple[int, ...]:
-        """Where attack records show an action, everybody calls it in their forms; successes before
-        failures.
+        """Return templates of an action, most frequent first and successes before failures.
+
+        Where attack records show an action, all principals call it in their shapes.
         """
         known = [number for number, _ in count.most_common()]
         known = [number for number in known if number in guilty] or known
@@ -145,7 +149,7 @@ class TemplateLibrary:
 
 @cache
 def _real_records() -> list[tuple[str, str, RecordTemplate, str, str]]:
-    """(action, lane, form, attack technique or nothing, eventTime) of the real records that give forms."""
+    """Return (action, call path, template, attack technique or "", eventTime) of the real records that give templates."""
     labels, found = samples.sample_labels(samples.ATTACK_DATASET), []
     for record in (record for name in REAL_DATASETS for record in samples.sample_records(name)):
         if record["eventType"] == "AwsServiceEvent" or len(json.dumps(record)) > MAX_TEMPLATE_CHARACTERS:
@@ -185,7 +189,7 @@ def _call_path(record: dict[str, Any]) -> str:
 
 
 def _derive_templates(operation: Operation) -> list[RecordTemplate]:
-    """Up to four forms: what is required, and with this or that which may be left out."""
+    """Return up to four templates: what is required, and with this or that which may be left out."""
     required = [member for member in operation.parameters if member[2]]
     optional = [member for member in operation.parameters if not member[2]]
     turn = zlib.crc32(operation.name.encode())

@@ -1,11 +1,11 @@
-"""What an intruder calls: a look around, then techniques as they were recorded, in their order and pace.
+"""What an attacker calls: discovery, then techniques as they were recorded, in their order and pace.
 
 Example:
-    >>> script = plain(Library(), "quiet", size=4, span=1500.0, draw=random.Random(1))
+    >>> script = plain_script(TemplateLibrary(), "quiet", size=4, span=1500.0, draw=random.Random(1))
     >>> len(script.forms), script.techniques[0]
     (4, 'discovery (composed)')
 
-The look around is composed here, of reads that everybody makes too. A mimic puts most of the victim's own calls
+Discovery is composed here, of reads that all principals make too. A mimic puts most of the victim's own calls
 between: more than half of what it does is what the victim does.
 """
 
@@ -45,8 +45,9 @@ _DISCOVERY_ACTIONS = parse_actions(
 
 @dataclass(frozen=True, slots=True)
 class AttackScript:
-    """Calls in the order of time, a column each: `offsets` are seconds from the start, calls that name the same
-    things have the same salt.
+    """Calls in the order of time, a column each.
+
+    `offsets` are seconds from the start; calls that name the same things have the same salt.
     """
 
     offsets: tuple[float, ...]
@@ -56,13 +57,14 @@ class AttackScript:
 
     @classmethod
     def from_calls(cls, calls: Iterable[Call]) -> AttackScript:
+        """Return the script of calls in any order."""
         return cls(*zip(*sorted(calls), strict=True))
 
 
 def plain_script(
     library: TemplateLibrary, strength: str, size: int, span: float, draw: random.Random
 ) -> AttackScript:
-    """`size` calls within `span` seconds, all of them the intruder's."""
+    """Return `size` calls within `span` seconds, all of them the attacker's."""
     share = 0.3 if strength in HIDING_STRENGTHS else draw.uniform(0.25, 0.5)
     steps = _discovery_steps(library, _discovery_techniques(library), round(size * share), draw)
     steps += _technique_steps(library, _shuffled_techniques(library, draw), size - len(steps), strength, draw)
@@ -72,8 +74,9 @@ def plain_script(
 def disguised_script(
     library: TemplateLibrary, attacker: Attacker, size: int, span: float, draw: random.Random
 ) -> AttackScript:
-    """`size` calls over most of `span` seconds, more than half of them the victim's own; of looks and techniques
-    those first that call services the victim uses.
+    """Return `size` calls over most of `span` seconds, more than half of them the victim's own.
+
+    Of discovery and techniques those come first that call services the victim uses.
     """
     cover = max(size // 2 + 1, round(size * draw.uniform(*COVER_SHARE_RANGE)))
     used = {library.templates[form].service for habit in attacker.habits for form in habit.templates.tolist()}
@@ -88,7 +91,7 @@ def disguised_script(
     return AttackScript.from_calls([*real, *_cover_calls(attacker.habits, size - len(real), span, draw)])
 
 
-# --- the intruder's own calls ---------------------------------------------------------------------
+# --- the attacker's own calls ---------------------------------------------------------------------
 
 
 def _discovery_techniques(library: TemplateLibrary) -> list[str]:
@@ -98,7 +101,7 @@ def _discovery_techniques(library: TemplateLibrary) -> list[str]:
 def _discovery_steps(
     library: TemplateLibrary, known: Sequence[str], count: int, draw: random.Random
 ) -> list[Step]:
-    """Who am I, then what is here: `count` calls, at most twice each on average."""
+    """Return `count` calls, at most twice each on average: who am I, then what is here."""
     count = min(count, len(known) * 2)
     wanted = [known[0], *draw.choices(known, k=count - 1)] if count else []
     return [(draw.expovariate(1 / 8), library.pick_template(action, draw), DISCOVERY) for action in wanted]
@@ -111,7 +114,7 @@ def _shuffled_techniques(library: TemplateLibrary, draw: random.Random) -> list[
 
 
 def _service_overlap(library: TemplateLibrary, name: str, used: set[str]) -> float:
-    """Share of a technique's calls whose services are in `used`."""
+    """Return the share of a technique's calls whose services are in `used`."""
     return float(
         np.mean([library.templates[form].service in used for _, form, _ in library.attack_calls[name]])
     )
@@ -120,7 +123,7 @@ def _service_overlap(library: TemplateLibrary, name: str, used: set[str]) -> flo
 def _technique_steps(
     library: TemplateLibrary, names: Sequence[str], size: int, strength: str, draw: random.Random
 ) -> list[Step]:
-    """One technique after the other until there are `size` calls."""
+    """Return the steps of one technique after the other until there are `size`."""
     steps: list[Step] = []
     while len(steps) < size:
         for name in names:
@@ -131,8 +134,9 @@ def _technique_steps(
 def _single_technique_steps(
     library: TemplateLibrary, name: str, room: int, strength: str, draw: random.Random
 ) -> list[Step]:
-    """The technique's real calls at their real pace; where there is no room for all, the last ones, which
-    do the harm.
+    """Return the technique's real calls at their real pace.
+
+    Where there is no room for all, these are the last ones, which do the harm.
     """
     if room <= 0:
         return []
@@ -146,18 +150,18 @@ def _single_technique_steps(
 
 
 def _with_times(steps: Sequence[Step], span: float, draw: random.Random) -> list[Call]:
-    """Gaps to seconds, pressed into `span`. One salt: what was one instance in the real records is one here."""
+    """Turn gaps into seconds, pressed into `span`. One salt: what was one instance in the real records is one here."""
     times = np.cumsum([gap for gap, _, _ in steps])
     times *= min(1.0, span / max(times[-1], 1.0))
     salt = draw.randrange(200)
     return [(time, form, salt, name) for time, (_, form, name) in zip(times.tolist(), steps, strict=True)]
 
 
-# --- the victim's, made by the intruder -----------------------------------------------------------
+# --- the victim's, made by the attacker -----------------------------------------------------------
 
 
 def _stretch(calls: Sequence[Call], span: float, draw: random.Random) -> list[Call]:
-    """The same calls from a moment in the first half of `span` to one in its second: nobody in disguise hurries."""
+    """Stretch the calls from a moment in the first half of `span` to one in its second: an attacker in disguise takes time."""
     begin, end = draw.uniform(0.0, 0.5) * span, draw.uniform(0.5, 1.0) * span
     first, last = calls[0][0], calls[-1][0]
     slower = (end - begin) / max(last - first, 1.0)
@@ -165,7 +169,7 @@ def _stretch(calls: Sequence[Call], span: float, draw: random.Random) -> list[Ca
 
 
 def _cover_calls(habits: Sequence[Habit], count: int, span: float, draw: random.Random) -> list[Call]:
-    """`count` calls as the victim makes them: runs of habits, the favourite ones the most often."""
+    """Return `count` calls as the victim makes them: runs of habits, the favourite ones the most often."""
     rng = np.random.default_rng(draw.getrandbits(64))
     found: list[Call] = []
     while len(found) < count:

@@ -1,4 +1,4 @@
-"""Intruders: with whose session, with which tool, from where, and when.
+"""Attackers: with whose session, with which tool, from where, and when.
 
 A thief uses a stolen instance credential, access key or single sign-on session from a network and with tools of
 their own; some of these are also what colleagues have. A mimic uses the victim's, while the victim is at work.
@@ -23,8 +23,9 @@ NOON = 46_800  # local seconds: from 13:00 on a person is where they spend the a
 
 @dataclass(frozen=True, slots=True)
 class Attacker:
-    """A session in the wrong hands, from second `start` of its day. `habits` are what its owner does with it: a
-    mimic does the same.
+    """A session in the wrong hands, from second `start` of its day.
+
+    `habits` are what its owner does with it: a mimic does the same.
     """
 
     start: float
@@ -35,8 +36,9 @@ class Attacker:
 def steal_session(
     victim: Victim, colleague: Person, day: int, start: float, by_console: float, draw: random.Random
 ) -> Attacker:
-    """The victim's session of that day, begun before the attack, in the attacker's hands; one of single sign-on is
-    used at the console in a share of cases.
+    """Return the victim's session of that day, begun before the attack, in the attacker's hands.
+
+    A session of single sign-on is used at the console in a share `by_console` of cases.
     """
     if isinstance(victim, Machine):
         stolen = victim.session(day, victim.session_at(day, start))
@@ -56,7 +58,7 @@ def steal_session(
 
 
 def mimic_session(victim: Victim, day: int, draw: random.Random) -> Attacker:
-    """The victim's own session, begun at a moment of that day at which the victim calls something too."""
+    """Return the victim's own session, begun at a moment of that day at which the victim calls something too."""
     times = victim.simulate_day(day)[0].time
     start = draw.choice(times.tolist()) if len(times) else (13 - victim.utc_offset) % 24 * 3600
     if isinstance(victim, Machine):
@@ -71,16 +73,14 @@ def mimic_session(victim: Victim, day: int, draw: random.Random) -> Attacker:
 
 
 def _routine_habits(machine: Machine, day: int) -> tuple[Habit, ...]:
-    """What the machine calls by itself, each routine as a habit: its operations, up to once each."""
+    """Return what the machine calls by itself, each routine as a habit: its operations, up to once each."""
     own = [routine for _, routine in machine.routines(day) if not routine.call_path]
     forms = [np.unique(machine.templates(routine, day)) for routine in own]
     return tuple(Habit("sdk", 1, len(some), some) for some in forms)
 
 
 def _attacker_address(victim: Victim, colleague: Person, day: int, draw: random.Random) -> str:
-    """A rented server, a home in the victim's country, a machine inside AWS, or where a colleague is: the VPN, a
-    neighbour's connection.
-    """
+    """Draw an address: a rented server, a home in the victim's country, a machine inside AWS, or a colleague's network."""
     where = draw.choices(("cloud", "home", "aws", "colleague"), (45, 25, 15, 15))[0]
     if where == "colleague":
         return colleague.address(day, draw.randrange(2))
@@ -90,7 +90,7 @@ def _attacker_address(victim: Victim, colleague: Person, day: int, draw: random.
 
 
 def _attacker_user_agent(colleague: Person, day: int, draw: random.Random) -> user_agents.UserAgent:
-    """One in four has what a colleague has, to the version: everybody installs the same tools."""
+    """Draw a tool. One in four is what a colleague has, to the version: all install the same tools."""
     tools: tuple[Tool, ...] = ("cli", "cli", "sdk", "terraform")
     if draw.random() < 0.25:
         return colleague.user_agent(draw.choice(tools), day)

@@ -1,6 +1,6 @@
 """Attack sessions: real attack records, moved in time and onto a simulated principal.
 
-Who is met, when, and how many calls are made; `intruders` says with what and from where, `scripts` what is called.
+This module chooses victims, times and sizes; `attackers` says with what and from where, `attack_scripts` what is called.
 Each strength takes turns over kinds of victims (people of single sign-on, machine roles, users with keys), and its
 sizes are spread evenly: four quiet attacks are not four of nine calls.
 """
@@ -41,7 +41,7 @@ GOLDEN_RATIO_CONJUGATE = 0.6180339887  # steps of it spread any number of sizes 
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """One intruder, one victim, one session. `start`: seconds since midnight UTC of `day`."""
+    """One attacker, one victim, one session. `start`: seconds since midnight UTC of `day`."""
 
     name: str
     strength: str
@@ -52,6 +52,7 @@ class Attack:
     script: AttackScript
 
     def calls(self) -> Calls:
+        """Return the calls of the attack; they have one session, number 0."""
         times = [self.start + offset for offset in self.script.offsets]
         return Calls.from_columns(times, self.script.forms, 0, self.script.salts)
 
@@ -59,7 +60,7 @@ class Attack:
 def plan_attacks(
     organisation: Organisation, staff: Staff, count: int, strengths: tuple[str, ...] = STRENGTHS
 ) -> list[Attack]:
-    """`count` attacks in the last quarter of the days, at most one a victim; strengths take turns.
+    """Return `count` attacks in the last quarter of the days, at most one a victim; strengths take turns.
 
     Raises FingerprintError for an unknown strength, or more attacks than there are people and machine roles.
     """
@@ -82,7 +83,7 @@ def plan_attacks(
 
 
 def _victims_by_kind(staff: Staff, draw: random.Random) -> list[list[Victim]]:
-    """Who may be met, by kind, in the order of drawing from the end."""
+    """Return the possible victims by kind, in the order of drawing from the end."""
     there = [person for person in staff.people if person.first_day == 0]
     kinds: list[list[Victim]] = [
         [person for person in there if person.kind in ("sso", "saml")],
@@ -105,18 +106,18 @@ def _make_attack(
     draw = organisation.random_for("attack", i, strength)
     day, size = _attack_day(organisation, victim, draw), _script_size(organisation, strength, turn)
     if strength == "mimic":
-        intruder = mimic_session(victim, day, draw)
-        script = disguised_script(organisation.library, intruder, size, SPANS[strength], draw)
+        attacker = mimic_session(victim, day, draw)
+        script = disguised_script(organisation.library, attacker, size, SPANS[strength], draw)
     else:
-        intruder = _make_attacker(staff, victim, day, strength, draw)
+        attacker = _make_attacker(staff, victim, day, strength, draw)
         script = plain_script(organisation.library, strength, size, SPANS[strength], draw)
     return Attack(
-        f"attack-{i:04}-{strength}", strength, victim, day, intruder.start, intruder.session, script
+        f"attack-{i:04}-{strength}", strength, victim, day, attacker.start, attacker.session, script
     )
 
 
 def _make_attacker(staff: Staff, victim: Victim, day: int, strength: str, draw: random.Random) -> Attacker:
-    """Quiet ones hide in the victim's working hours; the others come when they like."""
+    """Return an attacker. Quiet ones hide in the victim's working hours; the others come when they like."""
     start = draw.uniform(0.5, 22) * 3600
     if strength == "quiet":
         start = max(60.0, (draw.uniform(10, 16) - victim.utc_offset) * 3600)
@@ -125,7 +126,7 @@ def _make_attacker(staff: Staff, victim: Victim, day: int, strength: str, draw: 
 
 
 def _colleague(staff: Staff, victim: Victim, draw: random.Random) -> Person:
-    """Somebody else, of the victim's place if there is one."""
+    """Draw another person, of the victim's place if there is one."""
     others = [person for person in staff.people if person is not victim]
     near: Sequence[Person] = [person for person in others if person.utc_offset == victim.utc_offset]
     return draw.choice(near or others or staff.people)
@@ -139,7 +140,7 @@ def _attack_day(organisation: Organisation, victim: Victim, draw: random.Random)
 
 
 def _script_size(organisation: Organisation, strength: str, turn: int) -> int:
-    """How many calls the strength's attack number `turn` makes."""
+    """Return how many calls the strength's attack number `turn` makes."""
     least, most = SIZES[strength]
     share = (organisation.random_for("sizes", strength).random() + turn * GOLDEN_RATIO_CONJUGATE) % 1.0
     return least + int(share * (most + 1 - least))

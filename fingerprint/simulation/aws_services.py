@@ -1,6 +1,7 @@
 # ruff: noqa: E501 - a table: a row a line
-"""What AWS services do by themselves, for the account: service principals, service-linked roles, vendors'
-accounts, events without a type.
+"""What AWS services do by themselves, for the account.
+
+Service principals, service-linked roles, vendors' accounts, and events without a type.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from fingerprint.simulation.record_templates import RecordTemplate, build_templa
 
 @dataclass(frozen=True, slots=True)
 class ServiceRoutine:
-    """What a service does: every `every` seconds all actions (`strict`), or one of them at random times."""
+    """What a service does: every `period_seconds` all actions (`strict`), or one of them at random times."""
 
     service_principal: str  # service, linked role's name, or vendor
     kind: str  # service, linked, vendor, untyped
@@ -63,12 +64,14 @@ class AwsService:
 
     @property
     def key(self) -> str:
+        """ARN, account or service name by which the simulator knows it."""
         if self.routine.kind == "linked":
             return self.role.arn
         return self.vendor if self.routine.kind == "vendor" else self.routine.service_principal
 
     @cached_property
     def role(self) -> user_identity.Role:
+        """The service-linked role."""
         service = self.routine.service_principal.removeprefix("AWSServiceRoleFor").lower()
         path = f"/aws-service-role/{service}.amazonaws.com/"
         return user_identity.Role(
@@ -80,6 +83,7 @@ class AwsService:
 
     @cached_property
     def vendor(self) -> str:
+        """The vendor's account number."""
         return str(self._random_for("vendor").randrange(10**11, 10**12))
 
     def _random_for(self, *what: object) -> random.Random:
@@ -87,15 +91,17 @@ class AwsService:
 
     @cached_property
     def templates(self) -> list[int]:
+        """Numbers of the templates it calls."""
         library = self.organisation.library
         if self.routine.kind == "untyped":
             return [library.add(_rotation_template())]
         if self.routine.service_principal == "cloudtrail.amazonaws.com":
             return [library.add(_data_key_template())]
-        lane = "service" if self.routine.kind == "service" else "direct"
-        return [library.templates_of(action, lane)[0] for action in self.routine.actions]
+        call_path = "service" if self.routine.kind == "service" else "direct"
+        return [library.templates_of(action, call_path)[0] for action in self.routine.actions]
 
     def simulate_day(self, day: int) -> tuple[Calls, list[CallerSession]]:
+        """Return the calls of a day and their one session."""
         rng = np.random.default_rng((self.organisation.seed, 3, self.number, day))
         forms, every = np.array(self.templates, np.int32), self.routine.period_seconds
         if self.routine.strict:
@@ -110,6 +116,7 @@ class AwsService:
         return Calls.from_columns(time, form, 0, rng.integers(0, 12, len(time))), [self.session(day)]
 
     def session(self, day: int) -> CallerSession:
+        """Return its session of a day."""
         number, who = self.account.number, self.routine.service_principal
         values = {"account": number, "region": self.account.region, "caller": self.role.arn}
         program, address = user_agents.fixed_user_agent(who), who
@@ -158,9 +165,7 @@ def _rotation_template() -> RecordTemplate:
 
 
 def _data_key_template() -> RecordTemplate:
-    """How a trail encrypts what it delivers; the shape is that of real records (kms GenerateDataKey by
-    cloudtrail).
-    """
+    """Return how a trail encrypts what it delivers, in the shape of real records (kms GenerateDataKey by cloudtrail)."""
     account, region = placeholder("account"), placeholder("region")
     context = {
         "aws:cloudtrail:arn": f"arn:aws:cloudtrail:{region}:{account}:trail/main",

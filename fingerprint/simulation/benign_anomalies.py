@@ -1,10 +1,10 @@
 """Harmless things that look odd: what a detector should leave in peace, in the last week of the days.
 
-What befalls single principals befalls one in 150 of them in that week (a firm that renews half of its people in a
-year hires that many); what befalls all of a kind (a holiday, an upgrade, an outage, a release, a feature) comes once.
+What affects single principals affects one in 150 of them in that week (a firm that renews half of its people in a
+year hires that many); what affects all of a kind (a holiday, an upgrade, an outage, a release, a feature) comes once.
 
 Example:
-    >>> sorted(SURPRISES)[:3]
+    >>> sorted(ANOMALY_PLANNERS)[:3]
     ['holiday', 'migration_burst', 'month_end']
 """
 
@@ -41,8 +41,9 @@ UNUSUAL_ACTIONS = parse_actions(
 
 @dataclass(frozen=True, slots=True)
 class BenignAnomaly:
-    """What happens to whom; `principal` (an ARN) and `key` (as the product names it) are "*" for everybody. Days are
-    numbers, `until` included.
+    """What happens to whom.
+
+    `principal` (an ARN) and `key` (as the product names it) are "*" for all. Days are numbers, `until` included.
     """
 
     name: str
@@ -58,9 +59,11 @@ class BenignAnomaly:
     def for_principal(
         cls, name: str, who: Person | Machine, since: int, until: int, what: str
     ) -> BenignAnomaly:
+        """Return an anomaly of one principal."""
         return cls(name, who.key, who.principal_key, since, until, what)
 
     def to_label(self, organisation: Organisation) -> dict[str, str]:
+        """Return its line of labels.surprises.jsonl."""
         first, last = organisation.date(self.since).isoformat(), organisation.date(self.until).isoformat()
         return {
             "surprise": self.name,
@@ -73,10 +76,9 @@ class BenignAnomaly:
 
 
 def plan_anomalies(organisation: Organisation, staff: Staff, names: Iterable[str]) -> list[BenignAnomaly]:
-    """Makes the surprises called `names` happen to `staff`, and says what they are. None in less than two
-    weeks.
+    """Make the anomalies called `names` happen to `staff`, and return them. There are none in less than two weeks.
 
-    Raises FingerprintError for a name that nobody knows.
+    Raises FingerprintError for an unknown name.
     """
     wanted = list(names)
     if unknown := set(wanted) - set(ANOMALY_PLANNERS):
@@ -96,7 +98,7 @@ def plan_anomalies(organisation: Organisation, staff: Staff, names: Iterable[str
 
 
 def apply_outages(calls: Calls, outages: Sequence[BenignAnomaly], library: TemplateLibrary) -> Calls:
-    """The day's calls with those that an outage hits failing, and tried again in vain."""
+    """Return the day's calls, where those that an outage hits fail and are tried again in vain."""
     for outage in outages:
         hit = np.array([form.service == outage.service for form in library.templates], bool)[calls.form]
         hit &= (calls.time >= outage.hours[0] * 3600) & (calls.time < outage.hours[1] * 3600)
@@ -120,7 +122,7 @@ def _working_day(organisation: Organisation, day: int) -> int:
 
 
 def _pick_person(people: Sequence[Person], draw: random.Random, day: int) -> Person | None:
-    """Somebody who works that day and whom no other surprise has met."""
+    """Draw a person who works that day and has no other anomaly."""
     free = [
         person
         for person in people
@@ -135,14 +137,14 @@ def _pick_person(people: Sequence[Person], draw: random.Random, day: int) -> Per
 def _plan_new_hire(
     organisation: Organisation, staff: Staff, day: int, draw: random.Random
 ) -> list[BenignAnomaly]:
-    """Who comes by SAML has no principal of their own, and is not new to anybody."""
+    """Hire a person who comes by single sign-on or as an IAM user: by SAML they would have no principal of their own."""
     person = _pick_person([p for p in staff.people if p.kind in ("sso", "user")], draw, day)
     if not person:
         return []
     person.first_day = day
     person.extra_runs[day] = [
         (draw.uniform(33_000, 37_000), person.habits[0])
-    ]  # whoever is new does something
+    ]  # a new hire does something on the first day
     what = f"{person.name}'s first day as {person.job}"
     return [BenignAnomaly.for_principal("new_hire", person, day, organisation.days - 1, what)]
 
@@ -206,7 +208,7 @@ def _plan_migration(
 def _plan_month_end(
     organisation: Organisation, staff: Staff, day: int, draw: random.Random
 ) -> list[BenignAnomaly]:
-    """A person closes the month, late; a machine runs a job that it ran never before."""
+    """Let a person close the month, late, and a machine run a job that it never ran before."""
     found = []
     if person := _pick_person(
         [p for p in staff.people if p.job in ("analyst", "manager", "data scientist")], draw, day
@@ -241,7 +243,7 @@ def _add_burst(person: Person, day: int, start: float, runs: int, size: int, wha
 def _plan_tool_upgrade(
     organisation: Organisation, staff: Staff, day: int, draw: random.Random
 ) -> list[BenignAnomaly]:
-    """Seven of ten people get versions that nobody had, on the day or the one after."""
+    """Give seven of ten people versions that are new to the organisation, on the day or the one after."""
     updated = [person for person in staff.people if draw.random() < 0.7]
     newest = 4 + max(len(person.upgrades) for person in staff.people)
     for person in updated:

@@ -1,8 +1,8 @@
 """Time zones, working hours, holidays.
 
 Example:
-    >>> place = PLACES["Seattle"]
-    >>> is_working_day(date(2026, 1, 19), place), place.utc_offset
+    >>> location = LOCATIONS["Seattle"]
+    >>> is_working_day(date(2026, 1, 19), location), location.utc_offset
     (False, -8)
 """
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where people work. `utc_offset` in hours; `holidays` as (month, day) of every year."""
+    """A place where people work. `utc_offset` in hours; `holidays` as (month, day) of every year."""
 
     name: str
     utc_offset: float
@@ -59,16 +59,15 @@ _HOUR_EDGES = np.linspace(0, 86_400, len(_CUMULATIVE))
 
 
 def is_working_day(day: date, location: Location) -> bool:
+    """Return True on weekdays that are no holiday at the location."""
     return day.weekday() < 5 and (day.month, day.day) not in location.holidays
 
 
 def working_times(share: NDArray[np.float64], shift: float) -> NDArray[np.float64]:
-    """Shares of a working day (0 to 1) as local seconds since midnight, for one who is `shift` seconds
-    late.
-    """
+    """Return shares of a working day (0 to 1) as local seconds since midnight, for one who is `shift` seconds late."""
     return np.interp(share, _CUMULATIVE, _HOUR_EDGES) + shift
 
 
 def to_utc(local: NDArray[np.float64], location: Location) -> NDArray[np.float64]:
-    """Local seconds to seconds since the same date's UTC midnight; what would fall before it falls on it."""
+    """Return local seconds as seconds since the same date's UTC midnight; what would fall before it falls on it."""
     return np.maximum(local - location.utc_offset * 3600, 1.0)

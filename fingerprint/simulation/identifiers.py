@@ -1,8 +1,7 @@
-"""Names and ids that fill the places of a record; seeded, so that an account always has the same buckets and
-roles.
+"""Names and ids that fill the placeholders of a record; seeded, so that an account always has the same buckets and roles.
 
 Example:
-    >>> pools = Pools("7/111122223333")
+    >>> pools = IdentifierPools("7/111122223333")
     >>> pools["i-"][0].startswith("i-0"), len(pools["name"])
     (True, 256)
 """
@@ -90,10 +89,11 @@ def _make_identifier(kind: str, draw: random.Random) -> str:
 
 
 def random_uuid(draw: random.Random) -> str:
+    """Return a random UUID in lower case."""
     h = draw.randbytes(16).hex()
     return f"{h[:8]}-{h[8:12]}-{h[12:16]}-{h[16:20]}-{h[20:]}"
 
 
 def key_id(prefix: str, draw: random.Random) -> str:
-    """A key or principal id as AWS spells it: four letters of kind (AKIA, ASIA, AROA, AIDA), sixteen more."""
+    """Return a key or principal id as AWS spells it: four letters of kind (AKIA, ASIA, AROA, AIDA), sixteen more."""
     return prefix + "".join(draw.choices(_ALPHABET, k=16))

@@ -1,8 +1,8 @@
 # ruff: noqa: E501 - tables: a row a line
 """What jobs do all day: their tasks, and the operations of each, written from what practice shows.
 
-A task's operations read `service:Name Name Name service:Name`; the service holds until the next one. The first are the most frequent.
-A machine's trade lists its routines in the same way.
+A task's operations read `service:Name Name Name service:Name`; the service holds until the next one. The first are the most
+frequent. A machine's workload lists its routines in the same way.
 
 Example:
     >>> TASKS["developer"][0].name, TASKS["developer"][0].actions[:2]
@@ -20,7 +20,7 @@ Shape = Literal["poll", "sweep", "random", "burst", "daily"]
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A workflow: `least` to `most` calls with a tool. On a console page they come within seconds, in order."""
+    """A workflow: `min_calls` to `max_calls` calls with a tool. On a console page they come within seconds, in order."""
 
     name: str
     tool: Tool
@@ -31,10 +31,10 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Routine:
-    """What a machine repeats.
+    """What a machine repeats, with P = `period_seconds`.
 
-    poll: each action by itself, every `every` seconds. sweep: all actions in turn, every `every` seconds. random: `every`
-    seconds apart on average, busier by day. burst: on working days, some times a day, `size` calls each. daily: once, all of them `size` times.
+    poll: each action by itself, every P seconds. sweep: all actions in turn, every P seconds. random: P seconds apart on average,
+    busier by day. burst: on working days, P times a day, about `size` calls each. daily: once, all of them `size` times.
     """
 
     shape: Shape
@@ -45,6 +45,7 @@ class Routine:
 
 
 def parse_actions(text: str) -> tuple[str, ...]:
+    """Return `service:Name` of each word of a text; a service holds until the next one."""
     found, service = [], ""
     for word in text.split():
         if ":" in word:

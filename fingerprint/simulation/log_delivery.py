@@ -1,5 +1,4 @@
-"""How records arrive: minutes late, out of order, some of them twice, the last of a day in the next day's
-file.
+"""How records arrive: minutes late, out of order, some of them twice, the last of a day in the next day's file.
 
 Measured on public sets: 0 to 10 minutes late, median 3.2, 99 % within 9.0; in delivery order 61 to 90 % are
 older than one already seen; repeats come byte for byte, up to 1,200 lines apart, in another file.
@@ -37,15 +36,13 @@ class LogDelivery:
     duplicates: int = 0
 
     def end_of_activity(self, day: int) -> float:
-        """Seconds since a day's midnight from which on nothing happens any more."""
+        """Return the second of a day, since its midnight, from which on nothing happens any more."""
         return DAY_SECONDS * (self.organisation.days - day) if self.ends_at_midnight else math.inf
 
     def deliver_day(
         self, day: int, calls: Calls, sessions: Sequence[CallerSession]
     ) -> tuple[list[str], Iterator[str]]:
-        """The rows' event ids, and the lines of this day's file. The last day's file holds all that is
-        left.
-        """
+        """Return the rows' event ids, and the lines of this day's file. The last day's file holds all that is left."""
         rng = np.random.default_rng((self.organisation.seed, 9, day))
         raw = np.frombuffer(rng.bytes(32 * len(calls)), np.uint8).reshape(-1, 32)
         rows, arrival = _arrivals(calls, rng)
@@ -86,7 +83,7 @@ class _DayRecords:
 
 
 def _arrivals(calls: Calls, rng: np.random.Generator) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """Row numbers in the order of their arrival, repeats included, and when each arrives."""
+    """Return row numbers in the order of their arrival, repeats included, and when each arrives."""
     arrival = calls.time + delivery_delays(calls, rng)
     again = np.flatnonzero(rng.random(len(calls)) < DUPLICATE_SHARE)
     later = arrival[again] + rng.exponential(np.where(rng.random(len(again)) < 0.9, 120.0, 2400.0))
@@ -97,9 +94,7 @@ def _arrivals(calls: Calls, rng: np.random.Generator) -> tuple[NDArray[np.intp],
 
 
 def delivery_delays(calls: Calls, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Seconds from call to arrival: beta(1.55, 2.95) of ten minutes, the same for all calls of one delivery
-    file.
-    """
+    """Return seconds from call to arrival: beta(1.55, 2.95) of ten minutes, the same for all calls of one delivery file."""
     table = MAX_DELAY_SECONDS * rng.beta(1.55, 2.95, (4, 4 * DAY_SECONDS // FILE_SECONDS))
     batch = np.minimum(calls.time / FILE_SECONDS, table.shape[1] - 1).astype(np.intp)
     late: NDArray[np.float64] = table[calls.form & 3, batch]

@@ -1,5 +1,4 @@
-"""The long tail: calls that somebody, or everybody, never made before; other parameters than last time;
-refusals.
+"""The long tail: calls that a principal, or the whole organisation, never made before; new parameters; refusals.
 
 Without it every new operation would be an attack, and a benchmark would flatter.
 """
@@ -22,9 +21,7 @@ LOGIN_TECHNIQUE = "aws.initial-access.console-login-without-mfa"
 
 @dataclass(frozen=True, slots=True)
 class VariationRates:
-    """Shares of calls: `new` of an operation out of the tail, `other` parameters than usual, `denied`,
-    `throttled`.
-    """
+    """Shares of calls: of a new operation out of the tail, with other parameters than usual, denied, throttled."""
 
     new_operation: float
     other_parameters: float
@@ -44,7 +41,7 @@ def vary_calls(
     rng: np.random.Generator,
     draw: random.Random,
 ) -> Calls:
-    """The same calls with some of them replaced; `services` are those the caller knows."""
+    """Replace some of the calls, in place, and return them; `services` are those the caller knows."""
     edges = np.cumsum([rates.new_operation, rates.other_parameters, rates.denied, rates.throttled])
     what = np.searchsorted(edges, rng.random(len(calls)), side="right")
     for i in np.flatnonzero(what < 4):
@@ -59,9 +56,7 @@ def vary_calls(
 
 
 def pick_tail_template(library: TemplateLibrary, services: Sequence[str], draw: random.Random) -> int:
-    """An operation out of the tail: mostly of a service one knows, now and then one that attackers call
-    too.
-    """
+    """Draw an operation out of the tail: mostly of a service one knows, now and then one that attackers call too."""
     dice = draw.random()
     if dice < 0.14:
         technique = draw.choice([name for name in library.attack_calls if name != LOGIN_TECHNIQUE])
@@ -76,6 +71,7 @@ def pick_tail_template(library: TemplateLibrary, services: Sequence[str], draw: 
 
 
 def pick_other_template(library: TemplateLibrary, number: int, draw: random.Random) -> int:
+    """Draw another template of the same operation."""
     form = library.templates[number]
     action = f"{form.service}:{form.name}"
     return draw.choice(library.templates_of(action)) if library.has_operation(action) else number

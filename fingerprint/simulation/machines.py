@@ -1,5 +1,6 @@
-"""One machine role's days: strict periods with little jitter, bursts of deployments, nightly jobs; few
-actions, changed by a release.
+"""One machine role's days: strict periods with little jitter, bursts of deployments, nightly jobs.
+
+It has few actions, changed by a release.
 """
 
 from __future__ import annotations
@@ -30,8 +31,10 @@ FUNCTION_WORKLOADS = ("function", "timer function", "denied function", "etl")
 
 @dataclass
 class Machine:
-    """A role that machines take. `changes` are extra routines by first day; `moved` shifts its schedule
-    from a day on; `once` are routines of single days.
+    """A role that machines take.
+
+    `added_routines` are extra routines by first day, `one_off_routines` those of single days; `schedule_shift` moves its daily
+    jobs by seconds from a day on.
     """
 
     organisation: Organisation
@@ -48,19 +51,22 @@ class Machine:
 
     @property
     def key(self) -> str:
+        """ARN of the role."""
         return self.role.arn
 
     @property
     def principal_key(self) -> str:
-        """The key by which the product knows this role."""
+        """Key by which the product knows this role."""
         return user_identity.principal_key(self.session(0, 0).identity)
 
     @property
     def utc_offset(self) -> float:
+        """Hours east of UTC of the team that runs it."""
         return self.organisation_offset
 
     @cached_property
     def role(self) -> user_identity.Role:
+        """The IAM role."""
         return user_identity.Role(self.account.number, self.name, key_id("AROA", self._random_for("role")))
 
     def _random_for(self, *what: object) -> random.Random:
@@ -68,10 +74,12 @@ class Machine:
 
     @cached_property
     def identifiers(self) -> IdentifierPools:
+        """Names and ids of its own."""
         return IdentifierPools(f"{self.organisation.seed}/machine/{self.number}")
 
     @cached_property
     def services(self) -> list[str]:
+        """Services that it calls, of those in the catalogue."""
         found = {
             action.partition(":")[0] for routine in WORKLOADS[self.workload] for action in routine.actions
         }
@@ -79,17 +87,18 @@ class Machine:
 
     @cached_property
     def pace(self) -> float:
-        """How much slower than its trade's routines, 0.6 to 1.6."""
+        """How much slower than its workload's routines, 0.6 to 1.6."""
         return self._random_for("pace").uniform(0.6, 1.6) / self.scale
 
     # --- days
 
     def simulate_day(self, day: int) -> tuple[Calls, list[CallerSession]]:
+        """Return the calls of a day and their sessions."""
         rng = np.random.default_rng((self.organisation.seed, 2, self.number, day))
         return concatenate_calls([self._routine(i, routine, day, rng) for i, routine in self.routines(day)])
 
     def routines(self, day: int) -> list[tuple[int, Routine]]:
-        """What is done that day, each with a number that stays its own."""
+        """Return the routines of that day, each with a number that stays its own."""
         return [
             *enumerate(WORKLOADS[self.workload]),
             *((90 + i, r) for i, (first, r) in enumerate(self.added_routines) if day >= first),
@@ -154,6 +163,7 @@ class Machine:
 
     @cached_property
     def organisation_offset(self) -> float:
+        """Hours east of UTC of the team that runs it."""
         return self._random_for("team").choice((-8, -5, 0, 1))
 
     def _quiet(self, day: int) -> float:
@@ -166,7 +176,7 @@ class Machine:
         )
 
     def templates(self, routine: Routine, day: int) -> NDArray[np.int32]:
-        """Forms of a routine's actions; a release now and then changes the parameters of one."""
+        """Return the templates of a routine's actions; a release now and then changes the parameters of one."""
         library, release = self.organisation.library, self.release(day)
         found = []
         for i, action in enumerate(routine.actions):
@@ -185,21 +195,22 @@ class Machine:
         return [day for day in range(self.organisation.days) if draw.random() < 0.03]
 
     def release(self, day: int) -> int:
+        """Return how many releases there were up to a day."""
         return sum(1 for first in [*self._releases, *self.upgrades] if first <= day)
 
     # --- who
 
     @cached_property
     def sessions(self) -> int:
+        """How many sessions it has a day."""
         if self.workload in INSTANCE_WORKLOADS:
             return self._random_for("instances").randrange(1, 5)
         return 4 if self.workload in POD_WORKLOADS else 1
 
     def session(self, day: int, which: int, call_path: str = "") -> CallerSession:
-        """Session `which` of a day: an instance, a function, or a pod's hours.
+        """Return session `which` of a day: an instance, a function, or a pod's hours.
 
-        `lane` names the service that calls with the role, or its instance's `agent`, or `web`: the pod asks
-        for the role.
+        `call_path` names the service that calls with the role, or its instance's `agent`, or `web`: the pod asks for the role.
         """
         name, service = self._name(day, which), call_path if "." in call_path else ""
         inside = not service and self.workload in INSTANCE_WORKLOADS and self.number % 3 == 0
@@ -224,7 +235,7 @@ class Machine:
         )
 
     def session_at(self, day: int, second: float) -> int:
-        """Which session is in use at a second of a day; any of them where there are several at once."""
+        """Return which session is in use at a second of a day; any of them where there are several at once."""
         if self.workload in POD_WORKLOADS:
             return min(int(second) * self.sessions // DAY_SECONDS, self.sessions - 1)
         return int(second) % self.sessions
@@ -232,7 +243,7 @@ class Machine:
     def _identity(self, day: int, which: int, name: str, service: str) -> str:
         since = (
             which * DAY_SECONDS // self.sessions
-        )  # a pod takes the role anew; others did the evening before
+        )  # a pod takes the role again; others did the evening before
         if self.workload not in POD_WORKLOADS:
             day, since = day - 1, 68_400 + self._random_for("session", which, day).randrange(18_000)
         created = f"{self.organisation.date(day)}T{user_identity.time_of_day(since)}Z"
@@ -265,14 +276,16 @@ class Machine:
         )
 
     def address(self, which: int) -> str:
-        """The public address: instances keep theirs, functions come from where AWS runs them, pods through
-        one gateway.
+        """Return the public address.
+
+        Instances keep theirs, functions come from where AWS runs them, pods through one gateway.
         """
         return user_agents.aws_address(
             self._random_for("address", which if self.workload in INSTANCE_WORKLOADS else 0)
         )
 
     def user_agent(self, day: int) -> UserAgent:
+        """Return the SDK or tool of a day."""
         level = 1 + self.release(day) + self.number % 4
         kind = self.number % 3
         if self.workload in INSTANCE_WORKLOADS:
@@ -297,9 +310,9 @@ class Machine:
 
 
 def _assign_sessions(
-    time: NDArray[np.float64], sessions: int, rng: np.random.Generator, trade: str
+    time: NDArray[np.float64], sessions: int, rng: np.random.Generator, workload: str
 ) -> NDArray[np.int32]:
-    if trade in POD_WORKLOADS:  # a pod's session lasts some hours, then the next
+    if workload in POD_WORKLOADS:  # a pod's session lasts some hours, then the next
         return np.minimum(time * sessions // DAY_SECONDS, sessions - 1).astype(np.int32)
     return rng.integers(0, sessions, len(time)).astype(np.int32)
 

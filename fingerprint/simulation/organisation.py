@@ -1,7 +1,7 @@
-"""Who there is: accounts, and what all principals share.
+"""An organisation: accounts, the calendar, and what all principals share.
 
 Example:
-    >>> organisation = Organisation.of(seed=1, start=date(2026, 1, 5), days=7, accounts=3)
+    >>> organisation = Organisation.create(seed=1, start=date(2026, 1, 5), days=7, accounts=3)
     >>> [account.name for account in organisation.accounts]
     ['prod', 'dev', 'security']
 """
@@ -34,6 +34,8 @@ _ACCOUNT_NAMES = (
 
 @dataclass(frozen=True)
 class Account:
+    """An AWS account with names and ids of its own."""
+
     number: str
     name: str
     region: str
@@ -42,15 +44,14 @@ class Account:
 
     @property
     def oidc_provider(self) -> str:
+        """ARN of the cluster's OIDC provider."""
         host = f"oidc.eks.{self.region}.amazonaws.com/id/{self.pools['hex:32'][0].upper()}"
         return f"arn:aws:iam::{self.number}:oidc-provider/{host}"
 
 
 @dataclass(frozen=True)
 class Organisation:
-    """Accounts, the calendar and the library of forms. The first account is the busiest, the third the
-    management's.
-    """
+    """Accounts, the calendar and the library of templates. The first account is the busiest, the third the management's."""
 
     seed: int
     start: date
@@ -60,18 +61,18 @@ class Organisation:
 
     @classmethod
     def create(cls, seed: int, start: date, days: int, accounts: int = 3) -> Organisation:
+        """Draw the accounts of a seed."""
         draw = random.Random(f"{seed}/accounts")  # noqa: S311 - makes samples, guards nothing
         regions = draw.sample(["us-east-1", "eu-west-1", "us-west-2", "eu-central-1"], k=2)
         made = tuple(_make_account(i, seed, regions[i % 2 if i else 0], draw) for i in range(accounts))
         return cls(seed, start, days, made, TemplateLibrary())
 
     def date(self, day: int) -> date:
+        """Return the date of day number `day`."""
         return self.start + timedelta(days=day)
 
     def random_for(self, *what: object) -> random.Random:
-        """A generator of its own for everything that has a name: nothing moves when something else is
-        added.
-        """
+        """Return a generator of its own for everything that has a name: nothing moves when something else is added."""
         return random.Random("/".join(map(str, (self.seed, *what))))  # noqa: S311 - makes samples, guards nothing
 
     @cached_property
@@ -86,6 +87,7 @@ class Organisation:
 
     @cached_property
     def vpn(self) -> str:
+        """Egress address of the VPN."""
         return user_agents.aws_address(self.random_for("vpn"))
 
 

@@ -29,13 +29,13 @@ SECONDS_BETWEEN_CALLS: dict[Tool, float] = {
     "terraform": 0.35,
     "sdk": 3.0,
 }  # mean seconds between calls
-BROWSER_UPDATE_DAYS = 28  # a browser renews itself so often, everybody's on a day of its own
+BROWSER_UPDATE_DAYS = 28  # a browser renews itself so often, each on a day of its own
 NOVELTY_SPREAD = 0.7  # spread (of the logarithm) of how much people try what they never did
 
 
 @dataclass(frozen=True, slots=True)
 class Habit:
-    """A task as one person does it: always these forms, the first the most often."""
+    """A task as one person does it: always these templates, the first the most often."""
 
     tool: Tool
     min_calls: int
@@ -43,7 +43,7 @@ class Habit:
     templates: NDArray[np.int32]
 
     def simulate(self, rng: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
-        """One time through: seconds from its start, forms."""
+        """Return one run: seconds from its start, templates."""
         size = int(rng.integers(self.min_calls, self.max_calls + 1))
         if self.tool == "console":  # a page asks for the same things in the same order, some of it cached
             forms = np.resize(self.templates, size)
@@ -57,14 +57,16 @@ class Habit:
 
 
 def pick_habit(habits: Sequence[Habit], share: float) -> Habit:
-    """The habit at a share (0 to 1) of what somebody does, by Zipf's law: the first is done the most often."""
+    """Return the habit at a share (0 to 1) of a person's runs, by Zipf's law: the first is done the most often."""
     return habits[min(int((len(habits) + 1) ** share - 1), len(habits) - 1)]
 
 
 @dataclass
 class Person:
-    """`absent` holds days off by number; `change` is a (day, job) from which on the job is
-    another; `rollout` a (day, level) at which everybody's tools are brought to one new level.
+    """A person with a job, an account, habits and days off.
+
+    `days_off` are numbers of days; `job_change` is a (day, job) from which on the job is another; `tool_rollout` a (day, level)
+    at which all tools are brought to one new level; `extra_runs` are (local second, habit) by day; `busy` a factor by day.
     """
 
     organisation: Organisation
@@ -90,29 +92,34 @@ class Person:
 
     @property
     def key(self) -> str:
+        """ARN of the caller."""
         if self.kind == "root":
             return f"arn:aws:iam::{self.account.number}:root"
         return self.user.arn if self.kind == "user" else self.role.session_arn(self.email)
 
     @property
     def principal_key(self) -> str:
-        """The key by which the product knows this person."""
+        """Key by which the product knows this person."""
         return user_identity.principal_key(self.session("cli", 0, 0, 0.0).identity)
 
     @property
     def utc_offset(self) -> float:
+        """Hours east of UTC."""
         return self.location.utc_offset
 
     @property
     def email(self) -> str:
+        """Session name of single sign-on."""
         return f"{self.name}@example.com"
 
     @cached_property
     def user(self) -> user_identity.User:
+        """The IAM user."""
         return user_identity.User(self.account.number, self.name, key_id("AIDA", self._random_for("user")))
 
     @cached_property
     def role(self) -> user_identity.Role:
+        """The role of single sign-on or SAML."""
         if self.kind == "saml":
             draw = self.organisation.random_for("saml", self.permission)
             return user_identity.Role(self.account.number, f"corp-{self.permission}", key_id("AROA", draw))
@@ -126,19 +133,23 @@ class Person:
 
     @cached_property
     def identifiers(self) -> IdentifierPools:
+        """Names and ids of their own."""
         return IdentifierPools(f"{self.organisation.seed}/person/{self.number}")
 
     # --- habits
 
     @cached_property
     def habits(self) -> list[Habit]:
+        """Habits of the first job."""
         return self._habits(self.job)
 
     @cached_property
     def later_habits(self) -> list[Habit]:
+        """Habits after a change of job."""
         return self._habits(self.job_change[1]) if self.job_change else self.habits
 
     def habits_on(self, day: int) -> list[Habit]:
+        """Return the habits of a day."""
         return self.later_habits if self.job_change and day >= self.job_change[0] else self.habits
 
     def _habits(self, job: str) -> list[Habit]:
@@ -151,7 +162,7 @@ class Person:
         ]
 
     def make_habit(self, task: Task, draw: random.Random) -> Habit:
-        """The task in this person's way: some of its operations, in the forms of choice."""
+        """Return the task in this person's way: some of its operations, in the templates of choice."""
         wanted = [action for i, action in enumerate(task.actions) if i < 2 or draw.random() < 0.8]
         library = self.organisation.library
         forms = [library.pick_template(action, draw) for action in wanted]
@@ -164,7 +175,7 @@ class Person:
         )
 
     def _personal_habit(self, tasks: Sequence[Task], draw: random.Random) -> Habit:
-        """Something that only this person does: reads of a service or two."""
+        """Return a habit that only this person has: reads of a service or two."""
         library = self.organisation.library
         service = draw.choice([action.partition(":")[0] for task in tasks for action in task.actions])
         known = [
@@ -180,6 +191,7 @@ class Person:
 
     @cached_property
     def services(self) -> list[str]:
+        """Services that they call, of those in the catalogue."""
         forms = self.organisation.library.templates
         return sorted(
             {forms[number].service for habit in self.habits for number in habit.templates}
@@ -188,7 +200,7 @@ class Person:
 
     @cached_property
     def projects(self) -> dict[int, Habit]:
-        """day -> what one does for a project that day, besides: two to twelve days on something new."""
+        """Habit of a project by day, besides the usual work: two to twelve days on something new."""
         draw, found = self._random_for("projects"), {}
         for first in range(self.organisation.days):
             if draw.random() < 0.012:
@@ -201,14 +213,14 @@ class Person:
 
     @cached_property
     def variation_rates(self) -> VariationRates:
-        """Some are restless and try something new all the time, most are not: a factor with mean 1."""
+        """Rates of the long tail. Some are restless and try something new all the time, most are not: a factor with mean 1."""
         restless = self._random_for("restless").lognormvariate(-0.5 * NOVELTY_SPREAD**2, NOVELTY_SPREAD)
         return replace(PEOPLE_RATES, new_operation=min(PEOPLE_RATES.new_operation * restless, 0.15))
 
     # --- days
 
     def activity_share(self, day: int) -> float:
-        """How much of a usual day this one is, 0 to 1."""
+        """Return how much of a usual day this one is, 0 to 1."""
         if day < self.first_day or day in self.days_off:
             return 0.0
         if is_working_day(self.organisation.date(day), self.location):
@@ -218,6 +230,7 @@ class Person:
         )
 
     def simulate_day(self, day: int) -> tuple[Calls, list[CallerSession]]:
+        """Return the calls of a day and their sessions."""
         share = self.activity_share(day)
         rng = np.random.default_rng((self.organisation.seed, 1, self.number, day))
         runs = self._runs(day, share, rng)
@@ -246,6 +259,7 @@ class Person:
 
     @cached_property
     def shift(self) -> float:
+        """Seconds by which they start later than usual."""
         return self._random_for("shift").gauss(0, 2400)
 
     def _calls_with_tool(
@@ -279,8 +293,9 @@ class Person:
         return concatenate_calls([(calls, sessions), (login, [blank])])
 
     def session(self, tool: Tool, day: int, half: int, created: float) -> CallerSession:
-        """The person's session of this day with a tool: in the morning (0) or afternoon (1), created at a
-        second of the day.
+        """Return the session of this day with a tool, created at a second of the day.
+
+        `half` is 0 in the morning, 1 in the afternoon.
         """
         date = self.organisation.date(day).isoformat()
         key = self.identifiers["key:ASIA"][(day * 4 + list(SECONDS_BETWEEN_CALLS).index(tool)) & 255]
@@ -308,9 +323,11 @@ class Person:
 
     @cached_property
     def region(self) -> str:
+        """Region of their calls."""
         return self.account.region if self._random_for("region").random() < 0.8 else self.location.region
 
     def user_agent(self, tool: Tool, day: int) -> UserAgent:
+        """Return the tool's user agent on a day."""
         draw = self._random_for("tools")
         system, level = draw.choice(user_agents.OPERATING_SYSTEMS), draw.randrange(4)
         newer = (day + self._random_for("browser").randrange(BROWSER_UPDATE_DAYS)) // BROWSER_UPDATE_DAYS
@@ -326,7 +343,7 @@ class Person:
         return made.get(tool) or user_agents.boto(system, level)
 
     def address(self, day: int, half: int) -> str:
-        """Home on some weekdays, the office on the others; now and then the VPN, or on the way."""
+        """Return the address: home on some weekdays, the office on the others; now and then the VPN, or on the way."""
         habit, today = self._random_for("network"), self._random_for("network", day, half)
         at_home, remote = habit.sample(range(7), k=2), habit.random() < 0.3
         dice = today.random()

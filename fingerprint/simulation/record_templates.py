@@ -1,15 +1,15 @@
-"""A record's form: what is left when who, when and where are taken out, with places for them.
+"""Record templates: a record without who, when and where, with placeholders for them.
 
-Attack records and everybody's daily calls are both written from forms, by the same code, so that the form of
+Attack records and all daily calls are both written from templates, by the same code, so that the shape of
 a record tells nothing of its guilt: an attacker's call has the keys, versions and parameter names that
-anybody's call of that action has.
+any call of that action has.
 
 Example:
-    >>> form = from_record({"eventSource": "ec2.amazonaws.com", "eventName": "GetPasswordData",
-    ...                     "requestParameters": {"instanceId": "i-0dbc91f429e48eeed"}})
-    >>> form.body
+    >>> template = template_from_record({"eventSource": "ec2.amazonaws.com", "eventName": "GetPasswordData",
+    ...                                  "requestParameters": {"instanceId": "i-0dbc91f429e48eeed"}})
+    >>> template.body
     ',"requestParameters":{"instanceId":"%s"},"responseElements":null'
-    >>> [kind for kind, _ in form.places]
+    >>> [kind for kind, _ in template.placeholders]
     ['i-']
 """
 
@@ -57,11 +57,10 @@ SERVICES_WITHOUT_REQUEST_ID = {"signin", "sso"}
 
 @dataclass(slots=True)
 class RecordTemplate:
-    """One way to call one operation. `body` and `end` are %-templates; `places` say what fills them, body's
-    first.
+    """One way to call one operation.
 
-    `source` is the eventSource, `end` runs from readOnly to eventType. `dated` forms hold a date of the call
-    itself.
+    `body` and `end` are %-templates; `placeholders` say what fills them, body's first. `source` is the eventSource, `end` runs
+    from readOnly to eventType. `dated` templates hold a date of the call itself.
     """
 
     source: str
@@ -69,7 +68,7 @@ class RecordTemplate:
     body: str
     end: str
     placeholders: tuple[Placeholder, ...]
-    split: int  # how many of the places are in `body`
+    split: int  # how many of the placeholders are in `body`
     read_only: bool
     failed: bool = False
     event_type: str = "AwsApiCall"
@@ -87,14 +86,16 @@ class RecordTemplate:
 
     @property
     def action(self) -> str:
+        """`source:name`."""
         return f"{self.source}:{self.name}"
 
     @property
     def has_request_id(self) -> bool:
+        """True if records of the service have a request id."""
         return self.service not in SERVICES_WITHOUT_REQUEST_ID
 
     def tls_details(self, region: str) -> str:
-        """The tlsDetails of a direct call to this service in `region`, as a JSON member."""
+        """Return the tlsDetails of a direct call to this service in `region`, as a JSON member."""
         if region not in self.tls:
             self.tls[region] = _tls(self.service, region)
         return self.tls[region]
@@ -111,6 +112,7 @@ class RecordTemplate:
 
 @cache
 def event_version(service: str) -> str:
+    """Return the eventVersion of a service."""
     return EVENT_VERSIONS.get(service) or ("1.08", "1.09", "1.10", "1.11")[zlib.crc32(service.encode()) & 3]
 
 
@@ -150,8 +152,9 @@ _MARK = re.compile(r"\x00([^\x00]*)\x00(\d+)\x00")
 
 
 def template_from_record(record: Mapping[str, Any]) -> RecordTemplate:
-    """The form of one real record: parameters, answer and error as they were, ids and names replaced by
-    places.
+    """Return the template of one real record.
+
+    Parameters, answer and error are as they were; ids and names are replaced by placeholders.
     """
     error = {key: record[key] for key in ("errorCode", "errorMessage") if record.get(key)}
     body = error | {key: record.get(key) for key in ("requestParameters", "responseElements")}
@@ -167,7 +170,7 @@ def template_from_record(record: Mapping[str, Any]) -> RecordTemplate:
 
 
 def build_template(source: str, name: str, body: dict[str, Any], end: dict[str, Any]) -> RecordTemplate:
-    """A form of members whose strings may hold places, written by `place`."""
+    """Return a template of members whose strings may hold placeholders, written by `placeholder`."""
     body_text, body_places = _template(body)
     end_text, end_places = _template(end)
     return RecordTemplate(
@@ -184,8 +187,9 @@ def build_template(source: str, name: str, body: dict[str, Any], end: dict[str, 
 
 
 def placeholder(kind: str, which: int | str = 0) -> str:
-    """A place inside a string: `place("i-")` will be an instance id; equal `which` of a record, equal
-    value.
+    """Return a placeholder to put into a string: `placeholder("i-")` will be an instance id.
+
+    Equal `which` within a record means equal values.
     """
     number = which if isinstance(which, int) else zlib.crc32(which.encode())
     return f"\x00{kind}\x00{number}\x00"
@@ -221,14 +225,13 @@ def _template(members: dict[str, Any]) -> tuple[str, list[Placeholder]]:
     return _MARK.sub("%s", text), places
 
 
-# --- the form of a finished record ----------------------------------------------------------------
+# --- the shape of a finished record ---------------------------------------------------------------
 
 
 def record_shape(record: Mapping[str, Any]) -> frozenset[str]:
-    """What a record shows without its values: keys present, versions, names of parameters (two levels), what
-    is null.
+    """Return what a record shows without its values: keys present, versions, names of parameters (two levels), what is null.
 
-    A classifier that sees only this must not know an attack from anybody's call of the same action.
+    A classifier that sees only this must not know an attack from any other call of the same action.
     """
     found = {f"key:{key}" for key in record}
     found.update(

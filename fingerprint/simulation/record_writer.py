@@ -1,4 +1,4 @@
-"""Calls to JSON lines: each record is its form with who, when and where put back in.
+"""Calls to JSON lines: each record is its template with who, when and where put back in.
 
 A record depends on its row alone, so that the same row written twice is a repeat, byte for byte.
 """
@@ -22,7 +22,7 @@ _BASE36 = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 
 def to_uuids(raw: NDArray[np.uint8]) -> list[str]:
-    """Sixteen random bytes a row (n, 16) as n UUIDs in hexadecimal."""
+    """Return sixteen random bytes a row (n, 16) as n UUIDs in hexadecimal."""
     text = np.full((len(raw), 36), ord("-"), np.uint8)
     text[:, _DIGITS] = _HEX[np.stack([raw >> 4, raw & 15], axis=2).reshape(len(raw), 32)]
     whole = text.tobytes().decode()
@@ -37,8 +37,9 @@ def render_records(
     event: list[str],
     request: list[str],
 ) -> Iterator[str]:
-    """One JSON text a call, its newline included. `event` and `request` hold the rows' ids, `midnight`
-    begins the day.
+    """Yield one JSON text a call, its newline included.
+
+    `event` and `request` hold the rows' ids, `midnight` begins the day.
     """
     stamps = np.datetime_as_string(
         midnight + calls.time.astype("timedelta64[s]"), unit="s", timezone="UTC"

@@ -1,4 +1,4 @@
-"""Everybody of an organisation: people, machine roles and services, in the shares of a usual one."""
+"""The staff of an organisation: people, machine roles and services, in the shares of a usual one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fingerprint.simulation.organisation import Organisation
 from fingerprint.simulation.people import Person
 
 PEOPLE_SHARE, MACHINES_SHARE = 0.55, 0.35  # shares; the rest are services
-MIN_PRINCIPALS_FOR_ROOT = 20  # principals: in a smaller organisation nobody uses the root user
+MIN_PRINCIPALS_FOR_ROOT = 20  # principals: a smaller organisation does not use the root user
 
 _FIRST = [
     "ana",
@@ -78,17 +78,20 @@ _ACCOUNT = {"security": 2, "admin": 2, "manager": 0, "analyst": 0}  # the others
 
 @dataclass(frozen=True)
 class Staff:
+    """All principals by kind."""
+
     people: list[Person]
     machines: list[Machine]
     services: list[AwsService]
 
     @property
     def all_principals(self) -> list[Person | Machine | AwsService]:
+        """People, then machines, then services."""
         return [*self.people, *self.machines, *self.services]
 
 
 def create_staff(organisation: Organisation, principals: int, scale: float = 1.0) -> Staff:
-    """`principals` in all; `scale` multiplies how much each does in a day."""
+    """Return `principals` in all; `scale` multiplies how much each does in a day."""
     people = max(1, round(principals * PEOPLE_SHARE))
     machines = min(principals - people, round(principals * MACHINES_SHARE))
     draw = organisation.random_for("staff")
@@ -129,7 +132,7 @@ def _make_person(organisation: Organisation, number: int, draw: random.Random, s
 
 
 def _days_off(days: int, draw: random.Random) -> set[int]:
-    """One in four is away for some days of a month; anybody is ill now and then."""
+    """Draw days off: one in four is away for some days of a month; now and then a person is ill."""
     away = {day for day in range(days) if draw.random() < 0.01}
     for first in range(0, days, 28):
         if draw.random() < 0.25:
@@ -139,7 +142,7 @@ def _days_off(days: int, draw: random.Random) -> set[int]:
 
 
 def _make_machine(organisation: Organisation, number: int, draw: random.Random, scale: float) -> Machine:
-    trade = (
+    workload = (
         draw.choices(list(WORKLOAD_MIX), list(WORKLOAD_MIX.values()))[0]
         if number >= len(WORKLOAD_MIX)
         else list(WORKLOAD_MIX)[number * 5 % len(WORKLOAD_MIX)]
@@ -150,15 +153,15 @@ def _make_machine(organisation: Organisation, number: int, draw: random.Random, 
             [3, 2, *[1] * (len(organisation.accounts) - 2)][: len(organisation.accounts)],
         )[0]
     ]
-    name = f"{account.pools['name'][number & 255]}-{trade.replace(' ', '-')}-{number}"
-    return Machine(organisation, number, name, trade, account, scale)
+    name = f"{account.pools['name'][number & 255]}-{workload.replace(' ', '-')}-{number}"
+    return Machine(organisation, number, name, workload, account, scale)
 
 
 def _make_service(organisation: Organisation, number: int) -> AwsService:
-    duty = SERVICE_ROUTINES[number % len(SERVICE_ROUTINES)]
+    routine = SERVICE_ROUTINES[number % len(SERVICE_ROUTINES)]
     return AwsService(
         organisation,
         number,
-        duty,
+        routine,
         organisation.accounts[number // len(SERVICE_ROUTINES) % len(organisation.accounts)],
     )

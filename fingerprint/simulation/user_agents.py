@@ -2,7 +2,7 @@
 """What people, machines and attackers call AWS with (user agents), and from which networks.
 
 Example:
-    >>> Program("aws-cli/2.22.1 md/command#{command}").agent("ec2", "DescribeInstances")
+    >>> UserAgent("aws-cli/2.22.1 md/command#{command}").render("ec2", "DescribeInstances")
     'aws-cli/2.22.1 md/command#ec2.describe-instances'
 """
 
@@ -25,16 +25,14 @@ _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 @dataclass(slots=True)
 class UserAgent:
-    """A user agent. `{command}` and `{api}` in it stand for the operation called. `kind` says how S3 shows
-    it.
-    """
+    """A user agent. `{command}` and `{api}` in it stand for the operation called. `kind` says how S3 shows it."""
 
     text: str
     kind: str = "sdk"
     _cache: dict[tuple[str, str], str] = field(default_factory=dict, repr=False)
 
     def render(self, service: str, name: str) -> str:
-        """The user agent as recorded for one call."""
+        """Return the user agent as recorded for one call."""
         key = (service, name)
         if key not in self._cache:
             self._cache[key] = self._render(service, name)
@@ -61,7 +59,7 @@ def _console(browser: str, service: str) -> str:
 
 
 def browser(draw: random.Random, newer: int = 0) -> UserAgent:
-    """A browser of one's own, `newer` versions later."""
+    """Draw a browser, `newer` versions later."""
     return _browser(draw.randrange(4), draw.randrange(128, 131) + newer)
 
 
@@ -85,6 +83,7 @@ def _browser(which: int, version: int) -> UserAgent:
 
 @cache
 def cli(system: str, level: int) -> UserAgent:
+    """Return the AWS command line at a level of upgrades."""
     return UserAgent(
         f"aws-cli/2.{22 + level}.{level * 7 % 20} md/awscrt#0.23.{level % 9} ua/2.0 os/{system} md/arch#x86_64 lang/python#3.12.6 "
         "md/pyimpl#CPython cfg/retry-mode#standard md/installer#exe md/prompt#off md/command#{command}"
@@ -93,6 +92,7 @@ def cli(system: str, level: int) -> UserAgent:
 
 @cache
 def boto(system: str, level: int, python: str = "3.11.9", extra: str = "") -> UserAgent:
+    """Return the Python SDK at a level of upgrades."""
     return UserAgent(
         f"Boto3/1.35.{40 + 5 * level} md/Botocore#1.35.{40 + 5 * level} ua/2.0 os/{system} md/arch#x86_64 lang/python#{python} "
         f"md/pyimpl#CPython {extra}cfg/retry-mode#legacy Botocore/1.35.{40 + 5 * level}"
@@ -101,6 +101,7 @@ def boto(system: str, level: int, python: str = "3.11.9", extra: str = "") -> Us
 
 @cache
 def terraform(level: int) -> UserAgent:
+    """Return Terraform at a level of upgrades."""
     return UserAgent(
         f"APN/1.0 HashiCorp/1.0 Terraform/1.9.{level % 9} (+https://www.terraform.io) terraform-provider-aws/5.{70 + level}.0 "
         "(+https://registry.terraform.io/providers/hashicorp/aws) aws-sdk-go-v2/1.32.2 ua/2.1 os/linux lang/go#1.23.1 "
@@ -110,6 +111,7 @@ def terraform(level: int) -> UserAgent:
 
 @cache
 def go(level: int, what: str = "") -> UserAgent:
+    """Return the Go SDK at a level of upgrades."""
     return UserAgent(
         f"aws-sdk-go-v2/1.3{level % 6}.0 ua/2.1 os/linux lang/go#1.22.{level % 9} md/GOOS#linux md/GOARCH#amd64 api/{{api}}#1.4.2{what}"
     )
@@ -117,6 +119,7 @@ def go(level: int, what: str = "") -> UserAgent:
 
 @cache
 def java(level: int) -> UserAgent:
+    """Return the Java SDK at a level of upgrades."""
     return UserAgent(
         f"aws-sdk-java/2.29.{level} md/io#sync md/http#Apache ua/2.1 os/Linux#5.10.228-219.884.amzn2.x86_64 "
         "lang/java#17.0.13 md/OpenJDK_64-Bit_Server_VM#17.0.13+11-LTS md/vendor#Amazon.com_Inc."
@@ -125,6 +128,7 @@ def java(level: int) -> UserAgent:
 
 @cache
 def node(level: int, environment: str = "exec-env/AWS_Lambda_nodejs20.x") -> UserAgent:
+    """Return the JavaScript SDK at a level of upgrades."""
     return UserAgent(
         f"aws-sdk-js/3.69{level}.0 ua/2.1 os/linux#5.10.226 lang/js md/nodejs#20.18.0 api/{{api}}#3.69{level}.0 {environment}"
     )
@@ -132,6 +136,7 @@ def node(level: int, environment: str = "exec-env/AWS_Lambda_nodejs20.x") -> Use
 
 @cache
 def fixed_user_agent(text: str) -> UserAgent:
+    """Return a user agent that is the same for every call."""
     return UserAgent(text, "plain")
 
 
@@ -158,27 +163,28 @@ _AWS_NETWORKS = ("3.{}.{}.{}", "18.{}.{}.{}", "34.{}.{}.{}", "52.{}.{}.{}", "54.
 
 
 def office_network(draw: random.Random) -> str:
-    """The first three bytes of an office's egress network."""
+    """Draw the first three bytes of an office's egress network."""
     return draw.choice(_OFFICE_NETWORKS).format(draw.randrange(1, 255))
 
 
 def household_address(draw: random.Random, location: str = "") -> str:
-    """A household's line at a place, or anywhere."""
+    """Draw a household's line at a place, or anywhere."""
     first, second = draw.choice(_HOUSEHOLD_NETWORKS[location or draw.choice(list(_HOUSEHOLD_NETWORKS))])
     return _address(f"{first}.{draw.choice(second)}.{{}}.{{}}", draw)
 
 
 def cloud_address(draw: random.Random) -> str:
-    """A rented server: a favourite of attackers, and now and then where a colleague's own VPN ends."""
+    """Draw a rented server: a favourite of attackers, and now and then where a colleague's own VPN ends."""
     return _address(draw.choice(_CLOUD_NETWORKS), draw)
 
 
 def travel_address(draw: random.Random, location: str) -> str:
-    """A phone, a train, a hotel abroad, a VPN of one's own."""
+    """Draw a phone, a train, a hotel abroad or a private VPN."""
     return draw.choice((household_address(draw, location), household_address(draw), cloud_address(draw)))
 
 
 def aws_address(draw: random.Random) -> str:
+    """Draw a public address of AWS."""
     return _address(draw.choice(_AWS_NETWORKS), draw)
 
 

@@ -1,7 +1,7 @@
 """The `userIdentity` blocks, each as AWS writes it for its kind, as JSON text.
 
 Example:
-    >>> service("lambda.amazonaws.com")
+    >>> aws_service("lambda.amazonaws.com")
     '{"type":"AWSService","invokedBy":"lambda.amazonaws.com"}'
 """
 
@@ -33,20 +33,25 @@ class Role:
 
     @property
     def arn(self) -> str:
+        """ARN of the role."""
         return f"arn:aws:iam::{self.account}:role{self.path}{self.name}"
 
     def session_arn(self, session: str) -> str:
+        """Return the ARN of a session of the role."""
         return f"arn:aws:sts::{self.account}:assumed-role/{self.name}/{session}"
 
 
 @dataclass(frozen=True, slots=True)
 class User:
+    """An IAM user."""
+
     account: str
     name: str
     unique_id: str  # AIDA...
 
     @property
     def arn(self) -> str:
+        """ARN of the user."""
         return f"arn:aws:iam::{self.account}:user/{self.name}"
 
 
@@ -60,8 +65,9 @@ def assumed_role(
     instance: bool = False,
     federated: str = "",
 ) -> str:
-    """A session of `role`. `federated` is the OIDC provider's ARN where one vouched, `instance` an EC2
-    instance's own.
+    """Return a session of `role`.
+
+    `federated` is the OIDC provider's ARN where one vouched; `instance` marks an EC2 instance's own session.
     """
     issuer = {
         "type": "Role",
@@ -88,8 +94,9 @@ def assumed_role(
 
 
 def iam_user(user: User, key: str, created: str = "", mfa: bool = False, invoked_by: str = "") -> str:
-    """An IAM user: by a long-term key, or at the console with a session `created` at a time; no key, at the
-    sign-in.
+    """Return an IAM user: by a long-term key, or at the console with a session `created` at a time.
+
+    Without a key it is the user at the sign-in.
     """
     block: dict[str, Any] = {
         "type": "IAMUser",
@@ -108,6 +115,7 @@ def iam_user(user: User, key: str, created: str = "", mfa: bool = False, invoked
 
 
 def root_user(account: str, key: str, created: str) -> str:
+    """Return the root user of an account, with MFA."""
     context = {"attributes": {"creationDate": created, "mfaAuthenticated": "true"}}
     block = {
         "type": "Root",
@@ -119,20 +127,23 @@ def root_user(account: str, key: str, created: str) -> str:
 
 
 def time_of_day(second: float) -> str:
-    """hh:mm:ss of a second of the day; what is before it or after it comes to its edge."""
+    """Return hh:mm:ss of a second of the day; what is before it or after it comes to its edge."""
     second = min(max(int(second), 0), 86_399)
     return f"{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}"
 
 
 def aws_service(name: str) -> str:
+    """Return an AWS service that acts by itself."""
     return _json({"type": "AWSService", "invokedBy": name})
 
 
 def other_account(account: str, unique_id: str) -> str:
+    """Return a caller of another account."""
     return _json({"type": "AWSAccount", "principalId": unique_id, "accountId": account})
 
 
 def web_identity(provider: str, subject: str) -> str:
+    """Return a caller whom an OIDC provider vouches for."""
     block = {
         "type": "WebIdentityUser",
         "principalId": f"{provider}:sts.amazonaws.com:{subject}",
@@ -142,6 +153,7 @@ def web_identity(provider: str, subject: str) -> str:
 
 
 def identity_center(account: str, user: str, store: str) -> str:
+    """Return a caller on behalf of a user of Identity Center."""
     behind = {"userId": user, "identityStoreArn": f"arn:aws:identitystore::{account}:identitystore/{store}"}
     return _json(
         {"type": "IdentityCenterUser", "accountId": account, "onBehalfOf": behind, "credentialId": user[:36]}
@@ -149,6 +161,7 @@ def identity_center(account: str, user: str, store: str) -> str:
 
 
 def saml_user(name: str) -> str:
+    """Return a caller whom a SAML provider vouches for."""
     return _json(
         {
             "type": "SAMLUser",
@@ -160,14 +173,15 @@ def saml_user(name: str) -> str:
 
 
 def untyped(account: str, invoked_by: str) -> str:
+    """Return an identity without a type, as service events have it."""
     return _json({"accountId": account, "invokedBy": invoked_by})
 
 
 def principal_key(identity: str) -> str:
-    """The principal's key, as the product names who has this `userIdentity`.
+    """Return the principal's key, as the product names the caller of this `userIdentity`.
 
     Example:
-        >>> key_of(iam_user(User("111122223333", "ana", "AIDA7"), key=""))
+        >>> principal_key(iam_user(User("111122223333", "ana", "AIDA7"), key=""))
         '111122223333:user/ana'
     """
     block = json.loads(identity)

@@ -76,7 +76,7 @@ class SimulatedWorld:
     ) -> SimulatedWorld:
         """Employ `principals` and plan the anomalies (by name) and `attacks` that befall them.
 
-        `scale` multiplies what everybody does. Raises FingerprintError for unknown names of anomalies or strengths, or
+        `scale` multiplies what all principals do. Raises FingerprintError for unknown names of anomalies or strengths, or
         more attacks than victims.
         """
         staff = create_staff(organisation, principals, scale)
@@ -88,7 +88,7 @@ class SimulatedWorld:
         )
 
     def simulate_day(self, day: int) -> SimulatedDay:
-        """Return all calls of day number `day`: what everybody does, what fails in an outage, then the attacks."""
+        """Return all calls of day number `day`: what all principals do, what fails in an outage, then the attacks."""
         calls, sessions = concatenate_calls([who.simulate_day(day) for who in self.staff.all_principals])
         outages = [anomaly for anomaly in self.anomalies if anomaly.service and anomaly.since == day]
         calls = apply_outages(calls, outages, self.organisation.library)

@@ -1,5 +1,6 @@
-"""The log source that this process reads, as `core.log_source` names it: loaded once, and a default argument wherever records
-are read.
+"""The log source that this process reads, as `core.log_source` names it.
+
+It is loaded once, and a default argument wherever records are read.
 
 Example:
     >>> SOURCE.NAME

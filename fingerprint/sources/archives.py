@@ -30,8 +30,9 @@ BATCH_BYTES = 64 << 20  # of records: a batch ends here too, so few large ones c
 
 
 class TruncatedInput(Exception):
-    """Raised by an iterator of bytes when no more will come, with the reason. What came before is kept; the reason becomes a
-    reject.
+    """Raised by an iterator of bytes when no more will come, with the reason.
+
+    What came before is kept; the reason becomes a reject.
     """
 
 
@@ -73,13 +74,15 @@ def rebatch(parts: Iterator[RecordBatch], batch_records: int) -> Iterator[Record
         yield merge_batches(waiting)
 
 
-def _split_batch(part: RecordBatch, most: int) -> Iterator[RecordBatch]:
-    if len(part.lines) <= most:
+def _split_batch(part: RecordBatch, batch_records: int) -> Iterator[RecordBatch]:
+    if len(part.lines) <= batch_records:
         yield part
         return
-    yield RecordBatch(part.lines[:most], part.origins[:most], part.rejects, part.skipped)
-    for start in range(most, len(part.lines), most):
-        yield RecordBatch(part.lines[start : start + most], part.origins[start : start + most], [])
+    yield RecordBatch(part.lines[:batch_records], part.origins[:batch_records], part.rejects, part.skipped)
+    for start in range(batch_records, len(part.lines), batch_records):
+        yield RecordBatch(
+            part.lines[start : start + batch_records], part.origins[start : start + batch_records], []
+        )
 
 
 def _chunks(

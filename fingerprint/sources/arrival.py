@@ -56,8 +56,7 @@ def check_watermark(
     now: int | None = None,
     seconds: int = FILE_CLOCK_TOLERANCE_SECONDS,
 ) -> None:
-    """Raise FingerprintError if a stored watermark (seconds since 1970) lies more than `seconds` ahead of the clock (ms), which
-    no honest one does.
+    """Raise FingerprintError if a stored watermark (seconds since 1970) lies more than `seconds` ahead of the clock (ms).
 
     `what` names where it is stored, `remedy` says what to do about it.
     """

@@ -1,4 +1,4 @@
-"""What a log source is: a package that turns its own bytes into events, identities and features that all else works on.
+"""The protocol of a log source: a package that turns its own bytes into events, identities and features.
 
 Example:
     >>> from fingerprint.sources.active import SOURCE
@@ -7,8 +7,9 @@ Example:
     [['ec2', 'unknown']]
 
 A log source is a package with two modules: `features`, which has FEATURE_SET, and `source`, a module that has the members of
-`LogSource`. No other package spells a field of the source's records: it works on events, tables with the columns of
-EVENT_COLUMNS and whatever else the source's features read. `core.log_source` says which package a process uses.
+`LogSource`. No other package spells a field of the source's records or imports the package: it works on events, tables with the
+columns of EVENT_COLUMNS and those that the source's features read. These columns and the feature names (`action`, `address` ...)
+are the product's own words. `core.log_source` says which package a process uses.
 """
 
 from __future__ import annotations
@@ -81,8 +82,10 @@ class FlattenedRecords(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """The identity that acted, by a stable key. `human` is shown and never trusted; a missing `role`, `via`, `session` or `human`
-    is empty."""
+    """The identity that acted, by a stable key.
+
+    `human` is shown and never trusted; a missing `role`, `via`, `session` or `human` is empty.
+    """
 
     key: str
     kind: PrincipalKind
@@ -111,8 +114,12 @@ class LogSource(Protocol):
         """The name that people read: `CloudTrail`."""
 
     @property
+    def CLOUD_PROVIDER(self) -> str:
+        """The provider whose accounts the log is about, as other systems name it: `AWS`."""
+
+    @property
     def RECORD_PREFIX(self) -> bytes:
-        """How nearly every bare record begins: messages that begin so are read together, without looking for envelopes."""
+        """The first bytes of nearly every bare record: such messages are read together, without looking for envelopes."""
 
     @property
     def IDENTITY_COLUMNS(self) -> tuple[str, ...]:

@@ -219,12 +219,12 @@ class _Decoder:
         }
 
 
-def _partial_slices(place: int, parts: Iterator[RecordBatch], most: int) -> Iterator[_RecordSlice]:
-    """Yield the slices of one message, each of about `most` bytes."""
+def _partial_slices(place: int, parts: Iterator[RecordBatch], max_bytes: int) -> Iterator[_RecordSlice]:
+    """Yield the slices of one message, each of about `max_bytes` bytes."""
     waiting: list[RecordBatch] = []
     for part, following in pairwise(chain(parts, [None])):
         waiting += [] if part is None else [part]
-        if following is None or sum(map(_weight, waiting)) > most:
+        if following is None or sum(map(_weight, waiting)) > max_bytes:
             yield _RecordSlice(place, place + 1, merge_batches(waiting), is_partial=following is not None)
             waiting = []
 

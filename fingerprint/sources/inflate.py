@@ -37,7 +37,7 @@ class ExpansionBudget:
 
     @property
     def remaining(self) -> int:
-        """How many bytes may still come, 0 at least."""
+        """Bytes that may still come, 0 at least."""
         left = self._left if self._whole is None else min(self._left, self._whole.remaining)
         return max(left, 0)
 
@@ -66,11 +66,13 @@ class GzipInflater:
 
     @property
     def complete(self) -> bool:
+        """True when the last member has ended."""
         return self._member.eof
 
     def read(self, stored: Iterator[bytes]) -> Iterator[bytes]:
-        """Yield the text of stored bytes as far as they are gzip; raise zlib.error where they are damaged, after the text
-        before.
+        """Yield the text of stored bytes as far as they are gzip.
+
+        Raises zlib.error where they are damaged, after the text before.
         """
         try:
             for chunk in stored:

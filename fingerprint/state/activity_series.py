@@ -1,7 +1,7 @@
 """Activity series of all entities as one sparse matrix, and the z of any of its open intervals.
 
 Example:
-    >>> series = Series(settings.spectral)
+    >>> series = ActivitySeries(settings.spectral)
     >>> keys = series.add_counts(owner, channel, interval, since, weight)    # a row per owner and channel; counts grow
     >>> series.z_scores(series.find_rows(keys), interval)                 # z of each count as it is now
     array([0.3, 7.1])
@@ -10,8 +10,8 @@ Expectations are made once a day for the rows that are touched, from intervals t
 allowed lateness, so that a late record cannot move a vote already given, and where a batch is cut cannot either. Counts
 that were flagged enter the past clipped at the threshold, so that an attack does not teach the series to expect the next.
 
-All of it lies where `place` puts it, and is made there: on a device the rows that a day touches are transformed together. What is
-asked (`find`, `z`) may lie on the host too, and is answered where it lies.
+All of it lies where `placement` puts it, and is made there: on a device the rows that a day touches are transformed together.
+Keys and rows of a query (`find_rows`, `z_scores`) may lie on the host too, and are answered where they lie.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ class DailyForecasts:
 
     @classmethod
     def empty(cls, intervals: int, placement: Placement = identity_placement) -> DailyForecasts:
+        """Return forecasts of no row, for days of so many intervals."""
         none = (
             np.empty(0, np.int32),
             np.empty((0, intervals), np.float32),
@@ -57,7 +58,7 @@ class DailyForecasts:
         return cls(*map(placement, none))
 
     def add(self, rows: Ints, expected: Floats, spread: Floats) -> None:
-        """Forecasts of rows (n,) that have none yet: expected (n, intervals), spread (n,)."""
+        """Add forecasts of rows (n,) that have none yet: expected (n, intervals), spread (n,)."""
         xp = namespace(self.spread)
         self.row_index[rows] = (len(self.spread) + xp.arange(len(rows))).astype(np.int32)
         self.expected = xp.concatenate([self.expected, expected])
@@ -87,6 +88,7 @@ class ActivitySeries:
 
     @property
     def intervals_per_day(self) -> int:
+        """The intervals of a day."""
         return 86400 // self.options.interval_seconds
 
     @property
@@ -230,8 +232,11 @@ class ActivitySeries:
         return expected, spread
 
     def _rows_per_chunk(self, width: int) -> int:
-        """Return how many rows are made dense together: as many windows as fit a cache, or as DEVICE_BYTES hold on a device,
-        where each needs another copy for the counts themselves."""
+        """Return how many rows are made dense together.
+
+        As many windows as fit a cache, or as DEVICE_BYTES hold on a device, where each needs another copy for the counts
+        themselves.
+        """
         if arrays.is_on_host(self.owner):
             return ROWS_PER_CHUNK
         return max(ROWS_PER_CHUNK, DEVICE_BYTES // (width * (spectral.DEVICE_BYTES_PER_VALUE + 4)))
@@ -336,7 +341,7 @@ class ActivitySeries:
         return series
 
     def replace_with(self, other: ActivitySeries) -> None:
-        """Become other series, for all objects that hold these."""
+        """Take over other series in place, for all objects that hold these."""
         for each in fields(self):
             setattr(self, each.name, getattr(other, each.name))
 
@@ -377,8 +382,10 @@ class ActivitySeries:
             self.past.retain(kept)
 
     def expire_rows(self, before: int) -> None:
-        """Drop rows without a count, and those whose counts lie within a day of their principal's beginning and before interval
-        `passing`. A principal that comes again begins them as they were: without a count since it was first seen."""
+        """Drop rows without a count, and those whose counts lie within a day of their principal's beginning and before `before`.
+
+        A principal that comes again begins them as they were: without a count since it was first seen.
+        """
         xp, latest = namespace(self.since), self.last_active()
         kept = (latest >= before) | (latest - self.since >= self.intervals_per_day)
         if kept.all():

@@ -50,8 +50,10 @@ class EventBatch:
 
     @property
     def owner(self) -> Hashes:
-        """Return the entity as the state knows it (N,): in the hash bucket of the principal that acted. An entity that principals
-        share (granularity `service`) is counted in each of their buckets by itself."""
+        """Return the entity as the state knows it (N,): in the hash bucket of the principal that acted.
+
+        An entity that principals share (granularity `service`) is counted in each of their buckets by itself.
+        """
         return hashing.rebucket(self.principal, self.entity)
 
     @property

@@ -31,8 +31,11 @@ MAX_PENDING_AGE = 1_000  # events that come after one that lies ahead, before it
 
 
 class ConfirmationRule(NamedTuple):
-    """Rule by which events move the watermark: it stands at `watermark`; `required_events` confirm an instant, of two principals
-    if `needs_two_principals`; and an event within `max_step` seconds of the one before is no leap."""
+    """The rule by which events move the watermark.
+
+    It stands at `watermark`; `required_events` confirm an instant, of two principals if `needs_two_principals`; and an event
+    within `max_step` seconds of the one before is no leap.
+    """
 
     watermark: int
     required_events: int
@@ -107,6 +110,6 @@ class EventClock:
         )
 
     def restore(self, array: Longs) -> None:
-        """Go on where `as_array` left off. ValueError where the array is none of its."""
+        """Continue from the clock that `as_array` saved. Raises ValueError where the array has another form."""
         self.watermark, self.single_principal_events = int(array[0]), int(array[1])
         self.pending = array[2:].reshape(3, -1).astype(np.int64)

@@ -59,8 +59,10 @@ class FeedCounts:
         codes: NDArray[Any],
         closed_until: NDArray[np.int64],
     ) -> None:
-        """Count N events. `codes` (N,): which of `sources` each came through; `closed_until` (N,): the first open interval at
-        its arrival."""
+        """Count N events.
+
+        `codes` (N,): which of `sources` each came through; `closed_until` (N,): the first open interval at its arrival.
+        """
         interval = frames.epoch_seconds(events["event_time"]) // self.interval_seconds
         codes, closed_until = (
             arrays.to_device_of(codes, interval),
@@ -95,7 +97,7 @@ class FeedCounts:
         return self._cells
 
     def restore(self, cells: pd.DataFrame, closed_until: int) -> None:
-        """Go on from the counts of `as_table`."""
+        """Continue from the counts of `as_table`."""
         self._cells, self._buffered, self.closed_until = cells, [], closed_until
 
     def _consolidate(self) -> None:

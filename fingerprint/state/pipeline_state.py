@@ -67,8 +67,10 @@ class Counters:
 
 
 class TrainingCutoff(NamedTuple):
-    """Which events a bank's training can have read: those before `event_time` that arrived by `arrival_time`, in seconds
-    since 1970. An event that is dated back and arrives after the training is scored."""
+    """The events that a bank's training can have read: those before `event_time` that arrived by `arrival_time`.
+
+    Both are in seconds since 1970. An event that is dated back and arrives after the training is scored.
+    """
 
     event_time: int = 0
     arrival_time: int = 0
@@ -280,7 +282,7 @@ def _split_by_day(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]
 
 
 def _merge_days(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """Undo `_split_by_day`."""
+    """Join the days that `_split_by_day` took apart."""
     out = {name: array for name, array in arrays.items() if not name.startswith("repeats/")}
     ids: dict[str, list[NDArray[Any]]] = {}
     for name in sorted(arrays):

@@ -188,7 +188,7 @@ class ScorerState:
         return state
 
     def replace_with(self, other: ScorerState) -> None:
-        """Become another state, for all objects that hold this one or its series."""
+        """Take over another state in place, for all objects that hold this one or its series."""
         for each in fields(self):
             if each.name != "series":
                 setattr(self, each.name, getattr(other, each.name))
@@ -421,8 +421,10 @@ def _drop(table: SortedTable, rows: NDArray[np.bool_]) -> None:
 
 
 def _keep_earliest(table: SortedTable, keys: Hashes, interval: Ints) -> tuple[Ints, Ints, NDArray[np.intp]]:
-    """Keep the earliest interval of each key. Return, for keys that are new or moved, the interval before (-1 for new), the
-    interval now, and one example row of each."""
+    """Keep the earliest interval of each key.
+
+    Returns, for keys that are new or moved, the interval before (-1 for new), the interval now, and one example row of each.
+    """
     order = lexsort(interval, keys)
     distinct, first = namespace(keys).unique(keys[order], return_index=True)
     which = order[first]

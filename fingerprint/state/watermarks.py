@@ -55,8 +55,10 @@ class WatermarkTracker:
         )
 
     def advance_clock(self, now: int) -> int:
-        """Return the least watermark at `now` (ms), when no message is left: once all sources are idle, event time goes on at the
-        pace of the clock."""
+        """Return the least watermark at `now` (ms), when no message is left.
+
+        Once all sources are idle, event time advances at the pace of the clock.
+        """
         if not len(self.names):
             return self.low_watermark
         active = (now - self.last_arrivals <= self.idle_ms) & (self.watermarks > 0)
@@ -121,7 +123,7 @@ class WatermarkTracker:
         return self.names.index(name)
 
     def _advance_batch(self, source: Longs, watermarks: Longs, arrival_times: Longs) -> Longs:
-        """(N,) each; matrices are (S, N)."""
+        """Advance by messages (N,) each; matrices are (S, N)."""
         is_source = np.arange(len(self.names))[:, None] == source
         mark = np.maximum.accumulate(np.where(is_source, watermarks, 0), axis=1)
         mark = np.maximum(mark, self.watermarks[:, None])

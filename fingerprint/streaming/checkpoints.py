@@ -138,8 +138,10 @@ class CheckpointManager:
         return Checkpoint(partition, offset, fence, metadata, saved.blobs, saved.referenced_blobs)
 
     def misrouted_events(self, events: pd.DataFrame, partition: Partition) -> int:
-        """Return how many events lie in a partition that is not their principal's: they were keyed otherwise, or partitions were
-        added before everything was read."""
+        """Return how many events lie in a partition that is not their principal's.
+
+        They were keyed otherwise, or partitions were added before everything was read.
+        """
         codes, distinct = frames.factorize_values(events["principal"])
         virtual = hashing.bucket_of(hashing.hash_with_bucket(pd.Series(distinct, dtype=object))) >> 8
         misrouted = np.asarray(virtual % self.partition_count != partition.number)

@@ -53,9 +53,11 @@ class FeedActivity:
 
 
 class MissedEvents(NamedTuple):
-    """Expectations for F feeds at the end of their counts, (F,) each: index of the first silent interval, events expected since
-    then, events that must be missed to be a gap, usual events of an interval. NaN without an opinion: no event yet, or warming
-    up."""
+    """Expectations for F feeds at the end of their counts, (F,) each.
+
+    Index of the first silent interval, events expected since then, events that must be missed to be a gap, usual events of an
+    interval. NaN without an opinion: no event yet, or warming up.
+    """
 
     silent_from: Longs
     expected: Floats
@@ -276,8 +278,11 @@ MAX_INTERVALS_PER_CHECK = 24  # intervals in one check, so that a long past does
 
 
 class FeedCheck(NamedTuple):
-    """Result of one check: gaps that changed, those of them to publish, and how many feeds are in a gap now; until when was
-    checked, and before when counts may be deleted (seconds since 1970)."""
+    """The result of one check of all feeds.
+
+    Gaps that changed, those of them to publish, and how many feeds are in a gap now; the time checked up to, and the time before
+    which counts may be deleted (seconds since 1970).
+    """
 
     changed: list[FeedGap]
     to_publish: list[FeedGap]

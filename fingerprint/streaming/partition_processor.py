@@ -54,7 +54,7 @@ class PartitionProcessor:
 
     @property
     def watermarks(self) -> WatermarkTracker:
-        """How far each source has come."""
+        """The watermark of each source."""
         return self.state.watermarks
 
     @property

@@ -2,8 +2,8 @@
 
 Example:
     >>> clock = ReplayClock(scorer_state)
-    >>> dataset.write(map(clock.assign_step, chunks))                  # events, and the step that each comes in
-    >>> for result in replay_partition(pipeline, dataset.read(3), clock.watermarks, max_events):
+    >>> write_partitions(map(clock.assign_step, chunks), folder, parts, on_chunk)      # events, and the step each comes in
+    >>> for result in replay_partition(pipeline, history.read_chunks(3, max_rows), clock.watermarks, max_events):
     ...     store.alerts.save(result.alerts, result.votes)
 
 All state of a principal lies in its hash bucket, but for the clock: how far event time has come, and which events are too far

@@ -24,7 +24,7 @@ log = get_logger("fingerprint.poison")
 
 
 class ReadMark(NamedTuple):
-    """How often reading began at a committed offset, and which message was read alone (-1: several were)."""
+    """Attempts to read from a committed offset, and the offset of the message that was read alone (-1: several were)."""
 
     tries: int = 0
     alone: int = -1
@@ -53,8 +53,8 @@ class PoisonGuard:
     Example:
         >>> for batch, is_poison in guard.batches(consumer.poll(1.0)):
         ...     dead_letter(batch) if is_poison else process(batch)
-        ...     consumer.commit(offsets_after(batch))
-        ...     guard.committed(offsets_after(batch))
+        ...     consumer.commit(offsets)                       # those after the batch, by partition
+        ...     guard.committed(offsets)
 
     The first batch of a partition after its assignment is marked. Where `MAX_READ_ATTEMPTS` readers died at the same position,
     messages come one by one, each marked by itself; the one that kills its reader comes as poison to the next one.

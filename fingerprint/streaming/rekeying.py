@@ -216,8 +216,10 @@ def running_watermark(at: Longs, initial: int) -> Longs:
 def rekey_records(
     messages: Sequence[Message], piece: DecodedMessages, watermarks: Longs, max_bytes: int
 ) -> tuple[list[OutgoingMessage], Longs, list[Reject]]:
-    """Return the outgoing messages of a piece's records, the index of the message behind each, and a reject for each record
-    larger than `max_bytes`. `watermarks` (n,): of each record, ms."""
+    """Return the outgoing messages of a piece's records, the index of the message behind each, and rejects of too large ones.
+
+    A record larger than `max_bytes` is rejected. `watermarks` (n,): of each record, ms.
+    """
     outgoing = _build_outgoing(messages, piece, watermarks)
     fits = np.array([_encoded_size(each) <= max_bytes for each in outgoing], bool)
     reason = f"a record larger than the {max_bytes:,} bytes of a message"

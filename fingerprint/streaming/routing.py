@@ -1,11 +1,11 @@
 """Route polled messages of the events topic: rows by partition, arrival times, and the watermarks in their headers.
 
 Example:
-    >>> for piece in messages.read(polled, settings):
-    ...     arrival = arrival_times(polled, piece, tolerance_seconds=900, now=now_ms)
+    >>> for piece in decode_messages(polled, settings):
+    ...     arrival = arrival_times(polled, piece, tolerance_seconds=900, now=wall_clock_ms())
     ...     for partition, rows in group_by_partition(polled, piece).items():
     ...         marks = read_watermarks(polled, piece, rows, arrival)
-    ...         low = processor.watermarks.advance(*marks)
+    ...         low = tracker.advance(marks.sources, marks.codes, marks.watermarks, marks.arrival_times)
 
 A message that `ingest` sent names its source and the source's watermark in its headers. A message that another program keyed
 by principal has no such headers: then its own partition is its source, and its event time the watermark. Headers are believed no
@@ -38,8 +38,10 @@ class PartitionRows(NamedTuple):
 
 
 class ArrivalTimes(NamedTuple):
-    """Arrival of the n events of a piece, as far as it is believed at `now` (ms): `at` (n,) in ms, and whether the event is dated
-    more than `tolerance_seconds` after it, `is_future_dated` (n,)."""
+    """Arrival of the n events of a piece, as far as it is believed at `now` (ms).
+
+    `at` (n,) in ms; `is_future_dated` (n,): whether the event is dated more than `tolerance_seconds` after it.
+    """
 
     at: Longs
     is_future_dated: NDArray[np.bool_]
@@ -48,8 +50,10 @@ class ArrivalTimes(NamedTuple):
 
 
 class SourceWatermarks(NamedTuple):
-    """Watermarks of M messages: `codes` (M,) give the source of each among `sources`; `watermarks` and `arrival_times` (M,) are
-    ms."""
+    """Watermarks of M messages.
+
+    `codes` (M,) give the source of each among `sources`; `watermarks` and `arrival_times` (M,) are ms.
+    """
 
     sources: list[str]
     codes: NDArray[np.intp]
@@ -97,8 +101,10 @@ def read_watermarks(
 
 
 def feed_of_source(watermarks: SourceWatermarks, partition: Partition) -> list[str]:
-    """Return the feed of each of `watermarks.sources`: the source itself; for messages without one the topic, because a partition
-    of records keyed by principal is no feed."""
+    """Return the feed of each of `watermarks.sources`: the source itself; the topic for messages without one.
+
+    A partition of records keyed by principal is no feed.
+    """
     own = partition.label
     return [partition.topic if name == own else name for name in watermarks.sources]
 
@@ -106,8 +112,10 @@ def feed_of_source(watermarks: SourceWatermarks, partition: Partition) -> list[s
 def arrival_times(
     messages: Sequence[Message], piece: DecodedMessages, tolerance_seconds: int, now: int
 ) -> ArrivalTimes:
-    """Return when the messages behind the events of a piece arrived, and which events are dated more than `tolerance_seconds`
-    after that; `now` is the reader's clock, ms."""
+    """Return when the messages behind the events of a piece arrived, and which events are future-dated.
+
+    Those are dated more than `tolerance_seconds` after their arrival; `now` is the reader's clock, ms.
+    """
     at = arrival.arrival_times_ms(_timestamps(messages), now)[piece.source]
     return ArrivalTimes(
         at, arrival.future_dated_mask(piece.times_ms, at, tolerance_seconds), tolerance_seconds, now

@@ -45,8 +45,10 @@ log = get_logger("fingerprint.ingest")
 
 
 def isolate_redelivered(taken: list[ReceivedMessage]) -> list[list[ReceivedMessage]]:
-    """Return received notifications in batches: those received often come last and one by one, so that one which kills its
-    reader costs no other."""
+    """Return received notifications in batches, those received often last and one by one.
+
+    So one that kills its reader costs no other.
+    """
     fresh = [each for each in taken if each.receive_count < SUSPECT_RECEIVES]
     return [
         fresh,

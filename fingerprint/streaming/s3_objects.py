@@ -7,8 +7,8 @@ Example:
 The notification is the message here: every record names it in the header `source`, and it becomes the dead letter if something
 in its objects cannot be read. An object is read in bounded pieces, however large it is.
 
-The watermark is the least of all trails (an account and region that logs come from), because one queue brings the objects of
-many trails in any order.
+The watermark is the least of all feeds (an account and region that logs come through), because one queue brings the objects of
+many feeds in any order.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from fingerprint.streaming.rekeying import (
     running_watermark,
 )
 
-IDLE_TRAIL_SECONDS = 900.0  # of silence, after which the watermark no longer waits for a trail
+IDLE_FEED_SECONDS = 900.0  # of silence, after which the watermark no longer waits for a feed
 NO_WATERMARK = np.iinfo(np.int64).max
 
 
-class TrailWatermarks:
-    """Latest event time of each trail, and when a record of it came last; the watermark is their least."""
+class FeedWatermarks:
+    """Latest event time of each feed, and when a record of it came last; the watermark is their least."""
 
     def __init__(self, idle_seconds: float) -> None:
         self.idle_ms = int(idle_seconds * 1000)
@@ -51,27 +51,27 @@ class TrailWatermarks:
         self.latest_arrival = 0
         self.low_watermark = 0  # 0 while none is known
 
-    def advance(self, trail: str, watermarks: Longs, arrival_time: int) -> Longs:
-        """Return the watermark at each of N records of one trail, ms.
+    def advance(self, feed: str, watermarks: Longs, arrival_time: int) -> Longs:
+        """Return the watermark at each of N records of one feed, ms.
 
-        `watermarks` (N,): the trail's latest event time up to each record, ascending; 0 while none is believed, and then the
-        trail is not waited for.
+        `watermarks` (N,): the feed's latest event time up to each record, ascending; 0 while none is believed, and then the
+        feed is not waited for.
         """
         self.latest_arrival = max(self.latest_arrival, arrival_time)
         self._forget_idle()
-        others = min((mark for name, mark in self.watermarks.items() if name != trail), default=NO_WATERMARK)
+        others = min((mark for name, mark in self.watermarks.items() if name != feed), default=NO_WATERMARK)
         least = np.minimum(np.where(watermarks > 0, watermarks, NO_WATERMARK), others)
         low = np.maximum(np.where(least == NO_WATERMARK, 0, least), self.low_watermark)
         if watermarks.any():
-            self.watermarks[trail], self.last_arrivals[trail] = int(watermarks[-1]), self.latest_arrival
+            self.watermarks[feed], self.last_arrivals[feed] = int(watermarks[-1]), self.latest_arrival
             self.low_watermark = int(low[-1])
         return low
 
     def _forget_idle(self) -> None:
-        for trail in [
+        for feed in [
             name for name, at in self.last_arrivals.items() if self.latest_arrival - at > self.idle_ms
         ]:
-            del self.watermarks[trail], self.last_arrivals[trail]
+            del self.watermarks[feed], self.last_arrivals[feed]
 
 
 class ObjectBatch(NamedTuple):
@@ -84,11 +84,11 @@ class ObjectBatch(NamedTuple):
 
 
 class S3ObjectReader:
-    """Read objects of any trails, and track how far event time has come."""
+    """Read objects of any feed, and track how far event time has come."""
 
     def __init__(self, settings: Settings, now: Now = wall_clock_ms) -> None:
         self.settings, self.now = settings, now
-        self.watermarks = TrailWatermarks(IDLE_TRAIL_SECONDS)
+        self.watermarks = FeedWatermarks(IDLE_FEED_SECONDS)
 
     def read(
         self, notification: Message, s3_object: S3Object, body: Iterator[bytes]
@@ -114,8 +114,8 @@ class S3ObjectReader:
         rejects = flat.rejects + [Reject(s3_object.url, "", each.reason) for each in beside]
         return ObjectBatch(outgoing, rejects, flat.skipped, future)
 
-    def _advance_watermark(self, trail: str, at: Longs, arrived: int) -> Longs:
+    def _advance_watermark(self, feed: str, at: Longs, arrived: int) -> Longs:
         """Return the watermark of each record (n,), ms."""
         return self.watermarks.advance(
-            trail, running_watermark(at, self.watermarks.watermarks.get(trail, 0)), arrived
+            feed, running_watermark(at, self.watermarks.watermarks.get(feed, 0)), arrived
         )

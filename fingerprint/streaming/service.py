@@ -1,13 +1,10 @@
-"""The turns that the services of a stream have in common: when one ended last, how a run ends, how a topic is polled.
+"""The turns of a service: the run until the end of a topic, the time of the last turn, and the figures of a run.
 
 Example:
-    >>> class Counting(ConsumerService):
-    ...     def run_once(self, seconds):
-    ...         messages = self.pausable_consumer.poll(seconds)
-    ...         ...
-    ...         return messages
-    >>> Counting(consumer, "events", settings.kafka, metrics).run(asked_to_end=lambda: False, once=True)
+    >>> service = IngestService(consumer, producer, settings, IngestMetrics(registry))      # a ConsumerService
+    >>> service.run(asked_to_end=lambda: False, once=True)
     {'messages': 1200, ..., 'seconds': 0.8}
+    >>> service.not_alive()                                 # a sentence for /livez, from any thread
 """
 
 from __future__ import annotations

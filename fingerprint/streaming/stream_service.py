@@ -60,7 +60,7 @@ class StreamService(ConsumerService):
         name: str = "",
         networks: NetworkTable | None = None,
     ) -> None:
-        """`name`: of this process in heartbeats; `networks`: from which an address is known to come, if any."""
+        """Connect the parts; `name` is this process's in heartbeats, `networks` the table of address ranges, if any."""
         super().__init__(adapters.consumer, settings.kafka.events_topic, settings.kafka, metrics)
         self.banks, self.settings, self.metrics = banks, settings, metrics
         self.backend = banks.backend
@@ -125,8 +125,10 @@ class StreamService(ConsumerService):
         return positions
 
     def revoked(self, partitions: Collection[Partition]) -> None:
-        """Save and commit the partitions, and drop them. One whose results are not all published is not saved: its next owner
-        publishes them."""
+        """Save and commit the partitions, and drop them.
+
+        One whose results are not all published is not saved: its next owner publishes them.
+        """
         owned = [each for each in partitions if each in self.owned]
         self._commit([each for each in owned if each not in self.unpublished])
         for each in owned:

@@ -44,7 +44,7 @@ CONCATENATED_ARRAYS = (  # one row a fingerprint, or a net
 def assemble_bank(history: PartitionedDataset, index: FingerprintIndex, settings: Settings) -> Bank:
     """Build the bank from what `partition_fit.finish_partition` left of every partition."""
     parts = [_shared_prior_arrays(history, settings), *_partition_arrays(history, "stack")]
-    arrays = _concatenate_parts(parts, history.folder / "laid") | _merge_values(parts)
+    arrays = _concatenate_parts(parts, history.folder / "arrays") | _merge_values(parts)
     table = index.table
     usual, figures = _baselines_and_quality(history, arrays.pop("baseline.center"), table, settings)
     ready = table["ready"].to_numpy(bool)
@@ -83,16 +83,16 @@ def _partition_arrays(history: PartitionedDataset, stem: str) -> list[Arrays]:
 
 def _shared_prior_arrays(history: PartitionedDataset, settings: Settings) -> Arrays:
     """Return the part of the shared priors, in the form that `partition_fit` leaves of a partition."""
-    commons, here = SharedPriors.load(history.folder), fingerprint_index.load_slice(history, 0)
+    priors, here = SharedPriors.load(history.folder), fingerprint_index.load_slice(history, 0)
     upto = slice(0, here.shared_count)
-    known = vocabulary.build_vocabulary(commons.all_counts, here.parent[upto], vocabulary.VOCABULARY_SIZE)
+    known = vocabulary.build_vocabulary(priors.all_counts, here.parent[upto], vocabulary.VOCABULARY_SIZE)
     ready = np.flatnonzero(here.ready[upto])
-    nets = trainer.remap_weights(commons.weights, commons.codes, known.codes[ready], np.arange(len(ready)))
+    nets = trainer.remap_weights(priors.weights, priors.codes, known.codes[ready], np.arange(len(ready)))
     return {
         **{f"vocabulary.{name}": getattr(known, name) for name in ("escape", "base", "codes", "total")},
         **{f"weights.{name}": getattr(nets, name) for name in ("inputs", "bias", "outputs")},
         "baseline.center": shared_centers(history),
-        **value_counts(known, commons.all_counts, lambda owner: owner),
+        **value_counts(known, priors.all_counts, lambda owner: owner),
     }
 
 

@@ -4,13 +4,13 @@ Example:
     >>> write_partitions(chunks, folder, 16, on_chunk)        # events, oldest first, to Parquet by principal
     >>> history = PartitionedDataset(folder, 16, watermark, arrived_upto)
     >>> history.partition_folder(3)
-    PosixPath('work/pieces/003')
+    PosixPath('work/partitions/003')
     >>> make_once(history.partition_folder(3) / "rows", collect)       # what a stage makes is there whole, or not at all
 
     work/
       split.json                 number of partitions, and the time at which the history ended
-      pieces/003/events.parquet  the events of every 16th part of the virtual partitions, in the order of time
-      pieces/003/<stage>/        what a stage of the training made of them
+      partitions/003/events.parquet  the events of every 16th part of the virtual partitions, in the order of time
+      partitions/003/<stage>/        what a stage of the training made of them
 
 A partition is a range of virtual partitions (`hashing`), so what is named by a principal's hash is a range too. A worker needs
 the folder and a partition's number; one that dies leaves nothing that another takes for finished.
@@ -53,7 +53,7 @@ class PartitionedDataset:
 
     def partition_folder(self, number: int) -> Path:
         """Return the folder of a partition."""
-        return self.folder / "pieces" / f"{number:03}"
+        return self.folder / "partitions" / f"{number:03}"
 
     def partition_of(self, principal: Hashes) -> hashing.Hashes:
         """Return the partition of each principal (N,), by its hash bucket."""
@@ -147,10 +147,10 @@ def write_partitions(
 
     What lay in the folder is removed. `dropped_columns` are left out.
     """
-    pieces = PartitionedDataset(folder, count)
+    dataset = PartitionedDataset(folder, count)
     shutil.rmtree(folder, ignore_errors=True)
     writers = [
-        _PartitionWriter(pieces.partition_folder(number) / "events.parquet") for number in range(count)
+        _PartitionWriter(dataset.partition_folder(number) / "events.parquet") for number in range(count)
     ]
     for writer in writers:
         writer.file.parent.mkdir(parents=True)
@@ -160,7 +160,7 @@ def write_partitions(
         kept = events.drop(columns=[name for name in dropped_columns if name in events])
         schema = schema or _schema(kept)
         table = pa.Table.from_pandas(kept, schema=schema, preserve_index=False)
-        number = pieces.partition_of(hashing.hash_with_bucket(events["principal"])).astype(np.int64)
+        number = dataset.partition_of(hashing.hash_with_bucket(events["principal"])).astype(np.int64)
         for piece in np.unique(number):
             writers[piece].add(table.filter(pa.array(number == piece)) if count > 1 else table)
     for writer in writers:
@@ -176,7 +176,7 @@ def _schema(events: pd.DataFrame) -> pa.Schema:
     return schema
 
 
-# --- small things beside the pieces -----------------------------------------------------------------------------------
+# --- small files beside the partitions ------------------------------------------------------------------------------
 
 
 def write_json(file: Path, **figures: object) -> None:

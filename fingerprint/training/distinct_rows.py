@@ -1,7 +1,7 @@
 """Events of a partition -> its distinct rows, and the names of principals, entities and values in them.
 
 Example:
-    >>> collect_rows(history, 3, settings)                          # leaves pieces/003/rows
+    >>> collect_rows(history, 3, settings)                          # leaves partitions/003/rows
     >>> rows = DistinctRows.load(history.partition_folder(3) / "rows")       # mapped: nothing has been read yet
     >>> early = rows.take(~late).to_event_batch()
 

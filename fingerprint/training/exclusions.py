@@ -1,7 +1,7 @@
 """Flagged events that training leaves out, and why: score, then learn; learn slowly from what was flagged.
 
 Example:
-    >>> exclusions = TrainingExclusions.from_labels(store.training.flagged_events(since, until), settings.training, end)
+    >>> exclusions = TrainingExclusions.from_labels(store.feedback.flagged_events(since, until), settings.training, end)
     >>> bank = train(exclusions.filter(history.chunks()), settings)
     >>> exclusions.excluded_counts()
     {'malicious': 0, 'open': 351, 'recent vote': 12, 'past the cap': 3}
@@ -152,7 +152,7 @@ def _first_reason_per_id(ids: Hashes, reason: Codes) -> NDArray[np.intp]:
 def _classify_votes(
     ids: Hashes, entity: Hashes, time: NDArray[np.int64], reason: Codes, options: Training, end: int
 ) -> None:
-    """Tell apart, in place, the votes that are too young, those past their day's cap, and those that come back."""
+    """Distinguish, in place, the votes that are too young, those past their day's cap, and those that come back."""
     vote = np.flatnonzero(reason == _RETURNED_VOTE)
     young = time[vote] > end - options.single_vote_exclusion_days * 86_400_000_000
     reason[vote[young]] = REASONS.index(RECENT)

@@ -1,7 +1,7 @@
 """Thresholds that follow analysts' dispositions: little by little, bounded both ways, fading with age.
 
 Example:
-    >>> dispositions = store.training.decided_entities(until)     # alert, principal, entity, event_time, decision
+    >>> dispositions = store.feedback.decided_entities(until)     # alert, principal, entity, event_time, decision
     >>> bank = apply_feedback(bank, dispositions, settings.training)
     >>> bank.fingerprints.loc[bank.shift != 0, ["key", "shift", "benign", "malicious"]]
                                      key   shift  benign  malicious

@@ -35,6 +35,7 @@ from fingerprint.training.distinct_rows import SHARD_BYTES, DistinctRows
 HOLDOUT_SHARE = 0.25  # of the history, its end, that is held out for baselines
 Ints = NDArray[np.int32]
 GENERIC, PEER, PRINCIPAL, ENTITY = 3, 2, 1, 0
+HISTORY_AGGREGATES = {"events": ("events", "sum"), "first": ("first", "min"), "last": ("last", "max")}
 
 
 @dataclass(frozen=True)
@@ -108,13 +109,13 @@ def load_slice(dataset: PartitionedDataset, partition: int) -> IndexSlice:
     """Return the part of the index that a partition needs, as `save_index` left it."""
     stack = mapped_arrays.open_arrays(dataset.folder / "stack", "stack")
     first, end = (int(at) for at in stack["bounds"][partition : partition + 2])
-    commons = int(stack["bounds"][0])
+    shared_count = int(stack["bounds"][0])
     hashes, level, parent, ready = (
-        np.concatenate([stack[name][:commons], stack[name][first:end]])
+        np.concatenate([stack[name][:shared_count], stack[name][first:end]])
         for name in ("hash", "level", "parent", "ready")
     )
-    here = np.where(parent < commons, parent, parent - first + commons).astype(np.int32)
-    return IndexSlice(hashes, level, here, ready, commons, first)
+    here = np.where(parent < shared_count, parent, parent - first + shared_count).astype(np.int32)
+    return IndexSlice(hashes, level, here, ready, shared_count, first)
 
 
 def load_split(dataset: PartitionedDataset) -> HoldoutSplit:
@@ -144,20 +145,20 @@ def build_index(dataset: PartitionedDataset, settings: Settings) -> FingerprintI
     """Return the index of all that the partitions collected."""
     people = _principal_table(dataset, settings)
     groups = _peer_group_rows(people, _read_tables(dataset, "days"))
-    everybody = _generic_row(people, _read_tables(dataset, "days"))
+    generic = _generic_row(people, _read_tables(dataset, "days"))
     own = _own_rows(people, _read_tables(dataset, "entities"), groups, settings)
-    table = pd.concat([everybody, groups, own.drop(columns="home")], ignore_index=True)
+    table = pd.concat([generic, groups, own.drop(columns="owner")], ignore_index=True)
     options = settings.entities
     table["ready"] = (table["events"] >= options.min_ready_events) & (table["days"] >= options.min_ready_days)
     table.loc[0, "ready"] = True
-    commons = 1 + len(groups)
-    bounds = commons + np.searchsorted(
-        dataset.partition_of(own["home"].to_numpy(np.uint64)), np.arange(dataset.count + 1)
+    shared_count = 1 + len(groups)
+    bounds = shared_count + np.searchsorted(
+        dataset.partition_of(own["owner"].to_numpy(np.uint64)), np.arange(dataset.count + 1)
     )
     words = _read_tables(dataset, "words").drop_duplicates("code").sort_values("code", ignore_index=True)
     kept = people[["hash", "principal", "kind", "role", "peer"]]
     return FingerprintIndex(
-        table, kept, words, commons, bounds, _holdout_split(_read_tables(dataset, "intervals"), settings)
+        table, kept, words, shared_count, bounds, _holdout_split(_read_tables(dataset, "intervals"), settings)
     )
 
 
@@ -173,9 +174,6 @@ def _principal_table(history: PartitionedDataset, settings: Settings) -> pd.Data
     people["peer"] = peer_groups.assign_peer_groups(people)
     people["peer"] = peer_groups.cluster_by_services(people, usage, distinct_rows.SEED)
     return people
-
-
-HISTORY_AGGREGATES = {"events": ("events", "sum"), "first": ("first", "min"), "last": ("last", "max")}
 
 
 def _generic_row(people: pd.DataFrame, days: pd.DataFrame) -> pd.DataFrame:
@@ -196,13 +194,13 @@ def _own_rows(
 ) -> pd.DataFrame:
     """Return principals and entities, hash bucket by hash bucket."""
     of_group = 1 + groups["key"].searchsorted(people["peer"])
-    principals = people.assign(key=people["principal"], home=people["hash"], level=PRINCIPAL, parent=of_group)
-    entities = entities.drop_duplicates("hash").assign(
-        key=entities["entity"], home=entities["owner"], level=ENTITY
+    principals = people.assign(
+        key=people["principal"], owner=people["hash"], level=PRINCIPAL, parent=of_group
     )
-    own = pd.concat([principals, entities.assign(parent=-1)])[[*_COLUMNS, "home"]]
-    homes = hashing.bucket_of(own["home"].to_numpy(np.uint64))
-    order = np.lexsort((own["hash"], -own["level"], homes))
+    entities = entities.drop_duplicates("hash").assign(key=entities["entity"], level=ENTITY)
+    own = pd.concat([principals, entities.assign(parent=-1)])[[*_COLUMNS, "owner"]]
+    buckets = hashing.bucket_of(own["owner"].to_numpy(np.uint64))
+    order = np.lexsort((own["hash"], -own["level"], buckets))
     own = own.iloc[order].reset_index(drop=True)
     return own.assign(parent=_parent_rows(own, 1 + len(groups), settings))
 
@@ -213,7 +211,7 @@ def _parent_rows(own: pd.DataFrame, before: int, settings: Settings) -> Ints:
     at = np.flatnonzero(level == PRINCIPAL)
     hashes = own["hash"].to_numpy(np.uint64)[at]
     order = np.argsort(hashes)
-    place = find_sorted(hashes[order], own["home"].to_numpy(np.uint64)[level == ENTITY])[0]
+    place = find_sorted(hashes[order], own["owner"].to_numpy(np.uint64)[level == ENTITY])[0]
     shared = settings.entities.granularity == "service"
     parent[level == ENTITY] = 0 if shared else before + at[order[place]]
     return parent

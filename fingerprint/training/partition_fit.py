@@ -1,9 +1,9 @@
 """One partition's principals and entities: counted, fitted, measured; then all that a bank holds of them.
 
 Example:
-    >>> fit_partition(history, 3, settings)                # leaves pieces/003/fitted: networks, and held-out losses
+    >>> fit_partition(history, 3, settings)                # leaves partitions/003/fitted: networks, and held-out losses
     >>> shared_priors.calibrate_shared(history, settings)  # the baselines of the groups, once all partitions are fitted
-    >>> finish_partition(history, 3, settings)             # leaves pieces/003/learned: this partition's part of the bank
+    >>> finish_partition(history, 3, settings)             # leaves partitions/003/learned: this partition's part of the bank
 
 Counts, networks and baselines come from different rows: likelihoods and networks are fitted on the first part of the history and
 judged on the last (HOLDOUT_SHARE); then the counts are taken of all of it, and the networks are moved along. So a
@@ -48,7 +48,7 @@ Arrays = dict[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class PartitionContext:
-    """What both stages begin with."""
+    """The inputs of both stages of a partition."""
 
     dataset: PartitionedDataset
     number: int
@@ -86,7 +86,7 @@ class PartitionContext:
 
     @property
     def entities_are_shared(self) -> bool:
-        """Whether principals share entities."""
+        """True where principals share entities."""
         return self.settings.entities.granularity == "service"
 
     def count_presences(self, which: NDArray[np.bool_]) -> list[PresenceCounts]:

@@ -29,6 +29,7 @@ from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import WorkerPool
 from fingerprint.core.settings import Settings
 from fingerprint.registry.bank import Bank
+from fingerprint.sources.active import SOURCE
 from fingerprint.sources.arrival import wall_clock_ms
 from fingerprint.state.event_clock import EventClock
 from fingerprint.training import (
@@ -55,7 +56,7 @@ def train(
 ) -> Bank:
     """Learn all fingerprints of a history given as chunks of events with entities, oldest first, in this process.
 
-    `events` says about how many there are, from which the number of pieces follows; without, there is one. Raises
+    `events` says about how many there are, from which the number of partitions follows; without, there is one. Raises
     FingerprintError if the history is empty. Fitting needs torch (the extra `train`).
     """
     with tempfile.TemporaryDirectory(prefix="fingerprint-training-") as folder:
@@ -83,17 +84,17 @@ def partition_history(
     count = 1 if shared else partition_count(events, settings.training.partition_events)
     arrived_upto = wall_clock_ms() // 1000 if arrived_upto is None else arrived_upto
 
-    def saw(chunk: pd.DataFrame) -> None:
+    def on_chunk(chunk: pd.DataFrame) -> None:
         nonlocal total
         clock.observe(frames.epoch_seconds(chunk["event_time"]), hashing.hash_with_bucket(chunk["principal"]))
         total += len(chunk)
         progress("splitting history", total, events)
 
-    write_partitions((chunk for chunk in chunks if len(chunk)), folder, count, saw)
+    write_partitions((chunk for chunk in chunks if len(chunk)), folder, count, on_chunk)
     if not total:
         shutil.rmtree(folder)
         raise FingerprintError(
-            "there is no event to learn from: name a file or folder with CloudTrail records"
+            f"there is no event to learn from: name a file or folder with {SOURCE.NAME} records"
         )
     watermark = clock.watermark if end is None else end
     write_json(folder / SPLIT_FILE, count=count, watermark=watermark, arrived_upto=arrived_upto)
@@ -134,10 +135,10 @@ def _run_stage(
     progress: Progress,
     name: str,
     stage: Stage,
-    of: int | None = None,
+    total: int | None = None,
 ) -> None:
-    """Run one stage on all partitions; `of` is what their figures add up to, without it partitions are counted."""
+    """Run one stage on all partitions; `total` is what their figures add up to, without it partitions are counted."""
     numbers, done = history.non_empty(), 0
     for _, figure in workers.map_unordered(stage, numbers) if workers else enumerate(map(stage, numbers)):
         done += figure if isinstance(figure, int) else 1
-        progress(name, done, of or len(numbers))
+        progress(name, done, total or len(numbers))

@@ -40,14 +40,14 @@ NO_CONFIRMED_ATTACKS: Mapping[str, Sequence[bytes]] = {}
 
 @dataclass(frozen=True)
 class GateDecision:
-    """What the gate says: `reasons` why not, none if the bank may pass; `figures` for the manifest."""
+    """The gate's decision: `reasons` against the bank, none if it may be served; `figures` for the manifest."""
 
     reasons: tuple[str, ...]
     figures: dict[str, Any]
 
     @property
     def passed(self) -> bool:
-        """Whether the bank may be served."""
+        """True if the bank may be served."""
         return not self.reasons
 
 
@@ -142,7 +142,7 @@ def _lost_fingerprints(moved: BankDrift, options: Promotion) -> Iterator[str]:
 
 
 def _immature(challenger: Bank) -> Iterator[str]:
-    """Return why a first bank, which has no champion, has too few entities with enough history of their own."""
+    """Yield why a first bank, which has no champion, has too few entities with enough history of their own."""
     ready = challenger.manifest["ready"]["entity"]
     if ready < MIN_READY_ENTITIES:
         begin, end = challenger.manifest["span"]
@@ -153,7 +153,7 @@ def _immature(challenger: Bank) -> Iterator[str]:
 
 
 def _future_dated(challenger: Bank) -> Iterator[str]:
-    """Return why a bank from the future is refused: all events until then would be passed over."""
+    """Yield why a bank from the future is refused: all events until then would be passed over."""
     try:
         remedy = "find the records that are dated in the future, or set the clock"
         check_watermark("its history", int(challenger.manifest["watermark"]), remedy)
@@ -162,7 +162,7 @@ def _future_dated(challenger: Bank) -> Iterator[str]:
 
 
 def _empty_holdout(challenger: Bank) -> Iterator[str]:
-    """Return why nearly empty held-out days are refused: they do not tell how good a bank is.
+    """Yield why nearly empty held-out days are refused: they do not tell how good a bank is.
 
     A few records dated past all others make such days.
     """

@@ -40,7 +40,7 @@ class ScheduleInputs:
 
 
 class NextTraining(NamedTuple):
-    """When the next training is due, as far as can be said, and why not before."""
+    """The time of the next training, as far as it is known, and the reason for it."""
 
     at: datetime | None
     why: str

@@ -2,8 +2,8 @@
 
 Example:
     >>> for number in history.non_empty():
-    ...     count_shared(history, number, settings)           # leaves pieces/<n>/commons
-    >>> fit_shared(history, settings, start)                  # leaves commons/
+    ...     count_shared(history, number, settings)           # leaves partitions/<n>/shared_priors
+    >>> fit_shared(history, settings, start)                  # leaves shared_priors/
     >>> priors = SharedPriors.load(history.folder)
 
 Counts add up because no two partitions share a unit: those of a group are principal-days, those of the organisation principals
@@ -60,7 +60,7 @@ class SharedPriors:
     @classmethod
     def load(cls, folder: Path) -> SharedPriors:
         """Load the priors that `fit_shared` left in a training's folder."""
-        arrays = mapped_arrays.open_arrays(folder / "commons", "commons")
+        arrays = mapped_arrays.open_arrays(folder / "shared_priors", "shared_priors")
         counts = {
             name: [_presences_from_arrays(arrays, name, level) for level in SHARED_LEVELS]
             for name in ("early", "all")
@@ -81,9 +81,10 @@ class SharedPriors:
 
 
 def count_shared(dataset: PartitionedDataset, partition: int, settings: Settings) -> Path:
-    """Count a piece's rows for its groups and for everybody, and draw some of them."""
+    """Count a partition's rows for its peer groups and the generic fingerprint, and draw some of them."""
     return make_once(
-        dataset.partition_folder(partition) / "commons", partial(_count_shared, dataset, partition, settings)
+        dataset.partition_folder(partition) / "shared_priors",
+        partial(_count_shared, dataset, partition, settings),
     )
 
 
@@ -107,11 +108,14 @@ def _count_shared(history: PartitionedDataset, number: int, settings: Settings, 
                     f"{name}.{level}.mark": some.mark[drawn],
                 }
                 arrays |= {f"{name}.{level}.owner": owner[drawn]}
-    mapped_arrays.write_arrays(arrays, folder, "commons", SHARD_BYTES)
+    mapped_arrays.write_arrays(arrays, folder, "shared_priors", SHARD_BYTES)
 
 
 def count_presences(owner: Ints, rows: DistinctRows, level: int, settings: Settings) -> PresenceCounts:
-    """Count the values of rows at their owners (R,): units are intervals, in a group principal-days, for everybody principals."""
+    """Count the values of rows at their owners (R,).
+
+    Units are intervals; principal-days in a group, principals at the generic fingerprint.
+    """
     day = (rows.interval * np.int64(settings.spectral.interval_seconds) // 86400).astype(np.uint64)
     unit = {GENERIC: rows.principal, PEER: hashing.hash_pair(rows.principal, day)}
     return vocabulary.count_presences(owner, unit.get(level, rows.interval.astype(np.uint64)), rows.codes)
@@ -131,15 +135,15 @@ def _presences_from_arrays(arrays: Arrays, name: str, level: int) -> PresenceCou
 
 
 def fit_shared(dataset: PartitionedDataset, settings: Settings, start: InitialWeights | None = None) -> Path:
-    """Add up what the pieces counted, and fit the nets that all others start from."""
-    return make_once(dataset.folder / "commons", partial(_fit_shared, dataset, settings, start))
+    """Add up the counts of all partitions, and fit the networks that all others start from."""
+    return make_once(dataset.folder / "shared_priors", partial(_fit_shared, dataset, settings, start))
 
 
 def _fit_shared(
     history: PartitionedDataset, settings: Settings, start: InitialWeights | None, folder: Path
 ) -> None:
     parts = [
-        mapped_arrays.open_arrays(history.partition_folder(number) / "commons", "commons")
+        mapped_arrays.open_arrays(history.partition_folder(number) / "shared_priors", "shared_priors")
         for number in history.non_empty()
     ]
     counts = {
@@ -160,7 +164,7 @@ def _fit_shared(
     for name, counted in counts.items():
         for level, each in zip(SHARED_LEVELS, counted, strict=True):
             arrays |= _presences_to_arrays(each, name, level)
-    mapped_arrays.write_arrays({**arrays, "codes": known.codes[ready]}, folder, "commons", SHARD_BYTES)
+    mapped_arrays.write_arrays({**arrays, "codes": known.codes[ready]}, folder, "shared_priors", SHARD_BYTES)
 
 
 def _shared_slice(history: PartitionedDataset) -> IndexSlice:

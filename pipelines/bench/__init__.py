@@ -1,1 +1,13 @@
-"""bench."""
+"""Benchmarks of this repository, run from a checkout; they do not ship.
+
+run            `make bench`: the table of rows, each a ratio measured in one run. Start here
+report         what a row is, and the table
+organisations  simulated organisations, banks that learned them, and copies of them in other accounts
+stream         rows of `fingerprint stream` on a real broker (`broker`)
+queue, triton  rows of the alert queue, and of inference through Triton
+dfencoder      rows against the published autoencoder (`dfencoder_tables`)
+soak           `make bench-long`: memory of a stream over a day, then a large training
+training       a hundred thousand fingerprints trained (a program)
+fitting        networks fitted, and nothing else (a program)
+gpu            `make bench-gpu`: CPU against GPU (`gpu_pipeline`, `gpu_estimators`, `gpu_report`)
+"""

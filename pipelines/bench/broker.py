@@ -1,6 +1,6 @@
 """A real broker for the bench, with topics of one stream in it: scorers, producers and readers are processes beside it.
 
-The broker is that of the tests (`tests/services/kafka.py`), so the bench runs from a checkout.
+The broker is that of the tests (`tests/support/services/kafka.py`), so the bench runs from a checkout.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ START_TIMEOUT_SECONDS = 300.0  # seconds that a program may take
 
 @contextmanager
 def running_broker(folder: Path) -> Iterator[str]:
-    """Its address. Skipped where there is none: no checkout, no Java."""
+    """Yield the address of a broker. Raises Skipped where there is none: no checkout, no Java."""
     sys.path.insert(0, str(CHECKOUT))
     try:
         kafka: Any = importlib.import_module("tests.support.services.kafka")
@@ -41,8 +41,8 @@ def running_broker(folder: Path) -> Iterator[str]:
     finally:
         sys.path.remove(str(CHECKOUT))
     try:
-        with kafka.Broker.started(folder) as running:
-            yield running.address
+        with kafka.Broker.started(folder) as broker:
+            yield broker.address
     except kafka.Unavailable as reason:
         raise Skipped(str(reason)) from None
 
@@ -57,6 +57,7 @@ class BenchmarkStream:
     folder: Path
 
     def create(self) -> BenchmarkStream:
+        """Create the topics."""
         from kafka import KafkaAdminClient
         from kafka.admin import NewTopic
 
@@ -68,7 +69,7 @@ class BenchmarkStream:
         return self
 
     def settings(self, client: str, group: str = "bench", port: int = 0) -> dict[str, dict[str, Any]]:
-        """The sections of the settings that are not as usual."""
+        """Return the sections of the settings that are not as usual."""
         topics = {topic: f"{self.name}.{topic}" for topic in ("events", "alerts", "votes")}
         return {
             "kafka": {"bootstrap_servers": [self.address], "client": client, "group_id": group, **topics},
@@ -80,7 +81,7 @@ class BenchmarkStream:
     def start(
         self, program: str, *arguments: str, client: str = "kafka-python", group: str = "bench", port: int = 0
     ) -> subprocess.Popen[str]:
-        """`fingerprint <program>` as a process of its own."""
+        """Start `fingerprint <program>` as a process of its own."""
         (self.folder / group).mkdir(exist_ok=True)
         own = {
             f"FINGERPRINT_{section}__{key}".upper(): value[0] if isinstance(value, list) else str(value)
@@ -93,7 +94,7 @@ class BenchmarkStream:
         )
 
     def send(self, files: list[str], rate: float | None = None) -> subprocess.Popen[str]:
-        """`fingerprint replay`: the records of files, keyed by principal."""
+        """Start `fingerprint replay`: the records of files, keyed by principal."""
         pace = [] if rate is None else ["--rate", str(rate)]
         return self.start(
             "replay", *files, "--topic", f"{self.name}.events", "--keyed", *pace, client="confluent"
@@ -102,11 +103,11 @@ class BenchmarkStream:
     def score(
         self, *options: str, client: str = "kafka-python", group: str, port: int = 0
     ) -> subprocess.Popen[str]:
-        """`fingerprint stream` in a group, with a desk and snapshots of that group."""
+        """Start `fingerprint stream` in a group, with an alert store and checkpoints of that group."""
         return self.start("stream", "--bank", str(self.bank), *options, client=client, group=group, port=port)
 
     def read(self, topic: str, client: str, group: str) -> Iterator[list[Any]]:
-        """The messages of a topic to where it ends, as a scorer's consumer gets them and in polls of its size."""
+        """Yield the messages of a topic to where it ends, as a scorer's consumer gets them and in polls of its size."""
         kafka = Settings.model_validate(self.settings(client, group)).kafka
         with wiring.open_consumer(kafka, "bench") as consumer:
             consumer.subscribe([f"{self.name}.{topic}"])
@@ -114,7 +115,7 @@ class BenchmarkStream:
 
 
 def process_figures(process: subprocess.Popen[str]) -> dict[str, Any]:
-    """What a program prints at its end."""
+    """Return the figures that a program prints at its end."""
     out, _ = process.communicate(timeout=START_TIMEOUT_SECONDS)
     if process.returncode:
         raise RuntimeError(f"{' '.join(map(str, process.args))} ended with {process.returncode}")  # type: ignore[arg-type]
@@ -123,6 +124,7 @@ def process_figures(process: subprocess.Popen[str]) -> dict[str, Any]:
 
 
 def free_port() -> int:
+    """Return a port of this machine that is free now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -130,7 +132,7 @@ def free_port() -> int:
 
 
 def wait_until_ready(port: int, process: subprocess.Popen[str]) -> None:
-    """Until a program has joined its group."""
+    """Wait until a program has joined its group."""
     deadline = time.monotonic() + START_TIMEOUT_SECONDS
     while not _is_ready(f"http://127.0.0.1:{port}/readyz"):
         if process.poll() is not None or time.monotonic() > deadline:

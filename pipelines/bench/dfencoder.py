@@ -1,14 +1,14 @@
 """The rows against dfencoder: one autoencoder a user, trained one after the other, as the published digital fingerprinting does.
 
 dfencoder (PyPI) is put into a folder of its own, build/bench, with what we do not have; torch, pandas and NumPy are the same for
-both, on one thread, in one process, in turns. It has the published settings, and the published judgement: each feature's loss
+both, on one thread, in one process, in turns. It has the published settings, and the published scoring: each feature's loss
 is standardised by its mean and spread over the table that was learned, and an event's z is the mean of their absolute
-values. What it works on is in `bench_tables`. These rows alone:
+values. What it works on is in `dfencoder_tables`. These rows alone:
 
     python -m pipelines.bench.dfencoder
 
-Ours is the whole program: `training.train` counts, fits, sets baselines and fills series. It also fits the fingerprints of
-principals, peer groups and everybody, which are not counted: 64 users are 64 models on either side.
+Ours is the whole program: `training.pipeline.train` counts, fits, sets baselines and fills series. It also fits the
+fingerprints of principals, peer groups and the organisation, which are not counted: 64 users are 64 models on either side.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ SINGLE_EVENTS = 20  # events scored one by one
 
 
 def import_dfencoder() -> Any:
-    """The package. Skipped where it cannot be had."""
+    """Return the package. Raises Skipped where it cannot be had."""
     found = _import_or_reason()
     if isinstance(found, str):
         raise Skipped(found)
@@ -82,7 +82,7 @@ def import_dfencoder() -> Any:
 
 @cache
 def _import_or_reason() -> Any:
-    """The package, or why it cannot be had: pip is asked once."""
+    """Return the package, or why it cannot be had: pip is asked once."""
     if not PACKAGES_FOLDER.exists() and (problem := install_packages(PACKAGES_FOLDER, PINNED_PACKAGES)):
         return f"dfencoder cannot be installed: {problem}"
     sys.path.append(str(PACKAGES_FOLDER.resolve()))  # at the end: what both have is ours
@@ -93,7 +93,7 @@ def _import_or_reason() -> Any:
 
 
 def install_packages(site_packages: Path, packages: Sequence[str]) -> str | None:
-    """Put packages into a folder, all of them or none. What was in the way; None if nothing was."""
+    """Put packages into a folder, all of them or none. Return what was in the way; None if nothing was."""
     site_packages.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=site_packages.parent) as folder:
         target = Path(folder) / site_packages.name
@@ -110,7 +110,7 @@ def install_packages(site_packages: Path, packages: Sequence[str]) -> str | None
 
 
 def fit_dfencoder(table: pd.DataFrame) -> Any:
-    """dfencoder's model of a table, at the published settings."""
+    """Fit dfencoder to a table, at the published settings."""
     import_dfencoder()
     return dfencoder_peer.fit_dfencoder(table)
 
@@ -120,7 +120,7 @@ def fit_dfencoder(table: pd.DataFrame) -> Any:
 
 @dataclass(frozen=True)
 class FittedModels:
-    """A bank of all users and what it took; models of the first MODELS users and what the fastest took (core seconds)."""
+    """A bank of all users, models of the first MODEL_COUNT users, and what the fastest of each took (core seconds)."""
 
     bank: Bank
     bank_core_seconds: float
@@ -130,6 +130,7 @@ class FittedModels:
 
 @contextmanager
 def single_threaded() -> Iterator[None]:
+    """Run on one thread."""
     import torch
 
     threads = torch.get_num_threads()
@@ -141,7 +142,7 @@ def single_threaded() -> Iterator[None]:
 
 @cache
 def fit_both() -> FittedModels:
-    """Ours TURNS times, the fastest counts, and in between theirs, where the fastest of MODELS counts."""
+    """Fit ours REPETITIONS times, and theirs in between; the fastest of each counts."""
     import_dfencoder()
     same, ours, theirs, models = build_tables(), [], [], {}
     learn = {user: published_columns(_events_of(same.history, user)) for user in same.users[:MODEL_COUNT]}
@@ -157,7 +158,7 @@ def fit_both() -> FittedModels:
 
 
 def measure_core_seconds(run: Callable[[], T]) -> tuple[float, T]:
-    """Of this process, all threads together; and what the run returned."""
+    """Return the core seconds of this process, all threads together; and what the run returned."""
     start = time.process_time()
     out = run()
     return time.process_time() - start, out
@@ -169,20 +170,22 @@ def _events_of(events: pd.DataFrame, user: str) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class EncodedEvents:
-    """N events as our bank knows them: `frame` with the ledger's memory, `fingerprint` (N,)."""
+    """N events as our bank knows them: `frame` with what the scorer state adds, `fingerprint` (N,)."""
 
     frame: pd.DataFrame
     fingerprint: NDArray[np.int32]
 
     def take(self, rows: NDArray[np.intp]) -> EncodedEvents:
+        """Return the events at these rows."""
         return EncodedEvents(self.frame.iloc[rows].reset_index(drop=True), self.fingerprint[rows])
 
     def rows_of(self, user: str) -> NDArray[np.intp]:
-        """The rows of a user."""
+        """Return the rows of a user."""
         return np.flatnonzero(self.frame["entity"].to_numpy(object) == user)
 
 
 def encode_for_bank(events: pd.DataFrame, scorer_state: ScorerState) -> EncodedEvents:
+    """Return events as our bank knows them. Raises FingerprintError for repeats: the ids of the tables must differ."""
     batch, repeats = measured.encode_batch(events, scorer_state)
     if repeats:
         raise FingerprintError(f"{repeats} events of the bench's tables are repeats: their ids must differ")
@@ -190,13 +193,14 @@ def encode_for_bank(events: pd.DataFrame, scorer_state: ScorerState) -> EncodedE
 
 
 def encode_features(events: EncodedEvents) -> Hashes:
+    """Return the codes of all features (N, F)."""
     codes: Hashes = encoding.encode_events(events.frame)
     encoding.encode_stateful_features(codes, events.frame)
     return codes
 
 
 def score_with_bank(codes: Hashes, fingerprint: NDArray[np.int32]) -> tuple[Floats, Floats]:
-    """Each feature's surprise (N, F), and z (N,) of each event by itself: without the company it keeps."""
+    """Return each feature's surprise (N, F), and z (N,) of each event by itself, without the rest of its interval."""
     bank = fit_both().bank
     loss, _ = LocalInference(bank).losses(fingerprint, codes)
     surprise = autoencoder.surprise_per_feature(loss, bank.baseline.center, fingerprint)
@@ -215,7 +219,7 @@ def score_with_bank(codes: Hashes, fingerprint: NDArray[np.int32]) -> tuple[Floa
     100,
 )
 def training_pace() -> tuple[float, float]:
-    """Users' fingerprints of a core hour, events in memory to bank; theirs is from table to fitted model."""
+    """Measure users' fingerprints of a core hour, events in memory to bank; theirs is from table to fitted model."""
     done = fit_both()
     pace = len(build_tables().users) / done.bank_core_seconds * 3600
     return pace, pace / (3600 / done.dfencoder_core_seconds)
@@ -225,7 +229,7 @@ def training_pace() -> tuple[float, float]:
     "finding what was planted among the users' own events, mean AUC", "AUC", "dfencoder as published", 1
 )
 def planted_recall() -> tuple[float, float]:
-    """By the z of each event; the mean over the users of whom they have a model."""
+    """Rank by the z of each event; the mean over the users for whom they have a model."""
     same, bank = build_tables(), fit_both().bank
     later = encode_for_bank(same.later, ScorerState.from_arrays(same.settings, bank.scorer_state))
     ours, theirs = [], []
@@ -241,19 +245,19 @@ def planted_recall() -> tuple[float, float]:
 
 @benchmark("scoring with explanation, 1,000 rows of one user", "rows/s", "dfencoder, the same rows", 20)
 def one_user_pace() -> tuple[float, float]:
-    """From a table of records' fields to each feature's loss and an event's z: the best case for a model a user."""
+    """Go from a table of records' fields to each feature's loss and an event's z: the best case for a model a user."""
     return _pace([_training_rows(BATCH_ROWS, 1)])
 
 
 @benchmark("scoring with explanation, 1,000 rows of 64 users", "rows/s", "dfencoder, a call a user", 20)
 def many_users_pace() -> tuple[float, float]:
-    """As a poll of a stream has them. A user of whom they have no model is given another's: it takes as long."""
+    """Score as a poll of a stream has them. Users without a model of theirs are given another's: it takes as long."""
     return _pace([_training_rows(BATCH_ROWS // USERS, USERS)])
 
 
 @benchmark("scoring with explanation, one event", "events/s", "its time with dfencoder", 0.1, at_most=True)
 def one_event_latency() -> tuple[float, float]:
-    """The mean of SINGLE events of one user, each by itself."""
+    """Take the mean of SINGLE_EVENTS events of one user, each by itself."""
     pace, ratio = _pace(
         [_training_rows(SINGLE_EVENTS, 1).take(np.array([at])) for at in range(SINGLE_EVENTS)]
     )
@@ -262,7 +266,7 @@ def one_event_latency() -> tuple[float, float]:
 
 @benchmark("the same from prepared rows, 1,000 of one user", "rows/s", "dfencoder, prepared too", 20)
 def prepared_rows_pace() -> tuple[float, float]:
-    """From codes, as Triton is asked, against a table that `prepare_df` has made ready: the nets by themselves."""
+    """Go from codes, as Triton is asked, against a table that `prepare_df` has made ready: the networks by themselves."""
     return _prepared_pace(_training_rows(BATCH_ROWS, 1))
 
 
@@ -274,12 +278,13 @@ def prepared_rows_pace() -> tuple[float, float]:
     at_most=True,
 )
 def prepared_event_latency() -> tuple[float, float]:
+    """Measure a single prepared row."""
     pace, ratio = _prepared_pace(_training_rows(1, 1))
     return pace, 1 / ratio
 
 
 def _prepared_pace(batch: EncodedEvents) -> tuple[float, float]:
-    """Of rows of the first user."""
+    """Return the pace of rows of the first user."""
     model = fit_both().models[build_tables().users[0]]
     codes, data = encode_features(batch), model.model.prepare_df(published_columns(batch.frame))
     with single_threaded():
@@ -291,7 +296,7 @@ def _prepared_pace(batch: EncodedEvents) -> tuple[float, float]:
 
 
 def _training_rows(rows: int, users: int) -> EncodedEvents:
-    """The newest rows that were learned of each of the first users, together as they came."""
+    """Return the newest rows that were learned of each of the first users, together as they came."""
     everything = _all_training_rows()
     newest = [everything.rows_of(user)[-rows:] for user in build_tables().users[:users]]
     return everything.take(np.sort(np.concatenate(newest)))
@@ -303,7 +308,7 @@ def _all_training_rows() -> EncodedEvents:
 
 
 def _pace(batches: list[EncodedEvents]) -> tuple[float, float]:
-    """Rows a second of ours, and how many times theirs that is."""
+    """Return our rows a second, and how many times theirs that is."""
     models = cycle(fit_both().models.values())
     asked = [
         (model, published_columns(batch.frame.iloc[batch.rows_of(user)]))

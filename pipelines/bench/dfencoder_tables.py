@@ -1,17 +1,17 @@
 """One history read twice: the tables that the rows against dfencoder work on.
 
 Example:
-    >>> same = tables()
+    >>> same = build_tables()
     >>> same.history["entity"].nunique(), len(same.history)
     (64, 64000)
-    >>> published(same.history).shape
+    >>> published_columns(same.history).shape
     (64000, 33)
 
-Each user has ROWS events of ten simulated days to learn, and LATER of the two days after them to be judged, both spread
-evenly over their days. PLANTED more are somebody else's calls under the user's identity, as when credentials are
-stolen: half of them another user's, half real attack calls (`probe.SET`). Who, in which account and when is the user's own;
-what, from where and with what is not. We read a record by `flatten` and `features`; they read of the same record the 33
-columns that are published for CloudTrail, as text.
+Each user has ROWS events of ten simulated days to learn, and LATER_ROWS of the two days after them to be scored, both spread
+evenly over their days. PLANTED_ROWS more are calls of others under the user's identity, as when credentials are
+stolen: half of them another user's, half real attack calls (`samples.ATTACK_DATASET`). Who, in which account and
+when is the user's own; what, from where and with what is not. We read a record by `flatten` and `features`; they read of the
+same record the 33 columns that are published for CloudTrail, as text.
 """
 
 from __future__ import annotations
@@ -52,7 +52,10 @@ COLUMNS = (  # published with the digital fingerprinting of CloudTrail, paths wi
 
 @dataclass(frozen=True)
 class BenchmarkTables:
-    """`history` (USERS x ROWS events) and `later` (USERS x (LATER + PLANTED)), oldest first; `planted` (len(later),)."""
+    """What both sides learn and score, oldest first.
+
+    `history` has USERS x ROWS events, `later` USERS x (LATER_ROWS + PLANTED_ROWS); `planted` is (len(later),).
+    """
 
     settings: Settings
     history: pd.DataFrame
@@ -61,12 +64,13 @@ class BenchmarkTables:
 
     @property
     def users(self) -> list[str]:
+        """Users by name."""
         return sorted(self.history["entity"].unique())
 
 
 @cache
 def build_tables() -> BenchmarkTables:
-    """A user is all that one principal does: entities are principals here, not principals at a service."""
+    """Build the tables. Entities are principals here, not principals at a service: a user is all that one principal does."""
     settings = Settings(entities=Entities(granularity="principal"))
     with organisation_files(120, DAYS, scale=1.5, attacks=0) as days:
         events = pd.concat(read_events(days, settings), ignore_index=True)
@@ -81,7 +85,7 @@ def build_tables() -> BenchmarkTables:
 
 
 def _active_users(events: pd.DataFrame, early: pd.Series) -> list[str]:
-    """The first USERS, by name, who have enough events in both parts."""
+    """Return the first USERS, by name, who have enough events in both parts."""
     counts = [part.groupby("entity").size() for part in (events[early], events[~early])]
     enough = counts[0].index[counts[0] >= ROWS].intersection(counts[1].index[counts[1] >= LATER_ROWS])
     return sorted(enough)[:USERS]
@@ -97,7 +101,7 @@ def _thin_events(events: pd.DataFrame, users: list[str], rows: int) -> pd.DataFr
 
 
 def _planted_records(later: pd.DataFrame) -> list[dict[str, Any]]:
-    """PLANTED records for each user: somebody else's calls, in the user's name."""
+    """Return PLANTED_ROWS records for each user: calls of others, in the user's name."""
     random = np.random.default_rng(SEED)
     records = [json.loads(raw) for raw in later["raw"]]
     attacks = _attack_calls()
@@ -139,7 +143,7 @@ def _merge_planted(later: pd.DataFrame, intruders: pd.DataFrame) -> tuple[pd.Dat
 
 
 def published_columns(events: pd.DataFrame) -> pd.DataFrame:
-    """The 33 columns of the records behind events, all of them text; what a record does not have is `nan`."""
+    """Return the 33 columns of the records behind events, all of them text; what a record does not have is `nan`."""
     flat = pd.json_normalize([json.loads(raw) for raw in events["raw"]], sep="")
     flat = flat.reindex(columns=list(COLUMNS)).astype(object)
     return flat.where(flat.notna(), "nan").map(str).astype(object)

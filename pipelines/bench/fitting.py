@@ -1,11 +1,12 @@
-"""Nets fitted, and nothing else: how many a second, and how much of a device's memory, bandwidth and arithmetic that takes.
+"""Networks fitted, and nothing else: how many a second, and how much of a device's memory, bandwidth and arithmetic that takes.
 
     python -m pipelines.bench.fitting --nets 2000
     python -m pipelines.bench.fitting --nets 1000000 --device cuda
     python -m pipelines.bench.fitting --nets 100000 --device cuda --replayed 0     # what graphs gain
 
-The rows of some hundred fingerprints of a simulated organisation are learned again and again under other keys, ROUND at a time,
-as a training learns one piece after the other: each net draws other numbers, and all have the sizes that such histories have.
+The rows of some hundred fingerprints of a simulated organisation are learned again and again under other keys,
+FINGERPRINTS_PER_PIECE at a time, as a training learns one piece after the other: each network draws other numbers, and all
+have the sizes that such histories have.
 """
 
 from __future__ import annotations
@@ -38,14 +39,12 @@ from pipelines.bench.report import merge_result
 from pipelines.cli.console import no_progress
 
 RESULTS_FILE = Path("build/bench-fitting.json")
-FINGERPRINTS_PER_PIECE = (
-    50_000  # nets at a time: what they come home to takes 12 KB each of the host's memory
-)
+FINGERPRINTS_PER_PIECE = 50_000  # nets at a time: their results take 12 KB each of the host's memory
 
 
 @dataclass(frozen=True)
 class FitInput:
-    """What a fit is given of E fingerprints, of which `ready` have nets to be fitted from `start`."""
+    """What a fit is given of E fingerprints, of which `ready` have networks to be fitted from `start`."""
 
     vocabulary: Vocabulary
     rows: SlotRows
@@ -54,7 +53,7 @@ class FitInput:
     start: InitialWeights
 
     def repeated(self, times: int) -> FitInput:
-        """The same fingerprints so many times."""
+        """Return the same fingerprints `times` times."""
         known = replace(
             self.vocabulary,
             base=np.tile(self.vocabulary.base, (times, 1, 1)),
@@ -67,6 +66,7 @@ class FitInput:
 
 
 def main(argv: list[str] | None = None) -> None:
+    """Measure and print the figures."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--nets", type=int, default=2_000)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
@@ -151,9 +151,9 @@ def _count_nets_per_epoch() -> Iterator[list[int]]:
     gone: list[int] = []
     leave = loop.TrainingLoop.retire_finished
 
-    def counting(run: loop.TrainingLoop, home: loop.OnFinished) -> None:
+    def counting(run: loop.TrainingLoop, on_finished: loop.OnFinished) -> None:
         gone.append(len(run.positions))
-        leave(run, home)
+        leave(run, on_finished)
 
     loop.TrainingLoop.retire_finished = counting  # type: ignore[assignment, method-assign]
     try:
@@ -163,7 +163,7 @@ def _count_nets_per_epoch() -> Iterator[list[int]]:
 
 
 def step_cost(some: FitInput, hidden: int) -> tuple[float, float]:
-    """Operations and bytes of a net's step, on average over nets."""
+    """Return operations and bytes of a network's step, on average over networks."""
     codes = some.vocabulary.codes[some.ready]
     slots = fitted_slots(1 + (codes != 0).sum(2).max(1), codes.shape[2])
     rows = rows_per_step(some.rows.counts[some.ready])
@@ -173,17 +173,21 @@ def step_cost(some: FitInput, hidden: int) -> tuple[float, float]:
 
 
 def operations_per_step(rows: Any, slots: Any, hidden: int) -> Any:
-    """Of a net's step with B rows and K slots, two for each multiplication of the products and its addition: F features in, G of
-    them out, H hidden units. Hidden units and what is embedded 2 x 2 G F H B; logits, the outputs' gradient and the blame
-    3 x 2 G K H B; the inputs' gradient 2 F K H B."""
+    """Return the operations of a network's step with B rows and K slots.
+
+    Each multiplication of the products and its addition are two: F features in, G of them out, H hidden units. Hidden units and
+    what is embedded 2 x 2 G F H B; logits, the outputs' gradient and the blame 3 x 2 G K H B; the inputs' gradient 2 F K H B.
+    """
     free, features = VISIBLE_MASK.shape
     return rows * hidden * (4 * free * features + slots * (6 * free + 2 * features))
 
 
 def bytes_per_step(rows: Any, slots: Any, hidden: int) -> Any:
-    """Bytes of a net's step, 4 for each number read or written, each array once by every kernel that needs it: Adam reads and
-    writes its N = (F + G) K H numbers 18 times (mean 3, square 2 + 4, root 2 + 2, mean x factor 2, parameter 3), the gradients
-    take 4 N; then F B (2 H + K) and G B (8 H + 6 K) of what is computed on the way."""
+    """Return the bytes of a network's step, 4 for each number read or written, each array once by every kernel that needs it.
+
+    Adam reads and writes its N = (F + G) K H numbers 18 times (mean 3, square 2 + 4, root 2 + 2, mean x factor 2, parameter 3),
+    the gradients take 4 N; then F B (2 H + K) and G B (8 H + 6 K) of what is computed on the way.
+    """
     free, features = VISIBLE_MASK.shape
     numbers = (features + free) * slots * hidden
     return 4 * (22 * numbers + rows * (features * (2 * hidden + slots) + free * (8 * hidden + 6 * slots)))

@@ -6,8 +6,8 @@
     python -m pipelines.bench.gpu --only flatten,spectral
     python -m pipelines.bench.gpu --only training --entities 1000000
 
-Without a device the CPU is measured all the same, and every other figure says why it is not there. The rows of training are those
-of `bench_training`, in a process of its own.
+Without a device the CPU is measured all the same, and every other figure says why it is not there. The rows of training are
+those of `pipelines.bench.training` and `fitting`, in processes of their own.
 """
 
 from __future__ import annotations
@@ -46,9 +46,10 @@ SECTIONS: dict[str, Section] = {
 
 
 def main(argv: list[str] | None = None) -> None:
-    asked = _parse_arguments(argv)
+    """Measure the sections asked for."""
+    options = _parse_arguments(argv)
     found = backend.load_backend("auto")
-    run_sections(asked, found if found.device == "cuda" else None, found.reason)
+    run_sections(options, found if found.device == "cuda" else None, found.reason)
 
 
 def _parse_arguments(argv: list[str] | None) -> argparse.Namespace:
@@ -63,29 +64,29 @@ def _parse_arguments(argv: list[str] | None) -> argparse.Namespace:
         "--share", type=float, default=1.0, help="of the sizes: a look at all of it takes less"
     )
     parser.add_argument("--entities", help="fingerprints that are trained, by comma (default: 10000)")
-    asked = parser.parse_args(argv)
-    asked.only = asked.only.split(",")
-    if unknown := set(asked.only) - set(SECTIONS):
+    options = parser.parse_args(argv)
+    options.only = options.only.split(",")
+    if unknown := set(options.only) - set(SECTIONS):
         parser.error(f"no section {sorted(unknown)[0]!r} (known: {', '.join(SECTIONS)})")
-    return asked
+    return options
 
 
-def run_sections(asked: argparse.Namespace, device: Backend | None, why: str) -> dict[str, Any]:
-    """Measures the sections asked for, one after the other; each is written as soon as one of its rows is there."""
-    deadline = time.monotonic() + asked.seconds
+def run_sections(options: argparse.Namespace, device: Backend | None, why: str) -> dict[str, Any]:
+    """Measure sections one after the other; each is written as soon as one of its rows is there."""
+    deadline = time.monotonic() + options.seconds
     cpu, other = BenchmarkSide(HOST_BACKEND, "", deadline), BenchmarkSide(device, why, deadline)
     about = section_header(
         device, why, {name: library_version(name) for name in backend.LIBRARIES if library_version(name)}
     )
     every: dict[str, Any] = {}
-    for name in asked.only:
+    for name in options.only:
         rows: list[GpuBenchmarkRow] = []
-        for each in SECTIONS[name](cpu, other, asked):
+        for each in SECTIONS[name](cpu, other, options):
             rows.append(each)
-            every = write_section(asked.out, name, about, rows)
+            every = write_section(options.out, name, about, rows)
             Console().print(f"{name}: {each.what}: {_describe_row(each)}", markup=False, highlight=False)
-        if asked.page and every:
-            write_page(asked.page, every)
+        if options.page and every:
+            write_page(options.page, every)
     return every
 
 

@@ -1,7 +1,7 @@
-"""Rows of the GPU's bench: forecasts of many series at once, and the transforms in them alone.
+"""Rows of the GPU's bench for the estimators: forecasts of many series at once, and the training of networks.
 
-The bytes that a forecast must move, by value of a series (docs/explanation/gpu-design.md counts them): the share of a
-device's bandwidth follows.
+Forecasts: the bytes that one must move, by value of a series (docs/explanation/gpu-design.md counts them), give the share of
+a device's bandwidth. Training: fingerprints trained and events scored, each by a program of its own, in a process of its own.
 """
 
 from __future__ import annotations
@@ -30,21 +30,30 @@ from pipelines.bench import training as bench_training
 from pipelines.bench.gpu_report import NOT_MEASURED, BenchmarkSide, CpuAndDevice, Figure, GpuBenchmarkRow
 
 SERIES_COUNT = 10_000  # series that are drawn; more of them are these again
-MEGABYTES_PER_CALL = (
-    400  # bytes by value of a series: 2 x 31 passes of bisection over powers and residuals are 280 of them
-)
+# bytes by value of a series: 2 x 31 passes of bisection over powers and residuals are 280 of them
+BYTES_PER_VALUE = 400
 FORECAST_QUANTILE, HORIZON, GAP = 0.9, 24, 1
 WEEKS, MONTHS = 504, 1440  # three weeks and two months of hours
 TARGET_SECONDS = 1.0
+ENTITY_COUNT = "10000"
+MAX_CPU_NETS = 10_000  # more of them take a CPU too long to be done beside
+MILLION, MINUTES = 1_000_000, 10.0
+MAX_SECONDS = 3600.0
+NOTED_FIGURES = ("share_of_bandwidth", "share_of_arithmetic", "device_mib", "scored_device_mib", "scored_by")
+
+Result = dict[str, Any]
+
+
+# --- forecasts -----------------------------------------------------------------------------------------------------
 
 
 def forecast_rows(
-    cpu: BenchmarkSide, device: BenchmarkSide, asked: argparse.Namespace
+    cpu: BenchmarkSide, device: BenchmarkSide, options: argparse.Namespace
 ) -> Iterator[GpuBenchmarkRow]:
-    """A CPU is asked for a tenth of them: its pace does not change with their number."""
+    """Yield rows of transforms and forecasts. A CPU is asked for a tenth: its pace does not change with their number."""
     for width in (WEEKS, MONTHS):
-        some = synthetic_series(min(SERIES_COUNT, max(1, int(SERIES_COUNT * asked.share))), width)
-        at_once = max(1, int(1_000_000 * asked.share))
+        some = synthetic_series(min(SERIES_COUNT, max(1, int(SERIES_COUNT * options.share))), width)
+        at_once = max(1, int(1_000_000 * options.share))
         for what, run in (("transforms there and back", _fourier_transforms), ("forecasts", _forecasts)):
             yield GpuBenchmarkRow(
                 f"{what}, series of {width:,}",
@@ -67,7 +76,7 @@ def forecast_rows(
 
 
 def synthetic_series(rows: int, width: int) -> NDArray[np.float32]:
-    """Counts of a daily rhythm, some busy and most not."""
+    """Return counts of a daily rhythm, some busy and most not."""
     random = np.random.default_rng(0)
     rhythm = np.clip(np.sin(np.arange(width) * 2 * np.pi / 24), 0, None)
     counts: NDArray[np.float32] = random.poisson(random.gamma(0.5, 3, (rows, 1)) * rhythm).astype(np.float32)
@@ -82,8 +91,10 @@ _placed_series: dict[tuple[Any, ...], Any] = {}
 
 
 def _place_series(some: NDArray[np.float32], times: int, by: Backend) -> Any:
-    """So many copies of the series where the backend's arrays lie; those of the last question are kept, so that a second run does
-    not count their making."""
+    """Return `times` copies of the series where the backend's arrays lie.
+
+    Those of the last question are kept, so that a second run does not count their making.
+    """
     key = (by.array_library, times, some.shape)
     if key not in _placed_series:
         _placed_series.clear()
@@ -93,7 +104,7 @@ def _place_series(some: NDArray[np.float32], times: int, by: Backend) -> Any:
 
 
 def _fourier_transforms(series: Any) -> None:
-    """All at once on a device; on the CPU as many at a time as `spectral` takes."""
+    """Transform all at once on a device; on the CPU as many at a time as `spectral` takes."""
     xp = arrays.namespace(series)
     rows = spectral.CPU_BLOCK_ROWS if arrays.is_on_host(series) else len(series)
     for start in range(0, len(series), rows):
@@ -111,20 +122,15 @@ def _million_series(some: NDArray[np.float32], times: int, by: Backend) -> Figur
     if paced.value is None:
         return paced
     taken = len(series) / paced.value
-    moved = MEGABYTES_PER_CALL * series.shape[0] * series.shape[1] / taken / 1e12
+    moved = BYTES_PER_VALUE * series.shape[0] * series.shape[1] / taken / 1e12
     return Figure(taken, notes={"TB_a_second_by_count": round(moved, 2), **paced.notes})
 
 
-ENTITY_COUNT = "10000"
-CPU_NETS = 10_000  # more of them take a CPU too long to be done beside
-MILLION, MINUTES = 1_000_000, 10.0
-MAX_SECONDS = 3600.0  # seconds
-NOTED_FIGURES = ("share_of_bandwidth", "share_of_arithmetic", "device_mib", "scored_device_mib", "scored_by")
-Result = dict[str, Any]
+# --- training ------------------------------------------------------------------------------------------------------
 
 
 class BenchmarkProgram(NamedTuple):
-    """A bench of its own: its module, how it is told how many, where it leaves its figures."""
+    """A bench of its own: its module, the options before the count, where it leaves its figures."""
 
     name: str
     options: tuple[str, ...]
@@ -140,11 +146,11 @@ TRAINING = BenchmarkProgram(
 
 
 def training_rows(
-    cpu: BenchmarkSide, device: BenchmarkSide, asked: argparse.Namespace
+    cpu: BenchmarkSide, device: BenchmarkSide, options: argparse.Namespace
 ) -> Iterator[GpuBenchmarkRow]:
-    """Nets fitted and nothing else; history to bank; and events scored by the bank's nets, drawn at random."""
-    for number in (int(each) for each in (asked.entities or ENTITY_COUNT).split(",")):
-        many = max(1, int(number * asked.share))
+    """Yield rows of networks fitted and nothing else; history to bank; events scored by the bank's networks, drawn at random."""
+    for number in (int(each) for each in (options.entities or ENTITY_COUNT).split(",")):
+        many = max(1, int(number * options.share))
         aims = (MILLION / MINUTES / 60, MINUTES * 60) if number == MILLION else (None, None)
         fitted = CpuAndDevice(*map(_models_figure, _run_on_both(FITTING, cpu, device, many)))
         yield GpuBenchmarkRow(f"{many:,} nets fitted, nothing else", "models/s", fitted, aims[0])
@@ -168,19 +174,19 @@ def _run_on_both(
 
 
 def _run_program(program: BenchmarkProgram, side: BenchmarkSide, many: int, device: str) -> Result:
-    """What the program says, or why it says nothing under `skipped`."""
-    if device == "cpu" and many > CPU_NETS:
+    """Return the program's result, or why it has none under `skipped`."""
+    if device == "cpu" and many > MAX_CPU_NETS:
         return {
             "skipped": f"takes a CPU too long to be done beside (docs/explanation/performance.md: {bench_training.ENTITIES:,})"
         }
-    told: Result = {}
+    result: Result = {}
 
     def run(_: Backend) -> Figure:
-        told.update(_run_process(program, many, device, side.deadline - time.monotonic()))
+        result.update(_run_process(program, many, device, side.deadline - time.monotonic()))
         return Figure(1.0)
 
     figure = side.figure(run)
-    return told or {"skipped": figure.why.removeprefix(f"{NOT_MEASURED}: ")}
+    return result or {"skipped": figure.why.removeprefix(f"{NOT_MEASURED}: ")}
 
 
 def _run_process(program: BenchmarkProgram, many: int, device: str, left: float) -> Result:

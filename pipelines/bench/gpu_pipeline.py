@@ -1,7 +1,8 @@
-"""Rows of the GPU's bench: the whole road, bytes in memory to votes and alerts, and where its time goes.
+"""Rows of the GPU's bench for the data path: bytes to events and codes; the whole pipeline, and where its time goes.
 
-The records are those of a simulated organisation's last days, done again by others whose accounts have other numbers (as in
-`bench_many`), in the order in which they came. The bank has learned the days before, of all of them.
+Reading takes real records, the same ones again and again. The pipeline goes from bytes in memory to votes and alerts: records
+of a simulated organisation's last days, done again by others whose accounts have other numbers (as in `organisations`), in
+the order in which they came. The bank has learned the days before, of all of them.
 """
 
 from __future__ import annotations
@@ -40,19 +41,28 @@ from pipelines.bench.gpu_report import (
 from pipelines.bench.organisations import STRIDE, organisation_files, read_events, replicate_events
 
 DATASET = "real/invictus_stratus"
-SIZES_MB = (10, 100, 1000)  # MB of records
+SIZES_MB = (10, 100, 1000)  # of records
+PRINCIPALS, DAYS, LEARNED = 50, 14, 10
+COPIES = 26  # organisations: about a million records
+CPU_REDUCTION = 3  # where only the CPU is measured
+TARGET_EVENTS_PER_SECOND = 1e6  # events/s
+STAGES = ("split", "flatten", "entities", "score")
+LINES_PER_BATCH = 500  # lines that are done again by all before the next ones
+
+
+# --- reading -------------------------------------------------------------------------------------------------------
 
 
 def reading_rows(
-    cpu: BenchmarkSide, device: BenchmarkSide, asked: argparse.Namespace
+    cpu: BenchmarkSide, device: BenchmarkSide, options: argparse.Namespace
 ) -> Iterator[GpuBenchmarkRow]:
-    """Records a second and GB a second, for inputs of several sizes."""
+    """Yield rows of records a second and GB a second, for inputs of several sizes."""
     for megabytes in SIZES_MB:
-        lines = records_of_size(int(megabytes * asked.share * 1e6))
+        lines = records_of_size(int(megabytes * options.share * 1e6))
         for what, run in (("bytes to events", flatten_lines), ("bytes to codes", encode_lines)):
             over = partial(_for_each_batch, lines, run)
             yield GpuBenchmarkRow(
-                f"{what}, {megabytes * asked.share:g} MB",
+                f"{what}, {megabytes * options.share:g} MB",
                 "records/s",
                 CpuAndDevice(_reading_pace(cpu, lines, over), _reading_pace(device, lines, over)),
             )
@@ -67,23 +77,25 @@ def _reading_pace(side: BenchmarkSide, lines: Sequence[bytes], run: Callable[[Ba
 
 
 def records_of_size(size: int) -> list[bytes]:
-    """Lines of so many bytes, or a little more."""
+    """Return lines of `size` bytes, or a little more."""
     some = [line for line in samples.sample_lines(DATASET) if line]
     number = -(-size // (sum(map(len, some)) // len(some)))
     return list(islice(cycle(some), number))
 
 
 def batches_of_size(lines: Sequence[bytes], size: int) -> Iterator[list[bytes]]:
-    """The lines in their order, some `size` bytes at a time."""
+    """Yield the lines in their order, some `size` bytes at a time."""
     each = max(1, int(size / (sum(map(len, lines[:1000])) / len(lines[:1000]))))
     yield from (list(lines[start : start + each]) for start in range(0, len(lines), each))
 
 
 def flatten_lines(lines: list[bytes], backend: Backend) -> None:
+    """Decode and flatten lines."""
     flatten(split_lines(lines), backend.dataframe_library)
 
 
 def encode_lines(lines: list[bytes], backend: Backend) -> None:
+    """Decode and flatten lines, and encode their features."""
     encoding.encode_events(
         add_entity_columns(flatten(split_lines(lines), backend.dataframe_library).events, Entities())
     )
@@ -94,19 +106,14 @@ def _for_each_batch(lines: Sequence[bytes], run: Callable[[list[bytes], Backend]
         run(part, by)
 
 
-PRINCIPALS, DAYS, LEARNED = 50, 14, 10
-COPIES = 26  # organisations: about a million records
-CPU_REDUCTION = 3  # where only the CPU is measured
-TARGET_EVENTS_PER_SECOND = 1e6  # events/s
-STAGES = ("split", "flatten", "entities", "walk")
-LINES_PER_BATCH = 500  # lines that are done again by all before the next ones
+# --- the whole pipeline ---------------------------------------------------------------------------------------------
 
 
 def pipeline_rows(
-    cpu: BenchmarkSide, device: BenchmarkSide, asked: argparse.Namespace
+    cpu: BenchmarkSide, device: BenchmarkSide, options: argparse.Namespace
 ) -> Iterator[GpuBenchmarkRow]:
-    """Events a second; beside them the seconds of each part."""
-    copies = max(1, int(COPIES * asked.share)) if device.backend else CPU_REDUCTION
+    """Yield the row of events a second; beside it the seconds of each stage."""
+    copies = max(1, int(COPIES * options.share)) if device.backend else CPU_REDUCTION
     figures = CpuAndDevice(*(side.figure(lambda by: measure_pipeline(copies, by)) for side in (cpu, device)))
     yield GpuBenchmarkRow(
         f"bytes to votes, {copies} organisations", "events/s", figures, aim=TARGET_EVENTS_PER_SECOND
@@ -114,7 +121,7 @@ def pipeline_rows(
 
 
 def measure_pipeline(copies: int, backend: Backend) -> Figure:
-    """Once over all records, after a first look at some of them that is not counted."""
+    """Score all records once, after a first look at some of them that is not counted."""
     lines, bank = _benchmark_input(copies)
     _run_pipeline(lines[: len(lines) // 20], bank, backend)
     with PeakDeviceMemory(backend) as notes:
@@ -129,7 +136,7 @@ def measure_pipeline(copies: int, backend: Backend) -> Figure:
 def _run_pipeline(lines: Sequence[bytes], bank: Bank, backend: Backend) -> tuple[dict[str, float], Counters]:
     settings = Settings()
     placed = bank.on(backend.to_device)
-    going = DetectionPipeline(
+    detection = DetectionPipeline(
         placed,
         PipelineState(ScorerState.from_arrays(settings, bank.scorer_state, backend.to_device)),
         settings,
@@ -142,15 +149,15 @@ def _run_pipeline(lines: Sequence[bytes], bank: Bank, backend: Backend) -> tuple
         clock.record_stage("flatten")
         events = add_entity_columns(flat.events, settings.entities)
         clock.record_stage("entities")
-        going.process(events)
-        clock.record_stage("walk")
-    going.flush()
-    clock.record_stage("walk")
-    return clock.seconds, going.counters
+        detection.process(events)
+        clock.record_stage("score")
+    detection.flush()
+    clock.record_stage("score")
+    return clock.seconds, detection.counters
 
 
 class StageTimer:
-    """Seconds by part; a device is waited for at the end of each."""
+    """Seconds by stage; a device is waited for at the end of each."""
 
     def __init__(self, backend: Backend) -> None:
         self.backend, self.seconds = backend, dict.fromkeys(STAGES, 0.0)
@@ -158,13 +165,14 @@ class StageTimer:
         self.at = time.perf_counter()
 
     def record_stage(self, stage: str) -> None:
+        """Add the time since the last call to a stage."""
         synchronize(self.backend)
         now = time.perf_counter()
         self.seconds[stage] += now - self.at
         self.at = now
 
 
-# --- what is walked -----------------------------------------------------------------------------------------------------
+# --- its input ---------------------------------------------------------------------------------------------------------
 
 
 @cache
@@ -181,7 +189,10 @@ def _benchmark_input(copies: int) -> tuple[list[bytes], Bank]:
 
 
 def replicate_organisations(lines: Sequence[bytes], accounts: set[str], copies: int) -> list[bytes]:
-    """The lines of so many organisations. Only the numbers of accounts differ, and with them who acted and what is a repeat."""
+    """Return the lines of `copies` organisations.
+
+    Only the numbers of accounts differ, and with them who acted and what is a repeat.
+    """
     out: list[bytes] = []
     for start in range(0, len(lines), LINES_PER_BATCH):
         part = b"\n".join(lines[start : start + LINES_PER_BATCH])

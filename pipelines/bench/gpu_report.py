@@ -1,8 +1,9 @@
-"""What a row of the GPU's bench is: the same work on the CPU and on a device, in one run; a figure, or why there is none.
+"""Rows of the GPU's bench: the same work on the CPU and on a device, in one run; a figure, or why there is none.
 
 Example:
-    >>> cpu, device = Side(HOST), Side(None, "no CUDA device")
-    >>> Row("forecasts", "series/s", Both(cpu.pace(10_000, run), device.pace(10_000, run)), aim=1e6)
+    >>> cpu, device = BenchmarkSide(HOST_BACKEND), BenchmarkSide(None, "no CUDA device")
+    >>> figures = CpuAndDevice(cpu.measure_pace(10_000, run), device.measure_pace(10_000, run))
+    >>> GpuBenchmarkRow("forecasts", "series/s", figures, aim=1e6).is_met       # None: there is no device
 
 A figure that cannot be had costs no other: whatever goes wrong is its reason. Rows of a section are written as one, with the
 date, the device and the command that measured them, so that sections may be measured on different days.
@@ -27,6 +28,9 @@ from pipelines.bench.report import merge_result
 BEGIN, END = "<!-- figures: make bench-gpu writes what follows -->", "<!-- end of figures -->"
 NOT_MEASURED = "not yet measured"
 POLL_SECONDS = 0.01  # seconds between two looks at how much of a device's memory is held
+# float32 units of a multiprocessor by compute capability (CUDA C++ programming guide, "arithmetic instructions"): 64 on
+# Volta, Turing and A100, else 128
+FP32_UNITS_PER_SM = {(7, 0): 64, (7, 2): 64, (7, 5): 64, (8, 0): 64}
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,7 @@ class Figure:
 
 
 class CpuAndDevice(NamedTuple):
-    """Of the CPU and of a device."""
+    """The figures of the CPU and of a device."""
 
     cpu: Figure
     device: Figure
@@ -47,7 +51,7 @@ class CpuAndDevice(NamedTuple):
 
 @dataclass(frozen=True)
 class GpuBenchmarkRow:
-    """`aim` is the least value that the device is to have, or the greatest if `at_most`."""
+    """A row. `aim` is the least value that the device is to have, or the greatest if `at_most`."""
 
     what: str
     unit: str
@@ -57,6 +61,7 @@ class GpuBenchmarkRow:
 
     @property
     def is_met(self) -> bool | None:
+        """True if the device meets the aim; None without an aim or a figure."""
         value = self.figures.device.value
         if self.aim is None or value is None:
             return None
@@ -65,14 +70,14 @@ class GpuBenchmarkRow:
 
 @dataclass(frozen=True)
 class BenchmarkSide:
-    """Where something is measured: by a backend, if there is one; `deadline` is when no new row is begun."""
+    """One side of the comparison: a backend, if there is one; `deadline` is when no new row is begun."""
 
     backend: Backend | None
     unavailable_reason: str = ""
     deadline: float = float("inf")
 
     def figure(self, run: Callable[[Backend], Figure]) -> Figure:
-        """What `run` measures here; why not, where it cannot be."""
+        """Return what `run` measures here, or why it cannot be measured."""
         if self.backend is None:
             return Figure(None, f"{NOT_MEASURED}: {self.unavailable_reason}")
         if time.monotonic() > self.deadline:
@@ -84,7 +89,7 @@ class BenchmarkSide:
             return Figure(None, f"{NOT_MEASURED}: {type(error).__name__}: {said}")
 
     def measure_pace(self, number: int, run: Callable[[Backend], Any], times: int = 3) -> Figure:
-        """So many things a second, by the fastest of some runs after a first one that is not counted."""
+        """Return `number` things a second, by the fastest of some runs after a first one that is not counted."""
         return self.figure(lambda by: _measure_pace(number, lambda: run(by), by, times))
 
 
@@ -96,8 +101,10 @@ def _measure_pace(number: int, run: Callable[[], Any], by: Backend, times: int) 
 
 
 def time_run(run: Callable[[], Any], backend: Backend) -> tuple[float, float]:
-    """How long it takes until its work is done, and how much of it the CPU works: other work on the machine changes the first
-    far more than the second. A device is asked to finish before and after."""
+    """Return seconds until the work is done, and core seconds: other work on the machine changes the first far more.
+
+    A device is asked to finish before and after.
+    """
     synchronize(backend)
     start, core = time.perf_counter(), time.process_time()
     run()
@@ -106,7 +113,7 @@ def time_run(run: Callable[[], Any], backend: Backend) -> tuple[float, float]:
 
 
 def synchronize(backend: Backend) -> None:
-    """Until a device has done all that it was given."""
+    """Wait until a device has done all that it was given."""
     if (cuda := _cuda_module(backend)) is not None:
         cuda.Device().synchronize()
 
@@ -120,7 +127,7 @@ def _cuda_module(by: Backend) -> Any:
 
 
 class PeakDeviceMemory:
-    """Gives notes in which, at the end, is the most of a device's memory that was held at once, by whomever (MiB)."""
+    """Gives notes in which, at the end, is the most of a device's memory that was held at once, by any process (MiB)."""
 
     def __init__(self, backend: Backend) -> None:
         self.cuda, self.finished, self.peak_bytes, self.notes = (
@@ -154,7 +161,7 @@ class PeakDeviceMemory:
 
 
 def section_header(backend: Backend | None, why: str, versions: dict[str, str]) -> dict[str, Any]:
-    """Of a section: when, by what command, on what."""
+    """Return date, command and machine of a section."""
     return {
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "command": " ".join(["python -m pipelines.bench.gpu", *sys.argv[1:]]),
@@ -166,7 +173,7 @@ def section_header(backend: Backend | None, why: str, versions: dict[str, str]) 
 
 
 def _describe_processor() -> str:
-    """What the kernel calls it, and how many of them there are."""
+    """Return the kernel's name of the processor, and how many of them there are."""
     try:
         about = Path("/proc/cpuinfo").read_text()
     except OSError:
@@ -178,7 +185,7 @@ def _describe_processor() -> str:
 def write_section(
     out: Path, section: str, about: dict[str, Any], rows: Sequence[GpuBenchmarkRow]
 ) -> dict[str, Any]:
-    """Puts a section in the place of what it was before; the others stay. Returns all."""
+    """Put a section in the place of what it was before; the others stay. Return all."""
     return merge_result(out, section, {**about, "rows": [_row_as_json(each) for each in rows]})
 
 
@@ -195,7 +202,7 @@ def _row_as_json(row: GpuBenchmarkRow) -> dict[str, Any]:
 
 
 def write_page(file: Path, sections: dict[str, Any]) -> None:
-    """Writes the tables between the two marks of a page."""
+    """Write the tables between the two marks of a page."""
     text = file.read_text()
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
@@ -232,7 +239,10 @@ def _versions(versions: dict[str, str]) -> str:
 
 
 def _table_line(row: dict[str, Any], general: str) -> str:
-    """`general` is why there is no device: said above the table, it need not be said in each of its rows."""
+    """Return a row of a table with both sides.
+
+    `general` is why there is no device: said above the table, it need not be said in each of its rows.
+    """
     cpu, device = (
         _format_cell(row[side], row["unit"]).replace(f": {general}", "") for side in ("cpu", "device")
     )
@@ -270,21 +280,22 @@ def _format_value(value: Any) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
-# float32 units of a multiprocessor by compute capability (CUDA C++ programming guide, "arithmetic instructions"): 64 on
-# Volta, Turing and A100, else 128
-FP32_UNITS_PER_SM = {(7, 0): 64, (7, 2): 64, (7, 5): 64, (8, 0): 64}
+# --- what a device could do at most ---------------------------------------------------------------------------------
 
 
 class PeakThroughput(NamedTuple):
-    """`bandwidth` bytes a second of its memory, `arithmetic` float32 operations a second, a multiplication and its addition
-    being two."""
+    """The most a device could do, as its driver describes it.
+
+    `bandwidth` is bytes a second of its memory, `arithmetic` float32 operations a second, where a multiplication and its
+    addition are two.
+    """
 
     bandwidth: float
     arithmetic: float
 
 
 def peak_throughput(device: str) -> PeakThroughput | None:
-    """None on a CPU, and where the driver does not say."""
+    """Return what a device could do; None on a CPU, and where the driver does not say."""
     if device != "cuda":
         return None
     import torch
@@ -301,7 +312,7 @@ def peak_throughput(device: str) -> PeakThroughput | None:
 
 
 def reset_peak_memory(device: str) -> None:
-    """From here on the most that is held is counted anew."""
+    """Count the most that is held from here on."""
     if device == "cuda":
         import torch
 
@@ -309,7 +320,7 @@ def reset_peak_memory(device: str) -> None:
 
 
 def peak_memory_mib(device: str) -> int | None:
-    """The most that torch held of the device since, in MiB."""
+    """Return the most that torch held of the device since, in MiB."""
     if device != "cuda":
         return None
     import torch

@@ -1,13 +1,13 @@
-"""A history of as many entities as wanted, out of that of a few: the same days, done again in other accounts.
+"""Organisations for the bench: simulated ones, a bank that learned one, and copies of one in other accounts.
 
 Example:
-    >>> some = few()                                     # events of some hundred entities, oldest first
-    >>> for events in copied(some, copies=200):          # a hundred thousand entities, never all in memory
+    >>> few = sample_events()                                # events of some hundred entities, oldest first
+    >>> for events in replicate_events(few, copies=200):     # a hundred thousand entities, never all in memory
     ...     ...
 
 A copy is an organisation of its own: its accounts have other numbers, and so its principals, roles and entities have other
-names and homes. What they do, and when, is the same. So a bank of copies knows no more words than one of a few, while everything
-that is an entity's own (counts, nets, baselines, series) is there as often as it is in life.
+names and hash buckets. What they do, and when, is the same. So a bank of copies knows no more words than one of a few, while
+everything that is an entity's own (counts, networks, baselines, series) is there as often as it is in life.
 """
 
 from __future__ import annotations
@@ -31,12 +31,21 @@ from fingerprint.core.settings import Settings
 from fingerprint.detection.batch import FRAME_COLUMNS
 from fingerprint.registry.bank import Bank
 
+PRINCIPALS, DAYS = 100, 14  # simulated
+MIN_EVENTS, MAX_EVENTS = 20, 80  # events of an entity: with fewer it is left out, more are thinned evenly
+SERVICES = 5  # that a principal uses at least
+ROWS_PER_CHUNK = 20_000  # events at a time
+ACCOUNT_COLUMNS = ("principal", "entity", "role", "recipient_account")  # columns that begin with an account
+STRIDE = 7_919  # from one copy's account number to the next one's
+_ACCOUNT = re.compile(r"^\d{12}")
+_NO_VALUE = pa.scalar("-", pa.large_string())
+
 
 @contextmanager
 def organisation_files(
     principals: int, days: int, scale: float = 1.0, attacks: int = 4
 ) -> Iterator[list[str]]:
-    """A simulated organisation's files, oldest day first, for as long as the block runs."""
+    """Yield a simulated organisation's files, oldest day first."""
     from pipelines.simulate import simulate_organisation
 
     with tempfile.TemporaryDirectory(prefix="fingerprint-bench-") as folder:
@@ -56,7 +65,7 @@ class TrainedOrganisation:
 
 @cache
 def trained_organisation() -> TrainedOrganisation:
-    """Ten days of 50 principals learned, four to be scored."""
+    """Train on ten days of 50 principals; four more are to be scored."""
     from fingerprint.training import pipeline
 
     settings = Settings()
@@ -70,7 +79,7 @@ def trained_organisation() -> TrainedOrganisation:
 def read_events(
     files: list[str], settings: Settings, columns: Sequence[str] | None = None
 ) -> list[pd.DataFrame]:
-    """The events of files, oldest first; all their columns, or some."""
+    """Return the events of files, oldest first; all their columns, or some."""
     from fingerprint.adapters.event_spool import EventSpool
     from fingerprint.adapters.files import read_sources
 
@@ -80,18 +89,11 @@ def read_events(
         return [chunk if columns is None else chunk[list(columns)] for chunk in history.batches()]
 
 
-PRINCIPALS, DAYS = 100, 14  # simulated
-MIN_EVENTS, MAX_EVENTS = 20, 80  # events of an entity: with fewer it is left out, more are thinned evenly
-SERVICES = 5  # that a principal uses at least
-ROWS_PER_CHUNK = 20_000  # events at a time
-ACCOUNT_COLUMNS = ("principal", "entity", "role", "recipient_account")  # columns that begin with an account
-STRIDE = 7_919  # from one copy's account number to the next one's
-_ACCOUNT = re.compile(r"^\d{12}")
-_NO_VALUE = pa.scalar("-", pa.large_string())
+# --- replicated in other accounts ------------------------------------------------------------------------------
 
 
 def sample_events() -> pa.Table:
-    """Events of the principals of a simulated organisation who use several services, about ten each."""
+    """Return events of the principals of a simulated organisation who use several services, about ten each."""
     with organisation_files(PRINCIPALS, DAYS, scale=1.5, attacks=0) as days:
         events = pd.concat(read_events(days, Settings(), FRAME_COLUMNS), ignore_index=True)
     events = thin_events(events, MIN_EVENTS, MAX_EVENTS)
@@ -100,7 +102,7 @@ def sample_events() -> pa.Table:
 
 
 def thin_events(events: pd.DataFrame, least: int, most: int) -> pd.DataFrame:
-    """At most `most` events of each entity, evenly spread over its own; of who has fewer than `least`, none."""
+    """Return at most `most` events of each entity, evenly spread over its own; none of entities with fewer than `least`."""
     events = events.drop_duplicates("event_id")
     place = events.groupby("entity").cumcount()
     size = events.groupby("entity")["entity"].transform("size")
@@ -111,7 +113,7 @@ def thin_events(events: pd.DataFrame, least: int, most: int) -> pd.DataFrame:
 
 
 def replicate_events(some: pa.Table, copies: int, rows: int = ROWS_PER_CHUNK) -> Iterator[pd.DataFrame]:
-    """The events of `copies` organisations, oldest first, about `rows` at a time."""
+    """Yield the events of `copies` organisations, oldest first, about `rows` at a time."""
     names = {name: _RenamedColumn(some[name], copies) for name in ACCOUNT_COLUMNS}
     step = max(1, rows // copies)
     for start in range(0, len(some), step):
@@ -144,11 +146,11 @@ class _RenamedColumn:
         self.code = coded.indices
 
     def take(self, row: NDArray[np.intp], copy: NDArray[np.intp]) -> pa.Array:
-        """Of each row in each copy (N,), missing where it is missing."""
+        """Return the text of each row in each copy (N,), missing where it is missing."""
         code = self.code.take(pa.array(row)).cast(pa.int64())
         return self.texts.take(pc.add(code, pa.array(copy * self.size)))
 
 
 def _with_copied_account(text: str, copy: int) -> str:
-    """`111122223333:user/ann` with another account; the first copy is the original."""
+    """Return `111122223333:user/ann` with another account; the first copy is the original."""
     return _ACCOUNT.sub(lambda account: f"{(int(account[0]) + copy * STRIDE) % 10**12:012d}", text)

@@ -1,4 +1,4 @@
-"""The queue's first page on a desk of 100,000 alerts, as `make bench` measures it.
+"""The queue's first page on a store of 100,000 alerts, as `make bench` measures it.
 
 python -m pipelines.bench.queue [URL]      # these rows alone, on an empty database of your own: postgresql://...
 """
@@ -23,10 +23,8 @@ from pipelines.bench.report import Skipped, benchmark, fastest_interleaved, run_
 ALERT_COUNT = 100_000  # half of them closed
 TARGET_SECONDS = 0.2  # seconds for the first page and for the counts above it
 RESULTS_FILE = Path("build/bench-queue.json")
-WIDE_SERIES = {
-    "counts": list(range(500)),
-    "expected": [each / 3 for each in range(250)],
-}  # 6 kB, as an alert's figures are
+# 6 kB, as an alert's figures are
+WIDE_SERIES = {"counts": list(range(500)), "expected": [each / 3 for each in range(250)]}
 _stores: list[SqlStore] = []
 
 # A row for each alert, and what is drawn for it: multiplied by a prime, numbers are mixed well enough.
@@ -54,21 +52,23 @@ INSERT_ALERTS_SQL = (
 
 @contextmanager
 def full_store(url: str | None = None) -> Iterator[None]:
-    """A full desk for the rows below, for as long as the block runs."""
+    """Fill an alert store for the rows below, for as long as the block runs."""
     with tempfile.TemporaryDirectory(prefix="fingerprint-bench-") as folder:
-        desk = open_store(url or f"sqlite:///{folder}/alerts.sqlite", now=lambda: datetime.now(UTC))
-        insert_alerts(desk.session.engine)
-        _stores.append(desk)
+        store = open_store(url or f"sqlite:///{folder}/alerts.sqlite", now=lambda: datetime.now(UTC))
+        insert_alerts(store.session.engine)
+        _stores.append(store)
         try:
             yield
         finally:
-            _stores.remove(desk)
-            desk.close()
+            _stores.remove(store)
+            store.close()
 
 
 def insert_alerts(engine: sql.Engine, count: int = ALERT_COUNT) -> None:
-    """Rows as a save leaves them, made in the database. PostgreSQL is told what lies there, as its autovacuum would; SQLite,
-    whose statistics nobody keeps, is not."""
+    """Insert rows as a save leaves them, made in the database.
+
+    PostgreSQL is told what lies there, as its autovacuum would; SQLite, whose statistics are never updated, is not.
+    """
     dialect = engine.dialect.name
     values = [
         sql.bindparam("none", [], type_=FiniteJson),
@@ -96,33 +96,34 @@ def insert_alerts(engine: sql.Engine, count: int = ALERT_COUNT) -> None:
     at_most=True,
 )
 def first_page_latency() -> tuple[float, float]:
-    """Fifty open alerts by urgency with what stands above them, as whoever opens the queue asks."""
+    """Read fifty open alerts by urgency with the counts above them, as the queue's page does."""
     (seconds,) = fastest_interleaved(partial(_read_page, _store(), AlertFilter()))
     return 1000 * seconds, seconds / TARGET_SECONDS
 
 
 @benchmark("the same of one service, the tenth page", "ms", f"{TARGET_SECONDS * 1000:.0f} ms", None)
 def tenth_page_latency() -> tuple[float, float]:
-    desk, which = _store(), AlertFilter(service="s7")
+    """Read on after nine pages of one service."""
+    store, which = _store(), AlertFilter(service="s7")
     following = None
     for _ in range(9):
-        following = desk.queue.page(which, cursor=following).following
-    (seconds,) = fastest_interleaved(partial(_read_page, desk, which, following))
+        following = store.queue.page(which, cursor=following).following
+    (seconds,) = fastest_interleaved(partial(_read_page, store, which, following))
     return 1000 * seconds, seconds / TARGET_SECONDS
 
 
 @benchmark("a decision on fifty of them at once", "ms", f"{TARGET_SECONDS * 1000:.0f} ms", None)
 def decision_latency() -> tuple[float, float]:
-    """And taken back."""
-    desk = _store()
-    fifty = [row.alert_id for row in desk.queue.page(AlertFilter(), "urgency", 50).rows]
-    (seconds,) = fastest_interleaved(partial(_decide, desk, fifty))
+    """Decide, and take it back."""
+    store = _store()
+    fifty = [row.alert_id for row in store.queue.page(AlertFilter(), "urgency", 50).rows]
+    (seconds,) = fastest_interleaved(partial(_decide, store, fifty))
     return 1000 * seconds / 2, seconds / 2 / TARGET_SECONDS
 
 
 def _store() -> SqlStore:
     if not _stores:
-        raise Skipped("no desk was filled")
+        raise Skipped("no store was filled")
     return _stores[-1]
 
 
@@ -138,6 +139,7 @@ def _decide(store: SqlStore, alert_ids: Sequence[str]) -> None:
 
 
 def main(url: str | None = None) -> None:
+    """Run these rows on a database."""
     with full_store(url):
         run_benchmarks(RESULTS_FILE)
 

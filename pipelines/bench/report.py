@@ -1,8 +1,8 @@
 """What a row of the bench is, and the table they make.
 
 Example:
-    >>> @row("sorting a million numbers", "numbers/s", "the same in Python", aim=10)
-    ... def sorting() -> tuple[float, float]:
+    >>> @benchmark("sorting a million numbers", "numbers/s", "the same in Python", aim=10)
+    ... def sorting_pace() -> tuple[float, float]:
     ...     return pace, pace / plain_pace
 
 The function returns (value, ratio), both measured in this run, the ratio against what `against` names. Rows without an aim
@@ -30,6 +30,8 @@ class Skipped(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
+    """A row: what is measured, against what, and the ratio aimed at."""
+
     name: str
     unit: str
     against: str
@@ -44,7 +46,7 @@ BENCHMARKS: list[Benchmark] = []
 def benchmark(
     name: str, unit: str, against: str, aim: float | None, at_most: bool = False
 ) -> Callable[[Measure], Measure]:
-    """Registers a measurement; `aim` is the least ratio that meets it, or the greatest if `at_most`."""
+    """Register a measurement; `aim` is the least ratio that meets it, or the greatest if `at_most`."""
 
     def register(measure: Measure) -> Measure:
         BENCHMARKS.append(Benchmark(name, unit, against, aim, measure, at_most))
@@ -54,7 +56,7 @@ def benchmark(
 
 
 def fastest_interleaved(*runs: Callable[[], Any], times: int = 7) -> list[float]:
-    """Seconds of the fastest of several runs of each, in turns: the machine's other work hits all alike."""
+    """Return seconds of the fastest of several runs of each, in turns: the machine's other work hits all alike."""
     fastest = [float("inf")] * len(runs)
     for _ in range(times):
         for index, run in enumerate(runs):
@@ -77,7 +79,7 @@ def run_benchmarks(out: Path) -> None:
 
 
 def merge_result(out: Path, name: str, result: Any) -> dict[str, Any]:
-    """Write a result beside those of other names in `out`, in the place of the one before; returns all."""
+    """Write a result beside those of other names in `out`, in the place of the one before; return all."""
     before = json.loads(out.read_text()) if out.exists() else {}
     every = {**before, name: result}
     out.parent.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
 """Speed and memory as ratios in one run: `make bench` prints the table and writes build/bench.json.
 
-What a row is: `bench_rows`. The rows of `fingerprint stream`: `bench_stream`; of the queue: `bench_queue`.
+`report` says what a row is. The rows of `fingerprint stream` are in `stream`, those of the queue in `queue`.
 docs/explanation/performance.md says how to read them.
 """
 
@@ -33,8 +33,7 @@ REAL_DATA = Path(__file__).parents[2] / "data" / "real"
     aim=20,
 )
 def parsing_pace() -> tuple[float, float]:
-    """Bytes of JSON lines to the table of events, and to a table by the obvious way; the same real
-    records."""
+    """Read bytes of JSON lines into the table of events, and into a table by the obvious way; the same real records."""
     from fingerprint.sources.cloudtrail.envelopes import split_lines
     from fingerprint.sources.flatten import flatten
 
@@ -53,7 +52,7 @@ def parsing_pace() -> tuple[float, float]:
     "spectral forecasts, 1,000 series x 1,440 intervals", "series/s", "the same, one series at a time", 10
 )
 def forecast_pace() -> tuple[float, float]:
-    """Counts of a daily rhythm; NumPy's transforms, quantile and median on each series by itself."""
+    """Forecast counts of a daily rhythm; NumPy's transforms, quantile and median on each series by itself."""
     from fingerprint.estimators import spectral
 
     random = np.random.default_rng(0)
@@ -75,14 +74,14 @@ def _plain_forecast(series: NDArray[np.float32]) -> tuple[NDArray[np.float32], f
 
 @benchmark("training, core seconds of it all", "models/core-minute", "itself", None)
 def training_pace() -> tuple[float, float]:
-    """Fingerprints that became ready in a minute of one core, events in memory to bank."""
-    known = trained_organisation()
-    return int(known.bank.fingerprints["ready"].sum()) / known.core_seconds * 60, 1.0
+    """Count the fingerprints that became ready in a minute of one core, events in memory to bank."""
+    trained = trained_organisation()
+    return int(trained.bank.fingerprints["ready"].sum()) / trained.core_seconds * 60, 1.0
 
 
 @benchmark("scoring, prepared events to verdicts", "events/s", "the same detectors, event by event", None)
 def scoring_pace() -> tuple[float, float]:
-    """Full batches through `Scorer.take` and `settle`; and the first 200 events one at a time."""
+    """Score full batches by `Scorer.measure` and `judge_closed`; and the first 200 events one at a time."""
     events = trained_organisation().events
     single = [events[0].iloc[[row]].reset_index(drop=True) for row in range(200)]
     batched, one_by_one = fastest_interleaved(
@@ -98,11 +97,11 @@ def _score_batches(batches: list[pd.DataFrame]) -> None:
     from fingerprint.state.pipeline_state import PipelineState
     from fingerprint.state.scorer_state import ScorerState
 
-    known = trained_organisation()
+    trained = trained_organisation()
     scorer = Scorer(
-        known.bank,
-        PipelineState(ScorerState.from_arrays(known.settings, known.bank.scorer_state)),
-        known.settings,
+        trained.bank,
+        PipelineState(ScorerState.from_arrays(trained.settings, trained.bank.scorer_state)),
+        trained.settings,
     )
     for events in batches:
         scorer.measure(events)
@@ -116,7 +115,7 @@ def _score_batches(batches: list[pd.DataFrame]) -> None:
 
 @cache
 def _score_a_million() -> tuple[dict[str, Any], dict[str, Any]]:
-    """The figures of `score --json` on the first quarter of a million records, and on all; one process each."""
+    """Return the figures of `score --json` on the first quarter of a million records, and on all; one process each."""
     from fingerprint.registry import bank
 
     with (
@@ -139,15 +138,15 @@ def _run_score(files: list[str], folder: Path) -> dict[str, Any]:
         "--bank",
         str(folder / "bank"),
     ]
-    desk = f"sqlite:///{folder}/{len(files)}.sqlite"
-    done = subprocess.run([*command, "--database", desk], capture_output=True, check=True, text=True)  # noqa: S603
+    database = f"sqlite:///{folder}/{len(files)}.sqlite"
+    done = subprocess.run([*command, "--database", database], capture_output=True, check=True, text=True)  # noqa: S603
     figures: dict[str, Any] = json.loads(done.stdout)
     return figures
 
 
-@benchmark("score, files to desk, a million records", "records/s", "bytes to events alone", None)
+@benchmark("score, files to alert store, a million records", "records/s", "bytes to events alone", None)
 def end_to_end_pace() -> tuple[float, float]:
-    """The whole program, start included, 120 principals that the bank does not know."""
+    """Run the whole program, start included, on 120 principals that the bank does not know."""
     _, whole = _score_a_million()
     pace = whole["records"] / whole["seconds"]
     return pace, pace / parsing_pace()[0]
@@ -157,12 +156,13 @@ def end_to_end_pace() -> tuple[float, float]:
     "score, peak memory of a million records", "MiB", "the peak of their first quarter", 1.2, at_most=True
 )
 def peak_memory() -> tuple[float, float]:
-    """Resident, of the whole process."""
+    """Take the resident memory of the whole process."""
     quarter, whole = _score_a_million()
     return whole["peak_memory_bytes"] / 2**20, whole["peak_memory_bytes"] / quarter["peak_memory_bytes"]
 
 
 def main() -> None:
+    """Run all rows."""
     from pipelines.bench import dfencoder, queue, stream, triton  # noqa: F401 - register their rows after these
 
     with stream.stream_benchmark_scope(), triton.triton_benchmark_scope(), queue.full_store():

@@ -1,5 +1,6 @@
-"""Memory of a stream over a simulated day: `make bench-long` prints it by the hour and writes build/bench-long.json; then
-a hundred thousand entities are trained (`bench_training`).
+"""Memory of a stream over a simulated day, then a large training: `make bench-long`.
+
+It prints the memory by the hour and writes build/bench-long.json; then a hundred thousand entities are trained (`training`).
 
 A day of 200 principals who do ten times as much as usual (some 400,000 records) is sent an hour at a time to a topic on a real
 broker, as fast as `fingerprint stream` takes it; when an hour is dealt with, the most that was resident in it is noted. Flat
@@ -48,6 +49,7 @@ _EVENT_TIME = re.compile(rb'"eventTime":\s*"([^"]*)"')
 
 
 def main() -> None:
+    """Stream a day, then train."""
     console = Console()
     with tempfile.TemporaryDirectory(prefix="fingerprint-bench-") as folder:
         try:
@@ -92,7 +94,7 @@ def _stream_one_day(address: str, folder: Path) -> dict[str, Any]:
 
 
 def _split_by_hour(day: str, folder: Path) -> list[Path]:
-    """A file for each hour of the day, in the order of delivery: it lasts until a record of the next hour comes."""
+    """Write a file for each hour of the day, in the order of delivery: it lasts until a record of the next hour comes."""
     lines = gzip.decompress(Path(day).read_bytes()).splitlines(keepends=True)
     hour = np.maximum.accumulate(
         [_delivery_hour(line) if Path(day).name[:10].encode() in line else 0 for line in lines]
@@ -109,7 +111,7 @@ def _delivery_hour(line: bytes) -> int:
 
 
 def _hourly_peak_memory(topics: BenchmarkStream, hours: list[Path], port: int, pid: int) -> Iterator[int]:
-    """MiB resident at most in each hour."""
+    """Yield the most MiB resident in each hour."""
     sent = 0
     for file in hours:
         _reset_peak_memory(pid)
@@ -127,7 +129,7 @@ def _wait_until_read(port: int, count: int) -> None:
 
 
 def _messages_processed(port: int) -> float:
-    """What `fingerprint stream` has dealt with, by its own metrics."""
+    """Return how many messages `fingerprint stream` has dealt with, by its own metrics."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
         text = answer.read().decode()
     found = re.search(r"^fingerprint_stream_messages_total (\S+)", text, re.MULTILINE)
@@ -135,7 +137,7 @@ def _messages_processed(port: int) -> float:
 
 
 def _reset_peak_memory(pid: int) -> None:
-    """The kernel's peak (VmHWM) starts again from what is resident now."""
+    """Let the kernel's peak (VmHWM) start again from what is resident now."""
     Path(f"/proc/{pid}/clear_refs").write_text("5")
 
 

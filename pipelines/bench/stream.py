@@ -2,6 +2,13 @@
 
 Broker, producers and scorers are processes on the same cores. A rate counts from joining the group to the last message
 that is dealt with; the bare consumer's counts the same, and does nothing with what it gets.
+
+A delay is how long after an event was produced the alert that it made is in the alerts topic. A paced producer sends a stream
+with attacks in it, `fingerprint stream` scores it, both as processes of their own. Each time an alert is published, its delay
+is the broker's time of the alert minus the producer's time of the newest of its events that was not published before: so a
+first publication is timed from the event that made it, or one before (an event that only adds to the count of an interval is
+in no alert), which can only make the delay longer. A publication without new events is not counted. Both times are those of
+the messages themselves, on one machine's clock.
 """
 
 from __future__ import annotations
@@ -34,12 +41,21 @@ from pipelines.bench.broker import (
 from pipelines.bench.organisations import organisation_files, read_events
 from pipelines.bench.report import Skipped, benchmark
 
-IDLE_SECONDS = 3.0  # seconds after the last record was sent in which the last alerts are told
+LEARNED, DAYS = 7, 11  # days of 100 principals who do twice as much as usual
+ATTACKS = 40
+RUNS = 2  # of which the faster one counts
+TARGET_EVENTS_PER_SECOND = 30_000.0  # events a second through one scorer
+IDLE_SECONDS = 3.0  # seconds after the last record was sent in which the last alerts are published
+
+_exit_stack = ExitStack()
 _EVENT_ID = re.compile(rb'"eventID":\s*"([^"]*)"')
 
 
+# --- delays -------------------------------------------------------------------------------------------------------
+
+
 class Delays(NamedTuple):
-    """Seconds; `told` is how many tellings they are of."""
+    """Seconds; `alerts` counts the publications."""
 
     median: float
     p99: float  # the 99th percentile
@@ -61,13 +77,16 @@ def measure_delays(topics: BenchmarkStream, files: list[str], rate: float) -> De
         for message in messages:
             if found := _EVENT_ID.search(message.value or b""):
                 produced.setdefault(found[1].decode(), message.timestamp)  # a repeat makes nothing
-    told = [message for messages in stream.read("alerts", "confluent", "told") for message in messages]
-    seconds = alert_delays(told, produced)
+    alerts = [message for messages in stream.read("alerts", "confluent", "published") for message in messages]
+    seconds = alert_delays(alerts, produced)
     return Delays(float(np.median(seconds)), float(np.quantile(seconds, 0.99)), len(seconds))
 
 
 def alert_delays(alert_messages: list[Message], produced: dict[str, int]) -> list[float]:
-    """Seconds of each telling that has news; `told` in the order of the topic, `produced` in ms by event id."""
+    """Return the seconds of each publication that has new events.
+
+    `alert_messages` lie in the order of the topic; `produced` has ms by event id.
+    """
     before: dict[str, set[str]] = {}
     out = []
     for message in alert_messages:
@@ -80,24 +99,19 @@ def alert_delays(alert_messages: list[Message], produced: dict[str, int]) -> lis
     return out
 
 
-LEARNED, DAYS = 7, 11  # days of 100 principals who do twice as much as usual
-ATTACKS = 40
-RUNS = 2  # of which the faster one counts
-TARGET_EVENTS_PER_SECOND = 30_000.0  # events a second through one scorer
-
-_exit_stack = ExitStack()
+# --- rates --------------------------------------------------------------------------------------------------------
 
 
 @contextmanager
 def stream_benchmark_scope() -> Iterator[None]:
-    """What the rows start lives as long as this block."""
+    """Keep alive what the rows start, for as long as the block runs."""
     with _exit_stack:
         yield
 
 
 @cache
 def _stream_topics() -> tuple[BenchmarkStream, list[str]]:
-    """The stream of some days that follow what the bank has learned, on a broker; and those days' files."""
+    """Return the stream of some days that follow what the bank has learned, on a broker; and those days' files."""
     keep = _exit_stack.enter_context
     folder = Path(keep(tempfile.TemporaryDirectory(prefix="fingerprint-bench-")))
     address = keep(running_broker(folder / "broker"))
@@ -111,7 +125,7 @@ def _stream_topics() -> tuple[BenchmarkStream, list[str]]:
 
 @cache
 def _broker_unavailable_reason() -> str:
-    """Why there is none; empty if there is one."""
+    """Return why there is no broker; empty if there is one."""
     try:
         _stream_topics()
     except Skipped as reason:
@@ -127,7 +141,7 @@ def _require_topics() -> tuple[BenchmarkStream, list[str]]:
 
 @cache
 def _measure_rates(client: str) -> tuple[float, float]:
-    """Events a second through one scorer, and through the client alone; in turns, the faster ones."""
+    """Return events a second through one scorer, and through the client alone; in turns, the faster ones."""
     topics, _ = _require_topics()
     turns = [
         (_scoring_rate(topics, client, run), _consumption_rate(topics, client, run)) for run in range(RUNS)
@@ -137,7 +151,7 @@ def _measure_rates(client: str) -> tuple[float, float]:
 
 
 def _scoring_rate(topics: BenchmarkStream, client: str, run: int, scorers: int = 1) -> float:
-    """Through scorers that start together: all messages by the time of the slowest."""
+    """Return the rate through scorers that start together: all messages by the time of the slowest."""
     group = f"{client}-{scorers}-{run}"
     started = [topics.score("--once", client=client, group=group) for _ in range(scorers)]
     done = [process_figures(each) for each in started]
@@ -159,28 +173,28 @@ def _message_count() -> int:
 
 @benchmark("stream, topic to votes, kafka-python", "events/s", "the same client alone", 0.5)
 def kafka_python_pace() -> tuple[float, float]:
-    """One scorer, the default client."""
+    """Run one scorer with the default client."""
     scored, consumed = _measure_rates("kafka-python")
     return scored, scored / consumed
 
 
 @benchmark("stream, topic to votes, confluent", "events/s", "the same client alone", 0.5)
 def confluent_pace() -> tuple[float, float]:
-    """One scorer, the other client."""
+    """Run one scorer with the other client."""
     scored, consumed = _measure_rates("confluent")
     return scored, scored / consumed
 
 
 @benchmark("stream, the faster of the two", "events/s", f"{TARGET_EVENTS_PER_SECOND:,.0f} events/s", 1)
 def one_scorer_pace() -> tuple[float, float]:
-    """One scorer against what is aimed at."""
+    """Compare one scorer with the target."""
     scored = max(_measure_rates(client)[0] for client in ("kafka-python", "confluent"))
     return scored, scored / TARGET_EVENTS_PER_SECOND
 
 
 @benchmark("stream, two scorers on these cores", "events/s", "one scorer", None)
 def two_scorers_pace() -> tuple[float, float]:
-    """Two members of one group, started together."""
+    """Run two members of one group, started together."""
     topics, _ = _require_topics()
     scored = max(_scoring_rate(topics, "kafka-python", run, scorers=2) for run in range(RUNS))
     return scored, scored / _measure_rates("kafka-python")[0]
@@ -192,13 +206,13 @@ def _measured_delays() -> Delays:
     return measure_delays(topics, files, _measure_rates("kafka-python")[0] / 2)
 
 
-@benchmark("stream, produced to alert told, median at half the rate", "ms", "its 99th percentile", None)
+@benchmark("stream, produced to alert published, median at half the rate", "ms", "its 99th percentile", None)
 def median_delay() -> tuple[float, float]:
-    """See `bench_delay`."""
+    """Take the median of `measure_delays`."""
     return _measured_delays().median * 1000, _measured_delays().median / _measured_delays().p99
 
 
-@benchmark("stream, produced to alert told, 99th percentile", "ms", "2 seconds", 1, at_most=True)
+@benchmark("stream, produced to alert published, 99th percentile", "ms", "2 seconds", 1, at_most=True)
 def p99_delay() -> tuple[float, float]:
-    """See `bench_delay`."""
+    """Take the 99th percentile of `measure_delays`."""
     return _measured_delays().p99 * 1000, _measured_delays().p99 / 2

@@ -1,11 +1,13 @@
-"""A hundred thousand fingerprints trained: time, memory, bytes an entity. `make bench-long` runs it; by itself, at any size:
+"""A hundred thousand fingerprints trained: time, memory, bytes an entity.
+
+`make bench-long` runs it; by itself, at any size:
 
     python -m pipelines.bench.training --entities 2000 --processes 2
     python -m pipelines.bench.training --entities 1000000 --device cuda --processes 16   # then scored on the device, too
 
-The history is that of `bench_many`. A process of its own learns it, by the stages of `fingerprint train`: it is split into
-pieces, these are learned by so many processes, the bank is written. What a process held at most (VmHWM) is asked of the kernel
-while it lives, and summed over all that took part: pages that several of them map are counted for each.
+The history is that of `organisations`. A process of its own learns it, by the stages of `fingerprint train`: it is split into
+partitions, these are learned by `--processes` processes, the bank is written. The most a process held (VmHWM) is asked of the
+kernel while it lives, and summed over all that took part: pages that several of them map are counted for each.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from fingerprint.adapters.process_pool import InProcessPool
+from fingerprint.adapters.system import InProcessPool
 from fingerprint.compute.arrays import Placement, identity_placement, to_torch
 from fingerprint.core.alert import LEVELS
 from fingerprint.core.ports import WorkerPool
@@ -55,6 +57,7 @@ SAMPLE_FILE, RESULT_FILE = "few.parquet", "done.json"
 
 
 def main(argv: list[str] | None = None) -> None:
+    """Measure, or learn in the process that is measured."""
     asked = _parse_arguments(argv)
     if asked.folder:
         run_training(Path(asked.folder), asked.entities, asked.processes, asked.device)
@@ -83,7 +86,7 @@ def run_report(entities: int, processes: int, device: str, out: Path = RESULTS_F
 
 
 def measure_training(entities: int, processes: int, device: str) -> dict[str, Any]:
-    """What the learning process says of itself, and the most that it and its children held."""
+    """Return what the learning process says of itself, and the most that it and its children held."""
     _check_device(device)
     with tempfile.TemporaryDirectory(prefix="fingerprint-bench-") as folder:
         pq.write_table(sample_events(), Path(folder) / SAMPLE_FILE)
@@ -168,7 +171,7 @@ def _worker_pool(processes: int) -> Iterator[WorkerPool]:
 
 
 def _core_seconds() -> float:
-    """Of this process and of those of its children that are over."""
+    """Return the core seconds of this process and of those of its children that are over."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(each.ru_utime + each.ru_stime for each in used)
 
@@ -184,7 +187,7 @@ def _bank_counts(learned: banks.Bank) -> dict[str, Any]:
 
 
 def _bytes_per_entity(folder: Path, learned: banks.Bank) -> dict[str, Any]:
-    """On disk, over the entities, whatever levels it is of: weights, encoder and tables; and the series apart."""
+    """Return bytes on disk over the entities, whatever levels they are of: weights, encoder and tables; and the series apart."""
     files = banks.read_manifest(folder / "versions" / learned.version)["files"]
     series = sum(each["bytes"] for name, each in files.items() if name.startswith("scorer_state"))
     entities = max(1, int((learned.fingerprints["level"] == 0).sum()))
@@ -196,10 +199,10 @@ def _bytes_per_entity(folder: Path, learned: banks.Bank) -> dict[str, Any]:
 
 
 def measure_scoring(bank: banks.Bank, device: str, rows: int = SCORED_ROWS) -> dict[str, Any]:
-    """Rows a second whose losses are measured where bank and events lie, fingerprints in random order; and how much that is of
-    what the device's memory and arithmetic could do.
+    """Return rows a second whose losses are measured where bank and events lie, fingerprints in random order.
 
-    Of a device with CuPy all is measured there, and nothing comes down but the end; with torch alone the nets are there.
+    Beside them is how much that is of what the device's memory and arithmetic could do. With CuPy all is measured on the
+    device, and only the end comes down; with torch alone the networks are there.
     """
     there, place = _array_library(device)
     losses = InProcessLosses(bank.on(place) if there == "cupy" else place_networks(bank, place))
@@ -228,7 +231,7 @@ def measure_scoring(bank: banks.Bank, device: str, rows: int = SCORED_ROWS) -> d
 
 
 def _array_library(device: str) -> tuple[str, Placement]:
-    """What measures there, and how arrays are put there."""
+    """Return what measures there, and how arrays are put there."""
     if device == "cpu":
         return "numpy", identity_placement
     try:
@@ -239,7 +242,7 @@ def _array_library(device: str) -> tuple[str, Placement]:
 
 
 def _pool_memory_mib(there: str) -> int | None:
-    """MiB of the device that arrays hold, with what is kept of them for the next ones."""
+    """Return the MiB of the device that arrays hold, with what is kept of them for the next ones."""
     if there == "cupy":
         import cupy
 
@@ -248,15 +251,17 @@ def _pool_memory_mib(there: str) -> int | None:
 
 
 def operations_per_row(bank: banks.Bank) -> int:
-    """Of the products of one row, 2 for a multiplication and its addition: F features seen from G, then K slots of each, by H
-    hidden units. 2 G F H + 2 G K H."""
+    """Return the operations of the products of one row, 2 for a multiplication and its addition: 2 G F H + 2 G K H.
+
+    F features are seen from G, then K slots of each, by H hidden units.
+    """
     free, slots, hidden = bank.weights.outputs.shape[1:]
     features = bank.weights.inputs.shape[1]
     return int(2 * free * hidden * (features + slots))
 
 
 def _random_queries(bank: banks.Bank, rows: int) -> tuple[NDArray[np.int32], NDArray[np.uint64]]:
-    """Ready fingerprints drawn at random, each asked of what somebody did in training."""
+    """Return ready fingerprints drawn at random, each asked of an event of the training."""
     random = np.random.default_rng(0)
     codes = np.asarray(bank.scorer_state["sample.codes"])
     ready = np.flatnonzero(bank.fingerprints["ready"].to_numpy(bool))
@@ -264,7 +269,7 @@ def _random_queries(bank: banks.Bank, rows: int) -> tuple[NDArray[np.int32], NDA
 
 
 def bytes_read_per_row(bank: banks.Bank) -> int:
-    """Bytes of bank that a row reads at least: bias, outputs and likelihoods of its net, one slot of each feature's inputs."""
+    """Return bytes of bank that a row reads at least: bias, outputs and likelihoods of its network, one slot of each input."""
     nets, slots = bank.weights, bank.weights.inputs.shape[2]
     parts = (nets.bias[0], nets.outputs[0], bank.vocabulary.base[0], nets.inputs[0])
     bias, outputs, base, inputs = (int(part.nbytes) for part in parts)

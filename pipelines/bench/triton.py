@@ -1,6 +1,6 @@
 """The rows of losses through Triton: a caller beside the server, on the same cores, against the same call in process.
 
-The server is that of the tests (`tests/services/triton.py`), so these rows need a checkout.
+The server is that of the tests (`tests/support/services/triton.py`), so these rows need a checkout.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ _exit_stack = ExitStack()
 
 @contextmanager
 def triton_benchmark_scope() -> Iterator[None]:
-    """What the rows start lives as long as this block."""
+    """Keep alive what the rows start, for as long as the block runs."""
     with _exit_stack:
         yield
 
 
 def _rows_per_second(size: int) -> tuple[float, float]:
-    """Through Triton; and how that compares."""
+    """Return rows a second through Triton; and how that compares."""
     far, near, asked = _call_seconds(size)
     return asked / sum(far), sum(near) / sum(far)
 
 
 def _added_latency(size: int) -> tuple[float, float]:
-    """Microseconds that the median call takes longer; and how many times as long it takes."""
+    """Return microseconds that the median call takes longer; and how many times as long it takes."""
     far, near, _ = _call_seconds(size)
     return float(np.median(far) - np.median(near)) * 1e6, float(np.median(far) / np.median(near))
 
@@ -65,7 +65,7 @@ for _size in BATCH_SIZES:
 
 @cache
 def _call_seconds(size: int) -> tuple[list[float], list[float], int]:
-    """Of each call through Triton and in process, taken in turns; and rows in all."""
+    """Return seconds of each call through Triton and in process, taken in turns; and rows in all."""
     far, near = _inference_pair()
     fingerprint, codes = _query_events()
     starts = range(0, min(ROWS, CALLS * size, len(codes)), size)
@@ -83,17 +83,20 @@ def _call_seconds(size: int) -> tuple[list[float], list[float], int]:
 
 @cache
 def _query_events() -> tuple[Any, Any]:
-    """What the scorer would ask: fingerprint (N,), codes (N, F) of the days after training."""
-    known = trained_organisation()
-    ledger = ScorerState.from_arrays(known.settings, known.bank.scorer_state)
-    batches = [batch.encode_batch(events, ledger)[0] for events in known.events]
-    rows = [known.bank.resolve(each.entity, each.principal, each.frame)[0] for each in batches]
+    """Return what the scorer would ask: fingerprint (N,), codes (N, F) of the days after training."""
+    trained = trained_organisation()
+    state = ScorerState.from_arrays(trained.settings, trained.bank.scorer_state)
+    batches = [batch.encode_batch(events, state)[0] for events in trained.events]
+    rows = [trained.bank.resolve(each.entity, each.principal, each.frame)[0] for each in batches]
     return np.concatenate(rows), np.concatenate([each.codes for each in batches])
 
 
 @cache
 def _inference_pair() -> tuple[Inference, Inference]:
-    """Triton with the bank loaded, and this process. Skipped where there is no server, or nothing to ask it with."""
+    """Return Triton with the bank loaded, and this process.
+
+    Raises Skipped where there is no server, or nothing to ask it with.
+    """
     from pipelines.commands.triton import load_into_server
 
     keep = _exit_stack.enter_context

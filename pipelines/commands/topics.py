@@ -76,7 +76,10 @@ def required_topics(kafka: Kafka, options: TopicOptions) -> list[TopicSpec]:
 
 
 def retry_while_unavailable(work: Callable[[], T], timeout_seconds: float, clock: Clock) -> T:
-    """Return the result of `work`; repeat it for `timeout_seconds` while the broker is unavailable, and say so once."""
+    """Return the result of `work`; repeat it for `timeout_seconds` while the broker is unavailable, and say so once.
+
+    An own loop and not `stamina`: the clock is a port, and the wait is announced.
+    """
     begun, announced = clock.now(), False
     while True:
         try:

@@ -15,7 +15,7 @@ from fingerprint.detection import triton_model
 from fingerprint.registry.bank import DEFAULT_OPTIONS
 
 if TYPE_CHECKING:
-    from fingerprint.adapters.triton.control import ModelControl
+    from fingerprint.adapters.triton.client import ModelControl
 
 SERVED_VERSIONS = 2  # of the bank at a time: a stream that began with the previous one ends with it
 
@@ -93,7 +93,7 @@ def _is_served(version: str, options: Triton) -> bool:
 @contextmanager
 def _model_control(options: Triton) -> Iterator[ModelControl]:
     try:
-        from fingerprint.adapters.triton.control import ModelControl
+        from fingerprint.adapters.triton.client import ModelControl
     except ImportError as error:
         raise FingerprintError(
             f"triton.url needs a package that is not there ({error.name}): {how_to_install('triton')}"

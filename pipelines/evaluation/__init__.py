@@ -1,1 +1,11 @@
-"""evaluation."""
+"""Programs around `fingerprint.evaluation`: organisations simulated or read, trained on, scored, and reported.
+
+evaluate        `fingerprint evaluate`: records with known attacks -> figures. Start here
+organisations   the organisations that it simulates, and which seeds are for what
+detectors       our detectors and quorums on the scored days
+time_to_alert   how long attacks go on before an alert
+newcomers       `evaluate --newcomers`: attacks by principals hours old
+real_datasets   `evaluate --real`: the real sets that travel with the project
+report          the figures as tables
+backtest        a history learned in part and scored in part, with every z kept; the notebooks' sample
+"""

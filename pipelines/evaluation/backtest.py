@@ -1,11 +1,20 @@
-"""Records -> a trial: the beginning of a history is learned, its end judged as `fingerprint score` would have, every z kept.
+"""Backtest: the beginning of a history is learned, its end scored as `fingerprint score` would have, every z kept.
 
 Example:
-    >>> tried = trial(["logs/"], Path("build/trial"), load(), show.silent)
-    >>> len(tried.alerts) / tried.days
+    >>> backtest = run_backtest(["logs/"], Path("build/backtest"), load_settings(), console.no_progress)
+    >>> len(backtest.alerts) / backtest.scored_days
     2.4
+    >>> backtest.scored_events[["event_time", "principal", "autoencoder_z", "spectral_z", "verdict"]]
+    >>> sample = load_sample()
+    >>> int(sample.scored_events["session"].nunique())      # attack sessions, all in the last of the four weeks
+    12
 
-It says what a bank would have shown on days that it did not learn: what thresholds are chosen by, and what notebooks look at.
+It says what a bank would have shown on days that it did not learn: thresholds are chosen by it, and notebooks look at it.
+Looking at a finished backtest needs no torch.
+
+The notebooks' sample is a backtest of a small simulated organisation, made in some seconds: two weeks are learned and two
+scored, of which the first is an ordinary one. It is made in the folder that the environment variable NOTEBOOKS_FOLDER names,
+once, and opened there from then on; without one, it is made for each process.
 """
 
 from __future__ import annotations
@@ -55,8 +64,11 @@ FOLDER_VARIABLE = "NOTEBOOKS_FOLDER"
 
 @dataclass(frozen=True)
 class Backtest:
-    """`about` says of which `sources` and settings it was made, how many records were read, and from when to when: `begin`,
-    `cut`, `end`, seconds from the epoch."""
+    """A finished backtest in its folder.
+
+    `about` says of which `sources` and settings it was made, how many records were read, and from when to when: `begin`,
+    `cut`, `end`, seconds from the epoch.
+    """
 
     folder: Path
     settings: Settings
@@ -64,40 +76,45 @@ class Backtest:
 
     @property
     def sources(self) -> list[str]:
+        """Files, folders and addresses that were read."""
         return list(self.about["sources"])
 
     @property
     def split_time(self) -> pd.Timestamp:
-        """What happened before was learned, what happened from then on was judged."""
+        """Time at which training ends and scoring begins."""
         return pd.Timestamp(self.about["cut"], unit="s", tz="UTC")
 
     @property
     def scored_days(self) -> float:
-        """How long the judged part is, an hour at least."""
+        """Length of the scored part in days, an hour at least."""
         return float(max(self.about["end"] - self.about["cut"], 3600)) / 86_400
 
     @cached_property
     def bank(self) -> Bank:
+        """The bank that was trained."""
         return banks.open_bank(self.folder / BANK_FOLDER, self.settings.bank)
 
     @cached_property
     def scored_events(self) -> pd.DataFrame:
-        """One row an event after the cut, oldest first, with the columns of `fingerprint score --out`."""
+        """One row an event after the split, oldest first, with the columns of `fingerprint score --out`."""
         return pd.read_parquet(self.folder / EVENTS_FILE).drop_duplicates("event_id", ignore_index=True)
 
     @cached_property
     def alerts(self) -> list[Alert]:
-        """The most urgent first."""
+        """Alerts, the most urgent first."""
         with closing(open_store(database_url(self.folder), create=False)) as store:
             return store.alerts.by_urgency()
 
     @property
     def rejects(self) -> pd.DataFrame:
-        """What could not be read, the first thousand: source, position, reason."""
+        """The first thousand records that could not be read: source, position, reason."""
         return pd.DataFrame(self.about["rejects"], columns=["source", "position", "reason"])
 
     def events_of(self, principal: str) -> pd.DataFrame:
-        """The events of one principal after the cut as they were read, oldest first. FingerprintError without any."""
+        """Return the events of one principal after the split as they were read, oldest first.
+
+        Raises FingerprintError without any.
+        """
         with read_history(
             self.sources, self.settings, TimeRange(since=self.split_time.to_pydatetime())
         ) as history:
@@ -108,7 +125,7 @@ class Backtest:
 
 
 def open_backtest(folder: Path, settings: Settings) -> Backtest:
-    """A trial that was made before. FingerprintError where none was finished."""
+    """Open a backtest that was made before. Raises FingerprintError where none was finished."""
     if not (folder / ABOUT_FILE).exists():
         raise FingerprintError(
             f"there is no finished backtest in {folder}: make it with pipelines.evaluation.backtest.run_backtest"
@@ -122,7 +139,7 @@ def read_history(
     span: TimeRange = ALL_TIME,
     progress: Progress = console.no_progress,
 ) -> EventSpool:
-    """The records of `sources` within `span` as a history, for a `with` statement."""
+    """Return the records of `sources` within `span` as a history, for a `with` statement."""
     history = backend.open_history(settings, span)
     for records in files.read_sources(list(sources), settings.reading):
         history.add_records(records)
@@ -131,15 +148,16 @@ def read_history(
 
 
 def database_url(folder: Path) -> str:
+    """Return the URL of a backtest's alert store."""
     return f"sqlite:///{folder / DATABASE_FILE}"
 
 
 def run_backtest(
     sources: Sequence[str], folder: Path, settings: Settings, progress: Progress, training_share: float = 0.75
 ) -> Backtest:
-    """Learn the share `learned` of the span of `sources`, judge what follows, and leave all of it in `folder`, anew.
+    """Learn `training_share` of the span of `sources`, score what follows, and leave all of it in `folder`.
 
-    FingerprintError where one of the two parts has no events.
+    What an earlier backtest left there is replaced. Raises FingerprintError where one of the two parts has no events.
     """
     from fingerprint.training import pipeline  # needs torch, which reading a finished backtest does not
 
@@ -155,7 +173,7 @@ def run_backtest(
 
 
 def _clear_folder(folder: Path) -> None:
-    """Make room for a trial; what else lies in the folder stays."""
+    """Remove an earlier backtest; what else lies in the folder stays."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in (ABOUT_FILE, EVENTS_FILE, DATABASE_FILE):
         (folder / name).unlink(missing_ok=True)
@@ -163,7 +181,7 @@ def _clear_folder(folder: Path) -> None:
 
 
 def _split_time(history: EventSpool, training_share: float) -> int:
-    """Seconds from the epoch after the share `learned` of the span; at midnight (UTC) where the span is days."""
+    """Return seconds from the epoch after `training_share` of the span; at midnight (UTC) where the span is days."""
     first, last = history.earliest_event_time(), history.activity_end()
     if first is None or last is None:
         raise FingerprintError(
@@ -191,7 +209,7 @@ def events_between(history: EventSpool, start: int | None, end: int | None) -> I
 def _score_chunks(
     bank: Bank, chunks: Iterable[pd.DataFrame], folder: Path, settings: Settings, progress: Progress
 ) -> None:
-    """Walk the road from the bank's own ledger on."""
+    """Run the pipeline from the bank's own scorer state on."""
     state = PipelineState(ScorerState.from_arrays(settings, bank.scorer_state))
     detection = DetectionPipeline(bank, state, settings, keep_all_events=True)
     with (
@@ -222,16 +240,17 @@ def _describe_backtest(history: EventSpool, cut: int) -> dict[str, Any]:
 
 
 class NotebookSample(Backtest):
-    """A trial with labels: judged events have `session` and `strength` of the attack they belong to, missing for most."""
+    """A backtest with labels: scored events have `session` and `strength` of their attack, missing for most."""
 
     @cached_property
     def scored_events(self) -> pd.DataFrame:
+        """Scored events with session and strength."""
         labels = attack_labels(read_labels(self.sources))[["event_id", "session", "strength"]]
         return super().scored_events.merge(labels, on="event_id", how="left", validate="1:1")
 
     @property
     def quiet_and_attacked_weeks(self) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """The judged events of the ordinary week, and those of the week with the attacks."""
+        """Scored events of the ordinary week, and those of the week with the attacks."""
         late = self.scored_events["event_time"] >= self.split_time + pd.Timedelta(
             days=SAMPLE_DAYS * SAMPLE_TRAINING_SHARE / 2
         )
@@ -239,7 +258,7 @@ class NotebookSample(Backtest):
 
 
 def load_sample() -> NotebookSample:
-    """The sample, learned and judged now if it was not before; torch is needed only then."""
+    """Return the sample; it is made now if it was not before, and torch is needed only then."""
     folder, settings = sample_folder() / "backtest", Settings()
     if not (folder / ABOUT_FILE).exists():
         run_backtest([str(records_folder())], folder, settings, console.no_progress, SAMPLE_TRAINING_SHARE)
@@ -248,7 +267,7 @@ def load_sample() -> NotebookSample:
 
 
 def records_folder() -> Path:
-    """The folder of its CloudTrail: a file a day, and labels.jsonl."""
+    """Return the folder of its CloudTrail: a file a day, and labels.jsonl."""
     folder, done = sample_folder() / "records", sample_folder() / "simulated"
     if not done.exists():
         from pipelines.simulate import simulate_organisation
@@ -261,7 +280,7 @@ def records_folder() -> Path:
 
 
 def sample_folder() -> Path:
-    """Where the sample lies, and what else a notebook makes."""
+    """Return the folder of the sample, and of what else a notebook makes."""
     named = os.environ.get(FOLDER_VARIABLE)
     folder = Path(named) if named else Path(_temporary_folder().name)
     folder.mkdir(parents=True, exist_ok=True)

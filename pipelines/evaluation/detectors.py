@@ -24,10 +24,8 @@ from fingerprint.store import open_store
 from pipelines.cli.console import Progress
 
 THIRD_DETECTOR = IsolationForestDetector.name  # the optional third detector
-WITH_THIRD, SERVED = (
-    "own",
-    "served",
-)  # the quorum of all who were asked; that of the settings, where a third was asked too
+WITH_THIRD = "own"  # the quorum of all detectors that were asked
+SERVED = "served"  # that of the settings, where a third was asked too
 
 
 def evaluate_detectors(
@@ -40,18 +38,18 @@ def evaluate_detectors(
     asked = settings.model_copy(update={"voting": voting.model_copy(update={"detectors": names})})
     others = {SERVED: (detector_names(settings), voting.quorum)} if third else {}
     panel = MultiQuorumPipeline(bank, ScorerState.from_arrays(asked, bank.scorer_state), asked, others)
-    with QuorumStores((WITH_THIRD, *others)) as desks:
+    with QuorumStores((WITH_THIRD, *others)) as stores:
         for events in chunks:
-            desks.save_alerts(panel, panel.process(events))
+            stores.save_alerts(panel, panel.process(events))
             progress("scoring events", panel.counters.events + panel.counters.repeats)
-        desks.save_alerts(panel, panel.flush())
-        judged, urgency = panel.scored_events.to_frame(), desks.urgencies()
+        stores.save_alerts(panel, panel.flush())
+        judged, urgency = panel.scored_events.to_frame(), stores.urgencies()
     methods = _as_served(judged, settings, urgency[SERVED if third else WITH_THIRD])
     return judged, methods | (_with_third(judged, names, voting.quorum, urgency[WITH_THIRD]) if third else {})
 
 
 def _as_served(judged: pd.DataFrame, settings: Settings, urgency: pd.Series) -> dict[str, ScoresAndFlags]:
-    """The quorum, ranked by urgency; any vote; each detector alone."""
+    """Return scores and flags by method: the quorum, ranked by urgency; any vote; each detector alone."""
     names, quorum = detector_names(settings), settings.voting.quorum
     out = {f"fingerprint ({quorum} of {len(names)})": quorums.rank_by_urgency(judged, names, quorum, urgency)}
     if len(names) > 1:
@@ -75,7 +73,7 @@ def _with_third(
 
 
 class QuorumStores:
-    """A desk for each quorum, for as long as the walk lasts: it knows of all alerts what an analyst would be shown."""
+    """An alert store for each quorum, for as long as the run lasts: it holds of all alerts what an analyst would be shown."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names, self.stack = names, ExitStack()
@@ -83,8 +81,8 @@ class QuorumStores:
     def __enter__(self) -> QuorumStores:
         folder = Path(self.stack.enter_context(tempfile.TemporaryDirectory(prefix="fingerprint-")))
         self.stores = {name: open_store(f"sqlite:///{folder}/{name}.sqlite") for name in self.names}
-        for desk in self.stores.values():
-            self.stack.callback(desk.close)
+        for store in self.stores.values():
+            self.stack.callback(store.close)
         return self
 
     def __exit__(
@@ -93,14 +91,14 @@ class QuorumStores:
         self.stack.close()
 
     def save_alerts(self, panel: MultiQuorumPipeline, result: StepResult) -> None:
-        """The alerts of one step, each quorum's on its desk."""
+        """Save the alerts of one step, each quorum's in its store."""
         self.stores[WITH_THIRD].alerts.save(result.alerts, empty_votes())
         for name, quorum in panel.quorums.items():
             self.stores[name].alerts.save(quorum.take_alerts(), empty_votes())
 
     def urgencies(self) -> dict[str, pd.Series]:
-        """By quorum: the urgency of each alert, by its `group`."""
-        shown = {name: desk.alerts.by_urgency(raw=False) for name, desk in self.stores.items()}
+        """Return by quorum the urgency of each alert, by its `group`."""
+        shown = {name: store.alerts.by_urgency(raw=False) for name, store in self.stores.items()}
         return {
             name: pd.Series(
                 {np.uint64(int(alert.alert_id, 16)): alert.urgency for alert in alerts}, dtype=float

@@ -1,9 +1,15 @@
-"""Records with known attacks -> figures: what is found and what is left in peace, beside simpler methods."""
+"""`fingerprint evaluate`: records with known attacks -> what is found and what is left in peace, beside simpler methods.
+
+Example:
+    >>> figures = run_evaluation([], Settings(), console.no_progress, principals=50, seeds=(0, 1, 2))
+    >>> figures["methods"][0]["recall_at"]["20"]            # share of sessions found at 20 alerts a day
+    0.75
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,8 +23,7 @@ from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.compute import hashing
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.settings import Settings
-from fingerprint.evaluation import leakage_check, time_to_alert
-from fingerprint.evaluation import peers as baselines
+from fingerprint.evaluation import leakage_check, peers, time_to_alert
 from fingerprint.evaluation.delivery_floor import floor_figures
 from fingerprint.evaluation.event_table import HOUR_SECONDS, EventTable, build_event_table
 from fingerprint.evaluation.false_alert_causes import FalseAlertCauses
@@ -33,6 +38,7 @@ from fingerprint.evaluation.labels import (
 )
 from fingerprint.evaluation.metrics import Figures, compute_metrics
 from fingerprint.evaluation.quorums import ScoresAndFlags
+from fingerprint.evaluation.ranking import PeerMethod
 from fingerprint.evaluation.statistics import confidence_intervals, pool_figures
 from fingerprint.registry.bank import Bank
 from fingerprint.training import pipeline
@@ -44,8 +50,6 @@ from pipelines.evaluation.report import print_evaluation
 from pipelines.evaluation.time_to_alert import ArrivalOrderSpool, measure_time_to_alert, victim_events
 from pipelines.runtime import backend, host
 
-PeerMethod = Callable[[EventTable, EventTable], NDArray[np.float64]]
-
 __all__ = ["EvaluationOptions", "print_evaluation", "run_evaluation"]
 
 MAX_PRINCIPALS_FOR_PEERS = 600  # principals; an organisation "of 500" has some services besides
@@ -53,17 +57,20 @@ MAX_PRINCIPALS_FOR_PEERS = 600  # principals; an organisation "of 500" has some 
 
 @dataclass(frozen=True)
 class EvaluationOptions:
-    """What is to be measured beside our own quorum: peers, those that take minutes, the optional third detector. None: in
-    organisations of up to 500 principals."""
+    """What is evaluated beside our own quorum: peers, those that take minutes, the optional third detector.
+
+    None: in organisations of up to 500 principals.
+    """
 
     peers: bool | None = None
     slow_peers: bool = False
     third: bool | None = None
 
     def resolve_for(self, principals: int) -> EvaluationOptions:
+        """Return the options with None decided by the number of principals."""
         few = principals <= MAX_PRINCIPALS_FOR_PEERS
-        peers, third = (few if each is None else each for each in (self.peers, self.third))
-        return replace(self, peers=peers, third=third)
+        with_peers, third = (few if each is None else each for each in (self.peers, self.third))
+        return replace(self, peers=with_peers, third=third)
 
 
 def run_evaluation(
@@ -78,30 +85,54 @@ def run_evaluation(
     keep: Path | None = None,
     options: EvaluationOptions = EvaluationOptions(),
 ) -> dict[str, Any]:
-    """The figures of `evaluate --json`: `organisations`, `methods` pooled over them with their intervals, `time_to_alert`.
+    """Return the figures of `evaluate --json`: `organisations`, `methods` pooled over them with intervals, `time_to_alert` ...
 
     Without sources an organisation is simulated for each seed; in the folder `keep` they stay and are reused.
-    Raises FingerprintError where there are no labels, or no attack in what is judged.
+    Raises FingerprintError where there are no labels, or no attack in what is scored.
     """
     started = time.monotonic()
-    runs = [OrganisationEvaluation(sources, settings, progress, options, labels).run()] if sources else []
-    for seed in [] if sources else seeds:
-        with simulated_organisation(
-            principals, days, seed, attacks or attacks_for(principals), keep,
-            lambda done, _: progress("simulating days", done, days),
-        ) as folder:  # fmt: skip
-            run = OrganisationEvaluation([str(folder)], settings, progress, options).run()
-            runs.append(run._replace(about={"seed": seed, **run.about}))
+    if sources:
+        runs = [OrganisationEvaluation(sources, settings, progress, options, labels).run()]
+    else:
+        count = attacks or attacks_for(principals)
+        runs = [
+            _evaluate_seed(seed, principals, days, count, keep, settings, progress, options) for seed in seeds
+        ]
     return {
-        "organisations": [run.about for run in runs],
-        "methods": [_pool_figures(list(same)) for same in zip(*(run.methods for run in runs), strict=True)],
-        "time_to_alert": time_to_alert.time_to_alert(
-            pd.concat([run.time_to_alert for run in runs], ignore_index=True)
-        ),
-        "by_urgency": pool_figures([run.by_urgency for run in runs]),
-        "left_out": sorted(baselines.UNAVAILABLE_PEERS.values()),
+        **_pool_results(runs),
+        "left_out": sorted(peers.UNAVAILABLE_PEERS.values()),
         "seconds": round(time.monotonic() - started, 1),
         "peak_memory_bytes": host.peak_bytes(),
+    }
+
+
+def _evaluate_seed(
+    seed: int,
+    principals: int,
+    days: int,
+    attacks: int,
+    keep: Path | None,
+    settings: Settings,
+    progress: Progress,
+    options: EvaluationOptions,
+) -> OrganisationResult:
+    """Simulate the organisation of a seed, or find it in `keep`, and evaluate it."""
+    with simulated_organisation(
+        principals, days, seed, attacks, keep, lambda done, _: progress("simulating days", done, days)
+    ) as folder:
+        run = OrganisationEvaluation([str(folder)], settings, progress, options).run()
+    return run._replace(about={"seed": seed, **run.about})
+
+
+def _pool_results(runs: Sequence[OrganisationResult]) -> Figures:
+    """Return what is reported of all organisations together, and what each of them is."""
+    by_method = zip(*(run.methods for run in runs), strict=True)
+    delays = pd.concat([run.time_to_alert for run in runs], ignore_index=True)
+    return {
+        "organisations": [run.about for run in runs],
+        "methods": [_pool_figures(list(same)) for same in by_method],
+        "time_to_alert": time_to_alert.time_to_alert(delays),
+        "by_urgency": pool_figures([run.by_urgency for run in runs]),
     }
 
 
@@ -111,8 +142,11 @@ def _pool_figures(same: list[Figures]) -> Figures:
 
 
 class OrganisationResult(NamedTuple):
-    """One organisation: what it is, the figures of every method on it, how long each session that we found took to be in
-    an alert (strength, seconds, events), and what our alerts above each urgency show."""
+    """The evaluation of one organisation.
+
+    `about` describes it; `methods` has the figures of every method on it; `time_to_alert` one row a session that is found
+    (strength, seconds, events); `by_urgency` what our alerts above each urgency show.
+    """
 
     about: Figures
     methods: list[Figures]
@@ -121,7 +155,7 @@ class OrganisationResult(NamedTuple):
 
 
 class OrganisationEvaluation:
-    """One organisation, from records to figures."""
+    """The evaluation of one organisation, from records to figures."""
 
     def __init__(
         self,
@@ -132,14 +166,12 @@ class OrganisationEvaluation:
         labels: Path | None = None,
     ) -> None:
         self.sources, self.settings, self.progress, self.options = sources, settings, progress, options
-        self.session_of_event, self.surprises = (
-            attack_labels(read_labels(sources, labels)),
-            read_benign_anomalies(sources),
-        )
-        self.overview = HistoryOverview(self.session_of_event)
+        self.labels = attack_labels(read_labels(sources, labels))
+        self.anomalies = read_benign_anomalies(sources)
+        self.overview = HistoryOverview(self.labels)
 
     def run(self) -> OrganisationResult:
-        """Read, look, learn the days before the cut, judge the others, count."""
+        """Read, look over, train on the days before the split, score the others, count."""
         networks = network_table.load_networks(self.settings.reading.networks_file)
         with ArrivalOrderSpool(
             self.settings, networks, backend=backend.get_backend(self.settings)
@@ -151,18 +183,18 @@ class OrganisationEvaluation:
             judged, methods = evaluate_detectors(
                 bank, judging, self.settings, bool(self.options.third), self.progress
             )
-            events = join_labels(judged, self.session_of_event)
+            events = join_labels(judged, self.labels)
             delays = self._time_to_alert(bank, history, cut, events, next(iter(methods.values())))
             if self.options.peers:
                 methods |= self._peer_results(history, cut, judged)
-            betrayal = self._leakage_check(history, cut)
+            leakage = self._leakage_check(history, cut)
         days = max(int(judged["time"].max() - judged["time"].min()) / 1e6, HOUR_SECONDS) / DAY_SECONDS
         figures = self._method_figures(events, methods, days, cut)
         about = self._describe(history, bank, cut, events)
         by_urgency = floor_figures(_with_results(events, next(iter(methods.values()))), days)
-        return OrganisationResult({**about, "form": betrayal}, figures, delays, by_urgency)
+        return OrganisationResult({**about, "form": leakage}, figures, delays, by_urgency)
 
-    # --- before anything is judged ------------------------------------------------------------------------------------
+    # --- before training -----------------------------------------------------------------------------------------------
 
     def _read(self, history: ArrivalOrderSpool) -> None:
         for records in files.read_sources(self.sources, self.settings.reading):
@@ -172,7 +204,7 @@ class OrganisationEvaluation:
             raise FingerprintError(f"no event in {', '.join(self.sources)}: there is nothing to evaluate")
 
     def _inspect_history(self, history: ArrivalOrderSpool) -> int:
-        """See who there is and when the attacks were. Returns when judging begins, in seconds."""
+        """Look over the history, and return when scoring begins, in seconds."""
         seen = 0
         for events in history.batches():
             self.overview.update(events)
@@ -187,7 +219,7 @@ class OrganisationEvaluation:
             )
         return cut
 
-    # --- what is said of what is judged -----------------------------------------------------------------------------
+    # --- scored --------------------------------------------------------------------------------------------------------
 
     def _time_to_alert(
         self, bank: Bank, history: ArrivalOrderSpool, cut: int, events: pd.DataFrame, served: ScoresAndFlags
@@ -200,25 +232,25 @@ class OrganisationEvaluation:
     def _peer_results(
         self, history: ArrivalOrderSpool, cut: int, judged: pd.DataFrame
     ) -> dict[str, ScoresAndFlags]:
-        """What simpler methods say of the same events: -inf of one that they were not given."""
+        """Return what simpler methods say of the same events: -inf of one that they were not given."""
         past, now = build_event_table(history.batches(), self.settings.alerts.group_window_seconds).split(cut)
         place = _peer_row_index(now, judged)
-        peers = baselines.PEER_METHODS | (self._slow_peers() if self.options.slow_peers else {})
+        methods = peers.PEER_METHODS | (self._slow_peers() if self.options.slow_peers else {})
         out = {}
-        for done, (name, method) in enumerate(peers.items()):
-            self.progress("peers", done, len(peers))
-            score, flagged = baselines.evaluate_peer(method, past, now)
+        for done, (name, method) in enumerate(methods.items()):
+            self.progress("peers", done, len(methods))
+            score, flagged = peers.evaluate_peer(method, past, now)
             out[name] = (np.append(score, -np.inf)[place], np.append(flagged, False)[place])
         return out
 
     def _slow_peers(self) -> dict[str, PeerMethod]:
-        return {name: make(self.progress) for name, make in baselines.SLOW_PEER_METHODS.items()}
+        return {name: make(self.progress) for name, make in peers.SLOW_PEER_METHODS.items()}
 
     def _leakage_check(self, history: ArrivalOrderSpool, cut: int) -> Figures:
-        """How well the form of records alone tells attacks from the rest (`evaluation.form`)."""
+        """Return how well the shape of records alone tells attacks from the rest (`evaluation.leakage_check`)."""
         self.progress("looking at forms", 0)
         lines = (line for events in events_between(history, cut, None) for line in events["raw"])
-        return leakage_check.measure_leakage(lines, set(self.session_of_event["event_id"]))
+        return leakage_check.measure_leakage(lines, set(self.labels["event_id"]))
 
     # --- counted ------------------------------------------------------------------------------------------------------
 
@@ -227,13 +259,13 @@ class OrganisationEvaluation:
     ) -> list[Figures]:
         principals = self.overview.principals
         causes = FalseAlertCauses.from_anomalies(
-            self.surprises, principals, cut // DAY_SECONDS, self.overview.last // DAY_SECONDS
+            self.anomalies, principals, cut // DAY_SECONDS, self.overview.last // DAY_SECONDS
         )
         out = []
         for done, (name, shown) in enumerate(methods.items()):
             self.progress("counting", done, len(methods))
             figures = compute_metrics(
-                _with_results(events, shown), days, len(principals), causes if self.surprises else None
+                _with_results(events, shown), days, len(principals), causes if self.anomalies else None
             )
             out.append({"name": name, **figures})
         return out
@@ -256,12 +288,12 @@ class OrganisationEvaluation:
 
 
 def _with_results(events: pd.DataFrame, shown: ScoresAndFlags) -> pd.DataFrame:
-    """Labelled events with a method's scores and flags."""
+    """Return labelled events with a method's scores and flags."""
     return events.assign(score=shown[0], flagged=shown[1])
 
 
 def _peer_row_index(now: EventTable, judged: pd.DataFrame) -> NDArray[np.int64]:
-    """Where each judged event is among the rows that peers score, -1 for nowhere: (N,)."""
+    """Return where each scored event is among the rows that peers score, -1 for nowhere: (N,)."""
     names = hashing.hash_pair(now.principal, hashing.hash_strings(now.frame["event_id"]))
     wanted = hashing.hash_pair(judged["principal"].to_numpy(), judged["event"].to_numpy())
     order = np.argsort(names)

@@ -1,4 +1,6 @@
-"""What is made of newcomers: attacks by principals hours old, and harmless first days, under several rules for a lone vote.
+"""`fingerprint evaluate --newcomers`: attacks by principals hours old, and harmless first days, under several rules.
+
+A rule says which vote of the autoencoder is enough where no second detector has an opinion.
 
 Example:
     $ fingerprint evaluate --newcomers --principals 100 --seed 201 --seed 202 --seed 203 --keep build/organisations
@@ -44,15 +46,8 @@ from pipelines.runtime import backend
 
 NEWCOMER_SHARE = 0.3  # of the principals that are not robbed begin in the judged days
 ATTACK_COUNT = 24  # sessions in each organisation
-SUPPORT_RULES = (
-    None,
-    1.25,
-    1.0,
-    0.95,
-    0.9,
-    0.85,
-    0.8,
-)  # share of the threshold that is enough; None: never enough
+# share of the threshold that is enough; None: never enough
+SUPPORT_RULES = (None, 1.25, 1.0, 0.95, 0.9, 0.85, 0.8)
 
 
 def evaluate_newcomers(
@@ -64,7 +59,7 @@ def evaluate_newcomers(
     attacks: int | None = None,
     keep: Path | None = None,
 ) -> list[dict[str, Any]]:
-    """Return what each rule of RULES shows of the seeds' organisations together (`newcomers.figures`)."""
+    """Return what each of SUPPORT_RULES shows of the seeds' organisations together (`evaluation.newcomers.newcomer_metrics`)."""
     runs = []
     for seed in seeds:
         with simulated_organisation(
@@ -78,28 +73,30 @@ def evaluate_newcomers(
 def _evaluate_organisation(
     folder: Path, settings: Settings, progress: Progress, seed: int
 ) -> list[dict[str, Any]]:
-    known = attack_labels(read_labels([str(folder)], None))
+    labels = attack_labels(read_labels([str(folder)], None))
     with backend.open_history(settings) as history:
         for records in files.read_sources([str(folder)], settings.reading):
             history.add_records(records)
             progress("reading records", history.records)
-        cast, overview, cut = _assign_roles(history, known, seed)
-        bank = pipeline.train(_replay_as_newcomers(history, cast, settings, None, cut), settings, progress)
+        scenario, overview, cut = _assign_roles(history, labels, seed)
+        bank = pipeline.train(
+            _replay_as_newcomers(history, scenario, settings, None, cut), settings, progress
+        )
         judged = _score_events(
-            bank, _replay_as_newcomers(history, cast, settings, cut, None), settings, progress
+            bank, _replay_as_newcomers(history, scenario, settings, cut, None), settings, progress
         )
     columns = {column(name) for name in detector_names(settings) for column in (z_column, vote_column)}
-    table = join_labels(judged, known).assign(**{name: judged[name] for name in sorted(columns)})
+    table = join_labels(judged, labels).assign(**{name: judged[name] for name in sorted(columns)})
     size, days = len(overview.principals), (overview.last - cut) / DAY_SECONDS
     threshold = settings.autoencoder.threshold
-    return [newcomer_metrics(table, cast, size, threshold, share, days) for share in SUPPORT_RULES]
+    return [newcomer_metrics(table, scenario, size, threshold, share, days) for share in SUPPORT_RULES]
 
 
 def _replay_as_newcomers(
-    history: EventSpool, cast: NewcomerScenario, settings: Settings, start: int | None, end: int | None
+    history: EventSpool, scenario: NewcomerScenario, settings: Settings, start: int | None, end: int | None
 ) -> Iterator[pd.DataFrame]:
     for events in events_between(history, start, end):
-        now = cast.apply(events, settings.entities).reset_index(drop=True)
+        now = scenario.apply(events, settings.entities).reset_index(drop=True)
         if len(now):
             yield now
 
@@ -116,39 +113,38 @@ def _score_events(
 
 
 def _assign_roles(
-    history: EventSpool, known: pd.DataFrame, seed: int
+    history: EventSpool, labels: pd.DataFrame, seed: int
 ) -> tuple[NewcomerScenario, HistoryOverview, int]:
-    """Who is new and as whom the attacks come; and when judging begins."""
-    overview = HistoryOverview(known)
+    """Return who is new and as whom the attacks come, the history at a glance, and when scoring begins."""
+    overview = HistoryOverview(labels)
     for events in history.batches():
         overview.update(events)
     cut = choose_split_time(overview.first, overview.last, overview.attacks.to_numpy(np.int64))
     active, rows = np.empty(0, np.uint64), []
     for events in events_between(history, cut, None):
-        principal = hashing.hash_strings(events["principal"])
-        active = np.union1d(active, principal)
-        place = find_label_rows(hashing.hash_strings(events["event_id"]), known)
-        mine = place >= 0
-        rows.append(
-            pd.DataFrame(
-                {
-                    "session": known["session"].to_numpy(object)[place[mine]],
-                    "began": frames.epoch_seconds(events["event_time"])[mine],
-                    "principal": principal[mine],
-                    "account": events["recipient_account"].to_numpy(object)[mine],
-                }
-            )
-        )
+        active = np.union1d(active, hashing.hash_strings(events["principal"]))
+        rows.append(_attack_rows(events, labels))
     sessions = pd.concat(rows).sort_values("began").drop_duplicates("session")
-    return (
-        NewcomerScenario.create(active, sessions, known, cut, overview.last, NEWCOMER_SHARE, seed),
-        overview,
-        cut,
+    scenario = NewcomerScenario.create(active, sessions, labels, cut, overview.last, NEWCOMER_SHARE, seed)
+    return scenario, overview, cut
+
+
+def _attack_rows(events: pd.DataFrame, labels: pd.DataFrame) -> pd.DataFrame:
+    """Return session, time, principal (hash) and account of a chunk's attack events."""
+    row = find_label_rows(hashing.hash_strings(events["event_id"]), labels)
+    attack = row >= 0
+    return pd.DataFrame(
+        {
+            "session": labels["session"].to_numpy(object)[row[attack]],
+            "began": frames.epoch_seconds(events["event_time"])[attack],
+            "principal": hashing.hash_strings(events["principal"])[attack],
+            "account": events["recipient_account"].to_numpy(object)[attack],
+        }
     )
 
 
 def _pool_organisations(same: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """One rule's figures of several organisations."""
+    """Pool one rule's figures of several organisations."""
     added = {
         name: sum(each[name] for each in same) for name in ("principals", "newcomers", "newcomers_false")
     }

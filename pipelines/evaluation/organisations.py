@@ -1,7 +1,7 @@
 """The organisations that `evaluate` simulates: which seeds are for what, how many attacks, where they are kept.
 
 Example:
-    >>> with simulated(50, 28, seed=0, attacks=attacks_for(50), keep=Path("build/organisations")) as folder:
+    >>> with simulated_organisation(50, 28, 0, attacks_for(50), Path("build/organisations")) as folder:
     ...     labels = read_labels([str(folder)])
 """
 
@@ -19,14 +19,15 @@ from fingerprint.core.alert import FingerprintError
 from fingerprint.simulation.attacks import STRENGTHS
 from pipelines.simulate import simulate_organisation
 
-DEVELOPMENT_SEEDS = (0, 1, 2)  # looked at whenever something is changed
-FINAL_SEEDS = (101, 102, 103)  # for the final table alone: whoever tunes by them has no final table any more
+DEVELOPMENT_SEEDS = (0, 1, 2)  # looked at with every change
+FINAL_SEEDS = (101, 102, 103)  # for the final table alone: once tuned by, they are final no more
 MIN_ATTACKS, MAX_ATTACKS = 3, 24  # attack sessions of each strength
 
 
 def attacks_for(principals: int) -> int:
-    """How many attack sessions an organisation gets: as many of each strength, one for every ten principals,
-    at least 12 and at most 96.
+    """Return how many attack sessions an organisation gets.
+
+    As many of each strength, one for every ten principals, at least 12 and at most 96.
 
     >>> attacks_for(50), attacks_for(500), attacks_for(5000)
     (12, 48, 96)
@@ -36,7 +37,10 @@ def attacks_for(principals: int) -> int:
 
 
 def seeds_for(given: list[int] | None, final: bool) -> tuple[int, ...]:
-    """The seeds that are asked for; the first of development without a word."""
+    """Return the seeds that are asked for; the first of development by default.
+
+    Raises FingerprintError if both the final seeds and others are asked for.
+    """
     if final and given:
         raise FingerprintError("--final has its own seeds: leave --seed out")
     if final:
@@ -53,7 +57,7 @@ def simulated_organisation(
     keep: Path | None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Iterator[Path]:
-    """A folder with the organisation's records and labels; under `keep` it stays, and is found again.
+    """Yield a folder with the organisation's records and labels; under `keep` it stays, and is found again.
 
     A folder is whole or not there. Its name holds a digest of the simulator, so that a changed one makes its own.
     """
@@ -61,14 +65,14 @@ def simulated_organisation(
     with tempfile.TemporaryDirectory(prefix="fingerprint-") as temporary:
         folder = (keep or Path(temporary)) / name
         if not folder.exists():
-            begun = folder.with_name(f".{name}")
-            shutil.rmtree(begun, ignore_errors=True)  # of a run that was stopped
-            simulate_organisation(principals, days, seed, begun, attacks, progress=progress)
-            begun.rename(folder)
+            unfinished = folder.with_name(f".{name}")
+            shutil.rmtree(unfinished, ignore_errors=True)  # of a run that was stopped
+            simulate_organisation(principals, days, seed, unfinished, attacks, progress=progress)
+            unfinished.rename(folder)
         yield folder
 
 
 def _simulator_digest() -> str:
-    """A digest of the simulator's source: 8 hexadecimal digits."""
+    """Return a digest of the simulator's source: 8 hexadecimal digits."""
     sources = sorted(Path(str(simulation.__file__)).parent.glob("*.py"))
     return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:8]

@@ -1,9 +1,9 @@
-"""The real sets that travel with the project, each by itself: what can be said of so little, and what cannot.
+"""`fingerprint evaluate --real`: the real sets that travel with the project, each by itself, and what so little can tell.
 
-invictus_stratus       one hour with labelled attacks: judged like any labelled folder
-prod_slice_anonymised  five minutes without labels: three are learned, two judged; counted is what is shown
+invictus_stratus       one hour with labelled attacks: scored like any labelled folder
+prod_slice_anonymised  five minutes without labels: three are learned, two scored; counted is what is shown
 schema_variety         shapes of records from four projects: they must be read, and break nothing
-panther_rule_tests     events that a rule of Panther's finds, and events that it leaves in peace, of made-up people: judged
+panther_rule_tests     events that a rule of Panther's finds, and events that it leaves in peace, of made-up people: scored
                        by a bank that learned a simulated organisation, so all of them are strangers to it
 """
 
@@ -47,8 +47,10 @@ PRINCIPALS, DAYS = 30, 14
 def evaluate_real_datasets(
     settings: Settings, progress: Progress, principals: int = PRINCIPALS, days: int = DAYS
 ) -> list[Figures]:
-    """The figures of each set, and a sentence on what they are worth. `principals` and `days` are those of the organisation to
-    which Panther's people are strangers."""
+    """Return the figures of each set, and a sentence on what they are worth.
+
+    `principals` and `days` are those of the organisation to which Panther's people are strangers.
+    """
     unlabelled = [_evaluate_unlabelled(name, settings, progress) for name in UNLABELLED]
     bank = _bank_of_simulated_organisation(principals, days, settings, progress)
     return [_evaluate_labelled(settings, progress), *unlabelled, _evaluate_rule_tests(bank, settings)]
@@ -67,15 +69,15 @@ def _evaluate_labelled(settings: Settings, progress: Progress) -> Figures:
         "learned": about["events"] - about["events_judged"],
         "judged": about["events_judged"],
         "votes": {
-            name: methods.get(f"{name} alone", served)["per_event"]["said"]
+            name: methods.get(f"{name} alone", served)["per_event"]["reported"]
             for name in detector_names(settings)
         },
-        "verdicts": served["per_event"]["said"],
-        "alerts": served["per_session"]["said"],
+        "verdicts": served["per_event"]["reported"],
+        "alerts": served["per_session"]["reported"],
         "sessions": served["sessions"],
         "found": served["found"],
         "found_by_event_detector": alone["found"],
-        "says": f"of {served['sessions']} attack sessions the quorum finds {served['found']}, the autoencoder alone "
+        "note": f"of {served['sessions']} attack sessions the quorum finds {served['found']}, the autoencoder alone "
         f"{alone['found']}: an hour is too short for the spectral detector to have an opinion, so the autoencoder decides, and "
         "most of what is learned is the attackers' own work.",
     }
@@ -93,12 +95,12 @@ def _evaluate_unlabelled(name: str, settings: Settings, progress: Progress) -> F
             **_dataset_counts(name, history),
             "learned": bank.manifest["events"],
             **figures,
-            "says": "too little to know anybody by: this says that records are read and that nothing breaks.",
+            "note": "too little to know a principal by: this says that records are read and that nothing breaks.",
         }
 
 
 def _evaluate_rule_tests(bank: Bank, settings: Settings) -> Figures:
-    """Events that share an id (many have a made-up one) are told apart by their line."""
+    """Score Panther's examples. Events that share an id (many have a made-up one) are told apart by their line."""
     with tempfile.TemporaryDirectory(prefix="fingerprint-") as folder, EventSpool(settings) as history:
         lines = Path(folder) / "events.jsonl"
         numbered = enumerate(samples.sample_records(f"real/{RULE_TESTS}"))
@@ -117,13 +119,13 @@ def _evaluate_rule_tests(bank: Bank, settings: Settings) -> Figures:
             "learned": bank.manifest["events"],
             **figures,
             "auc": auc,
-            "says": f"the autoencoder ranks what a rule finds above what it leaves in peace with AUC {auc:.2f} (chance 0.5): "
-            "nobody's habits are known, and a rule's two examples differ in a parameter, not in being unusual.",
+            "note": f"the autoencoder ranks what a rule finds above what it leaves in peace with AUC {auc:.2f} (chance 0.5): "
+            "no principal's habits are known, and a rule's two examples differ in a parameter, not in being unusual.",
         }
 
 
 def _autoencoder_auc(judged: pd.DataFrame, guilty: list[bool]) -> float:
-    """Of the autoencoder's z: how likely a guilty event ranks above an innocent one."""
+    """Return the AUC of the autoencoder's z: how likely a guilty event ranks above an innocent one."""
     lines = hashing.hash_strings(pd.Series([str(line) for line in range(len(guilty))], dtype=object))
     right = pd.Series(guilty, index=lines).reindex(judged["event"]).to_numpy(bool)
     z = np.nan_to_num(judged[z_column(AutoencoderDetector.name)].to_numpy(float), nan=-1e9)
@@ -133,7 +135,7 @@ def _autoencoder_auc(judged: pd.DataFrame, guilty: list[bool]) -> float:
 def _bank_of_simulated_organisation(
     principals: int, days: int, settings: Settings, progress: Progress
 ) -> Bank:
-    """What was learned of a simulated organisation in which nothing was stolen."""
+    """Train a bank on a simulated organisation in which nothing was stolen."""
     with tempfile.TemporaryDirectory(prefix="fingerprint-") as folder, EventSpool(settings) as history:
         simulate_organisation(principals, days, 0, Path(folder), surprises=())
         _read_dataset(history, [folder], settings)

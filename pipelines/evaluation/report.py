@@ -21,8 +21,10 @@ EMPTY_CELL = "[dim]-[/dim]"
 
 
 def print_evaluation(figures: Figures) -> None:
-    """Print what was judged; how each method does at its threshold, within budgets, by strength; when our alerts are there, and
-    what the false ones come from."""
+    """Print each organisation, then what the methods find.
+
+    At their thresholds, within budgets, by strength; when our alerts are there, and where the false ones come from.
+    """
     console = _console()
     for about in figures["organisations"]:
         console.print(_describe_organisation(about), highlight=False)
@@ -30,7 +32,7 @@ def print_evaluation(figures: Figures) -> None:
     tables = [_threshold_table(methods), _budget_table(methods), _strength_table(methods)]
     tables += [_time_to_alert_table(figures["time_to_alert"])] if figures["time_to_alert"] else []
     tables += [_urgency_table(figures["by_urgency"])]
-    tables += [_surprise_table(methods[0])] if methods[0].get("by_surprise") else []
+    tables += [_causes_table(methods[0])] if methods[0].get("by_surprise") else []
     for table in tables:
         caption, table.caption = table.caption, None
         console.print(table)
@@ -43,7 +45,7 @@ def print_evaluation(figures: Figures) -> None:
 
 
 def _print_real_datasets(sets: list[Figures], console: Console) -> None:
-    """What became of the real sets, and what that is worth."""
+    """Print the figures of the real sets, and what they are worth."""
     table = _figures_table(
         "Real sets",
         "records",
@@ -60,7 +62,7 @@ def _print_real_datasets(sets: list[Figures], console: Console) -> None:
         table.add_row(each["set"], *(f"{count:,}" for count in counts))
     console.print(table)
     for each in sets:
-        console.print(f"{each['set']}: {each['says']}", style="dim", highlight=False)
+        console.print(f"{each['set']}: {each['note']}", style="dim", highlight=False)
 
 
 def _console() -> Console:
@@ -88,7 +90,7 @@ def _describe_leakage(form: Figures | None) -> str:
 
 
 def _threshold_table(methods: list[Figures]) -> Table:
-    """Both halves of a method: its events, and its alerts."""
+    """Return a table of both halves of a method: its events, and its alerts."""
     heads = ["P ev", "R ev", "F1 ev", "AP ev", "P al", "R ses", "F1", "AP al", "alerts", "false"]
     several = methods[0]["intervals"]["false_alerts_per_day"] is not None
     table = _figures_table("At each method's threshold", *heads, *([CONFIDENCE] if several else []))
@@ -188,11 +190,11 @@ def _urgency_table(by_urgency: Figures) -> Table:
     return table
 
 
-def _surprise_table(served: Figures) -> Table:
+def _causes_table(served: Figures) -> Table:
     table = _figures_table(
         "Our false alerts by cause", "principal-days", "false alerts", "per 1,000 days", "highest urgency"
     )
-    table.caption = "An alert counts for each surprise that its principal had on that day."
+    table.caption = "An alert counts for each anomaly that its principal had on that day."
     causes = served["by_surprise"]
     for name in sorted(causes, key=lambda name: (name == ORDINARY_DAY, name)):
         part = causes[name]

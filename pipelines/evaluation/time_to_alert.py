@@ -1,4 +1,4 @@
-"""How long an attack was under way when the alert about it was there: `evaluation.tipping` on a history."""
+"""How long an attack was under way when the alert about it was there: `evaluation.time_to_alert` on a history."""
 
 from __future__ import annotations
 
@@ -18,9 +18,14 @@ from fingerprint.state import partitioning
 from fingerprint.state.scorer_state import ScorerState
 from pipelines.cli.console import Progress
 
+UNREAD_COLUMN = "raw"  # a column of events that only alerts on a screen need
+
 
 class ArrivalOrderSpool(EventSpool):
-    """Its events have a further column, `arrival`: a number that grows from record to record, int64."""
+    """A spool that keeps the order in which records were read.
+
+    Its events have a further column, `arrival`: a number that grows from record to record, int64.
+    """
 
     records_seen = 0
 
@@ -34,11 +39,8 @@ class ArrivalOrderSpool(EventSpool):
         self.records_seen += len(lines)
 
 
-UNREAD_COLUMN = "raw"  # a column of events that only alerts on a screen need
-
-
 def victim_events(events: pd.DataFrame, overview: HistoryOverview) -> pd.DataFrame:
-    """The events of a chunk that were done as somebody who was attacked."""
+    """Return the events of a chunk that were done as a principal who was attacked."""
     theirs = np.isin(hashing.hash_strings(events["principal"]), overview.victims)
     return events[theirs].drop(columns=UNREAD_COLUMN)
 
@@ -51,9 +53,9 @@ def measure_time_to_alert(
     settings: Settings,
     progress: Progress,
 ) -> pd.DataFrame:
-    """One row a session that an alert is about: strength, seconds, events (`tipping`).
+    """Return one row a session that an alert is about: strength, seconds, events (`evaluation.time_to_alert`).
 
-    `victims` are their events of the judged days; `served` all judged events as `metrics.measure` takes them.
+    `victims` are their events of the scored days; `served` all scored events as `metrics.compute_metrics` takes them.
     """
     events = pd.concat(victims, ignore_index=True).sort_values("arrival", ignore_index=True)
     session = names_at(
@@ -61,30 +63,30 @@ def measure_time_to_alert(
     )
     found = alert_session_pairs(served[served["flagged"]])["session"].unique()
     wanted = session.categories.get_indexer(pd.Index(list(found))).tolist()
-    road = time_to_alert.VerdictPipeline(bank, _victims_state(bank, events, settings), settings)
+    detection = time_to_alert.VerdictPipeline(bank, _victims_state(bank, events, settings), settings)
     numbers = np.asarray(session.codes, np.int64)
-    tips = time_to_alert.find_alerting_records(
-        road, events, numbers, wanted, lambda done: progress("walking again", done, len(events))
+    found_at = time_to_alert.find_alerting_records(
+        detection, events, numbers, wanted, lambda done: progress("replaying attacks", done, len(events))
     )
     attacks = served[served["session"].notna()].groupby("session", observed=True)
     sessions = attacks.agg(strength=("strength", "first"), began=("event_time", "min"))
-    return _session_delays(tips, events, sessions.loc[session.categories[tips.index]])
+    return _session_delays(found_at, events, sessions.loc[session.categories[found_at.index]])
 
 
 def _victims_state(bank: Bank, events: pd.DataFrame, settings: Settings) -> ScorerState:
-    """The part of the bank's that the principals of these events need."""
-    homes = np.zeros(hashing.BUCKETS, bool)
-    homes[hashing.bucket_of(hashing.hash_with_bucket(events["principal"]))] = True
-    return ScorerState.from_arrays(settings, partitioning.select_buckets(bank.scorer_state, homes))
+    """Return the part of the bank's scorer state that the principals of these events need."""
+    buckets = np.zeros(hashing.BUCKETS, bool)
+    buckets[hashing.bucket_of(hashing.hash_with_bucket(events["principal"]))] = True
+    return ScorerState.from_arrays(settings, partitioning.select_buckets(bank.scorer_state, buckets))
 
 
-def _session_delays(tips: pd.DataFrame, events: pd.DataFrame, sessions: pd.DataFrame) -> pd.DataFrame:
-    tipped = events["event_time"].iloc[tips["place"]].reset_index(drop=True)
+def _session_delays(found_at: pd.DataFrame, events: pd.DataFrame, sessions: pd.DataFrame) -> pd.DataFrame:
+    alerted = events["event_time"].iloc[found_at["place"]].reset_index(drop=True)
     began = sessions["began"].reset_index(drop=True)
     return pd.DataFrame(
         {
             "strength": sessions["strength"].astype(object).to_numpy(),
-            "seconds": (tipped - began).dt.total_seconds().clip(lower=0).to_numpy(),
-            "events": tips["events"].to_numpy(),
+            "seconds": (alerted - began).dt.total_seconds().clip(lower=0).to_numpy(),
+            "events": found_at["events"].to_numpy(),
         }
     )

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fingerprint.adapters.result_spool import StepResultSpool
+from fingerprint.adapters.result_files import StepResultSpool
 from fingerprint.compute import hashing
 from fingerprint.compute.backend import Backend
 from fingerprint.core import settings

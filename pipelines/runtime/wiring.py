@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from datetime import datetime
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 
-from fingerprint.adapters.process_pool import InProcessPool as InThisProcess
+from fingerprint.adapters.system import InProcessPool as InThisProcess
 from fingerprint.compute.backend import HOST_BACKEND, Backend
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.credentials import holds_credentials
@@ -88,8 +89,6 @@ def require_broker(settings: Kafka, timeout_seconds: float) -> None:
 
     For commands that a person waits for: a client would try again for as long as its own timeouts.
     """
-    if settings.client == "files":
-        return
     reason, deadline = "it names no server", time.monotonic() + timeout_seconds
     for address in settings.bootstrap_servers:
         host, _, port = address.rpartition(":")
@@ -211,10 +210,10 @@ def server_lacks_version(settings: Triton, active_version: str, version: str) ->
 
 def _client_factories(settings: Kafka) -> ClientFactories:
     """Return the classes of the Kafka client of the settings; each needs a package that is imported here."""
+    if ":" in settings.client:
+        return _load_client(settings.client)
     try:
-        return {"kafka-python": _kafka_python, "confluent": _confluent, "files": _file_broker}[
-            settings.client
-        ]()
+        return {"kafka-python": _kafka_python, "confluent": _confluent}[settings.client]()
     except ImportError as error:
         extra = "confluent" if settings.client == "confluent" else "kafka"
         raise FingerprintError(
@@ -239,11 +238,17 @@ def _confluent() -> ClientFactories:
     return ConfluentConsumer, ConfluentProducer, ConfluentTopicAdmin
 
 
-def _file_broker() -> ClientFactories:
-    from fingerprint.adapters.file_broker.consumer import FileConsumer, FileProducer
-    from fingerprint.adapters.file_broker.topics import FileTopicAdmin
+def _load_client(path: str) -> ClientFactories:
+    """Return what `package.module:factory` makes: the classes of another client. FingerprintError if it cannot be made.
 
-    return FileConsumer, FileProducer, FileTopicAdmin
+    The tests bring the client of a broker in memory in this way, also to the programs that they start.
+    """
+    module, _, factory = path.partition(":")
+    try:
+        made: ClientFactories = getattr(import_module(module), factory)()
+    except Exception as error:  # a plug-in may raise anything
+        raise FingerprintError(f"kafka.client {path!r} gives no client: {error}") from None
+    return made
 
 
 def create_receiver(name: str, settings: Settings) -> Receiver:

@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
+import dask
 import pytest
 
 from fingerprint.adapters import worker_pool
-from fingerprint.adapters.process_pool import InProcessPool
+from fingerprint.adapters.system import InProcessPool
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import WorkerPool
 from fingerprint.core.settings import Workers as Options
@@ -58,7 +59,7 @@ def endless(folder: Path, piece: int) -> int:
     return int(signal.pause() is None)
 
 
-def until(condition: Callable[[], bool], seconds: float = 30) -> None:
+def until(condition: Callable[[], bool], seconds: float = 90) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it did not come to pass in time"
@@ -155,6 +156,18 @@ def test_a_scheduler_that_goes_away_in_the_middle_is_one_sentence(tmp_path: Path
         with pytest.raises(FingerprintError, match="the scheduler of the workers is gone"):
             list(workers.map_unordered(partial(endless, tmp_path), range(2)))
         killer.join()
+
+
+def test_a_scheduler_that_went_away_before_the_work_is_the_same_sentence() -> None:
+    with (
+        Cluster.started(1) as others,
+        wiring.open_worker_pool(Options(scheduler=others.address)) as workers,
+        dask.config.set({"distributed.comm.timeouts.connect": "1s"}),
+    ):
+        others.process.kill()
+        others.process.wait()
+        with pytest.raises(FingerprintError, match="the scheduler of the workers is gone"):
+            list(workers.map_unordered(squared, range(2)))
 
 
 def test_a_scheduler_that_is_not_there_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

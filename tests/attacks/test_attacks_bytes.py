@@ -36,7 +36,7 @@ from tests.streaming.test_rekeying import record, wrapped
 from tests.support import sample_organisation
 from tests.support.crash_on_poison import POISON
 from tests.support.stream_environment import Place, Records, Said
-from tests.system.test_ingest import OnFiles, expected
+from tests.system.test_ingest import InMemory, expected
 from tests.system.test_ingest import records as some
 
 ROOT = Path(__file__).parents[2]
@@ -294,7 +294,6 @@ OURS = {
     "adapters.kafka.confluent_connection._NOISE": "words of the broker's client",
     "adapters.kafka.kafka_python_connection._NOISE": "words of the broker's client",
     "adapters.aws.session._REGION": "the queue's URL, a setting",
-    "adapters.file_broker.consumer._NAME": "names of topics, settings",
     "adapters.triton.repository._SERVED_VERSIONS_LINE": "a file that we write",
     "adapters.triton.repository._INSTANCE_COUNT": "a file that we write",
     "adapters.triton.control": "what the server says of our own model",
@@ -391,10 +390,8 @@ def lives(program: str, environment: dict[str, str], *options: str, most: int = 
     raise AssertionError(f"killed {most} times")
 
 
-def test_a_message_that_kills_ingest_becomes_a_dead_letter_and_everything_else_arrives(
-    tmp_path: Path,
-) -> None:
-    stream = OnFiles(tmp_path)
+def test_a_message_that_kills_ingest_becomes_a_dead_letter_and_everything_else_arrives() -> None:
+    stream = InMemory()
     stream.configure()
     stream.create()
     all_ = some(20)

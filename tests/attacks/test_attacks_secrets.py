@@ -22,7 +22,6 @@ from pydantic import BaseModel, SecretStr
 
 from fingerprint.adapters import logs
 from fingerprint.adapters.checkpoints.object_store import open_file_store
-from fingerprint.adapters.file_broker.consumer import create_topic
 from fingerprint.adapters.files import find_files
 from fingerprint.core import private_files
 from fingerprint.core.alert import FingerprintError
@@ -208,7 +207,7 @@ def test_neither_help_nor_backend_nor_a_store_that_does_not_answer_says_it(
         program(canaries, "backend", "--json"),
         program(canaries, "alerts", "list", "--database", away),
         program(canaries, "alerts", "list", "--database", f"postgresql://store:{CANARY}@127.0.0.1:1/store"),
-        program(canaries, "train", IN_URL),
+        program(canaries, "train", IN_URL, "--bank", str(tmp_path / "bank")),
     ]
     assert [each.returncode for each in answers] == [0, 0, 2, 2, 2]
     assert not [each.args for each in answers if CANARY in each.stdout + each.stderr]
@@ -326,7 +325,6 @@ MAKERS: dict[str, Callable[[Path], object]] = {
     "store": store_in,
     "scorer_state": lambda folder: state_files.save_state(ScorerState(Settings()), folder),
     "checkpoints": snapshots_in,
-    "topics": lambda folder: create_topic(folder, "raw", 2),
 }
 
 

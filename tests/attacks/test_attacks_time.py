@@ -15,7 +15,6 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from fingerprint.adapters.event_spool import EventSpool
-from fingerprint.adapters.file_broker import partition_log as topic_log
 from fingerprint.core import time_range
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Partition
@@ -33,6 +32,7 @@ from pipelines.runtime.promotion import offer_bank
 from pipelines.runtime.training_data import TrainingDataRequest, load_history
 from pipelines.train import train_bank
 from tests.support import sample_organisation
+from tests.support.memory_broker import MemoryBroker
 from tests.support.stream_environment import Place, Said, keyed
 
 Record = dict[str, Any]
@@ -217,11 +217,9 @@ def after_the_days(
 
 def put_raw(place: Place, values: Iterable[bytes], timestamps: Iterable[int]) -> None:
     """Messages to the raw topic with the timestamps that a producer chose."""
-    log = topic_log.PartitionLog(place.folder / "topics" / place.settings.kafka.raw_topic / "0")
+    assert isinstance(place.broker, MemoryBroker)
     for value, at in zip(values, timestamps, strict=True):
-        fields = {"timestamp": at, "key": None, "headers": [], "value": value.decode()}
-        log.append(json.dumps(fields).encode() + b"\n")
-    log.sync()
+        place.broker.append(Partition(place.settings.kafka.raw_topic, 0), value, timestamp=at)
 
 
 def ingested(place: Place) -> dict[str, Any]:

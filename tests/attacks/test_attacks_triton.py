@@ -18,8 +18,7 @@ from tritonclient.grpc import InferenceServerClient, service_pb2, service_pb2_gr
 from tritonclient.utils import InferenceServerException
 
 from fingerprint.adapters.triton import request
-from fingerprint.adapters.triton.client import TritonInference, is_version_served
-from fingerprint.adapters.triton.control import ModelControl
+from fingerprint.adapters.triton.client import ModelControl, TritonInference, is_version_served
 from fingerprint.core import settings
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Unavailable

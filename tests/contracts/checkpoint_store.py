@@ -381,7 +381,7 @@ class SnapshotsContract:
     def test_when_no_snapshot_is_whole_no_one_begins_again_unsaid(self, place):
         opened(place).save(snapshot(0))
         place.write(manifests(place)[0], b"harmed")
-        with pytest.raises(FingerprintError, match="none of the 1 snapshots"):
+        with pytest.raises(FingerprintError, match="none of the 1 checkpoints"):
             opened(place).latest(HOME)
 
     def test_a_snapshot_of_a_newer_program_is_refused_by_its_format(self, place, monkeypatch):

@@ -33,6 +33,8 @@ from tests.contracts.message_stream import wait_until
 from tests.contracts.outbox import OutboxContract
 from tests.support.alerts import new_pipeline, stolen_session
 from tests.support.http_receiver import Listening, listening
+from tests.support.memory_broker import MemoryBroker
+from tests.support.memory_clients import MemoryConsumer, on
 
 NOW = datetime(2026, 3, 5, 9, tzinfo=UTC)
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"  # noqa: S105 - of Standard Webhooks' own example
@@ -323,18 +325,16 @@ def test_two_senders_of_one_receiver_share_the_work(store, listen):
 # --- Kafka -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_topic_gets_the_alert_under_its_principal_with_its_key(store, tmp_path):
-    from fingerprint.adapters.file_broker.consumer import FileConsumer, create_topic
-
-    kafka = {"client": "files", "bootstrap_servers": (str(tmp_path / "topics"),)}
+def test_a_topic_gets_the_alert_under_its_principal_with_its_key(store):
+    broker = MemoryBroker()
     loaded = Settings.model_validate(
-        {"kafka": kafka, "deliver": {"soc": {"kind": "kafka", "topic": "soc.alerts", "format": "ocsf"}}}
+        {"kafka": on(broker), "deliver": {"soc": {"kind": "kafka", "topic": "soc.alerts", "format": "ocsf"}}}
     )
-    create_topic(tmp_path / "topics", "soc.alerts", 2)
+    broker.create_topic("soc.alerts", 2)
     store.alerts.save([stolen_session()])
     with closing(create_receiver("soc", loaded)) as to:
         sender(store.outbox, loaded.deliver["soc"], Hands(), to).run_once()
-    with closing(FileConsumer(loaded.kafka)) as consumer:
+    with closing(MemoryConsumer(loaded.kafka)) as consumer:
         consumer.subscribe(["soc.alerts"])
         got: list[Message] = []
         wait_until(lambda: got.extend(consumer.poll(0.2)) or got, "the alert is in its topic")
@@ -344,9 +344,11 @@ def test_a_topic_gets_the_alert_under_its_principal_with_its_key(store, tmp_path
     assert dict(message.headers)["idempotency-key"] == store.outbox.list_deliveries()[0].key.encode()
 
 
-def test_a_topic_that_is_not_there_is_tried_again(store, tmp_path):
-    kafka = {"client": "files", "bootstrap_servers": (str(tmp_path / "topics"),)}
-    loaded = Settings.model_validate({"kafka": kafka, "deliver": {"soc": {"kind": "kafka", "topic": "none"}}})
+def test_a_topic_that_is_not_there_is_tried_again(store):
+    broker = MemoryBroker()
+    loaded = Settings.model_validate(
+        {"kafka": on(broker), "deliver": {"soc": {"kind": "kafka", "topic": "none"}}}
+    )
     store.alerts.save([stolen_session()])
     with closing(create_receiver("soc", loaded)) as to:
         telling = sender(store.outbox, loaded.deliver["soc"], Hands(), to)
@@ -364,7 +366,7 @@ def place(tmp_path, store_url, listen) -> tuple[Path, Listening]:
     server = listen()
     (tmp_path / "secret").write_text(SECRET)
     (tmp_path / "settings.toml").write_text(
-        f'[database]\nurl = "sqlite:///{tmp_path}/alert alerts.sqlite"\n\n[health]\nport = 0\n\n'
+        f'[database]\nurl = "sqlite:///{tmp_path}/alerts.sqlite"\n\n[health]\nport = 0\n\n'
         f'[deliver.soc]\nurl = "{server.url()}"\nallow_http = true\nallowed_networks = ["127.0.0.1"]\ninclude_existing = true\n'
         f'signing_secret_file = "{tmp_path}/secret"\nmin_urgency = 0\n'
     )

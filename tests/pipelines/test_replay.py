@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fingerprint.adapters.file_broker.consumer import FileConsumer, FileProducer, create_topic
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Message
 from fingerprint.core.settings import Kafka, Settings
@@ -20,6 +19,8 @@ from fingerprint.streaming.replay_rate import ReplayRate
 from pipelines.cli.console import no_progress
 from pipelines.replay import replay_records
 from tests.streaming.test_rekeying import ALICE, record
+from tests.support.memory_broker import MemoryBroker
+from tests.support.memory_clients import MemoryConsumer, MemoryProducer, on
 from tests.support.sample_organisation import write
 
 Run = Callable[..., tuple[dict[str, Any], Any]]
@@ -42,12 +43,13 @@ class TestClock:
         self.time += timedelta(seconds=seconds)
 
 
-class Watched(FileProducer):
+class Watched(MemoryProducer):
     """Notes when each message was sent, in seconds after the start."""
 
-    def __init__(self, folder: Path, clock: TestClock) -> None:
-        create_topic(folder, "raw", 2)
-        self.kafka = Kafka(client="files", bootstrap_servers=(str(folder),), group_id="reader")
+    def __init__(self, clock: TestClock) -> None:
+        broker = MemoryBroker()
+        broker.create_topic("raw", 2)
+        self.kafka = Kafka(**on(broker), group_id="reader")
         super().__init__(self.kafka)
         self.clock = clock
         self.sent: list[float] = []
@@ -57,18 +59,18 @@ class Watched(FileProducer):
         super().send(*arguments)
 
     def arrived(self) -> list[Message]:
-        with FileConsumer(self.kafka) as consumer:
+        with MemoryConsumer(self.kafka) as consumer:
             consumer.subscribe(["raw"])
             return [message for messages in poll_until_end(consumer) for message in messages]
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Run:
+def run() -> Run:
     def replayed(
         file: Path, pace: ReplayRate | None = None, keyed: bool = False
     ) -> tuple[dict[str, Any], Watched]:
         clock = TestClock()
-        producer = Watched(tmp_path / f"stream{keyed}", clock)
+        producer = Watched(clock)
         figures = replay_records(
             [str(file)], "raw", producer, Settings(), clock, no_progress, pace or ReplayRate(), keyed
         )

@@ -24,6 +24,8 @@ from pipelines.simulate_live import (
     print_live_simulation,
     simulate_live,
 )
+from tests.support.memory_broker import MemoryBroker
+from tests.support.memory_clients import on
 from tests.support.stream_environment import environment
 
 NOW = datetime(2026, 3, 18, 0, 30, tzinfo=UTC)  # half an hour after the last day
@@ -35,9 +37,8 @@ class Place:
     """A stream in a folder, a bank that no one trained yet, and a clock that moves only when someone waits."""
 
     def __init__(self, folder: Path) -> None:
-        self.root, self.folder, self.bank = folder / "stream", folder / "demo", folder / "bank"
-        kafka = {"client": "files", "bootstrap_servers": (str(self.root),), "group_id": "reader"}
-        self.settings = Settings.model_validate({"kafka": kafka})
+        self.broker, self.folder, self.bank = MemoryBroker(), folder / "demo", folder / "bank"
+        self.settings = Settings.model_validate({"kafka": on(self.broker) | {"group_id": "reader"}})
         create_topics(self.settings, TopicOptions(2), wait=0)
         self.time = NOW
         self.trains_after = 1.0  # seconds of waiting
@@ -67,13 +68,8 @@ class Place:
 
     def records(self) -> list[dict[str, Any]]:
         """All that lie in the raw topic."""
-        name = self.settings.kafka.raw_topic
-        lines = [
-            line
-            for each in sorted((self.root / name).rglob("*.jsonl"))
-            for line in each.read_text().splitlines()
-        ]
-        return [json.loads(json.loads(line)["value"]) for line in lines]
+        messages = self.broker.messages(self.settings.kafka.raw_topic)
+        return [json.loads(message.value or b"") for message in messages]
 
 
 @pytest.fixture

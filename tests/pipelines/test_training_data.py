@@ -25,12 +25,11 @@ from pipelines.cli.console import no_progress
 from pipelines.runtime import training_data
 from pipelines.runtime import training_data as topic_reread
 from pipelines.runtime.training_data import TrainingDataRequest
+from tests.support.memory_clients import CLIENT
 from tests.support.sample_organisation import SampleOrganisation, lines_of, write
 from tests.support.services.aws import bucket
 from tests.support.services.kafka import Broker
 from tests.support.stream_environment import Place, keyed
-
-pytestmark = pytest.mark.alone
 
 FIRST = datetime(2026, 3, 1, tzinfo=UTC)
 Gather = Callable[..., tuple[EventSpool, dict[str, int]]]
@@ -263,13 +262,15 @@ class Topic:
             return found
 
 
-@pytest.fixture(params=["files", "kafka-python", "confluent"])
+@pytest.fixture(params=[CLIENT, "kafka-python", "confluent"], ids=["memory", "kafka-python", "confluent"])
 def topic(request: pytest.FixtureRequest, tmp_path: Path) -> Topic:
     """On a real broker by either client, and the fake."""
     client = request.param
-    broker: Broker | None = None if client == "files" else request.getfixturevalue("broker")
+    broker: Broker | None = None if client == CLIENT else request.getfixturevalue("broker")
     return Topic(
-        Place(tmp_path, tmp_path / "bank", client, broker, f"gather-{client}-{tmp_path.name}").create()
+        Place(
+            tmp_path, tmp_path / "bank", client, broker, f"gather-{client.partition(':')[0]}-{tmp_path.name}"
+        ).create()
     )
 
 

@@ -16,8 +16,15 @@ from fingerprint.core.alert import FingerprintError
 from fingerprint.store import migrate, open_store, schema
 from fingerprint.store.database import create_store_engine, parse_database_url
 from tests.support.alerts import stolen_session
+from tests.support.migrated_once import migrations
 
 FOREIGN_INDEX = {"sqlite": "votes_by_principal", "postgresql": "votes_of_principal"}  # of the other database
+
+
+@pytest.fixture(autouse=True)
+def _migrations_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not what they said to an earlier database (tests/conftest.py)."""
+    monkeypatch.setattr(migrate, "upgrade_schema", migrations)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -1,4 +1,4 @@
-"""A stream for tests: topics in a folder or on a broker, records in them, runs of `fingerprint stream`, and what they said."""
+"""A stream for tests: topics in memory or on a real broker, records in them, runs of `fingerprint stream`, their output."""
 
 from __future__ import annotations
 
@@ -21,8 +21,6 @@ from prometheus_client import CollectorRegistry
 
 from fingerprint.adapters import network_table
 from fingerprint.adapters.checkpoints import FileCheckpointStore
-from fingerprint.adapters.file_broker import partition_log as topic_log
-from fingerprint.adapters.file_broker.consumer import FileConsumer, FileProducer, create_topic
 from fingerprint.adapters.kafka.confluent import ConfluentConsumer
 from fingerprint.adapters.kafka.confluent_producer import ConfluentProducer
 from fingerprint.adapters.kafka.kafka_python import KafkaPythonConsumer
@@ -43,13 +41,15 @@ from fingerprint.streaming.metrics import StreamMetrics
 from fingerprint.streaming.publisher import StreamAdapters
 from fingerprint.streaming.stream_service import StreamService
 from pipelines.runtime import wiring
+from tests.support.memory_broker import MemoryBroker
+from tests.support.memory_clients import CLIENT, MemoryConsumer, MemoryProducer
 from tests.support.services.kafka import Broker
 
 PARTITIONS = 4
 TOPICS = ("raw", "events", "alerts", "votes", "feed_gaps")
 Records = list[tuple[bytes, bytes]]  # keys and values
 ADAPTERS: dict[str, tuple[Any, Any]] = {
-    "files": (FileConsumer, FileProducer),
+    CLIENT: (MemoryConsumer, MemoryProducer),
     "kafka-python": (KafkaPythonConsumer, KafkaPythonProducer),
     "confluent": (ConfluentConsumer, ConfluentProducer),
 }
@@ -59,9 +59,10 @@ class Place:
     """Topics, an alert store and snapshots of one test, and the settings by which programs find them."""
 
     def __init__(
-        self, folder: Path, bank: Path, client: str = "files", broker: Broker | None = None, name: str = "t"
+        self, folder: Path, bank: Path, client: str = CLIENT, broker: Broker | None = None, name: str = "t"
     ):
-        self.folder, self.bank, self.client, self.broker, self.name = folder, bank, client, broker, name
+        self.folder, self.bank, self.client, self.name = folder, bank, client, name
+        self.broker = broker or MemoryBroker()
         folder.mkdir(parents=True, exist_ok=True)
         self.table: dict[str, Any] = {}
         self.configure()
@@ -69,10 +70,9 @@ class Place:
     def configure(self, **sections: dict[str, Any]) -> None:
         """Settings beyond what a test needs anyway; given again, they replace the ones before."""
         topics = {f"{each}_topic": f"{self.name}.{each}" for each in TOPICS}
-        brokers = (str(self.folder / "topics"),) if self.broker is None else (self.broker.address,)
         kafka = {
             "client": self.client,
-            "bootstrap_servers": brokers,
+            "bootstrap_servers": (self.broker.address,),
             "group_id": self.name,
             "session_timeout_ms": 10000,
         }
@@ -104,9 +104,9 @@ class Place:
 
     def topics(self, partitions: dict[str, int]) -> None:
         """Make topics."""
-        if self.broker is None:
+        if isinstance(self.broker, MemoryBroker):
             for topic, count in partitions.items():
-                create_topic(self.folder / "topics", topic, count)
+                self.broker.create_topic(topic, count)
         else:
             admin = KafkaAdminClient(bootstrap_servers=self.broker.address)
             admin.create_topics([NewTopic(*each, 1) for each in partitions.items()], wait_for_metadata=True)
@@ -123,15 +123,15 @@ class Place:
             return sum(offset or 0 for offset in consumer.committed(self.homes()).values())
 
     def forget_unread(self) -> int:
-        """Kafka drops what it can, also of what was not read yet; how many messages are lost."""
+        """Retention drops half of what was not read yet; how many messages are lost."""
+        assert isinstance(self.broker, MemoryBroker)
         with self.consumer() as consumer:
-            done = consumer.committed(self.homes())
+            done, ends = consumer.committed(self.homes()), consumer.end_offsets(self.homes())
         lost = 0
-        for home in self.homes():
-            log = topic_log.PartitionLog(self.folder / "topics" / home.topic / str(home.number))
-            for segment in log.segments()[:-1]:
-                segment.unlink()
-            lost += max(log.beginning_offset() - (done[home] or 0), 0)
+        for home, end in ends.items():
+            unread = end - (done[home] or 0)
+            self.broker.delete_records(home, end - unread // 2)
+            lost += unread - unread // 2
         return lost
 
     # --- adapters --------------------------------------------------------------------------------------------------------

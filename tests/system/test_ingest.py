@@ -17,7 +17,6 @@ from kafka import KafkaAdminClient
 from kafka.admin import NewTopic
 from prometheus_client import CollectorRegistry
 
-from fingerprint.adapters.file_broker.consumer import FileConsumer, FileProducer, create_topic
 from fingerprint.adapters.kafka.confluent import ConfluentConsumer
 from fingerprint.adapters.kafka.confluent_producer import ConfluentProducer
 from fingerprint.adapters.kafka.kafka_python import KafkaPythonConsumer
@@ -32,11 +31,11 @@ from pipelines.commands.dead_letters import DeadLetter, read_dead_letters, repla
 from tests.contracts.message_stream import polling, wait_until
 from tests.streaming.test_rekeying import record, wrapped
 from tests.support.health_client import answered
+from tests.support.memory_broker import MemoryBroker
+from tests.support.memory_clients import MemoryConsumer, MemoryProducer, on
 from tests.support.services.kafka import Broker
 from tests.support.services.ports import free_port
 from tests.support.stream_environment import environment
-
-pytestmark = pytest.mark.alone
 
 PEOPLE = ("alice", "bob", "carol", "dan")
 LIMIT = {"max_dead_letters": 5, "max_dead_letter_share": 0.5}
@@ -141,27 +140,27 @@ class Stream:
         return sorted(json.loads(message.value or b"")["eventID"] for message in self.read(self.events))
 
 
-class OnFiles(Stream):
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+class InMemory(Stream):
+    def __init__(self) -> None:
+        self.memory = MemoryBroker()
         self.opened: list[Any] = []
 
     def create(self) -> None:
         for topic in (self.raw, self.dlq, self.events):
-            create_topic(self.folder, topic, 2)
+            self.memory.create_topic(topic, 2)
 
     def connection(self) -> dict[str, Any]:
-        return {"client": "files", "bootstrap_servers": (str(self.folder),), "group_id": self.name}
+        return on(self.memory) | {"group_id": self.name}
 
     def adapters(self) -> tuple[Any, Any]:
-        return FileConsumer, FileProducer
+        return MemoryConsumer, MemoryProducer
 
     def end(self) -> None:
         for adapter in self.opened:
             self.close(adapter)
 
 
-class OnBroker(OnFiles):
+class OnBroker(InMemory):
     """Topics of their own for each test."""
 
     def __init__(self, broker: Broker, name: str) -> None:
@@ -227,14 +226,14 @@ def records(count: int) -> list[bytes]:
 
 
 # The tests that tell most about a client run through both.
-EVERY_ADAPTER = pytest.mark.parametrize("stream", ["on files", "on a broker", "confluent"], indirect=True)
+EVERY_ADAPTER = pytest.mark.parametrize("stream", ["in memory", "on a broker", "confluent"], indirect=True)
 BOTH_CLIENTS = pytest.mark.parametrize("stream", ["on a broker", "confluent"], indirect=True)
 
 
-@pytest.fixture(params=["on files", "on a broker"])
-def stream(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stream]:
-    if request.param == "on files":
-        opened = OnFiles(tmp_path)
+@pytest.fixture(params=["in memory", "on a broker"])
+def stream(request: pytest.FixtureRequest) -> Iterator[Stream]:
+    if request.param == "in memory":
+        opened = InMemory()
     else:
         name = "".join(letter if letter.isalnum() else "-" for letter in request.node.nodeid)[-100:]
         client = OnConfluent if request.param == "confluent" else OnBroker
@@ -480,6 +479,7 @@ def test_sigterm_finishes_commits_and_leaves_with_nothing_repeated(
     assert stream.ids() == expected(20)
 
 
+@pytest.mark.alone
 @EVERY_ADAPTER
 def test_after_kill_9_another_goes_on_and_nothing_is_lost(
     stream: Stream, start: Callable[[], Process]
@@ -494,6 +494,7 @@ def test_after_kill_9_another_goes_on_and_nothing_is_lost(
     assert sorted(set(stream.ids())) == expected(40)
 
 
+@pytest.mark.alone
 @EVERY_ADAPTER
 def test_two_share_the_work_and_one_leaves(stream: Stream, start: Callable[[], Process]) -> None:
     one, two = start(), start()
@@ -507,6 +508,7 @@ def test_two_share_the_work_and_one_leaves(stream: Stream, start: Callable[[], P
     assert two.end()[0] == 0, two.err
 
 
+@pytest.mark.alone
 @BOTH_CLIENTS
 def test_a_broker_that_is_killed_in_the_middle_and_comes_back_costs_nothing(
     stream: OnBroker, start: Callable[[], Process]
@@ -526,6 +528,7 @@ def test_a_broker_that_is_killed_in_the_middle_and_comes_back_costs_nothing(
     assert sorted(set(stream.ids())) == expected(3_200)
 
 
+@pytest.mark.alone
 @BOTH_CLIENTS
 def test_readiness_follows_a_broker_that_goes_away_and_comes_back(
     stream: OnBroker, start: Callable[[], Process]
@@ -548,6 +551,7 @@ def test_readiness_follows_a_broker_that_goes_away_and_comes_back(
     assert ingest.end()[0] == 0, ingest.err
 
 
+@pytest.mark.alone
 @EVERY_ADAPTER
 def test_who_is_given_no_partition_does_not_wait_for_ever(
     stream: Stream, caplog: pytest.LogCaptureFixture

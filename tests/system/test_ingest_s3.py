@@ -35,7 +35,7 @@ from tests.contracts.message_stream import wait_until
 from tests.sources.test_s3_notifications import FORMS, TEST, s3, sns
 from tests.streaming.test_rekeying import record, wrapped
 from tests.support.services import aws
-from tests.system.test_ingest import LIMIT, PEOPLE, Faulty, OnFiles, expected, records
+from tests.system.test_ingest import LIMIT, PEOPLE, Faulty, InMemory, expected, records
 
 FOLDER = "AWSLogs/111122223333/CloudTrail/eu-west-1/2026/01/01"
 BRISK = {"visibility_timeout_seconds": 2}
@@ -47,12 +47,12 @@ def amazon() -> Iterator[None]:
         yield
 
 
-class Trail(OnFiles):
-    """A bucket, its queue of notices, and topics in a folder."""
+class Trail(InMemory):
+    """A bucket, its queue of notices, and topics in memory."""
 
-    def __init__(self, folder: Path, name: str) -> None:
+    def __init__(self, name: str) -> None:
         self.bucket = name
-        super().__init__(folder)
+        super().__init__()
         self.s3, self.sqs = boto3.client("s3"), boto3.client("sqs")
         self.s3.create_bucket(
             Bucket=name, CreateBucketConfiguration={"LocationConstraint": os.environ["AWS_DEFAULT_REGION"]}
@@ -112,12 +112,10 @@ NOTHING = {"there": 0, "hidden": 0}
 
 
 @pytest.fixture
-def trail(
-    amazon: None, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Trail]:
+def trail(amazon: None, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Trail]:
     monkeypatch.setattr(sqs, "WAIT_TIME_SECONDS", 1)
     monkeypatch.setattr(s3_ingest_service, "MAX_RECEIVE_COUNT", 3)
-    opened = Trail(tmp_path, f"trail-{abs(hash(request.node.nodeid)):x}")
+    opened = Trail(f"trail-{abs(hash(request.node.nodeid)):x}")
     opened.configure()
     opened.create()
     yield opened

@@ -1,25 +1,24 @@
-"""The stream's three adapters keep one contract: kafka-python and confluent-kafka against a real broker, and files."""
+"""The adapters of a stream keep one contract: both clients against a real broker, and the broker in memory."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
 from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import NewTopic
 
-from fingerprint.adapters.file_broker import partition_log as topic_log
-from fingerprint.adapters.file_broker.consumer import FileConsumer, FileProducer, create_topic
 from fingerprint.adapters.kafka.confluent import ConfluentConsumer
 from fingerprint.adapters.kafka.confluent_producer import ConfluentProducer
 from fingerprint.adapters.kafka.kafka_python import KafkaPythonConsumer
 from fingerprint.adapters.kafka.kafka_python_producer import KafkaPythonProducer
 from fingerprint.core.ports import Consumer, Partition, Producer
 from fingerprint.core.settings import Kafka
-from tests.contracts.message_stream import AwayContract, TopicContract
+from tests.contracts.message_stream import AwayContract, TopicContract, wait_until
+from tests.support import memory_clients
+from tests.support.memory_broker import MemoryBroker, RemoteBroker
+from tests.support.memory_clients import MemoryConsumer, MemoryProducer, on
 from tests.support.services.kafka import Broker
 
 BRISK = {"request_timeout_ms": 20_000, "session_timeout_ms": 6000, "linger_ms": 1}
@@ -86,46 +85,58 @@ class TestConfluent(TopicContract, AwayContract):
         yield from on_broker(broker, request, ConfluentConsumer, ConfluentProducer)
 
 
-class OnFiles:
-    """Fresh topics in a folder."""
+class InMemory:
+    """Fresh topics on a broker in memory."""
 
-    def __init__(self, root: Path):
-        self._root = root
+    def __init__(self) -> None:
+        self.broker = MemoryBroker()
         self._topics = 0
         self._open: list[Any] = []
 
     def topic(self, partitions: int = 1) -> str:
         self._topics += 1
-        create_topic(self._root, f"topic-{self._topics}", partitions)
+        self.broker.create_topic(f"topic-{self._topics}", partitions)
         return f"topic-{self._topics}"
 
     def consumer(self, group: str, **settings: Any) -> Consumer:
-        self._open.append(
-            FileConsumer(
-                Kafka(client="files", bootstrap_servers=(str(self._root),), group_id=group, **settings)
-            )
-        )
+        self._open.append(MemoryConsumer(Kafka(**on(self.broker), group_id=group, **settings)))
         return self._open[-1]
 
     def producer(self, **settings: Any) -> Producer:
-        return FileProducer(Kafka(client="files", bootstrap_servers=(str(self._root),), **settings))
+        return MemoryProducer(Kafka(**on(self.broker), **settings))
 
     def forget(self, partition: Partition, before: int) -> None:
-        log = topic_log.PartitionLog(self._root / partition.topic / str(partition.number))
-        segments = log.segments()
-        for segment, after in pairwise(segments):
-            if int(after.name.removesuffix(".jsonl")) <= before:
-                segment.unlink()
+        self.broker.delete_records(partition, before)
 
     def close(self) -> None:
         for each in self._open:
             each.close()
 
 
-class TestFiles(TopicContract):
+class TestMemory(TopicContract):
     @pytest.fixture
-    def stream(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OnFiles]:
-        monkeypatch.setattr(topic_log, "SEGMENT_BYTES", 500)
-        stream = OnFiles(tmp_path)
+    def stream(self) -> Iterator[InMemory]:
+        stream = InMemory()
         yield stream
         stream.close()
+
+
+class TestMemoryOverItsPort(TopicContract):
+    """As a program reaches it that a test has started."""
+
+    @pytest.fixture
+    def stream(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemory]:
+        monkeypatch.setattr(memory_clients, "connect", RemoteBroker)
+        stream = InMemory()
+        yield stream
+        stream.close()
+
+    def test_who_is_killed_owns_nothing_more(self, stream: InMemory) -> None:
+        topic = stream.topic(2)
+        killed, other = stream.consumer("group"), stream.consumer("group")
+        killed.subscribe([topic])
+        wait_until(lambda: killed.poll(0.1) or len(killed.assignment()) == 2, "one has all")
+        other.subscribe([topic])
+        killed._broker.disconnect()  # type: ignore[attr-defined]  # as the operating system does it
+        wait_until(lambda: other.poll(0.1) or len(other.assignment()) == 2, "the other has all")
+        stream._open.remove(killed)

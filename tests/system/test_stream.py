@@ -394,9 +394,8 @@ def test_a_full_disk_at_the_snapshot_lets_kafka_forget_nothing(
 
 
 def test_a_snapshot_older_than_what_kafka_holds_is_an_error_that_says_what_is_lost(
-    place: Place, records: Records, monkeypatch: pytest.MonkeyPatch
+    place: Place, records: Records
 ) -> None:
-    monkeypatch.setattr("fingerprint.adapters.file_broker.partition_log.SEGMENT_BYTES", 100_000)
     place.send(records[:1000])
     place.run()
     place.send(records[1000:])

@@ -22,8 +22,6 @@ from tests.support.services.kafka import Broker
 from tests.support.stream_environment import Place, Records, Said
 from tests.system.test_stream import CRASHING_STREAM, SMALL
 
-pytestmark = pytest.mark.alone
-
 BRISK = SMALL | {"session_timeout_ms": 3000}
 
 
@@ -79,6 +77,7 @@ def test_killed_between_remembering_and_committing_it_says_the_same(
     assert not place.said().differences(oracle)
 
 
+@pytest.mark.alone
 def test_scorers_come_and_go_and_one_is_killed(place: Place, records: Records, oracle: Said) -> None:
     third = len(records) // 3
     first = place.start()
@@ -95,6 +94,7 @@ def test_scorers_come_and_go_and_one_is_killed(place: Place, records: Records, o
     assert not place.said().differences(oracle)
 
 
+@pytest.mark.alone
 def test_a_broker_that_is_killed_and_comes_back_loses_nothing(
     place: Place,
     records: Records,

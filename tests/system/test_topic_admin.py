@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 
-from fingerprint.adapters.file_broker.topics import FileTopicAdmin
 from fingerprint.adapters.kafka.confluent_admin import ConfluentTopicAdmin
 from fingerprint.adapters.kafka.kafka_python_admin import KafkaPythonTopicAdmin
 from fingerprint.core.alert import FingerprintError, ServerUnavailable
@@ -32,6 +31,8 @@ from pipelines.commands.topics import (
 )
 from pipelines.runtime import wiring
 from tests.contracts.topic_admin import BrokerContract, TopicsContract
+from tests.support.memory_broker import MemoryBroker
+from tests.support.memory_clients import MemoryTopicAdmin, on
 from tests.support.services.kafka import Broker
 
 NUMBERS = count()
@@ -61,10 +62,10 @@ class TestConfluent(TopicsContract, BrokerContract):
             yield opened
 
 
-class TestFiles(TopicsContract):
+class TestMemory(TopicsContract):
     @pytest.fixture
-    def topics(self, tmp_path: Path) -> Iterator[TopicAdmin]:
-        with FileTopicAdmin(Kafka(client="files", bootstrap_servers=(str(tmp_path / "stream"),))) as opened:
+    def topics(self, memory: MemoryBroker) -> Iterator[TopicAdmin]:
+        with MemoryTopicAdmin(Kafka(**on(memory))) as opened:
             yield opened
 
 
@@ -141,10 +142,14 @@ class Stopped:
         return "an answer"
 
 
-def on_files(folder: Path, **kafka: Any) -> Settings:
-    return Settings.model_validate(
-        {"kafka": {"client": "files", "bootstrap_servers": [str(folder)], **kafka}}
-    )
+@pytest.fixture
+def memory() -> MemoryBroker:
+    return MemoryBroker()
+
+
+@pytest.fixture
+def settings(memory: MemoryBroker) -> Settings:
+    return Settings.model_validate({"kafka": on(memory)})
 
 
 def partitions(rows: list[dict[str, Any]]) -> dict[str, int]:
@@ -155,8 +160,7 @@ TRAFFIC = ("cloudtrail", "fingerprint.events", "fingerprint.alerts", "fingerprin
 BESIDE = ("fingerprint.feed-gaps", "cloudtrail.dlq", "fingerprint.events.dlq")
 
 
-def test_all_topics_of_the_settings_are_made_and_a_second_run_changes_nothing(tmp_path: Path) -> None:
-    settings = on_files(tmp_path / "stream")
+def test_all_topics_of_the_settings_are_made_and_a_second_run_changes_nothing(settings: Settings) -> None:
     assert set(partitions(list_topics(settings)).values()) == {0}
     done = create_topics(settings, TopicOptions(), wait=0)
     assert partitions(done) == dict.fromkeys(TRAFFIC, 4) | dict.fromkeys(BESIDE, 1)
@@ -166,8 +170,7 @@ def test_all_topics_of_the_settings_are_made_and_a_second_run_changes_nothing(tm
     assert partitions(again) == partitions(done) == partitions(list_topics(settings))
 
 
-def test_an_events_topic_grows_only_when_that_is_said_and_the_rule_is_told(tmp_path: Path) -> None:
-    settings = on_files(tmp_path)
+def test_an_events_topic_grows_only_when_that_is_said_and_the_rule_is_told(settings: Settings) -> None:
     create_topics(settings, TopicOptions(2), wait=0)
     told = {row["topic"]: row for row in create_topics(settings, TopicOptions(4), wait=0)}
     assert told["cloudtrail"]["did"] == "grew from 2"
@@ -182,10 +185,10 @@ def test_an_events_topic_grows_only_when_that_is_said_and_the_rule_is_told(tmp_p
 
 
 @pytest.mark.parametrize("wrong", [3, 12, 512])
-def test_partitions_that_state_cannot_be_cut_into_are_refused(tmp_path: Path, wrong: int) -> None:
+def test_partitions_that_state_cannot_be_cut_into_are_refused(settings: Settings, wrong: int) -> None:
     with pytest.raises(FingerprintError, match=rf"--partitions is {wrong}: .* 1, 2, 4, ... 256"):
-        create_topics(on_files(tmp_path), TopicOptions(wrong), wait=0)
-    assert not list(tmp_path.iterdir())
+        create_topics(settings, TopicOptions(wrong), wait=0)
+    assert {row["partitions"] for row in list_topics(settings)} == {0}
 
 
 @pytest.mark.parametrize("client", ["kafka-python", "confluent"])
@@ -237,8 +240,7 @@ def test_a_broker_that_stays_away_is_named_when_the_wait_is_over() -> None:
     assert clock.now() - START == timedelta(seconds=60)
 
 
-def test_the_program_says_what_it_did(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    settings = on_files(tmp_path)
+def test_the_program_says_what_it_did(settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
     print_topics(list_topics(settings))
     assert (
         "fingerprint.events         not there: `fingerprint topics create` makes it"

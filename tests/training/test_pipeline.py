@@ -24,7 +24,7 @@ from pipelines.runtime import wiring
 from tests.support.sample_organisation import SampleOrganisation
 
 SETTINGS = Settings(autoencoder=Autoencoder(max_epochs=1))
-STAGES = {"rows": 8, "commons": 8, "fitted": 8, "learned": 8}  # folders of a piece
+STAGES = {"rows": 8, "shared_priors": 8, "fitted": 8, "learned": 8}  # folders of a piece
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def learn(
     total = sum(map(len, events))
     cut = settings.model_copy(update={"training": Training(partition_events=-(-total // count))})
     pipeline.partition_history(events, cut, folder, total)
-    assert len(list((folder / "pieces").iterdir())) == count
+    assert len(list((folder / "partitions").iterdir())) == count
     return pipeline.train_partitions(folder, settings, **how)
 
 
@@ -144,7 +144,7 @@ class Mortal:
 
 def times(folder: Path) -> dict[Path, int]:
     """When each stage of each piece was done."""
-    return {each: each.stat().st_mtime_ns for each in (folder / "pieces").glob("*/*") if each.is_dir()}
+    return {each: each.stat().st_mtime_ns for each in (folder / "partitions").glob("*/*") if each.is_dir()}
 
 
 @pytest.mark.parametrize("last", [0, 5, 11, 17, 22])
@@ -257,7 +257,7 @@ def test_fingerprints_that_principals_share_are_learned_in_one_piece(
     pipeline.partition_history(by_service, shared, tmp_path, events=10_000)
     bank = pipeline.train_partitions(tmp_path, shared)
     entities = bank.fingerprints[bank.fingerprints["level"] == 0]
-    assert len(list((tmp_path / "pieces").iterdir())) == 1
+    assert len(list((tmp_path / "partitions").iterdir())) == 1
     assert len(entities) == entities["key"].nunique() == pd.concat(events)["service"].nunique()
     assert (entities["parent"] == 0).all()
 

@@ -16,6 +16,7 @@ from fingerprint.features import encoding
 from fingerprint.registry import bank as banks
 from fingerprint.registry import drift
 from fingerprint.registry.bank import Bank
+from fingerprint.sources.active import SOURCE
 from fingerprint.training import attack_injection, promotion_gate
 from pipelines.cli.console import no_progress
 from pipelines.train import train_bank
@@ -232,6 +233,19 @@ def test_anyone_who_is_robbed_keeps_clock_and_memory_and_anyone_who_is_mimicked_
     for name in ("action", "parameters", "error", "mode"):
         assert set(asked.codes[:, place[name]]) == set(attacks[:, place[name]])
     assert set(asked.codes[:, place["idle"]]) <= set(champion.vocabulary.codes[:, place["idle"]].ravel())
+
+
+def test_a_log_source_without_known_attacks_passes_the_gate_on_its_other_conditions(
+    champion: Bank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SOURCE, "known_attacks", list)
+    attack_injection._known_attack_calls.cache_clear()
+    try:
+        assert len(attack_injection.inject_known_attacks(champion, SETTINGS).attack) == 0
+        decision = promotion_gate.evaluate_promotion(champion, champion, SETTINGS)
+    finally:
+        attack_injection._known_attack_calls.cache_clear()
+    assert decision.passed, decision.reasons
 
 
 def _found(

@@ -114,7 +114,7 @@ def test_a_new_route_without_a_role_is_found_out(site, monkeypatch):
     [
         ({}, "too old or not ours"),
         ({"X-CSRF-Token": "0" * 64}, "too old or not ours"),
-        ({"X-CSRF-Token": "of somebody else"}, "too old or not ours"),
+        ({"X-CSRF-Token": "of someone else"}, "too old or not ours"),
         ({"X-CSRF-Token": "mine", "Origin": "https://evil.example"}, "another site"),
         ({"X-CSRF-Token": "mine", "Origin": "http://localhost.evil.example"}, "another site"),
         ({"X-CSRF-Token": "mine", "Origin": "null"}, "another site"),
@@ -123,7 +123,7 @@ def test_a_new_route_without_a_role_is_found_out(site, monkeypatch):
     ],
 )
 def test_no_other_site_changes_anything_with_a_persons_session(site, headers, sentence):
-    known = {"mine": site.csrf("admin"), "of somebody else": site.csrf("engineer")}
+    known = {"mine": site.csrf("admin"), "of someone else": site.csrf("engineer")}
     headers = {name: known.get(value, value) for name, value in headers.items()}
     browser = site.browser("admin")
     changes = [(method, path) for method, path, _ in guarded(site) if method in CHANGES]
@@ -443,7 +443,7 @@ def test_the_api_gives_an_admin_the_same_over_people(fresh):
         "engineer",
         "viewer",
     ]
-    assert api.post("/api/v1/people/nobody/disable").status_code == 404
+    assert api.post("/api/v1/people/stranger/disable").status_code == 404
 
 
 def test_a_new_password_needs_the_old_one(fresh):
@@ -733,7 +733,7 @@ def test_an_admin_who_is_locked_out_gets_a_link_from_the_command_line(tmp_path, 
     assert "disabled" in said("disable", "maria").output
     assert "local" in said("enable", "maria").output
     assert re.search(r"maria +engineer +local", said("list").output)
-    assert isinstance(said("disable", "nobody").exception, FingerprintError)
+    assert isinstance(said("disable", "stranger").exception, FingerprintError)
     by = [line.by for line in site.deps.store.audit.entries("maria")]
     assert all(name == "maria" or name.startswith("console:") for name in by)
     assert "console:" in by[0]

@@ -182,7 +182,7 @@ def site(tmp_path_factory):
 @pytest.fixture(scope="module")
 def kinds(site) -> dict[str, Kind]:
     people, now = site.people, site.deps.clock.now()
-    found = {"nobody": Kind(site.no_one())}
+    found = {"anonymous": Kind(site.no_one())}
     found |= {f"the {role}": Kind(site.browser(role), role, csrf=site.csrf(role)) for role in ROLES}
     found |= {f"a token: {scope}": Kind(site.client(role), role, True) for scope, role in SCOPES.items()}
 
@@ -237,7 +237,7 @@ def test_every_route_does_for_every_kind_of_caller_what_the_table_says(kinds):
 
 
 def test_what_is_open_breaks_for_no_one(kinds):
-    no_one = kinds["nobody"]
+    no_one = kinds["anonymous"]
     assert {
         no_one.asks(*route) for route, rule in RULES.items() if rule[0] == "open" and route[0] != "None"
     } <= {

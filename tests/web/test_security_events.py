@@ -71,7 +71,7 @@ REFUSED = {
     "host": (lambda site: site.no_one().get("/login", headers={"Host": "evil.example"}), "", "", 400),
     "too_large": (lambda site: site.no_one().post("/login", content=b"a" * (2 << 20)), "", "", 413),
     "login": (
-        lambda site: site.no_one().post("/login", data={"name": "nobody", "password": "x"}),
+        lambda site: site.no_one().post("/login", data={"name": "stranger", "password": "x"}),
         "",
         "/login",
         401,
@@ -103,7 +103,7 @@ def test_a_login_through_another_site_is_told_as_such(site: Site, caplog: pytest
 def test_a_name_that_someone_has_and_one_that_no_one_has_look_alike(
     site: Site, caplog: pytest.LogCaptureFixture
 ) -> None:
-    for name in ("admin", "nobody", " Nobody "):
+    for name in ("admin", "stranger", " Stranger "):
         site.no_one().post("/login", data={"name": name, "password": "x"})
     admin, no_one, again = lines_of(caplog)
     assert {**admin, "name_digest": "", "request_id": "", "time": ""} == {
@@ -111,7 +111,7 @@ def test_a_name_that_someone_has_and_one_that_no_one_has_look_alike(
     }  # fmt: skip
     assert admin["name_digest"] != no_one["name_digest"] == again["name_digest"]
     assert (
-        SecurityEventLog().name_digest("nobody") != no_one["name_digest"]
+        SecurityEventLog().name_digest("stranger") != no_one["name_digest"]
     )  # no one can try names on the log alone
 
 

@@ -1,8 +1,8 @@
-"""Objects of S3, chunk by chunk: gone, away, or their bytes.
+"""Objects of S3, read as a stream.
 
 Example:
     >>> for chunk in S3Objects(queue_url).read("trail", "AWSLogs/a.json.gz"):
-    ...     ...                                 # at most a MiB
+    ...     parser.feed(chunk)                  # at most a MiB
 """
 
 from __future__ import annotations
@@ -23,19 +23,22 @@ _NOT_FOUND_CODES = {
     "NoSuchBucket",
     "InvalidBucketName",
     "KeyTooLongError",
-    "InvalidObjectState",  # archived: somebody must restore it first
+    "InvalidObjectState",  # archived: it must be restored first
 }
 
 
 class S3Objects:
-    """Reads as a stream: memory holds a chunk."""
+    """Objects of S3; memory holds one chunk of an object. Implement `ports.ObjectStore`."""
 
     def __init__(self, queue_url: str) -> None:
         self.client = create_client("s3", queue_url)
 
     def read(self, bucket: str, key: str) -> Iterator[bytes]:
-        """The bytes as they are stored. Gone, or Away for everything that may pass: no permission, throttled, a connection
-        that broke in the middle."""
+        """Yield the bytes as they are stored.
+
+        Raise ObjectNotFound for an object that is not there, Unavailable for everything that may pass: no permission, throttled,
+        a connection that broke in the middle.
+        """
         url = f"s3://{bucket}/{key}"
         try:
             answer: Any = self.client.get_object(Bucket=bucket, Key=key)

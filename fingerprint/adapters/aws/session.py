@@ -1,4 +1,4 @@
-"""Clients of AWS for the SQS door, and what their errors mean: to be mended by a person, or by time."""
+"""Clients of AWS, and the meaning of their errors: some need a person, others only time."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _TRANSIENT_CODES = (
 
 
 def create_client(service: str, queue_url: str) -> Any:
-    """A client of boto3's, with credentials and endpoint from the environment; its region is the queue's, if that tells."""
+    """Return a boto3 client. Credentials and endpoint come from the environment, the region from the queue's URL."""
     region = _REGION.search(queue_url)
     with translate_aws_errors(queue_url):
         try:
@@ -51,7 +51,7 @@ def create_client(service: str, queue_url: str) -> Any:
 
 @contextmanager
 def translate_aws_errors(queue_url: str) -> Iterator[None]:
-    """Turns what a queue's client raises into FingerprintError (a person must mend it) or Away."""
+    """Raise the errors of a queue's client as FingerprintError (needs a person) or Unavailable (may pass)."""
     try:
         yield
     except ClientError as error:
@@ -70,11 +70,12 @@ def translate_aws_errors(queue_url: str) -> Iterator[None]:
 
 
 def _is_transient(error: ClientError) -> bool:
-    """Throttled or out of order, as against refused."""
+    """Return whether AWS throttled a request or was out of order, as against refused it."""
     return _http_status(error) >= 500 or any(word in error_code(error) for word in _TRANSIENT_CODES)
 
 
 def error_code(error: ClientError) -> str:
+    """Return AWS's code for an error, empty without one."""
     return str(error.response.get("Error", {}).get("Code", ""))
 
 

@@ -1,13 +1,13 @@
-"""The door of notices: an SQS queue that several workers share.
+"""An SQS queue of notifications that several workers share.
 
 Example:
     >>> with closing(SqsQueue("https://sqs.eu-west-1.amazonaws.com/111122223333/trail", Sqs())) as queue:
-    ...     taken = queue.take()
-    ...     work(taken)
-    ...     queue.delete(taken)
+    ...     received = queue.receive()
+    ...     process(received)
+    ...     queue.delete(received)
 
-*Taken* is hidden from the other workers, and stays so until it is deleted, given back (visible at once) or let go (visible when
-its time is over); a heartbeat extends that time. A worker that dies does none of these, and its notices come again.
+A received message is hidden from the other workers until it is deleted, returned (visible at once) or no longer extended (visible
+when its time is over); a heartbeat extends that time. A worker that dies does none of these, and its messages come again.
 """
 
 from __future__ import annotations
@@ -29,8 +29,11 @@ log = get_logger("fingerprint.sqs")
 
 
 class VisibilityExtender:
-    """Extends receipts every `seconds`, until they are let go. One that could not be extended in time is another's then:
-    both do the work, and repeats reduce by id."""
+    """A thread that keeps received messages hidden from other workers, however long an object takes.
+
+    It extends receipts every `interval_seconds`, until they are discarded. A message that could not be extended in time goes to
+    another worker: both process it, and repeats reduce by id.
+    """
 
     def __init__(self, extend: Extend, interval_seconds: float) -> None:
         self.extend, self.interval_seconds = extend, interval_seconds
@@ -41,7 +44,7 @@ class VisibilityExtender:
         self.thread = Thread(target=self._run, name="hold", daemon=True)
 
     def add(self, receipts: Iterable[str]) -> None:
-        """Raises what the heartbeat ran into."""
+        """Extend these receipts from now on. Raise the error that ended the heartbeat, if one did."""
         if self.failure:
             raise self.failure
         with self.lock:
@@ -50,11 +53,13 @@ class VisibilityExtender:
             self.thread.start()
 
     def discard(self, receipts: Iterable[str]) -> None:
+        """Extend these receipts no longer."""
         with self.lock:
             for receipt in receipts:
                 self.receipts.pop(receipt, None)
 
     def close(self) -> None:
+        """End the heartbeat."""
         self.stopped.set()
         if self.thread.ident:
             self.thread.join()
@@ -68,9 +73,9 @@ class VisibilityExtender:
         try:
             for receipt in self.extend(list(self.receipts)):
                 del self.receipts[receipt]
-                log.warning("a notice could not be held any longer: another worker may read it too")
+                log.warning("a message could not be kept hidden any longer: another worker may read it too")
         except Unavailable as error:
-            log.warning("notices could not be held", reason=str(error))
+            log.warning("messages could not be kept hidden", reason=str(error))
         except FingerprintError as error:
             self.failure = error
 
@@ -81,9 +86,9 @@ _URL = re.compile(r"https?://[^/\s]+/(\d{12})/([A-Za-z0-9_-]{1,80}(?:\.fifo)?)")
 
 
 def queue_name(url: str) -> str:
-    """`sqs:account:name`: no topic of Kafka's can be called so. FingerprintError if it is no queue's URL.
+    """Return `sqs:account:name`, which no topic of Kafka can be called. Raise FingerprintError for another URL.
 
-    >>> name_of("https://sqs.eu-west-1.amazonaws.com/111122223333/trail")
+    >>> queue_name("https://sqs.eu-west-1.amazonaws.com/111122223333/trail")
     'sqs:111122223333:trail'
     """
     parts = _URL.fullmatch(url)
@@ -95,7 +100,10 @@ def queue_name(url: str) -> str:
 
 
 class SqsQueue:
-    """Asks for the queue at once. One thread at a time. FingerprintError: a person must mend it; Away: time may."""
+    """An SQS queue, used by one thread at a time. Implement `ports.MessageQueue`.
+
+    Every method, and the constructor, raises FingerprintError where a person must help, Unavailable where time may.
+    """
 
     def __init__(self, url: str, settings: Sqs) -> None:
         self.url, self.name, self.settings = url, queue_name(url), settings
@@ -106,7 +114,7 @@ class SqsQueue:
         self.approximate_depth()
 
     def receive(self) -> list[ReceivedMessage]:
-        """At most MOST, as soon as there are any; none after `wait_seconds`."""
+        """Return at most MAX_BATCH_SIZE messages as soon as there are any; none after WAIT_TIME_SECONDS."""
         answer = self._call_sqs(
             "receive_message",
             MaxNumberOfMessages=MAX_BATCH_SIZE,
@@ -119,31 +127,32 @@ class SqsQueue:
         return taken
 
     def delete(self, received: Sequence[ReceivedMessage]) -> int:
-        """They never come again; how many were no longer ours."""
+        """Delete messages for good; return how many had already gone to another worker."""
         self.stop_extending(received)
         return len(self._in_batches("delete_message_batch", [each.receipt for each in received]))
 
     def return_to_queue(self, received: Sequence[ReceivedMessage]) -> None:
-        """Others may have them at once."""
+        """Make messages visible to other workers at once."""
         self.stop_extending(received)
         self._in_batches(
             "change_message_visibility_batch", [each.receipt for each in received], VisibilityTimeout=0
         )
 
     def stop_extending(self, received: Sequence[ReceivedMessage]) -> None:
-        """They come again when their time is over: what a pause would do some good."""
+        """Let messages come again when their time is over, for those that a pause may help."""
         self.visibility_extender.discard([each.receipt for each in received])
 
     def send(self, body: bytes) -> None:
-        """Put a message on the queue, safe when it returns."""
+        """Send a message, safe when it returns."""
         self._call_sqs("send_message", MessageBody=body.decode(errors="surrogatepass"))
 
     def approximate_depth(self) -> int:
-        """About how many are there to be taken."""
+        """Return about how many messages are visible."""
         wanted = "ApproximateNumberOfMessages"
         return int(self._call_sqs("get_queue_attributes", AttributeNames=[wanted])["Attributes"][wanted])
 
     def close(self) -> None:
+        """End the heartbeat and close the client."""
         self.visibility_extender.close()
         self.client.close()
 
@@ -160,7 +169,7 @@ class SqsQueue:
         return self._in_batches("change_message_visibility_batch", receipts, VisibilityTimeout=seconds)
 
     def _in_batches(self, what: str, receipts: list[str], **each: Any) -> list[str]:
-        """The receipts that were refused."""
+        """Return the receipts that were refused."""
         return [
             refused
             for start in range(0, len(receipts), MAX_BATCH_SIZE)

@@ -1,18 +1,19 @@
-"""Snapshots in a folder or an object store: immutable files, and the manifest with the highest fence is the latest.
+"""Checkpoints in a folder or an object store: immutable files, and the manifest with the highest fence is the latest.
 
 Example:
-    >>> snapshots = StoredSnapshots(State(snapshots="s3://bucket/snapshots"))
-    >>> snapshots.save(Snapshot(Partition("events", 3), 120, Fence(0, 7, 0), parts={"waiting": b"..."}))
-    >>> snapshots.latest(Partition("events", 3)).offset
+    >>> store = FileCheckpointStore(Checkpoints(url="s3://bucket/checkpoints"))
+    >>> store.save(Checkpoint(Partition("events", 3), 120, Fence(0, 7, 0), blobs={"waiting": b"..."}))
+    >>> store.latest(Partition("events", 3)).offset
     120
 
-There is no separate pointer that could be moved wrongly. The parts are written first, the manifest last, under a name that
-is its fence; whoever restores lists the manifests and takes the highest. A worker thought dead that still writes has an
-older generation, so its manifest lies below that of the owner after it, however late it comes. A pointer would need
-compare-and-swap to do the same. It rests on lists that show what was just written: a folder's do, and so do those of S3,
-Google Cloud Storage and Azure Blob Storage.
+No separate pointer can be moved wrongly. The parts are written first, the manifest last, under a name that is its fence; a
+restore lists the manifests and takes the highest. A worker thought dead that still writes has an older generation, so its
+manifest lies below that of the owner after it, however late it comes. A pointer would need compare-and-swap to do the same.
+The store's lists must show what was just written: a folder's do, and so do those of S3, Google Cloud Storage and Azure Blob
+Storage.
 
-`snapshots_shelf.py` is one partition, `snapshots_store.py` what the files lie in, `snapshots_manifest.py` the manifest.
+`store` holds the checkpoints of one partition, `garbage` finds the files to delete, `manifest` has the format and the names of
+files, `object_store` the verbs of a folder and of fsspec.
 """
 
 from __future__ import annotations
@@ -37,9 +38,10 @@ from fingerprint.core.settings import Checkpoints
 
 
 class FileCheckpointStore:
-    """Keeps the protocol `Snapshots`. Partitions may be used from several threads, each from one at a time.
+    """Checkpoints as files. Implement `ports.CheckpointStore`.
 
-    `grace_seconds`: what was written less long ago is never deleted, so saving must not take so long.
+    Partitions may be used from several threads, each from one at a time. What was written less than `grace_seconds` ago is never
+    deleted, so saving must not take so long.
     """
 
     def __init__(
@@ -51,21 +53,25 @@ class FileCheckpointStore:
         self._by_partition: dict[Partition, PartitionCheckpoints] = {}
 
     def save(self, checkpoint: Checkpoint) -> None:
+        """Save a checkpoint, all of it or nothing."""
         validate_checkpoint(checkpoint)
-        with self._translate_errors("cannot save a snapshot"):
+        with self._translate_errors("cannot save a checkpoint"):
             self._partition_checkpoints(checkpoint.partition).save(checkpoint)
 
     def latest(self, partition: Partition) -> Checkpoint | None:
-        with self._translate_errors("cannot read a snapshot"):
+        """Return the intact checkpoint with the highest fence, or None."""
+        with self._translate_errors("cannot read a checkpoint"):
             return self._partition_checkpoints(partition).latest()
 
     def next_fence(self, partition: Partition, generation: int) -> Fence:
-        with self._translate_errors("cannot list snapshots"):
+        """Return a fence above those of all checkpoints that are there."""
+        with self._translate_errors("cannot list checkpoints"):
             return self._partition_checkpoints(partition).next_fence(generation)
 
     def checkpointed_partitions(self, topic: str) -> list[Partition]:
+        """Return the partitions of a topic that have a checkpoint, by number."""
         folder = topic_folder(topic)
-        with self._translate_errors("cannot list snapshots"):
+        with self._translate_errors("cannot list checkpoints"):
             names = [name for name in self._store.list_folders(folder) if name.isascii() and name.isdigit()]
             there = [
                 int(name)
@@ -75,8 +81,8 @@ class FileCheckpointStore:
         return [Partition(topic, number) for number in sorted(there)]
 
     def list_summaries(self) -> list[CheckpointSummary]:
-        """One for each partition of each topic that has a snapshot, for people to look at."""
-        with self._translate_errors("cannot list snapshots"):
+        """Return a summary of each partition, of all topics, that has a checkpoint."""
+        with self._translate_errors("cannot list checkpoints"):
             topics = [name for name in sorted(self._store.list_folders("")) if is_topic_name(name)]
             found = [
                 self._partition_checkpoints(home).summary()
@@ -86,20 +92,22 @@ class FileCheckpointStore:
         return [each for each in found if each]
 
     def put_blob(self, partition: Partition, blob: bytes) -> str:
+        """Store a part beside the checkpoints; return the path that `get_blob` takes."""
         with self._translate_errors("cannot store a part"):
             return self._partition_checkpoints(partition).put_blob(blob)
 
     def get_blob(self, name: str) -> bytes:
+        """Return a stored part, verified. Raise FingerprintError if it is missing or damaged."""
         partition, part = parse_blob_path(name)
         with self._translate_errors(f"cannot read part {name}"):
             try:
                 return self._partition_checkpoints(partition).get_blob(part)
             except CheckpointCorrupted as reason:
                 raise FingerprintError(
-                    f"part {name} of the snapshots {self._url} is damaged: {reason}"
+                    f"part {name} of the checkpoints {self._url} is damaged: {reason}"
                 ) from None
             except FileNotFoundError:
-                raise FingerprintError(f"part {name} of the snapshots {self._url} is missing") from None
+                raise FingerprintError(f"part {name} of the checkpoints {self._url} is missing") from None
 
     def _partition_checkpoints(self, partition: Partition) -> PartitionCheckpoints:
         if partition not in self._by_partition:
@@ -108,11 +116,11 @@ class FileCheckpointStore:
 
     @contextmanager
     def _translate_errors(self, what: str) -> Iterator[None]:
-        """The store's errors in one sentence."""
+        """Raise the store's errors as one sentence."""
         try:
             yield
         except (FingerprintError, PartitionNotOwned):
             raise
         except Exception as error:  # each object store raises its own kinds
             reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-            raise FingerprintError(f"snapshots {self._url}: {what} ({reason})") from error
+            raise FingerprintError(f"checkpoints {self._url}: {what} ({reason})") from error

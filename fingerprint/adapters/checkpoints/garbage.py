@@ -1,11 +1,11 @@
-"""Which files of a partition no snapshot needs any more.
+"""Garbage collection: the files of a partition that no checkpoint needs any more.
 
 Example:
-    >>> rest(there, named, saved, Policy(kept=3, grace_seconds=600))
-    Garbage(manifests=['manifest-000000-0000000007-0000000002.json'], parts=['3fa9...-1048576-0b...'])
+    >>> find_garbage(listing, referenced_parts, saved_fence, RetentionPolicy(keep=3, grace_seconds=600))
+    Garbage(manifests=[Fence(era=0, generation=7, sequence=2)], parts=['3fa9...-1048576-0b...'], staged=[])
 
-Kept are the newest whole snapshots, and whatever was written less than a grace ago: another owner may be writing it,
-or a snapshot that names it may be under way. Ages are by the store's own clock, counted back from its newest manifest.
+The newest intact checkpoints stay, and everything that was written less than a grace ago: another owner may be writing it, or a
+checkpoint that names it may be under way. Ages are by the store's own clock, counted back from its newest manifest.
 """
 
 from __future__ import annotations
@@ -21,27 +21,32 @@ GRACE_SECONDS = 600.0
 
 
 class RetentionPolicy(NamedTuple):
+    """How many intact checkpoints of a partition stay, and for how many seconds any file stays."""
+
     keep: int = 3
     grace_seconds: float = GRACE_SECONDS
 
 
 class PartitionListing(NamedTuple):
-    """What a partition's folder holds: manifests by fence; parts, and what was left half written, by name."""
+    """The files in a partition's folder: manifests by fence, parts and half-written files by name."""
 
     manifests: dict[Fence, StoredFile]
     parts: dict[str, StoredFile]
     staged: dict[str, StoredFile]
 
     def newest_first(self) -> list[Fence]:
+        """Return the fences of the manifests, the highest first."""
         return sorted(self.manifests, reverse=True)
 
     def latest_write(self) -> float:
-        """When its newest manifest was written; nothing is old where there is none."""
+        """Return the time of the newest manifest; minus infinity without one, so that nothing is old."""
         moments = [file.modified_at for file in self.manifests.values() if file.modified_at < float("inf")]
         return max(moments, default=float("-inf"))
 
 
 class Garbage(NamedTuple):
+    """The files to delete: manifests by fence, parts and half-written files by name."""
+
     manifests: list[Fence]
     parts: list[str]
     staged: list[str]
@@ -55,7 +60,10 @@ ReferencedParts = Callable[
 def find_garbage(
     listing: PartitionListing, referenced_parts: ReferencedParts, saved_fence: Fence, policy: RetentionPolicy
 ) -> Garbage:
-    """`there` as it was before `saved` was written; `named` knows of that one too."""
+    """Return the files to delete after a save.
+
+    `listing` is of the time before `saved_fence` was written; `referenced_parts` knows that manifest too.
+    """
     before = listing.latest_write() - policy.grace_seconds
     gone, stays = _split_manifests(listing, referenced_parts, policy.keep - 1, before)
     needed = frozenset[str]().union(*(referenced_parts(fence) or () for fence in [saved_fence, *stays]))
@@ -66,7 +74,7 @@ def find_garbage(
 def _split_manifests(
     there: PartitionListing, named: ReferencedParts, kept: int, before: float
 ) -> tuple[list[Fence], list[Fence]]:
-    """Manifests that go and manifests that stay: a damaged one does not count as one of those kept."""
+    """Return the manifests to delete and those that stay; a damaged one does not count as kept."""
     gone: list[Fence] = []
     stays: list[Fence] = []
     whole = 0

@@ -1,14 +1,21 @@
-"""A manifest: the small file that says what a snapshot is made of, and is the snapshot.
+"""The manifest that describes a checkpoint, and the names of its files.
 
 Example:
-    >>> unpack(pack(manifest)) == manifest
+    >>> decode_manifest(encode_manifest(manifest)) == manifest
     True
+    >>> partition_folder(Partition("fingerprint.events", 3)), manifest_name(Fence(0, 7, 12))
+    ('fingerprint.events/3', 'manifest-000000-0000000007-0000000012.json')
 
-    {"about": {...}, "checksum": "...", "era": 0, "format": 1, "generation": 7, "kept": ["events/3/parts/..."],
+    <root>/<topic>/<partition>/manifest-<era>-<generation>-<sequence>.json
+    <root>/<topic>/<partition>/parts/<SHA-256>-<bytes>-<token>
+
+The token is new for every write, so no two writes share a name: a delete that comes late cannot hit a newer file.
+
+    {"about": {...}, "checksum": "...", "era": 0, "format": 4, "generation": 7, "kept": ["events/3/parts/..."],
      "offset": 120, "partition": 3, "parts": {"waiting": "<SHA-256>-<bytes>-<token>"}, "sequence": 12, "topic": "events"}
 
-Of every format this much holds: it is one JSON object, and `checksum` is the SHA-256 of the object without it, as JSON
-with sorted keys, no spaces, ASCII. So a format that is not known can be told from damage.
+Every format keeps this: a manifest is one JSON object, and `checksum` is the SHA-256 of the object without it, as JSON with
+sorted keys, no spaces, ASCII. So an unknown format can be told from damage.
 """
 
 from __future__ import annotations
@@ -23,6 +30,8 @@ from typing import Any, NamedTuple
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Checkpoint, Fence, Partition
 
+FORMAT_VERSION = 4
+MAX_MANIFEST_BYTES = 32 << 20  # room for some 200,000 names of parts
 STAGING_PREFIX = ".staged-"  # being written; left behind by a process that was killed
 PARTS_FOLDER = "parts"
 
@@ -33,22 +42,24 @@ _STORED = re.compile(rf"({_TOPIC.pattern})/(\d{{1,10}})/{PARTS_FOLDER}/({_PART.p
 
 
 def partition_folder(partition: Partition) -> str:
-    """Below the root. FingerprintError for what cannot be a topic: it would lead elsewhere."""
+    """Return a partition's folder below the root. Raise FingerprintError for a name that no topic has."""
     return f"{topic_folder(partition.topic)}/{partition.number:d}"
 
 
 def is_topic_name(name: str) -> bool:
+    """Return whether Kafka admits a name for a topic."""
     return bool(_TOPIC.fullmatch(name)) and name not in (".", "..")
 
 
 def topic_folder(topic: str) -> str:
+    """Return a topic's folder below the root. Raise FingerprintError for a name that no topic has."""
     if not is_topic_name(topic):
-        raise FingerprintError(f"{topic!r} cannot be the name of a topic, so there are no snapshots of it")
+        raise FingerprintError(f"{topic!r} cannot be the name of a topic, so there are no checkpoints of it")
     return topic
 
 
 def manifest_name(fence: Fence) -> str:
-    """Padded, so that names lie in the order of their fences. ValueError for a fence that no owner has."""
+    """Return the name of a manifest, padded so that names sort as their fences. Raise ValueError for an impossible fence."""
     name = f"manifest-{fence.era:06d}-{fence.generation:010d}-{fence.sequence:010d}.json"
     if not _MANIFEST.fullmatch(name):
         raise ValueError(f"{fence} is no owner's: its figures are 0 or more, of ten digits at most")
@@ -56,52 +67,51 @@ def manifest_name(fence: Fence) -> str:
 
 
 def parse_manifest_name(name: str) -> Fence | None:
+    """Return the fence in the name of a manifest, None if the name is another file's."""
     found = _MANIFEST.fullmatch(name)
     return Fence(*map(int, found.groups())) if found else None
 
 
 def content_id(part: bytes) -> str:
-    """SHA-256 and length: what a part's name begins with, and what it is verified by."""
+    """Return SHA-256 and length of a part: its name begins with them, and it is verified by them."""
     return f"{hashlib.sha256(part).hexdigest()}-{len(part)}"
 
 
 def new_part_name(content: str) -> str:
+    """Return a new name for a part with this content id."""
     return f"{content}-{secrets.token_hex(8)}"
 
 
 def content_id_of_part(name: str) -> str | None:
-    """What the part of this name holds, as `content_of` says it; None if it is no part's name."""
+    """Return the content id (`content_id`) in the name of a part, None if the name is another file's."""
     found = _PART.fullmatch(name)
     return found[1] if found else None
 
 
 def part_size(name: str) -> int:
+    """Return the bytes of a part, from its name."""
     return int(name.split("-")[1])
 
 
 def blob_path(partition: Partition, name: str) -> str:
-    """The name by which the outside knows a part: its path below the root."""
+    """Return the path of a part below the root: its name for callers."""
     return f"{partition_folder(partition)}/{PARTS_FOLDER}/{name}"
 
 
 def parse_blob_path(path: str) -> tuple[Partition, str]:
-    """Partition and name of such a path. FingerprintError if it is none."""
+    """Return partition and part name of a path from `blob_path`. Raise FingerprintError for any other."""
     found = _STORED.fullmatch(path)
     if not found:
         raise FingerprintError(f"{path!r} is not the name of a part that was stored")
     return Partition(found[1], int(found[2])), found[3]
 
 
-FORMAT_VERSION = 4
-MAX_MANIFEST_BYTES = 32 << 20  # room for some 200,000 names of parts
-
-
 class CheckpointCorrupted(Exception):
-    """Not what was written; says why."""
+    """A file of a checkpoint differs from what was written; the message says how."""
 
 
 class Manifest(NamedTuple):
-    """`parts`: file by name of the part; `kept`: names that `put` gave."""
+    """The content of a checkpoint: `blob_files` maps a part to its file, `referenced_blobs` are paths from `put_blob`."""
 
     partition: Partition
     offset: int
@@ -112,20 +122,20 @@ class Manifest(NamedTuple):
 
     @property
     def files(self) -> frozenset[str]:
-        """Of every part it names, in the partition's folder of parts."""
+        """The files of all parts, in the partition's folder of parts."""
         return frozenset(self.blob_files.values()) | {
             parse_blob_path(path)[1] for path in self.referenced_blobs
         }
 
 
-def validate_checkpoint(snapshot: Checkpoint) -> None:
-    """ValueError or TypeError for what no snapshot can hold: the program is wrong, not the store."""
-    manifest_name(snapshot.fence)
-    _canonical_json(snapshot.metadata)
+def validate_checkpoint(checkpoint: Checkpoint) -> None:
+    """Raise ValueError or TypeError for a checkpoint that cannot be written: the program is wrong, not the store."""
+    manifest_name(checkpoint.fence)
+    _canonical_json(checkpoint.metadata)
 
 
 def encode_manifest(manifest: Manifest) -> bytes:
-    """FingerprintError if it is larger than one may be."""
+    """Return the bytes of a manifest. Raise FingerprintError above MAX_MANIFEST_BYTES."""
     facts = {
         "format": FORMAT_VERSION,
         **manifest.partition._asdict(),
@@ -139,20 +149,23 @@ def encode_manifest(manifest: Manifest) -> bytes:
     data = _canonical_json(facts | {"checksum": _checksum(facts)})
     if len(data) > MAX_MANIFEST_BYTES:
         raise FingerprintError(
-            f"the manifest of a snapshot of {manifest.partition.label} would have {len(data):,} bytes, "
+            f"the manifest of a checkpoint of {manifest.partition.label} would have {len(data):,} bytes, "
             f"{MAX_MANIFEST_BYTES:,} at most: keep fewer, larger parts"
         )
     return data
 
 
 def decode_manifest(data: bytes) -> Manifest:
-    """Damaged if it is not what was packed; FingerprintError if a program of another version packed it."""
+    """Return the manifest in some bytes.
+
+    Raise CheckpointCorrupted if they are damaged, FingerprintError if a program of another version wrote them.
+    """
     facts = _parse_json_object(data)
     if not _pop_valid_checksum(facts):
         raise CheckpointCorrupted("its checksum is not that of its content")
     if facts.get("format") != FORMAT_VERSION:
         raise FingerprintError(
-            f"a snapshot has format {facts.get('format')!r} and this program reads {FORMAT_VERSION}: "
+            f"a checkpoint has format {facts.get('format')!r} and this program reads {FORMAT_VERSION}: "
             "start the version of the program that wrote it, or a later one"
         )
     return _to_manifest(facts)
@@ -169,7 +182,7 @@ def _parse_json_object(data: bytes) -> dict[str, Any]:
 
 
 def _pop_valid_checksum(facts: dict[str, Any]) -> bool:
-    """Takes the checksum out of the facts."""
+    """Remove the checksum from the facts; return whether it is right."""
     try:
         return facts.pop("checksum", None) == _checksum(facts)
     except (ValueError, RecursionError):  # a NaN, or nested too deeply: never packed

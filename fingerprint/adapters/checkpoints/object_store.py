@@ -1,12 +1,15 @@
-"""Where files of snapshots lie: a folder, or an object store behind fsspec. The same few verbs for both.
+"""The files of checkpoints, in a folder or in an object store behind fsspec, with the same few verbs for both.
 
 Example:
-    >>> store = open_store("s3://bucket/snapshots")
+    >>> store = open_file_store("s3://bucket/checkpoints")
     >>> store.write("events/3/parts/abc", b"...")
-    >>> store.claim("events/3/manifest-1.json", b"{}")     # FileExistsError if somebody has
+    >>> store.create_exclusive("events/3/manifest-1.json", b"{}")     # FileExistsError if it is there
 
-A file is there whole or not at all, and safe when the call returns. In a folder: written under another name, synced,
-moved, and the folder synced. An object is whole by nature. Errors are the store's own, of any kind.
+A file is there whole or not at all, and safe when the call returns. In a folder it is written under another name, synced, moved,
+and the folder synced; an object is whole by nature. Errors are the store's own, of any kind.
+
+Not `obstore`: its LocalStore (0.12) never syncs a file and creates it readable to all, so the folder would stay as it is here;
+of an object store fsspec's conditional put does the same, and reading logs needs fsspec's clients anyway.
 """
 
 from __future__ import annotations
@@ -34,40 +37,49 @@ MODIFIED_KEYS = ("mtime", "LastModified", "last_modified", "updated", "created")
 
 
 class StoredFile(NamedTuple):
-    """`moment`: when it was written, in seconds since 1970, by the store's own clock; infinity if it does not say."""
+    """A file's size in bytes, and when it was written.
+
+    `modified_at` is in seconds since 1970 by the store's own clock, infinity if the store does not say.
+    """
 
     size: int
     modified_at: float
 
 
 class FileStore(Protocol):
-    """Paths are relative to its root, with `/`."""
+    """A store of files. Paths are relative to its root, with `/`."""
 
     def list_files(self, folder: str) -> dict[str, StoredFile]:
-        """Those that lie in a folder itself, by name; none if there is no such folder."""
+        """Return the files directly in a folder, by name; none if there is no such folder."""
         ...
 
     def list_folders(self, folder: str) -> list[str]:
-        """Names of the folders in a folder."""
+        """Return the names of the folders in a folder."""
         ...
 
-    def size(self, path: str) -> int: ...
+    def size(self, path: str) -> int:
+        """Return the bytes of a file."""
+        ...
 
-    def read(self, path: str) -> bytes: ...
+    def read(self, path: str) -> bytes:
+        """Return the content of a file."""
+        ...
 
-    def write(self, path: str, data: bytes) -> None: ...
+    def write(self, path: str, data: bytes) -> None:
+        """Write a file; replace it if it is there."""
+        ...
 
     def create_exclusive(self, path: str, data: bytes) -> None:
-        """Write what must not be there yet; FileExistsError if it is. One of many who try at once succeeds."""
+        """Write a file that is not there yet; raise FileExistsError if it is. One of several concurrent callers succeeds."""
         ...
 
     def delete(self, path: str) -> None:
-        """It is not there afterwards, whether or not it was before."""
+        """Delete a file, if it is there."""
         ...
 
 
 def open_file_store(url: str) -> FileStore:
-    """FingerprintError if the URL is of a kind that nothing here opens."""
+    """Return the store of a URL. Raise FingerprintError for a URL that fsspec cannot open."""
     try:
         system, path = url_to_fs(url, use_listings_cache=False)
     except ImportError as error:
@@ -78,37 +90,44 @@ def open_file_store(url: str) -> FileStore:
 
 
 class FolderStore:
-    """On this machine."""
+    """A folder of this machine, or of a file system that it mounts."""
 
     def __init__(self, root: Path):
         self._root = root
 
     def list_files(self, folder: str) -> dict[str, StoredFile]:
+        """Return the files directly in a folder, by name."""
         found: dict[str, StoredFile] = {}
         with suppress(FileNotFoundError), os.scandir(self._root / folder) as entries:
             for entry in entries:
-                with suppress(FileNotFoundError):  # deleted meanwhile
+                with suppress(FileNotFoundError):  # deleted since
                     found |= {entry.name: _to_stored_file(entry.stat())} if entry.is_file() else {}
         return found
 
     def list_folders(self, folder: str) -> list[str]:
+        """Return the names of the folders in a folder."""
         with suppress(FileNotFoundError), os.scandir(self._root / folder) as entries:
             return [entry.name for entry in entries if entry.is_dir()]
         return []
 
     def size(self, path: str) -> int:
+        """Return the bytes of a file."""
         return (self._root / path).stat().st_size
 
     def read(self, path: str) -> bytes:
+        """Return the content of a file."""
         return (self._root / path).read_bytes()
 
     def write(self, path: str, data: bytes) -> None:
+        """Write a file durably; replace it if it is there."""
         self._write_staged(self._root / path, data, os.replace)
 
     def create_exclusive(self, path: str, data: bytes) -> None:
+        """Write a new file durably, by a hard link."""
         self._write_staged(self._root / path, data, _link_exclusive)
 
     def delete(self, path: str) -> None:
+        """Delete a file, if it is there."""
         (self._root / path).unlink(missing_ok=True)
 
     def _write_staged(self, final: Path, data: bytes, publish: Callable[[Path, Path], None]) -> None:
@@ -130,7 +149,7 @@ def _to_stored_file(status: os.stat_result) -> StoredFile:
 
 
 def _make_durable_folder(folder: Path) -> None:
-    """A folder that survives a loss of power, and those it lies in."""
+    """Create a folder and those above it, so that they survive a loss of power."""
     for each in private_files.make_private_folder(folder):
         _fsync_folder(each.parent)
 
@@ -144,7 +163,7 @@ def _fsync_folder(folder: Path) -> None:
 
 
 def _link_exclusive(staged: Path, final: Path) -> None:
-    """Moving replaces what is there; linking does not. Some network file systems cannot link."""
+    """Publish a staged file: linking, unlike moving, replaces nothing. Some network file systems cannot link."""
     try:
         os.link(staged, final)
     except OSError as error:
@@ -156,13 +175,14 @@ def _link_exclusive(staged: Path, final: Path) -> None:
 
 
 class FsspecStore:
-    """In an object store, or whatever else fsspec reaches. What is listed is asked for anew each time."""
+    """An object store, or any other file system of fsspec. Lists are never cached."""
 
     def __init__(self, system: fsspec.AbstractFileSystem, root: str):
         self._system = system
         self._root = root.rstrip("/")
 
     def list_files(self, folder: str) -> dict[str, StoredFile]:
+        """Return the objects directly below a prefix, by name."""
         return {
             _last_component(info["name"]): StoredFile(int(info["size"] or 0), self._modified_at(info))
             for info in self._list_entries(folder)
@@ -170,6 +190,7 @@ class FsspecStore:
         }
 
     def list_folders(self, folder: str) -> list[str]:
+        """Return the next part of the prefixes below a prefix."""
         return [
             _last_component(info["name"])
             for info in self._list_entries(folder)
@@ -177,18 +198,23 @@ class FsspecStore:
         ]
 
     def size(self, path: str) -> int:
+        """Return the bytes of an object."""
         return int(self._system.size(self._full_path(path)))
 
     def read(self, path: str) -> bytes:
+        """Return the content of an object."""
         return bytes(self._system.cat_file(self._full_path(path)))
 
     def write(self, path: str, data: bytes) -> None:
+        """Write an object; replace it if it is there."""
         self._system.pipe_file(self._full_path(path), data)
 
     def create_exclusive(self, path: str, data: bytes) -> None:
+        """Write a new object, by a conditional put."""
         self._system.pipe_file(self._full_path(path), data, mode="create")
 
     def delete(self, path: str) -> None:
+        """Delete an object, if it is there."""
         with suppress(FileNotFoundError):
             self._system.rm_file(self._full_path(path))
 

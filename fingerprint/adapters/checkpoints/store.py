@@ -1,12 +1,12 @@
-"""The snapshots of one partition, and what this process knows of them.
+"""The checkpoints of one partition.
 
 Example:
-    >>> shelf = Shelf(store, Partition("events", 3), Policy())
-    >>> shelf.save(snapshot)
-    >>> shelf.latest() == snapshot
+    >>> checkpoints = PartitionCheckpoints(store, Partition("events", 3), RetentionPolicy())
+    >>> checkpoints.save(checkpoint)
+    >>> checkpoints.latest() == checkpoint
     True
 
-What it knows only spares work (which parts lie there already): forgotten, everything is written again.
+What this process knows of the files (which parts are there already) only saves work: without it everything is written again.
 """
 
 from __future__ import annotations
@@ -43,14 +43,17 @@ from fingerprint.core.ports import Checkpoint, Fence, Partition, PartitionNotOwn
 MAX_PARALLEL = 4  # parts read, written or hashed at a time: all of them wait, or let go of the interpreter
 MAX_DELETIONS = 500  # files, by one save
 
-_log = get_logger("fingerprint.snapshots")
+_log = get_logger("fingerprint.checkpoints")
 _In = TypeVar("_In")
 _Out = TypeVar("_Out")
 
 
 class CheckpointSummary(NamedTuple):
-    """The latest snapshot of a partition: `written` in seconds since 1970 by the store's clock, `bytes` with what is kept,
-    `snapshots` there are."""
+    """The latest checkpoint of a partition, in figures.
+
+    `written_at` is in seconds since 1970 by the store's clock, `size_bytes` counts referenced parts too, `checkpoint_count` those
+    that are there.
+    """
 
     partition: Partition
     offset: int
@@ -61,17 +64,20 @@ class CheckpointSummary(NamedTuple):
 
 
 class PartitionCheckpoints:
-    """See the head of this file."""
+    """The checkpoints of one partition, used by one thread at a time."""
 
     def __init__(self, store: FileStore, partition: Partition, policy: RetentionPolicy):
         self._store = store
         self._partition = partition
         self._policy = policy
         self._folder = partition_folder(partition)
-        self._known_parts: dict[str, str] = {}  # content -> name, of the newest snapshot saved or opened here
+        self._known_parts: dict[
+            str, str
+        ] = {}  # content -> name, of the newest checkpoint saved or opened here
         self._referenced_parts: dict[Fence, frozenset[str]] = {}  # parts that a manifest names
 
     def list_files(self) -> PartitionListing:
+        """Return the partition's files."""
         files = self._store.list_files(self._folder)
         parts = self._store.list_files(f"{self._folder}/{PARTS_FOLDER}")
         return PartitionListing(
@@ -81,10 +87,12 @@ class PartitionCheckpoints:
         )
 
     def save(self, checkpoint: Checkpoint) -> None:
-        """1. Look: is there a snapshot of this fence, or of a higher one? Which known parts are still there?
+        """Save a checkpoint, in four steps.
+
+        1. List the files: refuse if a checkpoint of this fence or of a higher one is there; find the known parts that still are.
         2. Write the parts that are not.
-        3. Write the manifest: from here on this is the latest snapshot.
-        4. Delete what no snapshot needs any more; if that fails, the next save does it.
+        3. Write the manifest: from here on this is the latest checkpoint.
+        4. Delete what no checkpoint needs any more; if that fails, the next save does it.
         """
         there = self.list_files()
         _check_fence_is_newest(checkpoint, there)
@@ -105,7 +113,7 @@ class PartitionCheckpoints:
     def _assign_files(
         self, parts: Mapping[str, bytes], there: PartitionListing
     ) -> tuple[dict[str, str], dict[str, bytes]]:
-        """The file of each part, and the content of those files that are not there yet; equal parts share one."""
+        """Return the file of each part, and the content of the files that are not there yet; equal parts share one."""
         contents = dict(zip(parts, _run_parallel(content_id, parts.values()), strict=True))
         known = {content: name for content, name in self._known_parts.items() if _is_present(name, there)}
         fresh = {content: new_part_name(content) for content in contents.values() if content not in known}
@@ -113,7 +121,7 @@ class PartitionCheckpoints:
         return names, {names[part]: parts[part] for part, content in contents.items() if content in fresh}
 
     def _write_checkpoint(self, manifest: Manifest, parts: Mapping[str, bytes]) -> None:
-        """Parts, then the manifest; if it fails, nothing is left behind."""
+        """Write the parts, then the manifest; if it fails, leave nothing behind."""
         data = encode_manifest(manifest)
         try:
             _run_parallel(lambda name: self._store.write(self._part_path(name), parts[name]), parts)
@@ -132,8 +140,10 @@ class PartitionCheckpoints:
                 raise PartitionNotOwned(f"{self._folder}: another owner has saved {fence}") from None
 
     def _remove_failed_write(self, fence: Fence, data: bytes, parts: Iterable[str]) -> None:
-        """A full disk must not fill with parts of what failed. Left alone where the manifest arrived after all, or where
-        the store does not say: then they go with the garbage."""
+        """Delete the parts of a failed save: a full disk must not fill with them.
+
+        They stay where the manifest arrived after all, or where the store does not answer: then they go with the garbage.
+        """
         with suppress(Exception):
             if self._read_manifest_bytes(fence) != data:
                 for name in parts:
@@ -159,11 +169,11 @@ class PartitionCheckpoints:
                 for fence in [*there.manifests, saved]
                 if fence in self._referenced_parts
             }
-        except Exception as error:  # each object store raises its own kinds, and none is worth a snapshot
-            _log.warning("old snapshots could not be deleted", folder=self._folder, reason=str(error))
+        except Exception as error:  # each object store raises its own kinds, and none is worth a checkpoint
+            _log.warning("old checkpoints could not be deleted", folder=self._folder, reason=str(error))
 
     def _garbage_paths(self, garbage: Garbage) -> list[str]:
-        """Manifests first: what is left of a snapshot must not look like one."""
+        """Return the paths to delete, manifests first: the rest of a checkpoint must not look like one."""
         staged = [
             f"{self._folder}/{place}{name}" for name in garbage.staged for place in ("", f"{PARTS_FOLDER}/")
         ]
@@ -180,30 +190,32 @@ class PartitionCheckpoints:
         return self._referenced_parts[fence]
 
     def latest(self) -> Checkpoint | None:
+        """Return the intact checkpoint with the highest fence, or None."""
         return self._newest_intact(self._open_checkpoint)
 
     def summary(self) -> CheckpointSummary | None:
-        """Of the latest snapshot, its parts weighed and not read."""
+        """Return the figures of the latest checkpoint, without reading its parts; None if there is none."""
         return self._newest_intact(self._summarize)
 
     def _newest_intact(self, open_checkpoint: Callable[[Fence, PartitionListing], _Out]) -> _Out | None:
-        """Of the highest fence that opens."""
+        """Return what `open_checkpoint` makes of the highest fence that is intact."""
         there = self.list_files()
         for fence in there.newest_first():
             try:
                 return open_checkpoint(fence, there)
             except (CheckpointCorrupted, FileNotFoundError) as reason:
                 _log.warning(
-                    "a damaged snapshot is passed over", file=self._manifest_path(fence), reason=str(reason)
+                    "a damaged checkpoint is passed over", file=self._manifest_path(fence), reason=str(reason)
                 )
         if there.manifests:
             raise FingerprintError(
-                f"none of the {len(there.manifests)} snapshots in {self._folder} is whole: bring them back from a backup, "
+                f"none of the {len(there.manifests)} checkpoints in {self._folder} is whole: bring them back from a backup, "
                 "or move that folder away to begin without what was remembered"
             )
         return None
 
     def next_fence(self, generation: int) -> Fence:
+        """Return the first fence of an owner of this generation, above all that are there."""
         highest = max(self.list_files().manifests, default=None)
         return highest.for_owner(generation) if highest else Fence(generation=generation)
 
@@ -231,7 +243,7 @@ class PartitionCheckpoints:
         return CheckpointSummary(self._partition, manifest.offset, fence, moment, size, len(there.manifests))
 
     def _require_complete(self, fence: Fence, there: PartitionListing) -> Manifest:
-        """Whose parts are all there, and as large as they were."""
+        """Return the manifest of a fence; raise CheckpointCorrupted if a part is missing or has another size."""
         manifest = self._open_manifest(fence, there.manifests[fence].size)
         for name in sorted(manifest.files):
             _check_size(name, there)
@@ -242,7 +254,7 @@ class PartitionCheckpoints:
             raise CheckpointCorrupted(f"it has {size:,} bytes, and no manifest has")
         manifest = decode_manifest(self._store.read(self._manifest_path(fence)))
         if (manifest.partition, manifest.fence) != (self._partition, fence):
-            raise CheckpointCorrupted("it is another snapshot's")
+            raise CheckpointCorrupted("it is another checkpoint's")
         return manifest
 
     def _read_part(self, name: str) -> bytes:
@@ -252,12 +264,13 @@ class PartitionCheckpoints:
         return data
 
     def put_blob(self, blob: bytes) -> str:
+        """Store a part; return its path."""
         name = new_part_name(content_id(blob))
         self._store.write(self._part_path(name), blob)
         return blob_path(self._partition, name)
 
     def get_blob(self, name: str) -> bytes:
-        """Damaged or FileNotFoundError if it is not whole."""
+        """Return a stored part. Raise CheckpointCorrupted or FileNotFoundError if it is not intact."""
         if (size := self._store.size(self._part_path(name))) != part_size(name):
             raise CheckpointCorrupted(f"it has {size:,} bytes")
         return self._read_part(name)
@@ -269,20 +282,20 @@ class PartitionCheckpoints:
         return f"{self._folder}/{manifest_name(fence)}"
 
 
-def _check_fence_is_newest(snapshot: Checkpoint, there: PartitionListing) -> None:
+def _check_fence_is_newest(checkpoint: Checkpoint, there: PartitionListing) -> None:
     highest = max(there.manifests, default=None)
-    if highest and highest >= snapshot.fence:
+    if highest and highest >= checkpoint.fence:
         raise PartitionNotOwned(
-            f"{partition_folder(snapshot.partition)}: {highest} is there, and {snapshot.fence} comes too late"
+            f"{partition_folder(checkpoint.partition)}: {highest} is there, and {checkpoint.fence} comes too late"
         )
 
 
-def _check_referenced_blobs(snapshot: Checkpoint, there: PartitionListing) -> None:
-    for path in snapshot.referenced_blobs:
+def _check_referenced_blobs(checkpoint: Checkpoint, there: PartitionListing) -> None:
+    for path in checkpoint.referenced_blobs:
         partition, name = parse_blob_path(path)
-        if partition != snapshot.partition or name not in there.parts:
+        if partition != checkpoint.partition or name not in there.parts:
             raise FingerprintError(
-                f"part {path} is not with the snapshots of {partition_folder(snapshot.partition)}: "
+                f"part {path} is not with the checkpoints of {partition_folder(checkpoint.partition)}: "
                 "state that was stored is missing"
             )
 
@@ -292,7 +305,7 @@ def _is_present(name: str, there: PartitionListing) -> bool:
 
 
 def _check_size(name: str, there: PartitionListing) -> None:
-    """Before it is read: what is damaged must not fill the memory."""
+    """Raise CheckpointCorrupted for a part of another size, before it is read: a damaged one must not fill the memory."""
     if name not in there.parts:
         raise CheckpointCorrupted(f"part {name} is missing")
     if there.parts[name].size != part_size(name):
@@ -300,6 +313,6 @@ def _check_size(name: str, there: PartitionListing) -> None:
 
 
 def _run_parallel(work: Callable[[_In], _Out], items: Iterable[_In]) -> list[_Out]:
-    """The results in order; an error when all have ended."""
+    """Return the results in order; raise an error when all have ended."""
     with ThreadPoolExecutor(MAX_PARALLEL) as pool:
         return list(pool.map(work, items))

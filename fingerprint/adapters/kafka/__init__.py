@@ -1,1 +1,1 @@
-"""kafka."""
+"""Kafka through kafka-python or confluent-kafka: consumers, producers and the administration of topics."""

@@ -1,29 +1,59 @@
-"""Losses by a Triton server, over gRPC.
+"""Losses by a Triton server over gRPC, and the control of the models that it serves.
 
 Example:
-    >>> losses = TritonLosses(bank.version, settings.triton)
-    >>> loss, known = losses.of(fingerprint, codes)      # Away if there is no answer in time
+    >>> inference = TritonInference(bank.version, settings.triton)
+    >>> loss, known = inference.losses(fingerprint, codes)      # Unavailable if there is no answer in time
+    >>> with closing(ModelControl(settings.triton)) as control:
+    ...     control.load_model()                  # what the repository's config.pbtxt says
+    ...     control.version_states()
+    {5874331811777929: 'READY'}
 
-Every request names the version of the bank, and every answer must: one that names another is none. Asking again is always
-safe, because measuring changes nothing. A server that failed several calls in a row is left alone for a while.
+Every request names the version of the bank, and every answer must: one that names another is refused. A repeated request is
+always safe, because inference changes nothing. A circuit breaker opens after several failures in a row.
+
+Loading can run code: a server gives this API to holders of its key (docs/explanation/triton.md).
 """
 
 from __future__ import annotations
 
+import re
 import time
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 
 import numpy as np
 from numpy.typing import NDArray
+from tritonclient.grpc import InferenceServerClient
 from tritonclient.utils import InferenceServerException
 
-from fingerprint.adapters.triton.connection import connect
-from fingerprint.adapters.triton.request import MODEL_NAME, ChunkedRequest
+from fingerprint.adapters.triton.repository import MODEL_NAME
+from fingerprint.adapters.triton.request import ChunkedRequest
 from fingerprint.compute.arrays import namespace, to_device_of, to_host
 from fingerprint.core import settings
+from fingerprint.core.alert import FingerprintError
 from fingerprint.core.circuit_breaker import CircuitBreaker
 from fingerprint.core.ports import Unavailable
 from fingerprint.detection.triton_model import version_number
+
+CHANNEL_OPTIONS = [
+    ("grpc.max_send_message_length", -1),
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.use_local_subchannel_pool", 1),  # a new client connects at once, whatever became of the one before
+]
+
+
+def connect(options: settings.Triton) -> InferenceServerClient:
+    """Return a client, which connects at its first request. Raise FingerprintError if a file of the settings cannot be read."""
+    options.check_files()
+    return InferenceServerClient(
+        str(options.url),
+        ssl=options.tls,
+        root_certificates=options.ca_file,
+        certificate_chain=options.certificate_file,
+        private_key=options.certificate_key_file,
+        channel_args=CHANNEL_OPTIONS,
+    )
+
 
 FAILURE_THRESHOLD = 3  # consecutive failures that open the circuit
 COOL_DOWN_SECONDS = 10.0  # that an open circuit waits before one attempt
@@ -31,7 +61,7 @@ READY_TIMEOUT_SECONDS = 2.0  # for the question what it serves
 
 
 def is_version_served(version: str, options: settings.Triton) -> bool:
-    """Whether the server measures against a version of the bank; False where it does not answer."""
+    """Return whether the server serves a version of the bank; False where it does not answer."""
     with closing(connect(options)) as client:
         try:
             return bool(
@@ -44,7 +74,7 @@ def is_version_served(version: str, options: settings.Triton) -> bool:
 
 
 class TritonInference:
-    """Losses (see `ports`) against one version of a bank. One thread at a time."""
+    """Losses against one version of a bank, for one thread at a time. Implement `ports.Inference`."""
 
     degraded = False
 
@@ -56,8 +86,11 @@ class TritonInference:
     def losses(
         self, fingerprint: NDArray[np.int32], codes: NDArray[np.uint64]
     ) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-        """fingerprint (N,), codes (N, F) -> loss (N, F) in nats, known (N, F), where the codes lie; they go to the server from
-        the host. Away; FingerprintError for what the server's bank cannot have."""
+        """Return loss (N, F) in nats and known (N, F) for fingerprint (N,) and codes (N, F), where the codes lie.
+
+        They go to the server from the host. Raise Unavailable if there is no answer in time, FingerprintError for rows that the
+        server's bank cannot have.
+        """
         if not len(fingerprint):
             xp = namespace(codes)
             return xp.empty(codes.shape, np.float32), xp.empty(codes.shape, bool)
@@ -77,9 +110,75 @@ class TritonInference:
         return to_device_of(loss, codes), to_device_of(known, codes)
 
     def close(self) -> None:
+        """Close the connection."""
         self.client.close()
 
     def _reconnect(self) -> None:
-        """A connection that failed would wait ever longer before it looks whether the server is back."""
+        """Connect again: a connection that failed waits ever longer before it looks whether the server is back."""
         self.client.close()
         self.client = connect(self.options)
+
+
+CONNECTION_ERRORS = (  # gRPC's words, and ours
+    ("Deadline Exceeded", "it does not answer in time"),
+    ("failed to connect to all addresses", "nothing accepts a connection there"),
+    ("DNS resolution failed", "there is no such host"),
+)
+RESPONSE_TIMEOUT_SECONDS = 5.0  # for a question: a person waits for the answer
+
+
+class ModelControl:
+    """The control of one server, whose mode is `explicit`."""
+
+    def __init__(self, options: settings.Triton) -> None:
+        self.url, self.load_timeout_seconds = options.url, options.load_timeout_seconds
+        self.headers = _restricted_api_headers(options.control_key_file)
+        self.client = connect(options)
+
+    def load_model(self) -> None:
+        """Serve what the repository says; return when all of it is ready.
+
+        Raise FingerprintError if some of it cannot be served: then everything that was served before still is.
+        """
+        with self._translate_errors("does not serve it"):
+            self.client.load_model(MODEL_NAME, headers=self.headers, client_timeout=self.load_timeout_seconds)
+
+    def version_states(self) -> dict[int, str]:
+        """Return the state (READY, LOADING, UNLOADING, UNAVAILABLE) of each version that the server knows, by number."""
+        with self._translate_errors("does not say what it serves"):
+            index = self.client.get_model_repository_index(
+                headers=self.headers, client_timeout=RESPONSE_TIMEOUT_SECONDS
+            )
+        return {
+            int(each.version): str(each.state)
+            for each in index.models
+            if each.name == MODEL_NAME and each.version.isdecimal()
+        }
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.client.close()
+
+    @contextmanager
+    def _translate_errors(self, trouble: str) -> Iterator[None]:
+        try:
+            yield
+        except InferenceServerException as error:
+            raise FingerprintError(f"Triton at {self.url} {trouble}: {_error_reason(error)}") from None
+
+
+def _restricted_api_headers(key_file: str | None) -> dict[str, str]:
+    """Return the header that opens a server started with `--grpc-restricted-protocol=model-repository:NAME=VALUE`."""
+    name, equals, value = (settings.read_secret(key_file) or "").partition("=")
+    if key_file and not (name and equals and value):
+        raise FingerprintError(f"triton.control_key_file {key_file} does not hold NAME=VALUE")
+    return {f"triton-grpc-protocol-{name}": value} if name else {}
+
+
+def _error_reason(error: InferenceServerException) -> str:
+    """Return the model's own sentence if there is one, else the server's first line."""
+    text = str(error.message())
+    own = re.search(r"FingerprintError: (.*)", text)
+    if own:
+        return own[1]
+    return next((ours for theirs, ours in CONNECTION_ERRORS if theirs in text), text.splitlines()[0])

@@ -1,17 +1,18 @@
 """The model repository that a Triton server serves, filled from banks.
 
 Example:
-    >>> repository = Repository(Path("triton"), instances=2)
-    >>> number = repository.add(Path("bank"))
-    >>> repository.serve([number])
+    >>> repository = ModelRepository(Path("triton"), instances=2)
+    >>> number = repository.add_version(Path("bank"))
+    >>> repository.set_served_versions([number])
 
     triton/fingerprint/
       config.pbtxt                  models/fingerprint/config.pbtxt, how many instances, which versions; replaced as a whole
-      <number of a bank version>/   (`serving.number`)
+      <number of a bank version>/   (`detection.triton_model.version_number`)
         model.py                    models/fingerprint/model.py
-        bank/                       CURRENT and versions/<version>/: links to the bank's files where that can be, else copies
+        bank/                       CURRENT and versions/<version>/: hard links to the bank's files if possible, else copies
 
-What is there is complete: a version is made beside and moved into place. The official container serves the same folder.
+What is there is complete: a version is made beside and moved into place. The official container serves the same folder. This
+module needs no client of Triton's.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class ModelRepository:
         self.folder, self.instances = folder / MODEL_NAME, instances
 
     def served_versions(self) -> list[int]:
-        """Numbers of the versions that the server is told to serve, the newest last."""
+        """Return the numbers of the versions that the server is told to serve, the newest last."""
         try:
             found = _SERVED_VERSIONS_LINE.search((self.folder / "config.pbtxt").read_text())
         except FileNotFoundError:
@@ -55,13 +56,15 @@ class ModelRepository:
         return [int(each) for each in found[1].split(",")] if found else []
 
     def bank_versions(self) -> dict[int, str]:
-        """Number -> bank version, of all that lie here."""
+        """Return the bank version of each number that is here, served or not."""
         here = [each for each in self.folder.glob("*/bank/CURRENT") if each.parts[-3].isdecimal()]
         return {int(each.parts[-3]): each.read_text().strip() for each in here}
 
     def add_version(self, bank: Path, options: settings.Bank = DEFAULT_OPTIONS) -> int:
-        """Put the bank's current version here, verified, not served yet; its number. FingerprintError where it is damaged, or
-        not signed as `options` want it."""
+        """Put the bank's current version here, verified, not served yet; return its number.
+
+        Raise FingerprintError if it is damaged, or not signed as `options` demand.
+        """
         version = open_bank(bank, options).version
         target = self.folder / str(version_number(version))
         staged = self.folder / f".{target.name}.{os.getpid()}"
@@ -94,7 +97,7 @@ class ModelRepository:
             staged.replace(target / "bank" / signed)
 
     def set_served_versions(self, numbers: Sequence[int]) -> None:
-        """Say which versions are served, the newest last; none: there is no model here."""
+        """Set which versions are served, the newest last; none: there is no model here."""
         config = self.folder / "config.pbtxt"
         if not numbers:
             config.unlink(missing_ok=True)
@@ -123,7 +126,7 @@ def _template_file(name: str) -> Path:
 
 
 def _link_or_copy(source: str, target: str) -> None:
-    """A second name for the same file; a copy where the file systems differ. Files of a bank are never written again."""
+    """Give a file a second name; copy it where the file systems differ. Files of a bank are never written again."""
     try:
         os.link(source, target)
     except OSError:

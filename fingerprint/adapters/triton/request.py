@@ -1,7 +1,10 @@
-"""One call to Triton: its rows cut into requests, several under way at a time, asked again where that helps, until a deadline.
+"""One call to Triton: its rows are cut into requests, several in flight at a time, repeated where that helps, until a deadline.
 
 Example:
-    >>> loss, known = Call(client, number(version), settings.triton, fingerprint, codes).answer()
+    >>> loss, known = ChunkedRequest(client, version_number(version), settings.triton, fingerprint, codes).run()
+
+The repeats are our own and not `stamina`'s: a round repeats only the requests that failed, and no pause may go past the deadline
+of the call (stamina pauses first and looks at the time afterwards).
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from numpy.typing import NDArray
 from tritonclient.grpc import InferenceServerClient, InferInput, InferRequestedOutput
 from tritonclient.utils import InferenceServerException
 
+from fingerprint.adapters.triton.repository import MODEL_NAME
 from fingerprint.core import settings
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Unavailable
@@ -24,7 +28,6 @@ from fingerprint.core.ports import Unavailable
 REQUEST_ROWS = 1024  # rows of one request
 MAX_IN_FLIGHT = 4  # concurrent requests of one call
 MAX_ATTEMPTS = 3  # of a request that can be repeated
-MODEL_NAME = "fingerprint"
 BACKOFF_SECONDS = 0.05  # before the second try; each further one waits twice as long, half of it by chance
 PERMANENT_STATUSES = (
     "NOT_FOUND",
@@ -36,7 +39,7 @@ REQUESTED_OUTPUTS = [InferRequestedOutput("loss"), InferRequestedOutput("known")
 
 
 class ChunkReply(NamedTuple):
-    """What came of the request whose rows begin at `start`."""
+    """The reply to the request whose rows begin at `start`."""
 
     start: int
     result: Any
@@ -44,7 +47,7 @@ class ChunkReply(NamedTuple):
 
 
 class ChunkedRequest:
-    """The rows of one call, and the answers that have come."""
+    """The rows of one call, and the answers so far."""
 
     def __init__(
         self,
@@ -62,7 +65,7 @@ class ChunkedRequest:
         self.in_flight: dict[int, Any] = {}  # by start: what cancels the request
 
     def run(self) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-        """All rows measured. Away if the server does not, FingerprintError if it cannot."""
+        """Return loss and known of all rows. Raise Unavailable if the server gives no answer, FingerprintError if it cannot."""
         todo = list(range(0, len(self.codes), REQUEST_ROWS))
         reason = ""
         for attempt in range(MAX_ATTEMPTS):
@@ -77,7 +80,7 @@ class ChunkedRequest:
         raise Unavailable(f"{self.options.url}: {reason}")
 
     def _run_round(self, starts: list[int]) -> tuple[list[int], str]:
-        """Ask for the rows that begin at these places; those to ask for again, and why the first is."""
+        """Request the rows that begin at these places; return those to repeat, and why the first one failed."""
         todo, failed, reasons = list(reversed(starts)), [], []
         while todo or self.in_flight:
             while todo and len(self.in_flight) < MAX_IN_FLIGHT:
@@ -112,7 +115,7 @@ class ChunkedRequest:
         self.replies.put(ChunkReply(start, result, error))
 
     def _next_reply(self) -> ChunkReply:
-        """The next reply to a request that is under way."""
+        """Return the next reply to a request that is in flight."""
         while True:
             try:
                 reply = self.replies.get(timeout=self._remaining_seconds())
@@ -124,7 +127,7 @@ class ChunkedRequest:
                 return reply
 
     def _copy_result(self, reply: ChunkReply) -> None:
-        """Copy an answer into its place, if it is one."""
+        """Copy an answer into its place; raise Unavailable if it is no valid one."""
         version = reply.result.get_response().model_version
         if version != self.model_version:
             raise Unavailable(
@@ -140,7 +143,7 @@ class ChunkedRequest:
         self.loss[rows], self.known[rows] = loss, known
 
     def _retry_reason(self, error: Exception) -> str:
-        """Why a request failed, if the same may be asked again; else raises."""
+        """Return why a request failed, if it may be repeated; raise an error if not."""
         status = str(error.status() if isinstance(error, InferenceServerException) else "").split(".")[-1]
         text = str(error.message() if isinstance(error, InferenceServerException) else error).splitlines()[0]
         if status == "INVALID_ARGUMENT":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from fingerprint.core.settings.base import Section, check_readable, read_secret
 
@@ -75,8 +75,9 @@ class Kafka(KafkaSecurity):
     bootstrap_servers: tuple[str, ...] = Field(
         ("127.0.0.1:9092",), min_length=1, description="host:port of some brokers (bootstrap.servers)."
     )
-    client: Literal["kafka-python", "confluent", "files"] = Field(
-        "kafka-python", description="Kafka client library: kafka-python or confluent."
+    client: str = Field(
+        "kafka-python",
+        description="Kafka client library: kafka-python, confluent, or the import path package.module:factory of another.",
     )
     group_id: str = Field("fingerprint", description="Consumer group (group.id).")
     group_instance_id: str | None = Field(
@@ -136,6 +137,14 @@ class Kafka(KafkaSecurity):
         gt=0,
         description="Milliseconds that a broker may take to answer a request (request.timeout.ms).",
     )
+
+    @field_validator("client")
+    @classmethod
+    def check_client(cls, client: str) -> str:
+        """Refuse the name of a library that is not known here."""
+        if client not in ("kafka-python", "confluent") and ":" not in client:
+            raise ValueError("expected 'kafka-python', 'confluent' or package.module:factory")
+        return client
 
     @property
     def delivery_timeout_seconds(self) -> float:

@@ -24,6 +24,7 @@ from fingerprint.delivery.notification import (
     parse_address,
     parse_email,
 )
+from fingerprint.sources.active import SOURCE
 from fingerprint.sources.base import TACTICS
 
 ECS_VERSION = "8.17.0"
@@ -74,7 +75,7 @@ def _event_fields(notification: Notification) -> dict[str, Any]:
         type=["info"],
         module="fingerprint",
         dataset="fingerprint.alert",
-        provider="cloudtrail",
+        provider=SOURCE.NAME.lower(),
         id=alert.alert_id,
         action=distinct_values(f"{event.service}:{event.action}" for event in notification.newest_events),
         reason=alert.title,
@@ -89,7 +90,7 @@ def _event_fields(notification: Notification) -> dict[str, Any]:
 
 def _cloud_fields(alert: Alert) -> dict[str, Any]:
     return without_empty(
-        provider="aws",
+        provider=SOURCE.CLOUD_PROVIDER.lower(),
         account=without_empty(id=account_of(alert)),
         region=distinct_values(event.region for event in alert.events),
         service=without_empty(name=distinct_values(event.service for event in alert.events)),

@@ -36,11 +36,14 @@ from fingerprint.delivery.notification import (
     parse_address,
     parse_email,
 )
+from fingerprint.sources.active import SOURCE
 from fingerprint.sources.base import TACTICS
 
 OCSF_VERSION = "1.5.0"
 PROFILES = ["cloud", "host", "incident"]
 PRODUCT = {"name": "fingerprint", "vendor_name": "fingerprint"}
+ACCOUNT_TYPE_IDS = {"AWS": 10}  # by cloud provider
+OTHER_TYPE_ID = 99  # of a type that OCSF does not list
 
 JsonObject = dict[str, Any]
 EnumValue = tuple[int, str]  # a number of an enumeration, and its caption
@@ -166,7 +169,7 @@ def _metadata_fields(notification: Notification) -> dict[str, Any]:
         "profiles": PROFILES,
         "product": PRODUCT,
         "uid": f"{alert.alert_id}:{notification.change}:{len(alert.events)}",
-        "log_name": "CloudTrail",
+        "log_name": SOURCE.NAME,
     }
 
 
@@ -182,7 +185,7 @@ def _finding_info(notification: Notification) -> dict[str, Any]:
         attacks=[
             {"tactic": without_empty(name=name, uid=TACTICS.get(name))} for name in alert.tactics if name
         ],
-        data_sources=["AWS CloudTrail"],
+        data_sources=[f"{SOURCE.CLOUD_PROVIDER} {SOURCE.NAME}"],
         first_seen_time=to_milliseconds(alert.first_event_time),
         last_seen_time=to_milliseconds(alert.last_event_time),
         modified_time=to_milliseconds(disposition.at) if disposition else None,
@@ -193,12 +196,14 @@ def _finding_info(notification: Notification) -> dict[str, Any]:
 
 def _cloud_fields(alert: Alert) -> dict[str, Any]:
     region = next((event.region for event in alert.events if event.region), None)
-    return without_empty(provider="AWS", region=region, account=_account_fields(alert))
+    return without_empty(provider=SOURCE.CLOUD_PROVIDER, region=region, account=_account_fields(alert))
 
 
 def _account_fields(alert: Alert) -> dict[str, Any]:
     uid = account_of(alert)
-    return {"uid": uid, "type_id": 10, "type": "AWS Account"} if uid else {}
+    provider = SOURCE.CLOUD_PROVIDER
+    type_id = ACCOUNT_TYPE_IDS.get(provider, OTHER_TYPE_ID)
+    return {"uid": uid, "type_id": type_id, "type": f"{provider} Account"} if uid else {}
 
 
 def _user_fields(alert: Alert) -> dict[str, Any]:

@@ -58,13 +58,17 @@ class DetectorOptions(Section):
 
 
 class ExplanationContext(Protocol):
-    """What a detector explains an alert from: the series of activity, the settings, and the bank that measured an event."""
+    """The series of activity, the settings, and the bank that measured an event: a detector explains an alert from them."""
 
     @property
-    def series(self) -> ActivitySeries: ...
+    def series(self) -> ActivitySeries:
+        """The activity series, for curves."""
+        ...
 
     @property
-    def settings(self) -> Settings: ...
+    def settings(self) -> Settings:
+        """The settings in force."""
+        ...
 
     def bank_and_row(self, batch: EventBatch, row: int) -> tuple[Bank, Ints]:
         """Return the bank that measured the event at a row of the batch, and the row of its fingerprint, (1,)."""

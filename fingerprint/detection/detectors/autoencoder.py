@@ -1,4 +1,4 @@
-"""The autoencoder detector: did the principal do what it usually does?
+"""The autoencoder detector: how unusual an action of a principal is.
 
 It votes on events. An event's z says how rare its surprise is for its fingerprint, together with a share of what else of its
 principal was surprising in the interval. The maths is in `estimators.autoencoder` and `estimators.tail_calibration`.
@@ -60,9 +60,11 @@ class AutoencoderDetector(Detector):
 
     @classmethod
     def options_from(cls, settings: Settings) -> Autoencoder:
+        """Return the detector's section of the settings."""
         return settings.autoencoder
 
     def measure(self, batch: EventBatch) -> Floats:
+        """Return the surprise of each feature (N, F), nats, and note in `degraded` whether the fallback computed it."""
         observed, whole, self.degraded = (
             ObservedValues.from_batch(batch),
             self.bank.whole[batch.fingerprint],
@@ -93,6 +95,7 @@ class AutoencoderDetector(Detector):
         return [each[fingerprint] for each in (usual.rate, usual.edge, usual.slope, self.bank.shift)]
 
     def score(self, batch: EventBatch) -> Floats:
+        """Return the z of each event (N,), together with its principal's interval as it stands."""
         where = (batch.principal, batch.interval)
         together, at_usual_place = (
             self.state.interval_surprise.total(*where),
@@ -105,18 +108,21 @@ class AutoencoderDetector(Detector):
         ) / (1 + shift)
 
     def can_still_vote(self, batch: EventBatch) -> Mask:
+        """Return which events have a vote, or may get one from their interval."""
         share = namespace(batch.level).where(batch.level >= PEER_LEVEL, self.newcomer_share, 1.0)
         return autoencoder.needs_interval_context(feature_surprise(batch)) | (
             self.score(batch) >= share * self.threshold
         )
 
     def priority(self, batch: EventBatch) -> Floats:
+        """Return the summed surprise (N,), by which pending events are kept when there are too many."""
         return autoencoder.total_surprise(feature_surprise(batch))
 
     @classmethod
     def drivers(
         cls, batch: EventBatch, frame: pd.DataFrame, context: ExplanationContext
     ) -> list[SurpriseDriver]:
+        """Return the most surprising values of a group of events, each once."""
         surprise = feature_surprise(batch)
         strongest = [
             _rank_values(batch.codes[:, place], surprise[:, place]) for place in range(len(encoding.FEATURES))
@@ -144,7 +150,7 @@ def feature_surprise(batch: EventBatch) -> Floats:
 
 
 class ObservedValues(NamedTuple):
-    """What events show of a principal, and when: `principal` (N,), `interval` (N,), `codes` (N, F)."""
+    """The values that events show of a principal, by interval: `principal` (N,), `interval` (N,), `codes` (N, F)."""
 
     principal: Hashes
     interval: NDArray[np.int32]
@@ -163,7 +169,7 @@ class ObservedValues(NamedTuple):
 def discount_recent_novelty(
     loss: Floats, known: Mask, escape: Floats, observed: ObservedValues, state: ScorerState
 ) -> Floats:
-    """Cap the loss (N, F) of values that the principal first showed since the training: a recent novelty is less of one.
+    """Cap the loss (N, F) of values that the principal first showed after the training: a recent novelty is less of one.
 
     What is left is the surprise of doing *something* new, by the fingerprint's `escape` (N, F), plus that of it being this one of
     about ten recent novelties. `known` (N, F) marks the values that the fingerprint has learned.

@@ -55,9 +55,11 @@ class IsolationForestDetector(Detector):
 
     @classmethod
     def options_from(cls, settings: Settings) -> IsolationForestSettings:
+        """Return the detector's section of the settings."""
         return settings.isolation_forest
 
     def measure(self, batch: EventBatch) -> Floats:
+        """Return the anomaly score of each event, its evidence: (N, 1) robust z."""
         strange = self.median - self.forest.score_samples(
             self._log_likelihoods(batch.fingerprint, batch.codes)
         )
@@ -65,9 +67,11 @@ class IsolationForestDetector(Detector):
         return evidence
 
     def score(self, batch: EventBatch) -> Floats:
+        """Return the z of each event (N,)."""
         return batch.evidence[self.name][:, 0]
 
     def can_still_vote(self, batch: EventBatch) -> Mask:
+        """Return which events reach the threshold, or a newcomer's share of it."""
         return self.score(batch) >= self.threshold * self.newcomer_share
 
     def _log_likelihoods(self, fingerprint: NDArray[np.int32], codes: Hashes) -> Floats:

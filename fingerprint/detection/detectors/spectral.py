@@ -1,4 +1,4 @@
-"""The spectral detector: did the principal do it as much, and when, as it usually does?
+"""The spectral detector: how unusual the amount and the time of a principal's activity are.
 
 It votes on intervals. An event is counted in up to nine series of its entity and principal (channels); its z is that of the
 channel with the largest surge. The maths is in `estimators.spectral`, the series are `state.activity_series`.
@@ -63,9 +63,11 @@ class SpectralDetector(Detector):
 
     @classmethod
     def options_from(cls, settings: Settings) -> Spectral:
+        """Return the detector's section of the settings."""
         return settings.spectral
 
     def measure(self, batch: EventBatch) -> Hashes:
+        """Count the events, and return the keys of the series that each was counted in, its evidence: (N, channels)."""
         _, slots, known = self.bank.vocabulary.look_up(batch.fingerprint, batch.codes)
         own_channel = self._has_own_channel(batch, slots[:, ACTION_COLUMN])
         weight = namespace(own_channel).ones(len(batch), np.float32)
@@ -85,15 +87,18 @@ class SpectralDetector(Detector):
         return busy
 
     def score(self, batch: EventBatch) -> Floats:
+        """Return the z of each event's strongest series (N,), NaN while a series warms up."""
         strongest = strongest_surge(batch.evidence[self.name], batch.interval, self.state.series)
         # Also where a series is older than what the state knows of its principal.
         strongest[~self.has_opinion(batch)] = np.nan
         return strongest
 
     def has_opinion(self, batch: EventBatch) -> Mask:
+        """Return which events have a principal whose series are warm."""
         return self.state.series.is_warm(batch.first_seen, batch.interval)
 
     def interval_scores(self, start: int, end: int, min_z: float) -> IntervalScores:
+        """Return the z of the intervals from `start` to before `end` that reach `min_z`, and how many had no opinion."""
         series = self.state.series
         row, interval, z = series.scored_cells(start, end)
         strong, no_opinion = z >= min_z, int(namespace(z).isnan(z).sum())
@@ -101,6 +106,7 @@ class SpectralDetector(Detector):
         return IntervalScores(series.owner[row], series.channel[row], interval[strong], z[strong], no_opinion)
 
     def silent_intervals(self, start: int, end: int) -> IntervalScores:
+        """Return the intervals in which events were expected and none came."""
         series = self.state.series
         row, interval, z = series.silent_intervals(
             EVENT_CHANNEL, max(start, end - series.intervals_per_day), end

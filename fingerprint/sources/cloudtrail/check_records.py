@@ -28,7 +28,7 @@ MALFORMED_RECORDS: tuple[bytes, ...] = (
     + b',"userAgent":"tab\\there \\"quoted\\" \\\\ and a \\u00e9 and a \\ud83d\\ude00","readOnly":"true"}',
     b"{" + _AT + ',"userAgent":"Zoë, 東京, 😀","eventName":"GetObject"}'.encode(),
     b"{" + _AT + b',"userAgent":"one","userAgent":"two","eventName":"TwoKeys"}',
-    b"{" + _AT + b',"userIdentity":"nobody","eventName":["a","list"],"awsRegion":17,"readOnly":1}',
+    b"{" + _AT + b',"userIdentity":"text","eventName":["a","list"],"awsRegion":17,"readOnly":1}',
     b"{" + _AT + b',"userIdentity":{"sessionContext":[],"accountId":111122223333,"userName":null}}',
     b"{"
     + _AT

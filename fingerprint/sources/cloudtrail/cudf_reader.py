@@ -66,9 +66,7 @@ RecordRange = tuple[int, int]  # the first of some records, and the one after th
 
 
 class MemberTree(NamedTuple):
-    """The members that are read, as a tree: each node's kind, first child, number of children, and the place and size of its
-    key.
-    """
+    """The members that are read, as a tree: each node's kind, first child, number of children, and the place of its key."""
 
     kind: NDArray[np.int32]
     first: NDArray[np.int32]

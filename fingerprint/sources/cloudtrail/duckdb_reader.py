@@ -159,8 +159,7 @@ def _run(query: str, lines: Sequence[bytes], rows: np.ndarray) -> pa.Table:
 
 
 def _extract(records: RecordBatch) -> tuple[pa.Table, list[Reject]]:
-    """Return all columns of all lines that are or can be made strict JSON, in the order of the lines; and rejects for the
-    rest."""
+    """Return all columns of the lines that are or can be made strict JSON, in their order, and rejects for the rest."""
     rows = np.arange(len(records.lines))
     try:
         return _run(_query(), records.lines, rows), []

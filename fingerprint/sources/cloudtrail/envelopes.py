@@ -264,8 +264,9 @@ def _balanced(text: bytes) -> Iterator[tuple[bytes, bool]]:
 def _read_message(
     data: bytes, origin: Origin, collector: _RecordCollector, budget: ExpansionBudget, whole: bool = False
 ) -> Iterator[RecordBatch]:
-    """Collect one message's records, and one reject that counts those past the limit. A message that does not fit into memory
-    is a reject.
+    """Collect one message's records, and one reject that counts those past the limit.
+
+    A message that does not fit into memory is a reject.
     """
     message = collector.message
     message.begin(budget)

@@ -56,16 +56,23 @@ def principal_of(identity: Identity, person_roles: tuple[str, ...] = _PERSON_ROL
     Follows the userIdentity reference of the CloudTrail user guide; tests/sources/cloudtrail/test_identity.py has the shapes
     seen in practice.
     """
-    who = {column: identity.get(column) or "" for column in IDENTITY_COLUMNS}
-    account = _account(who)
-    principal = _of_type(who, account, person_roles)
-    call_path, via = _call_path(who, principal)
-    return replace(principal, call_path=call_path, via=via, human=principal.human or _human(who, principal))
+    identity = {column: identity.get(column) or "" for column in IDENTITY_COLUMNS}
+    account = _account(identity)
+    principal = _of_type(identity, account, person_roles)
+    call_path, via = _call_path(identity, principal)
+    return replace(
+        principal, call_path=call_path, via=via, human=principal.human or _human(identity, principal)
+    )
 
 
-def _account(who: Identity) -> str:
-    found = (who["account"], who["issuer_account"], _arn(who["issuer_arn"])[0], _arn(who["arn"])[0])
-    return escape_key(next((each for each in found if each), who["recipient_account"] or "unknown"))
+def _account(identity: Identity) -> str:
+    found = (
+        identity["account"],
+        identity["issuer_account"],
+        _arn(identity["issuer_arn"])[0],
+        _arn(identity["arn"])[0],
+    )
+    return escape_key(next((each for each in found if each), identity["recipient_account"] or "unknown"))
 
 
 def _arn(arn: str) -> tuple[str, str]:
@@ -74,71 +81,72 @@ def _arn(arn: str) -> tuple[str, str]:
     return (parts[4], parts[5]) if len(parts) == 6 and parts[0] == "arn" else ("", "")
 
 
-def _of_type(who: Identity, account: str, person_roles: tuple[str, ...]) -> Principal:
-    match who["identity_type"]:
+def _of_type(identity: Identity, account: str, person_roles: tuple[str, ...]) -> Principal:
+    match identity["identity_type"]:
         case "Root":
             return Principal(f"{account}:root", "root")
         case "IAMUser":
-            return _user(who, account)
+            return _user(identity, account)
         case "AssumedRole" | "Role":
-            return _role(who, account, person_roles)
+            return _role(identity, account, person_roles)
         case "FederatedUser":
-            return _federated_user(who, account, person_roles)
+            return _federated_user(identity, account, person_roles)
         case "SAMLUser" | "WebIdentityUser":
-            return _federated(who, account)
+            return _federated(identity, account)
         case "IdentityCenterUser":
-            return _identity_center(who, account)
+            return _identity_center(identity, account)
         case "AWSAccount":
             return Principal(
-                f"{account}:account/{escape_key(who['principal_id'].split(':')[0] or account)}", "account"
+                f"{account}:account/{escape_key(identity['principal_id'].split(':')[0] or account)}",
+                "account",
             )
         case "AWSService":
-            return _service(who, account)
+            return _service(identity, account)
         case "":
-            return _without_type(who, account, person_roles)
+            return _without_type(identity, account, person_roles)
         case other:  # Directory, Unknown, and what AWS will think of next
-            return _other(who, account, other)
+            return _other(identity, account, other)
 
 
-def _user(who: Identity, account: str) -> Principal:
-    """Return an IAM user by the name in the ARN without its path: it is unique in the account, and the one that `userName`
-    holds.
-    """
-    resource = _arn(who["arn"])[1]
+def _user(identity: Identity, account: str) -> Principal:
+    """Return an IAM user by the name in the ARN without its path, which is unique in the account, as in `userName`."""
+    resource = _arn(identity["arn"])[1]
     from_arn = resource.rsplit("/", 1)[-1] if resource.startswith("user/") else ""
-    named = _visible_name(from_arn) or _visible_name(who["user_name"])
+    named = _visible_name(from_arn) or _visible_name(identity["user_name"])
     if named:
         return Principal(f"{account}:user/{escape_key(named)}", "user")
-    identifier = who["principal_id"] or resource
+    identifier = identity["principal_id"] or resource
     return Principal(f"{account}:user/?{escape_key(identifier)}", "user")
 
 
-def _role(who: Identity, account: str, person_roles: tuple[str, ...]) -> Principal:
-    role, session = _role_and_session(who)
-    key = f"{account}:role/{escape_key(role)}" if role else f"{account}:role/?{escape_key(_id(who))}"
-    if session and role and _session_is_fixed(role, who, person_roles):
+def _role(identity: Identity, account: str, person_roles: tuple[str, ...]) -> Principal:
+    role, session = _role_and_session(identity)
+    key = f"{account}:role/{escape_key(role)}" if role else f"{account}:role/?{escape_key(_id(identity))}"
+    if session and role and _session_is_fixed(role, identity, person_roles):
         return Principal(f"{key}/{escape_key(session)}", "person", role=key, session=session, human=session)
     return Principal(key, "role", role=key, session=session)
 
 
-def _role_and_session(who: Identity) -> tuple[str, str]:
+def _role_and_session(identity: Identity) -> tuple[str, str]:
     """Return role name (without path) and session name: from the session issuer, else from the ARN, else from the user name."""
-    resource = _arn(who["arn"])[1]
+    resource = _arn(identity["arn"])[1]
     kind, _, rest = resource.partition("/")
     of_arn, _, session = rest.partition("/") if kind == "assumed-role" else (rest.rsplit("/", 1)[-1], "", "")
-    issuer = _arn(who["issuer_arn"])[1]
-    of_issuer = issuer.rsplit("/", 1)[-1] if issuer.startswith("role/") else _visible_name(who["issuer_name"])
-    role = of_issuer or _visible_name(of_arn) or _visible_name(who["user_name"])
-    return role, session or who["principal_id"].partition(":")[2]
+    issuer = _arn(identity["issuer_arn"])[1]
+    of_issuer = (
+        issuer.rsplit("/", 1)[-1] if issuer.startswith("role/") else _visible_name(identity["issuer_name"])
+    )
+    role = of_issuer or _visible_name(of_arn) or _visible_name(identity["user_name"])
+    return role, session or identity["principal_id"].partition(":")[2]
 
 
-def _id(who: Identity) -> str:
-    return who["issuer_id"] or who["principal_id"].split(":")[0]
+def _id(identity: Identity) -> str:
+    return identity["issuer_id"] or identity["principal_id"].split(":")[0]
 
 
-def _session_is_fixed(role: str, who: Identity, person_roles: tuple[str, ...]) -> bool:
+def _session_is_fixed(role: str, identity: Identity, person_roles: tuple[str, ...]) -> bool:
     """Return whether the issuer of the session, and not the caller, wrote its name."""
-    if ":saml-provider/" in who["federated_provider"] or _SSO_ROLE_PATH in who["issuer_arn"]:
+    if ":saml-provider/" in identity["federated_provider"] or _SSO_ROLE_PATH in identity["issuer_arn"]:
         return True
     return any(pattern.search(role) for pattern in _patterns(person_roles))
 
@@ -148,46 +156,50 @@ def _patterns(person_roles: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
     return tuple(re.compile(pattern) for pattern in person_roles)
 
 
-def _federated_user(who: Identity, account: str, person_roles: tuple[str, ...]) -> Principal:
+def _federated_user(identity: Identity, account: str, person_roles: tuple[str, ...]) -> Principal:
     """Return the caller of GetFederationToken, an IAM user or root, because the caller chose the federation's name."""
-    shown = _arn(who["arn"])[1].partition("/")[2] or who["principal_id"].partition(":")[2]
-    issuer = _arn(who["issuer_arn"])[1]
-    if issuer == "root" or who["issuer_type"] == "Root":
+    shown = _arn(identity["arn"])[1].partition("/")[2] or identity["principal_id"].partition(":")[2]
+    issuer = _arn(identity["issuer_arn"])[1]
+    if issuer == "root" or identity["issuer_type"] == "Root":
         return Principal(f"{account}:root", "root", session=shown)
-    if issuer.startswith("role/") or who["issuer_type"] == "Role":
-        return replace(_role(who, account, person_roles), session=shown)
-    named = issuer.rsplit("/", 1)[-1] if issuer.startswith("user/") else _visible_name(who["issuer_name"])
+    if issuer.startswith("role/") or identity["issuer_type"] == "Role":
+        return replace(_role(identity, account, person_roles), session=shown)
+    named = (
+        issuer.rsplit("/", 1)[-1] if issuer.startswith("user/") else _visible_name(identity["issuer_name"])
+    )
     if named:
         return Principal(f"{account}:user/{escape_key(named)}", "user", session=shown)
     return Principal(f"{account}:federated/?", "federated", session=shown)
 
 
-def _federated(who: Identity, account: str) -> Principal:
+def _federated(identity: Identity, account: str) -> Principal:
     """Return the subject that a provider names (AssumeRoleWithSAML, AssumeRoleWithWebIdentity), before there is a session."""
-    identifier = who["principal_id"]
-    provider = who["identity_provider"] or who["federated_provider"] or identifier.rpartition(":")[0]
-    subject = _visible_name(who["user_name"]) or identifier.rpartition(":")[2]
+    identifier = identity["principal_id"]
+    provider = (
+        identity["identity_provider"] or identity["federated_provider"] or identifier.rpartition(":")[0]
+    )
+    subject = _visible_name(identity["user_name"]) or identifier.rpartition(":")[2]
     return Principal(f"{account}:federated/{escape_key(provider)}/{escape_key(subject)}", "federated")
 
 
-def _identity_center(who: Identity, account: str) -> Principal:
-    subject = who["behalf_user"] or who["principal_id"] or _visible_name(who["user_name"])
+def _identity_center(identity: Identity, account: str) -> Principal:
+    subject = identity["behalf_user"] or identity["principal_id"] or _visible_name(identity["user_name"])
     return Principal(f"{account}:identitycenter/{escape_key(subject)}", "person")
 
 
-def _service(who: Identity, account: str) -> Principal:
+def _service(identity: Identity, account: str) -> Principal:
     """Return an AWS service, keyed by the account it acted in, not its own. `AWS Internal` says no more than that it was AWS."""
-    account = escape_key(who["recipient_account"]) or account
-    source = who["service"] or "unknown"
-    service = who["invoked_by"] or (
+    account = escape_key(identity["recipient_account"]) or account
+    source = identity["service"] or "unknown"
+    service = identity["invoked_by"] or (
         source if "." in source or source == "unknown" else f"{source}.amazonaws.com"
     )
     return Principal(f"{account}:service/{escape_key(service)}", "service", call_path="service", via=service)
 
 
-def _without_type(who: Identity, account: str, person_roles: tuple[str, ...]) -> Principal:
+def _without_type(identity: Identity, account: str, person_roles: tuple[str, ...]) -> Principal:
     """Return the principal of older records and service events without a type: by the ARN, `invokedBy`, or the event source."""
-    resource = _arn(who["arn"])[1]
+    resource = _arn(identity["arn"])[1]
     for prefix, kind in (
         ("user/", "IAMUser"),
         ("assumed-role/", "AssumedRole"),
@@ -195,40 +207,41 @@ def _without_type(who: Identity, account: str, person_roles: tuple[str, ...]) ->
         ("root", "Root"),
     ):
         if resource.startswith(prefix):
-            return _of_type({**who, "identity_type": kind}, account, person_roles)
-    if not who["invoked_by"] and _visible_name(who["user_name"]):
-        return _user(who, account)
-    return _service(who, account)
+            return _of_type({**identity, "identity_type": kind}, account, person_roles)
+    if not identity["invoked_by"] and _visible_name(identity["user_name"]):
+        return _user(identity, account)
+    return _service(identity, account)
 
 
-def _other(who: Identity, account: str, type_: str) -> Principal:
-    subject = who["principal_id"] or _visible_name(who["user_name"]) or who["arn"]
+def _other(identity: Identity, account: str, type_: str) -> Principal:
+    subject = identity["principal_id"] or _visible_name(identity["user_name"]) or identity["arn"]
     return Principal(f"{account}:unknown/{escape_key(type_)}/{escape_key(subject)}", "unknown")
 
 
-def _call_path(who: Identity, principal: Principal) -> tuple[CallPath, str]:
-    """Return the call path and the service it leads through: AWS itself, a service calling for a caller, or a service-linked
-    role.
+def _call_path(identity: Identity, principal: Principal) -> tuple[CallPath, str]:
+    """Return the call path and the service it leads through.
+
+    That is AWS itself, a service calling for a caller, or a service-linked role.
     """
     if principal.kind == "service":
         return "service", principal.via
-    if who["invoked_by"]:
-        return "service", who["invoked_by"]
-    _, found, rest = who["issuer_arn"].partition(_SERVICE_ROLE_PATH)
+    if identity["invoked_by"]:
+        return "service", identity["invoked_by"]
+    _, found, rest = identity["issuer_arn"].partition(_SERVICE_ROLE_PATH)
     role = principal.role.rsplit("/", 1)[-1]
     if found:
         return "service", rest.split("/")[0]
     return ("service", "") if role.startswith("AWSServiceRoleFor") else ("direct", "")
 
 
-def _human(who: Identity, principal: Principal) -> str:
+def _human(identity: Identity, principal: Principal) -> str:
     """Return the person or machine behind it, for the screen: an e-mail, a person's name, an instance, or the user's name."""
-    for text in (principal.session, who["behalf_user"], _visible_name(who["user_name"])):
+    for text in (principal.session, identity["behalf_user"], _visible_name(identity["user_name"])):
         if _PERSONAL.match(text) or _INSTANCE.match(text):
             return text
     if principal.kind in ("user", "federated"):
-        return _visible_name(who["user_name"]) or _arn(who["arn"])[1].rsplit("/", 1)[-1]
-    return who["behalf_user"]
+        return _visible_name(identity["user_name"]) or _arn(identity["arn"])[1].rsplit("/", 1)[-1]
+    return identity["behalf_user"]
 
 
 def _visible_name(text: str) -> str:
@@ -244,8 +257,7 @@ _RECORD_DECODER = msgspec.json.Decoder(_Record)
 
 
 def record_account(record: str) -> str:
-    """Return the account whose trail recorded a call: the record's own field, never one that a caller wrote into its
-    parameters."""
+    """Return the account whose trail recorded a call: the record's own field, never one from the caller's parameters."""
     try:
         return _RECORD_DECODER.decode(record).recipientAccountId
     except (msgspec.DecodeError, UnicodeError):

@@ -36,8 +36,10 @@ from fingerprint.sources.cloudtrail.s3_layout import (
 from fingerprint.sources.cloudtrail.samples import known_attacks
 
 NAME = "CloudTrail"
+CLOUD_PROVIDER = "AWS"
 
 __all__ = [
+    "CLOUD_PROVIDER",
     "IDENTITY_COLUMNS",
     "NAME",
     "RECORD_PREFIX",

@@ -62,10 +62,10 @@ def rows_per_step(histories: Indices) -> Indices:
     return _next_power_of_two(np.clip(wanted, MIN_ROWS, MAX_ROWS))
 
 
-def fitted_slots(used: Indices, most: int) -> Indices:
+def fitted_slots(used: Indices, max_slots: int) -> Indices:
     """Return how many slots are fitted (Q,): those in use, rounded up to a power of two or one and a half times that."""
     whole = _next_power_of_two(np.maximum(used, MIN_SLOTS))
-    return np.minimum(np.where(used <= whole * 3 // 4, whole * 3 // 4, whole), most)
+    return np.minimum(np.where(used <= whole * 3 // 4, whole * 3 // 4, whole), max_slots)
 
 
 def _next_power_of_two(least: Indices) -> Indices:

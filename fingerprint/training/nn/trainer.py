@@ -71,7 +71,7 @@ class SlotRows:
 
     @property
     def counts(self) -> NDArray[np.intp]:
-        """How many rows each fingerprint has (E,)."""
+        """Rows of each fingerprint (E,)."""
         return np.diff(self.bounds)
 
 

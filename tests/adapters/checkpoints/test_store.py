@@ -104,7 +104,7 @@ def test_a_store_that_is_away_is_said_in_one_sentence(
         away.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
         away.setenv("AWS_MAX_ATTEMPTS", "1")
         fsspec.get_filesystem_class("s3").clear_instance_cache()
-        with pytest.raises(FingerprintError, match=r"cannot save a snapshot \(Could not connect"):
+        with pytest.raises(FingerprintError, match=r"cannot save a checkpoint \(Could not connect"):
             opened(place).save(snapshot(1))
     fsspec.get_filesystem_class("s3").clear_instance_cache()
     assert opened(place).latest(HOME) == snapshot(0)
@@ -153,7 +153,7 @@ def test_a_store_of_no_known_kind_is_refused_in_one_sentence() -> None:
 def test_a_folder_that_is_a_file_is_refused_in_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "snapshots").write_text("in the way")
     snapshots = FileCheckpointStore(Checkpoints(url=str(tmp_path / "snapshots")))
-    with pytest.raises(FingerprintError, match="cannot save a snapshot"):
+    with pytest.raises(FingerprintError, match="cannot save a checkpoint"):
         snapshots.save(snapshot())
 
 

@@ -80,7 +80,7 @@ def test_a_trial_is_opened_again_and_what_else_lies_in_its_folder_stays(tried: B
 
 
 def test_where_no_trial_was_finished_it_says_so(tmp_path: Path) -> None:
-    with pytest.raises(FingerprintError, match="there is no finished trial in"):
+    with pytest.raises(FingerprintError, match="there is no finished backtest in"):
         open_backtest(tmp_path, SETTINGS)
 
 
@@ -92,7 +92,7 @@ def test_without_events_or_with_a_single_instant_there_is_no_trial(tmp_path: Pat
     record |= {"eventSource": "s3.amazonaws.com", "eventName": "GetObject", "awsRegion": "eu-west-1"}
     record |= {"userIdentity": {"type": "Root", "accountId": "111122223333"}}
     one = sample_organisation.write(tmp_path / "one.jsonl", [record])
-    with pytest.raises(FingerprintError, match="too few for a trial"):
+    with pytest.raises(FingerprintError, match="too few for a backtest"):
         run_backtest([str(one)], tmp_path / "out", SETTINGS, no_progress)
 
 

@@ -62,14 +62,14 @@ def test_all_methods_are_held_to_the_same_attacks(figures: dict[str, Any]) -> No
     names = [method["name"] for method in figures["methods"]]
     assert names[0] == "fingerprint (2 of 2)"
     assert {"log-rarity", "IsolationForest", "first-seen action", "hourly volume z"} <= set(names)
-    assert {method["per_session"]["there"] for method in figures["methods"]} == {2}
-    assert {method["per_event"]["there"] for method in figures["methods"]} == {
+    assert {method["per_session"]["total"] for method in figures["methods"]} == {2}
+    assert {method["per_event"]["total"] for method in figures["methods"]} == {
         figures["organisations"][0]["attack_events"]
     }
 
 
 def test_a_quorum_flags_no_more_than_any_of_its_detectors(figures: dict[str, Any]) -> None:
-    said = {method["name"]: method["per_event"]["said"] for method in figures["methods"]}
+    said = {method["name"]: method["per_event"]["reported"] for method in figures["methods"]}
     both, one = said["fingerprint (2 of 2)"], said["any vote (1 of 2)"]
     alone = said["autoencoder alone"], said["spectral alone"]
     assert both <= min(alone) <= max(alone) <= one
@@ -77,7 +77,7 @@ def test_a_quorum_flags_no_more_than_any_of_its_detectors(figures: dict[str, Any
 
 
 def test_a_third_detector_only_adds_to_what_two_of_two_say(figures: dict[str, Any]) -> None:
-    said = {method["name"]: method["per_event"]["said"] for method in figures["methods"]}
+    said = {method["name"]: method["per_event"]["reported"] for method in figures["methods"]}
     assert said["fingerprint (2 of 2)"] <= said["with isolation forest (2 of 3)"]
     assert (
         said["with isolation forest (2 of 3)"]
@@ -109,8 +109,8 @@ def test_what_is_judged_is_what_score_would_have_said(
     run = sample_organisation.run(files[6:], tmp_path / "bank", tmp_path, SETTINGS)
     served = figures["methods"][0]
     judged = run.events[run.events["event_time"] >= "2026-01-11"]
-    assert served["per_event"]["said"] == judged["verdict"].sum() > 0
-    assert served["per_session"]["said"] == judged["alert_id"].nunique()
+    assert served["per_event"]["reported"] == judged["verdict"].sum() > 0
+    assert served["per_session"]["reported"] == judged["alert_id"].nunique()
 
 
 def test_every_false_alert_has_a_cause_only_where_surprises_are_known(figures: dict[str, Any]) -> None:
@@ -123,7 +123,7 @@ def test_the_real_sets_are_read_without_a_reject_and_say_what_they_are_worth() -
     assert [
         told[name]["rejects"] for name in ("invictus_stratus", "prod_slice_anonymised", "schema_variety")
     ] == [0] * 3
-    assert all(each["judged"] > 0 and each["says"] for each in told.values())
+    assert all(each["judged"] > 0 and each["note"] for each in told.values())
     assert 0 < told["panther_rule_tests"]["auc"] < 1
 
 

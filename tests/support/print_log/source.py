@@ -22,6 +22,7 @@ from fingerprint.sources.inflate import ExpansionBudget
 from fingerprint.sources.limits import ReadLimits
 
 NAME = "print log"
+CLOUD_PROVIDER = "office"
 RECORD_PREFIX = b"20"
 IDENTITY_COLUMNS = ("user", "service")
 

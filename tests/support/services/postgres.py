@@ -3,7 +3,7 @@
 Example:
     >>> with Postgres.started() as server:
     ...     server.fresh()                                # the URL of an empty database
-    'postgresql://store@127.0.0.1:40123/desk0'
+    'postgresql://store@127.0.0.1:40123/store0'
 
 PostgreSQL 15 or newer, of Debian's packages: those that are installed, or they are fetched once with apt-get, which needs no root
 , and unpacked in `build/services/postgres`, or in the folder that POSTGRES_TEST_PACKAGES names. PostgreSQL refuses root: then its

@@ -1,4 +1,4 @@
-"""How sure a figure is, by hand."""
+"""Confidence intervals and pooled figures, by hand."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ from math import sqrt
 
 import pytest
 
-from fingerprint.evaluation.statistics import confidence_intervals, student_interval, wilson_interval
+from fingerprint.evaluation.statistics import (
+    confidence_intervals,
+    pool_figures,
+    student_interval,
+    wilson_interval,
+)
 
 
 def wilson(found: int, there: int, z: float = 1.959964) -> list[float]:
@@ -50,3 +55,21 @@ def test_sessions_are_counted_over_all_seeds_and_false_alerts_by_seed() -> None:
     assert sure["recall"] == sure["by_strength"]["quiet"]["recall_at"]["20"] == wilson_interval(11, 12)
     assert sure["false_alerts_per_day"] == student_interval([1.0, 2.0, 3.0])
     assert sure["per_event precision"] == [0.5, 0.5]
+
+
+def test_pooling_adds_counts_and_averages_ratios() -> None:
+    left = {"name": "x", "found": 3, "recall": 0.5, "by_strength": {"quiet": {"recall": 1.0}}, "median": None}
+    right = {
+        "name": "x",
+        "found": 4,
+        "recall": 0.7,
+        "by_strength": {"mimic": {"recall": 0.2}},
+        "median": 60.0,
+    }
+    assert pool_figures([left, right]) == {
+        "name": "x",
+        "found": 7,
+        "recall": 0.6,
+        "by_strength": {"quiet": {"recall": 1.0}, "mimic": {"recall": 0.2}},
+        "median": 60.0,
+    }

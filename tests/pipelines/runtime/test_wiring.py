@@ -1,0 +1,43 @@
+"""Settings become adapters; what cannot be had is one sentence."""
+
+from __future__ import annotations
+
+import pytest
+
+from fingerprint.core.alert import FingerprintError
+from fingerprint.core.ports import Partition
+from fingerprint.core.settings import Kafka
+from pipelines.runtime import wiring
+from tests.support.memory_broker import MemoryBroker
+from tests.support.memory_clients import MemoryTopicAdmin, on
+
+
+def test_a_client_of_ones_own_is_named_by_its_import_path() -> None:
+    broker = MemoryBroker()
+    broker.create_topic("events")
+    settings = Kafka(**on(broker), group_id="group")
+    with wiring.producing(settings) as producer:
+        producer.send("events", b"{}")
+    with wiring.open_consumer(settings, "purpose") as consumer:
+        assert consumer.end_offsets([Partition("events", 0)]) == {Partition("events", 0): 1}
+    assert isinstance(wiring.open_topic_admin(settings), MemoryTopicAdmin)
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("nowhere.to_be:found", "No module named 'nowhere'"),
+        ("json:found", "module 'json' has no attribute 'found'"),
+        ("json:loads", "missing 1 required positional argument"),
+    ],
+)
+def test_a_client_that_cannot_be_imported_is_named_with_the_reason(path: str, reason: str) -> None:
+    with pytest.raises(FingerprintError, match=f"kafka.client '{path}' gives no client: .*{reason}"):
+        wiring.open_producer(Kafka(client=path))
+
+
+def test_commands_that_a_person_waits_for_reach_the_broker_first() -> None:
+    broker = MemoryBroker()
+    wiring.require_broker(Kafka(**on(broker)), 1)
+    with pytest.raises(FingerprintError, match=r"no broker answers at 127\.0\.0\.1:1 "):
+        wiring.require_broker(Kafka(bootstrap_servers=("127.0.0.1:1",)), 1)

@@ -1,0 +1,136 @@
+"""The rule by which a test is `slow`: it uses a service, starts a process or trains a bank. `make test-fast` leaves those out.
+
+No list of tests is kept. What a test names is followed through its fixtures and through the helpers in `tests` that they call; it
+is slow if that leads to one of SLOW. So a new test lands in the right set by itself. The rule errs towards slow: a method counts
+as called where its class and its name both occur.
+
+Example:
+    >>> is_slow(item)        # of a test that asks for the fixture `broker`
+    True
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+import pytest
+
+SLOW = frozenset(
+    {
+        "subprocess",  # Kafka, PostgreSQL, Triton, Prometheus, Helm, `fingerprint` as a program
+        "multiprocessing",
+        "nbclient",
+        "distributed",
+        "moto",
+        "playwright",
+        "torch",
+        "fingerprint.adapters.worker_pool",
+        "fingerprint.evaluation.dfencoder_peer",
+        "pipelines.bench",
+        "pipelines.evaluation",
+        "pipelines.runtime.wiring.open_worker_pool",
+        "pipelines.simulate.simulate_organisation",
+        "pipelines.simulate_live",
+        "pipelines.train.train_bank",
+    }
+)
+
+
+def is_slow(item: pytest.Item) -> bool:
+    """Return whether a test, one of its fixtures or a helper of theirs leads to one of SLOW."""
+    if not isinstance(item, pytest.Function):
+        return False
+    fixtures = {name: each[-1].func for name, each in item._fixtureinfo.name2fixturedefs.items()}
+    for asking in (item.obj, *fixtures.values()):  # a fixture that is asked for by its name, in a text
+        if "getfixturevalue" in _names(_plain(asking)):
+            fixtures |= _fixtures_named(item, _plain(asking).__code__.co_consts)
+    return leads_to_slow([item.obj, *fixtures.values()], item.cls)
+
+
+def _fixtures_named(item: pytest.Item, texts: Iterable[object]) -> dict[str, Any]:
+    known = {text: _fixtures_of(item, text) for text in texts if isinstance(text, str)}
+    return {name: found[-1].func for name, found in known.items() if found}
+
+
+def _fixtures_of(item: pytest.Item, name: str) -> Sequence[pytest.FixtureDef[Any]]:
+    return item.session._fixturemanager.getfixturedefs(name, item) or ()
+
+
+def leads_to_slow(roots: Iterable[Any], owner: type | None = None) -> bool:
+    """Return whether functions, of tests or fixtures, lead to one of SLOW; `owner` is the class whose methods they are."""
+    return _search(frozenset(_plain(each) for each in roots), owner)
+
+
+@cache
+def _search(roots: frozenset[Any], owner: type | None) -> bool:
+    """Follow names from `roots` until nothing new is found."""
+    found: set[Any] = set()
+    names = {"__init__", "__post_init__", "__enter__"}
+    new = {*roots, *([owner] if owner else [])}
+    while new:
+        names.update(*(_names(each) for each in new if isinstance(each, FunctionType)))
+        if any(map(_is_slow_name, names)) or any(_is_slow_name(_full_name(each)) for each in new):
+            return True
+        found |= new
+        new = {target for each in found if _is_followed(each) for target in _targets(each, names)} - found
+    return False
+
+
+def _targets(source: Any, names: set[str]) -> Iterator[Any]:
+    """Yield what the names stand for in a function, a class or a module."""
+    wanted: Collection[str] = names
+    scopes: list[Mapping[str, Any]]
+    if isinstance(source, FunctionType):
+        scopes, wanted = [source.__globals__], _names(source)
+    elif isinstance(source, type):
+        scopes = [vars(base) for base in source.__mro__]
+    else:
+        scopes = [vars(source)]
+    for name in wanted:
+        for scope in scopes:
+            if isinstance(target := _plain(scope.get(name)), FunctionType | type | ModuleType):
+                yield target
+
+
+@cache
+def _names(function: FunctionType) -> frozenset[str]:
+    """Return the names that a function's code uses, also within the functions it makes."""
+    return frozenset(_names_of_code(function.__code__))
+
+
+def _names_of_code(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names_of_code(constant)
+
+
+def _plain(thing: Any) -> Any:
+    """Return the function under decorators, Hypothesis and method binding."""
+    thing = getattr(getattr(thing, "hypothesis", None), "inner_test", thing)
+    if isinstance(thing, property):
+        thing = thing.fget
+    if isinstance(thing, staticmethod | classmethod):
+        thing = thing.__func__
+    thing = inspect.unwrap(thing) if callable(thing) else thing
+    return getattr(thing, "__func__", thing)
+
+
+def _full_name(thing: Any) -> str:
+    return str(
+        thing.__name__ if isinstance(thing, ModuleType) else f"{thing.__module__}.{thing.__qualname__}"
+    )
+
+
+def _is_followed(thing: Any) -> bool:
+    """Return whether it is of the tests, or a module that has one of SLOW in it."""
+    name = f"{_full_name(thing)}."
+    return name.startswith("tests.") or any(each.startswith(name) for each in SLOW)
+
+
+def _is_slow_name(name: str) -> bool:
+    return any(f"{name}.".startswith(f"{each}.") for each in SLOW)
