@@ -33,13 +33,13 @@ from pipelines.score import FROM_BANK, FROM_STATE, run_figures
 
 @dataclass(frozen=True)
 class BackfillPlan:
-    """What a worker needs to score a part: where files are (under the same names for all workers), and what is requested.
+    """The plan of a backfill: where its files are, under the same names for all workers, and what is asked for.
 
-    place/
-      read.json          what was read, and the clock of the whole backfill
-      history/           events by part
-      start/003/         the scorer state that a part starts from, if an earlier run left one
-      results/003/       results of a part, its scorer state at the end and its figures: whole, or not there
+    folder/
+      read.json          what was read, and the clock of all parts
+      history/           events by part (`PartitionedDataset`)
+      start/003/         the scorer state that a part starts from, if an earlier run saved one
+      results/003/       alerts, votes, final state and figures of a part; it appears when it is complete
     """
 
     folder: Path

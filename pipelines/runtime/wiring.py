@@ -107,8 +107,6 @@ def require_broker(settings: Kafka, timeout_seconds: float) -> None:
 
 def require_answer(settings: Kafka, timeout_seconds: float) -> None:
     """Raise FingerprintError unless a broker accepts a connection and answers a request, each in time."""
-    if settings.client == "files":
-        return
     require_broker(settings, timeout_seconds)
     timeout = min(settings.request_timeout_ms, round(timeout_seconds * 1000))
     with open_topic_admin(settings.model_copy(update={"request_timeout_ms": timeout})) as topics:

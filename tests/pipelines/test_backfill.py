@@ -186,7 +186,7 @@ def parts_walked(folder: Path) -> dict[str, int]:
     """When each part was walked that is."""
     return {
         figures.parent.name: figures.stat().st_mtime_ns
-        for figures in (folder / "work").glob("*/said/[0-9]*/figures.json")
+        for figures in (folder / "work").glob("*/results/[0-9]*/figures.json")
     }
 
 
@@ -220,7 +220,7 @@ def test_a_worker_killed_in_the_middle_of_a_part_loses_and_repeats_nothing(
 
     def kill() -> None:
         until(lambda: len(workers_of(os.getpid())) == 2, seconds=60)
-        until(lambda: any((tmp_path / "work").glob("*/said/.*")), seconds=60)
+        until(lambda: any((tmp_path / "work").glob("*/results/.*")), seconds=60)
         killed.append(workers_of(os.getpid())[0])
         os.kill(killed[0], signal.SIGKILL)
 
