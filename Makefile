@@ -27,11 +27,11 @@ demo: .venv/stamp   ## from records to alerts on one machine, about a minute
 CORES   := $(shell getconf _NPROCESSORS_ONLN)
 SPREAD  := --dist loadfile --no-loadscope-reorder
 
-test: .venv/stamp   ## all tests, about ten minutes on two cores: side by side, then those that want the machine for themselves
+test: .venv/stamp   ## all tests: side by side, then those that want the machine for themselves
 	$(BIN)/pytest -n $(shell expr $(CORES) + 1) --maxprocesses 4 $(SPREAD) -m "not alone"
 	$(BIN)/pytest -m alone
 
-test-fast: .venv/stamp   ## the tests without services, processes or training: under 90 seconds, for work in between
+test-fast: .venv/stamp   ## the tests without services, processes or training, for work in between
 	$(BIN)/pytest -n $(CORES) --maxprocesses 4 $(SPREAD) -m "not slow and not alone"
 
 lint: .venv/stamp   ## ruff: style and faults

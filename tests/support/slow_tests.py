@@ -1,4 +1,4 @@
-"""The rule by which a test is `slow`: it uses a service, starts a process or trains a bank. `make test-fast` leaves those out.
+"""The rule by which a test is `slow`: it uses a service, starts a process, simulates or trains. `make test-fast` leaves it out.
 
 No list of tests is kept. What a test names is followed through its fixtures and through the helpers in `tests` that they call; it
 is slow if that leads to one of SLOW. So a new test lands in the right set by itself. The rule errs towards slow: a method counts
@@ -25,11 +25,14 @@ SLOW = frozenset(
         "multiprocessing",
         "nbclient",
         "distributed",
+        "fake_cudf",  # a GPU that is simulated value by value
+        "fake_cupy",
         "moto",
         "playwright",
         "torch",
         "fingerprint.adapters.worker_pool",
         "fingerprint.evaluation.dfencoder_peer",
+        "fingerprint.evaluation.peers",
         "pipelines.bench",
         "pipelines.evaluation",
         "pipelines.runtime.wiring.open_worker_pool",
