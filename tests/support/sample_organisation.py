@@ -83,7 +83,7 @@ def run(
     scorer_state: Path | None = None,
     name: str = "events.parquet",
 ) -> Run:
-    """Score into `folder`: --out `name`, --database alert alerts.sqlite."""
+    """Score into `folder`: --out `name`, --database alerts.sqlite."""
     folder.mkdir(parents=True, exist_ok=True)
     url = f"sqlite:///{folder}/alerts.sqlite"
     figures = score_sources(
