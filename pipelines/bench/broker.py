@@ -70,11 +70,11 @@ class BenchmarkStream:
 
     def settings(self, client: str, group: str = "bench", port: int = 0) -> dict[str, dict[str, Any]]:
         """Return the sections of the settings that are not as usual."""
-        topics = {topic: f"{self.name}.{topic}" for topic in ("events", "alerts", "votes")}
+        topics = {f"{topic}_topic": f"{self.name}.{topic}" for topic in ("events", "alerts", "votes")}
         return {
             "kafka": {"bootstrap_servers": [self.address], "client": client, "group_id": group, **topics},
             "health": {"port": port},
-            "checkpoints": {"url": str(self.folder / group / "snapshots")},
+            "checkpoints": {"url": str(self.folder / group / "checkpoints")},
             "database": {"url": f"sqlite:///{self.folder / group}/alerts.sqlite"},
         }
 
@@ -89,9 +89,10 @@ class BenchmarkStream:
             for key, value in table.items()
         }
         command = [sys.executable, "-m", "pipelines.cli", program, *arguments, "--json"]
-        return subprocess.Popen(  # noqa: S603
-            command, env=os.environ | own, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-        )
+        with (self.folder / group / f"{program}.log").open("w") as log:
+            return subprocess.Popen(  # noqa: S603
+                command, env=os.environ | own, stdout=subprocess.PIPE, stderr=log, text=True
+            )
 
     def send(self, files: list[str], rate: float | None = None) -> subprocess.Popen[str]:
         """Start `fingerprint replay`: the records of files, keyed by principal."""

@@ -6,6 +6,7 @@ docs/explanation/performance.md says how to read them.
 
 from __future__ import annotations
 
+import argparse
 import gzip
 import json
 import subprocess
@@ -161,9 +162,12 @@ def peak_memory() -> tuple[float, float]:
     return whole["peak_memory_bytes"] / 2**20, whole["peak_memory_bytes"] / quarter["peak_memory_bytes"]
 
 
-def main() -> None:
-    """Run all rows."""
+def main(argv: list[str] | None = None) -> None:
+    """Run all rows, or those that `--only` names."""
+    parser = argparse.ArgumentParser(description="Measure speed and memory as ratios, in one run.")
+    parser.add_argument("--only", default="", metavar="TEXT", help="rows whose name holds this text")
+    only = parser.parse_args(argv).only
     from pipelines.bench import dfencoder, queue, stream, triton  # noqa: F401 - register their rows after these
 
     with stream.stream_benchmark_scope(), triton.triton_benchmark_scope(), queue.full_store():
-        run_benchmarks(RESULTS_FILE)
+        run_benchmarks(RESULTS_FILE, only)
