@@ -34,6 +34,7 @@ READS = ("List", "Describe", "Get")  # what the names of reading operations begi
 BROWSER_UPDATE_DAYS = 28  # a browser renews itself so often, each on a day of its own
 NOVELTY_SPREAD = 0.7  # spread (of the logarithm) of how much people try what they never did
 BURST_ACTIONS = (5, 40)  # actions of a burst of novelty, evenly by their logarithm
+FOLLOW_UP_DAYS, FOLLOW_UP_SHARE = 4, 0.5  # days on which a burst may go on, and how often it does on each
 MOST_TRIES = 3  # calls of one action in a burst
 LONGEST_STRETCH = 100.0  # times that a run may be as long as usual
 
@@ -73,6 +74,11 @@ class NoveltyBurst(Habit):
         """Return the run: seconds from its start, templates. It brings the same actions however long runs are."""
         forms = np.repeat(self.templates, rng.integers(1, MOST_TRIES + 1, len(self.templates)))
         return np.cumsum(rng.exponential(SECONDS_BETWEEN_CALLS[self.tool], len(forms))), forms
+
+    def reordered(self, draw: random.Random) -> NoveltyBurst:
+        """Return the same in another order, as it is done on a later day."""
+        forms = draw.sample(self.templates.tolist(), k=len(self.templates))
+        return replace(self, templates=np.array(forms, np.int32))
 
 
 def pick_habit(habits: Sequence[Habit], share: float) -> Habit:
@@ -276,17 +282,29 @@ class Person:
         chosen = [
             project if project and rng.random() < 0.3 else pick_habit(habits, share) for share in shares
         ]
-        return list(zip(starts.tolist(), chosen, strict=True)) + extra + self._novelty_bursts(day, share)
+        return list(zip(starts.tolist(), chosen, strict=True)) + extra + self._novelty_bursts(day)
 
-    def _novelty_bursts(self, day: int, share: float) -> list[tuple[float, Habit]]:
-        """Return what they start that day and never did before: local second, run."""
-        rate = self.organisation.parameters.novelty_bursts * share
-        if not rate:
+    def _novelty_bursts(self, day: int) -> list[tuple[float, Habit]]:
+        """Return what they start that day and never did before, and go on with: local second, run."""
+        if not self.organisation.parameters.novelty_bursts:
             return []
-        rng = np.random.default_rng((self.organisation.seed, 11, self.number, day))
-        starts = working_times(rng.random(int(rng.poisson(rate))), self.shift)
         draw = self._random_for("novelty", day)
-        return [(start, self._novelty_burst(draw)) for start in starts.tolist()]
+        bursts = self._bursts_begun(day)
+        for before in range(max(0, day - FOLLOW_UP_DAYS), day):
+            bursts += [
+                burst.reordered(draw)
+                for burst in self._bursts_begun(before)
+                if draw.random() < FOLLOW_UP_SHARE
+            ]
+        starts = working_times(np.array([draw.random() for _ in bursts]), self.shift)
+        return list(zip(starts.tolist(), bursts, strict=True))
+
+    def _bursts_begun(self, day: int) -> list[NoveltyBurst]:
+        """Return the bursts that begin on a day."""
+        rng = np.random.default_rng((self.organisation.seed, 11, self.number, day))
+        count = int(rng.poisson(self.organisation.parameters.novelty_bursts * self.activity_share(day)))
+        draw = self._random_for("bursts", day)
+        return [self._novelty_burst(draw) for _ in range(count)]
 
     def _novelty_burst(self, draw: random.Random) -> NoveltyBurst:
         """Return a console project or a tool trial in one service, or a plan that reads several."""

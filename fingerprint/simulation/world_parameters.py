@@ -31,10 +31,11 @@ class WorldParameters:
     # --- what people do
 
     novelty_bursts: float = _knob(0.0, 0.0, 0.6)
-    """Projects, plans and tool trials per person and working day: each brings 5 to 40 new actions within an hour."""
+    """Projects, plans and tool trials per person and working day: each brings 5 to 40 new actions within an hour, and goes on
+    every other day of the four after it."""
     action_tail: float = _knob(1.0, 0.4, 4.0)
     """Weight of the long tail of actions: a factor of the share of people's calls (2.8 %) that it takes."""
-    run_spread: float = _knob(0.0, 0.0, 1.7)
+    run_spread: float = _knob(0.0, 0.0, 1.6)
     """Spread of how many calls a run of a task makes: standard deviation of the logarithm of a factor with mean 1."""
     reordered_calls: float = _knob(0.0, 0.0, 0.6)
     """Share of people's calls that come in another order within their hour than the task has them."""

@@ -52,6 +52,7 @@ from pipelines.cli.options import (
     WithPeers,
     WithSlowPeers,
     WorkersOption,
+    Worlds,
 )
 
 
@@ -193,6 +194,7 @@ def evaluate(
     slow_peers: WithSlowPeers = False,
     real: RealDataSets = False,
     newcomers: NewcomersOnly = False,
+    worlds: Worlds = None,
     settings: SettingsFile = None,
     json: Json = False,
 ) -> None:
@@ -203,8 +205,16 @@ def evaluate(
     from pipelines.evaluation.organisations import seeds_for
     from pipelines.evaluation.real_datasets import evaluate_real_datasets
     from pipelines.evaluation.report import print_evaluation
+    from pipelines.evaluation.worlds import evaluate_worlds, print_worlds, refuse_with_worlds
 
     loaded, seeds = load_settings(settings), seeds_for(seed, final)
+    options = EvaluationOptions(peers, slow_peers, third)
+    if worlds:
+        refuse_with_worlds({"SOURCE": sources, "--seed": seed, "--real": real, "--newcomers": newcomers})
+        with console.progress_bars(not json) as progress:
+            found = evaluate_worlds(loaded, progress, worlds, final, principals, days, attacks, keep, options)
+        print_result(found, json, lambda: print_worlds(found))
+        return
     if newcomers:
         with console.progress_bars(not json) as progress:
             rules = evaluate_newcomers(loaded, progress, principals, days, seeds, attacks, keep)
@@ -220,7 +230,7 @@ def evaluate(
             seeds=seeds,
             attacks=attacks,
             keep=keep,
-            options=EvaluationOptions(peers, slow_peers, third),
+            options=options,
         )
         figures |= {"real": evaluate_real_datasets(loaded, progress)} if real else {}
     print_result(figures, json, lambda: print_evaluation(figures))

@@ -45,6 +45,15 @@ def test_worlds_are_drawn_from_the_ranges_and_differ() -> None:
     assert WorldParameters.draw(5) == WorldParameters.draw(5)
 
 
+def test_the_documentation_lists_every_knob_with_its_default_and_range() -> None:
+    page = (Path(__file__).parents[2] / "docs/explanation/simulation.md").read_text()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines()]
+    listed = {cells[0].strip("`"): cells[-2:] for cells in rows if len(cells) == 4}
+    for name, default in asdict(WorldParameters()).items():
+        low, high = knob_ranges()[name]
+        assert listed[name] == [f"{default:g}", f"{low:g} to {high:g}"], name
+
+
 def test_the_default_lies_in_every_range() -> None:
     values = asdict(WorldParameters.default())
     assert all(low <= values[name] <= high for name, (low, high) in knob_ranges().items())
