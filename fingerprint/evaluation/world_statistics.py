@@ -30,10 +30,12 @@ Mask = NDArray[np.bool_]
 
 PEOPLE_KINDS = ("person", "user", "root", "federated")  # kinds of principals that are people
 MACHINE_KIND = "role"
+SERVICE_PATH = "service"  # call path of what AWS services do, by themselves or for a caller
 ACTIVITY_COLUMNS = (
     "event",
     "principal",
     "kind",
+    "by_service",
     "seconds",
     "action",
     "network",
@@ -53,8 +55,8 @@ def activity_of(events: pd.DataFrame, labels: pd.DataFrame) -> pd.DataFrame:
     """Return ACTIVITY_COLUMNS of a chunk of events with entities.
 
     `event`, `principal`, `action`, `network` (/16, IPv6 /32, or the name of a service) and `program` (with its version) are
-    hashes, `kind` is the principal's; `session` and `strength` are those of `labels` (`labels.attack_labels`), missing for
-    harmless events.
+    hashes; `kind` is the principal's, `by_service` says that a service made the call; `session` and `strength` are those of
+    `labels` (`labels.attack_labels`), missing for harmless events.
     """
     event = hashing.hash_strings(events["event_id"])
     place = find_label_rows(event, labels)
@@ -65,6 +67,7 @@ def activity_of(events: pd.DataFrame, labels: pd.DataFrame) -> pd.DataFrame:
         "event": event,
         "principal": hashing.hash_strings(events["principal"]),
         "kind": pd.Categorical(events["kind"].astype(object)),
+        "by_service": (events["call_path"] == SERVICE_PATH).to_numpy(bool),
         "seconds": frames.epoch_seconds(events["event_time"]),
         "action": action,
         "network": _hash_texts(events["source_address"], lambda text: network_range(text, (16, 32))),
@@ -136,11 +139,13 @@ def _volume_figures(harmless: pd.DataFrame, cut: int) -> Figures:
 
 def _principal_figures(harmless: pd.DataFrame) -> Figures:
     """Return how many of the principals are of which kind, and how long the history is."""
-    kinds = harmless.drop_duplicates("principal")["kind"].astype(str)
+    by_service = harmless.groupby("principal", sort=False)["by_service"].all().to_numpy()
+    kinds = harmless.drop_duplicates("principal")["kind"].astype(str).where(~by_service, SERVICE_PATH)
     people, seconds = kinds.isin(PEOPLE_KINDS), harmless["seconds"]
     return {
         "people_share": _share(people.sum(), len(kinds)),
         "machines_share": _share((kinds == MACHINE_KIND).sum(), len(kinds)),
+        "services_share": _share((kinds == SERVICE_PATH).sum(), len(kinds)),
         "single_sign_on_share": _share((kinds == "person").sum(), people.sum()),
         "history_days": _round((seconds.max() - seconds.min()) / 86_400) if len(seconds) else None,
     }

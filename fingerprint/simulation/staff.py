@@ -54,7 +54,8 @@ def create_staff(organisation: Organisation, principals: int, scale: float = 1.0
     """Return `principals` in all; `scale` multiplies how much each does in a day."""
     world = organisation.parameters
     people = max(1, round(principals * world.people_share))
-    machines = min(principals - people, round(principals * world.machines_share))
+    machines_share = round(1 - world.people_share - world.services_share, 6)
+    machines = min(principals - people, round(principals * machines_share))
     draw = organisation.random_for("staff")
     persons = [_make_person(organisation, number, draw, scale) for number in range(people)]
     if principals >= MIN_PRINCIPALS_FOR_ROOT:

@@ -46,8 +46,8 @@ class WorldParameters:
 
     people_share: float = _knob(0.55, 0.3, 0.7)
     """Share of principals that are people."""
-    machines_share: float = _knob(0.35, 0.2, 0.6)
-    """Share of principals that are machine roles, as far as people leave room; the rest are AWS services."""
+    services_share: float = _knob(0.1, 0.05, 0.2)
+    """Share of principals that are AWS services; the rest are machine roles."""
     single_sign_on_share: float = _knob(0.80, 0.4, 0.95)
     """Share of people that come by Identity Center; of the others seven in ten have access keys, three come by SAML."""
     ci_weight: float = _knob(1.0, 0.3, 4.0)

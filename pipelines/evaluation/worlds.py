@@ -91,11 +91,8 @@ def evaluate_worlds(
     """
     started, seeds = time.monotonic(), world_seeds(count, final)
     chosen = replace(options.resolve_for(principals), statistics=True)  # the same methods in every world
-    sessions, drawn, runs = (
-        attacks or attacks_for(principals),
-        [WorldParameters.draw(seed) for seed in seeds],
-        [],
-    )
+    sessions, drawn = attacks or attacks_for(principals), [WorldParameters.draw(seed) for seed in seeds]
+    runs = []
     for number, (seed, world) in enumerate(zip(seeds, drawn, strict=True), 1):
         progress("worlds", number, count)
         length = world_days(days, world)

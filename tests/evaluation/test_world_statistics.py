@@ -34,7 +34,9 @@ PRINCIPALS, DAYS, SEED, ATTACKS = 60, 14, 7, 24
 def rows(*events: tuple[str, str, int, str], **columns: object) -> pd.DataFrame:
     """Rows of (principal, kind, seconds, action); everything else is the same, unless a column says otherwise."""
     table = pd.DataFrame(events, columns=["principal", "kind", "seconds", "action"])
-    table = table.assign(network="198.51.0.0/16", program="aws-cli 2.1", session=None, strength=None)
+    table = table.assign(
+        by_service=False, network="198.51.0.0/16", program="aws-cli 2.1", session=None, strength=None
+    )
     table = table.assign(event=[str(number) for number in range(len(table))], **columns)
     return table.assign(**{name: hashing.hash_strings(table[name].astype(object)) for name in HASHED})
 
@@ -77,6 +79,17 @@ def test_a_machine_that_does_the_same_each_hour_has_no_dispersion() -> None:
     assert figures["machine_hour_dispersion"] == 0.0
     assert figures["person_hour_dispersion"] == 35.5704
     assert (figures["people_share"], figures["machines_share"]) == (0.5, 0.5)
+
+
+def test_a_role_that_only_a_service_takes_is_a_service() -> None:
+    events = [
+        ("linked", "role", 0, "poll"),
+        ("linked", "role", 9, "poll"),
+        ("m", "role", 0, "a"),
+        ("m", "role", 9, "b"),
+    ]
+    figures = measure_world(rows(*events, by_service=[True, True, True, False]), CUT)
+    assert (figures["services_share"], figures["machines_share"]) == (0.5, 0.5)
 
 
 def test_an_attack_is_compared_with_what_its_victim_and_the_others_do() -> None:
@@ -127,7 +140,7 @@ EFFECTS: dict[
     "reordered_calls": (statistic("new_transitions"), 0.005),
     "network_changes": (statistic("person_hours_from_new_network"), 0.1),
     "people_share": (statistic("people_share"), 0.3),
-    "machines_share": (statistic("machines_share"), 0.1),  # as far as people leave room
+    "services_share": (statistic("services_share"), 0.05),
     "single_sign_on_share": (statistic("single_sign_on_share"), 0.3),
     "ci_weight": (statistic("machine_hour_dispersion"), 10),
     "own_tool_attacks": (statistic("thieves_with_the_victims_tool"), 0.3),

@@ -48,6 +48,7 @@ def day_activity(world: SimulatedWorld, day: SimulatedDay) -> pd.DataFrame:
             "event": [f"{day.number}/{row}" for row in range(len(calls))],
             "principal": np.array([key for key, _ in callers], object)[calls.session],
             "kind": np.array([kind for _, kind in callers], object)[calls.session],
+            "by_service": np.array(['"invokedBy"' in each.identity for each in day.sessions])[calls.session],
             "seconds": MIDNIGHT + day.number * 86_400 + calls.time.astype(np.int64),
             "action": np.array(actions, object)[calls.form],
             "network": np.array(networks, object)[calls.session],
