@@ -28,7 +28,7 @@ from fingerprint.features.value_texts import network_range, program_and_version
 Figures = dict[str, Any]
 Mask = NDArray[np.bool_]
 
-PEOPLE_KINDS = ("person", "user", "root", "federated")  # kinds of principals that are people
+PEOPLE_KINDS = ("person", "user", "root")  # kinds of principals that are people; pods are federated, too
 MACHINE_KIND = "role"
 SERVICE_PATH = "service"  # call path of what AWS services do, by themselves or for a caller
 ACTIVITY_COLUMNS = (

@@ -36,7 +36,7 @@ NOVELTY_SPREAD = 0.7  # spread (of the logarithm) of how much people try what th
 BURST_ACTIONS = (5, 40)  # actions of a burst of novelty, evenly by their logarithm
 FOLLOW_UP_DAYS, FOLLOW_UP_SHARE = 4, 0.5  # days on which a burst may go on, and how often it does on each
 MOST_TRIES = 3  # calls of one action in a burst
-LONGEST_STRETCH = 100.0  # times that a run may be as long as usual
+LONGEST_STRETCH = 60.0  # times that a run may be as long as usual
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,12 +363,14 @@ class Person:
         return calls, sessions
 
     def _stretches(self, day: int, tool: Tool, count: int) -> list[float]:
-        """Return how many times as long as usual each run is: log-normal with mean 1."""
+        """Return how many times as long as usual each run is: log-normal, most a little shorter and a few much longer."""
         spread = self.organisation.parameters.run_spread
         if not spread:
             return [1.0] * count
         rng = np.random.default_rng((self.organisation.seed, 12, self.number, day, TOOL_NUMBERS[tool]))
-        drawn: list[float] = rng.lognormal(-0.5 * spread**2, spread, count).clip(max=LONGEST_STRETCH).tolist()
+        drawn: list[float] = (
+            rng.lognormal(-0.25 * spread**2, spread, count).clip(max=LONGEST_STRETCH).tolist()
+        )
         return drawn
 
     def _reorder(self, calls: Calls, day: int, tool: Tool) -> None:

@@ -36,7 +36,7 @@ class WorldParameters:
     action_tail: float = _knob(1.0, 0.4, 4.0)
     """Weight of the long tail of actions: a factor of the share of people's calls (2.8 %) that it takes."""
     run_spread: float = _knob(0.0, 0.0, 1.6)
-    """Spread of how many calls a run of a task makes: standard deviation of the logarithm of a factor with mean 1."""
+    """Spread s of how many calls a run of a task makes: a log-normal factor with median exp(-s²/4), 60 at most."""
     reordered_calls: float = _knob(0.0, 0.0, 0.6)
     """Share of people's calls that come in another order within their hour than the task has them."""
     network_changes: float = _knob(1.0, 0.1, 1.2)

@@ -250,6 +250,14 @@ StateFolder = Annotated[
         show_default=False,
     ),
 ]
+SimulateWorld = Annotated[
+    int | None,
+    typer.Option(
+        metavar="SEED",
+        help="Draw another world by this seed, as `evaluate --worlds` does (docs/explanation/simulation.md); --days stays.",
+        show_default=False,
+    ),
+]
 EvaluateSources = Annotated[
     list[str] | None,
     typer.Argument(
@@ -274,8 +282,8 @@ Worlds = Annotated[
     int | None,
     typer.Option(
         min=1,
-        help="Instead of seeds: so many drawn worlds, their mean and the worst (docs/explanation/simulation.md). A world of 50 "
-        "principals and 28 days takes about a minute on two cores, one of 200 about five.",
+        help="Instead of seeds: so many drawn worlds, their mean and the worst (docs/explanation/simulation.md). A world of 100 "
+        "principals takes about 90 seconds on two cores with --no-third; the time grows with principals and days.",
         show_default=False,
     ),
 ]

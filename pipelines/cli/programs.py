@@ -40,6 +40,7 @@ from pipelines.cli.options import (
     SimulatePrincipals,
     SimulateSeed,
     SimulateUntil,
+    SimulateWorld,
     Sources,
     StateFolder,
     ThirdDetector,
@@ -64,6 +65,7 @@ def simulate(
     attacks: SimulateAttacks = 4,
     surprises: WithAnomalies = True,
     until: SimulateUntil = None,
+    world: SimulateWorld = None,
     json: Json = False,
 ) -> None:
     """Write CloudTrail records of a simulated organisation, with labelled attacks in them.
@@ -72,6 +74,7 @@ def simulate(
     """
     from fingerprint.adapters.system import SystemClock
     from fingerprint.simulation.benign_anomalies import ANOMALY_PLANNERS
+    from fingerprint.simulation.world_parameters import DEFAULT_WORLD, WorldParameters
     from pipelines.cli import console
     from pipelines.simulate import DEFAULT_START, first_day, simulate_organisation
 
@@ -86,6 +89,7 @@ def simulate(
             start=start,
             sharp=until is not None,
             surprises=tuple(ANOMALY_PLANNERS) if surprises else (),
+            parameters=DEFAULT_WORLD if world is None else WorldParameters.draw(world),
             progress=lambda done, records: progress("simulating days", done, days),
         )
     figures = console.simulation_figures(written, days)

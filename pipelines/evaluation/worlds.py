@@ -64,6 +64,9 @@ LONG_WORDS = {  # of headings, that are too long for a column each
     "isolation_forest": "isolat.\nforest",
     "isolation": "isolat.",
     "dfencoder": "dfen-\ncoder",
+    "first-seen": "first-\nseen",
+    "transitions": "transi-\ntions",
+    "attackers'": "attack-\ners'",
 }
 
 
