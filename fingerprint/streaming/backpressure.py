@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.log import get_logger
 from fingerprint.core.ports import Consumer, Message, Partition, Producer, QueueFull
+from fingerprint.streaming.lag_monitor import LagMonitor
 from fingerprint.streaming.rekeying import OutgoingMessage
 
 
@@ -82,6 +83,34 @@ class RetryingProducer:
         except QueueFull as full:
             return full
         return None
+
+
+class PausingProducer:
+    """Send what a consumer's messages gave. While the producer is full, the consumer is paused and polled.
+
+    Example:
+        >>> producer = PausingProducer(kafka_producer, 120.0, pausable_consumer, lag_monitor)
+        >>> producer.send_all("events", outgoing)
+    """
+
+    def __init__(
+        self, producer: Producer, patience: float, consumer: PausableConsumer, lag_monitor: LagMonitor
+    ) -> None:
+        self.consumer, self.lag_monitor = consumer, lag_monitor
+        self._producer = RetryingProducer(producer, patience, self._pause)
+
+    def send_all(self, topic: str, outgoing: Iterable[OutgoingMessage]) -> None:
+        """Send messages, then resume the consumer. Raises as `RetryingProducer.send` does."""
+        for each in outgoing:
+            self._producer.send(topic, each)
+        if self.consumer.paused_partitions:
+            self.lag_monitor.response_received()
+        self.consumer.resume()
+
+    def _pause(self) -> None:
+        """Pause: the producer is full, and the broker has not answered."""
+        self.lag_monitor.request_sent()
+        self.consumer.pause()
 
 
 log = get_logger("fingerprint.dependencies")

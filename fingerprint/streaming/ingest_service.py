@@ -23,10 +23,10 @@ from fingerprint.core.ports import (
 )
 from fingerprint.core.ports.topics import DEAD_LETTER_SUFFIX
 from fingerprint.core.settings import Settings
-from fingerprint.streaming.backpressure import RetryingProducer
+from fingerprint.streaming.backpressure import PausingProducer
 from fingerprint.streaming.metrics import IngestMetrics
 from fingerprint.streaming.poison import POISON_REASON
-from fingerprint.streaming.rekeying import DeadLetterLimit, OutgoingMessage, RekeyedBatch, Rekeyer
+from fingerprint.streaming.rekeying import DeadLetterLimit, RekeyedBatch, Rekeyer
 from fingerprint.streaming.service import POLL_SECONDS, ConsumerService
 
 log = get_logger("fingerprint.ingest")
@@ -50,7 +50,9 @@ class IngestService(ConsumerService):
         self.limit = DeadLetterLimit(settings.ingest)
         self.topic = settings.kafka.events_topic
         self.dead_topic = settings.kafka.raw_topic + DEAD_LETTER_SUFFIX
-        self.sender = RetryingProducer(producer, settings.kafka.delivery_timeout_seconds, self._on_queue_full)
+        self.pausing_producer = PausingProducer(
+            producer, settings.kafka.delivery_timeout_seconds, self.pausable_consumer, self.lag_monitor
+        )
 
     def run_once(self, seconds: float) -> list[Message]:
         """Poll once and process what comes; return those messages."""
@@ -94,8 +96,8 @@ class IngestService(ConsumerService):
         last = self.limit.exceeded_at(dead)
         if last is not None:
             batch = batch.truncated_at(batch.begin + last + 1)
-        self._send(self.topic, batch.records)
-        self._send(self.dead_topic, batch.dead_letters)
+        self.pausing_producer.send_all(self.topic, batch.records)
+        self.pausing_producer.send_all(self.dead_topic, batch.dead_letters)
         with self.lag_monitor.awaiting_broker():
             self.producer.flush()
             self._commit(messages[batch.begin : batch.completed_until])
@@ -105,18 +107,6 @@ class IngestService(ConsumerService):
         if last is not None:
             reason = dict(batch.dead_letters[-1].headers)["reason"] or b""
             raise FingerprintError(self.limit.describe(self.settings.kafka.raw_topic, reason.decode()))
-
-    def _send(self, topic: str, outgoing: list[OutgoingMessage]) -> None:
-        for each in outgoing:
-            self.sender.send(topic, each)
-        if self.pausable_consumer.paused_partitions:
-            self.lag_monitor.response_received()
-        self.pausable_consumer.resume()
-
-    def _on_queue_full(self) -> None:
-        """Pause: the producer is full, and the broker has not answered."""
-        self.lag_monitor.request_sent()
-        self.pausable_consumer.pause()
 
     def _commit(self, messages: list[Message]) -> None:
         """Commit what is still owned. The next owner of the rest reads it again: repeats, reduced by id."""

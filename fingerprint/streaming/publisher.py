@@ -23,7 +23,7 @@ from fingerprint.detection.scorer import empty_votes
 from fingerprint.pipeline import StepResult
 from fingerprint.sources.arrival import FUTURE_REASON
 from fingerprint.sources.decode import DecodedMessages
-from fingerprint.streaming.backpressure import DependencyStatus, PausableConsumer, RetryingProducer
+from fingerprint.streaming.backpressure import DependencyStatus, PausableConsumer, PausingProducer
 from fingerprint.streaming.feed_gaps import FeedMonitor
 from fingerprint.streaming.lag_monitor import LagMonitor
 from fingerprint.streaming.metrics import StreamMetrics
@@ -66,8 +66,8 @@ class AlertPublisher:
             dependency_status,
         )
         self.settings, self.metrics, self.topics = settings, metrics, settings.kafka
-        self.retrying_producer = RetryingProducer(
-            adapters.producer, settings.kafka.delivery_timeout_seconds, self._on_queue_full
+        self.pausing_producer = PausingProducer(
+            adapters.producer, settings.kafka.delivery_timeout_seconds, pausable_consumer, lag_monitor
         )
         self.dead_letters = DeadLetterBuilder(settings.kafka.max_request_size)
         self.feed_monitor = FeedMonitor(adapters.store, settings)
@@ -103,14 +103,14 @@ class AlertPublisher:
         reason = FUTURE_REASON.format(seconds=self.settings.reading.max_future_seconds)
         rejects += [Reject("", str(number), reason) for number in piece.source[future].tolist()]
         letters, _ = self.dead_letters.build(polled, piece, rejects)
-        self._send_all(self.topics.events_topic + DEAD_LETTER_SUFFIX, letters)
+        self.pausing_producer.send_all(self.topics.events_topic + DEAD_LETTER_SUFFIX, letters)
         self.metrics.dead.inc(len(letters))
         if letters:
             log.warning("dead letters", letters=len(letters), reason=rejects[0].reason)
 
     def dead_letter_unread(self, message: Message, reason: str) -> None:
         """Send a message to the dead letters without reading it."""
-        self._send_all(
+        self.pausing_producer.send_all(
             self.topics.events_topic + DEAD_LETTER_SUFFIX,
             [dead_letter(message, reason, 1, self.topics.max_request_size)],
         )
@@ -167,16 +167,4 @@ class AlertPublisher:
         return result
 
     def _send(self, topic: str, keyed: Iterable[tuple[bytes, bytes]]) -> None:
-        self._send_all(topic, (OutgoingMessage(value, key, ()) for key, value in keyed))
-
-    def _send_all(self, topic: str, outgoing: Iterable[OutgoingMessage]) -> None:
-        for each in outgoing:
-            self.retrying_producer.send(topic, each)
-        if self.pausable_consumer.paused_partitions:
-            self.lag_monitor.response_received()
-        self.pausable_consumer.resume()
-
-    def _on_queue_full(self) -> None:
-        """Pause: the producer is full, and the broker has not answered."""
-        self.lag_monitor.request_sent()
-        self.pausable_consumer.pause()
+        self.pausing_producer.send_all(topic, (OutgoingMessage(value, key, ()) for key, value in keyed))

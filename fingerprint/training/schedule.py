@@ -55,8 +55,8 @@ def next_training(inputs: ScheduleInputs, now: datetime, options: Retraining) ->
     if inputs.retained_days is None:
         return NextTraining(None, "the topic holds no events")
     wanted = _after_training(inputs, inputs.retained_days, now, options)
-    again = inputs.last_failed + retry_delay(inputs.failures, options) if inputs.last_failed else now
-    if wanted.is_due(now) and again > now:
+    again = inputs.last_failed + retry_delay(inputs.failures, options) if inputs.last_failed else None
+    if again and again > now and wanted.is_due(again):
         return NextTraining(again, f"the last training failed, and is tried again at {_format_time(again)}")
     return wanted
 

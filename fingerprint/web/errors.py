@@ -126,7 +126,7 @@ def _user_error(request: Request, error: Exception) -> Response:
     if isinstance(error, TooManyAttempts):
         return problem_response(request, 429, str(error), {"Retry-After": str(error.seconds)})
     if notes := getattr(error, "__notes__", ()):  # what is for the log alone
-        annotate_request(request.scope, reason="; ".join(notes))
+        annotate_request(request.scope, cause="; ".join(notes))
     status = next((status for kind, status in ERROR_STATUS.items() if isinstance(error, kind)), 400)
     return problem_response(request, status, str(error))
 

@@ -166,7 +166,7 @@ class SecurityEventLog:
 
 
 def annotate_request(scope: Any, **facts: str) -> None:
-    """Add facts to the security event of a request (written by `SecurityEventMiddleware`): `event`, `reason`, `name`."""
+    """Add facts to the security event of a request (written by `SecurityEventMiddleware`): `event`, `reason`, `cause`, `name`."""
     scope.setdefault("state", {}).setdefault("security", {}).update(facts)
 
 

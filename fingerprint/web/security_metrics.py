@@ -84,7 +84,7 @@ class SecurityEventMiddleware:
         )
         if reason := _refusal_reason(status, facts):
             known = {"name_digest": self.events.name_digest(name)} if name else {}
-            known |= {"reason": facts["reason"]} if "reason" in facts else {}
+            known |= {"cause": facts["cause"]} if "cause" in facts else {}
             self.events.record_refusal(reason, replace(event, detail=known))
         elif status < 400 and "event" in facts:
             self.events.write(replace(event, outcome="allowed", who=event.who or name.strip().lower()))

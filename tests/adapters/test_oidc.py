@@ -423,4 +423,4 @@ def test_why_a_login_was_refused_is_in_its_line_and_not_in_the_answer(site_of, p
     assert "aud" not in answer.text
     [line] = [each for each in lines_of(caplog) if each["outcome"] == "refused"]
     assert (line["event"], line["reason"], line["route"]) == ("login", "login", "/login/provider/back")
-    assert "aud" in line["reason"]
+    assert "aud" in line["cause"]

@@ -68,10 +68,11 @@ class Stream:
         raise NotImplementedError
 
     def consumer(self, purpose: str = "ingest") -> Any:
+        return self._kept(self._open_consumer(purpose))
+
+    def _open_consumer(self, purpose: str) -> Any:
         kafka = self.settings.kafka
-        return self._kept(
-            self.adapters()[0](kafka.model_copy(update={"group_id": f"{kafka.group_id}-{purpose}"}))
-        )
+        return self.adapters()[0](kafka.model_copy(update={"group_id": f"{kafka.group_id}-{purpose}"}))
 
     def producer(self) -> Any:
         return self._kept(self.adapters()[1](self.settings.kafka))
@@ -89,9 +90,11 @@ class Stream:
 
     def committed(self) -> int:
         """Messages of the raw topic that are done with."""
-        consumer = self.consumer()
-        homes = [Partition(self.raw, number) for number in range(2)]
-        offsets = consumer.committed(homes)
+        consumer = self._open_consumer(
+            "ingest"
+        )  # not kept: this is asked many times, and a client holds a key of its thread
+        partitions = [Partition(self.raw, number) for number in range(2)]
+        offsets = consumer.committed(partitions)
         consumer.close()
         return sum(offset or 0 for offset in offsets.values())
 

@@ -74,7 +74,7 @@ async def stream_changes(
         None if broadcaster.is_full else await anext(batches, None)
     )  # while an error can still be answered
     if first is None:
-        annotate_request(request.scope, why="streams")
+        annotate_request(request.scope, reason="streams")
         raise HTTPException(503, "too many live streams: try again in a minute", {"Retry-After": "60"})
     return EventStream(_stream(first, batches, seconds), headers={"X-Accel-Buffering": "no"})
 

@@ -50,7 +50,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqlStore]:
 def clients(store: SqlStore) -> dict[str, TestClient]:
     """By role."""
     adapters = create_dependencies(store, Settings(), Path("no bank is here"))
-    app, secrets = create_app(adapters), tokens(adapters.accounts, adapters.clock.now())
+    app, secrets = create_app(adapters), tokens(adapters.account_store, adapters.clock.now())
     ask = {"base_url": "http://127.0.0.1", "follow_redirects": False}
     return {
         role: TestClient(app, headers={"Authorization": f"Bearer {secret}"}, **ask)

@@ -58,8 +58,8 @@ def test_what_would_not_have_been_shown_are_alerts_that_are_there(
     assert high <= there
 
 
-def test_a_quorum_that_cannot_be_foreseen_is_refused(thresholds: ThresholdForecast) -> None:
-    with pytest.raises(FingerprintError, match="quorum of 3"):
+def test_a_quorum_that_cannot_be_estimated_is_refused(thresholds: ThresholdForecast) -> None:
+    with pytest.raises(FingerprintError, match="not of 3"):
         thresholds.estimate(3.0, quorum=3)
 
 
