@@ -23,6 +23,7 @@ from fingerprint.simulation.benign_anomalies import ANOMALY_PLANNERS
 from fingerprint.simulation.log_delivery import LogDelivery
 from fingerprint.simulation.organisation import Organisation
 from fingerprint.simulation.world import SimulatedWorld
+from fingerprint.simulation.world_parameters import DEFAULT_WORLD, WorldParameters
 
 DEFAULT_START = date(2026, 1, 5)  # a Monday
 LINES_PER_CHUNK = 10_000  # lines compressed at a time
@@ -55,6 +56,7 @@ def simulate_organisation(
     accounts: int = 3,
     strengths: Sequence[str] = STRENGTHS,
     surprises: Sequence[str] = tuple(ANOMALY_PLANNERS),
+    parameters: WorldParameters = DEFAULT_WORLD,
     progress: Callable[[int, int], None] | None = None,
 ) -> SimulationSummary:
     """Write YYYY-MM-DD.jsonl.gz for each day, in the order of delivery, labels.jsonl and labels.surprises.jsonl.
@@ -65,11 +67,12 @@ def simulate_organisation(
 
     The same arguments give the same bytes; the same seed gives the same organisation with and without attacks. Work that goes
     on past the last midnight is recorded past it, unless the end is `sharp`.
-    `scale` multiplies what all principals do; `progress` is called with (days done, records so far).
+    `scale` multiplies what all principals do; `parameters` says what world it is (its `history` is the caller's to apply to
+    `days`); `progress` is called with (days done, records so far).
     Raise FingerprintError for impossible arguments.
     """
     _check_arguments(principals, days, accounts, scale, attacks)
-    organisation = Organisation.create(seed, start, days, accounts)
+    organisation = Organisation.create(seed, start, days, accounts, parameters)
     world = SimulatedWorld.create(organisation, principals, attacks, scale, strengths, surprises)
     summary = SimulationSummary(
         out, principals, attacks=dict(Counter(attack.strength for attack in world.attacks))

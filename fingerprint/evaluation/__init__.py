@@ -9,6 +9,7 @@ delivery_floor      sessions found and false alerts above each urgency
 false_alert_causes  false alerts by the harmless anomaly behind them
 time_to_alert       how long an attack goes on before there is an alert about it
 newcomers           attacks by principals that the bank does not know
+world_statistics    in what worlds differ: novelty, uneven hours, how much attacks resemble their victims
 leakage_check       does the shape of a record betray an attack, which a benchmark must not do?
 peers               simpler methods, scored on the same rows, each at its threshold
 ranking             what peers count, and how their scores become a queue of alerts

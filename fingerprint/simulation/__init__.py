@@ -1,6 +1,7 @@
 """An organisation that does not exist, and what CloudTrail would have recorded of it.
 
 world             organisation, staff, anomalies and attacks; all calls of a day. Start here
+world_parameters  what worlds differ in: knobs, each with its range
 
 organisation      accounts, and what all principals share
 staff             who there is: people, machine roles, services

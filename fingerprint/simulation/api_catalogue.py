@@ -82,6 +82,17 @@ class TemplateLibrary:
         for action in load_operations():
             self.by_service[action.partition(":")[0]].append(action)
 
+    @property
+    def attack_actions(self) -> set[str]:
+        """Every action of the attack records, as `service:Name`."""
+        called = {number for calls in self.attack_calls.values() for _, number, _ in calls}
+        return {self.action_of(number) for number in called}
+
+    def action_of(self, number: int) -> str:
+        """Return `service:Name` of a template."""
+        form = self.templates[number]
+        return f"{form.service}:{form.name}"
+
     def add(self, form: RecordTemplate) -> int:
         """Return the number of a template, a new one if it is not known yet."""
         key = (form.source, form.name, form.body, form.end)

@@ -12,7 +12,7 @@ between: more than half of what it does is what the victim does.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -61,12 +61,20 @@ class AttackScript:
         return cls(*zip(*sorted(calls), strict=True))
 
 
+DisguisedScript = Callable[[TemplateLibrary, Attacker, int, float, random.Random], AttackScript]
+
+
 def plain_script(
-    library: TemplateLibrary, strength: str, size: int, span: float, draw: random.Random
+    library: TemplateLibrary,
+    strength: str,
+    size: int,
+    span: float,
+    draw: random.Random,
+    discovery: float = 1.0,
 ) -> AttackScript:
-    """Return `size` calls within `span` seconds, all of them the attacker's."""
+    """Return `size` calls within `span` seconds, all the attacker's; `discovery` is a factor of the share of discovery."""
     share = 0.3 if strength in HIDING_STRENGTHS else draw.uniform(0.25, 0.5)
-    steps = _discovery_steps(library, _discovery_techniques(library), round(size * share), draw)
+    steps = _discovery_steps(library, _discovery_techniques(library), round(size * share * discovery), draw)
     steps += _technique_steps(library, _shuffled_techniques(library, draw), size - len(steps), strength, draw)
     return AttackScript.from_calls(_with_times(steps, span, draw))
 
@@ -89,6 +97,35 @@ def disguised_script(
     span *= draw.uniform(0.3, 1.0)
     real = _stretch(_with_times(steps, span, draw), span, draw)
     return AttackScript.from_calls([*real, *_cover_calls(attacker.habits, size - len(real), span, draw)])
+
+
+def repeated_script(
+    library: TemplateLibrary, attacker: Attacker, size: int, span: float, draw: random.Random
+) -> AttackScript:
+    """Return `size` calls within `span` seconds of at most two operations that the victim usually calls."""
+    usual = list(dict.fromkeys(form for habit in attacker.habits for form in habit.templates.tolist()[:3]))
+    forms = draw.sample(usual, k=min(2, len(usual))) or [library.pick_template(_DISCOVERY_ACTIONS[0], draw)]
+    return _spread_script(forms, size, span, draw)
+
+
+def bulk_script(
+    library: TemplateLibrary, attacker: Attacker, size: int, span: float, draw: random.Random
+) -> AttackScript:
+    """Return `size` calls within `span` seconds of one read that the caller makes anyway."""
+    usual = [form for habit in attacker.habits for form in habit.templates.tolist()[:2]]
+    reads = [form for form in usual if library.templates[form].read_only]
+    form = draw.choice(reads or usual) if usual else library.pick_template(_DISCOVERY_ACTIONS[0], draw)
+    return _spread_script([form], size, span, draw)
+
+
+def _spread_script(forms: Sequence[int], size: int, span: float, draw: random.Random) -> AttackScript:
+    """Return calls of these templates at random times of a span, three in four of the first; the salt is the caller's."""
+    times = sorted(draw.random() * span for _ in range(size))
+    calls = [
+        (time, forms[0] if draw.random() < 0.75 else forms[-1], draw.randrange(SALTS), COVER)
+        for time in times
+    ]
+    return AttackScript.from_calls(calls)
 
 
 # --- the attacker's own calls ---------------------------------------------------------------------

@@ -34,17 +34,26 @@ class Attacker:
 
 
 def steal_session(
-    victim: Victim, colleague: Person, day: int, start: float, by_console: float, draw: random.Random
+    victim: Victim,
+    colleague: Person,
+    day: int,
+    start: float,
+    by_console: float,
+    draw: random.Random,
+    own: frozenset[str] = frozenset(),
 ) -> Attacker:
     """Return the victim's session of that day, begun before the attack, in the attacker's hands.
 
-    A session of single sign-on is used at the console in a share `by_console` of cases.
+    A session of single sign-on is used at the console in a share `by_console` of cases. `own` says what is the victim's:
+    its "tool", its "network"; with "colleague's network" it calls from where the colleague does.
     """
     if isinstance(victim, Machine):
         stolen = victim.session(day, victim.session_at(day, start))
     else:
         by_hand = victim.kind != "user" and draw.random() < by_console
         tool: Tool = "console" if by_hand else "cli"
+        if "tool" in own:
+            tool = pick_habit(victim.habits_on(day), draw.random()).tool
         stolen = victim.session(tool, day, draw.randrange(2), start - draw.uniform(300, 3 * 3600))
     program = (
         user_agents.browser(draw, draw.randrange(2))
@@ -52,9 +61,14 @@ def steal_session(
         else _attacker_user_agent(colleague, day, draw)
     )
     address = _attacker_address(victim, colleague, day, draw)
-    return Attacker(
-        start, replace(stolen, endpoint="", address=address, user_agent=program, salt=draw.randrange(200))
-    )
+    theirs = replace(stolen, endpoint="", address=address, user_agent=program, salt=draw.randrange(200))
+    if "tool" in own:
+        theirs = replace(theirs, user_agent=stolen.user_agent)
+    if "network" in own:
+        theirs = replace(theirs, endpoint=stolen.endpoint, address=stolen.address)
+    if "colleague's network" in own:
+        theirs = replace(theirs, address=colleague.address(day, draw.randrange(2)))
+    return Attacker(start, theirs)
 
 
 def mimic_session(victim: Victim, day: int, draw: random.Random) -> Attacker:

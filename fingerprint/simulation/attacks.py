@@ -13,7 +13,14 @@ from dataclasses import dataclass
 
 from fingerprint.core.alert import FingerprintError
 from fingerprint.simulation.api_calls import CallerSession, Calls
-from fingerprint.simulation.attack_scripts import AttackScript, disguised_script, plain_script
+from fingerprint.simulation.attack_scripts import (
+    AttackScript,
+    DisguisedScript,
+    bulk_script,
+    disguised_script,
+    plain_script,
+    repeated_script,
+)
 from fingerprint.simulation.attackers import Attacker, Victim, mimic_session, steal_session
 from fingerprint.simulation.machines import Machine
 from fingerprint.simulation.organisation import Organisation
@@ -21,13 +28,32 @@ from fingerprint.simulation.people import Person
 from fingerprint.simulation.staff import Staff
 
 STRENGTHS = ("session", "quiet", "smash", "mimic")
-SIZES = {"session": (20, 100), "quiet": (1, 10), "smash": (200, 600), "mimic": (3, 40)}  # calls
-SPANS = {"session": 3000.0, "quiet": 1500.0, "smash": 5400.0, "mimic": 3600.0}  # seconds, at most
+INSIDER, INTRUDER_MADE = "insider", "newcomer"  # strengths that only some worlds have, in addition
+SIZES = {  # calls
+    "session": (20, 100),
+    "quiet": (1, 10),
+    "smash": (200, 600),
+    "mimic": (3, 40),
+    INSIDER: (150, 400),
+    INTRUDER_MADE: (2, 320),
+}
+SPANS = {  # seconds, at most
+    "session": 3000.0,
+    "quiet": 1500.0,
+    "smash": 5400.0,
+    "mimic": 3600.0,
+    INSIDER: 5400.0,
+    INTRUDER_MADE: 5400.0,
+}
 # a strength's victims by turns: people, machine roles, users with keys
 VICTIM_KIND_ORDER = (
     0, 1, 2, 0, 1, 0, 0, 1, 2, 0,
 )  # fmt: skip
 CONSOLE_SHARE = 0.4  # of thieves of a person's session; hundreds of calls are made by a program
+LESS_DISCOVERY = (
+    0.5  # share of discovery that thieves leave out in a world where all their actions are theirs alone
+)
+COLLEAGUES_NETWORK_SHARE = 0.5  # of users that an intruder made: they call from where a colleague does
 GOLDEN_RATIO_CONJUGATE = 0.6180339887  # steps of it spread any number of sizes evenly (Weyl's sequence)
 
 
@@ -54,6 +80,7 @@ def plan_attacks(
 ) -> list[Attack]:
     """Return `count` attacks in the last quarter of the days, at most one a victim; strengths take turns.
 
+    Worlds with insiders or users that an intruder made have these in addition, as a share of `count`.
     Raises FingerprintError for an unknown strength, or more attacks than there are people and machine roles.
     """
     unknown = set(strengths) - set(STRENGTHS)
@@ -62,16 +89,32 @@ def plan_attacks(
             f"strengths are {', '.join(STRENGTHS)}: {', '.join(sorted(unknown)) or 'none'} is not one of them"
         )
     kinds = _victims_by_kind(staff, organisation.random_for("attacks"))
-    if count > (there := sum(map(len, kinds))):
+    insiders = round(count * organisation.parameters.insiders)
+    if count + insiders > (there := sum(map(len, kinds))):
         raise FingerprintError(
-            f"{count} attacks need as many victims, there are {there}: give more principals"
+            f"{count + insiders} attacks need as many victims, there are {there}: give more principals"
         )
     found = []
     for i in range(count):
         turn, which = divmod(i, len(strengths))
         victim = _next_victim(kinds, VICTIM_KIND_ORDER[(turn + which % 3) % len(VICTIM_KIND_ORDER)])
         found.append(_make_attack(organisation, staff, i, turn, strengths[which], victim))
+    for turn in range(insiders):
+        victim = _next_victim(kinds, 0)
+        found.append(_make_attack(organisation, staff, count + turn, turn, INSIDER, victim))
+    first = count + insiders
+    for turn in range(round(count * organisation.parameters.intruder_made_users)):
+        user = _intruder_made_user(organisation, staff, first + turn)
+        found.append(_make_attack(organisation, staff, first + turn, turn, INTRUDER_MADE, user))
     return found
+
+
+def _intruder_made_user(organisation: Organisation, staff: Staff, i: int) -> Person:
+    """Return a user with keys, in a colleague's account, that is not of the staff: all it does is the attack."""
+    draw = organisation.random_for("intruder-made user", i)
+    near = draw.choice(staff.people)
+    name = f"svc-{near.account.pools['name'][draw.randrange(256)]}-{i}"
+    return Person(organisation, len(staff.people) + i, name, near.job, near.location, near.account, "user")
 
 
 def _victims_by_kind(staff: Staff, draw: random.Random) -> list[list[Victim]]:
@@ -97,24 +140,50 @@ def _make_attack(
 ) -> Attack:
     draw = organisation.random_for("attack", i, strength)
     day, size = _attack_day(organisation, victim, draw), _script_size(organisation, strength, turn)
-    if strength == "mimic":
+    if strength in ("mimic", INSIDER):
         attacker = mimic_session(victim, day, draw)
-        script = disguised_script(organisation.library, attacker, size, SPANS[strength], draw)
+        write = _disguise(organisation, i, strength)
+        script = write(organisation.library, attacker, size, SPANS[strength], draw)
     else:
-        attacker = _make_attacker(staff, victim, day, strength, draw)
-        script = plain_script(organisation.library, strength, size, SPANS[strength], draw)
+        own = _own_traits(organisation, i, strength)
+        attacker = _make_attacker(staff, victim, day, strength, draw, own)
+        discovery = 1.0 - LESS_DISCOVERY * organisation.parameters.attack_only_actions
+        script = plain_script(organisation.library, strength, size, SPANS[strength], draw, discovery)
     return Attack(
         f"attack-{i:04}-{strength}", strength, victim, day, attacker.start, attacker.session, script
     )
 
 
-def _make_attacker(staff: Staff, victim: Victim, day: int, strength: str, draw: random.Random) -> Attacker:
-    """Return an attacker. Quiet ones hide in the victim's working hours; the others come when they like."""
+def _disguise(organisation: Organisation, i: int, strength: str) -> DisguisedScript:
+    """Return what writes the script of attack number `i`, which comes in its victim's own session."""
+    if strength == INSIDER:
+        return bulk_script
+    repeats = organisation.random_for("mimic", i).random() < organisation.parameters.repeating_mimics
+    return repeated_script if repeats else disguised_script
+
+
+def _own_traits(organisation: Organisation, i: int, strength: str) -> frozenset[str]:
+    """Draw what is the victim's in attack number `i`: "tool", "network", "hours"; or that it has a "colleague's network"."""
+    world, draw = organisation.parameters, organisation.random_for("own traits", i)
+    if strength == INTRUDER_MADE:  # it has nothing of its own to be like, but for what colleagues have
+        return frozenset({"colleague's network"} if draw.random() < COLLEAGUES_NETWORK_SHARE else ())
+    shares = {
+        "tool": world.own_tool_attacks,
+        "network": world.own_network_attacks,
+        "hours": world.own_hours_attacks,
+    }
+    return frozenset(trait for trait, share in shares.items() if draw.random() < share)
+
+
+def _make_attacker(
+    staff: Staff, victim: Victim, day: int, strength: str, draw: random.Random, own: frozenset[str]
+) -> Attacker:
+    """Return an attacker. Quiet ones hide in the victim's working hours; the others come when they like, or then too."""
     start = draw.uniform(0.5, 22) * 3600
-    if strength == "quiet":
+    if strength == "quiet" or "hours" in own:
         start = max(60.0, (draw.uniform(10, 16) - victim.utc_offset) * 3600)
     by_console = 0.0 if strength == "smash" else CONSOLE_SHARE
-    return steal_session(victim, _colleague(staff, victim, draw), day, start, by_console, draw)
+    return steal_session(victim, _colleague(staff, victim, draw), day, start, by_console, draw, own)
 
 
 def _colleague(staff: Staff, victim: Victim, draw: random.Random) -> Person:
@@ -135,4 +204,6 @@ def _script_size(organisation: Organisation, strength: str, turn: int) -> int:
     """Return how many calls the strength's attack number `turn` makes."""
     least, most = SIZES[strength]
     share = (organisation.random_for("sizes", strength).random() + turn * GOLDEN_RATIO_CONJUGATE) % 1.0
+    if strength == INTRUDER_MADE:
+        return round(least * (most / least) ** share)
     return least + int(share * (most + 1 - least))

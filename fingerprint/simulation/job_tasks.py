@@ -205,6 +205,8 @@ WORKLOAD_MIX = {  # how common each trade is
     "deployer": 3, "terraform runner": 1, "nightly job": 2, "etl": 2, "monitor": 1, "scaler": 1, "backup": 1,
 }  # fmt: skip
 
+CI_WORKLOADS = ("deployer", "terraform runner")
+
 SERVICE_POPULARITY = {  # services that people wander into: weights of the long tail
     "ec2": 14, "iam": 9, "s3": 9, "lambda": 6, "rds": 5, "logs": 5, "monitoring": 5, "ssm": 5, "cloudformation": 4, "ecs": 4,
     "eks": 3, "dynamodb": 4, "sqs": 3, "sns": 3, "kms": 3, "secretsmanager": 3, "route53": 3, "cloudfront": 3, "elasticloadbalancing": 3,

@@ -40,14 +40,18 @@ def vary_calls(
     services: Sequence[str],
     rng: np.random.Generator,
     draw: random.Random,
+    avoided: frozenset[str] = frozenset(),
 ) -> Calls:
-    """Replace some of the calls, in place, and return them; `services` are those the caller knows."""
+    """Replace some of the calls, in place, and return them; `services` are those the caller knows.
+
+    The tail holds none of the `avoided` actions.
+    """
     edges = np.cumsum([rates.new_operation, rates.other_parameters, rates.denied, rates.throttled])
     what = np.searchsorted(edges, rng.random(len(calls)), side="right")
     for i in np.flatnonzero(what < 4):
         number = int(calls.form[i])
         if what[i] == 0:
-            calls.form[i] = pick_tail_template(library, services, draw)
+            calls.form[i] = pick_tail_template(library, services, draw, avoided)
         elif what[i] == 1:
             calls.form[i] = pick_other_template(library, number, draw)
         else:
@@ -55,8 +59,19 @@ def vary_calls(
     return calls
 
 
-def pick_tail_template(library: TemplateLibrary, services: Sequence[str], draw: random.Random) -> int:
+def pick_tail_template(
+    library: TemplateLibrary,
+    services: Sequence[str],
+    draw: random.Random,
+    avoided: frozenset[str] = frozenset(),
+) -> int:
     """Draw an operation out of the tail: mostly of a service one knows, now and then one that attackers call too."""
+    while library.action_of(form := _pick_tail_template(library, services, draw)) in avoided:
+        pass
+    return form
+
+
+def _pick_tail_template(library: TemplateLibrary, services: Sequence[str], draw: random.Random) -> int:
     dice = draw.random()
     if dice < 0.14:
         technique = draw.choice([name for name in library.attack_calls if name != LOGIN_TECHNIQUE])

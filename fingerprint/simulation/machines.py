@@ -121,6 +121,7 @@ class Machine:
             self.services,
             rng,
             self._random_for("tail", i, day),
+            self.organisation.attack_only_actions,
         ), sessions
 
     def _times(

@@ -17,6 +17,7 @@ from fingerprint.simulation import user_agents
 from fingerprint.simulation.api_catalogue import TemplateLibrary
 from fingerprint.simulation.calendar import LOCATIONS
 from fingerprint.simulation.identifiers import IdentifierPools
+from fingerprint.simulation.world_parameters import DEFAULT_WORLD, WorldParameters
 
 _ACCOUNT_NAMES = (
     "prod", "dev", "security", "data", "staging", "sandbox", "shared", "network", "billing",
@@ -50,14 +51,22 @@ class Organisation:
     days: int
     accounts: tuple[Account, ...]
     library: TemplateLibrary = field(repr=False)
+    parameters: WorldParameters = DEFAULT_WORLD
 
     @classmethod
-    def create(cls, seed: int, start: date, days: int, accounts: int = 3) -> Organisation:
+    def create(
+        cls,
+        seed: int,
+        start: date,
+        days: int,
+        accounts: int = 3,
+        parameters: WorldParameters = DEFAULT_WORLD,
+    ) -> Organisation:
         """Draw the accounts of a seed."""
         draw = random.Random(f"{seed}/accounts")  # noqa: S311 - makes samples, guards nothing
         regions = draw.sample(["us-east-1", "eu-west-1", "us-west-2", "eu-central-1"], k=2)
         made = tuple(_make_account(i, seed, regions[i % 2 if i else 0], draw) for i in range(accounts))
-        return cls(seed, start, days, made, TemplateLibrary())
+        return cls(seed, start, days, made, TemplateLibrary(), parameters)
 
     def date(self, day: int) -> date:
         """Return the date of day number `day`."""
@@ -66,6 +75,13 @@ class Organisation:
     def random_for(self, *what: object) -> random.Random:
         """Return a generator of its own for everything that has a name: nothing moves when something else is added."""
         return random.Random("/".join(map(str, (self.seed, *what))))  # noqa: S311 - makes samples, guards nothing
+
+    @cached_property
+    def attack_only_actions(self) -> frozenset[str]:
+        """Actions of attacks that no one's long tail holds (`WorldParameters.attack_only_actions`)."""
+        share = self.parameters.attack_only_actions
+        known = sorted(self.library.attack_actions) if share else []
+        return frozenset(name for name in known if self.random_for("attack only", name).random() < share)
 
     @cached_property
     def offices(self) -> dict[str, tuple[str, ...]]:

@@ -18,7 +18,7 @@ from fingerprint.simulation import user_agents, user_identity
 from fingerprint.simulation.api_calls import CallerSession, Calls, concatenate_calls
 from fingerprint.simulation.calendar import Location, is_working_day, to_utc, working_times
 from fingerprint.simulation.identifiers import IdentifierPools, key_id
-from fingerprint.simulation.job_tasks import TASKS, Task, Tool
+from fingerprint.simulation.job_tasks import SERVICE_POPULARITY, TASKS, Task, Tool
 from fingerprint.simulation.long_tail import LOGIN_TECHNIQUE, PEOPLE_RATES, VariationRates, vary_calls
 from fingerprint.simulation.organisation import Account, Organisation
 from fingerprint.simulation.user_agents import UserAgent
@@ -29,8 +29,14 @@ SECONDS_BETWEEN_CALLS: dict[Tool, float] = {
     "terraform": 0.35,
     "sdk": 3.0,
 }  # mean seconds between calls
+TOOL_NUMBERS = {tool: number for number, tool in enumerate(SECONDS_BETWEEN_CALLS)}
+READS = ("List", "Describe", "Get")  # what the names of reading operations begin with
 BROWSER_UPDATE_DAYS = 28  # a browser renews itself so often, each on a day of its own
 NOVELTY_SPREAD = 0.7  # spread (of the logarithm) of how much people try what they never did
+BURST_ACTIONS = (5, 40)  # actions of a burst of novelty, evenly by their logarithm
+FOLLOW_UP_DAYS, FOLLOW_UP_SHARE = 4, 0.5  # days on which a burst may go on, and how often it does on each
+MOST_TRIES = 3  # calls of one action in a burst
+LONGEST_STRETCH = 60.0  # times that a run may be as long as usual
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +48,11 @@ class Habit:
     max_calls: int
     templates: NDArray[np.int32]
 
-    def simulate(self, rng: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
-        """Return one run: seconds from its start, templates."""
-        size = int(rng.integers(self.min_calls, self.max_calls + 1))
+    def simulate(
+        self, rng: np.random.Generator, stretch: float = 1.0
+    ) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+        """Return one run, `stretch` times as long as usual: seconds from its start, templates."""
+        size = max(1, round(int(rng.integers(self.min_calls, self.max_calls + 1)) * stretch))
         if self.tool == "console":  # a page asks for the same things in the same order, some of it cached
             forms = np.resize(self.templates, size)
             forms = forms[rng.random(size) < 0.85]
@@ -54,6 +62,23 @@ class Habit:
             )  # Zipf
             forms = self.templates[rank.astype(np.intp)]
         return np.cumsum(rng.exponential(SECONDS_BETWEEN_CALLS[self.tool], len(forms))), forms
+
+
+@dataclass(frozen=True, slots=True)
+class NoveltyBurst(Habit):
+    """A project's start, a plan or a tool trial: each template some times, one after the other, once."""
+
+    def simulate(
+        self, rng: np.random.Generator, stretch: float = 1.0
+    ) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+        """Return the run: seconds from its start, templates. It brings the same actions however long runs are."""
+        forms = np.repeat(self.templates, rng.integers(1, MOST_TRIES + 1, len(self.templates)))
+        return np.cumsum(rng.exponential(SECONDS_BETWEEN_CALLS[self.tool], len(forms))), forms
+
+    def reordered(self, draw: random.Random) -> NoveltyBurst:
+        """Return the same in another order, as it is done on a later day."""
+        forms = draw.sample(self.templates.tolist(), k=len(self.templates))
+        return replace(self, templates=np.array(forms, np.int32))
 
 
 def pick_habit(habits: Sequence[Habit], share: float) -> Habit:
@@ -181,7 +206,8 @@ class Person:
         known = [
             action
             for action in library.by_service[service]
-            if action.partition(":")[2].startswith(("List", "Describe", "Get"))
+            if action.partition(":")[2].startswith(READS)
+            and action not in self.organisation.attack_only_actions
         ]
         actions = tuple(
             draw.sample(known or library.by_service[service], k=min(len(known) or 1, draw.randrange(2, 7)))
@@ -215,7 +241,8 @@ class Person:
     def variation_rates(self) -> VariationRates:
         """Rates of the long tail. Some are restless and try something new all the time, most are not: a factor with mean 1."""
         restless = self._random_for("restless").lognormvariate(-0.5 * NOVELTY_SPREAD**2, NOVELTY_SPREAD)
-        return replace(PEOPLE_RATES, new_operation=min(PEOPLE_RATES.new_operation * restless, 0.15))
+        share = PEOPLE_RATES.new_operation * restless * self.organisation.parameters.action_tail
+        return replace(PEOPLE_RATES, new_operation=min(share, 0.15))
 
     # --- days
 
@@ -255,7 +282,48 @@ class Person:
         chosen = [
             project if project and rng.random() < 0.3 else pick_habit(habits, share) for share in shares
         ]
-        return list(zip(starts.tolist(), chosen, strict=True)) + extra
+        return list(zip(starts.tolist(), chosen, strict=True)) + extra + self._novelty_bursts(day)
+
+    def _novelty_bursts(self, day: int) -> list[tuple[float, Habit]]:
+        """Return what they start that day and never did before, and go on with: local second, run."""
+        if not self.organisation.parameters.novelty_bursts:
+            return []
+        draw = self._random_for("novelty", day)
+        bursts = self._bursts_begun(day)
+        for before in range(max(0, day - FOLLOW_UP_DAYS), day):
+            bursts += [
+                burst.reordered(draw)
+                for burst in self._bursts_begun(before)
+                if draw.random() < FOLLOW_UP_SHARE
+            ]
+        starts = working_times(np.array([draw.random() for _ in bursts]), self.shift)
+        return list(zip(starts.tolist(), bursts, strict=True))
+
+    def _bursts_begun(self, day: int) -> list[NoveltyBurst]:
+        """Return the bursts that begin on a day."""
+        rng = np.random.default_rng((self.organisation.seed, 11, self.number, day))
+        count = int(rng.poisson(self.organisation.parameters.novelty_bursts * self.activity_share(day)))
+        draw = self._random_for("bursts", day)
+        return [self._novelty_burst(draw) for _ in range(count)]
+
+    def _novelty_burst(self, draw: random.Random) -> NoveltyBurst:
+        """Return a console project or a tool trial in one service, or a plan that reads several."""
+        library, avoided = self.organisation.library, self.organisation.attack_only_actions
+        tool: Tool = draw.choice(("console", "cli", "sdk", "terraform"))
+        weights = list(SERVICE_POPULARITY.values())
+        services = draw.choices(list(SERVICE_POPULARITY), weights, k=5 if tool == "terraform" else 1)
+        known = [
+            action
+            for service in dict.fromkeys(services)
+            for action in library.by_service[service]
+            if action not in avoided and (tool != "terraform" or action.partition(":")[2].startswith(READS))
+        ]
+        least, most = BURST_ACTIONS
+        count = min(len(known), round(least * (most / least) ** draw.random()))
+        forms = np.array(
+            [library.templates_of(action)[0] for action in draw.sample(known, k=count)], np.int32
+        )
+        return NoveltyBurst(tool, count, count * MOST_TRIES, forms)
 
     @cached_property
     def shift(self) -> float:
@@ -270,19 +338,51 @@ class Person:
         rng: np.random.Generator,
         draw: random.Random,
     ) -> tuple[Calls, list[CallerSession]]:
-        done = [habit.simulate(rng) for _, habit in runs]
+        stretches = self._stretches(day, tool, len(runs))
+        done = [habit.simulate(rng, stretch) for (_, habit), stretch in zip(runs, stretches, strict=True)]
         local = np.concatenate([start + offsets for (start, _), (offsets, _) in zip(runs, done, strict=True)])
         times = to_utc(local, self.location)
         salt = rng.integers(0, 6, len(times))
         calls = Calls.from_columns(
             times, np.concatenate([forms for _, forms in done]), (local > 46_800).astype(np.int32), salt
         )
-        calls = vary_calls(calls, self.variation_rates, self.organisation.library, self.services, rng, draw)
+        self._reorder(calls, day, tool)
+        calls = vary_calls(
+            calls,
+            self.variation_rates,
+            self.organisation.library,
+            self.services,
+            rng,
+            draw,
+            self.organisation.attack_only_actions,
+        )
         first = float(times.min()) if len(times) else 0.0
         sessions = [self.session(tool, day, half, max(first - 40, 0.0)) for half in (0, 1)]
         if tool == "console" and self.kind == "user" and len(times):
             return self._with_sign_in(calls, sessions, first)
         return calls, sessions
+
+    def _stretches(self, day: int, tool: Tool, count: int) -> list[float]:
+        """Return how many times as long as usual each run is: log-normal, most a little shorter and a few much longer."""
+        spread = self.organisation.parameters.run_spread
+        if not spread:
+            return [1.0] * count
+        rng = np.random.default_rng((self.organisation.seed, 12, self.number, day, TOOL_NUMBERS[tool]))
+        drawn: list[float] = (
+            rng.lognormal(-0.25 * spread**2, spread, count).clip(max=LONGEST_STRETCH).tolist()
+        )
+        return drawn
+
+    def _reorder(self, calls: Calls, day: int, tool: Tool) -> None:
+        """Exchange the templates of a share of the calls with those of the same hour, in place."""
+        share = self.organisation.parameters.reordered_calls
+        if not share:
+            return
+        rng = np.random.default_rng((self.organisation.seed, 13, self.number, day, TOOL_NUMBERS[tool]))
+        rows = np.flatnonzero(rng.random(len(calls)) < share)
+        hour = calls.time[rows] // 3600
+        mixed = rows[np.lexsort((rng.random(len(rows)), hour))]
+        calls.form[rows[np.argsort(hour, kind="stable")]] = calls.form[mixed]
 
     def _with_sign_in(
         self, calls: Calls, sessions: list[CallerSession], first: float
@@ -346,13 +446,13 @@ class Person:
         """Return the address: home on some weekdays, the office on the others; now and then the VPN, or on the way."""
         habit, today = self._random_for("network"), self._random_for("network", day, half)
         at_home, remote = habit.sample(range(7), k=2), habit.random() < 0.3
-        dice = today.random()
-        if dice < 0.05:
+        dice, changes = today.random(), self.organisation.parameters.network_changes
+        if dice < 0.05 * changes:
             return user_agents.travel_address(today, self.location.name)
         if dice < 0.14:
             return self.organisation.vpn
         if remote or self.organisation.date(day).weekday() in at_home:
-            line = self._random_for("isp", (day + self.number) // (5 + self.number % 9))
+            line = self._random_for("isp", int((day + self.number) * changes // (5 + self.number % 9)))
             return user_agents.household_address(line, self.location.name)
         return self.organisation.offices[self.location.name][self.number & 1]
 

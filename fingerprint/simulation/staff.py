@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from fingerprint.simulation.aws_services import SERVICE_ROUTINES, AwsService
 from fingerprint.simulation.calendar import LOCATIONS
-from fingerprint.simulation.job_tasks import JOB_SHARES, WORKLOAD_MIX
+from fingerprint.simulation.job_tasks import CI_WORKLOADS, JOB_SHARES, WORKLOAD_MIX
 from fingerprint.simulation.machines import Machine
 from fingerprint.simulation.organisation import Organisation
 from fingerprint.simulation.people import Person
+from fingerprint.simulation.world_parameters import WorldParameters
 
-PEOPLE_SHARE, MACHINES_SHARE = 0.55, 0.35  # shares; the rest are services
 MIN_PRINCIPALS_FOR_ROOT = 20  # principals: a smaller organisation does not use the root user
 
 _FIRST = [
@@ -52,8 +52,10 @@ class Staff:
 
 def create_staff(organisation: Organisation, principals: int, scale: float = 1.0) -> Staff:
     """Return `principals` in all; `scale` multiplies how much each does in a day."""
-    people = max(1, round(principals * PEOPLE_SHARE))
-    machines = min(principals - people, round(principals * MACHINES_SHARE))
+    world = organisation.parameters
+    people = max(1, round(principals * world.people_share))
+    machines_share = round(1 - world.people_share - world.services_share, 6)
+    machines = min(principals - people, round(principals * machines_share))
     draw = organisation.random_for("staff")
     persons = [_make_person(organisation, number, draw, scale) for number in range(people)]
     if principals >= MIN_PRINCIPALS_FOR_ROOT:
@@ -70,7 +72,7 @@ def _make_person(organisation: Organisation, number: int, draw: random.Random, s
     name = f"{_FIRST[number % len(_FIRST)]}.{draw.choice(_LAST)}" + (
         str(number // 25) if number >= 25 else ""
     )
-    kind = draw.choices(("sso", "user", "saml"), (0.80, 0.14, 0.06))[0]
+    kind = draw.choices(("sso", "user", "saml"), _kind_weights(organisation.parameters))[0]
     accounts = organisation.accounts
     account = accounts[min(_ACCOUNT.get(job, draw.choices((0, 1), (0.55, 0.45))[0]), len(accounts) - 1)]
     if len(accounts) > 3 and draw.random() < 0.4:
@@ -91,6 +93,12 @@ def _make_person(organisation: Organisation, number: int, draw: random.Random, s
     return person
 
 
+def _kind_weights(world: WorldParameters) -> tuple[float, float, float]:
+    """Return the shares of people of single sign-on, with access keys, and of SAML."""
+    others = 1 - world.single_sign_on_share
+    return world.single_sign_on_share, 0.7 * others, 0.3 * others
+
+
 def _days_off(days: int, draw: random.Random) -> set[int]:
     """Draw days off: one in four is away for some days of a month; now and then a person is ill."""
     away = {day for day in range(days) if draw.random() < 0.01}
@@ -102,9 +110,11 @@ def _days_off(days: int, draw: random.Random) -> set[int]:
 
 
 def _make_machine(organisation: Organisation, number: int, draw: random.Random, scale: float) -> Machine:
+    ci_weight = organisation.parameters.ci_weight
+    weights = [mix * (ci_weight if trade in CI_WORKLOADS else 1.0) for trade, mix in WORKLOAD_MIX.items()]
     workload = (
-        draw.choices(list(WORKLOAD_MIX), list(WORKLOAD_MIX.values()))[0]
-        if number >= len(WORKLOAD_MIX)
+        draw.choices(list(WORKLOAD_MIX), weights)[0]
+        if number >= len(WORKLOAD_MIX) or ci_weight != 1.0  # else each trade is there, however few machines
         else list(WORKLOAD_MIX)[number * 5 % len(WORKLOAD_MIX)]
     )
     account = organisation.accounts[

@@ -40,6 +40,7 @@ from pipelines.cli.options import (
     SimulatePrincipals,
     SimulateSeed,
     SimulateUntil,
+    SimulateWorld,
     Sources,
     StateFolder,
     ThirdDetector,
@@ -52,6 +53,7 @@ from pipelines.cli.options import (
     WithPeers,
     WithSlowPeers,
     WorkersOption,
+    Worlds,
 )
 
 
@@ -63,6 +65,7 @@ def simulate(
     attacks: SimulateAttacks = 4,
     surprises: WithAnomalies = True,
     until: SimulateUntil = None,
+    world: SimulateWorld = None,
     json: Json = False,
 ) -> None:
     """Write CloudTrail records of a simulated organisation, with labelled attacks in them.
@@ -71,6 +74,7 @@ def simulate(
     """
     from fingerprint.adapters.system import SystemClock
     from fingerprint.simulation.benign_anomalies import ANOMALY_PLANNERS
+    from fingerprint.simulation.world_parameters import DEFAULT_WORLD, WorldParameters
     from pipelines.cli import console
     from pipelines.simulate import DEFAULT_START, first_day, simulate_organisation
 
@@ -85,6 +89,7 @@ def simulate(
             start=start,
             sharp=until is not None,
             surprises=tuple(ANOMALY_PLANNERS) if surprises else (),
+            parameters=DEFAULT_WORLD if world is None else WorldParameters.draw(world),
             progress=lambda done, records: progress("simulating days", done, days),
         )
     figures = console.simulation_figures(written, days)
@@ -193,6 +198,7 @@ def evaluate(
     slow_peers: WithSlowPeers = False,
     real: RealDataSets = False,
     newcomers: NewcomersOnly = False,
+    worlds: Worlds = None,
     settings: SettingsFile = None,
     json: Json = False,
 ) -> None:
@@ -203,8 +209,16 @@ def evaluate(
     from pipelines.evaluation.organisations import seeds_for
     from pipelines.evaluation.real_datasets import evaluate_real_datasets
     from pipelines.evaluation.report import print_evaluation
+    from pipelines.evaluation.worlds import evaluate_worlds, print_worlds, refuse_with_worlds
 
     loaded, seeds = load_settings(settings), seeds_for(seed, final)
+    options = EvaluationOptions(peers, slow_peers, third)
+    if worlds:
+        refuse_with_worlds({"SOURCE": sources, "--seed": seed, "--real": real, "--newcomers": newcomers})
+        with console.progress_bars(not json) as progress:
+            found = evaluate_worlds(loaded, progress, worlds, final, principals, days, attacks, keep, options)
+        print_result(found, json, lambda: print_worlds(found))
+        return
     if newcomers:
         with console.progress_bars(not json) as progress:
             rules = evaluate_newcomers(loaded, progress, principals, days, seeds, attacks, keep)
@@ -220,7 +234,7 @@ def evaluate(
             seeds=seeds,
             attacks=attacks,
             keep=keep,
-            options=EvaluationOptions(peers, slow_peers, third),
+            options=options,
         )
         figures |= {"real": evaluate_real_datasets(loaded, progress)} if real else {}
     print_result(figures, json, lambda: print_evaluation(figures))

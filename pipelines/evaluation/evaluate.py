@@ -40,7 +40,9 @@ from fingerprint.evaluation.metrics import Figures, compute_metrics
 from fingerprint.evaluation.quorums import ScoresAndFlags
 from fingerprint.evaluation.ranking import PeerMethod
 from fingerprint.evaluation.statistics import confidence_intervals, pool_figures
+from fingerprint.evaluation.world_statistics import activity_of, measure_world
 from fingerprint.registry.bank import Bank
+from fingerprint.simulation.world_parameters import DEFAULT_WORLD, WorldParameters
 from fingerprint.training import pipeline
 from pipelines.cli.console import Progress
 from pipelines.evaluation.backtest import events_between
@@ -59,12 +61,13 @@ MAX_PRINCIPALS_FOR_PEERS = 600  # principals; an organisation "of 500" has some 
 class EvaluationOptions:
     """What is evaluated beside our own quorum: peers, those that take minutes, the optional third detector.
 
-    None: in organisations of up to 500 principals.
+    None: in organisations of up to 500 principals. `statistics`: what `evaluation.world_statistics` measures, too.
     """
 
     peers: bool | None = None
     slow_peers: bool = False
     third: bool | None = None
+    statistics: bool = False
 
     def resolve_for(self, principals: int) -> EvaluationOptions:
         """Return the options with None decided by the number of principals."""
@@ -96,17 +99,17 @@ def run_evaluation(
     else:
         count = attacks or attacks_for(principals)
         runs = [
-            _evaluate_seed(seed, principals, days, count, keep, settings, progress, options) for seed in seeds
+            evaluate_seed(seed, principals, days, count, keep, settings, progress, options) for seed in seeds
         ]
     return {
-        **_pool_results(runs),
+        **pool_results(runs),
         "left_out": sorted(peers.UNAVAILABLE_PEERS.values()),
         "seconds": round(time.monotonic() - started, 1),
         "peak_memory_bytes": host.peak_bytes(),
     }
 
 
-def _evaluate_seed(
+def evaluate_seed(
     seed: int,
     principals: int,
     days: int,
@@ -115,16 +118,18 @@ def _evaluate_seed(
     settings: Settings,
     progress: Progress,
     options: EvaluationOptions,
+    parameters: WorldParameters = DEFAULT_WORLD,
 ) -> OrganisationResult:
-    """Simulate the organisation of a seed, or find it in `keep`, and evaluate it."""
+    """Simulate the organisation of a seed in a world, or find it in `keep`, and evaluate it."""
     with simulated_organisation(
-        principals, days, seed, attacks, keep, lambda done, _: progress("simulating days", done, days)
-    ) as folder:
+        principals, days, seed, attacks, keep,
+        lambda done, _: progress("simulating days", done, days), parameters,
+    ) as folder:  # fmt: skip
         run = OrganisationEvaluation([str(folder)], settings, progress, options).run()
     return run._replace(about={"seed": seed, **run.about})
 
 
-def _pool_results(runs: Sequence[OrganisationResult]) -> Figures:
+def pool_results(runs: Sequence[OrganisationResult]) -> Figures:
     """Return what is reported of all organisations together, and what each of them is."""
     by_method = zip(*(run.methods for run in runs), strict=True)
     delays = pd.concat([run.time_to_alert for run in runs], ignore_index=True)
@@ -188,9 +193,11 @@ class OrganisationEvaluation:
             if self.options.peers:
                 methods |= self._peer_results(history, cut, judged)
             leakage = self._leakage_check(history, cut)
+            about = self._describe(history, bank, cut, events)
+            if self.options.statistics:
+                about["statistics"] = self._statistics(history, cut)
         days = max(int(judged["time"].max() - judged["time"].min()) / 1e6, HOUR_SECONDS) / DAY_SECONDS
         figures = self._method_figures(events, methods, days, cut)
-        about = self._describe(history, bank, cut, events)
         by_urgency = floor_figures(_with_results(events, next(iter(methods.values()))), days)
         return OrganisationResult({**about, "form": leakage}, figures, delays, by_urgency)
 
@@ -251,6 +258,12 @@ class OrganisationEvaluation:
         self.progress("looking at forms", 0)
         lines = (line for events in events_between(history, cut, None) for line in events["raw"])
         return leakage_check.measure_leakage(lines, set(self.labels["event_id"]))
+
+    def _statistics(self, history: ArrivalOrderSpool, cut: int) -> Figures:
+        """Return in what this world differs from others (`evaluation.world_statistics`)."""
+        self.progress("measuring the world", 0)
+        activity = [activity_of(events, self.labels) for events in history.batches()]
+        return measure_world(pd.concat(activity, ignore_index=True), cut)
 
     # --- counted ------------------------------------------------------------------------------------------------------
 

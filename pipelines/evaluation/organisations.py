@@ -17,10 +17,17 @@ from pathlib import Path
 from fingerprint import simulation
 from fingerprint.core.alert import FingerprintError
 from fingerprint.simulation.attacks import STRENGTHS
+from fingerprint.simulation.world_parameters import DEFAULT_WORLD, WorldParameters
 from pipelines.simulate import simulate_organisation
 
 DEVELOPMENT_SEEDS = (0, 1, 2)  # looked at with every change
 FINAL_SEEDS = (101, 102, 103)  # for the final table alone: once tuned by, they are final no more
+FIRST_DEVELOPMENT_WORLD, FIRST_FINAL_WORLD = (
+    2000,
+    3000,
+)  # seeds of worlds, counted up from there; the same rule holds
+MAX_WORLDS = 100
+MIN_DAYS = 8  # of a history: fewer cannot be split
 MIN_ATTACKS, MAX_ATTACKS = 3, 24  # attack sessions of each strength
 
 
@@ -48,6 +55,25 @@ def seeds_for(given: list[int] | None, final: bool) -> tuple[int, ...]:
     return tuple(given or DEVELOPMENT_SEEDS[:1])
 
 
+def world_seeds(count: int, final: bool) -> tuple[int, ...]:
+    """Return the seeds of so many worlds: those of development, or the final ones.
+
+    >>> world_seeds(3, final=False), world_seeds(2, final=True)
+    ((2000, 2001, 2002), (3000, 3001))
+
+    Raises FingerprintError for fewer than one world, or more than there are seeds.
+    """
+    if not 1 <= count <= MAX_WORLDS:
+        raise FingerprintError(f"--worlds is {count}: give 1 to {MAX_WORLDS}")
+    first = FIRST_FINAL_WORLD if final else FIRST_DEVELOPMENT_WORLD
+    return tuple(range(first, first + count))
+
+
+def world_days(days: int, parameters: WorldParameters) -> int:
+    """Return how many days a world has, where so many are asked for."""
+    return max(MIN_DAYS, round(days * parameters.history))
+
+
 @contextmanager
 def simulated_organisation(
     principals: int,
@@ -56,23 +82,29 @@ def simulated_organisation(
     attacks: int,
     keep: Path | None,
     progress: Callable[[int, int], None] | None = None,
+    parameters: WorldParameters = DEFAULT_WORLD,
 ) -> Iterator[Path]:
     """Yield a folder with the organisation's records and labels; under `keep` it stays, and is found again.
 
-    A folder is whole or not there. Its name holds a digest of the simulator, so that a changed one makes its own.
+    A folder is whole or not there. Its name holds a digest of the simulator and the world, so that another one makes its own.
     """
-    name = f"{principals}-principals-{days}-days-{attacks}-attacks-seed-{seed}-{_simulator_digest()}"
+    name = (
+        f"{principals}-principals-{days}-days-{attacks}-attacks-seed-{seed}-{_simulator_digest(parameters)}"
+    )
     with tempfile.TemporaryDirectory(prefix="fingerprint-") as temporary:
         folder = (keep or Path(temporary)) / name
         if not folder.exists():
             unfinished = folder.with_name(f".{name}")
             shutil.rmtree(unfinished, ignore_errors=True)  # of a run that was stopped
-            simulate_organisation(principals, days, seed, unfinished, attacks, progress=progress)
+            simulate_organisation(
+                principals, days, seed, unfinished, attacks, parameters=parameters, progress=progress
+            )
             unfinished.rename(folder)
         yield folder
 
 
-def _simulator_digest() -> str:
-    """Return a digest of the simulator's source: 8 hexadecimal digits."""
+def _simulator_digest(parameters: WorldParameters) -> str:
+    """Return a digest of the simulator's source and the world: 8 hexadecimal digits."""
     sources = sorted(Path(str(simulation.__file__)).parent.glob("*.py"))
-    return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:8]
+    content = b"".join(source.read_bytes() for source in sources)
+    return hashlib.sha256(content + repr(parameters).encode()).hexdigest()[:8]

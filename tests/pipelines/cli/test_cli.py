@@ -179,6 +179,8 @@ def test_the_programs_are_those_of_the_contract(
         (("alerts", "list", "--database", "postgres"), "URL"),
         (("alerts", "list", "--database", "mysql://u:secret@h/d"), "mysql"),
         (("evaluate", "nothing/here"), "labels"),
+        (("evaluate", "nothing/here", "--worlds", "2"), "leave SOURCE out"),
+        (("evaluate", "--worlds", "101"), "1 to 100"),
     ],
 )
 def test_a_wrong_argument_is_one_sentence_that_names_it(

@@ -1,0 +1,97 @@
+"""The knobs of a simulated world: what organisations differ in, with the range that each was seen in.
+
+Example:
+    >>> WorldParameters.default().novelty_bursts
+    0.0
+    >>> world = WorldParameters.draw(seed=2000)
+    >>> 0.0 <= world.novelty_bursts <= 0.6, world == WorldParameters.draw(seed=2000)
+    (True, True)
+
+A detector that was tuned in one world knows its habits. So `fingerprint evaluate --worlds` draws worlds from these ranges and
+reports the worst. `evaluation.world_statistics` measures what a knob changes; docs/explanation/simulation.md says where the
+ranges come from. The module has nothing to import, because all that is simulated depends on it.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+
+def _knob(default: float, low: float, high: float) -> Any:
+    """Return the field of a knob with its default and the range that worlds are drawn from."""
+    return field(default=default, metadata={"range": (low, high)})
+
+
+@dataclass(frozen=True)
+class WorldParameters:
+    """A world. The default is the one world that the simulator had before there were others, to the byte."""
+
+    # --- what people do
+
+    novelty_bursts: float = _knob(0.0, 0.0, 0.6)
+    """Projects, plans and tool trials per person and working day: each brings 5 to 40 new actions within an hour, and goes on
+    every other day of the four after it."""
+    action_tail: float = _knob(1.0, 0.4, 4.0)
+    """Weight of the long tail of actions: a factor of the share of people's calls (2.8 %) that it takes."""
+    run_spread: float = _knob(0.0, 0.0, 1.6)
+    """Spread s of how many calls a run of a task makes: a log-normal factor with median exp(-s²/4), 60 at most."""
+    reordered_calls: float = _knob(0.0, 0.0, 0.6)
+    """Share of people's calls that come in another order within their hour than the task has them."""
+    network_changes: float = _knob(1.0, 0.1, 1.2)
+    """How often people call from a new network: a factor of travel (5 % of half days) and of changes of the home line."""
+
+    # --- who there is, and for how long
+
+    people_share: float = _knob(0.55, 0.3, 0.7)
+    """Share of principals that are people."""
+    services_share: float = _knob(0.1, 0.05, 0.2)
+    """Share of principals that are AWS services; the rest are machine roles."""
+    single_sign_on_share: float = _knob(0.80, 0.4, 0.95)
+    """Share of people that come by Identity Center; of the others seven in ten have access keys, three come by SAML."""
+    ci_weight: float = _knob(1.0, 0.3, 4.0)
+    """Weight of CI (deployers, Terraform runners) among the trades of machine roles: a factor."""
+    history: float = _knob(1.0, 0.6, 1.5)
+    """Length of the history: a factor of the days that are asked for."""
+
+    # --- attacks
+
+    own_tool_attacks: float = _knob(0.0, 0.0, 0.8)
+    """Share of thieves that use a tool of the victim's, to the version."""
+    own_network_attacks: float = _knob(0.0, 0.0, 0.4)
+    """Share of thieves that call from where the victim calls that day."""
+    own_hours_attacks: float = _knob(0.0, 0.0, 1.0)
+    """Share of loud attacks (smash, session) that begin in the victim's working hours, as quiet ones always do."""
+    attack_only_actions: float = _knob(0.0, 0.0, 1.0)
+    """Share of the attacks' actions that no one's long tail holds, so that at most usual work calls them; thieves look around
+    less, by up to half."""
+    repeating_mimics: float = _knob(0.0, 0.0, 1.0)
+    """Share of mimics that repeat two of their victim's usual actions, and do nothing else."""
+    insiders: float = _knob(0.0, 0.0, 0.25)
+    """Insiders per attack session of the four strengths, in addition to those: 150 to 400 calls of a usual read in 90 minutes."""
+    intruder_made_users: float = _knob(0.0, 0.0, 0.25)
+    """Users that an intruder made and that are first seen with the attack, per attack session, in addition to those."""
+
+    @classmethod
+    def default(cls) -> WorldParameters:
+        """Return the parameters of the one world of `fingerprint simulate`."""
+        return cls()
+
+    @classmethod
+    def draw(cls, seed: int) -> WorldParameters:
+        """Draw every knob from its range, evenly, each by a generator of its own: a new knob moves no other."""
+        return cls(
+            **{
+                name: round(random.Random(f"{seed}/world/{name}").uniform(*span), 3)  # noqa: S311 - makes samples
+                for name, span in knob_ranges().items()
+            }
+        )
+
+
+def knob_ranges() -> dict[str, tuple[float, float]]:
+    """Return the lowest and the highest value of each knob."""
+    return {knob.name: knob.metadata["range"] for knob in fields(WorldParameters)}
+
+
+DEFAULT_WORLD = WorldParameters.default()

@@ -1,0 +1,122 @@
+"""The evaluation in several worlds: which there are, that the worst is the worst, and one small run from end to end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fingerprint.core.alert import FingerprintError
+from fingerprint.core.settings import Autoencoder, Settings
+from fingerprint.simulation.world_parameters import WorldParameters
+from pipelines.cli.console import no_progress
+from pipelines.evaluation.evaluate import EvaluationOptions
+from pipelines.evaluation.organisations import (
+    DEVELOPMENT_SEEDS,
+    FINAL_SEEDS,
+    MAX_WORLDS,
+    simulated_organisation,
+    world_days,
+    world_seeds,
+)
+from pipelines.evaluation.worlds import evaluate_worlds, print_worlds, refuse_with_worlds, summarise_worlds
+
+SETTINGS = Settings(autoencoder=Autoencoder(max_epochs=1))
+
+
+@pytest.fixture(scope="module")
+def figures() -> dict[str, Any]:
+    options = EvaluationOptions(third=False)
+    return evaluate_worlds(SETTINGS, no_progress, 2, principals=6, days=10, attacks=3, options=options)
+
+
+def test_the_final_worlds_are_none_of_development() -> None:
+    development, final = world_seeds(MAX_WORLDS, final=False), world_seeds(MAX_WORLDS, final=True)
+    assert not {*development, *DEVELOPMENT_SEEDS} & {*final, *FINAL_SEEDS}
+    assert world_seeds(3, final=True) == final[:3], "more worlds are the same ones and others"
+    with pytest.raises(FingerprintError, match="1 to 100"):
+        world_seeds(MAX_WORLDS + 1, final=False)
+
+
+def test_a_world_with_a_longer_history_has_more_days() -> None:
+    lengths = [world_days(20, WorldParameters(history=history)) for history in (0.6, 1.0, 1.5)]
+    assert lengths == [12, 20, 30]
+    assert world_days(8, WorldParameters(history=0.6)) == 8
+
+
+def test_each_world_is_kept_in_a_folder_of_its_own(tmp_path: Path) -> None:
+    for parameters in (WorldParameters(), WorldParameters(novelty_bursts=0.5), WorldParameters()):
+        with simulated_organisation(2, 8, 1, 1, tmp_path, parameters=parameters):
+            pass
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_nothing_that_has_an_organisation_of_its_own_goes_with_worlds() -> None:
+    refuse_with_worlds({"SOURCE": None, "--seed": [], "--real": False})
+    with pytest.raises(FingerprintError, match="leave SOURCE, --real out"):
+        refuse_with_worlds({"SOURCE": ["records"], "--seed": None, "--real": True})
+
+
+def sessions_of(world: dict[str, Any]) -> int:
+    """Three that are asked for, and those that a world has in addition."""
+    return 3 + sum(round(3 * world["parameters"][name]) for name in ("insiders", "intruder_made_users"))
+
+
+def test_each_world_has_its_statistics_and_every_method_on_the_same_rows(figures: dict[str, Any]) -> None:
+    first, second = figures["worlds"]
+    assert (first["seed"], second["seed"]) == world_seeds(2, final=False)
+    for world in (first, second):
+        assert world["parameters"]["novelty_bursts"] == WorldParameters.draw(world["seed"]).novelty_bursts
+        asked = world_days(10, WorldParameters(**world["parameters"]))
+        assert world["statistics"]["history_days"] == pytest.approx(asked, abs=0.6)
+        assert world["statistics"]["events"] > 0
+        assert {method["sessions"] for method in world["methods"].values()} == {sessions_of(world)}
+    assert list(first["methods"]) == list(second["methods"]) == list(figures["summary"])
+    assert {"fingerprint (2 of 2)", "log-rarity", "first-seen action"} <= set(figures["summary"])
+
+
+def test_the_pooled_figures_are_of_all_worlds(figures: dict[str, Any]) -> None:
+    served = figures["methods"][0]
+    assert served["sessions"] == sum(map(sessions_of, figures["worlds"])) > 6
+    assert served["found"] == sum(
+        next(iter(world["methods"].values()))["found"] for world in figures["worlds"]
+    )
+
+
+def world(seed: int, **found: tuple[float, float]) -> dict[str, Any]:
+    """A world in which methods find a share of sessions at any budget, with a rate of false alerts."""
+    return {
+        "seed": seed,
+        "methods": {
+            name: {
+                "recall_at": dict.fromkeys(("5", "20", "50"), share),
+                "false_alerts_per_day_per_100_principals": rate,
+            }
+            for name, (share, rate) in found.items()
+        },
+    }
+
+
+def test_the_worst_world_of_a_method_is_where_it_finds_least() -> None:
+    worlds = [
+        world(1, ours=(0.9, 0.5), peer=(0.5, 2.0)),
+        world(2, ours=(0.6, 1.5), peer=(0.7, 1.0)),
+        world(3, ours=(0.9, 1.0), peer=(0.9, 1.0)),
+    ]
+    told = summarise_worlds(worlds)
+    assert told["ours"]["mean"]["20"] == 0.8
+    assert (told["ours"]["worst"]["20"], told["ours"]["worst_world"]["20"]) == (0.6, 2)
+    assert (told["peer"]["worst"]["20"], told["peer"]["worst_world"]["20"]) == (0.5, 1)
+    assert told["peer"]["ahead"] == {"5": 2, "20": 2, "50": 2}, "ours is behind in world 2"
+    assert (told["ours"]["mean_false_alerts"], told["ours"]["most_false_alerts"]) == (1.0, 1.5)
+
+
+def test_the_figures_are_json_and_tables(figures: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    assert json.loads(json.dumps(figures, allow_nan=False)) == figures
+    print_worlds(figures)
+    printed = capsys.readouterr().out
+    assert "Sessions found, 20 alerts a day" in printed
+    assert printed.count("worst") == 4, "below each table of methods"
+    assert max(map(len, printed.splitlines())) <= 110

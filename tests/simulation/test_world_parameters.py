@@ -1,0 +1,107 @@
+"""The knobs of a world: the default world is the one that always was, and drawn worlds lie in the documented ranges."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+from dataclasses import asdict
+from pathlib import Path
+
+from fingerprint.simulation.attacks import INSIDER, INTRUDER_MADE, STRENGTHS
+from fingerprint.simulation.organisation import Organisation
+from fingerprint.simulation.world import SimulatedWorld
+from fingerprint.simulation.world_parameters import WorldParameters, knob_ranges
+from pipelines.simulate import DEFAULT_START, simulate_organisation
+
+# Of what the simulator wrote before it had knobs: 40 principals, 20 days, seed 7, 4 attacks.
+DEFAULT_DIGEST = "6130a897093b7796c6d2fa7e263437b846c24e74982337e615d2bb20b504e343"
+
+
+def digest(folder: Path) -> str:
+    """Return a digest of names and contents: of what is packed, not of how the zlib at hand packs it."""
+    found = hashlib.sha256()
+    for path in sorted(folder.iterdir()):
+        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        found.update(path.name.encode() + b"\0" + content)
+    return found.hexdigest()
+
+
+def world(parameters: WorldParameters, attacks: int = 20) -> SimulatedWorld:
+    organisation = Organisation.create(seed=3, start=DEFAULT_START, days=14, parameters=parameters)
+    return SimulatedWorld.create(organisation, principals=60, attacks=attacks)
+
+
+def test_the_default_world_is_written_as_before_there_were_others_to_the_byte(tmp_path: Path) -> None:
+    simulate_organisation(40, 20, 7, tmp_path, 4, parameters=WorldParameters.default())
+    assert digest(tmp_path) == DEFAULT_DIGEST
+
+
+def test_worlds_are_drawn_from_the_ranges_and_differ() -> None:
+    drawn = [asdict(WorldParameters.draw(seed)) for seed in range(40)]
+    for name, (low, high) in knob_ranges().items():
+        values = [each[name] for each in drawn]
+        assert low <= min(values) < low + 0.2 * (high - low), name
+        assert high - 0.2 * (high - low) < max(values) <= high, name
+    assert WorldParameters.draw(5) == WorldParameters.draw(5)
+
+
+def test_the_documentation_lists_every_knob_with_its_default_and_range() -> None:
+    page = (Path(__file__).parents[2] / "docs/explanation/simulation.md").read_text()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines()]
+    listed = {cells[0].strip("`"): cells[-2:] for cells in rows if len(cells) == 4}
+    for name, default in asdict(WorldParameters()).items():
+        low, high = knob_ranges()[name]
+        assert listed[name] == [f"{default:g}", f"{low:g} to {high:g}"], name
+
+
+def test_the_default_lies_in_every_range() -> None:
+    values = asdict(WorldParameters.default())
+    assert all(low <= values[name] <= high for name, (low, high) in knob_ranges().items())
+
+
+def test_a_drawn_world_is_written_the_same_way_twice(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        simulate_organisation(12, 8, 7, tmp_path / name, 4, parameters=WorldParameters.draw(2000))
+    assert digest(tmp_path / "one") == digest(tmp_path / "two")
+
+
+def test_insiders_and_intruder_made_users_come_in_addition_to_the_four_strengths() -> None:
+    made = world(WorldParameters(insiders=0.25, intruder_made_users=0.1)).attacks
+    assert {attack.strength for attack in made[:20]} == set(STRENGTHS)
+    assert [attack.strength for attack in made[20:]] == [INSIDER] * 5 + [INTRUDER_MADE] * 2
+    assert [attack.name for attack in made[:20]] == [
+        attack.name for attack in world(WorldParameters()).attacks
+    ]
+
+
+def test_an_insider_repeats_one_usual_read_in_its_own_session() -> None:
+    made = [attack for attack in world(WorldParameters(insiders=0.25)).attacks if attack.strength == INSIDER]
+    for attack in made:
+        assert len(set(attack.script.forms)) == 1
+        assert 150 <= len(attack.script.forms) <= 400
+        assert attack.script.offsets[-1] <= 5400
+        assert attack.session.address in {
+            attack.victim.session("cli", attack.day, half, 0.0).address for half in (0, 1)
+        }
+
+
+def test_a_user_that_an_intruder_made_does_nothing_but_the_attack() -> None:
+    made = world(WorldParameters(intruder_made_users=0.25))
+    users = [attack.victim for attack in made.attacks if attack.strength == INTRUDER_MADE]
+    assert len({user.key for user in users}) == 5
+    assert not {user.key for user in users} & {who.key for who in made.staff.people}
+
+
+def test_a_mimic_that_repeats_calls_at_most_two_of_its_victims_actions() -> None:
+    made = world(WorldParameters(repeating_mimics=1.0)).attacks
+    mimics = [attack for attack in made if attack.strength == "mimic"]
+    assert len(mimics) == 5
+    assert all(len(set(attack.script.forms)) <= 2 for attack in mimics)
+
+
+def test_a_long_tail_without_the_attackers_actions_still_holds_others() -> None:
+    apart = world(WorldParameters(attack_only_actions=1.0)).organisation
+    assert apart.attack_only_actions == apart.library.attack_actions
+    half = len(world(WorldParameters(attack_only_actions=0.5)).organisation.attack_only_actions)
+    assert 0.25 < half / len(apart.attack_only_actions) < 0.75
+    assert not world(WorldParameters()).organisation.attack_only_actions
