@@ -10,6 +10,7 @@ detector that wins in one world by knowing its habits loses in another, so what 
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -56,18 +57,7 @@ SHOWN_STATISTICS = {  # heading -> statistic
 }
 COUNTED_STATISTICS = {"events", "new in an hour", "p99", "variance / mean", "days"}  # the others are shares
 SHARED_HEADING = "attackers' own calls"
-LONG_WORDS = {  # of headings, that are too long for a column each
-    "fingerprint": "finger-\nprint",
-    "autoencoder": "auto-\nencoder",
-    "log-rarity": "log-\nrarity",
-    "IsolationForest": "Isolat.\nForest",
-    "isolation_forest": "isolat.\nforest",
-    "isolation": "isolat.",
-    "dfencoder": "dfen-\ncoder",
-    "first-seen": "first-\nseen",
-    "transitions": "transi-\ntions",
-    "attackers'": "attack-\ners'",
-}
+LONG_WORD = re.compile(r"[A-Za-z]{9,}")
 
 
 def refuse_with_worlds(given: Mapping[str, object]) -> None:
@@ -238,7 +228,11 @@ def _table(title: str, headings: Sequence[str]) -> Table:
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=0, caption_justify="left")
     table.add_column("World", no_wrap=True)
     for heading in headings:
-        for word, parts in LONG_WORDS.items():
-            heading = heading.replace(word, parts)
-        table.add_column(heading, justify="right")
+        table.add_column(LONG_WORD.sub(_hyphenate, heading), justify="right")
     return table
+
+
+def _hyphenate(word: re.Match[str]) -> str:
+    """Return a long word of a heading on two lines: a column is as wide as its longest."""
+    half = (len(word[0]) + 1) // 2
+    return f"{word[0][:half]}-\n{word[0][half:]}"
