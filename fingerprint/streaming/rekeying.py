@@ -181,7 +181,7 @@ class DeadLetterLimit:
         """Return the error text for dead letters of `source` that reach the limit; `reason` is the last one's."""
         return (
             f"{self.settings.max_dead_letters:,} or more of the last {DEAD_LETTER_WINDOW:,} messages of {source} "
-            f"could not be read (the last: {reason}); mend what sends them, look at `fingerprint dlq list`, "
+            f"could not be read (the last: {reason}); mend what sends them, look at `fingerprint dead-letters list`, "
             "then start again, or raise ingest.max_dead_letters"
         )
 
