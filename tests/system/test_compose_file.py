@@ -1,0 +1,34 @@
+"""What docker-compose.yml has to hold without an engine to try it on: a race shows once in a hundred starts."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+
+import yaml
+
+COMPOSE = yaml.safe_load((Path(__file__).parents[2] / "docker-compose.yml").read_text())
+
+
+def test_one_container_alone_fills_a_volume_that_several_share() -> None:
+    """Docker copies an image's folders into a new volume when a container is created; two at once fail with "file exists"."""
+    fillers: dict[str, list[str]] = defaultdict(list)
+    for service, options in COMPOSE["services"].items():
+        for mount in options.get("volumes", []):
+            source, _, access = _parts(mount)
+            if source in COMPOSE["volumes"] and "nocopy" not in access.split(","):
+                fillers[source].append(service)
+    assert fillers.keys() == COMPOSE["volumes"].keys()
+    assert {source: services for source, services in fillers.items() if len(services) > 1} == {}
+
+
+def test_who_mounts_what_another_fills_waits_for_it() -> None:
+    for service, options in COMPOSE["services"].items():
+        if any("nocopy" in _parts(mount)[2] for mount in options.get("volumes", [])):
+            assert options["depends_on"]["secrets"] == {"condition": "service_completed_successfully"}, service
+
+
+def _parts(mount: str) -> tuple[str, str, str]:
+    """Return source, target and access of "${NAME:-source}:/target:access"."""
+    source, target, access = (mount.replace(":-", "=") + ":").split(":")[:3]
+    return source.removeprefix("${").rstrip("}").split("=")[-1], target, access
