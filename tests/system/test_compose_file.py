@@ -25,7 +25,9 @@ def test_one_container_alone_fills_a_volume_that_several_share() -> None:
 def test_who_mounts_what_another_fills_waits_for_it() -> None:
     for service, options in COMPOSE["services"].items():
         if any("nocopy" in _parts(mount)[2] for mount in options.get("volumes", [])):
-            assert options["depends_on"]["secrets"] == {"condition": "service_completed_successfully"}, service
+            assert options["depends_on"]["secrets"] == {"condition": "service_completed_successfully"}, (
+                service
+            )
 
 
 def _parts(mount: str) -> tuple[str, str, str]:
