@@ -10,6 +10,7 @@ from rich.table import Table
 
 from fingerprint.evaluation.false_alert_causes import ORDINARY_DAY
 from fingerprint.evaluation.metrics import ALERT_BUDGETS
+from pipelines.evaluation.standing_table import standing_tables
 
 Figures = dict[str, Any]
 
@@ -21,15 +22,16 @@ EMPTY_CELL = "[dim]-[/dim]"
 
 
 def print_evaluation(figures: Figures) -> None:
-    """Print each organisation, then what the methods find.
+    """Print each organisation, then the standing table, and what the methods find.
 
     At their thresholds, within budgets, by strength; when our alerts are there, and where the false ones come from.
     """
     console = _console()
     for about in figures["organisations"]:
         console.print(_describe_organisation(about), highlight=False)
-    methods = figures["methods"]
-    tables = [_threshold_table(methods), _budget_table(methods), _strength_table(methods)]
+    methods = [method for method in figures["methods"] if method["role"] != "term"]
+    tables = standing_tables(figures)
+    tables += [_threshold_table(methods), _budget_table(methods), _strength_table(methods)]
     tables += [_time_to_alert_table(figures["time_to_alert"])] if figures["time_to_alert"] else []
     tables += [_urgency_table(figures["by_urgency"])]
     tables += [_causes_table(methods[0])] if methods[0].get("by_surprise") else []
