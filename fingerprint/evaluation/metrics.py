@@ -41,6 +41,7 @@ Figures = dict[str, Any]
 Floats = NDArray[np.float64]
 
 ALERT_BUDGETS = (5, 20, 50)  # alerts a day, for the whole organisation
+PRINCIPAL_BUDGETS = (1, 5, 20)  # alerts a day per 100 principals; a span of less than a day counts as a day
 QUEUE_BUDGET = 20  # alerts a day, of the figures about the alerts that are read
 MAX_POINTS = 100  # points of a curve that are reported
 
@@ -74,6 +75,10 @@ def compute_metrics(
         "false_alerts_per_day": _round(false_a_day),
         "false_alerts_per_day_per_100_principals": _round(_ratio(100 * false_a_day, principals)),
         **_detection_delays(found, sessions),
+        "found_per_100": {
+            str(budget): _count_found(alert_session_pairs(_top_alerts(events, queue, count)), sessions)
+            for budget, count in _alerts_per_100(principals, days).items()
+        },
         "found_at_equal_alerts": _count_found(alert_session_pairs(equal), sessions),
         "queue": queue_figures(read[QUEUE_BUDGET], at_budget[QUEUE_BUDGET], sessions),
         "by_strength": {
@@ -132,6 +137,11 @@ def within_budget(events: pd.DataFrame, budget: int) -> pd.DataFrame:
     So the threshold fits the budget with hindsight, for every method alike.
     """
     return _top_alerts(events, rank_alerts(events), budget)
+
+
+def _alerts_per_100(principals: int, days: float) -> dict[int, int]:
+    """Return how many alerts each of PRINCIPAL_BUDGETS is, one at least."""
+    return {budget: max(round(budget * principals / 100 * max(days, 1)), 1) for budget in PRINCIPAL_BUDGETS}
 
 
 # --- parts --------------------------------------------------------------------------------------------------

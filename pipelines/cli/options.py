@@ -329,7 +329,23 @@ WithTerms = Annotated[
         show_default="up to 500 principals",
     ),
 ]
-RealDataSets = Annotated[bool, typer.Option("--real", help="Evaluate the real data sets of the project too.")]
+RealDataSets = Annotated[
+    bool,
+    typer.Option(
+        "--real",
+        help="Evaluate the real data sets of the project too: read, moved sessions, labelled attacks.",
+    ),
+]
+RealDataFolders = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--real-data",
+        help="With --real: a folder of more real sets, each a folder NAME with NAME.jsonl.gz.",
+        exists=True,
+        file_okay=False,
+        show_default=False,
+    ),
+]
 NewcomersOnly = Annotated[
     bool,
     typer.Option(

@@ -31,6 +31,7 @@ from pipelines.cli.options import (
     Json,
     NewcomersOnly,
     ProveBackend,
+    RealDataFolders,
     RealDataSets,
     ScoredEventsFile,
     SettingsFile,
@@ -199,6 +200,7 @@ def evaluate(
     peers: WithPeers = None,
     slow_peers: WithSlowPeers = False,
     real: RealDataSets = False,
+    real_data: RealDataFolders = None,
     newcomers: NewcomersOnly = False,
     terms: WithTerms = None,
     worlds: Worlds = None,
@@ -211,8 +213,10 @@ def evaluate(
     With --worlds it ends with status 3 if a detector's vote changes nothing: neither an alert nor what is found, in any world.
     """
     from fingerprint.evaluation.idle_votes import describe_idle
+    from fingerprint.sources.cloudtrail.samples import data_folder
     from pipelines.cli import console
     from pipelines.evaluation.evaluate import EvaluationOptions, run_evaluation
+    from pipelines.evaluation.masquerade import evaluate_real_sets
     from pipelines.evaluation.newcomers import evaluate_newcomers, print_newcomers
     from pipelines.evaluation.organisations import seeds_for
     from pipelines.evaluation.real_datasets import evaluate_real_datasets
@@ -222,7 +226,9 @@ def evaluate(
     loaded, seeds = load_settings(settings), seeds_for(seed, final)
     options = EvaluationOptions(peers, slow_peers, third, terms)
     if worlds:
-        refuse_with_worlds({"SOURCE": sources, "--seed": seed, "--real": real, "--newcomers": newcomers})
+        refuse_with_worlds(
+            {"SOURCE": sources, "--seed": seed, "--real": real or real_data, "--newcomers": newcomers}
+        )
         with console.progress_bars(not json) as progress:
             found = evaluate_worlds(
                 loaded, progress, worlds, final, principals, days, attacks, keep, options, world_workers
@@ -247,7 +253,10 @@ def evaluate(
             keep=keep,
             options=options,
         )
-        figures |= {"real": evaluate_real_datasets(loaded, progress)} if real else {}
+        if real or real_data:
+            folders = [data_folder("real"), *(real_data or [])]
+            figures |= {"real": evaluate_real_datasets(loaded, progress)}
+            figures |= {"real_attacks": evaluate_real_sets(folders, loaded, progress)}
     print_result(figures, json, lambda: print_evaluation(figures))
 
 

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from fingerprint.evaluation.false_alert_causes import ORDINARY_DAY
 from fingerprint.evaluation.metrics import ALERT_BUDGETS
-from pipelines.evaluation.standing_table import standing_tables
+from pipelines.evaluation.standing_table import real_attack_tables, standing_tables
 
 Figures = dict[str, Any]
 
@@ -19,6 +19,7 @@ ALERT_BUDGET = "20"  # alerts a day, where only one can be shown
 CONFIDENCE = "95 %"  # interval
 CONSOLE_WIDTH = 110  # columns where the output is no terminal
 EMPTY_CELL = "[dim]-[/dim]"
+SIMULATED = "All of the above is simulated, but for the attack calls: what holds here alone is a claim about simulation."
 
 
 def print_evaluation(figures: Figures) -> None:
@@ -42,8 +43,14 @@ def print_evaluation(figures: Figures) -> None:
         console.print()
     for sentence in figures["left_out"]:
         console.print(sentence, style="dim", highlight=False)
+    if "seed" in figures["organisations"][0]:
+        console.print(SIMULATED, style="dim", highlight=False)
     if "real" in figures:
         _print_real_datasets(figures["real"], console)
+    for table in real_attack_tables(figures["real_attacks"]) if "real_attacks" in figures else ():
+        caption, table.caption = table.caption, None
+        console.print(table)
+        console.print(caption, style="dim", highlight=False)
 
 
 def _print_real_datasets(sets: list[Figures], console: Console) -> None:

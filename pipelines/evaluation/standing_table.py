@@ -15,7 +15,7 @@ from typing import Any
 from rich import box
 from rich.table import Table
 
-from fingerprint.evaluation.metrics import ALERT_BUDGETS, QUEUE_BUDGET
+from fingerprint.evaluation.metrics import ALERT_BUDGETS, PRINCIPAL_BUDGETS, QUEUE_BUDGET
 from fingerprint.evaluation.vote_rates import EVENTS, VERDICTS, vote_shares
 
 Figures = dict[str, Any]
@@ -152,4 +152,41 @@ def _table(first: str, *others: str) -> Table:
     table.add_column(first, no_wrap=True)
     for name in others:
         table.add_column(name, justify="right", no_wrap=True)
+    return table
+
+
+# --- real logs ----------------------------------------------------------------------------------------------
+
+
+def real_attack_tables(figures: Figures) -> list[Table]:
+    """Return a table of each real set with moved sessions, and of each labelled one (`masquerade.evaluate_real_sets`)."""
+    tables = []
+    for each in figures["masquerade"]:
+        table = _per_100_table(f"{each['set']}: of {each['sessions']} moved sessions", each["methods"])
+        table.caption = (
+            f"Real records: {each['records']:,} of {each['principals']} principals in {each['minutes']:.0f} minutes, "
+            f"{each['draws']} draws. Sessions of one principal\nmade with the identity of another, found at so many alerts a day "
+            "per 100 principals; less than a day\ncounts as a day."
+        )
+        tables.append(table)
+    for each in figures["labelled"]:
+        young = (
+            f", history of the attacked cut away ({each['cut_away']:,} records)" if each["cut_away"] else ""
+        )
+        table = _per_100_table(f"{each['set']}: of {each['sessions']} labelled sessions", each["methods"])
+        table.caption = (
+            f"Real attacks, default settings{young}.\nThe quorum flags {each['attack_events_flagged']} of "
+            f"{each['attack_events']} attack events among {each['judged']:,} that are judged."
+        )
+        tables.append(table)
+    return tables
+
+
+def _per_100_table(title: str, methods: Figures) -> Table:
+    table = _table(title, *(f"{budget} per 100" for budget in PRINCIPAL_BUDGETS), "own", "alerts")
+    for role in TABLE_ROLES:
+        for name, method in methods.items():
+            if method["role"] == role:
+                shares = [_share(method["recall_per_100"][str(budget)]) for budget in PRINCIPAL_BUDGETS]
+                table.add_row(name, *shares, str(method["found"]), str(method["alerts"]))
     return table

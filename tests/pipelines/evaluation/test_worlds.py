@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.settings import Autoencoder, Settings
+from fingerprint.detection.detectors import detector_names
 from fingerprint.simulation.world_parameters import WorldParameters
 from pipelines.cli.app import app
 from pipelines.cli.console import no_progress
@@ -142,7 +143,7 @@ def test_each_world_says_how_long_it_took_what_it_held_and_what_votes_change(fig
     for world in figures["worlds"]:
         assert world["seconds"] > 0
         assert world["peak_memory_bytes"] > 100 << 20
-        assert set(world["vote_effects"]) == {"autoencoder", "spectral"} | set(world["vote_effects"])
+        assert set(world["vote_effects"]) == set(detector_names(SETTINGS))
         assert world["vote_rates"]["machine"]["events"] > 0
     pooled = figures["vote_effects"]
     for name, effect in pooled.items():
