@@ -213,7 +213,6 @@ def evaluate(
     With --worlds it ends with status 3 if a detector's vote changes nothing: neither an alert nor what is found, in any world.
     """
     from fingerprint.evaluation.idle_votes import describe_idle
-    from fingerprint.sources.cloudtrail.samples import data_folder
     from pipelines.cli import console
     from pipelines.evaluation.evaluate import EvaluationOptions, run_evaluation
     from pipelines.evaluation.masquerade import evaluate_real_sets
@@ -254,9 +253,8 @@ def evaluate(
             options=options,
         )
         if real or real_data:
-            folders = [data_folder("real"), *(real_data or [])]
             figures |= {"real": evaluate_real_datasets(loaded, progress)}
-            figures |= {"real_attacks": evaluate_real_sets(folders, loaded, progress)}
+            figures |= {"real_attacks": evaluate_real_sets(loaded, progress, real_data or [])}
     print_result(figures, json, lambda: print_evaluation(figures))
 
 

@@ -149,10 +149,13 @@ def has_attacks(folder: Path) -> bool:
 
 
 def evaluate_real_sets(
-    folders: Sequence[Path], settings: Settings, progress: Progress, draws: int = DRAWS
+    settings: Settings, progress: Progress, more: Sequence[Path] = (), draws: int = DRAWS
 ) -> Figures:
-    """Return `masquerade`, of every real set in which sessions can be moved, and `labelled`, of those with labelled attacks."""
-    sets = real_sets(folders)
+    """Return `masquerade`, of every real set in which sessions can be moved, and `labelled`, of those with labelled attacks.
+
+    The sets are those of the project, and those in the folders `more`.
+    """
+    sets = real_sets([samples.data_folder("real"), *more])
     moved = [evaluate_masquerade(folder, settings, progress, draws) for folder in sets]
     return {
         "masquerade": [each for each in moved if each],

@@ -75,8 +75,8 @@ def equal_alerts_sentence(methods: Sequence[Figures]) -> str:
         return ""
     served, best = methods[0], max(alone, key=lambda method: int(method["found_at_equal_alerts"]))
     return (
-        f"Doubly flagged finds {served['found_at_equal_alerts']} of {served['sessions']} sessions; {best['name']}, with as\n"
-        f"many alerts, {best['found_at_equal_alerts']}. "
+        f"Doubly flagged finds {served['found_at_equal_alerts']} of {served['sessions']} sessions; the best detector with as many\n"
+        f"alerts, {best['name']}, {best['found_at_equal_alerts']}.\n"
     )
 
 
@@ -84,8 +84,8 @@ def terms_table(methods: Sequence[Figures]) -> Table:
     """Return a row for each detector with all terms, and below it one for each term left out, ranked by z without thresholds."""
     table = _table("Term left out, ranked by z", *map(str, ALERT_BUDGETS), "equal", "share", "again")
     table.caption = (
-        "The tails of the score stay those that were learned with all terms. Without nets: counts alone; without counts: nets\n"
-        "alone. The row above a block has all terms."
+        "The tails of the score stay those that were learned with all terms. Without nets: counts alone; without\n"
+        "counts: nets alone. The first row of a block has all terms."
     )
     terms = [method for method in methods if method["role"] == "term"]
     for detector in dict.fromkeys(method["name"].split(" without ")[0] for method in terms):

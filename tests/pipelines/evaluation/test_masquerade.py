@@ -49,7 +49,7 @@ def record(name: str, number: int, kind: str = "user") -> dict[str, Any]:
 
 @pytest.fixture
 def events() -> pd.DataFrame:
-    """Ann and a robot all the time, Bob first, Cy later, and a service that nobody can pretend to be."""
+    """Ann and a robot all the time, Bob first, Cy later, and a service, which cannot be stolen."""
     spans = {"ann": range(100), "robot": range(100), "bob": range(50), "cy": range(70, 100), "s3": range(100)}
     rows = [
         record(name, number, {"robot": "role", "s3": "service"}.get(name, "user"))
