@@ -39,6 +39,7 @@ SLOW = frozenset(
         "pipelines.simulate.simulate_organisation",
         "pipelines.simulate_live",
         "pipelines.train.train_bank",
+        "tests.support.simulated_activity",
     }
 )
 
