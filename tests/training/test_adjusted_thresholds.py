@@ -148,7 +148,7 @@ def test_an_event_is_held_to_the_threshold_of_the_bank_that_measured_it(
 def test_the_gate_sees_a_bank_that_words_have_made_blind(bank: Bank) -> None:
     attacks = attack_injection.inject_known_attacks(bank, SETTINGS)
     then, bound, blind = (
-        attack_injection.attack_scores(each, attacks, SETTINGS.autoencoder)
+        attack_injection.attack_scores(each, attacks)
         for each in (bank, everybody_raised(bank), everybody_raised(bank, share=9.0))
     )
     clear = then >= RAISED * THRESHOLD
