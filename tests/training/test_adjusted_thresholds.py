@@ -117,7 +117,7 @@ def test_an_attack_well_above_the_threshold_is_found_although_everything_was_cal
     frogged = scored_by(everybody_raised(bank), organisation, tmp_path)
     before, after = (run.events.set_index("event_id") for run in (scored, frogged))
     clear = before["verdict"] & (before["autoencoder_z"] >= RAISED * THRESHOLD)
-    assert clear.sum() > 100
+    assert clear.sum() > 10
     assert after.loc[clear, "verdict"].all()
     assert not (after["verdict"] & ~before["verdict"]).any()
     largest = max(scored.alerts, key=lambda alert: len(alert.events))
