@@ -123,7 +123,7 @@ class Scorer:
             return MeasureResult(0, repeats, batch.principal, empty_votes())
         fingerprint, level = self.bank.resolve(batch.entity, batch.principal, batch.frame)
         batch = replace(batch, fingerprint=fingerprint, level=level)
-        evidence = {each.name: each.measure(batch) for each in self.detectors}
+        evidence = self._measure_evidence(batch)
         degraded = any(each.degraded for each in self.detectors)
         batch, xp = replace(batch, evidence=evidence), namespace(batch.codes)
         self.owner_names.observe(batch)
@@ -138,6 +138,10 @@ class Scorer:
             self.pipeline_state.pending.append(self._with_provenance(batch.take(pending), degraded))
         votes = self._vote_rows(batch, {name: xp.where(pending | refused, np.nan, z[name]) for name in z})
         return MeasureResult(len(batch), repeats, xp.unique(batch.principal), votes, len(batch) * degraded)
+
+    def _measure_evidence(self, batch: EventBatch) -> dict[str, NDArray[Any]]:
+        """Return what each detector keeps of the events until their interval closes, by detector."""
+        return {each.name: each.measure(batch) for each in self.detectors}
 
     def _with_provenance(self, batch: EventBatch, degraded: bool) -> EventBatch:
         """Return events with the bank that measured them, and by how many seconds event time was ahead of them on arrival."""

@@ -98,9 +98,12 @@ class Detector(ABC):
     granularity: ClassVar[Granularity] = "event"
     # Whether a z is the normal quantile of a tail probability: of such z's an alert's urgency is made.
     calibrated: ClassVar[bool] = False
+    # Terms of the score that an evaluation can leave out (`without`): name -> what the term is, in a few words.
+    terms: ClassVar[Mapping[str, str]] = {}
     Options: ClassVar[type[DetectorOptions]] = DetectorOptions
 
     degraded = False  # whether the fallback measured the last batch
+    left_out = ""  # the term that this detector leaves out
 
     def __init__(self, settings: Settings, bank: Bank, state: ScorerState, inference: Inference) -> None:
         self.settings, self.bank, self.state, self.inference = settings, bank, state, inference
@@ -154,6 +157,13 @@ class Detector(ABC):
     def silent_intervals(self, start: int, end: int) -> IntervalScores | None:
         """Return the intervals start ... end - 1 in which far fewer events came than expected: votes, never verdicts."""
         return None
+
+    def without(self, term: str) -> Detector:
+        """Return this detector with one of its `terms` left out, for an evaluation that measures both beside each other.
+
+        It shares no sums with this one. Its thresholds and tails stay those that were learned with all terms.
+        """
+        raise FingerprintError(f"the detector {self.name} has no term {term!r} to leave out")
 
     @classmethod
     def drivers(

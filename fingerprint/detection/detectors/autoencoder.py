@@ -12,7 +12,9 @@ Example:
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from copy import copy
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -21,23 +23,41 @@ from numpy.typing import NDArray
 from fingerprint.compute import hashing
 from fingerprint.compute.arrays import namespace, to_device_of
 from fingerprint.compute.hashing import Hashes
-from fingerprint.core.alert import Rarity, SurpriseDriver
+from fingerprint.core.alert import FingerprintError, Rarity, SurpriseDriver
 from fingerprint.core.ports import Inference
 from fingerprint.core.settings import Autoencoder, Settings
+from fingerprint.detection import score_terms
 from fingerprint.detection.detectors import Detector, ExplanationContext, Floats, Mask
 from fingerprint.detection.ensemble import NEWCOMER_THRESHOLD_SHARE
+from fingerprint.detection.inference import LocalInference
 from fingerprint.estimators import autoencoder, tail_calibration
 from fingerprint.features import encoding
-from fingerprint.features.encoding import FEATURE_NAMES, IS_BIN
+from fingerprint.features.encoding import EVIDENCE_GROUP_FEATURES, EVIDENCE_GROUPS, FEATURE_NAMES, IS_BIN
 from fingerprint.registry import quality
 from fingerprint.registry.bank import PEER_LEVEL, Bank
 from fingerprint.state.event_batch import EventBatch
+from fingerprint.state.interval_surprise import IntervalSurprise
 from fingerprint.state.scorer_state import ScorerState
 
 MAX_DRIVERS = 10  # values of a feature that are looked at
 MIN_DRIVER_SURPRISE = 1.0  # nats; less is not worth an analyst's time
 # Nats beyond "something new": the cost of one of about ten recent novelties.
 RECENT_NOVELTY_NATS = float(-np.log(0.1))
+
+COMPANY, APART, RECENT, WHOLE = "interval company", "two places", "recent novelty", "principal's view"
+PEERS, NETS, COUNTS, NEWCOMER = "peers", "nets", "counts", "newcomer"
+GROUP_TERM = "evidence: "
+TERMS = {
+    COMPANY: "what else of the principal surprised in the interval",
+    APART: "the principal was active at its usual place in the same interval",
+    RECENT: "a novelty that came before is less of one",
+    WHOLE: "the principal as a whole knows the value",
+    PEERS: "what is new to the principal is judged by its peers, then by the organisation",
+    NETS: "the networks' corrections; without them counts alone",
+    COUNTS: "the counted likelihoods; without them the networks' corrections alone",
+    NEWCOMER: "how rarely a principal is new",
+    **{f"{GROUP_TERM}{group}": f"all features of the group {group}" for group in EVIDENCE_GROUPS},
+}
 
 
 class AutoencoderDetector(Detector):
@@ -52,6 +72,8 @@ class AutoencoderDetector(Detector):
     label = "Autoencoder"
     question = "Did it do what it usually does?"
     calibrated = True
+    terms: ClassVar[Mapping[str, str]] = TERMS
+    own_sums: IntervalSurprise | None = None  # of a detector that leaves a term out
 
     def __init__(self, settings: Settings, bank: Bank, state: ScorerState, inference: Inference) -> None:
         super().__init__(settings, bank, state, inference)
@@ -64,6 +86,30 @@ class AutoencoderDetector(Detector):
         """Return the detector's section of the settings."""
         return settings.autoencoder
 
+    def without(self, term: str) -> AutoencoderDetector:
+        """Return this detector with one of its terms left out.
+
+        Without nets or counts, the usual loss of each feature is moved by the median difference on the bank's sample of training
+        rows; the tails stay those of the whole score.
+        """
+        if term not in self.terms:
+            raise FingerprintError(f"the detector {self.name} has no term {term!r} to leave out")
+        variant = copy(self)
+        variant.left_out, variant.own_sums = term, IntervalSurprise(self.state.placement)
+        if term == PEERS:
+            variant.bank = score_terms.without_peers(self.bank)
+            variant.inference = LocalInference(variant.bank)
+        elif term in (NETS, COUNTS):
+            counts = LocalInference(score_terms.without_nets(self.bank))
+            variant.inference = counts if term == NETS else score_terms.NetsAlone(self.inference, counts)
+            variant.bank = score_terms.recentered(self.bank, self.inference, variant.inference)
+        return variant
+
+    @property
+    def interval_surprise(self) -> IntervalSurprise:
+        """The sums by interval that this detector reads and fills."""
+        return self.state.interval_surprise if self.own_sums is None else self.own_sums
+
     def measure(self, batch: EventBatch) -> Floats:
         """Return the surprise of each feature (N, F), nats, and note in `degraded` whether the fallback computed it."""
         observed, whole, self.degraded = (
@@ -71,12 +117,17 @@ class AutoencoderDetector(Detector):
             self.bank.whole[batch.fingerprint],
             False,
         )
+        if self.left_out == WHOLE:
+            whole = namespace(whole).full_like(whole, -1)
         surprise = autoencoder.novel_to_principal(
             self._feature_surprise(batch.fingerprint, observed),
             whole,
             lambda odd: self._feature_surprise(whole[odd], observed.take(odd)),
         )
-        self.state.interval_surprise.add(batch.principal, batch.interval, batch.codes, surprise)
+        if self.left_out.startswith(GROUP_TERM):
+            group = EVIDENCE_GROUPS.index(self.left_out.removeprefix(GROUP_TERM))
+            surprise[:, to_device_of(EVIDENCE_GROUP_FEATURES[group], surprise)] = 0
+        self.interval_surprise.add(batch.principal, batch.interval, batch.codes, surprise)
         evidence: Floats = namespace(surprise).column_stack([surprise, *self._tail_parameters(batch)])
         return evidence.astype(np.float32)
 
@@ -84,9 +135,10 @@ class AutoencoderDetector(Detector):
         """Return the surprise of events at these fingerprints (N,), recent novelties discounted: (N, F) nats."""
         loss, known = self.inference.losses(fingerprint, observed.codes)
         self.degraded |= self.inference.degraded
-        loss = discount_recent_novelty(
-            loss, known, self.bank.vocabulary.escape[fingerprint], observed, self.state
-        )
+        if self.left_out != RECENT:
+            loss = discount_recent_novelty(
+                loss, known, self.bank.vocabulary.escape[fingerprint], observed, self.state
+            )
         return autoencoder.surprise_per_feature(loss, self.bank.baseline.center, fingerprint)
 
     def _tail_parameters(self, batch: EventBatch) -> list[Floats]:
@@ -94,6 +146,7 @@ class AutoencoderDetector(Detector):
         new = (batch.level >= PEER_LEVEL) & autoencoder.is_newcomer(
             batch.first_seen, batch.interval, self.state.series.intervals_per_day
         )
+        new &= self.left_out != NEWCOMER
         tails = [each[at] for each in (usual.rate, usual.edge, usual.slope, self.bank.shift)]
         return [*tails, usual.interval_tail[at], usual.newcomer[at] * new]
 
@@ -101,8 +154,8 @@ class AutoencoderDetector(Detector):
         """Return the z of each event (N,), together with its principal's interval as it stands."""
         where = (batch.principal, batch.interval)
         together, at_usual_place = (
-            self.state.interval_surprise.total(*where),
-            self.state.interval_surprise.from_usual_place(*where),
+            self.interval_surprise.total(*where) * np.float32(self.left_out != COMPANY),
+            self.interval_surprise.from_usual_place(*where) & (self.left_out != APART),
         )
         nats = autoencoder.event_nats(feature_surprise(batch), together, at_usual_place)
         parameters = batch.evidence[self.name][:, len(FEATURE_NAMES) :]
