@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from fingerprint.compute import hashing
 from fingerprint.core.settings import Settings
-from fingerprint.features.encoding import FEATURES
 from fingerprint.estimators.sequence import SeenActions
+from fingerprint.features.encoding import FEATURES
 from fingerprint.pipeline import DetectionPipeline
 from fingerprint.registry import bank as banks
 from fingerprint.state import partitioning

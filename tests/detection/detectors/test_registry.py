@@ -21,9 +21,8 @@ from fingerprint.detection.detectors import (
 ROOT = Path(__file__).parents[3]
 BUILT_IN = ("autoencoder", "isolation_forest", "sequence", "spectral")
 # A checkpoint has a sequence number.
-OTHER_WORDS = dict.fromkeys(
-    ("fingerprint/adapters/checkpoints/manifest.py", "pipelines/commands/checkpoints.py"), {"sequence"}
-)
+CHECKPOINT_MODULES = ("fingerprint/adapters/checkpoints/manifest.py", "pipelines/commands/checkpoints.py")
+OTHER_WORDS = {path: {"sequence"} for path in CHECKPOINT_MODULES}
 # Their names are also those of sections of the settings, and of a benchmark.
 SECTIONS = {"fingerprint/registry/bank.py", "fingerprint/analysis/fingerprints.py", "pipelines/backfill.py"}
 SECTIONS |= {"fingerprint/analysis/principal_profile.py", "pipelines/bench/gpu.py"}
