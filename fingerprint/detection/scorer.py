@@ -188,6 +188,8 @@ class Scorer:
         verdict = ensemble.verdicts(votes, self.settings.voting.quorum, opinions)
         if is_final:
             batch = self._with_final_evidence(batch, verdict)
+            for each in self.detectors:
+                each.record_scores(batch, z[each.name])
         columns: dict[str, NDArray[np.generic]] = {z_column(name): each for name, each in z.items()}
         columns |= {vote_column(name): each for name, each in votes.items()}
         frame = batch.frame.assign(

@@ -34,6 +34,7 @@ _BUCKETED_TABLES = (
     "interval_surprise.sums",
     "interval_surprise.usual_place",
     "sequence.actions",
+    "sequence.votes",
 )
 _CELL_TABLES = ("past", "open")
 

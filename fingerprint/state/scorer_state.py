@@ -56,6 +56,7 @@ TABLE_NAMES = (
     "interval_surprise.sums",
     "interval_surprise.usual_place",
     "sequence.actions",
+    "sequence.votes",
 )
 SCALAR_FIELDS = ("late_events", "voted_until", "channels_since")  # what lies before the clock in its array
 MAX_UNKNOWN_PRINCIPAL_EVENTS = (
@@ -304,9 +305,8 @@ class ScorerState:
             _drop(table, table.compact()[1][column] < now - days * per_day)
         _drop(self.unknown_principals, self.unknown_principals.compact()[1]["day"] < now // per_day - 2)
         self.interval_surprise.expire(now - ACTIVITY_DAYS * per_day)
-        self.sequence.expire(
-            (self.first_open_interval() - SEQUENCE_INTERVALS) * self.options.spectral.interval_seconds
-        )
+        closed = self.first_open_interval() - SEQUENCE_INTERVALS
+        self.sequence.expire(closed * self.options.spectral.interval_seconds, now - NOVELTY_DAYS * per_day)
         self._expire_activity(now - ACTIVITY_DAYS * per_day)
         self._expire_principals(now)
         _drop(

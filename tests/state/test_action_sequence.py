@@ -43,8 +43,25 @@ def test_the_order_and_the_cut_of_what_was_done_change_nothing(
 def test_what_is_old_is_dropped() -> None:
     sequence = ActionSequence()
     sequence.add(done([(1, 10, 0), (1, 11, 0)]))
-    sequence.expire(11)
+    sequence.expire(11, 0)
     assert {second for _, second, _ in kept(sequence)} == {11}
+
+
+@given(ROWS)
+def test_a_vote_is_known_from_the_next_interval_on_in_whatever_order_votes_come(
+    rows: list[tuple[int, int, int]],
+) -> None:
+    forward, backward = ActionSequence(), ActionSequence()
+    keys = np.array([who * 10 + action for who, _, action in rows], np.uint64)
+    interval = np.array([second for _, second, _ in rows], np.int32)
+    forward.add_votes(keys, interval)
+    for place in np.argsort(-interval):
+        backward.add_votes(keys[[place]], interval[[place]])
+    for key in np.unique(keys):
+        first = interval[keys == key].min()
+        for sequence in (forward, backward):
+            asked = np.array([first - 1, first, first + 1], np.int32)
+            assert sequence.has_earlier_vote(np.full(3, key), asked).tolist() == [False, False, True]
 
 
 @given(ROWS, st.integers(0, 99))

@@ -80,6 +80,7 @@ def small_scorer_state(seed: int) -> ScorerState:
         scorer_state.update_history(who, interval, codes)
         scorer_state.is_known_novelty(hashing.combine(who, codes[:, 0]), interval)
         scorer_state.sequence.add(SeenActions(who, interval * np.int64(3600), codes[:, 0]))
+        scorer_state.sequence.add_votes(hashing.combine(who, codes[:, 1]), interval)
         scorer_state.interval_surprise.add(
             who, interval, codes, random.random(codes.shape).astype(np.float32) * 9
         )
@@ -122,6 +123,7 @@ def test_what_was_cut_out_and_put_back_is_all_there_and_belongs_to_the_same(seed
         "interval_surprise.sums",
         "interval_surprise.usual_place",
         "sequence.actions",
+        "sequence.votes",
     ):
         for name in (each for each in whole if each.rpartition(".")[0] == table):
             np.testing.assert_array_equal(mended.as_arrays()[name], whole[name], err_msg=name)

@@ -154,6 +154,10 @@ class Detector(ABC):
         """Return the evidence that explains an alert (N, C), once each z is final; the events of a mask (N,) have a verdict."""
         return batch.evidence[self.name]
 
+    def record_scores(self, batch: EventBatch, z: Floats) -> None:
+        """Keep what later scores depend on, once the z of events (N,) is final."""
+        return
+
     def interval_scores(self, start: int, end: int, min_z: float) -> IntervalScores | None:
         """Return the intervals start ... end - 1 with a z of at least `min_z`; None from a detector of events."""
         return None

@@ -8,7 +8,8 @@ Example:
     >>> detector.score(batch)                              # (N,) z
 
 A record that comes late may explain an action that came before it, and so take a vote back: the detector votes when the
-event's interval has closed, and not before (`final_when_closed`). Until then its z can only fall.
+event's interval has closed, and not before (`final_when_closed`). Until then its z can only fall. A principal's action that had
+the vote has it no more in later intervals (`ActionSequence.votes`): a novelty is news once.
 """
 
 from __future__ import annotations
@@ -27,11 +28,12 @@ from fingerprint.compute.sorted_table import find_sorted
 from fingerprint.core.alert import Rarity, SurpriseDriver
 from fingerprint.core.ports import Inference
 from fingerprint.core.settings import SequenceSettings, Settings
-from fingerprint.detection.detectors import Detector, ExplanationContext, Floats, Mask
+from fingerprint.detection.detectors import Detector, ExplanationContext, Floats, Ints, Mask
 from fingerprint.estimators import sequence
 from fingerprint.estimators.sequence import ORGANISATION, START, SeenActions
 from fingerprint.features.encoding import FEATURE_NAMES
 from fingerprint.registry.bank import Bank
+from fingerprint.state.action_sequence import ActionSequence
 from fingerprint.state.event_batch import EventBatch
 from fingerprint.state.scorer_state import ScorerState
 
@@ -74,8 +76,29 @@ class SequenceDetector(Detector):
         return evidence
 
     def score(self, batch: EventBatch) -> Floats:
-        """Return the z of each event by what is known of its context (N,): it can only fall while its interval is open."""
-        return self._z(batch, self._surprise(batch)[0])
+        """Return the z of each event by what is known of its context (N,): it can only fall while its interval is open.
+
+        An action that had the vote in an earlier interval is no news: its z is 0 at most. Which intervals of this batch had it
+        is known before any z of it is changed, so it makes no difference in how many batches they come.
+        """
+        z = self._z(batch, self._surprise(batch)[0])
+        strange = z >= self.threshold
+        first = ActionSequence(self.state.placement)
+        keys, interval = self._vote_keys(batch)
+        first.add_votes(keys[strange], interval[strange])
+        known = first.has_earlier_vote(keys, interval) | self.state.sequence.has_earlier_vote(keys, interval)
+        known_z: Floats = namespace(z).where(known, namespace(z).minimum(z, 0), z)
+        return known_z
+
+    def record_scores(self, batch: EventBatch, z: Floats) -> None:
+        """Keep which actions had the vote, and when first."""
+        keys, interval = self._vote_keys(batch)
+        strange = z >= self.threshold
+        self.state.sequence.add_votes(keys[strange], interval[strange])
+
+    def _vote_keys(self, batch: EventBatch) -> tuple[Hashes, Ints]:
+        """Return the key of principal and action of each event, and its interval: (N,) each."""
+        return hashing.combine(batch.principal, batch.codes[:, ACTION_COLUMN]), batch.interval
 
     def _z(self, batch: EventBatch, nats: Floats) -> Floats:
         kind = self._place(batch.evidence[self.name][:, KIND])
@@ -96,12 +119,17 @@ class SequenceDetector(Detector):
 
     def can_still_vote(self, batch: EventBatch) -> Mask:
         """Return which events nothing explains that came so far: neither as the first of a session, nor after another."""
-        may = self._z(batch, sequence.start_surprise(self.transitions, self._done(batch))) >= self.threshold
+        keys, interval = self._vote_keys(batch)
+        known = self.state.sequence.has_earlier_vote(keys, interval)
+        may = ~known & (
+            self._z(batch, sequence.start_surprise(self.transitions, self._done(batch))) >= self.threshold
+        )
         rows = namespace(may).flatnonzero(may)
         some = replace(
             batch,
             codes=batch.codes[rows],
             principal=batch.principal[rows],
+            interval=batch.interval[rows],
             evidence={self.name: batch.evidence[self.name][rows]},
         )
         may[rows] = self.score(some) >= self.threshold
