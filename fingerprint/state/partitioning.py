@@ -33,6 +33,8 @@ _BUCKETED_TABLES = (
     "interval_surprise.values",
     "interval_surprise.sums",
     "interval_surprise.usual_place",
+    "sequence.actions",
+    "sequence.votes",
 )
 _CELL_TABLES = ("past", "open")
 

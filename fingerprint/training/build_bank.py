@@ -28,6 +28,7 @@ from fingerprint.registry import quality
 from fingerprint.registry.bank import TRAINING_SECTIONS, Bank, version_name
 from fingerprint.state.scorer_state import ScorerState
 from fingerprint.training import baseline, distinct_rows, fingerprint_index
+from fingerprint.training.action_transitions import assemble_transitions
 from fingerprint.training.dataset import PartitionedDataset
 from fingerprint.training.distinct_rows import sample_per_owner
 from fingerprint.training.fingerprint_index import FingerprintIndex
@@ -56,6 +57,7 @@ def assemble_bank(history: PartitionedDataset, index: FingerprintIndex, settings
         "vocabulary": Vocabulary(**_part_arrays("vocabulary", arrays)),
         "weights": Weights(**_part_arrays("weights", arrays)),
         "baseline": usual,
+        "transitions": assemble_transitions(history),
     }
     return Bank(
         _manifest(history, index, figures, settings),
@@ -129,7 +131,7 @@ def _merge_scorer_state(history: PartitionedDataset, settings: Settings) -> Arra
     for part in others:
         state.merge(part)
     state.watermark = history.watermark
-    return state.as_arrays(("principals", "activity", "firsts", "series"))
+    return state.as_arrays(("principals", "activity", "firsts", "sequence.actions", "series"))
 
 
 def _merge_samples(history: PartitionedDataset, settings: Settings) -> Arrays:

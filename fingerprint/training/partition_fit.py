@@ -307,7 +307,7 @@ def _activity_series(piece: PartitionContext, known: Vocabulary) -> tuple[Arrays
         z[part] = strongest_surge(cells, batch.interval, state.series)  # by these the day is clipped
         state.series.close_days((int(day) + 1) * state.series.intervals_per_day)
     state.series.close_days(_history_end(piece) * state.series.intervals_per_day)
-    return state.as_arrays(("principals", "activity", "firsts", "series")), z
+    return state.as_arrays(("principals", "activity", "firsts", "sequence.actions", "series")), z
 
 
 def _scorer_state(piece: PartitionContext) -> ScorerState:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from fingerprint.compute import hashing
 from fingerprint.core.settings import Settings
+from fingerprint.estimators.sequence import SeenActions
 from fingerprint.features.encoding import FEATURES
 from fingerprint.pipeline import DetectionPipeline
 from fingerprint.registry import bank as banks
@@ -78,6 +79,8 @@ def small_scorer_state(seed: int) -> ScorerState:
         scorer_state.deduplicate(who, random.integers(0, 2**63, count).astype(np.uint64), interval // 24)
         scorer_state.update_history(who, interval, codes)
         scorer_state.is_known_novelty(hashing.combine(who, codes[:, 0]), interval)
+        scorer_state.sequence.add(SeenActions(who, interval * np.int64(3600), codes[:, 0]))
+        scorer_state.sequence.add_votes(hashing.combine(who, codes[:, 1]), interval)
         scorer_state.interval_surprise.add(
             who, interval, codes, random.random(codes.shape).astype(np.float32) * 9
         )
@@ -119,6 +122,8 @@ def test_what_was_cut_out_and_put_back_is_all_there_and_belongs_to_the_same(seed
         "interval_surprise.values",
         "interval_surprise.sums",
         "interval_surprise.usual_place",
+        "sequence.actions",
+        "sequence.votes",
     ):
         for name in (each for each in whole if each.rpartition(".")[0] == table):
             np.testing.assert_array_equal(mended.as_arrays()[name], whole[name], err_msg=name)

@@ -100,6 +100,8 @@ class Detector(ABC):
     calibrated: ClassVar[bool] = False
     # Terms of the score that an evaluation can leave out (`without`): name -> what the term is, in a few words.
     terms: ClassVar[Mapping[str, str]] = {}
+    # Whether a z can fall while the interval is open: then the detector has no vote before the interval has closed.
+    final_when_closed: ClassVar[bool] = False
     Options: ClassVar[type[DetectorOptions]] = DetectorOptions
 
     degraded = False  # whether the fallback measured the last batch
@@ -132,7 +134,8 @@ class Detector(ABC):
     def score(self, batch: EventBatch) -> Floats:
         """Return the z of events (N,) from their evidence (`batch.evidence[name]`) as things stand now; NaN for no opinion.
 
-        A z may grow while an event's interval is open, and never falls; it is NaN all the while or never.
+        A z may grow while an event's interval is open, and never falls; it is NaN all the while or never. That of a detector
+        that is `final_when_closed` may fall and never grows, and is not asked for a vote before the interval has closed.
         """
 
     def can_still_vote(self, batch: EventBatch) -> Mask:
@@ -149,6 +152,14 @@ class Detector(ABC):
     def priority(self, batch: EventBatch) -> Floats:
         """Return how unusual events (N,) look before they are judged: the order in which they are kept where too many wait."""
         return namespace(batch.interval).zeros(len(batch), np.float32)
+
+    def final_evidence(self, batch: EventBatch, which: Mask) -> NDArray[Any]:
+        """Return the evidence that explains an alert (N, C), once each z is final; the events of a mask (N,) have a verdict."""
+        return batch.evidence[self.name]
+
+    def record_scores(self, batch: EventBatch, z: Floats) -> None:
+        """Keep what later scores depend on, once the z of events (N,) is final."""
+        return
 
     def interval_scores(self, start: int, end: int, min_z: float) -> IntervalScores | None:
         """Return the intervals start ... end - 1 with a z of at least `min_z`; None from a detector of events."""
