@@ -31,6 +31,7 @@ from fingerprint.features.value_texts import (
     time_of_day_text,
     under_text,
 )
+from fingerprint.sources.cloudtrail.resources import fold
 
 KEY_KINDS = {"AKIA": "long-lived key", "ASIA": "temporary key", "": "no key"}
 READ_PREFIXES = (
@@ -75,6 +76,10 @@ def _parameters(service: str | None, action: str | None, names: str | None) -> s
     return None if called is None or names is None else f"{called}({names})"
 
 
+def _resource(resource: str | None) -> str | None:
+    return None if resource is None else fold(resource)
+
+
 def _credential(identity: str | None, key: str, mfa: bool | None, console: bool | None) -> str:
     kind = f"{'no type' if identity is None else identity} {KEY_KINDS.get(key, 'other key')}"
     return kind + (" with MFA" if mfa else "") + (" from the console" if console else "")
@@ -92,6 +97,7 @@ _FEATURES: tuple[Feature, ...] = (
         given="action",
         weight=0.5,
     ),
+    Feature("resource", "resource", "value", "what", ("resource",), _resource),
     Feature("error", "error", "value", "outcome", ("error_code",), or_default("no error")),
     Feature(
         *("program", "program", "value", "tool", ("user_agent",)),
