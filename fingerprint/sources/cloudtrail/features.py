@@ -2,7 +2,7 @@
 
 Example:
     >>> FEATURE_SET.names[:4]
-    ('action', 'parameters', 'error', 'program')
+    ('action', 'parameters', 'resource', 'error')
 
 Ids that are new in every record (request ids, session keys) are no features. Whether a call changed something is the record's own
 flag, or where it has none by the verb of the action.
@@ -76,8 +76,9 @@ def _parameters(service: str | None, action: str | None, names: str | None) -> s
     return None if called is None or names is None else f"{called}({names})"
 
 
-def _resource(resource: str | None) -> str | None:
-    return None if resource is None else fold(resource)
+def _resource(service: str | None, action: str | None, resource: str | None) -> str | None:
+    called = _action(service, action)
+    return None if called is None or resource is None else f"{called} on {fold(resource)}"
 
 
 def _credential(identity: str | None, key: str, mfa: bool | None, console: bool | None) -> str:
@@ -97,7 +98,10 @@ _FEATURES: tuple[Feature, ...] = (
         given="action",
         weight=0.5,
     ),
-    Feature("resource", "resource", "value", "what", ("resource",), _resource),
+    Feature(
+        *("resource", "resource", "open", "what", ("service", "action", "resource"), _resource),
+        given="action",
+    ),
     Feature("error", "error", "value", "outcome", ("error_code",), or_default("no error")),
     Feature(
         *("program", "program", "value", "tool", ("user_agent",)),
