@@ -69,7 +69,9 @@ SIMULTANEOUS_PLACES_NATS = (
     5.0  # nats that it adds to be there while the principal works where it usually does
 )
 PLACE_GROUP = EVIDENCE_GROUPS.index("place")
-UNSEEN_OPEN_VALUE_NATS = 2.3  # nats that an open feature's value adds to something new coming: one of about ten
+UNSEEN_OPEN_VALUE_NATS = (
+    2.3  # nats that an open feature's value adds to something new coming: one of about ten
+)
 MAX_FEATURE_SURPRISE = (
     10.0  # nats that one feature may surprise: past "one in twenty thousand" it is only ever "never seen"
 )

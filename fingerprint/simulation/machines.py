@@ -33,7 +33,9 @@ SSM_AGENT = user_agents.fixed_user_agent(
     "aws-sdk-go/1.55.5 (go1.22.9; linux; amd64) amazon-ssm-agent/3.3.987.0"
 )
 FUNCTION_WORKLOADS = ("function", "timer function", "denied function", "etl")
-OTHER_MACHINES_NEW_RESOURCES = 1 / 30  # of the share of half hours in which CI works on other resources than usual
+OTHER_MACHINES_NEW_RESOURCES = (
+    1 / 30
+)  # of the share of half hours in which CI works on other resources than usual
 
 
 @dataclass

@@ -15,7 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.simulation import user_agents, user_identity
-from fingerprint.simulation.api_calls import USUAL_SALTS, CallerSession, Calls, concatenate_calls, unusual_salts
+from fingerprint.simulation.api_calls import (
+    USUAL_SALTS,
+    CallerSession,
+    Calls,
+    concatenate_calls,
+    unusual_salts,
+)
 from fingerprint.simulation.calendar import Location, is_working_day, to_utc, working_times
 from fingerprint.simulation.identifiers import IdentifierPools, key_id
 from fingerprint.simulation.job_tasks import SERVICE_POPULARITY, TASKS, Task, Tool
@@ -375,7 +381,7 @@ class Person:
         return drawn
 
     def _unusual_resources(self, sizes: list[int], day: int, tool: Tool) -> NDArray[np.int64]:
-        """Return what is added to the salts of the calls of runs of these sizes: most work on usual resources, a share elsewhere."""
+        """Return what is added to the salts of the calls of runs of these sizes: a share of runs works on other resources."""
         rng = np.random.default_rng((self.organisation.seed, 14, self.number, day, TOOL_NUMBERS[tool]))
         return np.repeat(unusual_salts(rng, len(sizes), self.organisation.parameters.new_resources), sizes)
 

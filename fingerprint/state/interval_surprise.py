@@ -38,7 +38,7 @@ Ints = NDArray[np.int32]
 Floats = NDArray[np.float32]
 
 # (F,) values only, and none that is judged given the action: a new action has new parameters and resources too
-COUNTED_FEATURES = ~IS_BIN & (GIVEN_FEATURE != FEATURE_NAMES.index("action"))
+COUNTED_FEATURES = ~IS_BIN & (FEATURE_NAMES.index("action") != GIVEN_FEATURE)
 
 
 @dataclass

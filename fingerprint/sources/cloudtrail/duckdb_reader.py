@@ -112,9 +112,10 @@ def _query() -> str:
     odd = [
         f"CASE WHEN {c.name} IS NULL THEN r.{c.path} END AS odd_{c.name}" for c in COLUMNS if c.type == "time"
     ]
+    named = json.dumps(dict.fromkeys(RESOURCE_PARAMETERS, "VARCHAR"))
     return (
         f"SELECT {', '.join(fields + odd)}, row FROM "  # noqa: S608 - made of the table above alone
-        f"(SELECT row, r, json_transform(r.{PARAMETERS}, '{json.dumps(_texts(dict.fromkeys(RESOURCE_PARAMETERS, '')))}') AS p FROM "
+        f"(SELECT row, r, json_transform(r.{PARAMETERS}, '{named}') AS p FROM "
         f"(SELECT row, json_transform(line, '{_structure()}') AS r FROM lines))"
     )
 

@@ -6,10 +6,11 @@ Example:
     >>> fold("bucket:logs-2026-01-08-111122223333")
     'bucket:logs-*-*'
 
-A record names its resources in the request parameters, in a member of a name of its service's own, or in the ARN of the first of
-its `resources`. RESOURCE_PARAMETERS are the members that are read, the most telling first: a call that attaches a policy to a role
-touches the role. The readers hand over `member=value`; each distinct one is converted here, once. Every character of a value may
-be an attacker's, so a value is cut before it is examined, and the expressions take time in proportion to its length.
+A record names its resources in the request parameters, in a member of a name of its service's own, or in the ARN of the
+first of its `resources`. RESOURCE_PARAMETERS are the members that are read, the most telling first: a call that attaches a
+policy to a role touches the role. The readers hand over `member=value`; each distinct one is converted here, once. Every
+character of a value may be an attacker's, so a value is cut before it is examined, and the expressions take time in
+proportion to its length.
 """
 
 from __future__ import annotations
@@ -64,7 +65,13 @@ RESOURCE_PARAMETERS = {  # member of the request parameters -> type, the most te
 _ARN = re.compile(r"arn:[a-z-]{3,12}:([^:]*):[^:]*:[^:]*:(.+)", re.DOTALL)
 _TYPE = re.compile(r"([A-Za-z][A-Za-z-]{0,39})[/:]")  # the type before the name, in an ARN's last part
 _SECRET_SUFFIX = re.compile(r"-[A-Za-z0-9]{6}\Z")  # that Secrets Manager adds to the name in an ARN
-_TYPES_OF_ARN = {"secretsmanager": "secret", "s3": "bucket", "sns": "topic", "sqs": "queue", "dynamodb": "table"}
+_TYPES_OF_ARN = {
+    "secretsmanager": "secret",
+    "s3": "bucket",
+    "sns": "topic",
+    "sqs": "queue",
+    "dynamodb": "table",
+}
 _NAMELESS = "resource"  # the type where neither the member nor an ARN says one
 
 # What changes with every run: it is folded, so that the rest can be recognised.

@@ -83,7 +83,10 @@ HELPER_PATHS = (
     "responseElements.ConsoleLogin",
 )
 PARAMETERS = "requestParameters"  # four columns are made of it
-RESOURCES, RESOURCE_ACCOUNT = "resources", "accountId"  # a list; what is read of each of its objects, and `resources.ARN_MEMBER`
+RESOURCES, RESOURCE_ACCOUNT = (
+    "resources",
+    "accountId",
+)  # a list; what is read of each of its objects, and `resources.ARN_MEMBER`
 
 
 def record_structure() -> dict[str, Any]:
