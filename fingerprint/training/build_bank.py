@@ -21,9 +21,9 @@ from fingerprint.compute import mapped_arrays
 from fingerprint.core.alert import LEVELS
 from fingerprint.core.settings import Settings
 from fingerprint.estimators import tail_calibration
-from fingerprint.estimators.autoencoder import Baseline, Weights
+from fingerprint.estimators.autoencoder import Baseline, EventNats, Weights, is_newcomer
 from fingerprint.features import encoding, vocabulary
-from fingerprint.features.vocabulary import Vocabulary
+from fingerprint.features.vocabulary import Ints, Vocabulary
 from fingerprint.registry import quality
 from fingerprint.registry.bank import TRAINING_SECTIONS, Bank, version_name
 from fingerprint.state.scorer_state import ScorerState
@@ -150,9 +150,11 @@ def _baselines_and_quality(
     """Return the baselines, and the bank's quality by the held-out rows."""
     parts = _partition_arrays(history, "reach")
     rows = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    hours = tail_calibration.interval_maxima(rows["excess"], rows["hour"], rows["owner"])
-    usual = baseline.fit_tails(center, hours, table["parent"].to_numpy(np.int32))
-    z = tail_calibration.excess_to_z(rows["excess"], usual, rows["owner"])
+    nats = EventNats(*(rows[name] for name in EventNats._fields))
+    newcomer = _newcomers(rows["since"], rows["interval"], 86400 // settings.spectral.interval_seconds)
+    parent = table["parent"].to_numpy(np.int32)
+    usual, excess = baseline.fit_tails(center, nats, newcomer, rows["hour"], rows["owner"], parent)
+    z = tail_calibration.excess_to_z(excess, usual, rows["owner"])
     held = quality.HoldoutScores(**{name: rows[name] for name in quality.HOLDOUT_COLUMNS}, z=z)
     shape = {
         "edge": float(usual.edge[0]),
@@ -160,6 +162,12 @@ def _baselines_and_quality(
         "rate": float(np.exp(usual.rate[0])),
     }
     return usual, {**shape, **quality.holdout_metrics(held, settings)}
+
+
+def _newcomers(since: Ints, interval: Ints, intervals_per_day: int) -> NDArray[np.bool_]:
+    """Return which held-out rows (N,) are a newcomer's; when the history began, all principals were new to it."""
+    start = since.min() if len(since) else np.int32(0)
+    return is_newcomer(since, interval, intervals_per_day) & ~is_newcomer(start, since, intervals_per_day)
 
 
 def _manifest(

@@ -213,7 +213,7 @@ def _finish_partition(piece: PartitionContext, folder: Path) -> None:
     mapped_arrays.write_arrays(stack, folder, "stack", SHARD_BYTES)
     series, count_z = _activity_series(piece, known)
     mapped_arrays.write_arrays(series, folder, "scorer_state", SHARD_BYTES)
-    mapped_arrays.write_arrays(_holdout_excess(piece, center, count_z), folder, "reach", SHARD_BYTES)
+    mapped_arrays.write_arrays(_holdout_nats(piece, center, count_z), folder, "reach", SHARD_BYTES)
     mapped_arrays.write_arrays(_sample_rows(piece), folder, "sample", SHARD_BYTES)
 
 
@@ -251,14 +251,17 @@ def _baseline_centers(piece: PartitionContext) -> Floats:
     return baseline.baseline_centers(loss, owner, here.parent, shared_priors.shared_centers(piece.dataset))
 
 
-def _holdout_excess(piece: PartitionContext, center: Floats, count_z: Floats) -> Arrays:
-    """Return each held-out row's excess above what is usual, and the z of its counts, for the thresholds."""
+def _holdout_nats(piece: PartitionContext, center: Floats, count_z: Floats) -> Arrays:
+    """Return how unusual each held-out row is, part by part, and the z of its counts, for the tails and thresholds."""
     late, options = np.flatnonzero(piece.held_out), piece.settings
     held = _holdout_rows(piece, late)
+    nats = baseline.holdout_nats(held, center)
     time = held.interval.astype(np.int64) * options.spectral.interval_seconds
     return {
         "loss": held.loss.sum(1),
-        "excess": baseline.holdout_excess(held, center, options.autoencoder),
+        **nats._asdict(),
+        "since": piece.rows.since[late],
+        "interval": held.interval,
         "count_z": count_z[late],
         "hour": held.principal_interval,
         "owner": piece.index.to_global(piece.owners[late, PRINCIPAL]),

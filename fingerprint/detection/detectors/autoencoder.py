@@ -1,7 +1,7 @@
 """The autoencoder detector: how unusual an action of a principal is.
 
-It votes on events. An event's z says how rare its surprise is for its fingerprint, together with a share of what else of its
-principal was surprising in the interval. The maths is in `estimators.autoencoder` and `estimators.tail_calibration`.
+It votes on events. An event's z says how rare its surprise is for its fingerprint, together with what else of its principal was
+surprising in the interval, by how rarely as much is. The maths is in `estimators.autoencoder` and `estimators.tail_calibration`.
 
 Example:
     >>> detector = AutoencoderDetector(settings, bank, state, LocalInference(bank))
@@ -43,8 +43,9 @@ RECENT_NOVELTY_NATS = float(-np.log(0.1))
 class AutoencoderDetector(Detector):
     """Votes on events by the surprise of their features.
 
-    Evidence (N, F + 4): each feature's surprise in nats, the parameters of the fingerprint's tail (rate, edge, slope), and the
-    share by which its threshold was moved. So an event that waits is judged by the bank that measured it, also after a swap.
+    Evidence (N, F + 8): each feature's surprise in nats, the parameters of the fingerprint's tail (rate, edge, slope), the share
+    by which its threshold was moved, the tail of its interval (3), and what it is worth to be a newcomer. So an event that waits
+    is judged by the bank that measured it, also after a swap.
     """
 
     name = "autoencoder"
@@ -76,9 +77,7 @@ class AutoencoderDetector(Detector):
             lambda odd: self._feature_surprise(whole[odd], observed.take(odd)),
         )
         self.state.interval_surprise.add(batch.principal, batch.interval, batch.codes, surprise)
-        evidence: Floats = namespace(surprise).column_stack(
-            [surprise, *self._tail_parameters(batch.fingerprint)]
-        )
+        evidence: Floats = namespace(surprise).column_stack([surprise, *self._tail_parameters(batch)])
         return evidence.astype(np.float32)
 
     def _feature_surprise(self, fingerprint: NDArray[np.int32], observed: ObservedValues) -> Floats:
@@ -90,9 +89,13 @@ class AutoencoderDetector(Detector):
         )
         return autoencoder.surprise_per_feature(loss, self.bank.baseline.center, fingerprint)
 
-    def _tail_parameters(self, fingerprint: NDArray[np.int32]) -> list[Floats]:
-        usual = self.bank.baseline
-        return [each[fingerprint] for each in (usual.rate, usual.edge, usual.slope, self.bank.shift)]
+    def _tail_parameters(self, batch: EventBatch) -> list[Floats]:
+        usual, at = self.bank.baseline, batch.fingerprint
+        new = (batch.level >= PEER_LEVEL) & autoencoder.is_newcomer(
+            batch.first_seen, batch.interval, self.state.series.intervals_per_day
+        )
+        tails = [each[at] for each in (usual.rate, usual.edge, usual.slope, self.bank.shift)]
+        return [*tails, usual.interval_tail[at], usual.newcomer[at] * new]
 
     def score(self, batch: EventBatch) -> Floats:
         """Return the z of each event (N,), together with its principal's interval as it stands."""
@@ -101,8 +104,10 @@ class AutoencoderDetector(Detector):
             self.state.interval_surprise.total(*where),
             self.state.interval_surprise.from_usual_place(*where),
         )
-        excess = autoencoder.excess_nats(feature_surprise(batch), together, at_usual_place, self.options)
-        rate, edge, slope, shift = batch.evidence[self.name][:, len(FEATURE_NAMES) :].T
+        nats = autoencoder.event_nats(feature_surprise(batch), together, at_usual_place)
+        parameters = batch.evidence[self.name][:, len(FEATURE_NAMES) :]
+        rate, edge, slope, shift = parameters[:, :4].T
+        excess = nats.excess(parameters[:, 4:7]) + parameters[:, 7]
         return tail_calibration.z_of_log_survival(
             tail_calibration.log_survival(excess, rate, edge, slope)
         ) / (1 + shift)
