@@ -261,6 +261,7 @@ def _alert_events(frame: pd.DataFrame, batch: EventBatch) -> Iterator[AlertEvent
             raw=_record_text(row.get("raw")),
             bank_version=str(row["bank_version"]),
             access_key=_text_or_empty(row["access_key"]),
+            resource=_text_or_empty(row["resource"]),
         )
 
 

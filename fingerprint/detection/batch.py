@@ -25,7 +25,15 @@ from fingerprint.state.scorer_state import ScorerState
 FRAME_COLUMNS = [
     *("event_id", "event_time", "principal", "kind", "role", "entity", "human", "session"),
     *("service", "action", "region", "recipient_account", "parameter_names", "target_account", "read_only"),
-    *("error_code", "user_agent", "source_address", "identity_type", "access_key", "session_created"),
+    *(
+        "resource",
+        "error_code",
+        "user_agent",
+        "source_address",
+        "identity_type",
+        "access_key",
+        "session_created",
+    ),
     *("mfa", "from_console"),
 ]
 

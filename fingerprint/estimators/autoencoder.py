@@ -37,6 +37,7 @@ from fingerprint.features.encoding import (
     FEATURE_WEIGHTS,
     GIVEN_FEATURE,
     IS_BIN,
+    IS_OPEN,
 )
 from fingerprint.features.vocabulary import Floats, Ints, Vocabulary
 
@@ -48,6 +49,7 @@ FREE_FEATURES = np.flatnonzero(
 CONDITIONAL_FEATURES = np.flatnonzero(GIVEN_FEATURE >= 0)  # (F - G,) those others ...
 CONDITIONED_ON = GIVEN_FEATURE[CONDITIONAL_FEATURES]  # ... and what each of them is judged given
 BIN_FEATURES = np.flatnonzero(IS_BIN)
+OPEN_FEATURES = np.flatnonzero(IS_OPEN)
 # (G, F): what a feature is reconstructed from: not from itself, nor from what contains it (parameters name the action)
 VISIBLE_MASK = (
     (np.arange(len(GIVEN_FEATURE)) != FREE_FEATURES[:, None]) & (FREE_FEATURES[:, None] != GIVEN_FEATURE)
@@ -66,6 +68,9 @@ SIMULTANEOUS_PLACES_NATS = (
 )
 NEWCOMER_DAYS = 2  # since the first event of a principal, in which it is a newcomer
 PLACE_GROUP = EVIDENCE_GROUPS.index("place")
+UNSEEN_OPEN_VALUE_NATS = (
+    2.3  # nats that an open feature's value adds to something new coming: one of about ten
+)
 MAX_FEATURE_SURPRISE = (
     10.0  # nats that one feature may surprise: past "one in twenty thousand" it is only ever "never seen"
 )
@@ -136,6 +141,9 @@ def feature_losses(
     )
     loss[:, adds] = xp.maximum(loss[:, adds] - loss[:, to], 0)  # what it adds to the feature it contains
     loss[:, free] -= correction(weights, vocabulary.base, fingerprint[first], slot)
+    for feature in OPEN_FEATURES:  # never more than what something new is
+        most = vocabulary.novelty_loss(fingerprint[first], feature) + UNSEEN_OPEN_VALUE_NATS
+        loss[:, feature] = xp.minimum(loss[:, feature], most)
     loss[:, bins] = -xp.log((1 - UNIFORM_BIN_SHARE) * xp.exp(-loss[:, bins]) + UNIFORM_BIN_SHARE / 16)
     return xp.maximum(loss, 0)[inverse], known[inverse]
 

@@ -44,7 +44,8 @@ TIME_FEATURES = encoding.IS_BIN & (
 )  # (F,) always the victim's own
 HISTORY_FEATURES = np.array([feature.is_stateful for feature in encoding.FEATURES])  # (F,)
 MIMICKED_FEATURES = TIME_FEATURES | np.isin(
-    encoding.FEATURE_NAMES, ("program", "version", "network", "address", "region", "credentials", "target")
+    encoding.FEATURE_NAMES,
+    ("resource", "program", "version", "network", "address", "region", "credentials", "target"),
 )
 
 
