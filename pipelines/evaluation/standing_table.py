@@ -75,8 +75,8 @@ def equal_alerts_sentence(methods: Sequence[Figures]) -> str:
         return ""
     served, best = methods[0], max(alone, key=lambda method: int(method["found_at_equal_alerts"]))
     return (
-        f"Doubly flagged finds {served['found_at_equal_alerts']} of {served['sessions']} sessions; the best detector with as many\n"
-        f"alerts, {best['name']}, {best['found_at_equal_alerts']}.\n"
+        f"Doubly flagged finds {served['found_at_equal_alerts']} of {served['sessions']} sessions; the best detector with as\n"
+        f"many alerts, {best['name']}, {best['found_at_equal_alerts']}.\n"
     )
 
 

@@ -21,7 +21,9 @@ def lomax(count: int, share: float, scale: float, shape: float) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("share", "scale", "shape"), [(0.3, 12.0, 1.25), (0.45, 40.0, 2.6)])
-def test_nats_are_the_log_of_how_many_intervals_hold_as_much(share: float, scale: float, shape: float) -> None:
+def test_nats_are_the_log_of_how_many_intervals_hold_as_much(
+    share: float, scale: float, shape: float
+) -> None:
     others = lomax(5_000, share, scale, shape)
     tail = fit_interval_tail(others)
     for rank in (0.2, 0.05, 0.01, 0.002):
