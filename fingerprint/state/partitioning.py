@@ -33,6 +33,7 @@ _BUCKETED_TABLES = (
     "interval_surprise.values",
     "interval_surprise.sums",
     "interval_surprise.usual_place",
+    "interval_amounts.counts",
 )
 _CELL_TABLES = ("past", "open")
 

@@ -39,6 +39,7 @@ from fingerprint.core import settings
 from fingerprint.features.encoding import FEATURE_NAMES
 from fingerprint.state.activity_series import ActivitySeries, Ints
 from fingerprint.state.event_clock import EventClock
+from fingerprint.state.interval_amounts import IntervalAmounts
 from fingerprint.state.interval_surprise import IntervalSurprise
 
 ACTION_COLUMN, ADDRESS_COLUMN = FEATURE_NAMES.index("action"), FEATURE_NAMES.index("address")
@@ -53,6 +54,7 @@ TABLE_NAMES = (
     "interval_surprise.values",
     "interval_surprise.sums",
     "interval_surprise.usual_place",
+    "interval_amounts.counts",
 )
 SCALAR_FIELDS = ("late_events", "voted_until", "channels_since")  # what lies before the clock in its array
 MAX_UNKNOWN_PRINCIPAL_EVENTS = (
@@ -82,6 +84,7 @@ class ScorerState:
     firsts: SortedTable = field(init=False)
     novelties: SortedTable = field(init=False)
     interval_surprise: IntervalSurprise = field(init=False)
+    interval_amounts: IntervalAmounts = field(init=False)
     series: ActivitySeries = field(init=False)
     clock: EventClock = field(init=False)
     late_events: int = 0  # events whose interval had closed before they came
@@ -102,6 +105,7 @@ class ScorerState:
         )  # a principal's day; few, so on the host
         self.firsts, self.novelties = (empty(keep_first=True, interval=np.int32) for _ in range(2))
         self.interval_surprise = IntervalSurprise(self.placement)
+        self.interval_amounts = IntervalAmounts(self.placement)
         self.series = ActivitySeries(self.options.spectral, self.placement)
         self.clock = EventClock(self.options.spectral.interval_seconds)
 
@@ -299,6 +303,7 @@ class ScorerState:
             _drop(table, table.compact()[1][column] < now - days * per_day)
         _drop(self.unknown_principals, self.unknown_principals.compact()[1]["day"] < now // per_day - 2)
         self.interval_surprise.expire(now - ACTIVITY_DAYS * per_day)
+        self.interval_amounts.expire(now - ACTIVITY_DAYS * per_day)
         self._expire_activity(now - ACTIVITY_DAYS * per_day)
         self._expire_principals(now)
         _drop(

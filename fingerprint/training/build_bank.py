@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from fingerprint.compute import mapped_arrays
 from fingerprint.core.alert import LEVELS
 from fingerprint.core.settings import Settings
-from fingerprint.estimators import tail_calibration
+from fingerprint.estimators import amounts, tail_calibration
 from fingerprint.estimators.autoencoder import Baseline, Weights
 from fingerprint.features import encoding, vocabulary
 from fingerprint.features.vocabulary import Vocabulary
@@ -63,7 +63,11 @@ def assemble_bank(history: PartitionedDataset, index: FingerprintIndex, settings
         index.people,
         index.words,
         **stacked,
-        scorer_state={**_merge_scorer_state(history, settings), **_merge_samples(history, settings)},
+        scorer_state={
+            **_merge_scorer_state(history, settings),
+            **_merge_samples(history, settings),
+            **_merge_amounts(history, figures),
+        },
     )
 
 
@@ -141,6 +145,15 @@ def _merge_samples(history: PartitionedDataset, settings: Settings) -> Arrays:
     return {"sample.codes": codes[drawn], "sample.fingerprint": fingerprint[drawn]}
 
 
+def _merge_amounts(history: PartitionedDataset, figures: dict[str, Any]) -> Arrays:
+    """Return what is usual of each principal and action, and the tail of amounts."""
+    parts = _partition_arrays(history, "amounts")
+    merged = {name: np.concatenate([part[name] for part in parts]) for name in ("key", "usual", "most")}
+    order = np.argsort(merged["key"])
+    tail = np.array([figures["amount"]["edge"], figures["amount"]["slope"]])
+    return {"amount.tail": tail} | {f"amount.{name}": column[order] for name, column in merged.items()}
+
+
 # --- figures ----------------------------------------------------------------------------------------------------------
 
 
@@ -150,6 +163,9 @@ def _baselines_and_quality(
     """Return the baselines, and the bank's quality by the held-out rows."""
     parts = _partition_arrays(history, "reach")
     rows = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    busiest = tail_calibration.interval_maxima(rows["amount"], rows["hour"], rows["owner"])
+    edge, slope = amounts.fit_amount_tail(busiest.excess)
+    rows["excess"] = rows["excess"] + amounts.amount_nats(np.exp(rows["amount"]), edge, slope)
     hours = tail_calibration.interval_maxima(rows["excess"], rows["hour"], rows["owner"])
     usual = baseline.fit_tails(center, hours, table["parent"].to_numpy(np.int32))
     z = tail_calibration.excess_to_z(rows["excess"], usual, rows["owner"])
@@ -158,6 +174,7 @@ def _baselines_and_quality(
         "edge": float(usual.edge[0]),
         "slope": float(usual.slope[0]),
         "rate": float(np.exp(usual.rate[0])),
+        "amount": {"edge": edge, "slope": slope},
     }
     return usual, {**shape, **quality.holdout_metrics(held, settings)}
 
