@@ -35,6 +35,7 @@ _BUCKETED_TABLES = (
     "interval_surprise.usual_place",
     "sequence.actions",
     "sequence.votes",
+    "interval_amounts.counts",
 )
 _CELL_TABLES = ("past", "open")
 

@@ -40,6 +40,7 @@ from fingerprint.features.encoding import FEATURE_NAMES
 from fingerprint.state.action_sequence import ActionSequence
 from fingerprint.state.activity_series import ActivitySeries, Ints
 from fingerprint.state.event_clock import EventClock
+from fingerprint.state.interval_amounts import IntervalAmounts
 from fingerprint.state.interval_surprise import IntervalSurprise
 
 ACTION_COLUMN, ADDRESS_COLUMN = FEATURE_NAMES.index("action"), FEATURE_NAMES.index("address")
@@ -57,6 +58,7 @@ TABLE_NAMES = (
     "interval_surprise.usual_place",
     "sequence.actions",
     "sequence.votes",
+    "interval_amounts.counts",
 )
 SCALAR_FIELDS = ("late_events", "voted_until", "channels_since")  # what lies before the clock in its array
 MAX_UNKNOWN_PRINCIPAL_EVENTS = (
@@ -87,6 +89,7 @@ class ScorerState:
     novelties: SortedTable = field(init=False)
     interval_surprise: IntervalSurprise = field(init=False)
     sequence: ActionSequence = field(init=False)
+    interval_amounts: IntervalAmounts = field(init=False)
     series: ActivitySeries = field(init=False)
     clock: EventClock = field(init=False)
     late_events: int = 0  # events whose interval had closed before they came
@@ -108,6 +111,7 @@ class ScorerState:
         self.firsts, self.novelties = (empty(keep_first=True, interval=np.int32) for _ in range(2))
         self.interval_surprise = IntervalSurprise(self.placement)
         self.sequence = ActionSequence(self.placement)
+        self.interval_amounts = IntervalAmounts(self.placement)
         self.series = ActivitySeries(self.options.spectral, self.placement)
         self.clock = EventClock(self.options.spectral.interval_seconds)
 
@@ -307,6 +311,7 @@ class ScorerState:
         self.interval_surprise.expire(now - ACTIVITY_DAYS * per_day)
         closed = self.first_open_interval() - SEQUENCE_INTERVALS
         self.sequence.expire(closed * self.options.spectral.interval_seconds, now - NOVELTY_DAYS * per_day)
+        self.interval_amounts.expire(now - ACTIVITY_DAYS * per_day)
         self._expire_activity(now - ACTIVITY_DAYS * per_day)
         self._expire_principals(now)
         _drop(

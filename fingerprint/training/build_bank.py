@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from fingerprint.compute import mapped_arrays
 from fingerprint.core.alert import LEVELS
 from fingerprint.core.settings import Settings
-from fingerprint.estimators import tail_calibration
+from fingerprint.estimators import amounts, tail_calibration
 from fingerprint.estimators.autoencoder import Baseline, EventNats, Weights, is_newcomer
 from fingerprint.features import encoding, vocabulary
 from fingerprint.features.vocabulary import Ints, Vocabulary
@@ -65,7 +65,11 @@ def assemble_bank(history: PartitionedDataset, index: FingerprintIndex, settings
         index.people,
         index.words,
         **stacked,
-        scorer_state={**_merge_scorer_state(history, settings), **_merge_samples(history, settings)},
+        scorer_state={
+            **_merge_scorer_state(history, settings),
+            **_merge_samples(history, settings),
+            **_merge_amounts(history, figures),
+        },
     )
 
 
@@ -143,6 +147,15 @@ def _merge_samples(history: PartitionedDataset, settings: Settings) -> Arrays:
     return {"sample.codes": codes[drawn], "sample.fingerprint": fingerprint[drawn]}
 
 
+def _merge_amounts(history: PartitionedDataset, figures: dict[str, Any]) -> Arrays:
+    """Return what is usual of each principal and action, and the tail of amounts."""
+    parts = _partition_arrays(history, "amounts")
+    merged = {name: np.concatenate([part[name] for part in parts]) for name in ("key", "usual", "most")}
+    order = np.argsort(merged["key"])
+    tail = np.array([figures["amount"]["edge"], figures["amount"]["slope"]])
+    return {"amount.tail": tail} | {f"amount.{name}": column[order] for name, column in merged.items()}
+
+
 # --- figures ----------------------------------------------------------------------------------------------------------
 
 
@@ -154,14 +167,18 @@ def _baselines_and_quality(
     rows = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     nats = EventNats(*(rows[name] for name in EventNats._fields))
     newcomer = _newcomers(rows["since"], rows["interval"], 86400 // settings.spectral.interval_seconds)
+    busiest = tail_calibration.interval_maxima(rows["amount"], rows["hour"], rows["owner"])
+    edge, slope = amounts.fit_amount_tail(busiest.excess)
+    amount = amounts.amount_nats(np.exp(rows["amount"]), edge, slope)
     parent = table["parent"].to_numpy(np.int32)
-    usual, excess = baseline.fit_tails(center, nats, newcomer, rows["hour"], rows["owner"], parent)
+    usual, excess = baseline.fit_tails(center, nats, newcomer, rows["hour"], rows["owner"], parent, amount)
     z = tail_calibration.excess_to_z(excess, usual, rows["owner"])
     held = quality.HoldoutScores(**{name: rows[name] for name in quality.HOLDOUT_COLUMNS}, z=z)
     shape = {
         "edge": float(usual.edge[0]),
         "slope": float(usual.slope[0]),
         "rate": float(np.exp(usual.rate[0])),
+        "amount": {"edge": edge, "slope": slope},
     }
     return usual, {**shape, **quality.holdout_metrics(held, settings)}
 

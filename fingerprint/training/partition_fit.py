@@ -26,7 +26,7 @@ from fingerprint.core.alert import LEVELS
 from fingerprint.core.settings import Settings
 from fingerprint.detection.detectors.autoencoder import ObservedValues, discount_recent_novelty
 from fingerprint.detection.detectors.spectral import ACTION_COLUMN, count_events, strongest_surge
-from fingerprint.estimators import autoencoder
+from fingerprint.estimators import amounts, autoencoder
 from fingerprint.estimators.autoencoder import Weights
 from fingerprint.features import vocabulary
 from fingerprint.features.vocabulary import Floats, Ints, PresenceCounts, Vocabulary, vocabulary_key
@@ -213,6 +213,7 @@ def _finish_partition(piece: PartitionContext, folder: Path) -> None:
     mapped_arrays.write_arrays(stack, folder, "stack", SHARD_BYTES)
     series, count_z = _activity_series(piece, known)
     mapped_arrays.write_arrays(series, folder, "scorer_state", SHARD_BYTES)
+    mapped_arrays.write_arrays(_usual_amounts(piece.rows), folder, "amounts", SHARD_BYTES)
     mapped_arrays.write_arrays(_holdout_nats(piece, center, count_z), folder, "reach", SHARD_BYTES)
     mapped_arrays.write_arrays(_sample_rows(piece), folder, "sample", SHARD_BYTES)
 
@@ -262,6 +263,7 @@ def _holdout_nats(piece: PartitionContext, center: Floats, count_z: Floats) -> A
         **nats._asdict(),
         "since": piece.rows.since[late],
         "interval": held.interval,
+        "amount": _holdout_amounts(piece, late),
         "count_z": count_z[late],
         "hour": held.principal_interval,
         "owner": piece.index.to_global(piece.owners[late, PRINCIPAL]),
@@ -269,6 +271,26 @@ def _holdout_nats(piece: PartitionContext, center: Floats, count_z: Floats) -> A
         "day": (time // 86400).astype(np.int32),
         "window": (time // options.alerts.group_window_seconds).astype(np.int32),
     }
+
+
+def _interval_calls(rows: DistinctRows) -> amounts.IntervalCalls:
+    return amounts.interval_calls(rows.principal, rows.interval, rows.codes[:, ACTION_COLUMN], rows.events)
+
+
+def _usual_amounts(rows: DistinctRows) -> Arrays:
+    """Return what is usual of each principal and action, by some rows."""
+    calls = _interval_calls(rows)
+    return amounts.usual_amounts(calls.of_action, calls.events)
+
+
+def _holdout_amounts(piece: PartitionContext, late: NDArray[np.intp]) -> Floats:
+    """Return the log ratio of each held-out row's calls in its interval to what was usual before, (L,)."""
+    rows = piece.rows.take(late)
+    before = _usual_amounts(piece.rows.take(~piece.held_out))
+    known = amounts.UsualAmounts.from_columns(before)
+    calls = _interval_calls(rows)
+    usual = known.usual(rows.principal, rows.codes[:, ACTION_COLUMN])
+    return amounts.log_ratio(calls.events[calls.place], usual).astype(np.float32)
 
 
 def _holdout_rows(piece: PartitionContext, late: NDArray[np.intp]) -> baseline.HoldoutLosses:

@@ -84,6 +84,7 @@ def small_scorer_state(seed: int) -> ScorerState:
         scorer_state.interval_surprise.add(
             who, interval, codes, random.random(codes.shape).astype(np.float32) * 9
         )
+        scorer_state.interval_amounts.add(who, interval, codes[:, 0])
         since, weight = scorer_state.first_seen(who), np.ones(count, np.float32)
         keys = scorer_state.series.add_counts(who, codes[:, 1], interval, since, weight)
         scorer_state.series.z_scores(scorer_state.series.find_rows(keys), interval)
@@ -124,6 +125,7 @@ def test_what_was_cut_out_and_put_back_is_all_there_and_belongs_to_the_same(seed
         "interval_surprise.usual_place",
         "sequence.actions",
         "sequence.votes",
+        "interval_amounts.counts",
     ):
         for name in (each for each in whole if each.rpartition(".")[0] == table):
             np.testing.assert_array_equal(mended.as_arrays()[name], whole[name], err_msg=name)

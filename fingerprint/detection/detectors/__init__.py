@@ -37,6 +37,7 @@ from fingerprint.core.settings import Section, Settings
 from fingerprint.registry.bank import Bank
 from fingerprint.state.activity_series import ActivitySeries
 from fingerprint.state.event_batch import EventBatch
+from fingerprint.state.interval_amounts import IntervalAmounts
 from fingerprint.state.scorer_state import ScorerState
 
 Floats = NDArray[np.float32]
@@ -58,11 +59,16 @@ class DetectorOptions(Section):
 
 
 class ExplanationContext(Protocol):
-    """The series of activity, the settings, and the bank that measured an event: a detector explains an alert from them."""
+    """The counts of activity, the settings, and the bank that measured an event: a detector explains an alert from them."""
 
     @property
     def series(self) -> ActivitySeries:
         """The activity series, for curves."""
+        ...
+
+    @property
+    def interval_amounts(self) -> IntervalAmounts:
+        """The calls of each action in the last days' intervals."""
         ...
 
     @property

@@ -46,8 +46,8 @@ def test_its_evidence_is_the_surprise_of_every_feature_and_the_tail_of_the_finge
 ) -> None:
     batch = measured(detector, encode(events, detector.state))
     evidence = batch.evidence["autoencoder"]
-    assert (evidence.shape, evidence.dtype) == ((len(batch), len(FEATURE_NAMES) + 8), np.float32)
-    np.testing.assert_array_equal(feature_surprise(batch), evidence[:, :-8])
+    assert (evidence.shape, evidence.dtype) == ((len(batch), len(FEATURE_NAMES) + 10), np.float32)
+    np.testing.assert_array_equal(feature_surprise(batch), evidence[:, :-10])
     np.testing.assert_array_equal(evidence[:, -5], bank.shift[batch.fingerprint])
     np.testing.assert_array_equal(evidence[:, -4:-1], bank.baseline.interval_tail[batch.fingerprint])
     np.testing.assert_array_equal(
