@@ -141,8 +141,8 @@ def feature_losses(
     )
     loss[:, adds] = xp.maximum(loss[:, adds] - loss[:, to], 0)  # what it adds to the feature it contains
     loss[:, free] -= correction(weights, vocabulary.base, fingerprint[first], slot)
-    for feature in OPEN_FEATURES:  # never more than what something new is
-        most = vocabulary.novelty_loss(fingerprint[first], int(feature)) + UNSEEN_OPEN_VALUE_NATS
+    for feature in OPEN_FEATURES.tolist():  # never more than what something new is
+        most = vocabulary.novelty_loss(fingerprint[first], feature) + UNSEEN_OPEN_VALUE_NATS
         loss[:, feature] = xp.minimum(loss[:, feature], most)
     loss[:, bins] = -xp.log((1 - UNIFORM_BIN_SHARE) * xp.exp(-loss[:, bins]) + UNIFORM_BIN_SHARE / 16)
     return xp.maximum(loss, 0)[inverse], known[inverse]
