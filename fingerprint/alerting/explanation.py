@@ -78,14 +78,14 @@ def _sort_by_time(frame: pd.DataFrame, rows: NDArray[np.intp]) -> NDArray[np.int
 def _build_alert(alert_id: str, batch: EventBatch, frame: pd.DataFrame, explainer: Explainer) -> Alert:
     drivers = _find_drivers(batch, frame, explainer)
     level = _most_common_level(frame)
-    window = explainer.settings.alerts.group_window_seconds
+    interval = explainer.settings.spectral.interval_seconds
     times = frame["event_time"]
     events = tuple(_alert_events(frame, batch))
     return Alert(
         alert_id=alert_id,
         principal=str(frame["principal"].iloc[0]),
         human=_human(frame),
-        window_start=times.iloc[0].floor(f"{window}s").to_pydatetime(),
+        window_start=times.iloc[0].floor(f"{interval}s").to_pydatetime(),
         first_event_time=times.min().to_pydatetime(),
         last_event_time=times.max().to_pydatetime(),
         urgency=min(round(urgency_from_nats(_max_nats(batch, frame))), URGENCY_CAP[level]),
@@ -108,14 +108,15 @@ def urgency_from_nats(nats: Any) -> Any:
 
 def _max_nats(batch: EventBatch, frame: pd.DataFrame) -> float:
     """Return how rare the most unusual event is, as minus the log of its tail probability; 0 without a calibrated detector."""
-    z = _calibrated_z(batch, frame)
-    return 0.0 if z is None else float(tail_calibration.z_to_nats(z.max()))
+    z = highest_calibrated_z(batch, frame)
+    return float(tail_calibration.z_to_nats(z.max())) if np.isfinite(z).any() else 0.0
 
 
-def _calibrated_z(batch: EventBatch, frame: pd.DataFrame) -> pd.Series | None:
-    """Return each event's highest z of the calibrated detectors, or None where none of them judged."""
+def highest_calibrated_z(batch: EventBatch, frame: pd.DataFrame) -> NDArray[np.float64]:
+    """Return each event's highest z of the calibrated detectors (N,), -inf where none of them has an opinion."""
     columns = [z_column(name) for name in calibrated_detectors(batch.evidence)]
-    return frame[columns].max(axis=1) if columns else None
+    z = frame[columns].to_numpy(float) if columns else np.full((len(frame), 1), np.nan)
+    return np.nan_to_num(z, nan=-np.inf, posinf=np.inf).max(axis=1)
 
 
 def _find_drivers(batch: EventBatch, frame: pd.DataFrame, explainer: Explainer) -> list[SurpriseDriver]:
@@ -204,8 +205,8 @@ def _first_value(column: pd.Series) -> str:
 
 def _ranked_actions(batch: EventBatch, frame: pd.DataFrame) -> Iterator[str]:
     """Yield the distinct actions, those of the most unusual events first."""
-    z = _calibrated_z(batch, frame)
-    ranked = frame if z is None else frame.assign(highest_z=z).sort_values("highest_z", ascending=False)
+    z = highest_calibrated_z(batch, frame)
+    ranked = frame.iloc[np.argsort(-z, kind="stable")]
     yield from (ranked["service"].astype(object) + ":" + ranked["action"].astype(object)).drop_duplicates()
 
 

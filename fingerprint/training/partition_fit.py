@@ -255,7 +255,7 @@ def _holdout_excess(piece: PartitionContext, center: Floats, count_z: Floats) ->
     """Return each held-out row's excess above what is usual, and the z of its counts, for the thresholds."""
     late, options = np.flatnonzero(piece.held_out), piece.settings
     held = _holdout_rows(piece, late)
-    time = held.interval.astype(np.int64) * options.spectral.interval_seconds
+    seconds = held.interval.astype(np.int64) * options.spectral.interval_seconds
     return {
         "loss": held.loss.sum(1),
         "excess": baseline.holdout_excess(held, center, options.autoencoder),
@@ -263,8 +263,8 @@ def _holdout_excess(piece: PartitionContext, center: Floats, count_z: Floats) ->
         "hour": held.principal_interval,
         "owner": piece.index.to_global(piece.owners[late, PRINCIPAL]),
         "principal": held.principal,
-        "day": (time // 86400).astype(np.int32),
-        "window": (time // options.alerts.group_window_seconds).astype(np.int32),
+        "day": (seconds // 86400).astype(np.int32),
+        "interval": held.interval.astype(np.int32),
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -11,11 +11,14 @@ from types import TracebackType
 import numpy as np
 import pandas as pd
 
+from fingerprint.compute import hashing
+from fingerprint.core.alert import Alert
 from fingerprint.core.settings import Settings
-from fingerprint.detection.detectors import detector_names, listed_detectors
+from fingerprint.detection.detectors import detector_names
 from fingerprint.detection.detectors.isolation_forest import IsolationForestDetector
 from fingerprint.detection.scorer import empty_votes
 from fingerprint.evaluation import quorums
+from fingerprint.evaluation.event_table import WINDOW_SECONDS, alert_groups
 from fingerprint.evaluation.quorums import MultiQuorumPipeline, ScoresAndFlags
 from fingerprint.pipeline import StepResult
 from fingerprint.registry.bank import Bank
@@ -44,18 +47,19 @@ def evaluate_detectors(
             progress("scoring events", panel.counters.events + panel.counters.repeats)
         stores.save_alerts(panel, panel.flush())
         judged, urgency = panel.scored_events.to_frame(), stores.urgencies()
-    methods = _as_served(judged, settings, urgency[SERVED if third else WITH_THIRD])
+    thresholds = {each.name: each.threshold for each in panel.scorer.detectors}
+    methods = _as_served(judged, settings, urgency[SERVED if third else WITH_THIRD], thresholds)
     return judged, methods | (_with_third(judged, names, voting.quorum, urgency[WITH_THIRD]) if third else {})
 
 
-def _as_served(judged: pd.DataFrame, settings: Settings, urgency: pd.Series) -> dict[str, ScoresAndFlags]:
+def _as_served(
+    judged: pd.DataFrame, settings: Settings, urgency: pd.Series, thresholds: Mapping[str, float]
+) -> dict[str, ScoresAndFlags]:
     """Return scores and flags by method: the quorum, ranked by urgency; any vote; each detector alone."""
     names, quorum = detector_names(settings), settings.voting.quorum
     out = {f"fingerprint ({quorum} of {len(names)})": quorums.rank_by_urgency(judged, names, quorum, urgency)}
     if len(names) > 1:
-        thresholds = {
-            each.name: float(each.options_from(settings).threshold) for each in listed_detectors(settings)
-        }
+        thresholds = {name: thresholds[name] for name in names}
         out[f"any vote (1 of {len(names)})"] = quorums.rank_by_threshold_share(judged, thresholds)
         out |= {f"{name} alone": quorums.rank_by_detector(judged, name) for name in names}
     return out
@@ -97,11 +101,20 @@ class QuorumStores:
             self.stores[name].alerts.save(quorum.take_alerts(), empty_votes())
 
     def urgencies(self) -> dict[str, pd.Series]:
-        """Return by quorum the urgency of each alert, by its `group`."""
-        shown = {name: store.alerts.by_urgency(raw=False) for name, store in self.stores.items()}
+        """Return by quorum the urgency of alerts, by the `group` (principal and window) of their events."""
         return {
-            name: pd.Series(
-                {np.uint64(int(alert.alert_id, 16)): alert.urgency for alert in alerts}, dtype=float
-            )
-            for name, alerts in shown.items()
+            name: _urgency_by_group(store.alerts.by_urgency(raw=False)) for name, store in self.stores.items()
         }
+
+
+def _urgency_by_group(alerts: Sequence[Alert]) -> pd.Series:
+    rows = [
+        (alert.principal, int(event.event_time.timestamp()), alert.urgency)
+        for alert in alerts
+        for event in alert.events
+    ]
+    table = pd.DataFrame(rows, columns=["principal", "seconds", "urgency"])
+    group = alert_groups(
+        hashing.hash_strings(table["principal"]), table["seconds"].to_numpy(np.int64), WINDOW_SECONDS
+    )
+    return table["urgency"].astype(float).groupby(group).max()

@@ -25,7 +25,7 @@ from fingerprint.core.alert import FingerprintError
 from fingerprint.core.settings import Settings
 from fingerprint.evaluation import leakage_check, peers, time_to_alert
 from fingerprint.evaluation.delivery_floor import floor_figures
-from fingerprint.evaluation.event_table import HOUR_SECONDS, EventTable, build_event_table
+from fingerprint.evaluation.event_table import HOUR_SECONDS, WINDOW_SECONDS, EventTable, build_event_table
 from fingerprint.evaluation.false_alert_causes import FalseAlertCauses
 from fingerprint.evaluation.labels import (
     DAY_SECONDS,
@@ -240,7 +240,7 @@ class OrganisationEvaluation:
         self, history: ArrivalOrderSpool, cut: int, judged: pd.DataFrame
     ) -> dict[str, ScoresAndFlags]:
         """Return what simpler methods say of the same events: -inf of one that they were not given."""
-        past, now = build_event_table(history.batches(), self.settings.alerts.group_window_seconds).split(cut)
+        past, now = build_event_table(history.batches(), WINDOW_SECONDS).split(cut)
         place = _peer_row_index(now, judged)
         methods = peers.PEER_METHODS | (self._slow_peers() if self.options.slow_peers else {})
         out = {}
