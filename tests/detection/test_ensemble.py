@@ -11,6 +11,7 @@ from fingerprint.core.alert import LEVELS
 from fingerprint.core.settings import Voting
 from fingerprint.detection.ensemble import (
     newcomer_mask,
+    opening_verdicts,
     opinion_masks,
     sole_opinion_mask,
     verdicts,
@@ -79,5 +80,5 @@ def test_an_alert_opens_where_a_calibrated_z_is_strong_or_the_other_votes_suffic
     }
     opinions = {name: np.ones(4, bool) for name in votes}
     strong = {"autoencoder": np.array([True, False, False, True])}
-    assert ensemble.opening_verdicts(votes, 2, opinions, strong).tolist() == [True, False, True, False]
-    assert ensemble.opening_verdicts(votes, 2, opinions, {}).tolist() == [True, True, True, False]
+    assert opening_verdicts(votes, 2, opinions, strong).tolist() == [True, False, True, False]
+    assert opening_verdicts(votes, 2, opinions, {}).tolist() == [True, True, True, False]
