@@ -132,7 +132,8 @@ def rank_by_urgency(
     would = np.where(
         lower,
         explanation.urgency_from_nats(
-            tail_calibration.z_to_nats(_detector_z(judged, AutoencoderDetector.name))
+            explanation.CALIBRATION
+            * tail_calibration.z_to_nats(_detector_z(judged, AutoencoderDetector.name))
         ),
         -np.inf,
     )

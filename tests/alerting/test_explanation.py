@@ -103,12 +103,28 @@ def test_urgency_grows_with_surprise_and_never_quite_reaches_a_hundred() -> None
     assert explanation.urgency_from_nats(explanation.HALF_URGENCY_NATS) == pytest.approx(50)
 
 
-def test_an_alert_is_as_urgent_as_its_strangest_event_is_rare() -> None:
-    frame = pd.DataFrame({"autoencoder_z": [1.0, 5.0, np.nan], "spectral_z": [9.0, 9.0, 9.0]})
+def strange_calls(z: list[float], actions: list[str]) -> pd.DataFrame:
+    return pd.DataFrame({"autoencoder_z": z, "spectral_z": 9.0, "service": "iam", "action": actions})
+
+
+def test_an_alert_is_as_urgent_as_its_distinct_actions_are_rare_together() -> None:
     measured, counted = (SimpleNamespace(evidence={name: None}) for name in ("autoencoder", "spectral"))
-    past_five = -np.log(2.866515719e-7)  # of a normal distribution
-    assert explanation._max_nats(measured, frame) == pytest.approx(past_five, rel=1e-6)
-    assert explanation._max_nats(counted, frame) == 0, "a z of counts is no tail probability"
+    past_five, past_one = -np.log(2.866515719e-7), -np.log(0.15865525393)  # of a normal distribution
+    frame = strange_calls([1.0, 5.0, 4.0, np.nan], ["list", "create", "create", "get"])
+    together = explanation.CALIBRATION * (past_five + explanation.NEXT_ACTION_WEIGHT * past_one)
+    assert explanation.alert_nats(measured, frame) == pytest.approx(together, rel=1e-6)
+    assert explanation.alert_nats(counted, frame) == 0, "a z of counts is no tail probability"
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_event_that_joins_an_alert_makes_it_less_urgent(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    measured = SimpleNamespace(evidence={"autoencoder": None})
+    z, actions = rng.normal(3, 2, 30).tolist(), [f"a{each}" for each in rng.integers(0, 15, 30)]
+    nats = [
+        explanation.alert_nats(measured, strange_calls(z[:size], actions[:size])) for size in range(1, 31)
+    ]
+    assert all(after >= before - 1e-9 for before, after in itertools.pairwise(nats))
 
 
 def test_anyone_who_falls_back_is_less_urgent_at_most(scored: sample_organisation.Run) -> None:
