@@ -195,11 +195,15 @@ def apply_override(settings: Settings, override: ThresholdOverride | None) -> Se
 
 
 def describe_threshold(settings: Settings, override: ThresholdOverride | None) -> dict[str, object]:
-    """Return the threshold and quorum in force, and who chose them, for a log and for people."""
+    """Return threshold (None: from the budget), budget and quorum in force, and who chose them, for a log and for people."""
     by = {"by": override.by, "at": override.at.isoformat()} if override and not override.cleared else {}
-    budget = f"{settings.alerts.budget_per_100_principals:g} a day per 100 principals"
-    threshold = budget if settings.alerts.threshold is None else settings.alerts.threshold
-    return {"threshold": threshold, "quorum": settings.voting.quorum, **by}
+    options = settings.alerts
+    return {
+        "threshold": options.threshold,
+        "budget_per_100_principals": options.budget_per_100_principals,
+        "quorum": settings.voting.quorum,
+        **by,
+    }
 
 
 @dataclass(frozen=True)
@@ -253,7 +257,7 @@ class VoteHistory:
         return cls(events, tuple(stored_alerts), confirmed, float(days), settings)
 
     def what_if(self, quorum: int) -> ThresholdWhatIf:
-        """Return the what-if of the autoencoder's threshold under a quorum of one or two votes.
+        """Return the what-if of the threshold of alerts under a quorum of one or two votes.
 
         With two, the autoencoder's own vote is enough where the spectral detector had no opinion. An attack is an alert that
         analysts confirmed.

@@ -121,7 +121,7 @@ def rank_by_urgency(
 ) -> ScoresAndFlags:
     """Return a quorum's verdicts in the windows of an alert, ranked by its urgency (by `group`).
 
-    Below them comes what a lower threshold of the autoencoder would show, by the urgency it would have: so a number of alerts a
+    Below them comes what a lower threshold of alerts would show, by the urgency it would have: so a number of alerts a
     day can be asked of the quorum as of any other method.
     """
     own = urgency.reindex(judged["group"]).to_numpy(float)
