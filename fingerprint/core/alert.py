@@ -156,9 +156,9 @@ class AlertEvent:
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """Verdicts of one principal in one window of event time, explained: what the analyst reads.
+    """Verdicts of one principal in one run of intervals, explained: what the analyst reads.
 
-    `alert_id` is a hash of principal and window, so scoring again overwrites instead of repeating. `urgency` is 0 to 100.
+    `alert_id` is a hash of principal and first interval, so scoring again overwrites instead of repeating. `urgency` is 0 to 100.
     `bank_version` is that of the bank that measured its newest event. `degraded`: some losses were computed in process, because
     the inference server was unavailable; they are the same to 1e-4.
     """

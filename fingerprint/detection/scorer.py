@@ -36,6 +36,7 @@ from fingerprint.detection.batch import encode_batch
 from fingerprint.detection.detectors import Detector, IntervalScores, build_detectors
 from fingerprint.detection.inference import LocalInference
 from fingerprint.detection.owner_names import OwnerNames
+from fingerprint.registry import quality
 from fingerprint.registry.bank import Bank
 from fingerprint.state.activity_series import Floats, Ints
 from fingerprint.state.event_batch import EventBatch, concat_batches
@@ -99,6 +100,7 @@ class Scorer:
         self.pipeline_state, self.state = state, state.scorer
         self.inference = inference or LocalInference(bank)
         self.detectors = build_detectors(settings, bank, self.state, self.inference)
+        self.alert_threshold = quality.alert_threshold(bank.manifest["quality"], settings.alerts)
         self.owner_names = OwnerNames(bank, state.unknown_owners)
         self.state.voted_until = (  # the intervals that the bank was trained on are closed
             self.state.voted_until or self.state.first_open_interval()
@@ -189,7 +191,12 @@ class Scorer:
         votes = {
             each.name: _reaches_threshold(z[each.name], each.threshold * share) for each in self.detectors
         }
-        verdict = ensemble.verdicts(votes, self.settings.voting.quorum, opinions)
+        strong = {
+            each.name: _reaches_threshold(z[each.name], self.alert_threshold * share)
+            for each in self.detectors
+            if each.calibrated
+        }
+        verdict = ensemble.opening_verdicts(votes, self.settings.voting.quorum, opinions, strong)
         if is_final:
             batch = self._with_final_evidence(batch, verdict)
             for each in self.detectors:

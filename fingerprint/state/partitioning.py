@@ -28,6 +28,7 @@ _BUCKETED_TABLES = (
     "repeats",
     "principals",
     "unknown_principals",
+    "alert_runs",
     "firsts",
     "novelties",
     "interval_surprise.values",

@@ -37,6 +37,7 @@ from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import SortedTable
 from fingerprint.core import settings
 from fingerprint.features.encoding import FEATURE_NAMES
+from fingerprint.state import alert_runs
 from fingerprint.state.action_sequence import ActionSequence
 from fingerprint.state.activity_series import ActivitySeries, Ints
 from fingerprint.state.event_clock import EventClock
@@ -51,6 +52,7 @@ TABLE_NAMES = (
     "principals",
     "activity",
     "unknown_principals",
+    "alert_runs",
     "firsts",
     "novelties",
     "interval_surprise.values",
@@ -85,6 +87,7 @@ class ScorerState:
     principals: SortedTable = field(init=False)
     activity: SortedTable = field(init=False)  # slot << 32 | interval
     unknown_principals: SortedTable = field(init=False)
+    alert_runs: SortedTable = field(init=False)  # `alert_runs.AlertRuns`
     firsts: SortedTable = field(init=False)
     novelties: SortedTable = field(init=False)
     interval_surprise: IntervalSurprise = field(init=False)
@@ -108,6 +111,7 @@ class ScorerState:
         self.unknown_principals = SortedTable.empty(
             day=np.int32, events=np.int32
         )  # a principal's day; few, so on the host
+        self.alert_runs = alert_runs.empty_runs()
         self.firsts, self.novelties = (empty(keep_first=True, interval=np.int32) for _ in range(2))
         self.interval_surprise = IntervalSurprise(self.placement)
         self.sequence = ActionSequence(self.placement)
@@ -308,6 +312,7 @@ class ScorerState:
         ):
             _drop(table, table.compact()[1][column] < now - days * per_day)
         _drop(self.unknown_principals, self.unknown_principals.compact()[1]["day"] < now // per_day - 2)
+        _drop(self.alert_runs, self.alert_runs.compact()[1]["last"] < now - NOVELTY_DAYS * per_day)
         self.interval_surprise.expire(now - ACTIVITY_DAYS * per_day)
         closed = self.first_open_interval() - SEQUENCE_INTERVALS
         self.sequence.expire(closed * self.options.spectral.interval_seconds, now - NOVELTY_DAYS * per_day)

@@ -257,7 +257,7 @@ def _holdout_nats(piece: PartitionContext, center: Floats, count_z: Floats) -> A
     late, options = np.flatnonzero(piece.held_out), piece.settings
     held = _holdout_rows(piece, late)
     nats = baseline.holdout_nats(held, center)
-    time = held.interval.astype(np.int64) * options.spectral.interval_seconds
+    seconds = held.interval.astype(np.int64) * options.spectral.interval_seconds
     return {
         "loss": held.loss.sum(1),
         **nats._asdict(),
@@ -268,8 +268,7 @@ def _holdout_nats(piece: PartitionContext, center: Floats, count_z: Floats) -> A
         "hour": held.principal_interval,
         "owner": piece.index.to_global(piece.owners[late, PRINCIPAL]),
         "principal": held.principal,
-        "day": (time // 86400).astype(np.int32),
-        "window": (time // options.alerts.group_window_seconds).astype(np.int32),
+        "day": (seconds // 86400).astype(np.int32),
     }
 
 

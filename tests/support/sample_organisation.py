@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 
 from fingerprint.core.alert import Alert
-from fingerprint.core.settings import Autoencoder, Settings
+from fingerprint.core.settings import Alerts, Autoencoder, Settings
 from fingerprint.store import SqlStore, open_store
 from pipelines.cli.console import no_progress
 from pipelines.score import score_sources
@@ -22,7 +22,7 @@ from pipelines.simulate import simulate_organisation
 from pipelines.train import train_bank
 
 LEARNED, DAYS = 9, 12  # days; the attacks come in the last quarter
-SETTINGS = Settings(autoencoder=Autoencoder(max_epochs=1))
+SETTINGS = Settings(autoencoder=Autoencoder(max_epochs=1, threshold=3.2), alerts=Alerts(threshold=3.2))
 
 
 @dataclass(frozen=True)

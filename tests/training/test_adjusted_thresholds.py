@@ -307,6 +307,7 @@ def said(capsys: pytest.CaptureFixture[str], arguments: Iterable[object]) -> str
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", ["fingerprint", *map(str, arguments)])
         patch.setenv("COLUMNS", "300")
+        patch.setenv("FINGERPRINT_ALERTS__THRESHOLD", str(THRESHOLD))
         with pytest.raises(SystemExit) as ended:
             cli.main()
     assert not ended.value.code

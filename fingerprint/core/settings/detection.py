@@ -67,14 +67,16 @@ class Entities(Section):
 class Autoencoder(Section):
     """The autoencoder: which events are unusual for their entity."""
 
-    threshold: float = Field(
-        3.2, description="Score in standard deviations (z) from which the autoencoder votes on an event."
+    vote_share: float = Field(
+        0.05,
+        ge=0.0005,
+        le=0.5,
+        description="Share of harmless events, on the held-out days of the history, that the autoencoder votes on.",
     )
-    target_alerts_per_day: float | None = Field(
+    threshold: float | None = Field(
         None,
-        gt=0,
-        description="Target number of alerts a day on held-out history, from which the threshold is derived; the fixed "
-        "threshold is used if unset.",
+        description="Score in standard deviations (z) from which the autoencoder votes on an event; derived from the vote "
+        "share if unset.",
     )
     warm_start_bank: str | None = Field(
         None,
@@ -185,10 +187,21 @@ class Voting(Section):
 
 
 class Alerts(Section):
-    """How verdicts are grouped into alerts."""
+    """Which flagged events open an alert, and how they are grouped."""
 
-    group_window_seconds: int = Field(
-        6 * 3600,
+    budget_per_100_principals: float = Field(
+        1.0,
         gt=0,
-        description="Length in seconds of the window in which verdicts of one principal form one alert.",
+        description="Alerts a day for each 100 principals on held-out history, from which the threshold is derived; a smaller "
+        "organisation counts as 100 principals.",
+    )
+    threshold: float | None = Field(
+        None,
+        description="Score in standard deviations (z) of the strongest calibrated detector from which a flagged event opens an "
+        "alert; derived from the budget if unset.",
+    )
+    group_gap_seconds: int = Field(
+        3 * 3600,
+        gt=0,
+        description="Seconds without a verdict of the principal after which an alert is over; rounded up to intervals.",
     )

@@ -115,7 +115,7 @@ class Detector(ABC):
 
     def __init__(self, settings: Settings, bank: Bank, state: ScorerState, inference: Inference) -> None:
         self.settings, self.bank, self.state, self.inference = settings, bank, state, inference
-        self.threshold: float = self.options_from(settings).threshold
+        self.threshold = self.vote_threshold()
 
     @classmethod
     def options_from(cls, settings: Settings) -> Any:
@@ -131,6 +131,10 @@ class Detector(ABC):
             raise FingerprintError(
                 f"setting {field}: {problem['msg'].removeprefix('Value error, ')}"
             ) from None
+
+    def vote_threshold(self) -> float:
+        """Return the z from which the detector votes: as set, unless the bank says it."""
+        return float(self.options_from(self.settings).threshold)
 
     @abstractmethod
     def measure(self, batch: EventBatch) -> NDArray[Any]:

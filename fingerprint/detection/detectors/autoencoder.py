@@ -87,9 +87,21 @@ class AutoencoderDetector(Detector):
     def __init__(self, settings: Settings, bank: Bank, state: ScorerState, inference: Inference) -> None:
         super().__init__(settings, bank, state, inference)
         self.options = self.options_from(settings)
-        self.threshold = quality.calibrated_threshold(bank.manifest["quality"], self.options)
         self.newcomer_share = NEWCOMER_THRESHOLD_SHARE
         self.usual_amounts = UsualAmounts.from_arrays(bank.scorer_state, state.placement)
+
+    def vote_threshold(self) -> float:
+        """Return the z as set, or that the vote share of held-out rows reached.
+
+        A lower threshold of alerts lowers the vote, too: else it would show no more of them.
+        """
+        figures, options = self.bank.manifest["quality"], self.settings.autoencoder
+        own = (
+            quality.vote_threshold(figures, options.vote_share)
+            if options.threshold is None
+            else options.threshold
+        )
+        return min(own, quality.alert_threshold(figures, self.settings.alerts))
 
     @classmethod
     def options_from(cls, settings: Settings) -> Autoencoder:
