@@ -8,7 +8,7 @@ Example:
     >>> result = pipeline.flush()                    # the input has ended
 
 One step measures the events, advances the clock of event time, closes the intervals that are over, judges the events that were
-pending in them, builds the alerts whose window is over, and expires old state. Where the events are cut into steps changes no
+pending in them, builds the alerts whose run is over, and expires old state. Where the events are cut into steps changes no
 final answer. With `emit_early`, an alert is also built while its intervals are open, and again when it has grown.
 
 What a pipeline keeps between two steps lies in its `PipelineState`, and nowhere else.
@@ -24,8 +24,9 @@ import numpy as np
 import pandas as pd
 
 from fingerprint.alerting.explanation import Explainer
-from fingerprint.alerting.grouping import AlertGroups, group_events
+from fingerprint.alerting.grouping import AlertGroups
 from fingerprint.compute import frames, hashing
+from fingerprint.compute.arrays import to_host
 from fingerprint.compute.frames import Frame
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.alert import Alert
@@ -61,8 +62,8 @@ class DetectionPipeline:
         """`inference` measures losses against `bank`; by default this process does."""
         self.state, self.keep_all_events, self.emit_early = state, keep_all_events, emit_early
         self.scorer = Scorer(bank, state, settings, keep_all_events, inference)
-        explainer = Explainer(bank.on_host, state.scorer.series, settings)
-        self.alert_groups = AlertGroups(explainer, state.open_alerts)
+        explainer = Explainer(bank.on_host, state.scorer, settings)
+        self.alert_groups = AlertGroups(explainer, state)
         for detector in self.scorer.detectors:
             self.counters.votes.setdefault(detector.name, 0)
 
@@ -133,8 +134,8 @@ class DetectionPipeline:
         self._advance_clock(events, watermark)
         intervals = self._close_intervals()  # before anything is judged: forecasts are made day by day
         judged = self._add_verdicts(self.scorer.judge_closed())
-        alerts = self._early_alerts(measured.principals)
-        alerts += self._close_alerts(self.state.scorer.first_open_interval())
+        alerts = self._close_alerts(self.state.scorer.first_open_interval())
+        alerts += self._early_alerts(measured.principals)
         self.state.scorer.expire()
         return self._build_result(alerts, [measured.votes, intervals, judged.votes], judged)
 
@@ -156,23 +157,18 @@ class DetectionPipeline:
         """Give verdicts to their alerts; return the votes, and the events if every one was asked for."""
         if judged is None:
             return StepResult([], empty_votes(), [])
-        judged = self._group(judged)
         self.counters.verdicts += int(judged.frame["verdict"].sum())
-        self.alert_groups.add(judged)
+        judged = self.alert_groups.add(judged)
         return StepResult([], self.scorer.event_votes(judged), [judged.frame] if self.keep_all_events else [])
 
     def _early_alerts(self, principals: Hashes) -> list[Alert]:
         if not self.emit_early:
             return []
-        judged = self.scorer.judge_open(principals)
-        grown = self.alert_groups.build_grown(self._group(judged)) if judged else []
-        return grown + self.alert_groups.build_delivered_late()
-
-    def _group(self, judged: ScoredEvents) -> ScoredEvents:
-        return group_events(judged, self.scorer.settings)
+        principals = np.union1d(to_host(principals), self.alert_groups.unsettled)
+        return self.alert_groups.build_grown(self.scorer.judge_open(principals))
 
     def _close_alerts(self, before: int | None) -> list[Alert]:
-        alerts = self.alert_groups.close_windows(before)
+        alerts = self.alert_groups.close(before)
         self.counters.alerts += len(alerts)
         return alerts
 

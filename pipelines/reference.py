@@ -46,7 +46,7 @@ threshold = 3.6
 ```
 
 ```
-FINGERPRINT_AUTOENCODER__THRESHOLD=3.6 fingerprint stream --bank bank
+FINGERPRINT_ALERTS__THRESHOLD=3.6 fingerprint stream --bank bank
 ```
 
 A list is given in the environment as values with commas between them. Secrets are files (`..._file`), never values.

@@ -1,89 +1,130 @@
-"""Group verdicts into alerts: one alert for each principal and window of event time.
+"""Group verdicts into alerts: one alert for each principal and run of intervals with verdicts.
 
 Example:
-    >>> groups = AlertGroups(explainer)
-    >>> groups.add(group_events(judged, settings))
-    >>> early = groups.build_grown(group_events(open_events, settings))    # their intervals are still open
-    >>> alerts = groups.close_windows(before=state.first_open_interval())
+    >>> groups = AlertGroups(explainer, state)
+    >>> judged = groups.add(judged)                             # of intervals that are over; with the column `alert_id`
+    >>> alerts = groups.close(before=state.scorer.first_open_interval())     # the runs that are over
+    >>> early = groups.build_grown(open_events)                 # their intervals are still open
 
-`alert_ids` is the only place that says which alert an event belongs to.
+Verdicts of one principal belong together while less than `alerts.group_gap_seconds` lie between two intervals with one, up to
+MAX_ALERT_SECONDS (`state.alert_runs`): an attack is not cut in two at a fixed hour. The id of an alert is a hash of the
+principal and the first interval of its run, which is known once the intervals before it are closed. An alert of open intervals
+whose run began there waits for that, the allowed lateness at most; so an id never changes, and no alert is ever merged with
+another one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fingerprint.alerting.explanation import Explainer, build_alerts
+from fingerprint.alerting.explanation import Explainer, build_alerts, highest_calibrated_z
 from fingerprint.compute import frames, hashing
+from fingerprint.compute.arrays import occurrence_index
+from fingerprint.compute.hashing import Hashes
 from fingerprint.core.alert import Alert
 from fingerprint.core.settings import Settings
 from fingerprint.detection.scorer import ScoredEvents
+from fingerprint.state.alert_runs import AlertRuns
 from fingerprint.state.event_batch import Verdicts
-from fingerprint.state.pipeline_state import OpenAlerts
+from fingerprint.state.pipeline_state import PipelineState
+from fingerprint.state.scorer_state import ScorerState
 
-LATE_WINDOW_FLAG = np.uint64(1 << 40)  # beyond the number of any window
+Ints = NDArray[np.int32]
+
+LATE_WINDOW = 1 << 40  # beyond the number of any interval
 MIN_GROWTH = 0.05  # an alert is built again when it has grown by more than this share
+MAX_ALERT_SECONDS = 86_400  # largest length of an alert; what follows is another one
+MAX_ALERT_EVENTS = 10_000  # of one alert, the most unusual ones
+
+
+def runs_of(settings: Settings, state: ScorerState | None = None) -> AlertRuns:
+    """Return the runs that a scorer's state remembers, or an empty memory."""
+    seconds = settings.spectral.interval_seconds
+    return AlertRuns(
+        gap=-(-settings.alerts.group_gap_seconds // seconds),
+        longest=-(-MAX_ALERT_SECONDS // seconds),
+        table=state.alert_runs if state else None,
+    )
 
 
 def alert_ids(frame: pd.DataFrame, verdict: NDArray[np.bool_], settings: Settings) -> pd.Series:
-    """Return the alert of each verdict, (N,) of text: a hash of its principal and window; missing where `verdict` is false."""
-    window, late = alert_windows(frame[verdict], settings)
-    principal = hashing.hash_strings(frame["principal"][verdict])
-    marked = window.astype(np.uint64) + np.where(late, LATE_WINDOW_FLAG, np.uint64(0))
-    names = [f"{name:016x}" for name in hashing.hash_pair(principal, marked)]
-    return pd.Series(names, index=frame.index[verdict], dtype=object).reindex(frame.index)
+    """Return the alert of each verdict, (N,) of text, missing where `verdict` is false: as if nothing came before them."""
+    some = frame[verdict]
+    principal = hashing.hash_strings(some["principal"])
+    interval = frames.epoch_seconds(some["event_time"]) // settings.spectral.interval_seconds
+    start = alert_starts(some, principal, interval.astype(np.int32), runs_of(settings).preview, settings)
+    return pd.Series(alert_names(principal, start), index=some.index, dtype=object).reindex(frame.index)
 
 
-def alert_windows(frame: pd.DataFrame, settings: Settings) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return the number of each event's window (N,), and whether the event was delivered late (N,).
+def alert_starts(
+    frame: pd.DataFrame,
+    principal: Hashes,
+    interval: Ints,
+    follow: Callable[[Hashes, Ints], Ints],
+    settings: Settings,
+) -> NDArray[np.int64]:
+    """Return what names the alert of each verdict beside its principal (N,): the first interval of its run.
 
-    A window is a fixed stretch of event time. An event that arrives later than any history reaches back belongs to the window
-    of its delivery instead: an old archive that is read again becomes one alert for each principal, not one for each old day.
+    An event that arrives later than any history reaches back belongs to the window of its delivery instead: an old archive that
+    is read again becomes one alert for each principal, not one for each old day. Windows are numbered from LATE_WINDOW on.
     """
     at = frames.epoch_seconds(frame["event_time"])
     delay = frame["delay"].to_numpy(np.int64) if "delay" in frame else np.zeros(len(frame), np.int64)
     late = delay >= settings.spectral.history_days * 86400
-    return (at + np.where(late, delay, 0)) // settings.alerts.group_window_seconds, late
+    start = LATE_WINDOW + (at + delay) // MAX_ALERT_SECONDS
+    start[~late] = follow(principal[~late], interval[~late])
+    return start
 
 
-def group_events(scored: ScoredEvents, settings: Settings) -> ScoredEvents:
-    """Return judged events with the column `alert_id`."""
-    verdict = scored.frame["verdict"].to_numpy(dtype=bool)
-    return replace(scored, frame=scored.frame.assign(alert_id=alert_ids(scored.frame, verdict, settings)))
+def alert_names(principal: Hashes, start: NDArray[np.int64]) -> list[str]:
+    """Return the ids of alerts (N,): hashes of principal (`hash_strings`) and what `alert_starts` says."""
+    return [f"{name:016x}" for name in hashing.hash_pair(principal, start.astype(np.uint64))]
 
 
 class AlertGroups:
-    """Build the alert of each group when its window is over, and before that whenever it has grown.
+    """Build the alert of each run when it is over, and before that whenever it has grown.
 
-    The verdicts lie in `open_alerts`, which belongs to the pipeline's state.
+    The verdicts and the runs lie in the pipeline's state. `unsettled` (P,) are principals, hashed, with verdicts in open
+    intervals whose run is not known yet: they are to be judged again in the next step.
     """
 
-    def __init__(self, explainer: Explainer, open_alerts: OpenAlerts | None = None) -> None:
+    def __init__(self, explainer: Explainer, state: PipelineState | None = None) -> None:
         self.explainer = explainer
-        self.open_alerts = OpenAlerts() if open_alerts is None else open_alerts
+        self.state = state or PipelineState(ScorerState(explainer.settings))
+        self.unsettled: Hashes = np.empty(0, np.uint64)
+        self._added: set[str] = set()  # alerts with verdicts that were added in this step
 
-    def add(self, scored: ScoredEvents) -> None:
-        """Keep the verdicts among judged events that have the column `alert_id`."""
-        self.open_alerts.verdicts += _select_verdicts(scored)
+    def add(self, scored: ScoredEvents) -> ScoredEvents:
+        """Keep the verdicts among events of closed intervals; return the events with the column `alert_id`."""
+        grouped = self._group(scored, self._runs().assign)
+        added = _select_verdicts(grouped)
+        self.state.open_alerts.verdicts += added
+        self._added = set().union(*(part.frame["alert_id"] for part in added))
+        self._limit_events()
+        return grouped
 
-    def build_grown(self, scored: ScoredEvents) -> list[Alert]:
-        """Build the alerts of verdicts whose z's may still change, with the verdicts that are kept, where they have grown.
+    def build_grown(self, scored: ScoredEvents | None) -> list[Alert]:
+        """Build the alerts that have grown: with verdicts added in this step, or among these events of open intervals.
 
         A large alert is built again only when it has grown by `MIN_GROWTH`.
         """
-        early = _select_verdicts(scored)
-        if not early:
-            return []
-        ids = set(early[0].frame["alert_id"])
-        kept = [part.take(part.frame["alert_id"].isin(ids).to_numpy()) for part in self.open_alerts.verdicts]
-        return self._build_grown(Verdicts.concat(kept + early))
+        early = _select_verdicts(self._group(scored, self._runs().preview)) if scored else []
+        early = self._leave_out_unsettled(early)
+        ids = self._added.union(*(part.frame["alert_id"] for part in early))
+        self._added = set()
+        known = [
+            (part, part.frame["alert_id"].isin(ids).to_numpy()) for part in self.state.open_alerts.verdicts
+        ]
+        parts = [part.take(which) for part, which in known if which.any()] + early
+        return self._build_grown(Verdicts.concat(parts)) if parts else []
 
     def _build_grown(self, verdicts: Verdicts) -> list[Alert]:
-        published = self.open_alerts.published_sizes
+        published = self.state.open_alerts.published_sizes
         sizes = verdicts.frame["alert_id"].value_counts()
         before = sizes.index.map(lambda name: published.get(name, 0)).to_numpy(float)
         news = sizes[sizes.to_numpy() > before * (1 + MIN_GROWTH)]
@@ -91,41 +132,81 @@ class AlertGroups:
         grown = verdicts.take(verdicts.frame["alert_id"].isin(news.index).to_numpy())
         return list(build_alerts(*grown, self.explainer))
 
-    def build_delivered_late(self) -> list[Alert]:
-        """Build the alerts of events that were delivered late, where they have grown.
-
-        Their intervals closed long ago, so none of them is pending, and nothing else builds them before their window is over.
-        """
-        settings, verdicts = self.explainer.settings, self.open_alerts.verdicts
-        late = [(part, alert_windows(part.frame, settings)[1]) for part in verdicts]
-        kept = [part.take(which) for part, which in late if which.any()]
-        return self._build_grown(Verdicts.concat(kept)) if kept else []
-
-    def close_windows(self, before: int | None = None) -> list[Alert]:
-        """Build the alerts of windows that ended before interval `before` (all, if None), and drop their verdicts."""
+    def close(self, before: int | None = None) -> list[Alert]:
+        """Build the alerts that no event of interval `before` or later can join (all, if None), and drop their verdicts."""
         done: list[Verdicts] = []
         kept: list[Verdicts] = []
-        for part in self.open_alerts.verdicts:
-            over = self._window_is_over(part.frame, before)
+        for part in self.state.open_alerts.verdicts:
+            over = self._is_over(part, before)
             if over.any():
                 done.append(part.take(over))
             if not over.all():
                 kept.append(part.take(~over) if over.any() else part)
-        self.open_alerts.verdicts = kept
+        self.state.open_alerts.verdicts = kept
         if not done:
             return []
         together = Verdicts.concat(done)
         for name in together.frame["alert_id"].unique():
-            self.open_alerts.published_sizes.pop(name, None)
+            self.state.open_alerts.published_sizes.pop(name, None)
         return list(build_alerts(*together, self.explainer))
 
-    def _window_is_over(self, frame: pd.DataFrame, before: int | None) -> NDArray[np.bool_]:
+    # --- which alert --------------------------------------------------------------------------------------------------
+
+    def _runs(self) -> AlertRuns:
+        return runs_of(self.explainer.settings, self.state.scorer)
+
+    def _group(self, scored: ScoredEvents, follow: Callable[[Hashes, Ints], Ints]) -> ScoredEvents:
+        """Return scored events with the columns `alert_id` and `alert_start` (-1 without a verdict)."""
+        rows = np.flatnonzero(scored.frame["verdict"].to_numpy(dtype=bool))
+        frame, batch = scored.frame.iloc[rows], scored.batch
+        starts = alert_starts(
+            frame, batch.principal[rows], batch.interval[rows], follow, self.explainer.settings
+        )
+        start, names = np.full(len(scored.frame), -1, np.int64), np.full(len(scored.frame), None, object)
+        start[rows], names[rows] = starts, alert_names(hashing.hash_strings(frame["principal"]), starts)
+        return replace(scored, frame=scored.frame.assign(alert_id=names, alert_start=start))
+
+    def _leave_out_unsettled(self, early: list[Verdicts]) -> list[Verdicts]:
+        """Return the verdicts whose run began where nothing can change any more; note the principals of the others."""
+        first_open = self.state.scorer.first_open_interval()
+        self.unsettled, settled = np.empty(0, np.uint64), []
+        for part in early:
+            start = part.frame["alert_start"].to_numpy()
+            known = (start <= first_open) | (start >= LATE_WINDOW)
+            self.unsettled = np.unique(part.batch.principal[~known])
+            settled += [part.take(known)] if known.any() else []
+        return settled
+
+    def _is_over(self, part: Verdicts, before: int | None) -> NDArray[np.bool_]:
+        start = part.frame["alert_start"].to_numpy()
         if before is None:
-            return np.ones(len(frame), bool)
+            return np.ones(len(start), bool)
         settings = self.explainer.settings
-        end = (alert_windows(frame, settings)[0] + 1) * settings.alerts.group_window_seconds
-        over: NDArray[np.bool_] = end <= before * settings.spectral.interval_seconds
+        late = start >= LATE_WINDOW
+        end = (start - LATE_WINDOW + 1) * MAX_ALERT_SECONDS
+        run = np.where(late, 0, start).astype(np.int32)
+        over: NDArray[np.bool_] = np.where(
+            late,
+            end <= before * settings.spectral.interval_seconds,
+            self._runs().is_over(part.batch.principal, run, before),
+        )
         return over
+
+    def _limit_events(self) -> None:
+        """Keep the MAX_ALERT_EVENTS most unusual verdicts of each alert: which ones does not depend on where batches are cut."""
+        verdicts = self.state.open_alerts.verdicts
+        if sum(len(part.frame) for part in verdicts) <= MAX_ALERT_EVENTS:
+            return
+        together = Verdicts.concat(verdicts)
+        names = together.frame["alert_id"]
+        if names.value_counts().iloc[0] <= MAX_ALERT_EVENTS:
+            return
+        z = highest_calibrated_z(together.batch, together.frame)
+        order = np.lexsort((hashing.hash_strings(together.frame["event_id"]), -z))
+        place = np.empty(len(order), np.intp)
+        place[order] = occurrence_index(hashing.hash_strings(names)[order])
+        self.state.counters.dropped_events += int((place >= MAX_ALERT_EVENTS).sum())
+        self.state.open_alerts.verdicts = [together.take(place < MAX_ALERT_EVENTS)]
 
 
 def _select_verdicts(scored: ScoredEvents) -> list[Verdicts]:

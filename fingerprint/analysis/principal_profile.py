@@ -216,7 +216,7 @@ def _fingerprint_summaries(bank: Bank, rows: RowIndices, settings: Settings) -> 
         pd.to_datetime(table[name].astype("int64") * seconds, unit="s", utc=True)
         for name in ("first", "last")
     )
-    base = quality.calibrated_threshold(bank.manifest["quality"], settings.autoencoder)
+    base = quality.alert_threshold(bank.manifest["quality"], settings.alerts)
     wait = _days_until_ready(table, seconds, settings)
     usual = np.asarray(bank.baseline.center)[rows].sum(axis=1)
     net, shift = np.asarray(bank.weights.row)[rows] >= 0, bank.shift[rows].tolist()
@@ -276,7 +276,7 @@ def adjusted_thresholds(folder: Path, alert: Alert, settings: Settings) -> list[
     except FingerprintError:
         return []
     held = _deciding_fingerprints(found, alert)
-    usual = quality.calibrated_threshold(figures, settings.autoencoder)
+    usual = quality.alert_threshold(figures, settings.alerts)
     return [
         {
             "key": str(key),

@@ -120,7 +120,7 @@ class ThresholdForecast:
 
     def hidden_alerts(self, threshold: float, quorum: int, limit: int = 50) -> Sequence[str]:
         """Return ids of stored alerts that would not have been shown: confirmed attacks first, then the strongest."""
-        reach, past = self._what_if(quorum).alert_reach, self.recent_votes()
+        reach, past = self._what_if(quorum).stored_reach, self.recent_votes()
         shown = set(reach.index[reach >= threshold].astype(str))
         there = [alert_id for alert_id in past.stored_alerts if alert_id not in shown]
         return sorted(there, key=lambda each: (each not in past.confirmed, -reach.get(each, 0.0), each))[
@@ -169,20 +169,18 @@ class ThresholdForecast:
             attacks = attack_injection.inject_known_attacks(bank, self.settings)
             self._known_attack_scores = (
                 version,
-                attack_injection.attack_scores(bank, attacks, self.settings.autoencoder),
+                attack_injection.attack_scores(bank, attacks),
             )
         return self._known_attack_scores[1]
 
     def _effective_threshold(self, held: Settings) -> float:
-        """Return the configured threshold, or the one that the bank's held-out days give for a target of alerts a day."""
-        if held.autoencoder.target_alerts_per_day is None or not (
-            self.folder and versions.served_version(self.folder)
-        ):
-            return held.autoencoder.threshold
+        """Return the configured threshold, or the one that the bank's held-out days give for the alert budget."""
+        if held.alerts.threshold is not None:
+            return held.alerts.threshold
+        if not (self.folder and versions.served_version(self.folder)):
+            return quality.DEFAULT_THRESHOLD
         place = versions.version_folder(self.folder, versions.require_served_version(self.folder))
-        return quality.calibrated_threshold(
-            banks.read_manifest(place, self.settings.bank)["quality"], held.autoencoder
-        )
+        return quality.alert_threshold(banks.read_manifest(place, self.settings.bank)["quality"], held.alerts)
 
     def _what_if(self, quorum: int) -> ThresholdWhatIf:
         if quorum not in QUORUMS:

@@ -9,11 +9,12 @@ Example:
     >>> history = VoteHistory.from_votes(store.votes.read(since=since), store.cases.current_decisions(), settings)
     >>> history.what_if(quorum=2).threshold_for(alerts_per_day=5)
     3.6
-    >>> apply_override(settings, store.thresholds.current()).autoencoder.threshold
+    >>> apply_override(settings, store.thresholds.current()).alerts.threshold
     3.6
 
 A z does not depend on its threshold, so nothing has to be scored again: an event's *reach* is the highest threshold at which
-it is still a verdict, and that of an alert (a principal in a window) is its events' highest.
+it is still a verdict, and that of an alert is its events' highest. Which events form an alert depends on the threshold as well:
+alerts are counted by forming them (`alerting.grouping`).
 
 The alert store keeps single votes from a z of `database.min_vote_score` on: the autoencoder's by event, the spectral detector's
 by interval of a series. An event is taken to have its interval's vote from any series of its entity or principal, though the
@@ -26,19 +27,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from fingerprint.alerting.grouping import alert_ids
+from fingerprint.alerting import grouping
+from fingerprint.compute import frames, hashing
 from fingerprint.core.alert import LEVELS, Decision, FingerprintError, vote_column, z_column
 from fingerprint.core.case import ThresholdEstimate, ThresholdOverride
 from fingerprint.core.settings import Settings
 from fingerprint.detection import ensemble
-from fingerprint.detection.detectors import detector_names, interval_detectors
+from fingerprint.detection.detectors import calibrated_detectors, detector_names, interval_detectors
 from fingerprint.detection.detectors.autoencoder import AutoencoderDetector
+from fingerprint.state import alert_runs
 
 Floats = NDArray[np.float64]
 LEAST_SHARE = 0.1  # of an alert's events, for it to be about the attack
@@ -53,13 +57,14 @@ CONFIRMED: Decision = "true_positive"
 class ThresholdWhatIf:
     """The events that some threshold shows.
 
-    `events`: event_time, group (the alert it would belong to), reach, and `session` where it is known. `sessions` is how many
-    attack sessions there are, `days` how long was scored.
+    `events`: event_time, principal (hashed), interval, reach, `session` where known, and `group`, the stored alert it belongs
+    to. `sessions` is how many attack sessions there are, `days` how long was scored.
     """
 
     events: pd.DataFrame
     sessions: int
     days: float
+    settings: Settings
 
     @classmethod
     def from_scored_events(
@@ -70,26 +75,36 @@ class ThresholdWhatIf:
         The other detectors keep their thresholds.
         """
         reach = decisive_thresholds(scored, settings, detector)
-        named = alert_ids(scored, np.ones(len(scored), bool), settings)
         session = scored["session"] if "session" in scored else pd.Series(pd.NA, scored.index, dtype=object)
-        events = pd.DataFrame(
-            {"event_time": scored["event_time"], "group": named, "reach": reach, "session": session}
-        )
-        return cls(events[reach > -np.inf], int(session.nunique()), days)
+        events = _place_events(scored, settings).assign(reach=reach, session=session, group=None)
+        return cls(events[reach > -np.inf], int(session.nunique()), days, settings)
 
     @cached_property
-    def alert_reach(self) -> pd.Series:
-        """The reach of each alert, highest first."""
+    def alert_peaks(self) -> Floats:
+        """The reach of each alert (A,), highest first: how many of them reach a threshold is how many alerts it shows."""
+        principal, interval, reach = self._columns(self.events, "principal", "interval", "reach")
+        gap = grouping.runs_of(self.settings).gap
+        return reach[alert_runs.alert_peaks(principal, interval, reach, gap, len(reach))]
+
+    @cached_property
+    def stored_reach(self) -> pd.Series:
+        """The reach of each stored alert, highest first."""
         return self.events.groupby("group")["reach"].max().sort_values(ascending=False)
+
+    def shown_events(self, threshold: float) -> pd.DataFrame:
+        """Return the events that a threshold shows; `group` is the alert that they would form."""
+        shown = self.events[self.events["reach"] >= threshold]
+        principal, interval = self._columns(shown, "principal", "interval")
+        start = grouping.runs_of(self.settings).preview(principal, interval)
+        return shown.assign(group=hashing.hash_pair(principal, start.astype(np.uint64)))
 
     def alerts_per_day(self, threshold: float) -> float:
         """Return the alerts a day that a threshold shows."""
-        return float((self.alert_reach >= threshold).sum()) / self.days
+        return self.shown_events(threshold)["group"].nunique() / self.days
 
     def threshold_for(self, alerts_per_day: float) -> float:
         """Return the lowest threshold, in hundredths, that shows at most so many alerts a day on these days."""
-        reach = self.alert_reach.to_numpy()
-        most = int(alerts_per_day * self.days)
+        reach, most = self.alert_peaks, int(alerts_per_day * self.days)
         if most >= len(reach):
             return 0.0
         too_many = float(reach[most])  # the first alert beyond the budget
@@ -97,32 +112,55 @@ class ThresholdWhatIf:
 
     def recall(self, threshold: float) -> float:
         """Return the share of the attack sessions that an alert is about (`alert_session_pairs`); 0 where none is known."""
-        shown = self.events[self.events["reach"] >= threshold]
-        return alert_session_pairs(shown)["session"].nunique() / self.sessions if self.sessions else 0.0
+        pairs = alert_session_pairs(self.shown_events(threshold))
+        return pairs["session"].nunique() / self.sessions if self.sessions else 0.0
 
     def sweep(self, thresholds: Iterable[float]) -> pd.DataFrame:
         """Return one row a threshold: threshold, alerts_per_day, recall."""
         rows = [(each, self.alerts_per_day(each), self.recall(each)) for each in thresholds]
         return pd.DataFrame(rows, columns=["threshold", "alerts_per_day", "recall"])
 
+    @staticmethod
+    def _columns(events: pd.DataFrame, *names: str) -> list[NDArray[Any]]:
+        return [events[name].to_numpy() for name in names]
+
+
+def _place_events(events: pd.DataFrame, settings: Settings) -> pd.DataFrame:
+    """Return time, principal (hashed) and interval of events."""
+    interval = frames.epoch_seconds(events["event_time"]) // settings.spectral.interval_seconds
+    principal = hashing.hash_strings(events["principal"])
+    columns = {
+        "event_time": events["event_time"],
+        "principal": principal,
+        "interval": interval.astype(np.int32),
+    }
+    return pd.DataFrame(columns, index=events.index)
+
 
 def decisive_thresholds(
     scored: pd.DataFrame, settings: Settings, detector: str = AutoencoderDetector.name
 ) -> Floats:
-    """Return the highest threshold of a detector at which each event is a verdict (N,).
+    """Return the highest threshold of alerts at which each event is a verdict (N,).
 
-    Its z where one vote is lacking, more of a newcomer, for whom a share of the threshold is enough; infinity where the others
-    suffice, minus infinity where its vote could not help.
+    The highest z of the calibrated detectors where the votes suffice, infinity where those of the others do; where only the vote
+    of `detector` is lacking its own z, as a threshold below its vote lowers that. More of a newcomer, for whom a share of the
+    threshold is enough; minus infinity where that vote could not help.
     """
     names = detector_names(settings)
     z = {name: scored[z_column(name)].to_numpy(float) for name in names}
-    votes = sum(scored[vote_column(name)].eq(True).to_numpy(int) for name in names if name != detector)
+    votes = {name: scored[vote_column(name)].eq(True).to_numpy(bool) for name in names}
     opinions, level = ensemble.opinion_masks(z), pd.Categorical(scored["level"], LEVELS).codes
-    lacking = ensemble.votes_needed(opinions, settings.voting.quorum) - votes
-    own = z[detector] / np.where(
-        ensemble.newcomer_mask(opinions, level), ensemble.NEWCOMER_THRESHOLD_SHARE, 1
+    needed = ensemble.votes_needed(opinions, settings.voting.quorum)
+    lacking = needed - sum(each.astype(int) for each in votes.values())
+    calibrated = calibrated_detectors(names)
+    others = sum((each.astype(int) for name, each in votes.items() if name not in calibrated), 0 * needed)
+    evidence = (
+        np.fmax.reduce([z[name] for name in calibrated]) if calibrated else np.full(len(scored), np.inf)
     )
-    reach: Floats = np.select([lacking <= 0, lacking == 1], [np.inf, own], -np.inf)
+    may_vote = ~votes[detector] & (lacking == 1)
+    cases = [(others >= needed, np.inf), (lacking <= 0, evidence), (may_vote, z[detector])]
+    reach: Floats = np.select([case for case, _ in cases], [value for _, value in cases], -np.inf)
+    reach /= np.where(ensemble.newcomer_mask(opinions, level), ensemble.NEWCOMER_THRESHOLD_SHARE, 1)
     return np.nan_to_num(reach, nan=-np.inf, posinf=np.inf, neginf=-np.inf)
 
 
@@ -146,7 +184,7 @@ def apply_override(settings: Settings, override: ThresholdOverride | None) -> Se
         return settings
     table = settings.model_dump()
     if override.threshold is not None:
-        table[AutoencoderDetector.name] |= {"threshold": override.threshold, "target_alerts_per_day": None}
+        table["alerts"]["threshold"] = override.threshold
     if override.quorum is not None:
         table["voting"]["quorum"] = override.quorum
     try:
@@ -157,9 +195,15 @@ def apply_override(settings: Settings, override: ThresholdOverride | None) -> Se
 
 
 def describe_threshold(settings: Settings, override: ThresholdOverride | None) -> dict[str, object]:
-    """Return the threshold and quorum in force, and who chose them, for a log and for people."""
+    """Return threshold (None: from the budget), budget and quorum in force, and who chose them, for a log and for people."""
     by = {"by": override.by, "at": override.at.isoformat()} if override and not override.cleared else {}
-    return {"threshold": settings.autoencoder.threshold, "quorum": settings.voting.quorum, **by}
+    options = settings.alerts
+    return {
+        "threshold": options.threshold,
+        "budget_per_100_principals": options.budget_per_100_principals,
+        "quorum": settings.voting.quorum,
+        **by,
+    }
 
 
 @dataclass(frozen=True)
@@ -175,6 +219,7 @@ class VoteHistory:
     stored_alerts: tuple[str, ...]
     confirmed: frozenset[str]
     days: float
+    settings: Settings
 
     @classmethod
     def from_votes(
@@ -204,13 +249,15 @@ class VoteHistory:
             ],
             ignore_index=True,
         )
-        group = alert_ids(events, np.ones(len(events), bool), settings)
+        placed = _place_events(events, settings)
+        group = _stored_alert_of(placed, stored_alerts, settings)
         confirmed = frozenset(name for name, word in decisions.items() if word == CONFIRMED)
         days = max((time.max() - time.min()) / DAY_SECONDS, 1.0) if len(time) else 1.0
-        return cls(events.assign(group=group), tuple(stored_alerts), confirmed, float(days))
+        events = events.assign(principal=placed["principal"], interval=placed["interval"], group=group)
+        return cls(events, tuple(stored_alerts), confirmed, float(days), settings)
 
     def what_if(self, quorum: int) -> ThresholdWhatIf:
-        """Return the what-if of the autoencoder's threshold under a quorum of one or two votes.
+        """Return the what-if of the threshold of alerts under a quorum of one or two votes.
 
         With two, the autoencoder's own vote is enough where the spectral detector had no opinion. An attack is an alert that
         analysts confirmed.
@@ -219,16 +266,26 @@ class VoteHistory:
         z = self.events["z"].to_numpy(float)
         reach = np.where(counted | alone, z, -np.inf) if quorum > 1 else np.where(counted, np.inf, z)
         session = self.events["group"].where(self.events["group"].isin(self.confirmed))
-        table = pd.DataFrame(
-            {
-                "event_time": self.events["event_time"],
-                "group": self.events["group"],
-                "reach": reach,
-                "session": session,
-            }
+        table = self.events[["event_time", "principal", "interval", "group"]].assign(
+            reach=reach, session=session
         )
         shown = table[table["reach"] > -np.inf]
-        return ThresholdWhatIf(shown, int(shown["session"].nunique()), self.days)
+        return ThresholdWhatIf(shown, int(shown["session"].nunique()), self.days, self.settings)
+
+
+def _stored_alert_of(placed: pd.DataFrame, stored: Sequence[str], settings: Settings) -> pd.Series:
+    """Return the stored alert that each event (N,) may belong to, else the id it would have by itself.
+
+    The id of an alert says in which interval of a principal it began: from there on it goes until the next one begins.
+    """
+    runs, cells = grouping.runs_of(settings), placed[["principal", "interval"]].drop_duplicates()
+    cells = cells.sort_values(["principal", "interval"]).reset_index(drop=True)
+    principal, interval = (cells[name].to_numpy() for name in cells)
+    begins = np.isin(grouping.alert_names(principal, interval.astype(np.int64)), list(stored))
+    part = hashing.hash_pair(principal, np.cumsum(begins).astype(np.uint64))
+    cells["group"] = grouping.alert_names(principal, runs.preview(part, interval).astype(np.int64))
+    named = placed.reset_index(names="row").merge(cells, how="left", on=["principal", "interval"])
+    return named.set_index("row")["group"].reindex(placed.index)
 
 
 def estimate_threshold(

@@ -133,8 +133,8 @@ class ActivityCurve:
 class AlertEvent:
     """One event of an alert as the analyst reads it.
 
-    `scores` maps each detector that was asked to its z, None where it had no opinion. `raw` is the record as AWS wrote it,
-    JSON text.
+    `resource` is what the call touched, `type:name`, empty where the record names nothing. `scores` maps each detector that was
+    asked to its z, None where it had no opinion. `raw` is the record as AWS wrote it, JSON text.
     """
 
     event_id: str
@@ -151,13 +151,14 @@ class AlertEvent:
     raw: str
     bank_version: str = ""  # of the bank that measured it
     access_key: str = ""
+    resource: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """Verdicts of one principal in one window of event time, explained: what the analyst reads.
+    """Verdicts of one principal in one run of intervals, explained: what the analyst reads.
 
-    `alert_id` is a hash of principal and window, so scoring again overwrites instead of repeating. `urgency` is 0 to 100.
+    `alert_id` is a hash of principal and first interval, so scoring again overwrites instead of repeating. `urgency` is 0 to 100.
     `bank_version` is that of the bank that measured its newest event. `degraded`: some losses were computed in process, because
     the inference server was unavailable; they are the same to 1e-4.
     """

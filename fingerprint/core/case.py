@@ -250,7 +250,7 @@ class SuppressionPreview:
 
 @dataclass(frozen=True, slots=True)
 class ThresholdOverride:
-    """A threshold override from the web app, which goes before settings files: the autoencoder's threshold (a z), and a quorum.
+    """A threshold override from the web app, which goes before settings files: the threshold of alerts (a z), and a quorum.
 
     None leaves a value to the files. `cleared` removes the override.
     """

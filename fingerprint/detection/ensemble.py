@@ -18,6 +18,8 @@ The vote, exactly:
   counts. A detector that has an opinion and votes against still decides.
 - A principal on which only one detector has an opinion, and that by its peer group, is a newcomer: a share of the threshold
   (`NEWCOMER_THRESHOLD_SHARE`) is enough for a vote (docs/explanation/detection.md says what that finds, and what it costs).
+- A verdict opens an alert where a calibrated detector's z also reaches the threshold of alerts, which the alert budget sets on
+  held-out days (`registry.quality.alert_threshold`): votes say what is odd, the budget how much of it is shown.
 - Whether a detector has an opinion follows from how old the principal was when the event's day began, which nothing that comes
   later changes. So an opinion never appears while an interval is open, and no verdict is taken back by one.
 - A silent interval is a vote, kept for hunting, and never a verdict.
@@ -29,7 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import reduce
-from operator import add
+from operator import add, or_
 from typing import Any
 
 import numpy as np
@@ -48,6 +50,20 @@ NEWCOMER_THRESHOLD_SHARE = (
 def verdicts(votes: VoteMasks, quorum: int, opinions: VoteMasks | None = None) -> Mask:
     """Return which events (N,) have the votes they need. Without `opinions` every detector counts as having one."""
     verdict: Mask = _count_true(votes) >= (quorum if opinions is None else votes_needed(opinions, quorum))
+    return verdict
+
+
+def opening_verdicts(votes: VoteMasks, quorum: int, opinions: VoteMasks, strong: VoteMasks) -> Mask:
+    """Return which events (N,) have the votes they need and open an alert.
+
+    `strong` says for each calibrated detector which events reach the threshold of alerts; one is enough. Where the votes of the
+    other detectors suffice, no tail probability can be asked of them.
+    """
+    others = {name: each for name, each in votes.items() if name not in strong}
+    shown = reduce(or_, strong.values()) if strong else True
+    if others:
+        shown = shown | (_count_true(others) >= votes_needed(opinions, quorum))
+    verdict: Mask = verdicts(votes, quorum, opinions) & shown
     return verdict
 
 

@@ -69,9 +69,9 @@ class AblationScorer(Scorer):
         evidence = super()._measure_evidence(batch)
         return evidence | {_name(each): each.measure(batch) for each in self.variants}
 
-    def judge(self, batch: EventBatch) -> ScoredEvents:
+    def judge(self, batch: EventBatch, is_final: bool = True) -> ScoredEvents:
         """Return the events as judged by the detectors, with a column of z for each variant."""
-        judged = super().judge(batch)
+        judged = super().judge(batch, is_final)
         columns = {z_column(_name(each)): each.score(_as_measured_by(each, batch)) for each in self.variants}
         return replace(judged, frame=judged.frame.assign(**columns))
 

@@ -31,6 +31,7 @@ from fingerprint.sources import flatten
 Seconds = NDArray[np.int64]
 
 HOUR_SECONDS = 3600
+WINDOW_SECONDS = 6 * HOUR_SECONDS  # in which what a method shows of a principal counts as one alert
 
 
 @dataclass(frozen=True)

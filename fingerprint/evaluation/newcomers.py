@@ -210,5 +210,9 @@ def _highest_urgency(shown: pd.DataFrame) -> int | None:
     return (
         None
         if pd.isna(best)
-        else round(float(explanation.urgency_from_nats(tail_calibration.z_to_nats(best))))
+        else round(
+            float(
+                explanation.urgency_from_nats(explanation.combined_nats(tail_calibration.z_to_nats([best])))
+            )
+        )
     )

@@ -19,17 +19,18 @@ from numpy.typing import NDArray
 
 from fingerprint.alerting import explanation
 from fingerprint.alerting.explanation import Explainer
-from fingerprint.alerting.grouping import AlertGroups, alert_ids
+from fingerprint.alerting.grouping import AlertGroups
 from fingerprint.core.alert import Alert, vote_column, z_column
 from fingerprint.core.settings import Settings
 from fingerprint.detection import ensemble
-from fingerprint.detection.detectors import detector_names
+from fingerprint.detection.detectors import calibrated_detectors, detector_names
 from fingerprint.detection.detectors.autoencoder import AutoencoderDetector
 from fingerprint.detection.scorer import ScoredEvents as Batch
 from fingerprint.estimators import tail_calibration
 from fingerprint.evaluation.ablations import AblationScorer, variant_names
-from fingerprint.evaluation.event_table import ScoredEventTable
+from fingerprint.evaluation.event_table import WINDOW_SECONDS, ScoredEventTable
 from fingerprint.pipeline import DetectionPipeline, StepResult
+from fingerprint.registry import quality
 from fingerprint.registry.bank import Bank
 from fingerprint.state.pipeline_state import PipelineState
 from fingerprint.state.scorer_state import ScorerState
@@ -55,17 +56,25 @@ class QuorumAlerts:
 
     def __init__(self, detectors: Sequence[str], votes: int, explainer: Explainer) -> None:
         self.detectors, self.votes, self.groups = tuple(detectors), votes, AlertGroups(explainer)
+        figures = explainer.bank.manifest["quality"]
+        self.threshold = quality.alert_threshold(figures, explainer.settings.alerts)
         self.alerts: list[Alert] = []
 
     def add(self, judged: Batch) -> None:
         """Add scored events, with the verdicts of this quorum."""
-        verdict = quorum_verdicts(judged.frame, self.detectors, self.votes)
-        ids = alert_ids(judged.frame, verdict, self.groups.explainer.settings)
-        self.groups.add(replace(judged, frame=judged.frame.assign(verdict=verdict, alert_id=ids)))
+        votes, opinions = (of(judged.frame, self.detectors) for of in (_detector_votes, _detector_opinions))
+        newcomer = ensemble.newcomer_mask(opinions, judged.batch.level)
+        least = self.threshold * np.where(newcomer, ensemble.NEWCOMER_THRESHOLD_SHARE, 1.0)
+        strong = {
+            name: _detector_z(judged.frame, name) >= least.astype(np.float32)
+            for name in calibrated_detectors(self.detectors)
+        }
+        verdict = ensemble.opening_verdicts(votes, self.votes, opinions, strong)
+        self.groups.add(replace(judged, frame=judged.frame.assign(verdict=verdict)))
 
     def close(self, before: int | None) -> None:
-        """Close the alerts of windows that end before `before` (seconds), all of them if None."""
-        self.alerts += self.groups.close_windows(before)
+        """Close the alerts that no event of interval `before` or later can join, all of them if None."""
+        self.alerts += self.groups.close(before)
 
     def take_alerts(self) -> list[Alert]:
         """Return the alerts since the last call."""
@@ -92,9 +101,7 @@ class MultiQuorumPipeline(DetectionPipeline):
         if terms:
             self.scorer = AblationScorer(bank, self.state, settings, keep_all_events=True)
         self.scored_events = ScoredEventTable(
-            detector_names(settings),
-            settings.alerts.group_window_seconds,
-            list(variant_names(settings)) if terms else (),
+            detector_names(settings), WINDOW_SECONDS, list(variant_names(settings)) if terms else ()
         )
         self.quorums = {
             name: QuorumAlerts(*wanted, self.alert_groups.explainer) for name, wanted in quorums.items()
@@ -132,31 +139,34 @@ def _detector_opinions(judged: pd.DataFrame, detectors: Sequence[str]) -> dict[s
 def rank_by_urgency(
     judged: pd.DataFrame, detectors: Sequence[str], votes: int, urgency: pd.Series
 ) -> ScoresAndFlags:
-    """Return a quorum's verdicts, ranked by the urgency of their alert (by `group`).
+    """Return a quorum's verdicts in the windows of an alert, ranked by its urgency (by `group`).
 
-    Below them comes what a lower threshold of the autoencoder would show, by the urgency it would have: so a number of alerts a
+    Below them comes what a lower threshold of alerts would show, by the urgency it would have: so a number of alerts a
     day can be asked of the quorum as of any other method.
     """
-    verdict = quorum_verdicts(judged, detectors, votes)
+    own = urgency.reindex(judged["group"]).to_numpy(float)
+    verdict = quorum_verdicts(judged, detectors, votes) & ~np.isnan(own)
     needs = ensemble.votes_needed(_detector_opinions(judged, detectors), votes)
     others = _detector_votes(judged, [name for name in detectors if name != AutoencoderDetector.name])
     lower = needs - sum(others.values(), np.zeros(len(judged), int)) <= 1
     would = np.where(
         lower,
         explanation.urgency_from_nats(
-            tail_calibration.z_to_nats(_detector_z(judged, AutoencoderDetector.name))
+            explanation.CALIBRATION
+            * tail_calibration.z_to_nats(_detector_z(judged, AutoencoderDetector.name))
         ),
         -np.inf,
     )
-    return np.where(verdict, urgency.reindex(judged["group"]).to_numpy(float), would), verdict
+    return np.where(verdict, own, would), verdict
 
 
 def rank_as_served(
     judged: pd.DataFrame, detectors: Sequence[str], votes: int, urgency: pd.Series
 ) -> ScoresAndFlags:
-    """Return a quorum's verdicts, ranked by the urgency of their alert (by `group`); nothing else is ever shown."""
-    verdict = quorum_verdicts(judged, detectors, votes)
-    return np.where(verdict, urgency.reindex(judged["group"]).to_numpy(float), -np.inf), verdict
+    """Return a quorum's verdicts in the windows of an alert, ranked by its urgency (by `group`); nothing else is ever shown."""
+    own = urgency.reindex(judged["group"]).to_numpy(float)
+    verdict = quorum_verdicts(judged, detectors, votes) & ~np.isnan(own)
+    return np.where(verdict, own, -np.inf), verdict
 
 
 def rank_by_combined_evidence(judged: pd.DataFrame, detectors: Sequence[str], shown: int) -> ScoresAndFlags:

@@ -19,18 +19,22 @@ from fingerprint.compute.hashing import Hashes
 from fingerprint.core import settings
 from fingerprint.estimators import tail_calibration
 from fingerprint.features.vocabulary import Floats, Ints
+from fingerprint.state import alert_runs
 
 QUANTILES = (0.5, 0.9, 0.99)
-HOLDOUT_COLUMNS = ("loss", "count_z", "principal", "day", "window")  # what is kept of each row beside its z
+VOTE_SHARES = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 0.0005)  # whose z a bank keeps
+HOLDOUT_COLUMNS = ("loss", "count_z", "principal", "day", "interval")  # what is kept of each row beside its z
 TAIL_PEAKS = 20  # strongest alerts that say how fast they become fewer
-MAX_STRONGEST = 400  # alerts of the days held out whose z is kept, to choose thresholds by
+MAX_STRONGEST = 5_000  # alerts of the days held out whose z is kept, to choose thresholds by
+DEFAULT_THRESHOLD = 3.2  # of a bank whose held-out days showed no alert
+MIN_PRINCIPALS = 100  # a smaller organisation has the alert budget of this many
 
 
 @dataclass(frozen=True)
 class HoldoutScores:
     """Held-out rows at their finest ready level (N,).
 
-    `loss` summed over features, `z` of the loss, `count_z` of the counts, `principal`, `day` and `window` (of alerts).
+    `loss` summed over features, `z` of the loss, `count_z` of the counts, `principal`, `day` and `interval`.
     """
 
     loss: Floats
@@ -38,47 +42,64 @@ class HoldoutScores:
     count_z: Floats
     principal: Hashes
     day: Ints
-    window: Ints
+    interval: Ints
 
 
 def holdout_metrics(holdout: HoldoutScores, options: settings.Settings) -> dict[str, Any]:
     """Return the metrics of held-out rows for a manifest.
 
-    Quantiles of the loss (nats) and of z, principals with an autoencoder's vote a day, and the z of the strongest alerts.
+    Quantiles of the loss (nats) and of z, the z that each share of the rows reaches, principals that reach the alert threshold
+    a day, and the z of the strongest alerts.
     """
-    days = max(len(np.unique(holdout.day)), 1)
-    alerts = strongest_alerts(holdout, options.spectral.threshold)
-    voted = holdout.z >= calibrated_threshold({"alerts": alerts, "days": days}, options.autoencoder)
-    return {
+    figures: dict[str, Any] = {
         "rows": len(holdout.loss),
-        "days": days,
+        "days": max(len(np.unique(holdout.day)), 1),
+        "principals": len(np.unique(holdout.principal)),
         "loss": named_quantiles(holdout.loss),
         "z": named_quantiles(holdout.z),
-        "votes_per_day": len(np.unique(_each(holdout.principal, holdout.day)[voted])) / days,
-        "alerts": alerts,
+        "vote_z": {
+            str(share): round(float(np.quantile(holdout.z, 1 - share)), 4)
+            for share in VOTE_SHARES
+            if len(holdout.z)
+        },
+        "alerts": strongest_alerts(holdout, options),
     }
+    strong = holdout.z >= alert_threshold(figures, options.alerts)
+    votes = len(np.unique(_each(holdout.principal, holdout.day)[strong]))
+    return {**figures, "votes_per_day": votes / figures["days"]}
 
 
-def strongest_alerts(holdout: HoldoutScores, threshold: float) -> list[float]:
-    """Return the largest z of each principal's window in which the counts voted too or had no opinion, strongest first."""
-    both = np.nan_to_num(holdout.count_z, nan=np.inf) >= threshold
-    alert, z = _each(holdout.principal, holdout.window)[both], holdout.z[both]
-    strongest = np.sort(z[tail_calibration.argmax_per_group(z, alert)])[::-1]
-    return [round(float(each), 3) for each in strongest[:MAX_STRONGEST]]
+def strongest_alerts(holdout: HoldoutScores, options: settings.Settings) -> list[float]:
+    """Return the largest z of each alert of rows on which the counts voted too or had no opinion, strongest first."""
+    both = np.nan_to_num(holdout.count_z, nan=np.inf) >= options.spectral.threshold
+    gap = -(-options.alerts.group_gap_seconds // options.spectral.interval_seconds)
+    z = holdout.z[both]
+    peaks = alert_runs.alert_peaks(holdout.principal[both], holdout.interval[both], z, gap, MAX_STRONGEST)
+    return [round(float(each), 3) for each in z[peaks]]
 
 
-def calibrated_threshold(quality: Mapping[str, Any], options: settings.Autoencoder) -> float:
-    """Return the autoencoder's threshold: as set, or so that a bank's held-out days showed `alerts_per_day`.
+def vote_threshold(quality: Mapping[str, Any], share: float) -> float:
+    """Return the z that a share of a bank's held-out rows reached; of shares between those that are kept, interpolated."""
+    kept = {float(name): z for name, z in quality["vote_z"].items()}
+    if not kept:
+        return DEFAULT_THRESHOLD
+    shares = np.array(sorted(kept))
+    return float(np.interp(np.log(share), np.log(shares), [kept[each] for each in shares]))
+
+
+def alert_threshold(quality: Mapping[str, Any], options: settings.Alerts) -> float:
+    """Return the z that opens an alert: as set, or so that a bank's held-out days showed as many alerts as the budget allows.
 
     Between the alerts of those days the threshold lies half way; where fewer are wanted than there were, it follows the
     exponential tail of the strongest (Hill's estimator, in nats).
     """
-    if options.target_alerts_per_day is None:
+    if options.threshold is not None:
         return options.threshold
     nats = tail_calibration.z_to_nats(np.array(quality["alerts"], float))
-    rank = options.target_alerts_per_day * quality["days"]
+    principals = max(quality["principals"], MIN_PRINCIPALS)
+    rank = options.budget_per_100_principals * principals / 100 * quality["days"]
     if not len(nats):
-        return options.threshold
+        return DEFAULT_THRESHOLD
     least = min(TAIL_PEAKS, len(nats)) - 1
     if rank < least:
         slope = max(float(np.mean(nats[:least] - nats[least])), 1.0)

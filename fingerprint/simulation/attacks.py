@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fingerprint.core.alert import FingerprintError
-from fingerprint.simulation.api_calls import CallerSession, Calls
+from fingerprint.simulation.api_calls import USUAL_SALTS, CallerSession, Calls
 from fingerprint.simulation.attack_scripts import (
     AttackScript,
     DisguisedScript,
@@ -184,6 +184,8 @@ def _make_attack(
         discovery = 1.0 - LESS_DISCOVERY * organisation.parameters.attack_only_actions
         usual = _usual_actions(organisation, i)
         script = plain_script(organisation.library, strength, size, SPANS[strength], draw, discovery, usual)
+        if "resources" in own:
+            script = replace(script, salts=tuple(salt % USUAL_SALTS for salt in script.salts))
     return Attack(
         f"attack-{i:04}-{strength}", strength, victim, day, attacker.start, attacker.session, script
     )
@@ -206,7 +208,7 @@ def _usual_actions(organisation: Organisation, i: int) -> frozenset[str]:
 
 
 def _own_traits(organisation: Organisation, i: int, strength: str) -> frozenset[str]:
-    """Draw what is the victim's in attack number `i`: "tool", "network", "hours"; or that it has a "colleague's network"."""
+    """Draw what is the victim's in attack number `i`: "tool", "network", "hours", "resources"; or "colleague's network"."""
     world, draw = organisation.parameters, organisation.random_for("own traits", i)
     if strength == INTRUDER_MADE:  # it has nothing of its own to be like, but for what colleagues have
         return frozenset({"colleague's network"} if draw.random() < COLLEAGUES_NETWORK_SHARE else ())
@@ -214,6 +216,7 @@ def _own_traits(organisation: Organisation, i: int, strength: str) -> frozenset[
         "tool": world.own_tool_attacks,
         "network": world.own_network_attacks,
         "hours": world.own_hours_attacks,
+        "resources": world.own_resource_attacks,
     }
     return frozenset(trait for trait, share in shares.items() if draw.random() < share)
 

@@ -28,11 +28,15 @@ _BUCKETED_TABLES = (
     "repeats",
     "principals",
     "unknown_principals",
+    "alert_runs",
     "firsts",
     "novelties",
     "interval_surprise.values",
     "interval_surprise.sums",
     "interval_surprise.usual_place",
+    "sequence.actions",
+    "sequence.votes",
+    "interval_amounts.counts",
 )
 _CELL_TABLES = ("past", "open")
 

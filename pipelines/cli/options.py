@@ -470,7 +470,7 @@ EstimateDays = Annotated[float, typer.Option(help="Days of history that are used
 OverrideWhy = Annotated[str, typer.Option(help="The reason, for the history.")]
 Threshold = Annotated[
     float | None,
-    typer.Option(help="The threshold of the autoencoder, a z-score.", show_default="the settings"),
+    typer.Option(help="The threshold of alerts, a z-score.", show_default="the settings"),
 ]
 Quorum = Annotated[int | None, typer.Option(help="Votes that make a verdict.", show_default="the settings")]
 

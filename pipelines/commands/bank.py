@@ -38,7 +38,7 @@ def describe_version(folder: Path, settings: Settings, version: str | None = Non
         "came_back": manifest.get("came_back", {}),
         "shifted": {
             **manifest.get("shifted", {}),
-            "threshold": quality.calibrated_threshold(manifest["quality"], settings.autoencoder),
+            "threshold": quality.alert_threshold(manifest["quality"], settings.alerts),
             "furthest": feedback.largest_shifts(bank, MAX_FINGERPRINTS_SHOWN),
         },
         "largest": _fingerprint_rows(entities.nlargest(MAX_FINGERPRINTS_SHOWN, "events")),
@@ -73,7 +73,7 @@ def diff_versions(
         "values": drift.compare_values(old, new),
         "drift": drifted.summary(most),
         "shifted": {
-            "threshold": quality.calibrated_threshold(new.manifest["quality"], settings.autoencoder),
+            "threshold": quality.alert_threshold(new.manifest["quality"], settings.alerts),
             "entities": feedback.changed_shifts(old, new),
         },
     }

@@ -72,7 +72,9 @@ def print_threshold(figures: dict[str, Any]) -> None:
     """Print the current threshold and quorum."""
     current = figures["current"]
     whose = f", set by {current['by']} at {current['at']}" if "by" in current else ", as the settings say"
-    print(printable(f"threshold {current['threshold']:g}, quorum {current['quorum']}{whose}"))
+    at = current["threshold"]
+    budget = f"for {current['budget_per_100_principals']:g} alerts a day per 100 principals on held-out days"
+    print(printable(f"threshold {budget if at is None else f'{at:g}'}, quorum {current['quorum']}{whose}"))
     for each in figures["overrides"]:
         print(printable(f"  {each['at']}  {each['by']}: {_override_text(each)} ({each['why']})"))
 

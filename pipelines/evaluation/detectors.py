@@ -12,13 +12,15 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from fingerprint.core.alert import vote_column
+from fingerprint.compute import hashing
+from fingerprint.core.alert import Alert, vote_column
 from fingerprint.core.settings import Settings
-from fingerprint.detection.detectors import detector_names, listed_detectors
+from fingerprint.detection.detectors import detector_names
 from fingerprint.detection.detectors.isolation_forest import IsolationForestDetector
 from fingerprint.detection.scorer import empty_votes
 from fingerprint.evaluation import quorums
 from fingerprint.evaluation.ablations import variant_names
+from fingerprint.evaluation.event_table import WINDOW_SECONDS, alert_groups
 from fingerprint.evaluation.quorums import Method, MultiQuorumPipeline
 from fingerprint.pipeline import StepResult
 from fingerprint.registry.bank import Bank
@@ -67,7 +69,8 @@ def evaluate_detectors(
             progress("scoring events", panel.counters.events + panel.counters.repeats)
         stores.save_alerts(panel, panel.flush())
         judged, urgency = panel.scored_events.to_frame(), stores.urgencies()
-    methods = _standing_methods(judged, settings, quorums_of, urgency)
+    thresholds = {each.name: each.threshold for each in panel.scorer.detectors}
+    methods = _standing_methods(judged, settings, quorums_of, urgency, thresholds)
     if terms:
         methods |= _methods_without_terms(judged, variant_names(asking))
     if names is not own:
@@ -93,6 +96,7 @@ def _standing_methods(
     settings: Settings,
     quorums_of: Mapping[str, Quorum],
     urgency: Mapping[str, pd.Series],
+    thresholds: Mapping[str, float],
 ) -> dict[str, Method]:
     names, quorum = quorums_of[SERVED]
     title = f"({quorum} of {len(names)})"
@@ -105,10 +109,7 @@ def _standing_methods(
     if len(names) == 1:
         return out
     together = quorums.rank_by_combined_evidence(judged, names, int(served[1].sum()))
-    thresholds = {
-        each.name: float(each.options_from(settings).threshold) for each in listed_detectors(settings)
-    }
-    any_vote = quorums.rank_by_threshold_share(judged, thresholds)
+    any_vote = quorums.rank_by_threshold_share(judged, {name: thresholds[name] for name in names})
     out |= {
         "combined evidence": Method(*together, "queue"),
         f"any vote (1 of {len(names)})": Method(*any_vote, "queue"),
@@ -166,11 +167,20 @@ class QuorumStores:
             self.stores[name].alerts.save(quorum.take_alerts(), empty_votes())
 
     def urgencies(self) -> dict[str, pd.Series]:
-        """Return by quorum the urgency of each alert, by its `group`."""
-        shown = {name: store.alerts.by_urgency(raw=False) for name, store in self.stores.items()}
+        """Return by quorum the urgency of alerts, by the `group` (principal and window) of their events."""
         return {
-            name: pd.Series(
-                {np.uint64(int(alert.alert_id, 16)): alert.urgency for alert in alerts}, dtype=float
-            )
-            for name, alerts in shown.items()
+            name: _urgency_by_group(store.alerts.by_urgency(raw=False)) for name, store in self.stores.items()
         }
+
+
+def _urgency_by_group(alerts: Sequence[Alert]) -> pd.Series:
+    rows = [
+        (alert.principal, int(event.event_time.timestamp()), alert.urgency)
+        for alert in alerts
+        for event in alert.events
+    ]
+    table = pd.DataFrame(rows, columns=["principal", "seconds", "urgency"])
+    group = alert_groups(
+        hashing.hash_strings(table["principal"]), table["seconds"].to_numpy(np.int64), WINDOW_SECONDS
+    )
+    return table["urgency"].astype(float).groupby(group).max()

@@ -26,7 +26,7 @@ from fingerprint.core.settings import Settings
 from fingerprint.detection.detectors import detector_names
 from fingerprint.evaluation import leakage_check, peers, time_to_alert
 from fingerprint.evaluation.delivery_floor import floor_figures
-from fingerprint.evaluation.event_table import HOUR_SECONDS, EventTable, build_event_table
+from fingerprint.evaluation.event_table import HOUR_SECONDS, WINDOW_SECONDS, EventTable, build_event_table
 from fingerprint.evaluation.false_alert_causes import FalseAlertCauses
 from fingerprint.evaluation.idle_votes import idle_detectors, vote_effects
 from fingerprint.evaluation.labels import (
@@ -266,7 +266,7 @@ class OrganisationEvaluation:
 
     def _peer_results(self, history: ArrivalOrderSpool, cut: int, judged: pd.DataFrame) -> dict[str, Method]:
         """Return what simpler methods say of the same events: -inf of one that they were not given."""
-        past, now = build_event_table(history.batches(), self.settings.alerts.group_window_seconds).split(cut)
+        past, now = build_event_table(history.batches(), WINDOW_SECONDS).split(cut)
         place = _peer_row_index(now, judged)
         methods = peers.PEER_METHODS | (self._slow_peers() if self.options.slow_peers else {})
         out = {}

@@ -35,6 +35,7 @@ from fingerprint.evaluation.labels import (
 )
 from fingerprint.evaluation.newcomers import ATTACKER_KINDS, NewcomerScenario, newcomer_metrics
 from fingerprint.evaluation.quorums import MultiQuorumPipeline
+from fingerprint.registry import quality
 from fingerprint.registry.bank import Bank
 from fingerprint.state.scorer_state import ScorerState
 from fingerprint.training import pipeline
@@ -88,7 +89,7 @@ def _evaluate_organisation(
     columns = {column(name) for name in detector_names(settings) for column in (z_column, vote_column)}
     table = join_labels(judged, labels).assign(**{name: judged[name] for name in sorted(columns)})
     size, days = len(overview.principals), (overview.last - cut) / DAY_SECONDS
-    threshold = settings.autoencoder.threshold
+    threshold = quality.alert_threshold(bank.manifest["quality"], settings.alerts)
     return [newcomer_metrics(table, scenario, size, threshold, share, days) for share in SUPPORT_RULES]
 
 

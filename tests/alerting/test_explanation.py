@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -20,7 +21,8 @@ from fingerprint.detection.detectors import autoencoder, spectral
 from fingerprint.registry.bank import open_bank
 from tests.support import sample_organisation
 
-WINDOW = sample_organisation.SETTINGS.alerts.group_window_seconds
+INTERVAL = sample_organisation.SETTINGS.spectral.interval_seconds
+GAP = sample_organisation.SETTINGS.alerts.group_gap_seconds
 
 
 @pytest.fixture(scope="module")
@@ -101,12 +103,28 @@ def test_urgency_grows_with_surprise_and_never_quite_reaches_a_hundred() -> None
     assert explanation.urgency_from_nats(explanation.HALF_URGENCY_NATS) == pytest.approx(50)
 
 
-def test_an_alert_is_as_urgent_as_its_strangest_event_is_rare() -> None:
-    frame = pd.DataFrame({"autoencoder_z": [1.0, 5.0, np.nan], "spectral_z": [9.0, 9.0, 9.0]})
+def strange_calls(z: list[float], actions: list[str]) -> pd.DataFrame:
+    return pd.DataFrame({"autoencoder_z": z, "spectral_z": 9.0, "service": "iam", "action": actions})
+
+
+def test_an_alert_is_as_urgent_as_its_distinct_actions_are_rare_together() -> None:
     measured, counted = (SimpleNamespace(evidence={name: None}) for name in ("autoencoder", "spectral"))
-    past_five = -np.log(2.866515719e-7)  # of a normal distribution
-    assert explanation._max_nats(measured, frame) == pytest.approx(past_five, rel=1e-6)
-    assert explanation._max_nats(counted, frame) == 0, "a z of counts is no tail probability"
+    past_five, past_one = -np.log(2.866515719e-7), -np.log(0.15865525393)  # of a normal distribution
+    frame = strange_calls([1.0, 5.0, 4.0, np.nan], ["list", "create", "create", "get"])
+    together = explanation.CALIBRATION * (past_five + explanation.NEXT_ACTION_WEIGHT * past_one)
+    assert explanation.alert_nats(measured, frame) == pytest.approx(together, rel=1e-6)
+    assert explanation.alert_nats(counted, frame) == 0, "a z of counts is no tail probability"
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_event_that_joins_an_alert_makes_it_less_urgent(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    measured = SimpleNamespace(evidence={"autoencoder": None})
+    z, actions = rng.normal(3, 2, 30).tolist(), [f"a{each}" for each in rng.integers(0, 15, 30)]
+    nats = [
+        explanation.alert_nats(measured, strange_calls(z[:size], actions[:size])) for size in range(1, 31)
+    ]
+    assert all(after >= before - 1e-9 for before, after in itertools.pairwise(nats))
 
 
 def test_anyone_who_falls_back_is_less_urgent_at_most(scored: sample_organisation.Run) -> None:
@@ -137,7 +155,9 @@ def test_someone_no_one_knows_is_judged_by_everybody_and_capped(
     source = sample_organisation.write(
         tmp_path / "in.jsonl", [{**record, "userIdentity": no_one} for record in records]
     )
-    everything = Settings(autoencoder=Autoencoder(max_epochs=1, threshold=0), voting=Voting(quorum=1))
+    everything = Settings(
+        autoencoder=Autoencoder(max_epochs=1), alerts=Alerts(threshold=0), voting=Voting(quorum=1)
+    )
     run = sample_organisation.run([source], organisation.bank, tmp_path, everything)
     assert run.alerts
     for alert in run.alerts:
@@ -184,30 +204,37 @@ def test_an_alert_carries_its_events_as_aws_wrote_them(stolen: Alert) -> None:
 # --- windows --------------------------------------------------------------------------------------------------------
 
 
-def test_verdicts_of_one_principal_in_one_window_are_one_alert(scored: sample_organisation.Run) -> None:
+def test_verdicts_of_one_principal_without_a_gap_are_one_alert(scored: sample_organisation.Run) -> None:
+    ends: dict[str, list[tuple[datetime, datetime]]] = {}
     for alert in scored.alerts:
-        assert alert.window_start.timestamp() % WINDOW == 0
-        end = alert.window_start + timedelta(seconds=WINDOW)
-        assert alert.window_start <= alert.first_event_time <= alert.last_event_time < end
-    assert len({(alert.principal, alert.window_start) for alert in scored.alerts}) == len(scored.alerts)
+        assert alert.window_start.timestamp() % INTERVAL == 0
+        assert alert.window_start <= alert.first_event_time <= alert.last_event_time
+        times = [event.event_time for event in alert.events]
+        assert all(after - before < timedelta(seconds=GAP + INTERVAL) for before, after in pairwise(times))
+        ends.setdefault(alert.principal, []).append((alert.first_event_time, alert.last_event_time))
+    for spans in ends.values():
+        assert all(
+            after[0] - before[1] > timedelta(seconds=GAP - INTERVAL)
+            for before, after in pairwise(sorted(spans))
+        )
 
 
-def test_the_last_second_of_a_window_belongs_to_it_and_the_next_to_the_next() -> None:
-    border = datetime(2026, 3, 4, 12, tzinfo=UTC)
-    times = [border - timedelta(hours=6), border - timedelta(microseconds=1), border, border]
-    frame = pd.DataFrame({"event_time": times, "principal": ["a", "a", "a", "b"]})
-    frame["event_time"] = frame["event_time"].astype("datetime64[us, UTC]")
-    first, last, following, other = alert_ids(frame, np.ones(4, bool), sample_organisation.SETTINGS)
-    assert first == last
-    assert len({last, following, other}) == 3
-    assert alert_ids(
-        frame, np.array([False, True, False, False]), sample_organisation.SETTINGS
-    ).notna().tolist() == [
-        False,
-        True,
-        False,
-        False,
-    ]
+def test_an_attack_across_a_fixed_hour_is_one_alert_and_one_after_a_gap_is_another() -> None:
+    noon = datetime(2026, 3, 4, 12, tzinfo=UTC)
+    minutes = [-1, 1, 1 + GAP // 60, 1 + GAP // 60 + 61 + GAP // 60, 1]
+    frame = pd.DataFrame(
+        {
+            "event_time": pd.Series([noon + timedelta(minutes=each) for each in minutes]).astype(
+                "datetime64[us, UTC]"
+            ),
+            "principal": ["a", "a", "a", "a", "b"],
+        }
+    )
+    before, after, later, next_one, other = alert_ids(frame, np.ones(5, bool), sample_organisation.SETTINGS)
+    assert before == after == later
+    assert len({before, next_one, other}) == 3
+    some = alert_ids(frame, np.array([False, True, False, False, False]), sample_organisation.SETTINGS)
+    assert some.notna().tolist() == [False, True, False, False, False]
 
 
 def test_evidence_is_a_union_that_grows(
@@ -246,11 +273,14 @@ def test_evidence_is_a_union_that_grows(
     assert late[stolen.alert_id].first_event_time == stolen.first_event_time
 
 
-def test_a_shorter_window_makes_more_alerts_of_the_same_verdicts(
-    organisation: sample_organisation.SampleOrganisation, scored: sample_organisation.Run, tmp_path: Path
+def test_a_shorter_length_makes_more_alerts_of_the_same_verdicts(
+    organisation: sample_organisation.SampleOrganisation,
+    scored: sample_organisation.Run,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    short = sample_organisation.SETTINGS.model_copy(update={"alerts": Alerts(group_window_seconds=600)})
-    run = sample_organisation.run(organisation.new, organisation.bank, tmp_path, short)
+    monkeypatch.setattr("fingerprint.alerting.grouping.MAX_ALERT_SECONDS", 600)
+    run = sample_organisation.run(organisation.new, organisation.bank, tmp_path)
     assert run.figures["verdicts"] == scored.figures["verdicts"]
     assert run.figures["alerts"] > scored.figures["alerts"]
     everything = {event for alert in scored.alerts for event in alert.event_ids}

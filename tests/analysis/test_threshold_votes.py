@@ -62,7 +62,7 @@ def test_an_event_needs_its_interval_s_vote_of_its_entity_or_its_principal() -> 
             volume(120, ANA),
         )
     ).what_if(2)
-    assert sorted(found.alert_reach.tolist()) == [4.0, 5.0]
+    assert sorted(found.alert_peaks.tolist()) == [4.0, 5.0]
     assert found.alerts_per_day(4.5) == pytest.approx(0.1)
     assert found.threshold_for(alerts_per_day=0.1) == pytest.approx(4.01)
 
@@ -70,7 +70,7 @@ def test_an_event_needs_its_interval_s_vote_of_its_entity_or_its_principal() -> 
 def test_a_vote_is_enough_where_the_other_detector_had_no_opinion() -> None:
     known, new = habit("known", 24.5, 4.0), habit("new", 48.5, 3.6)
     votes = days(replace(known, alone=True), replace(new, alone=True, level="generic"))
-    assert sorted(past(*votes).what_if(2).alert_reach) == pytest.approx([4.0, 3.6 / NEWCOMER_THRESHOLD_SHARE])
+    assert sorted(past(*votes).what_if(2).alert_peaks) == pytest.approx([4.0, 3.6 / NEWCOMER_THRESHOLD_SHARE])
 
 
 def test_a_weak_vote_on_an_interval_and_a_silence_make_no_verdict() -> None:
@@ -82,12 +82,12 @@ def test_a_weak_vote_on_an_interval_and_a_silence_make_no_verdict() -> None:
             volume(48, ANA, 9.0, "silence"),
         )
     )
-    assert found.what_if(2).alert_reach.empty
+    assert not len(found.what_if(2).alert_peaks)
 
 
 def test_a_quorum_of_one_shows_what_either_flags() -> None:
     found = past(*days(habit("alone", 24.5, 4.0), volume(100, ANA))).what_if(1)
-    assert found.alert_reach.tolist() == [float("inf"), 4.0, 2.0, 2.0]
+    assert found.alert_peaks.tolist() == [float("inf"), 4.0, 2.0, 2.0]
 
 
 def test_what_analysts_confirmed_says_what_a_threshold_costs() -> None:
@@ -102,11 +102,11 @@ def test_what_analysts_confirmed_says_what_a_threshold_costs() -> None:
 def test_of_its_own_history_it_foresees_the_alerts_there_were(scored: sample_organisation.Run) -> None:
     """At the threshold that judged: not fewer than there were, and not many more."""
     options = sample_organisation.SETTINGS
-    found = VoteHistory.from_votes(scored.store.votes.read(), {}, options).what_if(2)
-    shown = set(found.alert_reach[found.alert_reach >= options.autoencoder.threshold].index)
     there = {alert.alert_id for alert in scored.alerts}
-    assert there <= shown
-    assert len(shown) <= 1.5 * len(there)
+    found = VoteHistory.from_votes(scored.store.votes.read(), {}, options, sorted(there)).what_if(2)
+    reach, at = found.stored_reach, options.alerts.threshold
+    assert there <= set(reach[reach >= at].index)
+    assert len(there) <= round(found.alerts_per_day(at) * found.days) <= 1.5 * len(there)
 
 
 def test_no_votes_are_no_alerts() -> None:
@@ -115,12 +115,8 @@ def test_no_votes_are_no_alerts() -> None:
 
 def test_what_was_chosen_goes_before_the_settings_until_it_is_cleared() -> None:
     chosen = ThresholdOverride(1, START, "maria", "too many", threshold=3.9, quorum=1)
-    held = threshold_what_if.apply_override(Settings(autoencoder={"target_alerts_per_day": 5}), chosen)
-    assert (held.autoencoder.threshold, held.autoencoder.target_alerts_per_day, held.voting.quorum) == (
-        3.9,
-        None,
-        1,
-    )
+    held = threshold_what_if.apply_override(Settings(alerts={"budget_per_100_principals": 5}), chosen)
+    assert (held.alerts.threshold, held.voting.quorum) == (3.9, 1)
     assert threshold_what_if.apply_override(SETTINGS, replace(chosen, cleared=True)) is SETTINGS
     assert threshold_what_if.apply_override(SETTINGS, None) is SETTINGS
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from fingerprint.analysis.threshold_what_if import ThresholdWhatIf, decisive_thresholds
-from fingerprint.core.settings import Autoencoder, Settings, Voting
+from fingerprint.core.settings import Alerts, Autoencoder, Settings, Voting
 from fingerprint.detection.ensemble import NEWCOMER_THRESHOLD_SHARE
 from tests.support import sample_organisation
 
@@ -35,7 +35,7 @@ WEEK = judged(
         ("ana", "2026-01-05 09:00", 6.0, True, "theft"),
         ("ana", "2026-01-05 09:01", 3.0, True, "theft"),
         ("ana", "2026-01-05 09:02", 9.0, False, None),  # no vote of the other: no threshold shows it
-        ("ana", "2026-01-06 09:00", 2.5, True, None),  # another window: another alert
+        ("ana", "2026-01-06 09:00", 2.5, True, None),  # a day later: another alert
         ("ben", "2026-01-05 09:00", 4.5, True, None),
         ("cai", "2026-01-07 09:00", 2.0, True, "quiet"),
         ("cai", "2026-01-07 09:10", np.nan, False, None),
@@ -61,9 +61,9 @@ def test_with_one_of_two_the_others_votes_are_verdicts_at_any_threshold() -> Non
     assert decisive_thresholds(WEEK, one).tolist() == [np.inf] * 2 + [9.0] + [np.inf] * 3 + [-np.inf]
 
 
-def test_alerts_are_counted_by_principal_and_window() -> None:
+def test_alerts_are_counted_by_principal_and_run() -> None:
     tuned = ThresholdWhatIf.from_scored_events(WEEK, SETTINGS, days=2)
-    assert tuned.alert_reach.tolist() == [6.0, 4.5, 2.5, 2.0]
+    assert tuned.alert_peaks.tolist() == [6.0, 4.5, 2.5, 2.0]
     assert [tuned.alerts_per_day(at) for at in (7, 6, 4, 2)] == [0, 0.5, 1.0, 2.0]
 
 
@@ -96,11 +96,17 @@ def test_a_threshold_shows_what_scoring_with_it_shows(
     threshold: float,
 ) -> None:
     """Judged once with the default, and again with another."""
-    other = Settings(autoencoder=Autoencoder(max_epochs=1, threshold=threshold))
+    other = Settings(autoencoder=Autoencoder(max_epochs=1), alerts=Alerts(threshold=threshold))
     again = sample_organisation.run(organisation.new, organisation.bank, tmp_path, other)
     tuned = ThresholdWhatIf.from_scored_events(scored.events, sample_organisation.SETTINGS, days=3)
-    shown = tuned.events[tuned.events["reach"] >= threshold]
+    shown = tuned.shown_events(threshold)
     said = again.events[again.events["verdict"]]
-    assert set(shown["group"]) == set(said["alert_id"])
+    assert {f"{group:016x}" for group in shown["group"]} == set(said["alert_id"])
     assert set(scored.events.loc[shown.index, "event_id"]) == set(said["event_id"])
     assert tuned.alerts_per_day(threshold) == pytest.approx(len(again.alerts) / 3)
+
+
+def test_two_runs_that_a_lower_threshold_joins_are_one_alert() -> None:
+    day = [("ana", f"2026-01-05 {hour:02}:00", z, True, None) for hour, z in ((1, 6.0), (4, 2.0), (7, 5.0))]
+    tuned = ThresholdWhatIf.from_scored_events(judged(day), SETTINGS, days=1)
+    assert [tuned.alerts_per_day(at) for at in (6, 5, 2)] == [1, 2, 1]

@@ -15,7 +15,7 @@ import pytest
 
 from fingerprint.core.alert import Alert
 from fingerprint.core.sanitize import printable, storable
-from fingerprint.core.settings import Autoencoder, Settings, Voting
+from fingerprint.core.settings import Alerts, Autoencoder, Settings, Voting
 from fingerprint.web.static_report import render_alert, write_queue_page
 from pipelines.cli.console import no_progress
 from pipelines.commands.alert_details import show_alert
@@ -26,7 +26,7 @@ from tests.support.alerts import nasty, new_pipeline, stolen_session
 from tests.support.record_corpus import poisoned
 
 EVERYTHING = Settings(
-    autoencoder=Autoencoder(max_epochs=1, threshold=-1e6), voting=Voting(quorum=1)
+    autoencoder=Autoencoder(max_epochs=1), alerts=Alerts(threshold=-1e6), voting=Voting(quorum=1)
 )  # every event is news
 STEERING = ("Cc", "Cf", "Cs", "Zl", "Zp")
 Record = dict[str, Any]

@@ -20,7 +20,7 @@ from fingerprint.core.settings import (
     read_secret,
 )
 
-MOST_SETTINGS = 150
+MOST_SETTINGS = 155
 
 
 def test_there_are_few_settings_and_each_is_described() -> None:
@@ -58,7 +58,7 @@ def test_the_types_are_words_for_people() -> None:
     assert shown["kafka.compression_type"] == "one of: none, gzip, lz4, zstd"
     assert shown["voting.detectors"] == "list of text"
     assert shown["deliver.NAME.url"] == "text (secret)"
-    assert shown["autoencoder.target_alerts_per_day"] == "number"
+    assert shown["alerts.threshold"] == "number"
 
 
 # --- sources ----------------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from fingerprint.core.alert import LEVELS
 from fingerprint.core.settings import Voting
 from fingerprint.detection.ensemble import (
     newcomer_mask,
+    opening_verdicts,
     opinion_masks,
     sole_opinion_mask,
     verdicts,
@@ -69,3 +70,15 @@ def test_a_newcomer_is_judged_by_one_of_several_detectors_and_by_its_peers() -> 
 def test_a_quorum_that_cannot_be_reached_is_refused() -> None:
     with pytest.raises(ValueError, match="never be reached"):
         Voting(detectors=("autoencoder", "spectral"), quorum=3)
+
+
+def test_an_alert_opens_where_a_calibrated_z_is_strong_or_the_other_votes_suffice() -> None:
+    votes = {
+        "autoencoder": np.array([True, True, False, True]),
+        "spectral": np.array([True, True, True, False]),
+        "forest": np.array([False, False, True, False]),
+    }
+    opinions = {name: np.ones(4, bool) for name in votes}
+    strong = {"autoencoder": np.array([True, False, False, True])}
+    assert opening_verdicts(votes, 2, opinions, strong).tolist() == [True, False, True, False]
+    assert opening_verdicts(votes, 2, opinions, {}).tolist() == [True, True, True, False]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.stats import norm
 
-from fingerprint.core.settings import Autoencoder
+from fingerprint.core.settings import Alerts, Settings
 from fingerprint.estimators import tail_calibration
 from fingerprint.estimators.tail_calibration import IntervalMaxima
 from fingerprint.registry import quality
@@ -92,36 +94,47 @@ def test_z_and_nats_are_two_names_of_one_probability() -> None:
 # --- thresholds as alerts a day -------------------------------------------------------------------------------------
 
 
-def strongest(days: int = 10) -> dict[str, object]:
+def strongest(days: int = 10, principals: int = 200) -> dict[str, Any]:
     """Of ten days held out: alerts whose nats fall off as an exponential of slope 2."""
     nats = 6 + np.sort(np.random.default_rng(6).exponential(2.0, 300))[::-1]
-    return {"days": days, "alerts": tail_calibration.z_of_log_survival(-nats).tolist()}
+    alerts = tail_calibration.z_of_log_survival(-nats).tolist()
+    return {"days": days, "alerts": alerts, "principals": principals}
 
 
-def test_without_a_wish_the_threshold_is_the_one_that_is_set() -> None:
-    assert quality.calibrated_threshold(strongest(), Autoencoder(threshold=3.3)) == 3.3
+def test_a_threshold_that_is_set_goes_before_the_budget() -> None:
+    assert quality.alert_threshold(strongest(), Alerts(threshold=3.3)) == 3.3
 
 
-@pytest.mark.parametrize("wanted", [0.5, 2.0, 5.0, 20.0])
-def test_a_threshold_shows_as_many_alerts_a_day_as_asked_for_on_the_days_held_out(wanted: float) -> None:
+@pytest.mark.parametrize("wanted", [0.25, 1.0, 2.5, 10.0])
+def test_a_threshold_shows_the_budget_for_each_100_principals_on_the_days_held_out(wanted: float) -> None:
     held = strongest()
-    threshold = quality.calibrated_threshold(held, Autoencoder(target_alerts_per_day=wanted))
+    threshold = quality.alert_threshold(held, Alerts(budget_per_100_principals=wanted))
     shown = sum(z >= threshold for z in held["alerts"])
-    assert shown / 10 == pytest.approx(wanted, rel=0.6)
+    assert shown / 10 == pytest.approx(2 * wanted, rel=0.6)
+
+
+def test_a_small_organisation_has_the_budget_of_one_hundred_principals() -> None:
+    small, hundred = (quality.alert_threshold(strongest(principals=each), Alerts()) for each in (12, 100))
+    assert small == hundred > quality.alert_threshold(strongest(principals=500), Alerts())
 
 
 def test_fewer_alerts_than_there_ever_were_need_a_higher_threshold_than_any_reached() -> None:
     held = strongest()
     rare, rarer = (
-        quality.calibrated_threshold(held, Autoencoder(target_alerts_per_day=each)) for each in (0.01, 0.001)
+        quality.alert_threshold(held, Alerts(budget_per_100_principals=each)) for each in (0.01, 0.001)
     )
     assert max(held["alerts"]) < rare < rarer
 
 
-def test_a_history_without_alerts_leaves_the_threshold_as_it_is() -> None:
-    assert (
-        quality.calibrated_threshold(
-            {"days": 1, "alerts": []}, Autoencoder(threshold=3.7, target_alerts_per_day=5.0)
-        )
-        == 3.7
-    )
+def test_a_history_without_alerts_has_a_threshold_of_its_own() -> None:
+    calm = {"days": 1, "alerts": [], "principals": 300}
+    assert quality.alert_threshold(calm, Alerts()) == quality.DEFAULT_THRESHOLD
+
+
+def test_the_detector_votes_on_the_share_of_rows_that_is_set() -> None:
+    z = np.random.default_rng(7).normal(size=100_000).astype(np.float32)
+    ones = np.zeros(len(z), np.int32)
+    held = quality.HoldoutScores(z, z, z, ones.astype(np.uint64), ones, ones)
+    figures = quality.holdout_metrics(held, Settings())
+    for share in (0.05, 0.03, 0.004):
+        assert (z >= quality.vote_threshold(figures, share)).mean() == pytest.approx(share, rel=0.05)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import gzip
 import json
+import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +14,7 @@ from typing import Any
 import pandas as pd
 
 from fingerprint.core.alert import Alert
-from fingerprint.core.settings import Autoencoder, Settings
+from fingerprint.core.settings import Alerts, Autoencoder, Settings
 from fingerprint.store import SqlStore, open_store
 from pipelines.cli.console import no_progress
 from pipelines.score import score_sources
@@ -20,7 +22,7 @@ from pipelines.simulate import simulate_organisation
 from pipelines.train import train_bank
 
 LEARNED, DAYS = 9, 12  # days; the attacks come in the last quarter
-SETTINGS = Settings(autoencoder=Autoencoder(max_epochs=1))
+SETTINGS = Settings(autoencoder=Autoencoder(max_epochs=1, threshold=3.2), alerts=Alerts(threshold=3.2))
 
 
 @dataclass(frozen=True)
@@ -67,11 +69,29 @@ def build(folder: Path, principals: int = 12, scale: float = 0.4, seed: int = 3)
     return SampleOrganisation(folder / "records", days, folder / "bank", trained)
 
 
+def build_once(shared: Path, own: Path) -> SampleOrganisation:
+    """Build in a folder that several processes share, where only the first of them builds; return a copy in `own`."""
+    shared.mkdir(exist_ok=True)
+    trained = shared / "trained.json"  # written last
+    with (shared / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not trained.exists():
+            shutil.rmtree(shared / "organisation", ignore_errors=True)
+            trained.write_text(json.dumps(build(shared / "organisation").trained))
+    shutil.copytree(shared / "organisation", own)
+    figures = json.loads(trained.read_text()) | {"bank": str(own / "bank")}
+    return SampleOrganisation(own / "records", _days(own / "records"), own / "bank", figures)
+
+
 def simulated(
     folder: Path, attacks: int, principals: int = 12, scale: float = 0.4, seed: int = 3
 ) -> list[str]:
     """An organisation's files by day, oldest first; with more attacks it does the same besides."""
     simulate_organisation(principals, DAYS, seed, folder, attacks, scale=scale)
+    return _days(folder)
+
+
+def _days(folder: Path) -> list[str]:
     return [str(file) for file in sorted(folder.glob("*.jsonl.gz"))]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from statistics import NormalDist
 from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -66,14 +67,16 @@ class Entities(Section):
 class Autoencoder(Section):
     """The autoencoder: which events are unusual for their entity."""
 
-    threshold: float = Field(
-        3.2, description="Score in standard deviations (z) from which the autoencoder votes on an event."
+    vote_share: float = Field(
+        0.05,
+        ge=0.0005,
+        le=0.5,
+        description="Share of harmless events, on the held-out days of the history, that the autoencoder votes on.",
     )
-    target_alerts_per_day: float | None = Field(
+    threshold: float | None = Field(
         None,
-        gt=0,
-        description="Target number of alerts a day on held-out history, from which the threshold is derived; the fixed "
-        "threshold is used if unset.",
+        description="Score in standard deviations (z) from which the autoencoder votes on an event; derived from the vote "
+        "share if unset.",
     )
     warm_start_bank: str | None = Field(
         None,
@@ -129,6 +132,22 @@ class Spectral(Section):
         return self
 
 
+class SequenceSettings(Section):
+    """The sequence detector: which actions are unusual after those just before them."""
+
+    vote_share: float = Field(
+        0.05,
+        gt=0,
+        lt=0.5,
+        description="Share of harmless events of each kind of principal on which the sequence detector may vote.",
+    )
+
+    @property
+    def threshold(self) -> float:
+        """Score in standard deviations (z) that this share of harmless events reaches."""
+        return -NormalDist().inv_cdf(self.vote_share)
+
+
 class IsolationForestSettings(Section):
     """The isolation forest, an optional third detector."""
 
@@ -168,10 +187,21 @@ class Voting(Section):
 
 
 class Alerts(Section):
-    """How verdicts are grouped into alerts."""
+    """Which flagged events open an alert, and how they are grouped."""
 
-    group_window_seconds: int = Field(
-        6 * 3600,
+    budget_per_100_principals: float = Field(
+        1.0,
         gt=0,
-        description="Length in seconds of the window in which verdicts of one principal form one alert.",
+        description="Alerts a day for each 100 principals on held-out history, from which the threshold is derived; a smaller "
+        "organisation counts as 100 principals.",
+    )
+    threshold: float | None = Field(
+        None,
+        description="Score in standard deviations (z) of the strongest calibrated detector from which a flagged event opens an "
+        "alert; derived from the budget if unset.",
+    )
+    group_gap_seconds: int = Field(
+        3 * 3600,
+        gt=0,
+        description="Seconds without a verdict of the principal after which an alert is over; rounded up to intervals.",
     )

@@ -37,6 +37,7 @@ from fingerprint.core.settings import Section, Settings
 from fingerprint.registry.bank import Bank
 from fingerprint.state.activity_series import ActivitySeries
 from fingerprint.state.event_batch import EventBatch
+from fingerprint.state.interval_amounts import IntervalAmounts
 from fingerprint.state.scorer_state import ScorerState
 
 Floats = NDArray[np.float32]
@@ -58,11 +59,16 @@ class DetectorOptions(Section):
 
 
 class ExplanationContext(Protocol):
-    """The series of activity, the settings, and the bank that measured an event: a detector explains an alert from them."""
+    """The counts of activity, the settings, and the bank that measured an event: a detector explains an alert from them."""
 
     @property
     def series(self) -> ActivitySeries:
         """The activity series, for curves."""
+        ...
+
+    @property
+    def interval_amounts(self) -> IntervalAmounts:
+        """The calls of each action in the last days' intervals."""
         ...
 
     @property
@@ -100,6 +106,8 @@ class Detector(ABC):
     calibrated: ClassVar[bool] = False
     # Terms of the score that an evaluation can leave out (`without`): name -> what the term is, in a few words.
     terms: ClassVar[Mapping[str, str]] = {}
+    # Whether a z can fall while the interval is open: then the detector has no vote before the interval has closed.
+    final_when_closed: ClassVar[bool] = False
     Options: ClassVar[type[DetectorOptions]] = DetectorOptions
 
     degraded = False  # whether the fallback measured the last batch
@@ -107,7 +115,7 @@ class Detector(ABC):
 
     def __init__(self, settings: Settings, bank: Bank, state: ScorerState, inference: Inference) -> None:
         self.settings, self.bank, self.state, self.inference = settings, bank, state, inference
-        self.threshold: float = self.options_from(settings).threshold
+        self.threshold = self.vote_threshold()
 
     @classmethod
     def options_from(cls, settings: Settings) -> Any:
@@ -124,6 +132,10 @@ class Detector(ABC):
                 f"setting {field}: {problem['msg'].removeprefix('Value error, ')}"
             ) from None
 
+    def vote_threshold(self) -> float:
+        """Return the z from which the detector votes: as set, unless the bank says it."""
+        return float(self.options_from(self.settings).threshold)
+
     @abstractmethod
     def measure(self, batch: EventBatch) -> NDArray[Any]:
         """Return the evidence that is kept of each event until its interval closes: (N, C), C this detector's own."""
@@ -132,7 +144,8 @@ class Detector(ABC):
     def score(self, batch: EventBatch) -> Floats:
         """Return the z of events (N,) from their evidence (`batch.evidence[name]`) as things stand now; NaN for no opinion.
 
-        A z may grow while an event's interval is open, and never falls; it is NaN all the while or never.
+        A z may grow while an event's interval is open, and never falls; it is NaN all the while or never. That of a detector
+        that is `final_when_closed` may fall and never grows, and is not asked for a vote before the interval has closed.
         """
 
     def can_still_vote(self, batch: EventBatch) -> Mask:
@@ -149,6 +162,14 @@ class Detector(ABC):
     def priority(self, batch: EventBatch) -> Floats:
         """Return how unusual events (N,) look before they are judged: the order in which they are kept where too many wait."""
         return namespace(batch.interval).zeros(len(batch), np.float32)
+
+    def final_evidence(self, batch: EventBatch, which: Mask) -> NDArray[Any]:
+        """Return the evidence that explains an alert (N, C), once each z is final; the events of a mask (N,) have a verdict."""
+        return batch.evidence[self.name]
+
+    def record_scores(self, batch: EventBatch, z: Floats) -> None:
+        """Keep what later scores depend on, once the z of events (N,) is final."""
+        return
 
     def interval_scores(self, start: int, end: int, min_z: float) -> IntervalScores | None:
         """Return the intervals start ... end - 1 with a z of at least `min_z`; None from a detector of events."""

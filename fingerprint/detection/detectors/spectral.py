@@ -125,11 +125,7 @@ class SpectralDetector(Detector):
         rows = context.series.find_rows(batch.evidence[cls.name][at])
         z = context.series.z_scores(rows, np.repeat(batch.interval[at], len(rows)))
         row = rows[int(np.nan_to_num(z, nan=-np.inf).argmax())]
-        seconds, window = (
-            context.settings.spectral.interval_seconds,
-            context.settings.alerts.group_window_seconds,
-        )
-        end = -(-(int(frame["event_time"].iloc[at].timestamp()) // window + 1) * window // seconds)
+        seconds, end = context.settings.spectral.interval_seconds, int(batch.interval.max()) + 1
         start, counts, expected, flagged = context.series.curve(row, int(batch.interval[at]), CURVE_DAYS, end)
         owner, channel = context.series.owner_and_channel(int(row))
         return ActivityCurve(
