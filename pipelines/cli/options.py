@@ -282,8 +282,8 @@ Worlds = Annotated[
     int | None,
     typer.Option(
         min=1,
-        help="Instead of seeds: so many drawn worlds, their mean and the worst (docs/explanation/simulation.md). A world of 100 "
-        "principals takes about 90 seconds on two cores with --no-third; the time grows with principals and days.",
+        help="Instead of seeds: so many drawn worlds, their mean and the worst (docs/explanation/evaluation.md). The last line of "
+        "the output says how long a world took and what it held.",
         show_default=False,
     ),
 ]
