@@ -1,10 +1,10 @@
 """A vote that changes nothing: leaving a detector out of the quorum changes neither the alerts nor what is found.
 
 Example:
-    >>> votes = vote_effects(judged, events, ("autoencoder", "spectral"), quorum=2)
+    >>> votes = vote_effects(events, served.flagged, {"spectral": without_spectral.flagged})
     >>> votes["spectral"]
     {'events': 210, 'alerts': 35, 'sessions': 2}
-    >>> idle_detectors({"autoencoder": votes["autoencoder"], "decoration": {"events": 0, "alerts": 0, "sessions": 0}})
+    >>> idle_detectors({**votes, "decoration": {"events": 0, "alerts": 0, "sessions": 0}})
     ('decoration',)
 
 A detector whose vote changes no row in any world costs time and means nothing: an evaluation that finds one fails.
@@ -19,34 +19,19 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.analysis.threshold_what_if import alert_session_pairs
-from fingerprint.evaluation.quorums import quorum_verdicts
 
 VoteEffects = dict[str, dict[str, int]]  # by detector
 
 
 def vote_effects(
-    judged: pd.DataFrame, events: pd.DataFrame, detectors: Sequence[str], quorum: int
+    events: pd.DataFrame, served: NDArray[np.bool_], without: Mapping[str, NDArray[np.bool_]]
 ) -> VoteEffects:
-    """Return by detector how many verdicts, alerts and sessions found differ when it is left out.
+    """Return by detector how many shown events, alerts and sessions found differ when it is left out.
 
-    `judged` has N scored events (`ScoredEventTable.to_frame`), `events` the same with their labels (`labels.join_labels`). The
-    quorum of the rest is as high, or all of them. A single detector cannot be left out: nothing is returned.
+    `events` has N labelled events (`labels.join_labels`), `served` (N,) those in an alert of the served quorum, `without` (N,)
+    those in an alert of the quorum of the others, by the detector that is left out.
     """
-    if len(detectors) < 2:
-        return {}
-    served = quorum_verdicts(judged, detectors, quorum)
-    return {
-        name: _difference(events, served, rest_verdicts(judged, detectors, quorum, name))
-        for name in detectors
-    }
-
-
-def rest_verdicts(
-    judged: pd.DataFrame, detectors: Sequence[str], quorum: int, left_out: str
-) -> NDArray[np.bool_]:
-    """Return the verdicts (N,) of all detectors but one."""
-    rest = [name for name in detectors if name != left_out]
-    return quorum_verdicts(judged, rest, min(quorum, len(rest)))
+    return {name: _difference(events, served, shown) for name, shown in without.items()}
 
 
 def _difference(

@@ -282,8 +282,8 @@ Worlds = Annotated[
     int | None,
     typer.Option(
         min=1,
-        help="Instead of seeds: so many drawn worlds, their mean and the worst (docs/explanation/evaluation.md). The last line of "
-        "the output says how long a world took and what it held.",
+        help="Instead of seeds: so many drawn worlds, their mean and the worst (docs/explanation/evaluation.md). The last "
+        "line of the output says how long a world took and what it held.",
         show_default=False,
     ),
 ]

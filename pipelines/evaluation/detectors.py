@@ -35,10 +35,14 @@ Quorum = tuple[tuple[str, ...], int]  # detectors, and how many of them must vot
 
 
 class EvaluatedDetectors(NamedTuple):
-    """The scored events (`ScoredEventTable`), and what each method makes of them, by name; the served queue comes first."""
+    """The scored events (`ScoredEventTable`), and what each method makes of them, by name; the served queue comes first.
+
+    `without` has the queue of the others by the detector that is left out; empty where there is one detector.
+    """
 
     judged: pd.DataFrame
     methods: dict[str, Method]
+    without: dict[str, Method]
 
 
 def evaluate_detectors(
@@ -75,20 +79,23 @@ def evaluate_detectors(
         methods |= _methods_without_terms(judged, variant_names(asking))
     if names is not own:
         methods |= _with_third(judged, names, settings.voting.quorum, urgency[WITH_THIRD])
-    return EvaluatedDetectors(judged, methods)
+    without = {name: methods[_title(own, name, settings.voting.quorum)] for name in own if len(own) > 1}
+    return EvaluatedDetectors(judged, methods, without)
 
 
 def _quorums(own: tuple[str, ...], names: tuple[str, ...], quorum: int) -> dict[str, Quorum]:
-    """Return the quorums that get an alert store: the served one, those with a detector left out, all with the third.
-
-    Where one vote of the rest would do, what is left is a detector alone or any vote: both are ranked without alerts.
-    """
+    """Return the quorums that get an alert store: the served one, those with a detector left out, all with the third."""
     out: dict[str, Quorum] = {SERVED: (own, quorum)}
-    for name in own:
+    for name in own if len(own) > 1 else ():
         rest = tuple(other for other in own if other != name)
-        if min(quorum, len(rest)) > 1:
-            out[f"without {name} ({min(quorum, len(rest))} of {len(rest)})"] = (rest, min(quorum, len(rest)))
+        out[_title(own, name, quorum)] = (rest, min(quorum, len(rest)))
     return out | ({WITH_THIRD: (names, quorum)} if names != own else {})
+
+
+def _title(own: tuple[str, ...], left_out: str, quorum: int) -> str:
+    """Return what the quorum of all detectors but one is called."""
+    rest = len(own) - 1
+    return f"without {left_out} ({min(quorum, rest)} of {rest})"
 
 
 def _standing_methods(

@@ -198,7 +198,7 @@ class OrganisationEvaluation:
             cut = self._inspect_history(history)
             bank = pipeline.train(events_between(history, None, cut), self.settings, self.progress)
             judging = events_between(history, cut, None)
-            judged, methods = evaluate_detectors(
+            judged, methods, without = evaluate_detectors(
                 bank,
                 judging,
                 self.settings,
@@ -225,7 +225,9 @@ class OrganisationEvaluation:
             delays,
             floor_figures(_with_results(events, served), days),
             dict(count_votes(judged, kinds, harmless, names, served.flagged)),
-            dict(vote_effects(judged, events, names, self.settings.voting.quorum)),
+            dict(
+                vote_effects(events, served.flagged, {name: rest.flagged for name, rest in without.items()})
+            ),
         )
 
     # --- before training -----------------------------------------------------------------------------------------------

@@ -120,8 +120,8 @@ def vote_rates_table(counts: Figures) -> Table:
 
 def vote_effects_table(effects: Figures) -> Table:
     """Return what differs when a detector is left out of the quorum."""
-    table = _table("Left out of the quorum", "verdicts", "alerts", "sessions found")
-    table.caption = "How many differ from the served quorum. A vote that changes no alert and no session fails the evaluation."
+    table = _table("Left out of the quorum", "events", "alerts", "sessions found")
+    table.caption = "How many differ from the served queue. A vote that changes no alert and no session fails the evaluation."
     for name, effect in effects.items():
         idle = not effect["alerts"] and not effect["sessions"]
         table.add_row(
