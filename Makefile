@@ -24,6 +24,8 @@ demo: .venv/stamp   ## from records to alerts on one machine, about a minute
 
 # One process more than there are cores, up to four: many tests wait for a service. A file of tests stays with one process, and the
 # long files come first (tests/conftest.py).
+# Tests start many processes that import the same modules: these are compiled once, even where the environment says otherwise.
+unexport PYTHONDONTWRITEBYTECODE
 CORES   := $(shell getconf _NPROCESSORS_ONLN)
 SPREAD  := --dist loadfile --no-loadscope-reorder
 

@@ -62,7 +62,7 @@ class DetectionPipeline:
         """`inference` measures losses against `bank`; by default this process does."""
         self.state, self.keep_all_events, self.emit_early = state, keep_all_events, emit_early
         self.scorer = Scorer(bank, state, settings, keep_all_events, inference)
-        explainer = Explainer(bank.on_host, state.scorer.series, settings)
+        explainer = Explainer(bank.on_host, state.scorer, settings)
         self.alert_groups = AlertGroups(explainer, state)
         for detector in self.scorer.detectors:
             self.counters.votes.setdefault(detector.name, 0)

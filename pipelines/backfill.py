@@ -46,7 +46,8 @@ from pipelines.score import FROM_STATE, initial_state
 PLAN_FORMAT = 3  # of what lies in the work folder
 PARTS_PER_WORKER = 4  # if the settings do not say: the last parts under way leave little idle
 RESULT_SHAPING_SECTIONS = {
-    *("reading", "entities", "autoencoder", "spectral", "isolation_forest", "detectors", "voting", "alerts")
+    *("reading", "entities", "autoencoder", "spectral", "sequence", "isolation_forest"),
+    *("detectors", "voting", "alerts"),
 }
 READ_COUNTERS = ("records", "rejects", "skipped", "future_dated", "reasons", "started_from")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator, Iterator
 from functools import cache
 from pathlib import Path
@@ -70,7 +71,9 @@ def _tables_are_made_once() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def organisation(tmp_path_factory: pytest.TempPathFactory) -> sample_organisation.SampleOrganisation:
     """Twelve principals over twelve days with three attack sessions; a bank that learned the first nine days."""
-    return sample_organisation.build(tmp_path_factory.mktemp("organisation"))
+    own = tmp_path_factory.mktemp("organisation")
+    run = own.parents[1] if os.environ.get("PYTEST_XDIST_WORKER") else own.parent  # of all processes
+    return sample_organisation.build_once(run / "organisation-of-all", own / "copy")
 
 
 @pytest.fixture(scope="session")

@@ -33,6 +33,8 @@ from fingerprint.registry.bank import PEER_LEVEL, Bank
 from fingerprint.sources.active import SOURCE
 from fingerprint.state.activity_series import ActivitySeries
 from fingerprint.state.event_batch import EventBatch
+from fingerprint.state.interval_amounts import IntervalAmounts
+from fingerprint.state.scorer_state import ScorerState
 
 HALF_URGENCY_NATS = 18.0  # nats of tail probability at which urgency is 50: one active interval in 66 million
 URGENCY_CAP: dict[Level, int] = {"entity": 100, "principal": 100, "peer": 85, "generic": 70}
@@ -45,12 +47,22 @@ MAX_DRIVERS = 10  # values shown
 
 @dataclass(frozen=True)
 class Explainer:
-    """The context that alerts are explained from: the bank, the earlier banks (by version) of pending events, and the series."""
+    """The context that alerts are explained from: the bank, the earlier banks (by version) of pending events, and the state."""
 
     bank: Bank
-    series: ActivitySeries
+    state: ScorerState
     settings: Settings
     previous_banks: Mapping[str, Bank] = field(default_factory=dict)
+
+    @property
+    def series(self) -> ActivitySeries:
+        """The activity series."""
+        return self.state.series
+
+    @property
+    def interval_amounts(self) -> IntervalAmounts:
+        """The calls of each action in the last days' intervals."""
+        return self.state.interval_amounts
 
     def bank_and_row(self, batch: EventBatch, row: int) -> tuple[Bank, NDArray[np.int32]]:
         """Return the bank that measured the event at a row, and the row of its fingerprint, (1,).
@@ -275,6 +287,7 @@ def _alert_events(frame: pd.DataFrame, batch: EventBatch) -> Iterator[AlertEvent
             raw=_record_text(row.get("raw")),
             bank_version=str(row["bank_version"]),
             access_key=_text_or_empty(row["access_key"]),
+            resource=_text_or_empty(row["resource"]),
         )
 
 

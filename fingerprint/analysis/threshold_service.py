@@ -169,7 +169,7 @@ class ThresholdForecast:
             attacks = attack_injection.inject_known_attacks(bank, self.settings)
             self._known_attack_scores = (
                 version,
-                attack_injection.attack_scores(bank, attacks, self.settings.autoencoder),
+                attack_injection.attack_scores(bank, attacks),
             )
         return self._known_attack_scores[1]
 

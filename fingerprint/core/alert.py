@@ -133,8 +133,8 @@ class ActivityCurve:
 class AlertEvent:
     """One event of an alert as the analyst reads it.
 
-    `scores` maps each detector that was asked to its z, None where it had no opinion. `raw` is the record as AWS wrote it,
-    JSON text.
+    `resource` is what the call touched, `type:name`, empty where the record names nothing. `scores` maps each detector that was
+    asked to its z, None where it had no opinion. `raw` is the record as AWS wrote it, JSON text.
     """
 
     event_id: str
@@ -151,6 +151,7 @@ class AlertEvent:
     raw: str
     bank_version: str = ""  # of the bank that measured it
     access_key: str = ""
+    resource: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,9 +25,20 @@ from fingerprint.state.scorer_state import ScorerState
 FRAME_COLUMNS = [
     *("event_id", "event_time", "principal", "kind", "role", "entity", "human", "session"),
     *("service", "action", "region", "recipient_account", "parameter_names", "target_account", "read_only"),
-    *("error_code", "user_agent", "source_address", "identity_type", "access_key", "session_created"),
+    *(
+        "resource",
+        "error_code",
+        "user_agent",
+        "source_address",
+        "identity_type",
+        "access_key",
+        "session_created",
+    ),
     *("mfa", "from_console"),
 ]
+
+
+KEY_COLUMN = "dedup_key"  # of a batch's frame: a hash of each event's id, where the events lie
 
 
 def encode_batch(events: frames.Frame, state: ScorerState) -> tuple[EventBatch, int]:
@@ -38,12 +49,11 @@ def encode_batch(events: frames.Frame, state: ScorerState) -> tuple[EventBatch, 
     place = partial(to_device_of, other=state.series.owner)
     seconds = place(frames.epoch_seconds(events["event_time"]))
     principal = place(hashing.hash_with_bucket(events["principal"]))
-    fresh = state.deduplicate(
-        principal, place(flatten.dedup_key(events)), (seconds // 86400).astype(np.int32)
-    )
+    key = place(flatten.dedup_key(events))
+    fresh = state.deduplicate(principal, key, (seconds // 86400).astype(np.int32))
     events, seconds, principal = frames.select_rows(events, fresh), seconds[fresh], principal[fresh]
     interval = (seconds // state.options.spectral.interval_seconds).astype(np.int32)
-    events, codes = _encode_features(events, principal, interval, state)
+    events, codes = _encode_features(events, principal, interval, key[fresh], state)
     none = namespace(codes).zeros(len(events), np.int32)
     batch = EventBatch(
         events,
@@ -60,11 +70,11 @@ def encode_batch(events: frames.Frame, state: ScorerState) -> tuple[EventBatch, 
 
 
 def _encode_features(
-    events: frames.Frame, principal: Hashes, interval: NDArray[np.int32], state: ScorerState
+    events: frames.Frame, principal: Hashes, interval: NDArray[np.int32], key: Hashes, state: ScorerState
 ) -> tuple[frames.Frame, Hashes]:
-    """Return events with the history columns of their principals, and the codes of all their features (N, F)."""
+    """Return events with the history columns of their principals and KEY_COLUMN, and the codes of all their features (N, F)."""
     codes = encoding.encode_events(events)
-    history = state.update_history(principal, interval, to_device_of(codes, principal))
+    history = {KEY_COLUMN: key} | state.update_history(principal, interval, to_device_of(codes, principal))
     events = events.assign(**{name: to_device_of(column, codes) for name, column in history.items()})
     encoding.encode_stateful_features(codes, events)
     return events, to_device_of(codes, principal)

@@ -14,7 +14,7 @@ on them). Those are not pending, unless every event's z is requested.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, reduce
 from operator import or_
@@ -125,12 +125,12 @@ class Scorer:
             return MeasureResult(0, repeats, batch.principal, empty_votes())
         fingerprint, level = self.bank.resolve(batch.entity, batch.principal, batch.frame)
         batch = replace(batch, fingerprint=fingerprint, level=level)
-        evidence = {each.name: each.measure(batch) for each in self.detectors}
+        evidence = self._measure_evidence(batch)
         degraded = any(each.degraded for each in self.detectors)
         batch, xp = replace(batch, evidence=evidence), namespace(batch.codes)
         self.owner_names.observe(batch)
-        z = {each.name: each.score(batch) for each in self._event_detectors()}
         pending = self._can_reach_quorum(batch)
+        z = self._scores_so_far(batch, self._event_detectors())
         reportable = reduce(
             or_, (each >= self.settings.database.min_vote_score for each in z.values()), pending
         )
@@ -140,6 +140,10 @@ class Scorer:
             self.pipeline_state.pending.append(self._with_provenance(batch.take(pending), degraded))
         votes = self._vote_rows(batch, {name: xp.where(pending | refused, np.nan, z[name]) for name in z})
         return MeasureResult(len(batch), repeats, xp.unique(batch.principal), votes, len(batch) * degraded)
+
+    def _measure_evidence(self, batch: EventBatch) -> dict[str, NDArray[Any]]:
+        """Return what each detector keeps of the events until their interval closes, by detector."""
+        return {each.name: each.measure(batch) for each in self.detectors}
 
     def _with_provenance(self, batch: EventBatch, degraded: bool) -> EventBatch:
         """Return events with the bank that measured them, and by how many seconds event time was ahead of them on arrival."""
@@ -171,12 +175,18 @@ class Scorer:
         principals = to_host(principals)
         theirs = [(part, np.isin(part.principal, principals)) for part in self.pipeline_state.pending]
         parts = [part.take(which) for part, which in theirs if which.any()]
-        return self.judge(concat_batches(parts)) if parts else None
+        return self.judge(concat_batches(parts), is_final=False) if parts else None
 
-    def judge(self, batch: EventBatch) -> ScoredEvents:
-        """Return z-scores, votes and verdict of measured events, as the series stand now."""
-        z = {each.name: each.score(batch) for each in self.detectors}
-        opinions = ensemble.opinion_masks(z)
+    def judge(self, batch: EventBatch, is_final: bool = True) -> ScoredEvents:
+        """Return z-scores, votes and verdict of measured events, as the series stand now.
+
+        Unless this is final, a detector that is `final_when_closed` has an opinion but no z yet, and so no vote.
+        """
+        final = {each.name: each.score(batch) for each in self.detectors if is_final}
+        z = final or self._scores_so_far(batch, self.detectors)
+        opinions = ensemble.opinion_masks(z) | {
+            each.name: each.has_opinion(batch) for each in self.detectors if each.final_when_closed
+        }
         share = self._threshold_share(opinions, batch)
         votes = {
             each.name: _reaches_threshold(z[each.name], each.threshold * share) for each in self.detectors
@@ -187,12 +197,32 @@ class Scorer:
             if each.calibrated
         }
         verdict = ensemble.opening_verdicts(votes, self.settings.voting.quorum, opinions, strong)
+        if is_final:
+            batch = self._with_final_evidence(batch, verdict)
+            for each in self.detectors:
+                each.record_scores(batch, z[each.name])
         columns: dict[str, NDArray[np.generic]] = {z_column(name): each for name, each in z.items()}
         columns |= {vote_column(name): each for name, each in votes.items()}
         frame = batch.frame.assign(
             **columns, verdict=verdict, level=np.array(LEVELS, dtype=object)[batch.level]
         )
         return ScoredEvents(batch, frame)
+
+    def _scores_so_far(self, batch: EventBatch, detectors: Sequence[Detector]) -> dict[str, NDArray[Any]]:
+        """Return the z of open events by detector, (N,) each; NaN from one that is final when the interval closes."""
+        xp = namespace(batch.codes)
+        return {
+            each.name: xp.full(len(batch), np.nan, np.float32)
+            if each.final_when_closed
+            else each.score(batch)
+            for each in detectors
+        }
+
+    def _with_final_evidence(self, batch: EventBatch, verdict: NDArray[np.bool_]) -> EventBatch:
+        """Return events with the evidence that explains their alerts; an event measured before a detector was listed has none."""
+        known = [each for each in self.detectors if each.name in batch.evidence]
+        evidence = {each.name: each.final_evidence(batch, verdict) for each in known}
+        return replace(batch, evidence=batch.evidence | evidence)
 
     def _threshold_share(self, opinions: ensemble.VoteMasks, batch: EventBatch) -> NDArray[np.float64]:
         """Return the share of its threshold at which a detector votes for each event (N,)."""
@@ -236,12 +266,13 @@ class Scorer:
     # --- pending events -----------------------------------------------------------------------------------------------
 
     def _can_reach_quorum(self, batch: EventBatch) -> NDArray[np.bool_]:
-        """Return which events (N,) may still get a verdict; all, if every event's z is requested."""
+        """Return which events (N,) may still get a verdict, or a vote that is known later; all, if every z is requested."""
         if self.keep_all_events:
             everything: NDArray[np.bool_] = namespace(batch.codes).ones(len(batch), bool)
             return everything
-        may = {detector.name: detector.can_still_vote(batch) for detector in self.detectors}
-        return ensemble.verdicts(may, self.settings.voting.quorum)
+        may = {each.name: each.can_still_vote(batch) for each in self.detectors}
+        later = [may[each.name] for each in self.detectors if each.final_when_closed]
+        return reduce(or_, later, ensemble.verdicts(may, self.settings.voting.quorum))
 
     def _is_over_limit(self, batch: EventBatch, reportable: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Return which of the reportable events (N,) are of unknown principals beyond the limit of a day.

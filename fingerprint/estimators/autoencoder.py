@@ -3,7 +3,8 @@
 Example:
     >>> loss, known = feature_losses(vocabulary, weights, fingerprint, codes)      # (N, F) nats
     >>> surprise = surprise_per_feature(loss, baseline.center, fingerprint)        # (N, F) nats above the usual loss
-    >>> excess_nats(surprise, interval_surprise, from_usual_place, options)        # (N,) nats; tail_calibration makes a z
+    >>> nats = event_nats(surprise, interval_surprise, from_usual_place)
+    >>> nats.excess(baseline.interval_tail[fingerprint])                           # (N,) nats; tail_calibration makes a z
 
 Each fingerprint has a masked autoencoder with one hidden layer. Every feature is reconstructed from the others: the
 hidden layer sums the embeddings of the other features' values, and its output *corrects* the counted likelihood of each
@@ -21,7 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from array_api_compat import array_namespace, device, is_numpy_namespace, to_device
@@ -29,19 +30,17 @@ from numpy.typing import NDArray
 
 from fingerprint.compute import hashing
 from fingerprint.compute.arrays import Placement, move_arrays, namespace, to_device_of
-from fingerprint.core import settings
+from fingerprint.estimators import interval_tail
 from fingerprint.features.encoding import (
     EVIDENCE_GROUP_FEATURES,
     EVIDENCE_GROUPS,
     FEATURE_WEIGHTS,
     GIVEN_FEATURE,
     IS_BIN,
+    IS_OPEN,
 )
 from fingerprint.features.vocabulary import Floats, Ints, Vocabulary
 
-INTERVAL_SURPRISE_SHARE = (
-    0.3  # of the principal's other surprises in the interval that is added to an event's
-)
 Array = Any
 
 FREE_FEATURES = np.flatnonzero(
@@ -50,6 +49,7 @@ FREE_FEATURES = np.flatnonzero(
 CONDITIONAL_FEATURES = np.flatnonzero(GIVEN_FEATURE >= 0)  # (F - G,) those others ...
 CONDITIONED_ON = GIVEN_FEATURE[CONDITIONAL_FEATURES]  # ... and what each of them is judged given
 BIN_FEATURES = np.flatnonzero(IS_BIN)
+OPEN_FEATURES = np.flatnonzero(IS_OPEN)
 # (G, F): what a feature is reconstructed from: not from itself, nor from what contains it (parameters name the action)
 VISIBLE_MASK = (
     (np.arange(len(GIVEN_FEATURE)) != FREE_FEATURES[:, None]) & (FREE_FEATURES[:, None] != GIVEN_FEATURE)
@@ -66,7 +66,11 @@ REMOTE_PLACE_THRESHOLD = 7.0  # nats of surprise at a place that is not the prin
 SIMULTANEOUS_PLACES_NATS = (
     5.0  # nats that it adds to be there while the principal works where it usually does
 )
+NEWCOMER_DAYS = 2  # since the first event of a principal, in which it is a newcomer
 PLACE_GROUP = EVIDENCE_GROUPS.index("place")
+UNSEEN_OPEN_VALUE_NATS = (
+    2.3  # nats that an open feature's value adds to something new coming: one of about ten
+)
 MAX_FEATURE_SURPRISE = (
     10.0  # nats that one feature may surprise: past "one in twenty thousand" it is only ever "never seen"
 )
@@ -99,13 +103,17 @@ class Weights:
 class Baseline:
     """The usual losses, from held-out rows.
 
-    `center` (E, F) of each feature; `rate`, `edge` and `slope` (E,) of the tail (`tail_calibration`).
+    `center` (E, F) of each feature; `rate`, `edge` and `slope` (E,) of the tail of an event's excess, `interval_tail` (E, 3) of
+    what else surprises in the interval of an unusual event (`tail_calibration`); `newcomer` (E,) the nats that it is worth to be
+    new.
     """
 
     center: Floats
     rate: Floats
     edge: Floats
     slope: Floats
+    interval_tail: Floats
+    newcomer: Floats
 
     def on(self, placement: Placement) -> Baseline:
         """Return it with its arrays on another device."""
@@ -133,6 +141,9 @@ def feature_losses(
     )
     loss[:, adds] = xp.maximum(loss[:, adds] - loss[:, to], 0)  # what it adds to the feature it contains
     loss[:, free] -= correction(weights, vocabulary.base, fingerprint[first], slot)
+    for feature in OPEN_FEATURES.tolist():  # never more than what something new is
+        most = vocabulary.novelty_loss(fingerprint[first], feature) + UNSEEN_OPEN_VALUE_NATS
+        loss[:, feature] = xp.minimum(loss[:, feature], most)
     loss[:, bins] = -xp.log((1 - UNIFORM_BIN_SHARE) * xp.exp(-loss[:, bins]) + UNIFORM_BIN_SHARE / 16)
     return xp.maximum(loss, 0)[inverse], known[inverse]
 
@@ -258,22 +269,45 @@ def needs_interval_context(surprise: Floats) -> NDArray[np.bool_]:
     return total_surprise(surprise) >= CONTEXT_THRESHOLD
 
 
-def excess_nats(
-    surprise: Floats,
-    interval_surprise: Floats,
-    from_usual_place: NDArray[np.bool_],
-    options: settings.Autoencoder,
-) -> Floats:
-    """Return the nats by which events lie above what is usual: surprise (N, F) -> (N,).
+def is_newcomer(since: Any, interval: Ints, intervals_per_day: int) -> NDArray[np.bool_]:
+    """Return whose principal was first seen less than NEWCOMER_DAYS before: intervals `since` and `interval` (N,)."""
+    newcomer: NDArray[np.bool_] = interval - since < NEWCOMER_DAYS * intervals_per_day
+    return newcomer
 
-    An event that is unusual by itself (CONTEXT_THRESHOLD) is credited with a share of `interval_surprise` (N,), what else of its
-    principal was surprising in its interval; and, if it came from a remote place, with the principal being active
-    `from_usual_place` (N,) in the same interval.
+
+class EventNats(NamedTuple):
+    """How unusual events are, in nats (N,): by themselves (`own`), and by being in a second place at once (`apart`).
+
+    `others` is what else of their principal surprised in the interval: its weight follows from its own tail.
+    """
+
+    own: Floats
+    apart: Floats
+    others: Floats
+
+    def excess(self, tail: Floats) -> Floats:
+        """Return the nats by which events lie above what is usual (N,); `tail` is (N, 3) or (3,) (`interval_tail`).
+
+        Only an event that is unusual by itself (CONTEXT_THRESHOLD) is credited with the interval's other surprises, by how rarely
+        an unusual event of a held-out interval has as much beside it. Plans, releases and tool trials bring hundreds of nats
+        together: their sum says little, its rank says how little.
+        """
+        beside = self.apart + interval_tail.interval_nats(self.others, tail)
+        out: Floats = self.own + beside * (self.own >= CONTEXT_THRESHOLD)
+        return out
+
+
+def event_nats(surprise: Floats, interval_surprise: Floats, from_usual_place: NDArray[np.bool_]) -> EventNats:
+    """Return how unusual events are: surprise (N, F), `interval_surprise` (N,) the nats of all surprises in their interval.
+
+    `from_usual_place` (N,) says whether the principal was active from a usual place in the interval: an event from a remote one
+    is stranger for it.
     """
     strongest = group_surprise(surprise)
     own = strongest.sum(axis=1)
-    others = INTERVAL_SURPRISE_SHARE * namespace(own).maximum(interval_surprise - own, 0)
-    apart = SIMULTANEOUS_PLACES_NATS * (
-        from_usual_place & (strongest[:, PLACE_GROUP] >= REMOTE_PLACE_THRESHOLD)
+    remote = strongest[:, PLACE_GROUP] >= REMOTE_PLACE_THRESHOLD
+    return EventNats(
+        own,
+        SIMULTANEOUS_PLACES_NATS * (from_usual_place & remote).astype(np.float32),
+        namespace(own).maximum(interval_surprise - own, 0),
     )
-    return own + (others + apart) * (own >= CONTEXT_THRESHOLD)

@@ -98,8 +98,9 @@ def build_event_table(chunks: Iterable[pd.DataFrame], window_seconds: int) -> Ev
 class ScoredEventTable:
     """What every detector says of each scored event, collected batch by batch."""
 
-    def __init__(self, detectors: Sequence[str], window_seconds: int) -> None:
-        self.detectors, self.window = tuple(detectors), window_seconds
+    def __init__(self, detectors: Sequence[str], window_seconds: int, variants: Sequence[str] = ()) -> None:
+        """`variants` have a z and no vote (`evaluation.ablations`)."""
+        self.detectors, self.window, self.variants = tuple(detectors), window_seconds, tuple(variants)
         self.parts: list[pd.DataFrame] = []
 
     def add(self, frame: pd.DataFrame) -> None:
@@ -111,7 +112,10 @@ class ScoredEventTable:
             "time": time,
             "principal": principal,
             "group": alert_groups(principal, time // 1_000_000, self.window),
-            **{z_column(name): frame[z_column(name)].to_numpy(np.float32) for name in self.detectors},
+            **{
+                z_column(name): frame[z_column(name)].to_numpy(np.float32)
+                for name in (*self.detectors, *self.variants)
+            },
             **{vote_column(name): frame[vote_column(name)].to_numpy(bool) for name in self.detectors},
         }
         self.parts.append(pd.DataFrame(columns))
@@ -120,7 +124,7 @@ class ScoredEventTable:
         """Return one row an event, and forget the batches.
 
         Columns: `event`, `principal`, `group` (hashes), `time` (us from the epoch), and each detector's `<name>_z` (NaN for no
-        opinion) and `<name>_vote`.
+        opinion) and `<name>_vote`; of variants the z.
         """
         parts, self.parts = self.parts, []
         table = pd.concat(parts, ignore_index=True)

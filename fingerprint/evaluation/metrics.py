@@ -4,6 +4,8 @@ Example:
     >>> figures = compute_metrics(events, days=7, principals=230)
     >>> figures["recall_at"]
     {'5': 0.6, '20': 0.7083, '50': 0.75}
+    >>> figures["queue"]["attack_share"]                # of a true alert's events
+    0.62
     >>> curve = event_curve(attack, score)              # (N,) bool, (N,) float
     >>> curve.points(limit=3)
     [[0.1, 1.0], [0.6, 0.8], [0.9, 0.3]]
@@ -17,6 +19,7 @@ to if it is shown); and principal (a hash), where false alerts are told apart by
                  the alert's events are the session's
     found        a session with a hit
     true alert   an alert with a hit; the others are false
+    queue        the alerts that an analyst reads at 20 a day, the same for a method with a threshold and one without
 
 A ratio whose denominator is 0 is 0.
 """
@@ -38,16 +41,22 @@ Figures = dict[str, Any]
 Floats = NDArray[np.float64]
 
 ALERT_BUDGETS = (5, 20, 50)  # alerts a day, for the whole organisation
+PRINCIPAL_BUDGETS = (1, 5, 20)  # alerts a day per 100 principals; a span of less than a day counts as a day
+QUEUE_BUDGET = 20  # alerts a day, of the figures about the alerts that are read
 MAX_POINTS = 100  # points of a curve that are reported
 
 
 def compute_metrics(
-    events: pd.DataFrame, days: float, principals: int, causes: FalseAlertCauses | None = None
+    events: pd.DataFrame,
+    days: float,
+    principals: int,
+    causes: FalseAlertCauses | None = None,
+    equal_alerts: int | None = None,
 ) -> Figures:
     """Return all figures of one method.
 
     `days` is the length of what was scored, `principals` the number of principals, `causes` the harmless anomalies by
-    principal and day.
+    principal and day; `equal_alerts` is a number of alerts at which methods are compared, by default the method's own.
     """
     sessions = _session_table(events)
     shown = events[events["flagged"]]
@@ -55,10 +64,9 @@ def compute_metrics(
     alerts, true_alerts = shown["group"].nunique(), found["group"].nunique()
     false_a_day = (alerts - true_alerts) / days
     queue = rank_alerts(events)
-    at_budget = {
-        budget: alert_session_pairs(_top_alerts(events, queue, max(int(budget * days), 1)))
-        for budget in ALERT_BUDGETS
-    }
+    read = {budget: _top_alerts(events, queue, max(int(budget * days), 1)) for budget in ALERT_BUDGETS}
+    at_budget = {budget: alert_session_pairs(some) for budget, some in read.items()}
+    equal = _top_alerts(events, queue, alerts if equal_alerts is None else equal_alerts)
     return {
         "per_event": event_metrics(events),
         "per_session": session_metrics(events, shown, found, len(sessions)),
@@ -67,6 +75,12 @@ def compute_metrics(
         "false_alerts_per_day": _round(false_a_day),
         "false_alerts_per_day_per_100_principals": _round(_ratio(100 * false_a_day, principals)),
         **_detection_delays(found, sessions),
+        "found_per_100": {
+            str(budget): _count_found(alert_session_pairs(_top_alerts(events, queue, count)), sessions)
+            for budget, count in _alerts_per_100(principals, days).items()
+        },
+        "found_at_equal_alerts": _count_found(alert_session_pairs(equal), sessions),
+        "queue": queue_figures(read[QUEUE_BUDGET], at_budget[QUEUE_BUDGET], sessions),
         "by_strength": {
             str(strength): _strength_metrics(events, found, at_budget, some)
             for strength, some in sessions.groupby("strength", observed=True)
@@ -91,6 +105,25 @@ def session_metrics(events: pd.DataFrame, shown: pd.DataFrame, found: pd.DataFra
     return {**rates, **_curve_figures(alert_curve(events, sessions))}
 
 
+def queue_figures(read: pd.DataFrame, pairs: pd.DataFrame, sessions: pd.DataFrame) -> Figures:
+    """Return what the alerts that an analyst reads are like, from their events and the pairs of alert and session among them.
+
+    `attack_share`: share of a true alert's events that are its session's, the mean over alerts; `repeated_alerts`: share of the
+    alerts that are of a principal with an earlier alert among them (None where principals are not known); and the seconds from a
+    session's first event to the first one that an alert about it holds.
+    """
+    mine = read.merge(pairs[["group", "session"]], on=["group", "session"]).groupby("group").size()
+    share = (mine / read.groupby("group").size().reindex(mine.index)).to_numpy(dtype=float)
+    alerts = read["group"].nunique()
+    principals = read["principal"].nunique() if "principal" in read else None
+    return {
+        "alerts": int(alerts),
+        "attack_share": _round(share.mean()) if len(share) else None,
+        "repeated_alerts": None if principals is None else _round(_ratio(alerts - principals, alerts)),
+        **_detection_delays(pairs, sessions),
+    }
+
+
 def rank_alerts(events: pd.DataFrame) -> pd.DataFrame:
     """Return the queue: alerts (`group`) by their best score (`best`) over all scored events, ties by time, then by name."""
     some = events[np.isfinite(events["score"].to_numpy(dtype=float))]
@@ -104,6 +137,11 @@ def within_budget(events: pd.DataFrame, budget: int) -> pd.DataFrame:
     So the threshold fits the budget with hindsight, for every method alike.
     """
     return _top_alerts(events, rank_alerts(events), budget)
+
+
+def _alerts_per_100(principals: int, days: float) -> dict[int, int]:
+    """Return how many alerts each of PRINCIPAL_BUDGETS is, one at least."""
+    return {budget: max(round(budget * principals / 100 * max(days, 1)), 1) for budget in PRINCIPAL_BUDGETS}
 
 
 # --- parts --------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -26,6 +27,7 @@ from fingerprint.detection.detectors import calibrated_detectors, detector_names
 from fingerprint.detection.detectors.autoencoder import AutoencoderDetector
 from fingerprint.detection.scorer import ScoredEvents as Batch
 from fingerprint.estimators import tail_calibration
+from fingerprint.evaluation.ablations import AblationScorer, variant_names
 from fingerprint.evaluation.event_table import WINDOW_SECONDS, ScoredEventTable
 from fingerprint.pipeline import DetectionPipeline, StepResult
 from fingerprint.registry import quality
@@ -35,6 +37,18 @@ from fingerprint.state.scorer_state import ScorerState
 
 # a method's score and flag of each event, (N,) each
 ScoresAndFlags = tuple[NDArray[np.float64], NDArray[np.bool_]]
+Role = Literal["queue", "detector", "left out", "term", "peer"]
+
+
+class Method(NamedTuple):
+    """A method's `score` and `flagged` of each event, (N,) each, and where it stands in the table.
+
+    A queue of the product's, a detector alone, a quorum with one left out, a detector with a term left out, or a peer.
+    """
+
+    score: NDArray[np.float64]
+    flagged: NDArray[np.bool_]
+    role: Role = "peer"
 
 
 class QuorumAlerts:
@@ -80,9 +94,17 @@ class MultiQuorumPipeline(DetectionPipeline):
         state: ScorerState,
         settings: Settings,
         quorums: Mapping[str, tuple[Sequence[str], int]],
+        terms: bool = False,
     ) -> None:
+        """`terms`: score each event once more with each term of a detector left out (`evaluation.ablations`)."""
         super().__init__(bank, PipelineState(state), settings, keep_all_events=True)
-        self.scored_events = ScoredEventTable(detector_names(settings), WINDOW_SECONDS)
+        if terms:
+            self.scorer = AblationScorer(bank, self.state, settings, keep_all_events=True)
+        self.scored_events = ScoredEventTable(
+            detector_names(settings),
+            WINDOW_SECONDS,
+            list(variant_names(settings)) if terms else (),
+        )
         self.quorums = {
             name: QuorumAlerts(*wanted, self.alert_groups.explainer) for name, wanted in quorums.items()
         }
@@ -138,6 +160,47 @@ def rank_by_urgency(
         -np.inf,
     )
     return np.where(verdict, own, would), verdict
+
+
+def rank_as_served(
+    judged: pd.DataFrame, detectors: Sequence[str], votes: int, urgency: pd.Series
+) -> ScoresAndFlags:
+    """Return a quorum's verdicts, ranked by the urgency of their alert (by `group`); nothing else is ever shown."""
+    own = urgency.reindex(judged["group"]).to_numpy(float)
+    verdict = quorum_verdicts(judged, detectors, votes) & ~np.isnan(own)
+    return np.where(verdict, own, -np.inf), verdict
+
+
+def rank_by_combined_evidence(judged: pd.DataFrame, detectors: Sequence[str], shown: int) -> ScoresAndFlags:
+    """Return all events ranked by the evidence of all detectors together; the `shown` best are flagged.
+
+    A z of one detector is no z of another, so each counts by minus the logarithm of the share of scored events with as high a z;
+    no opinion counts nothing. No threshold, no quorum and no label is used.
+    """
+    evidence = np.zeros(len(judged))
+    for name in detectors:
+        z = _detector_z(judged, name)
+        above = len(z) - np.searchsorted(np.sort(z), z)  # events with as high a z, itself among them
+        evidence += np.where(np.isfinite(z), -np.log(above / max(len(z), 1)), 0.0)
+    return evidence, flag_strongest(evidence, shown)
+
+
+def rank_by_variant(judged: pd.DataFrame, variant: str, shown: int) -> ScoresAndFlags:
+    """Return all events ranked by the z of a detector with a term left out; the `shown` best are flagged.
+
+    Its votes are as many as those of the whole detector, because the threshold was learned with all terms.
+    """
+    z = _detector_z(judged, variant)
+    return z, flag_strongest(z, shown)
+
+
+def flag_strongest(score: NDArray[np.float64], count: int) -> NDArray[np.bool_]:
+    """Return which events (N,) are the `count` with the highest score, and those with as high a one as the last."""
+    finite = np.sort(score[np.isfinite(score)])[::-1]
+    if not count or not len(finite):
+        return np.zeros(len(score), bool)
+    flagged: NDArray[np.bool_] = score >= finite[min(count, len(finite)) - 1]
+    return flagged
 
 
 def rank_by_threshold_share(judged: pd.DataFrame, thresholds: Mapping[str, float]) -> ScoresAndFlags:

@@ -29,6 +29,7 @@ FEATURE_NAMES = FEATURE_SET.names
 GIVEN_FEATURE = FEATURE_SET.given  # (F,)
 FEATURE_WEIGHTS = FEATURE_SET.weights  # (F,)
 IS_BIN = FEATURE_SET.is_bin  # (F,)
+IS_OPEN = FEATURE_SET.is_open  # (F,)
 EVIDENCE_GROUP_FEATURES = FEATURE_SET.evidence_group_features
 
 

@@ -9,7 +9,8 @@ Example:
 Every feature is a category: numbers (ages, counts) are binned by powers, clocks by part of the day, so that one kind of
 likelihood serves all and a loss means the same for all. Ids that are new in every record (request ids, session keys) are no
 features. A feature that is `given` another is judged by what it adds: p(parameters | action) = p(action, parameters) /
-p(action).
+p(action). One that is `open` has new values all the time, as names of resources are: a value is never more surprising than it
+is that *something* new comes.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from fingerprint.compute.arrays import Array
 from fingerprint.compute.dictionary import DictionaryEncoded, EncodedColumn
 from fingerprint.compute.frames import Frame
 
-FeatureKind = Literal["value", "bin"]
+FeatureKind = Literal["value", "open", "bin"]
 EvidenceGroup = Literal["what", "outcome", "tool", "place", "time"]  # features of one group show one fact
 DerivedColumns = Mapping[str, Callable[[DictionaryEncoded], EncodedColumn]]
 
@@ -45,7 +46,7 @@ class Feature:
 
     name: str
     label: str  # as the analyst reads it
-    kind: FeatureKind  # "bin": a small closed set, in which no value is ever quite new
+    kind: FeatureKind  # "bin": a small closed set, in which no value is ever quite new; "open": new ones come all the time
     evidence_group: EvidenceGroup
     columns: tuple[str, ...]
     text: Callable[..., str | None]
@@ -94,6 +95,11 @@ class FeatureSet:
     def is_bin(self) -> NDArray[np.bool_]:
         """The features that are small closed sets: a mask (F,)."""
         return np.array([feature.kind == "bin" for feature in self.features])
+
+    @cached_property
+    def is_open(self) -> NDArray[np.bool_]:
+        """The features of which it counts how often new values come, and not which they are: a mask (F,)."""
+        return np.array([feature.kind == "open" for feature in self.features])
 
     @cached_property
     def evidence_group_features(self) -> tuple[NDArray[np.intp], ...]:

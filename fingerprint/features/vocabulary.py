@@ -107,6 +107,20 @@ class Vocabulary:
             row, column, at = row[~rootless], column[~rootless], at[~rootless]
         return logp, slot, known
 
+    def novelty_loss(self, fingerprint: Ints, feature: int) -> Floats:
+        """Return the loss in nats of *some* value of a feature that is known nowhere: fingerprint (N,) -> (N,).
+
+        It is the product of what each level leaves for the unknown: little where new values come often.
+        """
+        xp = namespace(self.escape)
+        loss, at = xp.zeros(len(fingerprint), np.float32), fingerprint
+        open_ = xp.arange(len(fingerprint))
+        while len(open_):
+            loss[open_] -= self.escape[at, feature]
+            at = self.parent[at]
+            open_, at = open_[at >= 0], at[at >= 0]
+        return loss
+
     def observed_share(self, fingerprint: Ints, codes: hashing.Hashes) -> Floats:
         """Return how often a value was seen at the fingerprint itself, as a share of its presences: (N, F), 0 if never.
 

@@ -11,7 +11,8 @@ Example:
       fingerprints.parquet          one row a fingerprint: key, level, parent, events, days, ready
       people.parquet                principals: key, kind, peer group
       words.parquet                 the text of every value a fingerprint knows
-      stack[.*].safetensors         vocabulary, weights, baselines (shapes: vocabulary.py, autoencoder.py; `mapped_arrays`)
+      stack[.*].safetensors         vocabulary, weights, baselines, transitions (shapes: vocabulary.py,
+                                    autoencoder.py, sequence.py; `mapped_arrays`)
       scorer_state[.*].safetensors  scorer state (series and counts) at the end of training; no ids
 
 Opening asks first who signed the manifest, then checks sizes against it and the settings before anything is read, then hashes,
@@ -47,6 +48,7 @@ from fingerprint.compute.sorted_table import find_sorted
 from fingerprint.core import private_files, settings
 from fingerprint.core.alert import LEVELS, FingerprintError
 from fingerprint.estimators.autoencoder import Baseline, Weights
+from fingerprint.estimators.sequence import Transitions
 from fingerprint.features import encoding, peer_groups
 from fingerprint.features.vocabulary import Vocabulary
 from fingerprint.registry import signatures, versions
@@ -55,7 +57,7 @@ from fingerprint.registry.signatures import Purpose, Signer
 from fingerprint.sources.arrival import check_watermark
 
 SHARD_BYTES = 256 << 20  # of an array in one file, about
-BANK_FORMAT = 7
+BANK_FORMAT = 8
 MANIFEST_FILE = "manifest.json"
 MAX_BANK_MANIFEST_BYTES = 64 << 20  # bytes
 CLOCK_KEYS = ("watermark", "learned_upto", "arrived_upto")  # seconds since 1970
@@ -85,7 +87,7 @@ TRAINING_SECTIONS = (
     "spectral",
     "training",
 )  # sections of the settings that a manifest keeps
-ARRAY_PARTS = {"vocabulary": Vocabulary, "weights": Weights, "baseline": Baseline}
+ARRAY_PARTS = {"vocabulary": Vocabulary, "weights": Weights, "baseline": Baseline, "transitions": Transitions}
 PEER_LEVEL = LEVELS.index("peer")
 FEEDBACK_COLUMNS = (
     "shift",
@@ -111,6 +113,7 @@ class Bank:
     vocabulary: Vocabulary
     weights: Weights
     baseline: Baseline
+    transitions: Transitions
     scorer_state: dict[str, NDArray[Any]]
     files: VerifiedFolder | None = field(default=None, repr=False, compare=False)
 

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fingerprint.simulation.identifiers import IdentifierPools
+from fingerprint.simulation.identifiers import POOL_SIZE, IdentifierPools
 from fingerprint.simulation.user_agents import UserAgent
 
 DAY_SECONDS = 86_400
+USUAL_SALTS = 6  # names and ids of a kind that a person works with as a rule
 
 
 @dataclass(slots=True)
@@ -67,6 +68,12 @@ class Calls:
     def take(self, keep: NDArray[np.bool_] | NDArray[np.intp]) -> Calls:
         """Return the calls of a mask, or at these positions."""
         return Calls(self.time[keep], self.form[keep], self.session[keep], self.salt[keep])
+
+
+def unusual_salts(rng: np.random.Generator, count: int, share: float) -> NDArray[np.int64]:
+    """Return what is added to the salts of `count` runs: nothing, or for a `share` of them what leads to any other resources."""
+    elsewhere = rng.random(count) < share
+    return elsewhere * rng.integers(USUAL_SALTS, POOL_SIZE, count)
 
 
 def concatenate_calls(

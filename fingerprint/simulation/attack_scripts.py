@@ -18,6 +18,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from fingerprint.simulation.api_calls import USUAL_SALTS
 from fingerprint.simulation.api_catalogue import TemplateLibrary
 from fingerprint.simulation.attackers import Attacker
 from fingerprint.simulation.job_tasks import parse_actions
@@ -28,7 +29,6 @@ DISCOVERY = "discovery (composed)"
 COVER = "cover (the victim's own calls)"
 COVER_SHARE_RANGE = (0.5, 0.8)  # share of a mimic's calls that are the victim's own
 HIDING_STRENGTHS = ("quiet", "mimic")  # these do a technique's last few calls only
-SALTS = 6  # names and ids that the victim's own calls use at a time, as people do
 Step = tuple[float, int, str]  # seconds after the one before, form, technique
 Call = tuple[float, int, int, str]  # seconds from the start, form, salt, technique
 
@@ -122,7 +122,7 @@ def _spread_script(forms: Sequence[int], size: int, span: float, draw: random.Ra
     """Return calls of these templates at random times of a span, three in four of the first; the salt is the caller's."""
     times = sorted(draw.random() * span for _ in range(size))
     calls = [
-        (time, forms[0] if draw.random() < 0.75 else forms[-1], draw.randrange(SALTS), COVER)
+        (time, forms[0] if draw.random() < 0.75 else forms[-1], draw.randrange(USUAL_SALTS), COVER)
         for time in times
     ]
     return AttackScript.from_calls(calls)
@@ -214,7 +214,7 @@ def _cover_calls(habits: Sequence[Habit], count: int, span: float, draw: random.
         times, forms = (column.tolist() for column in habit.simulate(rng))
         begin = draw.random() * span
         run = [
-            (begin + time, form, draw.randrange(SALTS), COVER)
+            (begin + time, form, draw.randrange(USUAL_SALTS), COVER)
             for time, form in zip(times, forms, strict=True)
         ]
         found += run[: count - len(found)]

@@ -45,7 +45,7 @@ def steal_session(
     """Return the victim's session of that day, begun before the attack, in the attacker's hands.
 
     A session of single sign-on is used at the console in a share `by_console` of cases. `own` says what is the victim's:
-    its "tool", its "network"; with "colleague's network" it calls from where the colleague does.
+    its "tool", its "network", its "resources"; with "colleague's network" it calls from where the colleague does.
     """
     if isinstance(victim, Machine):
         stolen = victim.session(day, victim.session_at(day, start))
@@ -64,6 +64,8 @@ def steal_session(
     theirs = replace(stolen, endpoint="", address=address, user_agent=program, salt=draw.randrange(200))
     if "tool" in own:
         theirs = replace(theirs, user_agent=stolen.user_agent)
+    if "resources" in own:
+        theirs = replace(theirs, salt=stolen.salt)
     if "network" in own:
         theirs = replace(theirs, endpoint=stolen.endpoint, address=stolen.address)
     if "colleague's network" in own:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fingerprint.core.alert import FingerprintError
-from fingerprint.simulation.api_calls import CallerSession, Calls
+from fingerprint.simulation.api_calls import USUAL_SALTS, CallerSession, Calls
 from fingerprint.simulation.attack_scripts import (
     AttackScript,
     DisguisedScript,
@@ -149,6 +149,8 @@ def _make_attack(
         attacker = _make_attacker(staff, victim, day, strength, draw, own)
         discovery = 1.0 - LESS_DISCOVERY * organisation.parameters.attack_only_actions
         script = plain_script(organisation.library, strength, size, SPANS[strength], draw, discovery)
+        if "resources" in own:
+            script = replace(script, salts=tuple(salt % USUAL_SALTS for salt in script.salts))
     return Attack(
         f"attack-{i:04}-{strength}", strength, victim, day, attacker.start, attacker.session, script
     )
@@ -163,7 +165,7 @@ def _disguise(organisation: Organisation, i: int, strength: str) -> DisguisedScr
 
 
 def _own_traits(organisation: Organisation, i: int, strength: str) -> frozenset[str]:
-    """Draw what is the victim's in attack number `i`: "tool", "network", "hours"; or that it has a "colleague's network"."""
+    """Draw what is the victim's in attack number `i`: "tool", "network", "hours", "resources"; or "colleague's network"."""
     world, draw = organisation.parameters, organisation.random_for("own traits", i)
     if strength == INTRUDER_MADE:  # it has nothing of its own to be like, but for what colleagues have
         return frozenset({"colleague's network"} if draw.random() < COLLEAGUES_NETWORK_SHARE else ())
@@ -171,6 +173,7 @@ def _own_traits(organisation: Organisation, i: int, strength: str) -> frozenset[
         "tool": world.own_tool_attacks,
         "network": world.own_network_attacks,
         "hours": world.own_hours_attacks,
+        "resources": world.own_resource_attacks,
     }
     return frozenset(trait for trait, share in shares.items() if draw.random() < share)
 

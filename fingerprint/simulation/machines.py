@@ -13,10 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.simulation import user_agents, user_identity
-from fingerprint.simulation.api_calls import DAY_SECONDS, CallerSession, Calls, concatenate_calls
+from fingerprint.simulation.api_calls import (
+    DAY_SECONDS,
+    CallerSession,
+    Calls,
+    concatenate_calls,
+    unusual_salts,
+)
 from fingerprint.simulation.calendar import working_times
 from fingerprint.simulation.identifiers import IdentifierPools, key_id
-from fingerprint.simulation.job_tasks import WORKLOADS, Routine
+from fingerprint.simulation.job_tasks import CI_WORKLOADS, WORKLOADS, Routine
 from fingerprint.simulation.long_tail import MACHINE_RATES, vary_calls
 from fingerprint.simulation.organisation import Account, Organisation
 from fingerprint.simulation.user_agents import UserAgent
@@ -27,6 +33,9 @@ SSM_AGENT = user_agents.fixed_user_agent(
     "aws-sdk-go/1.55.5 (go1.22.9; linux; amd64) amazon-ssm-agent/3.3.987.0"
 )
 FUNCTION_WORKLOADS = ("function", "timer function", "denied function", "etl")
+OTHER_MACHINES_NEW_RESOURCES = (
+    1 / 30
+)  # of the share of half hours in which CI works on other resources than usual
 
 
 @dataclass
@@ -105,12 +114,20 @@ class Machine:
             *enumerate(self.one_off_routines.get(day, []), 190),
         ]
 
+    def _unusual_resources(self, i: int, time: NDArray[np.float64], day: int) -> NDArray[np.int64]:
+        """Return what is added to the salts of a routine's calls: in a share of half hours they work on other resources."""
+        share = self.organisation.parameters.new_resources
+        share *= 1.0 if self.workload in CI_WORKLOADS else OTHER_MACHINES_NEW_RESOURCES
+        rng = np.random.default_rng((self.organisation.seed, 15, self.number, day, i))
+        half_hour = (time // 1800).astype(np.int64)
+        return unusual_salts(rng, int(half_hour.max(initial=0)) + 1, share)[half_hour]
+
     def _routine(
         self, i: int, routine: Routine, day: int, rng: np.random.Generator
     ) -> tuple[Calls, list[CallerSession]]:
         sessions = [self.session(day, s, routine.call_path) for s in range(self.sessions)]
         time, form = self._times(i, routine, day, rng)
-        salt = rng.integers(0, 4, len(time))
+        salt = rng.integers(0, 4, len(time)) + self._unusual_resources(i, time, day)
         calls = Calls.from_columns(
             time, form, _assign_sessions(time, len(sessions), rng, self.workload), salt
         )

@@ -15,7 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.simulation import user_agents, user_identity
-from fingerprint.simulation.api_calls import CallerSession, Calls, concatenate_calls
+from fingerprint.simulation.api_calls import (
+    USUAL_SALTS,
+    CallerSession,
+    Calls,
+    concatenate_calls,
+    unusual_salts,
+)
 from fingerprint.simulation.calendar import Location, is_working_day, to_utc, working_times
 from fingerprint.simulation.identifiers import IdentifierPools, key_id
 from fingerprint.simulation.job_tasks import SERVICE_POPULARITY, TASKS, Task, Tool
@@ -342,7 +348,8 @@ class Person:
         done = [habit.simulate(rng, stretch) for (_, habit), stretch in zip(runs, stretches, strict=True)]
         local = np.concatenate([start + offsets for (start, _), (offsets, _) in zip(runs, done, strict=True)])
         times = to_utc(local, self.location)
-        salt = rng.integers(0, 6, len(times))
+        salt = rng.integers(0, USUAL_SALTS, len(times))
+        salt += self._unusual_resources([len(forms) for _, forms in done], day, tool)
         calls = Calls.from_columns(
             times, np.concatenate([forms for _, forms in done]), (local > 46_800).astype(np.int32), salt
         )
@@ -372,6 +379,11 @@ class Person:
             rng.lognormal(-0.25 * spread**2, spread, count).clip(max=LONGEST_STRETCH).tolist()
         )
         return drawn
+
+    def _unusual_resources(self, sizes: list[int], day: int, tool: Tool) -> NDArray[np.int64]:
+        """Return what is added to the salts of the calls of runs of these sizes: a share of runs works on other resources."""
+        rng = np.random.default_rng((self.organisation.seed, 14, self.number, day, TOOL_NUMBERS[tool]))
+        return np.repeat(unusual_salts(rng, len(sizes), self.organisation.parameters.new_resources), sizes)
 
     def _reorder(self, calls: Calls, day: int, tool: Tool) -> None:
         """Exchange the templates of a share of the calls with those of the same hour, in place."""

@@ -41,6 +41,9 @@ class WorldParameters:
     """Share of people's calls that come in another order within their hour than the task has them."""
     network_changes: float = _knob(1.0, 0.1, 1.2)
     """How often people call from a new network: a factor of travel (5 % of half days) and of changes of the home line."""
+    new_resources: float = _knob(0.1, 0.02, 0.3)
+    """Share of people's runs of a task, and of half hours of CI, that work on other resources than usual; other machines do so a
+    thirtieth as often."""
 
     # --- who there is, and for how long
 
@@ -63,6 +66,8 @@ class WorldParameters:
     """Share of thieves that call from where the victim calls that day."""
     own_hours_attacks: float = _knob(0.0, 0.0, 1.0)
     """Share of loud attacks (smash, session) that begin in the victim's working hours, as quiet ones always do."""
+    own_resource_attacks: float = _knob(0.3, 0.0, 0.8)
+    """Share of thieves that touch only resources that the victim touches."""
     attack_only_actions: float = _knob(0.0, 0.0, 1.0)
     """Share of the attacks' actions that no one's long tail holds, so that at most usual work calls them; thieves look around
     less, by up to half."""

@@ -37,8 +37,8 @@ from fingerprint.features.encoding import FEATURE_NAMES, GIVEN_FEATURE, IS_BIN
 Ints = NDArray[np.int32]
 Floats = NDArray[np.float32]
 
-# (F,) values only, and no parameters: a new action has new parameters too
-COUNTED_FEATURES = ~IS_BIN & (np.arange(len(GIVEN_FEATURE)) != FEATURE_NAMES.index("parameters"))
+# (F,) values only, and none that is judged given the action: a new action has new parameters and resources too
+COUNTED_FEATURES = ~IS_BIN & (FEATURE_NAMES.index("action") != GIVEN_FEATURE)
 
 
 @dataclass

@@ -34,6 +34,9 @@ _BUCKETED_TABLES = (
     "interval_surprise.values",
     "interval_surprise.sums",
     "interval_surprise.usual_place",
+    "sequence.actions",
+    "sequence.votes",
+    "interval_amounts.counts",
 )
 _CELL_TABLES = ("past", "open")
 

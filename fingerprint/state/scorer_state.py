@@ -38,11 +38,14 @@ from fingerprint.compute.sorted_table import SortedTable
 from fingerprint.core import settings
 from fingerprint.features.encoding import FEATURE_NAMES
 from fingerprint.state import alert_runs
+from fingerprint.state.action_sequence import ActionSequence
 from fingerprint.state.activity_series import ActivitySeries, Ints
 from fingerprint.state.event_clock import EventClock
+from fingerprint.state.interval_amounts import IntervalAmounts
 from fingerprint.state.interval_surprise import IntervalSurprise
 
 ACTION_COLUMN, ADDRESS_COLUMN = FEATURE_NAMES.index("action"), FEATURE_NAMES.index("address")
+SEQUENCE_INTERVALS = 2  # closed intervals of which the sequence of actions is kept, for what comes late
 ACTIVITY_DAYS = 2  # days of activity by the interval that are kept
 DEDUPLICATION_DAYS = 14  # days of event time for which the id of a record is kept, to drop duplicates
 TABLE_NAMES = (
@@ -55,6 +58,9 @@ TABLE_NAMES = (
     "interval_surprise.values",
     "interval_surprise.sums",
     "interval_surprise.usual_place",
+    "sequence.actions",
+    "sequence.votes",
+    "interval_amounts.counts",
 )
 SCALAR_FIELDS = ("late_events", "voted_until", "channels_since")  # what lies before the clock in its array
 MAX_UNKNOWN_PRINCIPAL_EVENTS = (
@@ -85,6 +91,8 @@ class ScorerState:
     firsts: SortedTable = field(init=False)
     novelties: SortedTable = field(init=False)
     interval_surprise: IntervalSurprise = field(init=False)
+    sequence: ActionSequence = field(init=False)
+    interval_amounts: IntervalAmounts = field(init=False)
     series: ActivitySeries = field(init=False)
     clock: EventClock = field(init=False)
     late_events: int = 0  # events whose interval had closed before they came
@@ -106,6 +114,8 @@ class ScorerState:
         self.alert_runs = alert_runs.empty_runs()
         self.firsts, self.novelties = (empty(keep_first=True, interval=np.int32) for _ in range(2))
         self.interval_surprise = IntervalSurprise(self.placement)
+        self.sequence = ActionSequence(self.placement)
+        self.interval_amounts = IntervalAmounts(self.placement)
         self.series = ActivitySeries(self.options.spectral, self.placement)
         self.clock = EventClock(self.options.spectral.interval_seconds)
 
@@ -304,6 +314,9 @@ class ScorerState:
         _drop(self.unknown_principals, self.unknown_principals.compact()[1]["day"] < now // per_day - 2)
         _drop(self.alert_runs, self.alert_runs.compact()[1]["last"] < now - NOVELTY_DAYS * per_day)
         self.interval_surprise.expire(now - ACTIVITY_DAYS * per_day)
+        closed = self.first_open_interval() - SEQUENCE_INTERVALS
+        self.sequence.expire(closed * self.options.spectral.interval_seconds, now - NOVELTY_DAYS * per_day)
+        self.interval_amounts.expire(now - ACTIVITY_DAYS * per_day)
         self._expire_activity(now - ACTIVITY_DAYS * per_day)
         self._expire_principals(now)
         _drop(

@@ -2,7 +2,7 @@
 
 Example:
     >>> attacks = inject_known_attacks(served, settings)        # victims are drawn by seed: the same for every bank asked
-    >>> [(attack_scores(bank, attacks, settings.autoencoder) >= 3.2).mean() for bank in (served, trained)]
+    >>> [(attack_scores(bank, attacks) >= 3.2).mean() for bank in (served, trained)]
     [0.97, 0.96]
 
 No labelled set knows a customer's entities. So the log source's attack calls (`LogSource.known_attacks`) are given to principals
@@ -44,7 +44,8 @@ TIME_FEATURES = encoding.IS_BIN & (
 )  # (F,) always the victim's own
 HISTORY_FEATURES = np.array([feature.is_stateful for feature in encoding.FEATURES])  # (F,)
 MIMICKED_FEATURES = TIME_FEATURES | np.isin(
-    encoding.FEATURE_NAMES, ("program", "version", "network", "address", "region", "credentials", "target")
+    encoding.FEATURE_NAMES,
+    ("resource", "program", "version", "network", "address", "region", "credentials", "target"),
 )
 
 
@@ -109,7 +110,7 @@ def inject_confirmed_attacks(
     )
 
 
-def attack_scores(bank: Bank, attacks: InjectedAttacks, options: settings.Autoencoder) -> Floats:
+def attack_scores(bank: Bank, attacks: InjectedAttacks) -> Floats:
     """Return the z of each attack's strangest call (A,), by attack number, as scoring computes it."""
     fingerprint, _ = bank.resolve(attacks.entity, attacks.principal, attacks.frame)
     whole = bank.whole[fingerprint]
@@ -121,9 +122,8 @@ def attack_scores(bank: Bank, attacks: InjectedAttacks, options: settings.Autoen
     company = IntervalSurprise()
     company.add(attacks.principal, attacks.attack, attacks.codes, surprise)
     where = (attacks.principal, attacks.attack)
-    excess = autoencoder.excess_nats(
-        surprise, company.total(*where), company.from_usual_place(*where), options
-    )
+    nats = autoencoder.event_nats(surprise, company.total(*where), company.from_usual_place(*where))
+    excess = nats.excess(bank.baseline.interval_tail[fingerprint])
     z = tail_calibration.excess_to_z(excess, bank.baseline, fingerprint) / (1 + bank.shift[fingerprint])
     number, of = np.unique(attacks.attack, return_inverse=True)
     out = np.full(len(number), -np.inf, np.float32)

@@ -2,8 +2,8 @@
 
 Example:
     >>> center = baseline_centers(loss, fingerprint, parent)       # (E, F) the usual loss of each feature
-    >>> excess = holdout_excess(rows, center, options)             # (N,) nats by which each row exceeds it in all
-    >>> fit_baseline(rows, parent, options).rate                   # how rare that is (`tail_calibration`)
+    >>> nats = holdout_nats(rows, center)                          # by which each row exceeds it in all, part by part
+    >>> fit_baseline(rows, parent).rate                            # how rare that is (`tail_calibration`)
 
 A fingerprint with few rows leans on its parent's figures. Where the parents were measured elsewhere (training goes partition by
 partition), their figures are given as `shared_centers`: fingerprints from len(shared_centers) on are then computed.
@@ -17,14 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.compute import hashing
-from fingerprint.core import settings
-from fingerprint.estimators import autoencoder, tail_calibration
-from fingerprint.estimators.autoencoder import Baseline, surprise_per_feature
+from fingerprint.estimators import autoencoder, interval_tail, tail_calibration
+from fingerprint.estimators.autoencoder import CONTEXT_THRESHOLD, Baseline, EventNats, surprise_per_feature
 from fingerprint.estimators.tail_calibration import rows_by_depth
 from fingerprint.features.vocabulary import Floats, Ints
 from fingerprint.state.interval_surprise import IntervalSurprise
 
 PRIOR_ROWS = 30  # held-out rows that the parent's baseline is worth
+NEWCOMER_SHARE = 0.01  # of active intervals, of a usual organisation ...
+NEWCOMER_PRIOR_INTERVALS = 200  # ... and how many active intervals that is worth
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +67,8 @@ def baseline_centers(
     return np.column_stack(columns).astype(np.float32)
 
 
-def holdout_excess(rows: HoldoutLosses, center: Floats, options: settings.Autoencoder) -> Floats:
-    """Return the excess of each row above what is usual (N,), with interval surprise credited as in scoring (`detectors`).
+def holdout_nats(rows: HoldoutLosses, center: Floats) -> EventNats:
+    """Return how unusual each row is (N,), with what else surprised in its interval, as in scoring (`detectors`).
 
     All rows of a principal must be there: they make up its interval surprise.
     """
@@ -77,26 +78,57 @@ def holdout_excess(rows: HoldoutLosses, center: Floats, options: settings.Autoen
         rows.principal_fingerprint,
         lambda odd: surprise_per_feature(rows.principal_loss[odd], center, rows.principal_fingerprint[odd]),
     )
-    company = IntervalSurprise()
-    company.add(rows.principal, rows.interval, rows.codes, surprise)
+    together = IntervalSurprise()
+    together.add(rows.principal, rows.interval, rows.codes, surprise)
     where = (rows.principal, rows.interval)
-    return autoencoder.excess_nats(surprise, company.total(*where), company.from_usual_place(*where), options)
+    return autoencoder.event_nats(surprise, together.total(*where), together.from_usual_place(*where))
 
 
-def fit_baseline(rows: HoldoutLosses, parent: Ints, options: settings.Autoencoder) -> Baseline:
+def fit_baseline(rows: HoldoutLosses, parent: Ints) -> Baseline:
     """Return the baseline in one step, where all rows are at hand and each is measured at one fingerprint."""
     center = baseline_centers(rows.loss, rows.fingerprint, parent)
-    hours = tail_calibration.interval_maxima(
-        holdout_excess(rows, center, options), rows.principal_interval, rows.fingerprint
-    )
-    return fit_tails(center, hours, parent)
+    return fit_tails(
+        center, holdout_nats(rows, center), np.zeros(len(rows.loss), bool), rows.principal_interval,
+        rows.fingerprint, parent,
+    )[0]  # fmt: skip
 
 
-def fit_tails(center: Floats, hours: tail_calibration.IntervalMaxima, parent: Ints) -> Baseline:
-    """Return the baselines of all fingerprints from their centers (E, F) and the strangest events of active intervals."""
+def fit_tails(
+    center: Floats,
+    nats: EventNats,
+    newcomer: NDArray[np.bool_],
+    principal_interval: hashing.Hashes,
+    owner: Ints,
+    parent: Ints,
+    amount: Floats | float = 0.0,
+) -> tuple[Baseline, Floats]:
+    """Return the baselines of all fingerprints, and the excess of each held-out row (N,).
+
+    `center` (E, F); of each row (N,) its `nats`, whether its principal was a `newcomer`, its interval and `owner`, and the nats
+    of the `amount` of its action; parent (E,).
+    """
+    odd = nats.own >= CONTEXT_THRESHOLD
+    beside = tail_calibration.interval_maxima(nats.others[odd], principal_interval[odd], owner[odd]).excess
+    tail = interval_tail.fit_interval_tail(beside)
+    worth = newcomer_nats(newcomer, principal_interval)
+    excess: Floats = (nats.excess(tail) + worth * newcomer + amount).astype(np.float32)
+    hours = tail_calibration.interval_maxima(excess, principal_interval, owner)
     edge, slope = tail_calibration.fit_tail(hours.excess)
-    alike = (np.full(len(parent), value, np.float32) for value in (edge, slope))
-    return Baseline(center, tail_calibration.exceedance_log_rates(hours, edge, parent), *alike)
+    rate = tail_calibration.exceedance_log_rates(hours, edge, parent)
+    edges, slopes, worths = (np.full(len(parent), value, np.float32) for value in (edge, slope, worth))
+    return Baseline(center, rate, edges, slopes, np.tile(tail, (len(parent), 1)), worths), excess
+
+
+def newcomer_nats(newcomer: NDArray[np.bool_], principal_interval: hashing.Hashes) -> float:
+    """Return minus the log of the share of active intervals that are a newcomer's, from the held-out rows (N,).
+
+    Where principals come and go every day a new one is no news; where one comes in a month, its first hours are.
+    """
+    active, first = np.unique(principal_interval, return_index=True)
+    share = (newcomer[first].sum() + NEWCOMER_PRIOR_INTERVALS * NEWCOMER_SHARE) / (
+        len(active) + NEWCOMER_PRIOR_INTERVALS
+    )
+    return float(-np.log(share))
 
 
 def _group_by_fingerprint(fingerprint: Ints, size: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

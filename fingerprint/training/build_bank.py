@@ -20,14 +20,15 @@ from numpy.typing import NDArray
 from fingerprint.compute import mapped_arrays
 from fingerprint.core.alert import LEVELS
 from fingerprint.core.settings import Settings
-from fingerprint.estimators import tail_calibration
-from fingerprint.estimators.autoencoder import Baseline, Weights
+from fingerprint.estimators import amounts, tail_calibration
+from fingerprint.estimators.autoencoder import Baseline, EventNats, Weights, is_newcomer
 from fingerprint.features import encoding, vocabulary
-from fingerprint.features.vocabulary import Vocabulary
+from fingerprint.features.vocabulary import Ints, Vocabulary
 from fingerprint.registry import quality
 from fingerprint.registry.bank import TRAINING_SECTIONS, Bank, version_name
 from fingerprint.state.scorer_state import ScorerState
 from fingerprint.training import baseline, distinct_rows, fingerprint_index
+from fingerprint.training.action_transitions import assemble_transitions
 from fingerprint.training.dataset import PartitionedDataset
 from fingerprint.training.distinct_rows import sample_per_owner
 from fingerprint.training.fingerprint_index import FingerprintIndex
@@ -56,6 +57,7 @@ def assemble_bank(history: PartitionedDataset, index: FingerprintIndex, settings
         "vocabulary": Vocabulary(**_part_arrays("vocabulary", arrays)),
         "weights": Weights(**_part_arrays("weights", arrays)),
         "baseline": usual,
+        "transitions": assemble_transitions(history),
     }
     return Bank(
         _manifest(history, index, figures, settings),
@@ -63,7 +65,11 @@ def assemble_bank(history: PartitionedDataset, index: FingerprintIndex, settings
         index.people,
         index.words,
         **stacked,
-        scorer_state={**_merge_scorer_state(history, settings), **_merge_samples(history, settings)},
+        scorer_state={
+            **_merge_scorer_state(history, settings),
+            **_merge_samples(history, settings),
+            **_merge_amounts(history, figures),
+        },
     )
 
 
@@ -129,7 +135,7 @@ def _merge_scorer_state(history: PartitionedDataset, settings: Settings) -> Arra
     for part in others:
         state.merge(part)
     state.watermark = history.watermark
-    return state.as_arrays(("principals", "activity", "firsts", "series"))
+    return state.as_arrays(("principals", "activity", "firsts", "sequence.actions", "series"))
 
 
 def _merge_samples(history: PartitionedDataset, settings: Settings) -> Arrays:
@@ -141,6 +147,15 @@ def _merge_samples(history: PartitionedDataset, settings: Settings) -> Arrays:
     return {"sample.codes": codes[drawn], "sample.fingerprint": fingerprint[drawn]}
 
 
+def _merge_amounts(history: PartitionedDataset, figures: dict[str, Any]) -> Arrays:
+    """Return what is usual of each principal and action, and the tail of amounts."""
+    parts = _partition_arrays(history, "amounts")
+    merged = {name: np.concatenate([part[name] for part in parts]) for name in ("key", "usual", "most")}
+    order = np.argsort(merged["key"])
+    tail = np.array([figures["amount"]["edge"], figures["amount"]["slope"]])
+    return {"amount.tail": tail} | {f"amount.{name}": column[order] for name, column in merged.items()}
+
+
 # --- figures ----------------------------------------------------------------------------------------------------------
 
 
@@ -150,16 +165,28 @@ def _baselines_and_quality(
     """Return the baselines, and the bank's quality by the held-out rows."""
     parts = _partition_arrays(history, "reach")
     rows = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    hours = tail_calibration.interval_maxima(rows["excess"], rows["hour"], rows["owner"])
-    usual = baseline.fit_tails(center, hours, table["parent"].to_numpy(np.int32))
-    z = tail_calibration.excess_to_z(rows["excess"], usual, rows["owner"])
+    nats = EventNats(*(rows[name] for name in EventNats._fields))
+    newcomer = _newcomers(rows["since"], rows["interval"], 86400 // settings.spectral.interval_seconds)
+    busiest = tail_calibration.interval_maxima(rows["amount"], rows["hour"], rows["owner"])
+    edge, slope = amounts.fit_amount_tail(busiest.excess)
+    amount = amounts.amount_nats(np.exp(rows["amount"]), edge, slope)
+    parent = table["parent"].to_numpy(np.int32)
+    usual, excess = baseline.fit_tails(center, nats, newcomer, rows["hour"], rows["owner"], parent, amount)
+    z = tail_calibration.excess_to_z(excess, usual, rows["owner"])
     held = quality.HoldoutScores(**{name: rows[name] for name in quality.HOLDOUT_COLUMNS}, z=z)
     shape = {
         "edge": float(usual.edge[0]),
         "slope": float(usual.slope[0]),
         "rate": float(np.exp(usual.rate[0])),
+        "amount": {"edge": edge, "slope": slope},
     }
     return usual, {**shape, **quality.holdout_metrics(held, settings)}
+
+
+def _newcomers(since: Ints, interval: Ints, intervals_per_day: int) -> NDArray[np.bool_]:
+    """Return which held-out rows (N,) are a newcomer's; when the history began, all principals were new to it."""
+    start = since.min() if len(since) else np.int32(0)
+    return is_newcomer(since, interval, intervals_per_day) & ~is_newcomer(start, since, intervals_per_day)
 
 
 def _manifest(

@@ -21,18 +21,24 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fingerprint.compute import hashing, mapped_arrays
+from fingerprint.compute import frames, hashing, mapped_arrays
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.settings import Settings
 from fingerprint.detection.batch import encode_batch
 from fingerprint.features import encoding
 from fingerprint.state.event_batch import EventBatch
 from fingerprint.state.scorer_state import ScorerState
+from fingerprint.training.action_rows import ActionRows
 from fingerprint.training.dataset import PartitionedDataset, make_once, require_folder, write_json
 
 SEED = 0  # of random choices in training
 ACTION_COLUMN = encoding.FEATURE_NAMES.index("action")
-STATE_PARTS = ("principals", "activity", "firsts")  # parts of the scorer state that reading leaves behind
+STATE_PARTS = (
+    "principals",
+    "activity",
+    "firsts",
+    "sequence.actions",
+)  # parts of the scorer state that reading leaves behind
 SHARD_BYTES = 1 << 30  # bytes of an array in one file
 
 
@@ -149,16 +155,21 @@ def collect_rows(dataset: PartitionedDataset, partition: int, settings: Settings
 
 
 def _collect_rows(history: PartitionedDataset, number: int, settings: Settings, folder: Path) -> None:
-    state, names, parts, repeats, total = ScorerState(settings), NameCollector(), [], 0, 0
+    state, names, repeats, total = ScorerState(settings), NameCollector(), 0, 0
+    parts, actions = [], []
     for batch, repeated in _batches(history, number, settings, state):
         repeats, total = repeats + repeated, total + len(batch)
         if len(batch):
             names.add(batch)
             parts.append(DistinctRows.from_batch(batch))
+            seconds = frames.epoch_seconds(batch.frame["event_time"])
+            actions.append(ActionRows.from_batch(batch, seconds))
+            state.sequence.add(actions[-1].seen)
     rows = DistinctRows.concatenate(parts)
     mapped_arrays.write_arrays(
         {name: getattr(rows, name) for name in ROW_COLUMNS}, folder, "rows", SHARD_BYTES
     )
+    ActionRows.concatenate(actions).save(folder)
     mapped_arrays.write_arrays(state.as_arrays(STATE_PARTS), folder, "scorer_state", SHARD_BYTES)
     per_day = 86400 // settings.spectral.interval_seconds
     for name, table in names.to_tables(rows, per_day).items():

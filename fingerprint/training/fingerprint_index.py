@@ -29,6 +29,7 @@ from fingerprint.core.alert import LEVELS
 from fingerprint.core.settings import Settings
 from fingerprint.features import peer_groups
 from fingerprint.training import distinct_rows
+from fingerprint.training.action_rows import ActionRows
 from fingerprint.training.dataset import PartitionedDataset, make_once, write_json
 from fingerprint.training.distinct_rows import SHARD_BYTES, DistinctRows
 
@@ -62,7 +63,7 @@ class HoldoutSplit:
     interval: int
     share: float
 
-    def is_held_out(self, rows: DistinctRows) -> NDArray[np.bool_]:
+    def is_held_out(self, rows: DistinctRows | ActionRows) -> NDArray[np.bool_]:
         """Return which rows are held out: a mask (R,)."""
         if self.share:
             return rows.mark >= np.uint64((1 - self.share) * 2.0**64)

@@ -26,7 +26,7 @@ from fingerprint.core.alert import LEVELS
 from fingerprint.core.settings import Settings
 from fingerprint.detection.detectors.autoencoder import ObservedValues, discount_recent_novelty
 from fingerprint.detection.detectors.spectral import ACTION_COLUMN, count_events, strongest_surge
-from fingerprint.estimators import autoencoder
+from fingerprint.estimators import amounts, autoencoder
 from fingerprint.estimators.autoencoder import Weights
 from fingerprint.features import vocabulary
 from fingerprint.features.vocabulary import Floats, Ints, PresenceCounts, Vocabulary, vocabulary_key
@@ -213,7 +213,8 @@ def _finish_partition(piece: PartitionContext, folder: Path) -> None:
     mapped_arrays.write_arrays(stack, folder, "stack", SHARD_BYTES)
     series, count_z = _activity_series(piece, known)
     mapped_arrays.write_arrays(series, folder, "scorer_state", SHARD_BYTES)
-    mapped_arrays.write_arrays(_holdout_excess(piece, center, count_z), folder, "reach", SHARD_BYTES)
+    mapped_arrays.write_arrays(_usual_amounts(piece.rows), folder, "amounts", SHARD_BYTES)
+    mapped_arrays.write_arrays(_holdout_nats(piece, center, count_z), folder, "reach", SHARD_BYTES)
     mapped_arrays.write_arrays(_sample_rows(piece), folder, "sample", SHARD_BYTES)
 
 
@@ -251,21 +252,44 @@ def _baseline_centers(piece: PartitionContext) -> Floats:
     return baseline.baseline_centers(loss, owner, here.parent, shared_priors.shared_centers(piece.dataset))
 
 
-def _holdout_excess(piece: PartitionContext, center: Floats, count_z: Floats) -> Arrays:
-    """Return each held-out row's excess above what is usual, and the z of its counts, for the thresholds."""
+def _holdout_nats(piece: PartitionContext, center: Floats, count_z: Floats) -> Arrays:
+    """Return how unusual each held-out row is, part by part, and the z of its counts, for the tails and thresholds."""
     late, options = np.flatnonzero(piece.held_out), piece.settings
     held = _holdout_rows(piece, late)
+    nats = baseline.holdout_nats(held, center)
     seconds = held.interval.astype(np.int64) * options.spectral.interval_seconds
     return {
         "loss": held.loss.sum(1),
-        "excess": baseline.holdout_excess(held, center, options.autoencoder),
+        **nats._asdict(),
+        "since": piece.rows.since[late],
+        "interval": held.interval,
+        "amount": _holdout_amounts(piece, late),
         "count_z": count_z[late],
         "hour": held.principal_interval,
         "owner": piece.index.to_global(piece.owners[late, PRINCIPAL]),
         "principal": held.principal,
         "day": (seconds // 86400).astype(np.int32),
-        "interval": held.interval.astype(np.int32),
     }
+
+
+def _interval_calls(rows: DistinctRows) -> amounts.IntervalCalls:
+    return amounts.interval_calls(rows.principal, rows.interval, rows.codes[:, ACTION_COLUMN], rows.events)
+
+
+def _usual_amounts(rows: DistinctRows) -> Arrays:
+    """Return what is usual of each principal and action, by some rows."""
+    calls = _interval_calls(rows)
+    return amounts.usual_amounts(calls.of_action, calls.events)
+
+
+def _holdout_amounts(piece: PartitionContext, late: NDArray[np.intp]) -> Floats:
+    """Return the log ratio of each held-out row's calls in its interval to what was usual before, (L,)."""
+    rows = piece.rows.take(late)
+    before = _usual_amounts(piece.rows.take(~piece.held_out))
+    known = amounts.UsualAmounts.from_columns(before)
+    calls = _interval_calls(rows)
+    usual = known.usual(rows.principal, rows.codes[:, ACTION_COLUMN])
+    return amounts.log_ratio(calls.events[calls.place], usual).astype(np.float32)
 
 
 def _holdout_rows(piece: PartitionContext, late: NDArray[np.intp]) -> baseline.HoldoutLosses:
@@ -304,7 +328,7 @@ def _activity_series(piece: PartitionContext, known: Vocabulary) -> tuple[Arrays
         z[part] = strongest_surge(cells, batch.interval, state.series)  # by these the day is clipped
         state.series.close_days((int(day) + 1) * state.series.intervals_per_day)
     state.series.close_days(_history_end(piece) * state.series.intervals_per_day)
-    return state.as_arrays(("principals", "activity", "firsts", "series")), z
+    return state.as_arrays(("principals", "activity", "firsts", "sequence.actions", "series")), z
 
 
 def _scorer_state(piece: PartitionContext) -> ScorerState:

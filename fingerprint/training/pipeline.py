@@ -33,6 +33,7 @@ from fingerprint.sources.active import SOURCE
 from fingerprint.sources.arrival import wall_clock_ms
 from fingerprint.state.event_clock import EventClock
 from fingerprint.training import (
+    action_transitions,
     build_bank,
     distinct_rows,
     fingerprint_index,
@@ -118,6 +119,9 @@ def train_partitions(
     stack = fingerprint_index.build_index(history, settings)
     fingerprint_index.save_index(stack, history)
     each("counting", partial(shared_priors.count_shared, history, settings=settings))
+    each("counting sequences", partial(action_transitions.count_partition, history, settings=settings))
+    action_transitions.merge_shared(history)
+    each("judging sequences", partial(action_transitions.calibrate_partition, history, settings=settings))
     shared_priors.fit_shared(history, settings, start)
     each(
         "fitting",

@@ -99,9 +99,7 @@ def _compare_on_attacks(
     """
     attacks = attacks or attack_injection.inject_known_attacks(champion, settings)
     threshold = quality.alert_threshold(champion.manifest["quality"], settings.alerts)
-    then, now = (
-        attack_injection.attack_scores(bank, attacks, settings.autoencoder) for bank in (champion, challenger)
-    )
+    then, now = (attack_injection.attack_scores(bank, attacks) for bank in (champion, challenger))
     clear = then >= CLEAR_DETECTION_FACTOR * threshold
     return {
         "before": attack_injection.summarise_attacks(attacks, then >= threshold),

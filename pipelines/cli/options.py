@@ -287,6 +287,15 @@ Worlds = Annotated[
         show_default=False,
     ),
 ]
+WorldWorkers = Annotated[
+    int | None,
+    typer.Option(
+        "--world-workers",
+        min=1,
+        help="Worlds that are evaluated at a time, each in a process of its own.",
+        show_default="as many as there are cores and free memory for",
+    ),
+]
 EvaluateAttacks = Annotated[
     int | None,
     typer.Option(
@@ -312,7 +321,31 @@ WithPeers = Annotated[
 WithSlowPeers = Annotated[
     bool, typer.Option("--slow-peers", help="Also those that take seconds a principal (dfencoder).")
 ]
-RealDataSets = Annotated[bool, typer.Option("--real", help="Evaluate the real data sets of the project too.")]
+WithTerms = Annotated[
+    bool | None,
+    typer.Option(
+        "--terms/--no-terms",
+        help="Measure each detector once more with each term of its score left out.",
+        show_default="up to 500 principals",
+    ),
+]
+RealDataSets = Annotated[
+    bool,
+    typer.Option(
+        "--real",
+        help="Evaluate the real data sets of the project too: read, moved sessions, labelled attacks.",
+    ),
+]
+RealDataFolders = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--real-data",
+        help="With --real: a folder of more real sets, each a folder NAME with NAME.jsonl.gz.",
+        exists=True,
+        file_okay=False,
+        show_default=False,
+    ),
+]
 NewcomersOnly = Annotated[
     bool,
     typer.Option(

@@ -31,6 +31,7 @@ from pipelines.cli.options import (
     Json,
     NewcomersOnly,
     ProveBackend,
+    RealDataFolders,
     RealDataSets,
     ScoredEventsFile,
     SettingsFile,
@@ -52,8 +53,10 @@ from pipelines.cli.options import (
     WithAnomalies,
     WithPeers,
     WithSlowPeers,
+    WithTerms,
     WorkersOption,
     Worlds,
+    WorldWorkers,
 )
 
 
@@ -197,14 +200,22 @@ def evaluate(
     peers: WithPeers = None,
     slow_peers: WithSlowPeers = False,
     real: RealDataSets = False,
+    real_data: RealDataFolders = None,
     newcomers: NewcomersOnly = False,
+    terms: WithTerms = None,
     worlds: Worlds = None,
+    world_workers: WorldWorkers = None,
     settings: SettingsFile = None,
     json: Json = False,
 ) -> None:
-    """Measure what is found and what stays quiet, beside simpler detectors on the same rows."""
+    """Measure what is found and what stays quiet, beside simpler detectors on the same rows.
+
+    With --worlds it ends with status 3 if a detector's vote changes nothing: neither an alert nor what is found, in any world.
+    """
+    from fingerprint.evaluation.idle_votes import describe_idle
     from pipelines.cli import console
     from pipelines.evaluation.evaluate import EvaluationOptions, run_evaluation
+    from pipelines.evaluation.masquerade import evaluate_real_sets
     from pipelines.evaluation.newcomers import evaluate_newcomers, print_newcomers
     from pipelines.evaluation.organisations import seeds_for
     from pipelines.evaluation.real_datasets import evaluate_real_datasets
@@ -212,12 +223,17 @@ def evaluate(
     from pipelines.evaluation.worlds import evaluate_worlds, print_worlds, refuse_with_worlds
 
     loaded, seeds = load_settings(settings), seeds_for(seed, final)
-    options = EvaluationOptions(peers, slow_peers, third)
+    options = EvaluationOptions(peers, slow_peers, third, terms)
     if worlds:
-        refuse_with_worlds({"SOURCE": sources, "--seed": seed, "--real": real, "--newcomers": newcomers})
+        refuse_with_worlds(
+            {"SOURCE": sources, "--seed": seed, "--real": real or real_data, "--newcomers": newcomers}
+        )
         with console.progress_bars(not json) as progress:
-            found = evaluate_worlds(loaded, progress, worlds, final, principals, days, attacks, keep, options)
+            found = evaluate_worlds(
+                loaded, progress, worlds, final, principals, days, attacks, keep, options, world_workers
+            )
         print_result(found, json, lambda: print_worlds(found))
+        exit_refused(describe_idle(found["idle_votes"]))
         return
     if newcomers:
         with console.progress_bars(not json) as progress:
@@ -236,7 +252,9 @@ def evaluate(
             keep=keep,
             options=options,
         )
-        figures |= {"real": evaluate_real_datasets(loaded, progress)} if real else {}
+        if real or real_data:
+            figures |= {"real": evaluate_real_datasets(loaded, progress)}
+            figures |= {"real_attacks": evaluate_real_sets(loaded, progress, real_data or [])}
     print_result(figures, json, lambda: print_evaluation(figures))
 
 

@@ -185,7 +185,7 @@ def _print_curve(console: Console, curve: ActivityCurve) -> None:
 def _events_table(alert: Alert) -> Table:
     detectors = tuple(dict.fromkeys(name for event in alert.events for name in event.scores))
     labels = (f"{detector_label(name).lower()} z" for name in detectors)
-    table = Table("time (UTC)", "call", "error", "from", *labels, box=None, pad_edge=False)
+    table = Table("time (UTC)", "call", "resource", "error", "from", *labels, box=None, pad_edge=False)
     for event in alert.events[:MAX_EVENTS_SHOWN]:
         scores = (event.scores.get(name) for name in detectors)
         z = [("" if value is None else f"{value:.1f}") for value in scores]
@@ -193,6 +193,7 @@ def _events_table(alert: Alert) -> Table:
         table.add_row(
             when,
             terminal_text(f"{event.service}:{event.action}"),
+            terminal_text(event.resource),
             terminal_text(event.error_code),
             terminal_text(event.source_address),
             *z,

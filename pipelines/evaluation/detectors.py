@@ -7,19 +7,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from fingerprint.compute import hashing
-from fingerprint.core.alert import Alert
+from fingerprint.core.alert import Alert, vote_column
 from fingerprint.core.settings import Settings
 from fingerprint.detection.detectors import detector_names
 from fingerprint.detection.detectors.isolation_forest import IsolationForestDetector
 from fingerprint.detection.scorer import empty_votes
 from fingerprint.evaluation import quorums
+from fingerprint.evaluation.ablations import variant_names
 from fingerprint.evaluation.event_table import WINDOW_SECONDS, alert_groups
-from fingerprint.evaluation.quorums import MultiQuorumPipeline, ScoresAndFlags
+from fingerprint.evaluation.quorums import Method, MultiQuorumPipeline
 from fingerprint.pipeline import StepResult
 from fingerprint.registry.bank import Bank
 from fingerprint.state.scorer_state import ScorerState
@@ -27,64 +29,128 @@ from fingerprint.store import open_store
 from pipelines.cli.console import Progress
 
 THIRD_DETECTOR = IsolationForestDetector.name  # the optional third detector
-WITH_THIRD = "own"  # the quorum of all detectors that were asked
-SERVED = "served"  # that of the settings, where a third was asked too
+WITH_THIRD = "with third"  # the quorum of all detectors that were asked
+SERVED = "served"  # that of the settings
+Quorum = tuple[tuple[str, ...], int]  # detectors, and how many of them must vote
+
+
+class EvaluatedDetectors(NamedTuple):
+    """The scored events (`ScoredEventTable`), and what each method makes of them, by name; the served queue comes first."""
+
+    judged: pd.DataFrame
+    methods: dict[str, Method]
 
 
 def evaluate_detectors(
-    bank: Bank, chunks: Iterable[pd.DataFrame], settings: Settings, third: bool, progress: Progress
-) -> tuple[pd.DataFrame, dict[str, ScoresAndFlags]]:
-    """Return the scored events (`ScoredEventTable`), and by method their scores and flags; the served quorum comes first."""
-    voting = settings.voting
-    third = third and THIRD_DETECTOR not in detector_names(settings)
-    names = (*voting.detectors, THIRD_DETECTOR) if third else voting.detectors
-    asked = settings.model_copy(update={"voting": voting.model_copy(update={"detectors": names})})
-    others = {SERVED: (detector_names(settings), voting.quorum)} if third else {}
-    panel = MultiQuorumPipeline(bank, ScorerState.from_arrays(asked, bank.scorer_state), asked, others)
-    with QuorumStores((WITH_THIRD, *others)) as stores:
+    bank: Bank,
+    chunks: Iterable[pd.DataFrame],
+    settings: Settings,
+    third: bool,
+    progress: Progress,
+    terms: bool = False,
+) -> EvaluatedDetectors:
+    """Return the scored events and the standing methods, all from one run of the pipeline.
+
+    The queue as served, with a lower threshold, and re-ranked without thresholds; any vote; each detector alone and left out;
+    with `terms` each detector with each of its terms left out; with `third` also the optional detector.
+    """
+    own = detector_names(settings)
+    names = (*own, THIRD_DETECTOR) if third and THIRD_DETECTOR not in own else own
+    asked = settings.voting.detectors if names is own else (*settings.voting.detectors, THIRD_DETECTOR)
+    asking = settings.model_copy(update={"voting": settings.voting.model_copy(update={"detectors": asked})})
+    quorums_of = _quorums(own, names, settings.voting.quorum)
+    others = {name: each for name, each in quorums_of.items() if each[0] != names}
+    panel = MultiQuorumPipeline(
+        bank, ScorerState.from_arrays(asking, bank.scorer_state), asking, others, terms
+    )
+    with QuorumStores(tuple(quorums_of), SERVED if names is own else WITH_THIRD) as stores:
         for events in chunks:
             stores.save_alerts(panel, panel.process(events))
             progress("scoring events", panel.counters.events + panel.counters.repeats)
         stores.save_alerts(panel, panel.flush())
         judged, urgency = panel.scored_events.to_frame(), stores.urgencies()
     thresholds = {each.name: each.threshold for each in panel.scorer.detectors}
-    methods = _as_served(judged, settings, urgency[SERVED if third else WITH_THIRD], thresholds)
-    return judged, methods | (_with_third(judged, names, voting.quorum, urgency[WITH_THIRD]) if third else {})
+    methods = _standing_methods(judged, settings, quorums_of, urgency, thresholds)
+    if terms:
+        methods |= _methods_without_terms(judged, variant_names(asking))
+    if names is not own:
+        methods |= _with_third(judged, names, settings.voting.quorum, urgency[WITH_THIRD])
+    return EvaluatedDetectors(judged, methods)
 
 
-def _as_served(
-    judged: pd.DataFrame, settings: Settings, urgency: pd.Series, thresholds: Mapping[str, float]
-) -> dict[str, ScoresAndFlags]:
-    """Return scores and flags by method: the quorum, ranked by urgency; any vote; each detector alone."""
-    names, quorum = detector_names(settings), settings.voting.quorum
-    out = {f"fingerprint ({quorum} of {len(names)})": quorums.rank_by_urgency(judged, names, quorum, urgency)}
-    if len(names) > 1:
-        thresholds = {name: thresholds[name] for name in names}
-        out[f"any vote (1 of {len(names)})"] = quorums.rank_by_threshold_share(judged, thresholds)
-        out |= {f"{name} alone": quorums.rank_by_detector(judged, name) for name in names}
+def _quorums(own: tuple[str, ...], names: tuple[str, ...], quorum: int) -> dict[str, Quorum]:
+    """Return the quorums that get an alert store: the served one, those with a detector left out, all with the third.
+
+    Where one vote of the rest would do, what is left is a detector alone or any vote: both are ranked without alerts.
+    """
+    out: dict[str, Quorum] = {SERVED: (own, quorum)}
+    for name in own:
+        rest = tuple(other for other in own if other != name)
+        if min(quorum, len(rest)) > 1:
+            out[f"without {name} ({min(quorum, len(rest))} of {len(rest)})"] = (rest, min(quorum, len(rest)))
+    return out | ({WITH_THIRD: (names, quorum)} if names != own else {})
+
+
+def _standing_methods(
+    judged: pd.DataFrame,
+    settings: Settings,
+    quorums_of: Mapping[str, Quorum],
+    urgency: Mapping[str, pd.Series],
+    thresholds: Mapping[str, float],
+) -> dict[str, Method]:
+    names, quorum = quorums_of[SERVED]
+    title = f"({quorum} of {len(names)})"
+    served = quorums.rank_as_served(judged, names, quorum, urgency[SERVED])
+    lower = quorums.rank_by_urgency(judged, names, quorum, urgency[SERVED])
+    out = {
+        f"fingerprint {title}": Method(*served, "queue"),
+        f"threshold lowered {title}": Method(*lower, "queue"),
+    }
+    if len(names) == 1:
+        return out
+    together = quorums.rank_by_combined_evidence(judged, names, int(served[1].sum()))
+    any_vote = quorums.rank_by_threshold_share(judged, {name: thresholds[name] for name in names})
+    out |= {
+        "combined evidence": Method(*together, "queue"),
+        f"any vote (1 of {len(names)})": Method(*any_vote, "queue"),
+    }
+    out |= {f"{name} alone": Method(*quorums.rank_by_detector(judged, name), "detector") for name in names}
+    for name, (rest, votes) in quorums_of.items():
+        if name not in (SERVED, WITH_THIRD):
+            out[name] = Method(*quorums.rank_as_served(judged, rest, votes, urgency[name]), "left out")
     return out
+
+
+def _methods_without_terms(judged: pd.DataFrame, variants: Mapping[str, str]) -> dict[str, Method]:
+    """Return each detector with each term left out, ranked by its z, with as many votes as the whole detector has."""
+    return {
+        name: Method(*quorums.rank_by_variant(judged, name, int(judged[vote_column(detector)].sum())), "term")
+        for name, detector in variants.items()
+    }
 
 
 def _with_third(
     judged: pd.DataFrame, names: Sequence[str], quorum: int, urgency: pd.Series
-) -> dict[str, ScoresAndFlags]:
+) -> dict[str, Method]:
+    title = f"with {IsolationForestDetector.label.lower()} ({quorum} of {len(names)})"
     return {
-        f"with {IsolationForestDetector.label.lower()} ({quorum} of {len(names)})": quorums.rank_by_urgency(
-            judged, names, quorum, urgency
-        ),
-        f"{THIRD_DETECTOR} alone": quorums.rank_by_detector(judged, THIRD_DETECTOR),
+        title: Method(*quorums.rank_as_served(judged, names, quorum, urgency), "queue"),
+        f"{THIRD_DETECTOR} alone": Method(*quorums.rank_by_detector(judged, THIRD_DETECTOR), "detector"),
     }
 
 
 class QuorumStores:
     """An alert store for each quorum, for as long as the run lasts: it holds of all alerts what an analyst would be shown."""
 
-    def __init__(self, names: Sequence[str]) -> None:
-        self.names, self.stack = names, ExitStack()
+    def __init__(self, names: Sequence[str], own: str) -> None:
+        """`own` is the quorum of the pipeline itself."""
+        self.names, self.own, self.stack = names, own, ExitStack()
 
     def __enter__(self) -> QuorumStores:
         folder = Path(self.stack.enter_context(tempfile.TemporaryDirectory(prefix="fingerprint-")))
-        self.stores = {name: open_store(f"sqlite:///{folder}/{name}.sqlite") for name in self.names}
+        self.stores = {
+            name: open_store(f"sqlite:///{folder}/{number}.sqlite") for number, name in enumerate(self.names)
+        }
         for store in self.stores.values():
             self.stack.callback(store.close)
         return self
@@ -96,7 +162,7 @@ class QuorumStores:
 
     def save_alerts(self, panel: MultiQuorumPipeline, result: StepResult) -> None:
         """Save the alerts of one step, each quorum's in its store."""
-        self.stores[WITH_THIRD].alerts.save(result.alerts, empty_votes())
+        self.stores[self.own].alerts.save(result.alerts, empty_votes())
         for name, quorum in panel.quorums.items():
             self.stores[name].alerts.save(quorum.take_alerts(), empty_votes())
 

@@ -23,10 +23,12 @@ from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.compute import hashing
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.settings import Settings
+from fingerprint.detection.detectors import detector_names
 from fingerprint.evaluation import leakage_check, peers, time_to_alert
 from fingerprint.evaluation.delivery_floor import floor_figures
 from fingerprint.evaluation.event_table import HOUR_SECONDS, WINDOW_SECONDS, EventTable, build_event_table
 from fingerprint.evaluation.false_alert_causes import FalseAlertCauses
+from fingerprint.evaluation.idle_votes import idle_detectors, vote_effects
 from fingerprint.evaluation.labels import (
     DAY_SECONDS,
     HistoryOverview,
@@ -37,9 +39,10 @@ from fingerprint.evaluation.labels import (
     read_labels,
 )
 from fingerprint.evaluation.metrics import Figures, compute_metrics
-from fingerprint.evaluation.quorums import ScoresAndFlags
+from fingerprint.evaluation.quorums import Method
 from fingerprint.evaluation.ranking import PeerMethod
 from fingerprint.evaluation.statistics import confidence_intervals, pool_figures
+from fingerprint.evaluation.vote_rates import PrincipalKinds, count_votes
 from fingerprint.evaluation.world_statistics import activity_of, measure_world
 from fingerprint.registry.bank import Bank
 from fingerprint.simulation.world_parameters import DEFAULT_WORLD, WorldParameters
@@ -61,19 +64,23 @@ MAX_PRINCIPALS_FOR_PEERS = 600  # principals; an organisation "of 500" has some 
 class EvaluationOptions:
     """What is evaluated beside our own quorum: peers, those that take minutes, the optional third detector.
 
-    None: in organisations of up to 500 principals. `statistics`: what `evaluation.world_statistics` measures, too.
+    None: in organisations of up to 500 principals. `terms`: each detector with each term of its score left out; `statistics`:
+    what `evaluation.world_statistics` measures, too.
     """
 
     peers: bool | None = None
     slow_peers: bool = False
     third: bool | None = None
+    terms: bool | None = None
     statistics: bool = False
 
     def resolve_for(self, principals: int) -> EvaluationOptions:
         """Return the options with None decided by the number of principals."""
         few = principals <= MAX_PRINCIPALS_FOR_PEERS
-        with_peers, third = (few if each is None else each for each in (self.peers, self.third))
-        return replace(self, peers=with_peers, third=third)
+        with_peers, third, terms = (
+            few if each is None else each for each in (self.peers, self.third, self.terms)
+        )
+        return replace(self, peers=with_peers, third=third, terms=terms)
 
 
 def run_evaluation(
@@ -138,6 +145,9 @@ def pool_results(runs: Sequence[OrganisationResult]) -> Figures:
         "methods": [_pool_figures(list(same)) for same in by_method],
         "time_to_alert": time_to_alert.time_to_alert(delays),
         "by_urgency": pool_figures([run.by_urgency for run in runs]),
+        "vote_counts": pool_figures([run.vote_counts for run in runs]),
+        "vote_effects": (effects := pool_figures([run.vote_effects for run in runs])),
+        "idle_votes": list(idle_detectors(effects)),
     }
 
 
@@ -150,13 +160,16 @@ class OrganisationResult(NamedTuple):
     """The evaluation of one organisation.
 
     `about` describes it; `methods` has the figures of every method on it; `time_to_alert` one row a session that is found
-    (strength, seconds, events); `by_urgency` what our alerts above each urgency show.
+    (strength, seconds, events); `by_urgency` what our alerts above each urgency show; `vote_counts` the votes on harmless events
+    by kind of principal; `vote_effects` what changes when a detector is left out.
     """
 
     about: Figures
     methods: list[Figures]
     time_to_alert: pd.DataFrame
     by_urgency: Figures
+    vote_counts: Figures
+    vote_effects: Figures
 
 
 class OrganisationEvaluation:
@@ -173,7 +186,7 @@ class OrganisationEvaluation:
         self.sources, self.settings, self.progress, self.options = sources, settings, progress, options
         self.labels = attack_labels(read_labels(sources, labels))
         self.anomalies = read_benign_anomalies(sources)
-        self.overview = HistoryOverview(self.labels)
+        self.overview, self.kinds = HistoryOverview(self.labels), PrincipalKinds()
 
     def run(self) -> OrganisationResult:
         """Read, look over, train on the days before the split, score the others, count."""
@@ -186,10 +199,16 @@ class OrganisationEvaluation:
             bank = pipeline.train(events_between(history, None, cut), self.settings, self.progress)
             judging = events_between(history, cut, None)
             judged, methods = evaluate_detectors(
-                bank, judging, self.settings, bool(self.options.third), self.progress
+                bank,
+                judging,
+                self.settings,
+                bool(self.options.third),
+                self.progress,
+                bool(self.options.terms),
             )
             events = join_labels(judged, self.labels)
-            delays = self._time_to_alert(bank, history, cut, events, next(iter(methods.values())))
+            served = next(iter(methods.values()))
+            delays = self._time_to_alert(bank, history, cut, events, served)
             if self.options.peers:
                 methods |= self._peer_results(history, cut, judged)
             leakage = self._leakage_check(history, cut)
@@ -198,8 +217,16 @@ class OrganisationEvaluation:
                 about["statistics"] = self._statistics(history, cut)
         days = max(int(judged["time"].max() - judged["time"].min()) / 1e6, HOUR_SECONDS) / DAY_SECONDS
         figures = self._method_figures(events, methods, days, cut)
-        by_urgency = floor_figures(_with_results(events, next(iter(methods.values()))), days)
-        return OrganisationResult({**about, "form": leakage}, figures, delays, by_urgency)
+        names, harmless = detector_names(self.settings), events["session"].isna().to_numpy()
+        kinds = self.kinds.of(judged["principal"].to_numpy())
+        return OrganisationResult(
+            {**about, "form": leakage},
+            figures,
+            delays,
+            floor_figures(_with_results(events, served), days),
+            dict(count_votes(judged, kinds, harmless, names, served.flagged)),
+            dict(vote_effects(judged, events, names, self.settings.voting.quorum)),
+        )
 
     # --- before training -----------------------------------------------------------------------------------------------
 
@@ -215,6 +242,7 @@ class OrganisationEvaluation:
         seen = 0
         for events in history.batches():
             self.overview.update(events)
+            self.kinds.update(events)
             seen += len(events)
             self.progress("looking over", seen, history.events)
         self.options = self.options.resolve_for(len(self.overview.principals))
@@ -229,16 +257,14 @@ class OrganisationEvaluation:
     # --- scored --------------------------------------------------------------------------------------------------------
 
     def _time_to_alert(
-        self, bank: Bank, history: ArrivalOrderSpool, cut: int, events: pd.DataFrame, served: ScoresAndFlags
+        self, bank: Bank, history: ArrivalOrderSpool, cut: int, events: pd.DataFrame, served: Method
     ) -> pd.DataFrame:
         victims = (victim_events(chunk, self.overview) for chunk in events_between(history, cut, None))
         return measure_time_to_alert(
             bank, victims, self.overview, _with_results(events, served), self.settings, self.progress
         )
 
-    def _peer_results(
-        self, history: ArrivalOrderSpool, cut: int, judged: pd.DataFrame
-    ) -> dict[str, ScoresAndFlags]:
+    def _peer_results(self, history: ArrivalOrderSpool, cut: int, judged: pd.DataFrame) -> dict[str, Method]:
         """Return what simpler methods say of the same events: -inf of one that they were not given."""
         past, now = build_event_table(history.batches(), WINDOW_SECONDS).split(cut)
         place = _peer_row_index(now, judged)
@@ -247,7 +273,7 @@ class OrganisationEvaluation:
         for done, (name, method) in enumerate(methods.items()):
             self.progress("peers", done, len(methods))
             score, flagged = peers.evaluate_peer(method, past, now)
-            out[name] = (np.append(score, -np.inf)[place], np.append(flagged, False)[place])
+            out[name] = Method(np.append(score, -np.inf)[place], np.append(flagged, False)[place])
         return out
 
     def _slow_peers(self) -> dict[str, PeerMethod]:
@@ -268,19 +294,20 @@ class OrganisationEvaluation:
     # --- counted ------------------------------------------------------------------------------------------------------
 
     def _method_figures(
-        self, events: pd.DataFrame, methods: dict[str, ScoresAndFlags], days: float, cut: int
+        self, events: pd.DataFrame, methods: dict[str, Method], days: float, cut: int
     ) -> list[Figures]:
         principals = self.overview.principals
         causes = FalseAlertCauses.from_anomalies(
             self.anomalies, principals, cut // DAY_SECONDS, self.overview.last // DAY_SECONDS
         )
+        known = causes if self.anomalies else None
+        served = next(iter(methods.values()))
+        equal = int(events.loc[served.flagged, "group"].nunique())  # alerts, as many as are served
         out = []
-        for done, (name, shown) in enumerate(methods.items()):
+        for done, (name, method) in enumerate(methods.items()):
             self.progress("counting", done, len(methods))
-            figures = compute_metrics(
-                _with_results(events, shown), days, len(principals), causes if self.anomalies else None
-            )
-            out.append({"name": name, **figures})
+            figures = compute_metrics(_with_results(events, method), days, len(principals), known, equal)
+            out.append({"name": name, "role": method.role, **figures})
         return out
 
     def _describe(self, history: EventSpool, bank: Bank, cut: int, events: pd.DataFrame) -> Figures:
@@ -300,9 +327,9 @@ class OrganisationEvaluation:
         }
 
 
-def _with_results(events: pd.DataFrame, shown: ScoresAndFlags) -> pd.DataFrame:
+def _with_results(events: pd.DataFrame, method: Method) -> pd.DataFrame:
     """Return labelled events with a method's scores and flags."""
-    return events.assign(score=shown[0], flagged=shown[1])
+    return events.assign(score=method.score, flagged=method.flagged)
 
 
 def _peer_row_index(now: EventTable, judged: pd.DataFrame) -> NDArray[np.int64]:

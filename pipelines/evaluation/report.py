@@ -10,6 +10,7 @@ from rich.table import Table
 
 from fingerprint.evaluation.false_alert_causes import ORDINARY_DAY
 from fingerprint.evaluation.metrics import ALERT_BUDGETS
+from pipelines.evaluation.standing_table import real_attack_tables, standing_tables
 
 Figures = dict[str, Any]
 
@@ -18,18 +19,20 @@ ALERT_BUDGET = "20"  # alerts a day, where only one can be shown
 CONFIDENCE = "95 %"  # interval
 CONSOLE_WIDTH = 110  # columns where the output is no terminal
 EMPTY_CELL = "[dim]-[/dim]"
+SIMULATED = "All of the above is simulated, but for the attack calls: what holds here alone is a claim about simulation."
 
 
 def print_evaluation(figures: Figures) -> None:
-    """Print each organisation, then what the methods find.
+    """Print each organisation, then the standing table, and what the methods find.
 
     At their thresholds, within budgets, by strength; when our alerts are there, and where the false ones come from.
     """
     console = _console()
     for about in figures["organisations"]:
         console.print(_describe_organisation(about), highlight=False)
-    methods = figures["methods"]
-    tables = [_threshold_table(methods), _budget_table(methods), _strength_table(methods)]
+    methods = [method for method in figures["methods"] if method["role"] != "term"]
+    tables = standing_tables(figures)
+    tables += [_threshold_table(methods), _budget_table(methods), _strength_table(methods)]
     tables += [_time_to_alert_table(figures["time_to_alert"])] if figures["time_to_alert"] else []
     tables += [_urgency_table(figures["by_urgency"])]
     tables += [_causes_table(methods[0])] if methods[0].get("by_surprise") else []
@@ -40,8 +43,14 @@ def print_evaluation(figures: Figures) -> None:
         console.print()
     for sentence in figures["left_out"]:
         console.print(sentence, style="dim", highlight=False)
+    if "seed" in figures["organisations"][0]:
+        console.print(SIMULATED, style="dim", highlight=False)
     if "real" in figures:
         _print_real_datasets(figures["real"], console)
+    for table in real_attack_tables(figures["real_attacks"]) if "real_attacks" in figures else ():
+        caption, table.caption = table.caption, None
+        console.print(table)
+        console.print(caption, style="dim", highlight=False)
 
 
 def _print_real_datasets(sets: list[Figures], console: Console) -> None:

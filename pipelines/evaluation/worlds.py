@@ -6,16 +6,21 @@ Example:
 
 A world is drawn from the ranges of `simulation.world_parameters` by its seed; development and final worlds have different ones. A
 detector that wins in one world by knowing its habits loses in another, so what counts is the worst world beside the mean.
+
+Worlds are evaluated side by side, each in a process of its own, as many as there are cores and memory for. Which of them run
+together changes no figure.
 """
 
 from __future__ import annotations
 
-import re
+import multiprocessing
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich import box
 from rich.console import Console
@@ -25,8 +30,9 @@ from fingerprint.core.alert import FingerprintError
 from fingerprint.core.settings import Settings
 from fingerprint.evaluation import peers
 from fingerprint.evaluation.metrics import ALERT_BUDGETS
+from fingerprint.evaluation.vote_rates import vote_shares
 from fingerprint.simulation.world_parameters import WorldParameters
-from pipelines.cli.console import Progress
+from pipelines.cli.console import Progress, no_progress
 from pipelines.evaluation.evaluate import (
     EvaluationOptions,
     OrganisationResult,
@@ -35,6 +41,7 @@ from pipelines.evaluation.evaluate import (
 )
 from pipelines.evaluation.organisations import attacks_for, world_days, world_seeds
 from pipelines.evaluation.report import CONSOLE_WIDTH, EMPTY_CELL
+from pipelines.evaluation.standing_table import TABLE_ROLES, standing_tables
 from pipelines.runtime import host
 
 Figures = dict[str, Any]
@@ -57,7 +64,9 @@ SHOWN_STATISTICS = {  # heading -> statistic
 }
 COUNTED_STATISTICS = {"events", "new in an hour", "p99", "variance / mean", "days"}  # the others are shares
 SHARED_HEADING = "attackers' own calls"
-LONG_WORD = re.compile(r"[A-Za-z]{9,}")
+BYTES_PER_PRINCIPAL = 20 << 20  # memory that a world takes at most, measured with 60 to 200 principals ...
+BYTES_PER_WORLD = 1 << 30  # ... and what it takes in any case
+MOST_WORLDS_SHOWN = 12  # columns of a table; of more worlds the mean and the worst are shown
 
 
 def refuse_with_worlds(given: Mapping[str, object]) -> None:
@@ -76,38 +85,131 @@ def evaluate_worlds(
     attacks: int | None = None,
     keep: Path | None = None,
     options: EvaluationOptions = DEFAULT_OPTIONS,
+    workers: int | None = None,
 ) -> Figures:
     """Return the figures of `evaluate --worlds --json`: those of `run_evaluation`, and `worlds` and `summary`.
 
     `worlds` has for each its seed, its parameters, its statistics and what every method finds; `summary` the mean of every
-    method over the worlds, and its worst world. Raises FingerprintError for an impossible number of worlds.
+    method over the worlds, and its worst world. `workers` worlds run at a time, by default `workers_for`. Raises FingerprintError
+    for an impossible number of worlds.
     """
     started, seeds = time.monotonic(), world_seeds(count, final)
     chosen = replace(options.resolve_for(principals), statistics=True)  # the same methods in every world
     sessions, drawn = attacks or attacks_for(principals), [WorldParameters.draw(seed) for seed in seeds]
-    runs = []
-    for number, (seed, world) in enumerate(zip(seeds, drawn, strict=True), 1):
-        progress("worlds", number, count)
-        length = world_days(days, world)
-        runs.append(
-            evaluate_seed(seed, principals, length, sessions, keep, settings, progress, chosen, world)
-        )
-    worlds = [_describe_world(world, run) for world, run in zip(drawn, runs, strict=True)]
+    tasks = [
+        WorldTask(seed, world, principals, world_days(days, world), sessions, keep, settings, chosen)
+        for seed, world in zip(seeds, drawn, strict=True)
+    ]
+    ran = _run_worlds(tasks, workers or workers_for(count, principals), progress)
+    worlds = [_describe_world(world, each) for world, each in zip(drawn, ran, strict=True)]
     return {
-        **pool_results(runs),
+        **pool_results([each.result for each in ran]),
         "worlds": worlds,
         "summary": summarise_worlds(worlds),
         "final": final,
         "left_out": sorted(peers.UNAVAILABLE_PEERS.values()),
         "seconds": round(time.monotonic() - started, 1),
-        "peak_memory_bytes": host.peak_bytes(),
+        "peak_memory_bytes": max(host.peak_bytes(), *(each.peak_bytes for each in ran)),
     }
 
 
-def _describe_world(parameters: WorldParameters, run: OrganisationResult) -> Figures:
-    names = ("sessions", "found", "recall", "recall_at", "found_at", "alerts_per_day", "false_alerts_per_day")
+# --- side by side -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class WorldTask:
+    """One world to be evaluated: what a process of its own is given."""
+
+    seed: int
+    parameters: WorldParameters
+    principals: int
+    days: int
+    attacks: int
+    keep: Path | None
+    settings: Settings
+    options: EvaluationOptions
+
+    def run(self, progress: Progress = no_progress) -> EvaluatedWorld:
+        """Simulate the world, or find it, and evaluate it."""
+        started = time.monotonic()
+        result = evaluate_seed(
+            self.seed, self.principals, self.days, self.attacks, self.keep, self.settings, progress,
+            self.options, self.parameters,
+        )  # fmt: skip
+        return EvaluatedWorld(result, round(time.monotonic() - started, 1), host.peak_bytes())
+
+
+class EvaluatedWorld(NamedTuple):
+    """The evaluation of one world, how long it took, and the peak memory of its process."""
+
+    result: OrganisationResult
+    seconds: float
+    peak_bytes: int
+
+
+def workers_for(worlds: int, principals: int, cores: int | None = None, memory: int | None = None) -> int:
+    """Return how many worlds are evaluated at a time: no more than there are cores, and memory that is free.
+
+    >>> workers_for(12, 200, cores=16, memory=64 << 30)
+    12
+    >>> workers_for(12, 200, cores=16, memory=12 << 30)
+    2
+    """
+    cores = cores or len(os.sched_getaffinity(0))
+    memory = memory or host.available_bytes()
+    fit = memory // (BYTES_PER_WORLD + BYTES_PER_PRINCIPAL * principals)
+    return max(1, min(worlds, cores, fit))
+
+
+def _run_worlds(tasks: Sequence[WorldTask], workers: int, progress: Progress) -> list[EvaluatedWorld]:
+    """Return the evaluated worlds in the order of the tasks."""
+    if workers == 1:
+        return [_run_and_report(number, task, len(tasks), progress) for number, task in enumerate(tasks, 1)]
+    threads = max(1, len(os.sched_getaffinity(0)) // workers)
+    pool = ProcessPoolExecutor(
+        workers,
+        multiprocessing.get_context("spawn"),  # torch and DuckDB have threads, which a fork would lose
+        initializer=_limit_threads,
+        initargs=(threads,),
+        max_tasks_per_child=1,  # so that a world's peak memory is its own
+    )
+    with pool:
+        futures = [pool.submit(task.run) for task in tasks]
+        try:
+            for done, future in enumerate(as_completed(futures), 1):
+                future.result()  # the first failure ends all
+                progress("worlds", done, len(tasks))
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+        return [future.result() for future in futures]
+
+
+def _run_and_report(number: int, task: WorldTask, count: int, progress: Progress) -> EvaluatedWorld:
+    progress("worlds", number, count)
+    return task.run(progress)
+
+
+def _limit_threads(threads: int) -> None:
+    import torch
+
+    torch.set_num_threads(threads)
+
+
+# --- summary ------------------------------------------------------------------------------------------------
+
+
+def _describe_world(parameters: WorldParameters, evaluated: EvaluatedWorld) -> Figures:
+    run = evaluated.result
+    names = (
+        *("role", "sessions", "found", "recall", "recall_at", "found_at", "found_at_equal_alerts", "queue"),
+        *("alerts_per_day", "false_alerts_per_day"),
+    )
     return {
         "seed": run.about["seed"],
+        "seconds": evaluated.seconds,
+        "peak_memory_bytes": evaluated.peak_bytes,
+        "vote_rates": vote_shares(run.vote_counts),
+        "vote_effects": run.vote_effects,
         "parameters": asdict(parameters),
         "principals": run.about["principals"],
         "statistics": {"events": run.about["events"], **run.about["statistics"]},
@@ -151,16 +253,27 @@ def summarise_worlds(worlds: Sequence[Figures]) -> dict[str, Figures]:
 
 
 def print_worlds(figures: Figures) -> None:
-    """Print a row a world: its statistics, then what every method finds and alerts falsely; the mean and the worst below."""
+    """Print what the worlds are like, what every method finds and alerts falsely in each, and the standing table of all."""
     console = Console()
     console = console if console.is_terminal else Console(width=CONSOLE_WIDTH)
     worlds = figures["worlds"]
-    console.print(_statistics_table(worlds))
-    for budget in map(str, ALERT_BUDGETS):
-        console.print(_found_table(worlds, budget))
-    console.print(_false_alerts_table(worlds))
+    tables = [_statistics_table(worlds)]
+    tables += [_found_table(worlds, budget) for budget in map(str, ALERT_BUDGETS)]
+    for table in (*tables, _false_alerts_table(worlds), *standing_tables(figures)):
+        caption, table.caption = table.caption, None
+        console.print(table)
+        if caption:
+            console.print(caption, style="dim", highlight=False)
+        console.print()
     kind = "Final worlds: look at them once." if figures["final"] else "Development worlds."
-    console.print(f"{kind} All worlds are of one simulator.", style="dim", highlight=False)
+    most = max(world["peak_memory_bytes"] for world in worlds)
+    seconds = sum(world["seconds"] for world in worlds) / len(worlds)
+    console.print(
+        f"{kind} All worlds are of one simulator: what holds here alone is a claim about simulation.\n"
+        f"A world took {seconds:,.0f} seconds and at most {most / 2**30:.1f} GiB; all of them {figures['seconds']:,.0f} seconds.",
+        style="dim",
+        highlight=False,
+    )
     for sentence in figures["left_out"]:
         console.print(sentence, style="dim", highlight=False)
 
@@ -169,27 +282,31 @@ def _found_table(worlds: Sequence[Figures], budget: str) -> Table:
     def found(method: Figures) -> float:
         return float(method["recall_at"][budget])
 
-    return _methods_table(f"Sessions found, {budget} alerts a day", worlds, found, min, "{:.0%}".format)
+    return _methods_table(f"Found, {budget} alerts a day", worlds, found, min, "{:.0%}".format)
 
 
 def _false_alerts_table(worlds: Sequence[Figures]) -> Table:
     def rate(method: Figures) -> float:
         return float(method[FALSE_ALERTS])
 
-    title = "False alerts a day per 100 principals, at each method's threshold"
-    return _methods_table(title, worlds, rate, max, "{:.2f}".format)
+    table = _methods_table("False alerts a day", worlds, rate, max, "{:.1f}".format)
+    table.caption = "Per 100 principals, at each method's threshold."
+    return table
 
 
 def _statistics_table(worlds: Sequence[Figures]) -> Table:
-    table = _table("Statistics", list(SHOWN_STATISTICS))
+    """Return a row a statistic; what is shown of a world in a column, or the range of more worlds."""
+    shown = worlds[:MOST_WORLDS_SHOWN]
+    table = _table("Statistics", [str(world["seed"]) for world in shown])
     table.caption = (
         "People's hours, harmless events of the judged days (docs/explanation/simulation.md); attackers' own calls: of\n"
         "thieves, to actions that no one else calls; victim's tool: thieves that use one, to the version."
     )
-    for world in worlds:
-        values = {heading: world["statistics"][name] for heading, name in SHOWN_STATISTICS.items()}
-        values[SHARED_HEADING] = _mean_of_strengths(values[SHARED_HEADING])
-        table.add_row(str(world["seed"]), *(_statistic_text(*item) for item in values.items()))
+    for heading, name in SHOWN_STATISTICS.items():
+        values = [world["statistics"][name] for world in shown]
+        if heading == SHARED_HEADING:
+            values = [_mean_of_strengths(each) for each in values]
+        table.add_row(heading, *(_statistic_text(heading, value) for value in values))
     return table
 
 
@@ -201,6 +318,8 @@ def _mean_of_strengths(by_strength: dict[str, float]) -> float | None:
 def _statistic_text(heading: str, value: float | None) -> str:
     if value is None:
         return EMPTY_CELL
+    if heading == "events":
+        return f"{value / 1000:,.0f} k"
     if heading == "new in an hour":
         return f"{value:.1f}"
     return f"{value:,.0f}" if heading in COUNTED_STATISTICS else f"{value:.0%}"
@@ -213,26 +332,22 @@ def _methods_table(
     worst: Callable[[Sequence[float]], float],
     text: Callable[[float], str],
 ) -> Table:
-    """Return a table with a row a world and a column a method; below, the mean and each method's worst world."""
-    names = list(worlds[0]["methods"])
-    table = _table(title, names)
-    columns = [[figure(world["methods"][name]) for world in worlds] for name in names]
-    for world, values in zip(worlds, zip(*columns, strict=True), strict=True):
-        table.add_row(str(world["seed"]), *map(text, values), end_section=world is worlds[-1])
-    table.add_row("mean", *(text(sum(values) / len(values)) for values in columns))
-    table.add_row("worst", *(text(worst(values)) for values in columns))
+    """Return a table with a row a method and a column a world; in front the mean and each method's worst world."""
+    shown = worlds if len(worlds) <= MOST_WORLDS_SHOWN else []
+    table = _table(title, ["mean", "worst", *(str(world["seed"]) for world in shown)])
+    roles = {name: method["role"] for name, method in worlds[0]["methods"].items()}
+    for role in TABLE_ROLES:
+        names = [name for name, its in roles.items() if its == role]
+        for name in names:
+            values = [figure(world["methods"][name]) for world in worlds]
+            cells = [sum(values) / len(values), worst(values), *(values if shown else [])]
+            table.add_row(name, *map(text, cells), end_section=name == names[-1])
     return table
 
 
 def _table(title: str, headings: Sequence[str]) -> Table:
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=0, caption_justify="left")
-    table.add_column("World", no_wrap=True)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True, caption_justify="left")
+    table.add_column(title, no_wrap=True)
     for heading in headings:
-        table.add_column(LONG_WORD.sub(_hyphenate, heading), justify="right")
+        table.add_column(heading, justify="right", no_wrap=True)
     return table
-
-
-def _hyphenate(word: re.Match[str]) -> str:
-    """Return a long word of a heading on two lines: a column is as wide as its longest."""
-    half = (len(word[0]) + 1) // 2
-    return f"{word[0][:half]}-\n{word[0][half:]}"

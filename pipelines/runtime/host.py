@@ -1,4 +1,4 @@
-"""Facts about this process and its user: login name, process name, peak memory."""
+"""Facts about this process and its user: login name, process name, peak memory, memory that is left."""
 
 from __future__ import annotations
 
@@ -36,6 +36,18 @@ def peak_bytes() -> int:
         return most if sys.platform == "darwin" else most * 1024
     peak = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
     return int(peak.split()[1]) * 1024
+
+
+def available_bytes() -> int:
+    """Return the memory that programs can still take, in bytes: all of it where the system does not say."""
+    facts = Path("/proc/meminfo")
+    if facts.exists():
+        line = next(
+            (each for each in facts.read_text().splitlines() if each.startswith("MemAvailable:")), None
+        )
+        if line:
+            return int(line.split()[1]) * 1024
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def peak_bytes_by_process(pid: int) -> dict[int, int]:

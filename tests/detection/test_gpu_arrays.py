@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from fingerprint.compute import arrays, frames, hashing
 from fingerprint.compute.sorted_table import SortedTable
 from fingerprint.core.alert import Alert
+from fingerprint.core.settings import Voting
 from fingerprint.detection import batch as measured
 from fingerprint.detection.detectors.isolation_forest import IsolationForestDetector
 from fingerprint.detection.inference import LocalInference
@@ -27,8 +28,10 @@ from fingerprint.state.event_batch import ARRAY_FIELDS, EventBatch
 from fingerprint.state.pipeline_state import PipelineState
 from fingerprint.state.scorer_state import ScorerState
 from tests.support import stepwise_pipeline
-from tests.support.stepwise_pipeline import SETTINGS
 
+SETTINGS = stepwise_pipeline.SETTINGS.model_copy(
+    update={"voting": Voting(detectors=("autoencoder", "spectral", "sequence"))}
+)
 there = fake_cupy.asarray
 NUMBERS = np.arange(5)
 
@@ -229,7 +232,7 @@ def test_events_have_the_same_memory_z_and_verdict_there(here: Walked, far: Walk
     mine, theirs = stepwise_pipeline.outcome(here.results), stepwise_pipeline.outcome(far.results)
     for name in (*stepwise_pipeline.MEMORY, "verdict", "alert_id", "bank_version", "degraded"):
         assert mine.events[name].astype(str).equals(theirs.events[name].astype(str)), name
-    for name in ("autoencoder_z", "spectral_z"):
+    for name in ("autoencoder_z", "spectral_z", "sequence_z"):
         np.testing.assert_allclose(mine.events[name], theirs.events[name], atol=1e-6, err_msg=name)
     pd.testing.assert_frame_equal(mine.votes, theirs.votes, atol=1e-5, rtol=0, check_dtype=False)
 

@@ -62,7 +62,7 @@ def test_the_z_of_an_event_by_itself_is_the_scorers_without_company(bank: Bank) 
     assert not isinstance(answer, FingerprintError)
     surprise = autoencoder.surprise_per_feature(answer.loss, bank.baseline.center, fingerprint)
     nothing = np.zeros(len(codes), np.float32), np.zeros(len(codes), bool)
-    alone = autoencoder.excess_nats(surprise, *nothing, sample_organisation.SETTINGS.autoencoder)
+    alone = autoencoder.event_nats(surprise, *nothing).excess(bank.baseline.interval_tail[fingerprint])
     np.testing.assert_allclose(
         answer.z, tail_calibration.excess_to_z(alone, bank.baseline, fingerprint), atol=CLOSE
     )

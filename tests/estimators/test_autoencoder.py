@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fingerprint.core.settings import Autoencoder
-from fingerprint.estimators import autoencoder, tail_calibration
+from fingerprint.estimators import autoencoder, interval_tail, tail_calibration
 from fingerprint.estimators.autoencoder import FREE_FEATURES, VISIBLE_MASK, Baseline, Weights
 from fingerprint.features.encoding import FEATURE_NAMES, FEATURES
 from fingerprint.features.vocabulary import build_vocabulary, count_presences
@@ -156,7 +156,7 @@ def test_nets_follow_their_values_to_new_slots() -> None:
     assert (moved.inputs[0, :, 4] == 0).all()
 
 
-OPTIONS = Autoencoder()
+TAIL = np.array(interval_tail.DEFAULT_TAIL, np.float32)
 ALONE = np.zeros(1, np.float32), np.zeros(1, bool)  # no company, and no one at home
 
 
@@ -166,7 +166,7 @@ def excess_of(company: float = 0.0, at_home: bool = False, **nats: float) -> flo
     for name, value in nats.items():
         surprise[0, FEATURE_NAMES.index(name)] = value
     others = np.array([company], np.float32), np.array([at_home])
-    return float(autoencoder.excess_nats(surprise, *others, OPTIONS)[0])
+    return float(autoencoder.event_nats(surprise, *others).excess(TAIL)[0])
 
 
 def test_one_strange_feature_among_many_is_enough() -> None:
@@ -180,9 +180,9 @@ def test_one_fact_is_news_once_and_two_facts_are_more() -> None:
 
 
 def test_bad_company_makes_a_strange_event_stranger_and_an_ordinary_one_not() -> None:
-    assert excess_of(action=9.0, company=59.0) == pytest.approx(
-        9.0 + autoencoder.INTERVAL_SURPRISE_SHARE * 50.0
-    )
+    beside = float(interval_tail.interval_nats(np.array([50.0], np.float32), TAIL)[0])
+    assert beside > 1
+    assert excess_of(action=9.0, company=59.0) == pytest.approx(9.0 + beside)
     assert excess_of(action=1.0, company=59.0) == pytest.approx(1.0)
 
 
@@ -225,7 +225,9 @@ def z_of(loss: np.ndarray, baseline: Baseline, at: int) -> float:
     surprise = autoencoder.surprise_per_feature(loss[None].astype(np.float32), baseline.center, fingerprint)
     return float(
         tail_calibration.excess_to_z(
-            autoencoder.excess_nats(surprise, *ALONE, OPTIONS), baseline, fingerprint
+            autoencoder.event_nats(surprise, *ALONE).excess(baseline.interval_tail[fingerprint]),
+            baseline,
+            fingerprint,
         )[0]
     )
 
@@ -233,12 +235,12 @@ def z_of(loss: np.ndarray, baseline: Baseline, at: int) -> float:
 def test_a_fingerprint_whose_losses_never_varied_does_not_win_every_time() -> None:
     loss = np.concatenate([np.full((50, F), 0.2), np.random.default_rng(0).exponential(1, (50, F))])
     parent = np.array([-1, 0, 0], np.int32)
-    baseline = baselines.fit_baseline(held_out(loss, np.repeat([1, 2], 50)), parent, OPTIONS)
+    baseline = baselines.fit_baseline(held_out(loss, np.repeat([1, 2], 50)), parent)
     assert z_of(np.full(F, 0.5), baseline, 1) < 3
 
 
 def test_a_thin_fingerprint_leans_on_its_parent() -> None:
     loss = np.concatenate([np.full((200, F), 3.0), np.full((2, F), 0.0)])
     rows = held_out(loss, np.repeat([0, 1], [200, 2]))
-    baseline = baselines.fit_baseline(rows, np.array([-1, 0], np.int32), OPTIONS)
+    baseline = baselines.fit_baseline(rows, np.array([-1, 0], np.int32))
     assert (baseline.center[1] > 2.5).all()

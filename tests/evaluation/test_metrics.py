@@ -254,3 +254,27 @@ def test_points_are_few_and_keep_both_ends() -> None:
     assert points[-1][0] == 1.0
     assert points == sorted(points, key=lambda point: point[0])
     assert PrecisionRecallCurve(np.empty(0), np.empty(0)).points() == []
+
+
+def test_methods_are_compared_at_as_many_alerts_as_one_of_them_shows(two_attacks: pd.DataFrame) -> None:
+    found = [
+        compute_metrics(two_attacks, days=2, principals=50, equal_alerts=count)["found_at_equal_alerts"]
+        for count in (0, 1, 2, 3)
+    ]
+    assert found == [0, 1, 1, 2], "A, then B, then C"
+
+
+def test_the_queue_says_how_much_of_an_alert_is_the_attacks_and_how_often_a_principal_comes_again() -> None:
+    events = table(
+        (0, "s", 9.0, True, "A"),
+        (1, None, 8.0, True, "A"),
+        (2, None, 7.0, True, "A"),
+        (3, None, 6.0, True, "A"),
+        (60, None, 5.0, True, "B"),
+        (90, "s", 4.0, True, "C"),
+    ).assign(principal=[1, 1, 1, 1, 1, 2])
+    queue = compute_metrics(events, days=1, principals=50)["queue"]
+    assert queue["alerts"] == 3
+    assert queue["attack_share"] == pytest.approx((1 / 4 + 1) / 2)
+    assert queue["repeated_alerts"] == pytest.approx(1 / 3, abs=1e-4)
+    assert queue["median_seconds_to_detect"] == 0.0

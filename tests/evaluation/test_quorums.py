@@ -50,3 +50,26 @@ def test_any_vote_is_ranked_by_its_share_of_the_threshold() -> None:
     score, shown = quorums.rank_by_threshold_share(judged(), {"autoencoder": 3.2, "spectral": 4.0})
     assert shown.all()
     assert np.argmax(score) == 2
+
+
+def test_the_served_queue_shows_nothing_below_its_thresholds() -> None:
+    score, shown = quorums.rank_as_served(judged(), BOTH, 2, URGENCY)
+    assert shown.tolist() == [True, True, False, False, False]
+    assert score.tolist() == [34.0, 70.0, -np.inf, -np.inf, -np.inf]
+
+
+def test_combined_evidence_weighs_detectors_by_how_rare_a_score_is_and_not_by_its_size() -> None:
+    table = judged().assign(
+        autoencoder_z=[1.0, 2.0, 3.0, 4.0, 5.0], spectral_z=[9000.0, 1.0, 2.0, 3.0, np.nan]
+    )
+    score, shown = quorums.rank_by_combined_evidence(table, BOTH, 2)
+    assert np.argsort(-score).tolist()[0] == 3, "second of both"
+    assert score[4] == -np.log(1 / 5), "no opinion counts nothing"
+    assert shown.tolist() == [True, False, False, True, True], "two, and what is as strange as the second"
+
+
+def test_as_many_events_are_flagged_as_are_asked_for_and_none_without_a_score() -> None:
+    score = np.array([3.0, -np.inf, 5.0, 4.0])
+    assert quorums.flag_strongest(score, 2).tolist() == [False, False, True, True]
+    assert quorums.flag_strongest(score, 9).tolist() == [True, False, True, True]
+    assert not quorums.flag_strongest(score, 0).any()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fingerprint.features import vocabulary
-from fingerprint.features.encoding import FEATURES
+from fingerprint.features.encoding import FEATURE_NAMES, FEATURES
 from fingerprint.features.vocabulary import (
     PARENT_WEIGHT,
     POSSIBLE_VALUES,
@@ -121,3 +121,19 @@ def test_how_often_is_a_share_of_the_fingerprints_own_presences() -> None:
 
 def test_bins_never_run_out_of_values() -> None:
     assert vocabulary.POSSIBLE_VALUES.min() == pytest.approx(32)
+
+
+def test_something_new_is_no_surprise_where_new_things_come_all_the_time() -> None:
+    """Two principals of one peer group: one touched the same three for weeks, the other a new one each hour."""
+    place = FEATURE_NAMES.index("resource")
+    hours = np.arange(400, dtype=np.uint64)
+    codes = np.zeros((800, len(FEATURE_NAMES)), np.uint64)
+    codes[:400, place], codes[400:, place] = hours % 3, hours + 1000
+    owner = np.repeat(np.array([1, 2], np.int32), 400)
+    everyone = count_presences(np.zeros(800, np.int32), owner, codes)
+    known = build_vocabulary(
+        [everyone, count_presences(owner, np.tile(hours, 2), codes)], np.array([-1, 0, 0], np.int32), 8
+    )
+    steady, restless = known.novelty_loss(np.array([1, 2], np.int32), place)
+    assert restless < 1.0
+    assert steady > restless + 3.0

@@ -41,15 +41,16 @@ def spelled(file: Path) -> set[str]:
 
 
 def texts(tree: ast.Module) -> Iterator[str]:
-    docstrings = {
-        id(node.body[0].value)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-        and node.body
-        and isinstance(node.body[0], ast.Expr)
-    }
-    for node in ast.walk(tree):
+    docstrings = set()
+    for node in ast.walk(tree):  # what has a docstring comes before it
         match node:
+            case (
+                ast.Module(body=[ast.Expr(value=first), *_])
+                | ast.ClassDef(body=[ast.Expr(value=first), *_])
+                | ast.FunctionDef(body=[ast.Expr(value=first), *_])
+                | ast.AsyncFunctionDef(body=[ast.Expr(value=first), *_])
+            ):
+                docstrings.add(id(first))
             case ast.Constant(value=str() as text) if id(node) not in docstrings:
                 yield text
             case ast.Constant(value=bytes() as data):

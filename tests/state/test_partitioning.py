@@ -9,20 +9,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fingerprint.compute import hashing
-from fingerprint.core.settings import Settings
+from fingerprint.core.settings import Settings, Voting
+from fingerprint.estimators.sequence import SeenActions
 from fingerprint.features.encoding import FEATURES
 from fingerprint.pipeline import DetectionPipeline
 from fingerprint.registry import bank as banks
 from fingerprint.state import partitioning
 from fingerprint.state.scorer_state import ScorerState
-from tests.support.stepwise_pipeline import Outcome, Step, pipeline_of, same, silences, walked
+from tests.support.stepwise_pipeline import SETTINGS, Outcome, Step, pipeline_of, same, silences, walked
 
+THREE = SETTINGS.model_copy(update={"voting": Voting(detectors=("autoencoder", "spectral", "sequence"))})
 START = 480_000 // 24 * 24
 
 
 def cut_and_mended(pipeline: DetectionPipeline, homes: np.ndarray) -> DetectionPipeline:
     whole = pipeline.state.scorer.as_arrays()
-    after = pipeline_of(pipeline.scorer.bank, partitioning.select_buckets(whole, homes))
+    settings = pipeline.scorer.settings
+    after = pipeline_of(pipeline.scorer.bank, partitioning.select_buckets(whole, homes), settings)
     after.state.scorer.merge(partitioning.select_buckets(whole, ~homes))
     after.state.pending, after.scorer.owner_names = pipeline.state.pending, pipeline.scorer.owner_names
     after.state.open_alerts.verdicts = pipeline.state.open_alerts.verdicts
@@ -43,6 +46,21 @@ def test_a_scorer_state_cut_and_mended_after_every_step_judges_as_if_it_had_stay
 
     assert silences(undisturbed)
     same(walked(pipeline_of(bank, bank.scorer_state), steps, after=cut), undisturbed)
+
+
+def test_the_sequence_detector_judges_as_if_its_state_had_stayed_whole(
+    bank: banks.Bank, steps: list[Step]
+) -> None:
+    random = np.random.default_rng(3)
+
+    def cut(pipeline: DetectionPipeline, _: Step) -> DetectionPipeline:
+        return cut_and_mended(pipeline, random.random(hashing.BUCKETS) < 0.5)
+
+    whole, cut_up = (
+        walked(pipeline_of(bank, bank.scorer_state, THREE), steps, **how) for how in ({}, {"after": cut})
+    )
+    assert whole.events["sequence_vote"].any()
+    same(cut_up, whole)
 
 
 def test_each_quarter_of_the_virtual_partitions_says_of_its_principals_what_the_whole_says(
@@ -78,9 +96,12 @@ def small_scorer_state(seed: int) -> ScorerState:
         scorer_state.deduplicate(who, random.integers(0, 2**63, count).astype(np.uint64), interval // 24)
         scorer_state.update_history(who, interval, codes)
         scorer_state.is_known_novelty(hashing.combine(who, codes[:, 0]), interval)
+        scorer_state.sequence.add(SeenActions(who, interval * np.int64(3600), codes[:, 0]))
+        scorer_state.sequence.add_votes(hashing.combine(who, codes[:, 1]), interval)
         scorer_state.interval_surprise.add(
             who, interval, codes, random.random(codes.shape).astype(np.float32) * 9
         )
+        scorer_state.interval_amounts.add(who, interval, codes[:, 0])
         since, weight = scorer_state.first_seen(who), np.ones(count, np.float32)
         keys = scorer_state.series.add_counts(who, codes[:, 1], interval, since, weight)
         scorer_state.series.z_scores(scorer_state.series.find_rows(keys), interval)
@@ -119,6 +140,9 @@ def test_what_was_cut_out_and_put_back_is_all_there_and_belongs_to_the_same(seed
         "interval_surprise.values",
         "interval_surprise.sums",
         "interval_surprise.usual_place",
+        "sequence.actions",
+        "sequence.votes",
+        "interval_amounts.counts",
     ):
         for name in (each for each in whole if each.rpartition(".")[0] == table):
             np.testing.assert_array_equal(mended.as_arrays()[name], whole[name], err_msg=name)

@@ -12,6 +12,7 @@ import numpy as np
 from fingerprint.detection.detectors.autoencoder import feature_surprise
 from fingerprint.detection.inference import LocalInference
 from fingerprint.estimators import autoencoder
+from fingerprint.features.encoding import FEATURE_NAMES
 from fingerprint.registry import versions
 from fingerprint.registry.bank import Bank
 from fingerprint.registry.versions import VersionDecision
@@ -87,7 +88,7 @@ def measured_by(bank: Bank, batch: EventBatch) -> None:
     ]
     odd = (surprise[0] >= autoencoder.RECHECK_THRESHOLD).any(axis=1, keepdims=True)
     wanted = np.where(odd, np.minimum(*surprise), surprise[0])
-    found, rarity = feature_surprise(batch), batch.evidence["autoencoder"][:, -4:]
+    found, rarity = feature_surprise(batch), batch.evidence["autoencoder"][:, len(FEATURE_NAMES) :]
     np.testing.assert_allclose(found[known[0]], wanted[known[0]], atol=1e-4)
     assert (found <= wanted + 1e-4).all()  # a novelty that was seen again since is less of one
     usual = bank.baseline

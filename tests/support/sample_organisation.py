@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import gzip
 import json
+import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,11 +69,29 @@ def build(folder: Path, principals: int = 12, scale: float = 0.4, seed: int = 3)
     return SampleOrganisation(folder / "records", days, folder / "bank", trained)
 
 
+def build_once(shared: Path, own: Path) -> SampleOrganisation:
+    """Build in a folder that several processes share, where only the first of them builds; return a copy in `own`."""
+    shared.mkdir(exist_ok=True)
+    trained = shared / "trained.json"  # written last
+    with (shared / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not trained.exists():
+            shutil.rmtree(shared / "organisation", ignore_errors=True)
+            trained.write_text(json.dumps(build(shared / "organisation").trained))
+    shutil.copytree(shared / "organisation", own)
+    figures = json.loads(trained.read_text()) | {"bank": str(own / "bank")}
+    return SampleOrganisation(own / "records", _days(own / "records"), own / "bank", figures)
+
+
 def simulated(
     folder: Path, attacks: int, principals: int = 12, scale: float = 0.4, seed: int = 3
 ) -> list[str]:
     """An organisation's files by day, oldest first; with more attacks it does the same besides."""
     simulate_organisation(principals, DAYS, seed, folder, attacks, scale=scale)
+    return _days(folder)
+
+
+def _days(folder: Path) -> list[str]:
     return [str(file) for file in sorted(folder.glob("*.jsonl.gz"))]
 
 

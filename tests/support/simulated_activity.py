@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from fingerprint.compute import hashing
+from fingerprint.compute.hashing import Hashes
 from fingerprint.features.value_texts import network_range, program_and_version
 from fingerprint.simulation.organisation import Organisation
 from fingerprint.simulation.user_identity import principal_key
@@ -28,8 +29,7 @@ def simulate_activity(
     organisation = Organisation.create(seed, START, days, parameters=parameters)
     world = SimulatedWorld.create(organisation, principals, attacks)
     parts = [day_activity(world, world.simulate_day(number)) for number in range(days)]
-    activity = pd.concat(parts, ignore_index=True)
-    return activity.assign(**{name: hashing.hash_strings(activity[name]) for name in HASHED})
+    return pd.concat(parts, ignore_index=True)
 
 
 def day_activity(world: SimulatedWorld, day: SimulatedDay) -> pd.DataFrame:
@@ -37,26 +37,33 @@ def day_activity(world: SimulatedWorld, day: SimulatedDay) -> pd.DataFrame:
     actions = [library.action_of(number) for number in range(len(library.templates))]
     callers = [(principal_key(each.identity), kind_of(each.identity)) for each in day.sessions]
     networks = [network_range(each.address, (16, 32)) for each in day.sessions]
-    programs = [
-        program_and_version(each.user_agent.render("ec2", "RunInstances"))[1] for each in day.sessions
-    ]
+    programs = [program_of(each.user_agent.render("ec2", "RunInstances")) for each in day.sessions]
     labels = np.full((2, len(calls)), None, object)
     for row, attack in day.attacks:
         labels[:, row : row + len(attack.script.forms)] = [[attack.name], [attack.strength]]
     return pd.DataFrame(
         {
-            "event": [f"{day.number}/{row}" for row in range(len(calls))],
-            "principal": np.array([key for key, _ in callers], object)[calls.session],
+            "event": hashes([f"{day.number}/{row}" for row in range(len(calls))]),
+            "principal": hashes([key for key, _ in callers])[calls.session],
             "kind": np.array([kind for _, kind in callers], object)[calls.session],
             "by_service": np.array(['"invokedBy"' in each.identity for each in day.sessions])[calls.session],
             "seconds": MIDNIGHT + day.number * 86_400 + calls.time.astype(np.int64),
-            "action": np.array(actions, object)[calls.form],
-            "network": np.array(networks, object)[calls.session],
-            "program": np.array(programs, object)[calls.session],
+            "action": hashes(actions)[calls.form],
+            "network": hashes(networks)[calls.session],
+            "program": hashes(programs)[calls.session],
             "session": labels[0],
             "strength": labels[1],
         }
     )
+
+
+def hashes(texts: list[str]) -> Hashes:
+    return hashing.hash_strings(pd.Series(texts, dtype=object))
+
+
+@cache
+def program_of(user_agent: str) -> str:
+    return program_and_version(user_agent)[1]
 
 
 @cache

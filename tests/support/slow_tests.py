@@ -12,7 +12,7 @@ Example:
 from __future__ import annotations
 
 import inspect
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
@@ -39,6 +39,7 @@ SLOW = frozenset(
         "pipelines.simulate.simulate_organisation",
         "pipelines.simulate_live",
         "pipelines.train.train_bank",
+        "tests.support.simulated_activity",
     }
 )
 
@@ -72,31 +73,46 @@ def leads_to_slow(roots: Iterable[Any], owner: type | None = None) -> bool:
 def _search(roots: frozenset[Any], owner: type | None) -> bool:
     """Follow names from `roots` until nothing new is found."""
     found: set[Any] = set()
+    scopes: list[
+        Mapping[str, Sequence[Any]]
+    ] = []  # of the classes and modules found: what their names stand for
     names = {"__init__", "__post_init__", "__enter__"}
     new = {*roots, *([owner] if owner else [])}
     while new:
-        names.update(*(_names(each) for each in new if isinstance(each, FunctionType)))
-        if any(map(_is_slow_name, names)) or any(_is_slow_name(_full_name(each)) for each in new):
+        if any(_is_slow(each) for each in new):
             return True
         found |= new
-        new = {target for each in found if _is_followed(each) for target in _targets(each, names)} - found
+        followed = [each for each in new if _is_followed(each)]
+        functions = [each for each in new if isinstance(each, FunctionType)]
+        scopes += [_scope(each) for each in followed if not isinstance(each, FunctionType)]
+        names.update(*map(_names, functions))
+        new = {target for each in functions if _is_followed(each) for target in _named_in(each)}
+        new |= {target for scope in scopes for name in scope.keys() & names for target in scope[name]}
+        new -= found
     return False
 
 
-def _targets(source: Any, names: set[str]) -> Iterator[Any]:
-    """Yield what the names stand for in a function, a class or a module."""
-    wanted: Collection[str] = names
-    scopes: list[Mapping[str, Any]]
-    if isinstance(source, FunctionType):
-        scopes, wanted = [source.__globals__], _names(source)
-    elif isinstance(source, type):
-        scopes = [vars(base) for base in source.__mro__]
-    else:
-        scopes = [vars(source)]
-    for name in wanted:
-        for scope in scopes:
-            if isinstance(target := _plain(scope.get(name)), FunctionType | type | ModuleType):
-                yield target
+@cache
+def _named_in(function: FunctionType) -> Sequence[Any]:
+    """Return what a function's names stand for, in the module where it was written."""
+    return [
+        target for name in _names(function) if _is_target(target := _plain(function.__globals__.get(name)))
+    ]
+
+
+@cache
+def _scope(source: type | ModuleType) -> Mapping[str, Sequence[Any]]:
+    """Return what the names of a class, its bases or a module stand for."""
+    scope: dict[str, list[Any]] = {}
+    for each in source.__mro__ if isinstance(source, type) else [source]:
+        for name, value in vars(each).items():
+            if _is_target(target := _plain(value)):
+                scope.setdefault(name, []).append(target)
+    return scope
+
+
+def _is_target(thing: Any) -> bool:
+    return isinstance(thing, FunctionType | type | ModuleType)
 
 
 @cache
@@ -129,11 +145,20 @@ def _full_name(thing: Any) -> str:
     )
 
 
+@cache
 def _is_followed(thing: Any) -> bool:
     """Return whether it is of the tests, or a module that has one of SLOW in it."""
     name = f"{_full_name(thing)}."
     return name.startswith("tests.") or any(each.startswith(name) for each in SLOW)
 
 
+@cache
+def _is_slow(thing: Any) -> bool:
+    """Return whether it is one of SLOW, or a function that names one."""
+    names = _names(thing) if isinstance(thing, FunctionType) else frozenset()
+    return any(map(_is_slow_name, (_full_name(thing), *names)))
+
+
+@cache
 def _is_slow_name(name: str) -> bool:
     return any(f"{name}.".startswith(f"{each}.") for each in SLOW)

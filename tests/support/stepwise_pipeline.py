@@ -11,6 +11,8 @@ import pandas as pd
 from fingerprint.adapters import files
 from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.compute import hashing
+from fingerprint.core.alert import z_column
+from fingerprint.core.settings import Settings
 from fingerprint.pipeline import DetectionPipeline, StepResult
 from fingerprint.registry.bank import Bank
 from fingerprint.state.partitioning import Arrays
@@ -68,10 +70,10 @@ def _some_late(events: pd.DataFrame) -> pd.DataFrame:
     return events.iloc[np.argsort(np.arange(len(events)) + delay, kind="stable")].reset_index(drop=True)
 
 
-def pipeline_of(bank: Bank, arrays: Arrays) -> DetectionPipeline:
+def pipeline_of(bank: Bank, arrays: Arrays, settings: Settings = SETTINGS) -> DetectionPipeline:
     """A pipeline whose scorer state begins with some arrays."""
     return DetectionPipeline(
-        bank, PipelineState(ScorerState.from_arrays(SETTINGS, arrays)), SETTINGS, keep_all_events=True
+        bank, PipelineState(ScorerState.from_arrays(settings, arrays)), settings, keep_all_events=True
     )
 
 
@@ -102,7 +104,8 @@ def outcome(said: list[StepResult]) -> Outcome:
 
 def same(one: Outcome, other: Outcome) -> None:
     """The same memory, z's and verdicts; the same votes on events and intervals. Not nearly: exactly."""
-    exact = [*MEMORY, "verdict", "alert_id", "autoencoder_z", "spectral_z"]
+    scores = [name for name in map(z_column, ("autoencoder", "spectral", "sequence")) if name in one.events]
+    exact = [*MEMORY, "verdict", "alert_id", *scores]
     pd.testing.assert_frame_equal(one.events[exact], other.events[exact], check_exact=True)
     pd.testing.assert_frame_equal(one.votes, other.votes, check_exact=True)
 

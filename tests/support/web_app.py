@@ -11,6 +11,8 @@ No one's password is hashed here: that takes a tenth of a second each. Sessions 
 
 from __future__ import annotations
 
+import atexit
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import cache
@@ -18,6 +20,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from anyio.from_thread import BlockingPortal, start_blocking_portal
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
@@ -47,6 +50,14 @@ def _empty() -> bytes:
         file = Path(folder) / "alerts.sqlite"
         open_store(f"sqlite:///{file}").close()
         return file.read_bytes()
+
+
+@cache
+def _event_loop() -> BlockingPortal:
+    """The loop of all clients. One of its own for each request, with its threads, costs more than most requests."""
+    ending = ExitStack()
+    atexit.register(ending.close)
+    return ending.enter_context(start_blocking_portal())
 
 
 @dataclass
@@ -80,7 +91,9 @@ class Site:
 
     def no_one(self) -> TestClient:
         """Who shows nothing."""
-        return TestClient(self.app, base_url=BASE, follow_redirects=False, raise_server_exceptions=False)
+        client = TestClient(self.app, base_url=BASE, follow_redirects=False, raise_server_exceptions=False)
+        client.portal = _event_loop()
+        return client
 
     def client(self, role: Role) -> TestClient:
         """A program with a token of this role."""

@@ -16,11 +16,14 @@ from datetime import timedelta
 from threading import Thread
 from typing import Any
 
+import pytest
+from argon2 import PasswordHasher
 from fastapi import FastAPI
 
 from fingerprint.core.account import Role, Scope
 from fingerprint.core.alert import Alert
 from fingerprint.core.ports.accounts import AccountStore
+from fingerprint.store import secret_hashes
 from fingerprint.web.server import DeadlineServer, uvicorn_config
 from tests.support.alerts import NASTY, nasty, new_pipeline, stolen_session
 
@@ -43,14 +46,20 @@ def served(app: FastAPI) -> Iterator[str]:
 
 
 def tokens(people: AccountStore, now: Any) -> dict[Role, str]:
-    """A person of each role, called as the role is, and the secret of a token of theirs."""
-    people.logins.accept_invitation(people.accounts.create_first_invitation() or "", "admin", PASSWORD)
-    made: dict[Role, str] = {}
-    for role, scope in SCOPE.items():
-        if role != "admin":
-            people.logins.accept_invitation(people.accounts.invite(role, role, "admin"), role, PASSWORD)
-        _, made[role] = people.tokens.create(role, "tests", [scope], now + timedelta(days=1), role)
-    return made
+    """A person of each role, called as the role is, and the secret of a token of theirs.
+
+    Their passwords are hashed by argon2 at the least cost it knows; the first login of each hashes at the usual cost again.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(secret_hashes, "_hasher", PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
+        people.logins.accept_invitation(people.accounts.create_first_invitation() or "", "admin", PASSWORD)
+        for role in SCOPE:
+            if role != "admin":
+                people.logins.accept_invitation(people.accounts.invite(role, role, "admin"), role, PASSWORD)
+    ends = now + timedelta(days=1)
+    return {
+        role: people.tokens.create(role, "tests", [scope], ends, role)[1] for role, scope in SCOPE.items()
+    }
 
 
 def variants(count: int) -> list[Alert]:

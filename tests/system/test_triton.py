@@ -69,17 +69,26 @@ def breaker(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, float], None]:
 def options(
     triton: Triton, bank: Bank, organisation: sample_organisation.SampleOrganisation
 ) -> settings.Triton:
-    """Of the server, which serves the organisation's bank."""
+    """Of the server, which serves the organisation's bank, by one process: each takes a second to start."""
     own = settings.Triton(
         url=triton.address,
         model_repository=str(triton.repository),
         control_key_file=str(triton.key_file),
         timeout_seconds=20,
         load_timeout_seconds=60,
+        instance_count=1,
     )
     if triton_model.version_number(bank.version) not in ModelRepository(triton.repository).served_versions():
         load_into_server(organisation.bank, own)
     return own
+
+
+@pytest.fixture
+def in_parallel(options: settings.Triton) -> settings.Triton:
+    """Of the same server; what it loads from now on is served by several processes, as by default."""
+    default = settings.Triton().instance_count
+    assert default > 1
+    return options.model_copy(update={"instance_count": default})
 
 
 @pytest.fixture
@@ -164,7 +173,7 @@ class Asking(threading.Thread):
 
 
 def test_banks_are_swapped_under_load_and_every_answer_is_whole_and_of_the_bank_it_names(
-    bank: Bank, options: settings.Triton, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bank: Bank, in_parallel: settings.Triton, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Five swaps, more than twice what is served at a time, and no second tries: nothing fails, nothing is mixed."""
     monkeypatch.setattr(request, "MAX_ATTEMPTS", 1)
@@ -172,13 +181,13 @@ def test_banks_are_swapped_under_load_and_every_answer_is_whole_and_of_the_bank_
     variants = {each.version: each for each in (variant(bank, number) for number in range(1, 6))}
     rows, over, current = rows_of(bank, 200), threading.Event(), [bank.version]
     known = variants | {bank.version: bank}
-    asking = [Asking(options, known, rows, current, over) for _ in range(3)]
+    asking = [Asking(in_parallel, known, rows, current, over) for _ in range(3)]
     for each in asking:
         each.start()
     try:
         for version, each in variants.items():
             banks.publish_version(each, tmp_path / "bank")
-            load_into_server(tmp_path / "bank", options)
+            load_into_server(tmp_path / "bank", in_parallel)
             current.append(version)
             wait_until(lambda version=version: all(version in each.answers for each in asking))
     finally:
@@ -187,7 +196,9 @@ def test_banks_are_swapped_under_load_and_every_answer_is_whole_and_of_the_bank_
             thread.join(60)
     assert [wrong for thread in asking for wrong in thread.wrong] == []
     assert set(asking[0].answers) == set(known)
-    served = [each["bank_version"] for each in server_status(options)["versions"] if each["state"] == "READY"]
+    served = [
+        each["bank_version"] for each in server_status(in_parallel)["versions"] if each["state"] == "READY"
+    ]
     assert served == list(variants)[-SERVED_VERSIONS:]
 
 
@@ -487,7 +498,7 @@ def test_score_says_what_is_missing_where_triton_is_wanted_and_no_one_listens(
 def test_a_stream_swaps_banks_under_load_once_the_server_has_the_new_one_and_no_answer_is_mixed(
     organisation: sample_organisation.SampleOrganisation,
     bank: Bank,
-    options: settings.Triton,
+    in_parallel: settings.Triton,
     records: Records,
     tmp_path: Path,
 ) -> None:
@@ -498,8 +509,8 @@ def test_a_stream_swaps_banks_under_load_once_the_server_has_the_new_one_and_no_
     banks.write_bank(another, tmp_path / "bank")
     place = Place(tmp_path / "place", tmp_path / "bank")
     quick = {"bank": {"poll_interval_seconds": 0.05}, "checkpoints": {"interval_seconds": 0.01}}
-    place.configure(**quick, triton={"url": options.url, "timeout_seconds": 20})
-    loading = threading.Thread(target=load_into_server, args=(tmp_path / "bank", options), daemon=True)
+    place.configure(**quick, triton={"url": in_parallel.url, "timeout_seconds": 20})
+    loading = threading.Thread(target=load_into_server, args=(tmp_path / "bank", in_parallel), daemon=True)
     with live(place.create()) as stream:
         stream.read(records[:1000])
         serve(place, another.version)

@@ -24,7 +24,9 @@ from pipelines.runtime import wiring
 from tests.support.sample_organisation import SampleOrganisation
 
 SETTINGS = Settings(autoencoder=Autoencoder(max_epochs=1))
-STAGES = {"rows": 8, "shared_priors": 8, "fitted": 8, "learned": 8}  # folders of a piece
+STAGES = dict.fromkeys(
+    ("rows", "shared_priors", "transitions", "surprises", "fitted", "learned"), 8
+)  # folders of a piece
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +59,7 @@ def assert_same(one: Bank, other: Bank) -> None:
     """Every array and table, series and memories by their owners."""
     for table in ("fingerprints", "people", "words"):
         pd.testing.assert_frame_equal(getattr(one, table), getattr(other, table))
-    for part in ("vocabulary", "weights", "baseline"):
+    for part in ("vocabulary", "weights", "baseline", "transitions"):
         for each in fields(getattr(one, part)):
             ours, theirs = (getattr(getattr(bank, part), each.name) for bank in (one, other))
             if np.issubdtype(ours.dtype, np.floating):

@@ -251,7 +251,7 @@ def test_a_log_source_without_known_attacks_passes_the_gate_on_its_other_conditi
 def _found(
     bank: Bank, asked: attack_injection.InjectedAttacks, options: Autoencoder = SETTINGS.autoencoder
 ) -> NDArray[np.bool_]:
-    return attack_injection.attack_scores(bank, asked, options) >= options.threshold
+    return attack_injection.attack_scores(bank, asked) >= options.threshold
 
 
 def test_those_who_are_robbed_are_found_more_often_than_those_who_are_mimicked(champion: Bank) -> None:

@@ -45,6 +45,7 @@ struct Writer {
 
 struct Found {
   Span name, recipient, account, parameters, resources;
+  int parameters_node;
   i64 time, begun;
   bool failed;
   u64 members;  // which nodes were met: one bit each
@@ -341,16 +342,18 @@ INSIDE bool only_word(Span s) {
   return true;
 }
 
-// One of `resources`: an object with at most one account, which is a word or missing.
-INSIDE bool resource(Reader *r, Span *account) {
+// One of `resources`: an object with at most one account, which is a word or missing, and at most one ARN.
+INSIDE bool resource(Reader *r, Span *account, Span *arn) {
   Span name;
-  account->at = account->end = 0;
+  account->at = account->end = arn->at = arn->end = 0;
   if (!took(r, '{')) return false;
   blanks(r);
   if (took(r, '}')) return true;
   do {
     if (!key(r, &name)) return false;
-    if (!same(name.at, name.end, "accountId")) {
+    if (same(name.at, name.end, "ARN")) {
+      if (arn->at || !string(r, arn) || length(*arn) > LONGEST_TEXT) return false;
+    } else if (!same(name.at, name.end, "accountId")) {
       if (!value(r)) return false;
     } else if (account->at || !string(r, account) || !only_word(*account)) {
       return false;
@@ -360,16 +363,19 @@ INSIDE bool resource(Reader *r, Span *account) {
   return took(r, '}');
 }
 
-// The first account of the resources that is not the own one, if any; false where they are not plain.
-INSIDE bool of_resources(Span text, Span own, u8 *account, bool *found) {
+// The first account of the resources that is not the own one, if any, and the ARN of the first; false where they are not plain.
+INSIDE bool of_resources(Span text, Span own, u8 *account, bool *found, Span *arn) {
   Reader r = {text.at, text.end, 0};
-  Span of_one;
+  Span of_one, arn_of_one;
+  bool first = true;
   took(&r, '[');
   blanks(&r);
   if (took(&r, ']')) return true;
   do {
     blanks(&r);
-    if (!resource(&r, &of_one)) return false;
+    if (!resource(&r, &of_one, &arn_of_one)) return false;
+    if (first) *arn = arn_of_one;
+    first = false;
     if (!*found && of_one.at) *found = other_number(of_one, own, account);
     blanks(&r);
   } while (took(&r, ','));
@@ -378,10 +384,35 @@ INSIDE bool of_resources(Span text, Span own, u8 *account, bool *found) {
 
 // --- what is made of the parameters ---
 
-// Their names, in their order, to `names`; and the text of `roleArn`. False where they are not plain.
-INSIDE bool parameters(Span text, Writer *names, Span *role) {
+INSIDE int child(const Nodes *t, int node, Span name) {
+  for (int each = t->first[node]; each < t->first[node] + t->count[node]; each++)
+    if (equal(name, t->keys + t->begin[each], t->size[each])) return each;
+  return -1;
+}
+
+// Which resource they name: the child of their node that comes first, its place among its siblings, and its text.
+struct Named {
+  Span name, text;
+  int place;
+};
+
+// A member that may name a resource. `met` has a bit for each that was met: twice is not plain, nor is what is no text.
+INSIDE bool names_resource(Reader *r, Span name, int place, u64 *met, Named *resource, Span *role) {
+  Span text;
+  if (*met >> place & 1) return false;
+  *met |= (u64)1 << place;
+  if (peek(r) == 'n') return literal(r, "null");
+  if (!string(r, &text) || length(text) > LONGEST_TEXT) return false;
+  if (same(name.at, name.end, "roleArn")) *role = text;
+  if (!resource->text.at || place < resource->place) *resource = {name, text, place};
+  return true;
+}
+
+// Their names, in their order, to `names`; the text of `roleArn`; and the resource. False where they are not plain.
+INSIDE bool parameters(Span text, const Nodes *t, int node, Writer *names, Span *role, Named *resource) {
   Reader r = {text.at, text.end, 0};
   Span name;
+  u64 met = 0;
   if (!took(&r, '{')) return true;  // null, or none
   blanks(&r);
   if (took(&r, '}')) return true;
@@ -392,46 +423,47 @@ INSIDE bool parameters(Span text, Writer *names, Span *role) {
     if (!first) put(names, ',');
     first = false;
     copy(names, name);
-    if (!same(name.at, name.end, "roleArn")) {
-      if (!value(&r)) return false;
-    } else if (role->at || !string(&r, role) || length(*role) > LONGEST_TEXT) {
-      return false;
-    }
+    int known = child(t, node, name);
+    if (known < 0 ? !value(&r) : !names_resource(&r, name, known - t->first[node], &met, resource, role)) return false;
     blanks(&r);
   } while (took(&r, ','));
   return true;
 }
 
-INSIDE bool target(Found *f, u8 *account, bool *found) {
+INSIDE bool target(Found *f, u8 *account, bool *found, Span *arn) {
   Span own = f->recipient.at ? f->recipient : f->account;
   if (!only_word(own)) return false;
-  if (f->resources.at && !(only_digits(own) && of_resources(f->resources, own, account, found))) return false;
+  if (f->resources.at && !(only_digits(own) && of_resources(f->resources, own, account, found, arn))) return false;
   if (!*found && f->parameters.at) *found = other_account(f->parameters, own, account);
   return true;
 }
 
-INSIDE bool made(Found *f, Writer *w) {
+INSIDE void named(Writer *w, Span name, Span text) {
+  write(w, "\"resource\":\""), copy(w, name), put(w, '='), copy(w, text), write(w, "\",");
+}
+
+INSIDE bool made(const Nodes *t, Found *f, Writer *w) {
   u8 account[12];
+  const u8 *arn_name = (const u8 *)"ARN";
   bool found = false;
-  Span role = {0, 0};
+  Span role = {0, 0}, arn = {0, 0};
+  Named resource = {};
   write(w, "\"requestParameters\":{\"names\":\"");
-  if (!parameters(f->parameters, w, &role)) return false;
+  if (!parameters(f->parameters, t, f->parameters_node, w, &role, &resource)) return false;
   write(w, "\",");
   if (role.at) write(w, "\"role\":\""), copy(w, role), write(w, "\",");
-  if (!target(f, account, &found)) return false;
+  if (!target(f, account, &found, &arn)) return false;
   Span digits = {account, account + 12};
   if (found) write(w, "\"target\":\""), copy(w, digits), write(w, "\",");
+  if (resource.text.at)
+    named(w, resource.name, resource.text);
+  else if (arn.at)
+    named(w, {arn_name, arn_name + 3}, arn);
   close_group(w);
   return true;
 }
 
 // --- the members ---
-
-INSIDE int child(const Nodes *t, int node, Span name) {
-  for (int each = t->first[node]; each < t->first[node] + t->count[node]; each++)
-    if (equal(name, t->keys + t->begin[each], t->size[each])) return each;
-  return -1;
-}
 
 INSIDE void note(Found *f, int kind, Span text) {
   if (kind == NAME) f->name = text;
@@ -503,6 +535,7 @@ INSIDE int entered(Reader *r, Writer *w, const Nodes *t, Found *f, int node, Spa
   if (f->members >> node & 1) return -2;  // twice
   f->members |= (u64)1 << node;
   int kind = t->kind[node];
+  if (kind == PARAMETERS) f->parameters_node = node;
   if (kind == PARAMETERS || kind == RESOURCES) return matter(r, f, kind) ? -1 : -2;
   if (kind != GROUP) return leaf(r, w, f, kind, name) ? -1 : -2;
   if (peek(r) == 'n') return literal(r, "null") ? -1 : -2;
@@ -512,12 +545,12 @@ INSIDE int entered(Reader *r, Writer *w, const Nodes *t, Found *f, int node, Spa
 }
 
 // After a member, or at the beginning: true where another one follows. Groups that end here are closed.
-INSIDE bool another(Reader *r, Writer *w, Found *f, int *depth, bool fresh, bool *fine) {
+INSIDE bool another(Reader *r, Writer *w, const Nodes *t, Found *f, int *depth, bool fresh, bool *fine) {
   for (;;) {
     blanks(r);
     if (took(r, '}')) {
       if (*depth == 0) {
-        *fine = made(f, w) && (blanks(r), r->at == r->end);
+        *fine = made(t, f, w) && (blanks(r), r->at == r->end);
         close_group(w);
         return false;
       }
@@ -537,7 +570,7 @@ INSIDE bool record(Reader *r, Writer *w, const Nodes *t, Found *f) {
   Span name;
   group[0] = 0;
   put(w, '{');
-  while (fine && another(r, w, f, &depth, fresh, &fine)) {
+  while (fine && another(r, w, t, f, &depth, fresh, &fine)) {
     r->seen = 0;
     if (!key(r, &name) || r->seen & ESCAPE) return false;
     int next = entered(r, w, t, f, child(t, group[depth], name), name);

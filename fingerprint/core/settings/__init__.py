@@ -2,7 +2,7 @@
 
 A section of the file is a class in this package, one file a theme:
 
-    detection   reading, entities, autoencoder, spectral, isolation_forest, voting, alerts
+    detection   reading, entities, autoencoder, spectral, sequence, isolation_forest, voting, alerts
     training    training, retraining, bank, promotion
     streaming   ingest, sqs, stream, feed_gaps, checkpoints, health
     kafka       kafka
@@ -34,6 +34,7 @@ from fingerprint.core.settings.detection import (
     Entities,
     IsolationForestSettings,
     Reading,
+    SequenceSettings,
     Spectral,
     Voting,
 )
@@ -63,6 +64,7 @@ __all__ = [
     "Retention",
     "Retraining",
     "Section",
+    "SequenceSettings",
     "Settings",
     "Spectral",
     "Sqs",
@@ -93,6 +95,10 @@ class Settings(Section):
     training: Training = Field(Training(), description="What a bank learns from a history.")
     retraining: Retraining = Field(Retraining(), description="When banks are trained again.")
     spectral: Spectral = Field(Spectral(), description="The spectral detector of unusual intervals.")
+    sequence: SequenceSettings = Field(
+        SequenceSettings(),
+        description="The sequence detector of actions that are unusual after those before them.",
+    )
     isolation_forest: IsolationForestSettings = Field(
         IsolationForestSettings(), description="The isolation forest, an optional detector of unusual events."
     )

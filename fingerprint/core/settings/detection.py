@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from statistics import NormalDist
 from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -129,6 +130,22 @@ class Spectral(Section):
                 f"threshold {self.threshold:g} can never be reached by {points} intervals (at most {(points - 1) ** 0.5:.1f})"
             )
         return self
+
+
+class SequenceSettings(Section):
+    """The sequence detector: which actions are unusual after those just before them."""
+
+    vote_share: float = Field(
+        0.05,
+        gt=0,
+        lt=0.5,
+        description="Share of harmless events of each kind of principal on which the sequence detector may vote.",
+    )
+
+    @property
+    def threshold(self) -> float:
+        """Score in standard deviations (z) that this share of harmless events reaches."""
+        return -NormalDist().inv_cdf(self.vote_share)
 
 
 class IsolationForestSettings(Section):

@@ -26,6 +26,7 @@ COLUMNS = (
     *("alert_id", "urgency", "severity", "decision", "title", "principal", "human", "account"),
     *("first_event_time", "last_event_time", "events", "services", "actions", "regions", "source_addresses"),
     *(
+        "resources",
         "errors",
         "scores",
         "tactics",
@@ -66,6 +67,7 @@ def csv_cells(notification: Notification) -> list[str]:
         _join_distinct(f"{event.service}:{event.action}" for event in events),
         _join_distinct(event.region for event in events),
         _join_distinct(event.source_address for event in events),
+        _join_distinct(event.resource for event in events),
         _join_distinct(event.error_code for event in events),
         _join_distinct(f"{name} {z:.1f}" for name, z in alert.highest_scores.items()),
         *(_join_distinct(alert.tactics), alert.level, "yes" if alert.degraded else "no", alert.bank_version),

@@ -222,6 +222,7 @@ def _evidence_fields(alert: Alert, event: AlertEvent) -> dict[str, Any]:
         "event_time": event.event_time.isoformat(),
         "entity": event.entity,
         "region": event.region,
+        "resource": event.resource,
         "scores": without_empty(**event.scores),
     }
     return without_empty(

@@ -37,6 +37,7 @@ from fingerprint.core.settings import Section, Settings
 from fingerprint.registry.bank import Bank
 from fingerprint.state.activity_series import ActivitySeries
 from fingerprint.state.event_batch import EventBatch
+from fingerprint.state.interval_amounts import IntervalAmounts
 from fingerprint.state.scorer_state import ScorerState
 
 Floats = NDArray[np.float32]
@@ -58,11 +59,16 @@ class DetectorOptions(Section):
 
 
 class ExplanationContext(Protocol):
-    """The series of activity, the settings, and the bank that measured an event: a detector explains an alert from them."""
+    """The counts of activity, the settings, and the bank that measured an event: a detector explains an alert from them."""
 
     @property
     def series(self) -> ActivitySeries:
         """The activity series, for curves."""
+        ...
+
+    @property
+    def interval_amounts(self) -> IntervalAmounts:
+        """The calls of each action in the last days' intervals."""
         ...
 
     @property
@@ -98,9 +104,14 @@ class Detector(ABC):
     granularity: ClassVar[Granularity] = "event"
     # Whether a z is the normal quantile of a tail probability: of such z's an alert's urgency is made.
     calibrated: ClassVar[bool] = False
+    # Terms of the score that an evaluation can leave out (`without`): name -> what the term is, in a few words.
+    terms: ClassVar[Mapping[str, str]] = {}
+    # Whether a z can fall while the interval is open: then the detector has no vote before the interval has closed.
+    final_when_closed: ClassVar[bool] = False
     Options: ClassVar[type[DetectorOptions]] = DetectorOptions
 
     degraded = False  # whether the fallback measured the last batch
+    left_out = ""  # the term that this detector leaves out
 
     def __init__(self, settings: Settings, bank: Bank, state: ScorerState, inference: Inference) -> None:
         self.settings, self.bank, self.state, self.inference = settings, bank, state, inference
@@ -133,7 +144,8 @@ class Detector(ABC):
     def score(self, batch: EventBatch) -> Floats:
         """Return the z of events (N,) from their evidence (`batch.evidence[name]`) as things stand now; NaN for no opinion.
 
-        A z may grow while an event's interval is open, and never falls; it is NaN all the while or never.
+        A z may grow while an event's interval is open, and never falls; it is NaN all the while or never. That of a detector
+        that is `final_when_closed` may fall and never grows, and is not asked for a vote before the interval has closed.
         """
 
     def can_still_vote(self, batch: EventBatch) -> Mask:
@@ -151,6 +163,14 @@ class Detector(ABC):
         """Return how unusual events (N,) look before they are judged: the order in which they are kept where too many wait."""
         return namespace(batch.interval).zeros(len(batch), np.float32)
 
+    def final_evidence(self, batch: EventBatch, which: Mask) -> NDArray[Any]:
+        """Return the evidence that explains an alert (N, C), once each z is final; the events of a mask (N,) have a verdict."""
+        return batch.evidence[self.name]
+
+    def record_scores(self, batch: EventBatch, z: Floats) -> None:
+        """Keep what later scores depend on, once the z of events (N,) is final."""
+        return
+
     def interval_scores(self, start: int, end: int, min_z: float) -> IntervalScores | None:
         """Return the intervals start ... end - 1 with a z of at least `min_z`; None from a detector of events."""
         return None
@@ -158,6 +178,13 @@ class Detector(ABC):
     def silent_intervals(self, start: int, end: int) -> IntervalScores | None:
         """Return the intervals start ... end - 1 in which far fewer events came than expected: votes, never verdicts."""
         return None
+
+    def without(self, term: str) -> Detector:
+        """Return this detector with one of its `terms` left out, for an evaluation that measures both beside each other.
+
+        It shares no sums with this one. Its thresholds and tails stay those that were learned with all terms.
+        """
+        raise FingerprintError(f"the detector {self.name} has no term {term!r} to leave out")
 
     @classmethod
     def drivers(

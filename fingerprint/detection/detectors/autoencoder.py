@@ -1,7 +1,8 @@
 """The autoencoder detector: how unusual an action of a principal is.
 
-It votes on events. An event's z says how rare its surprise is for its fingerprint, together with a share of what else of its
-principal was surprising in the interval. The maths is in `estimators.autoencoder` and `estimators.tail_calibration`.
+It votes on events. An event's z says how rare its surprise is for its fingerprint, together with what else of its principal was
+surprising in the interval, by how rarely as much is, and with how often its action was called in it. The maths is in
+`estimators.autoencoder`, `estimators.interval_tail`, `estimators.amounts` and `estimators.tail_calibration`.
 
 Example:
     >>> detector = AutoencoderDetector(settings, bank, state, LocalInference(bank))
@@ -12,50 +13,82 @@ Example:
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from copy import copy
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.compute import hashing
-from fingerprint.compute.arrays import namespace, to_device_of
+from fingerprint.compute.arrays import identity_placement, namespace, to_device_of
 from fingerprint.compute.hashing import Hashes
-from fingerprint.core.alert import Rarity, SurpriseDriver
+from fingerprint.core.alert import FingerprintError, Rarity, SurpriseDriver
 from fingerprint.core.ports import Inference
 from fingerprint.core.settings import Autoencoder, Settings
+from fingerprint.detection import score_terms
+from fingerprint.detection.batch import KEY_COLUMN
 from fingerprint.detection.detectors import Detector, ExplanationContext, Floats, Mask
 from fingerprint.detection.ensemble import NEWCOMER_THRESHOLD_SHARE
-from fingerprint.estimators import autoencoder, tail_calibration
+from fingerprint.detection.inference import LocalInference
+from fingerprint.estimators import amounts, autoencoder, tail_calibration
+from fingerprint.estimators.amounts import UsualAmounts
 from fingerprint.features import encoding
-from fingerprint.features.encoding import FEATURE_NAMES, IS_BIN
+from fingerprint.features.encoding import EVIDENCE_GROUP_FEATURES, EVIDENCE_GROUPS, FEATURE_NAMES, IS_BIN
 from fingerprint.registry import quality
 from fingerprint.registry.bank import PEER_LEVEL, Bank
 from fingerprint.state.event_batch import EventBatch
+from fingerprint.state.interval_surprise import IntervalSurprise
 from fingerprint.state.scorer_state import ScorerState
 
+ACTION_COLUMN = FEATURE_NAMES.index("action")
+# Columns of the evidence behind the features: what is usual of the action, then the tail's.
+AMOUNT_COLUMNS = slice(len(FEATURE_NAMES), len(FEATURE_NAMES) + 2)
+TAIL_COLUMNS = 8
 MAX_DRIVERS = 10  # values of a feature that are looked at
 MIN_DRIVER_SURPRISE = 1.0  # nats; less is not worth an analyst's time
 # Nats beyond "something new": the cost of one of about ten recent novelties.
 RECENT_NOVELTY_NATS = float(-np.log(0.1))
 
+COMPANY, APART, RECENT, WHOLE = "interval company", "two places", "recent novelty", "principal's view"
+PEERS, NETS, COUNTS, NEWCOMER, AMOUNT = "peers", "nets", "counts", "newcomer", "amount"
+GROUP_TERM = "evidence: "
+TERMS = {
+    COMPANY: "what else of the principal surprised in the interval",
+    APART: "the principal was active at its usual place in the same interval",
+    RECENT: "a novelty that came before is less of one",
+    WHOLE: "the principal as a whole knows the value",
+    PEERS: "what is new to the principal is judged by its peers, then by the organisation",
+    NETS: "the networks' corrections; without them counts alone",
+    COUNTS: "the counted likelihoods; without them the networks' corrections alone",
+    NEWCOMER: "how rarely a principal is new",
+    AMOUNT: "how often the action was called in the interval",
+    **{f"{GROUP_TERM}{group}": f"all features of the group {group}" for group in EVIDENCE_GROUPS},
+}
+
 
 class AutoencoderDetector(Detector):
     """Votes on events by the surprise of their features.
 
-    Evidence (N, F + 4): each feature's surprise in nats, the parameters of the fingerprint's tail (rate, edge, slope), and the
-    share by which its threshold was moved. So an event that waits is judged by the bank that measured it, also after a swap.
+    Evidence (N, F + 10): each feature's surprise in nats; what is usual of its action (`UsualAmounts.carried`: log of the usual
+    calls, slope); the parameters of the fingerprint's tail (rate, edge, slope), the share by which its threshold was moved, the
+    tail of its interval (3), and what it is worth to be a newcomer. So an event that waits is judged by the bank that measured
+    it, also after a swap.
     """
 
     name = "autoencoder"
     label = "Autoencoder"
     question = "Did it do what it usually does?"
     calibrated = True
+    terms: ClassVar[Mapping[str, str]] = TERMS
+    own_sums: IntervalSurprise | None = None  # of a detector that leaves a term out
 
     def __init__(self, settings: Settings, bank: Bank, state: ScorerState, inference: Inference) -> None:
         super().__init__(settings, bank, state, inference)
         self.options = self.options_from(settings)
         self.newcomer_share = NEWCOMER_THRESHOLD_SHARE
+        self.usual_amounts = UsualAmounts.from_arrays(bank.scorer_state, state.placement)
 
     def vote_threshold(self) -> float:
         """Return the z as set, or that the vote share of held-out rows reached.
@@ -75,6 +108,30 @@ class AutoencoderDetector(Detector):
         """Return the detector's section of the settings."""
         return settings.autoencoder
 
+    def without(self, term: str) -> AutoencoderDetector:
+        """Return this detector with one of its terms left out.
+
+        Without nets or counts, the usual loss of each feature is moved by the median difference on the bank's sample of training
+        rows; the tails stay those of the whole score.
+        """
+        if term not in self.terms:
+            raise FingerprintError(f"the detector {self.name} has no term {term!r} to leave out")
+        variant = copy(self)
+        variant.left_out, variant.own_sums = term, IntervalSurprise(self.state.placement)
+        if term == PEERS:
+            variant.bank = score_terms.without_peers(self.bank)
+            variant.inference = LocalInference(variant.bank)
+        elif term in (NETS, COUNTS):
+            counts = LocalInference(score_terms.without_nets(self.bank))
+            variant.inference = counts if term == NETS else score_terms.NetsAlone(self.inference, counts)
+            variant.bank = score_terms.recentered(self.bank, self.inference, variant.inference)
+        return variant
+
+    @property
+    def interval_surprise(self) -> IntervalSurprise:
+        """The sums by interval that this detector reads and fills."""
+        return self.state.interval_surprise if self.own_sums is None else self.own_sums
+
     def measure(self, batch: EventBatch) -> Floats:
         """Return the surprise of each feature (N, F), nats, and note in `degraded` whether the fallback computed it."""
         observed, whole, self.degraded = (
@@ -82,14 +139,21 @@ class AutoencoderDetector(Detector):
             self.bank.whole[batch.fingerprint],
             False,
         )
+        if self.left_out == WHOLE:
+            whole = namespace(whole).full_like(whole, -1)
         surprise = autoencoder.novel_to_principal(
             self._feature_surprise(batch.fingerprint, observed),
             whole,
             lambda odd: self._feature_surprise(whole[odd], observed.take(odd)),
         )
-        self.state.interval_surprise.add(batch.principal, batch.interval, batch.codes, surprise)
+        if self.left_out.startswith(GROUP_TERM):
+            group = EVIDENCE_GROUPS.index(self.left_out.removeprefix(GROUP_TERM))
+            surprise[:, to_device_of(EVIDENCE_GROUP_FEATURES[group], surprise)] = 0
+        self.interval_surprise.add(batch.principal, batch.interval, batch.codes, surprise)
+        if self.own_sums is None:  # a detector that leaves a term out counts nothing twice
+            self.state.interval_amounts.add(batch.principal, batch.interval, batch.codes[:, ACTION_COLUMN])
         evidence: Floats = namespace(surprise).column_stack(
-            [surprise, *self._tail_parameters(batch.fingerprint)]
+            [surprise, *self._carried_amounts(batch), *self._tail_parameters(batch)]
         )
         return evidence.astype(np.float32)
 
@@ -97,33 +161,59 @@ class AutoencoderDetector(Detector):
         """Return the surprise of events at these fingerprints (N,), recent novelties discounted: (N, F) nats."""
         loss, known = self.inference.losses(fingerprint, observed.codes)
         self.degraded |= self.inference.degraded
-        loss = discount_recent_novelty(
-            loss, known, self.bank.vocabulary.escape[fingerprint], observed, self.state
-        )
+        if self.left_out != RECENT:
+            loss = discount_recent_novelty(
+                loss, known, self.bank.vocabulary.escape[fingerprint], observed, self.state
+            )
         return autoencoder.surprise_per_feature(loss, self.bank.baseline.center, fingerprint)
 
-    def _tail_parameters(self, fingerprint: NDArray[np.int32]) -> list[Floats]:
-        usual = self.bank.baseline
-        return [each[fingerprint] for each in (usual.rate, usual.edge, usual.slope, self.bank.shift)]
+    def _carried_amounts(self, batch: EventBatch) -> tuple[Floats, Floats]:
+        """Return the log of the usual calls of each event's action, and the slope of its tail (0: it carries no amount), (N,)."""
+        event = to_device_of(batch.frame[KEY_COLUMN].values, batch.codes)
+        usual = self.usual_amounts.usual(batch.principal, batch.codes[:, ACTION_COLUMN])
+        log_usual, slope = self.usual_amounts.carried(usual, event)
+        return log_usual, slope * (self.left_out != AMOUNT)
+
+    def _tail_parameters(self, batch: EventBatch) -> list[Floats]:
+        usual, at = self.bank.baseline, batch.fingerprint
+        new = (batch.level >= PEER_LEVEL) & autoencoder.is_newcomer(
+            batch.first_seen, batch.interval, self.state.series.intervals_per_day
+        )
+        new &= self.left_out != NEWCOMER
+        tails = [each[at] for each in (usual.rate, usual.edge, usual.slope, self.bank.shift)]
+        return [*tails, usual.interval_tail[at], usual.newcomer[at] * new]
 
     def score(self, batch: EventBatch) -> Floats:
         """Return the z of each event (N,), together with its principal's interval as it stands."""
         where = (batch.principal, batch.interval)
         together, at_usual_place = (
-            self.state.interval_surprise.total(*where),
-            self.state.interval_surprise.from_usual_place(*where),
+            self.interval_surprise.total(*where) * np.float32(self.left_out != COMPANY),
+            self.interval_surprise.from_usual_place(*where) & (self.left_out != APART),
         )
-        excess = autoencoder.excess_nats(feature_surprise(batch), together, at_usual_place, self.options)
-        rate, edge, slope, shift = batch.evidence[self.name][:, len(FEATURE_NAMES) :].T
+        nats = autoencoder.event_nats(feature_surprise(batch), together, at_usual_place)
+        parameters = batch.evidence[self.name][:, -TAIL_COLUMNS:]
+        rate, edge, slope, shift = parameters[:, :4].T
+        excess = nats.excess(parameters[:, 4:7]) + parameters[:, 7] + self.amount_surprise(batch)
         return tail_calibration.z_of_log_survival(
             tail_calibration.log_survival(excess, rate, edge, slope)
         ) / (1 + shift)
 
+    def amount_surprise(self, batch: EventBatch) -> Floats:
+        """Return the nats of how often each event's action was called in its interval so far, (N,)."""
+        log_usual, slope = batch.evidence[self.name][:, AMOUNT_COLUMNS].T
+        calls = self.state.interval_amounts.count(
+            batch.principal, batch.interval, batch.codes[:, ACTION_COLUMN]
+        )
+        return amounts.amount_nats(calls, log_usual, slope)
+
     def can_still_vote(self, batch: EventBatch) -> Mask:
-        """Return which events have a vote, or may get one from their interval."""
+        """Return which events have a vote, or may get one from their interval: by what surprises in it, or by an amount."""
         share = namespace(batch.level).where(batch.level >= PEER_LEVEL, self.newcomer_share, 1.0)
-        return autoencoder.needs_interval_context(feature_surprise(batch)) | (
-            self.score(batch) >= share * self.threshold
+        carries = batch.evidence[self.name][:, AMOUNT_COLUMNS.stop - 1] > 0
+        return (
+            carries
+            | autoencoder.needs_interval_context(feature_surprise(batch))
+            | (self.score(batch) >= share * self.threshold)
         )
 
     def priority(self, batch: EventBatch) -> Floats:
@@ -150,6 +240,7 @@ class AutoencoderDetector(Detector):
             _build_driver(batch, texts.loc[row].iloc[place], context, place, row, value, count)
             for place, row, value, count in shown
         ]
+        drivers += _amount_drivers(batch, frame, context)
         return sorted(drivers, key=lambda driver: -driver.surprise)
 
 
@@ -208,6 +299,34 @@ def _rank_values(codes: Hashes, surprise: Floats) -> list[tuple[int, float, int]
     rows = order[first]
     ranked = np.lexsort((codes[rows], -surprise[rows]))
     return [(int(rows[at]), float(surprise[rows[at]]), int(counts[at])) for at in ranked]
+
+
+def _amount_drivers(
+    batch: EventBatch, frame: pd.DataFrame, context: ExplanationContext
+) -> list[SurpriseDriver]:
+    """Return the actions of a group of events that were called more often in an interval than is usual, each once."""
+    action = batch.codes[:, ACTION_COLUMN]
+    calls = context.interval_amounts.count(batch.principal, batch.interval, action)
+    log_usual, slope = batch.evidence[AutoencoderDetector.name][:, AMOUNT_COLUMNS].T
+    nats = amounts.amount_nats(calls, log_usual, slope)
+    drivers = []
+    for row, value, count in _rank_values(action, nats)[:MAX_DRIVERS]:
+        if value < MIN_DRIVER_SURPRISE:
+            break
+        bank, _ = context.bank_and_row(batch, row)
+        known = UsualAmounts.from_arrays(bank.scorer_state, identity_placement)
+        most = int(known.most(batch.principal[[row]], action[[row]])[0])
+        name = f"{frame['service'].iloc[row]}:{frame['action'].iloc[row]}"
+        seen = f"{calls[row]:,} calls of {name} in {_interval_text(context.settings)}"
+        expected = f"at most {most:,} before" if most else "none before"
+        rarity: Rarity = "unseen" if calls[row] > most else "rare"
+        drivers.append(SurpriseDriver("amount", seen, expected, rarity, round(value, 2), count))
+    return drivers
+
+
+def _interval_text(settings: Settings) -> str:
+    seconds = settings.spectral.interval_seconds
+    return "an hour" if seconds == 3600 else f"{seconds / 60:g} minutes"
 
 
 def _build_driver(

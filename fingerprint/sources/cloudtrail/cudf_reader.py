@@ -26,6 +26,7 @@ from fingerprint.compute.frames import Frame
 from fingerprint.compute.kernels import launch_kernel
 from fingerprint.sources.base import FlattenedRecords, RecordBatch, join_lines
 from fingerprint.sources.cloudtrail import duckdb_reader
+from fingerprint.sources.cloudtrail.resources import RESOURCE_PARAMETERS, resource_of
 from fingerprint.sources.cloudtrail.schema import (
     COLUMNS,
     PARAMETERS,
@@ -43,6 +44,7 @@ DERIVED_KINDS = {
     "parameter_names": "names",
     "role_arn": "role",
     "target_account": "target",
+    "resource": "resource",
 }  # of the parameters, in their place
 MEMBER_KINDS = (  # of nodes, as `sieve.cu` numbers them
     *("group", "text", "shown", "flag", "time", "begun", "name", "source", "sort"),
@@ -177,7 +179,10 @@ def _copy_to_device(lines: list[bytes], xp: Any) -> tuple[Array, Array]:
 
 @cache
 def member_tree() -> MemberTree:
-    """Return the tree for the filter: nodes in the order of their depth, so that the children of one lie side by side."""
+    """Return the tree for the filter: nodes in the order of their depth, so that the children of one lie side by side.
+
+    The last nodes are the parameters that may name a resource, the most telling first.
+    """
     groups: list[tuple[str, Any]] = [("", record_structure() | {RESOURCES: RESOURCES})]
     kind, first, count = [], [], []
     for _, each in groups:  # grows while it is gone through
@@ -186,6 +191,13 @@ def member_tree() -> MemberTree:
         first.append(len(groups))
         count.append(len(inside))
         groups += inside
+    parameters = [key for key, _ in groups].index(PARAMETERS)
+    first[parameters], count[parameters] = len(groups), len(RESOURCE_PARAMETERS)
+    for name in RESOURCE_PARAMETERS:
+        groups.append((name, name))
+        kind.append(MEMBER_KINDS.index("text"))
+        first.append(0)
+        count.append(0)
     keys = [key.encode() for key, _ in groups]
     ends = np.cumsum([len(key) for key in keys])
     sizes = np.array([len(key) for key in keys])
@@ -283,6 +295,8 @@ def _column(column: ColumnSpec, members: Frame, sieved: FilteredRecords) -> Any:
             return frames.map_texts(values, lambda text: text or "unknown")
         case "keys":
             return frames.map_texts(values, sort_parameter_names)
+        case "resource":
+            return frames.map_texts(values, resource_of)
         case "error":
             return _errors(values, sieved.failed)
     return values

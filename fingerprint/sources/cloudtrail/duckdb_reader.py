@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import atexit
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from hashlib import blake2b
 from threading import Lock
@@ -35,6 +35,7 @@ from fingerprint.sources.cloudtrail.lenient import (
     parse_time,
     repair_record,
 )
+from fingerprint.sources.cloudtrail.resources import ARN_MEMBER, RESOURCE_PARAMETERS, resource_of
 from fingerprint.sources.cloudtrail.schema import (
     COLUMNS,
     MAX_COLUMN_LENGTH,
@@ -47,7 +48,8 @@ from fingerprint.sources.cloudtrail.schema import (
     sort_parameter_names,
 )
 
-# How each type is read from its field {f} of the record r. Paths that two types share are read as JSON text.
+# How each type is read from its field {f} of the record r. Paths that two types share are read as JSON text; p is the structure
+# of those request parameters that columns hold.
 _ARN_ACCOUNT = '\'arn:aws[a-z-]*:[^:"]*:[^:"]*:([0-9]{12})[:"]\''
 _OWN_ACCOUNT = "coalesce(r.recipientAccountId, r.userIdentity.accountId, '')"
 _RESOURCES = (  # their accounts, written as ARNs
@@ -69,7 +71,10 @@ _READ: dict[ColumnType, str] = {
     "error": "coalesce(nullif({f}, ''), CASE WHEN nullif(r.errorMessage, '') IS NOT NULL"
     " OR r.responseElements.ConsoleLogin = 'Failure' THEN 'Failure' END)",
     "keys": "coalesce(array_to_string(json_keys({f}), ','), '')",
-    "role": "CASE WHEN contains({f}::VARCHAR, '\"roleArn\"') THEN json_extract_string({f}, '$.roleArn') END",
+    "role": "p.roleArn",
+    "resource": "coalesce("
+    + ", ".join(f"'{name}=' || p.{name}" for name in RESOURCE_PARAMETERS)
+    + f", '{ARN_MEMBER}=' || r.resources[1].{ARN_MEMBER})",
     "target": "coalesce(CASE WHEN r.resources[2] IS NOT NULL"
     " OR r.resources[1].accountId <> coalesce(r.recipientAccountId, '')"
     f" THEN {_other_account(_RESOURCES)} END,"
@@ -96,7 +101,9 @@ def _texts(members: dict[str, Any]) -> dict[str, Any]:
 def _structure() -> str:
     """Return the structure for json_transform; the parameters stay JSON, because their names are read from it."""
     texts = _texts(record_structure())
-    return json.dumps(texts | {PARAMETERS: "JSON", RESOURCES: [{RESOURCE_ACCOUNT: "VARCHAR"}]})
+    return json.dumps(
+        texts | {PARAMETERS: "JSON", RESOURCES: [{RESOURCE_ACCOUNT: "VARCHAR", ARN_MEMBER: "VARCHAR"}]}
+    )
 
 
 @cache
@@ -105,9 +112,11 @@ def _query() -> str:
     odd = [
         f"CASE WHEN {c.name} IS NULL THEN r.{c.path} END AS odd_{c.name}" for c in COLUMNS if c.type == "time"
     ]
+    named = json.dumps(dict.fromkeys(RESOURCE_PARAMETERS, "VARCHAR"))
     return (
         f"SELECT {', '.join(fields + odd)}, row FROM "  # noqa: S608 - made of the table above alone
-        f"(SELECT row, json_transform(line, '{_structure()}') AS r FROM lines)"
+        f"(SELECT row, r, json_transform(r.{PARAMETERS}, '{named}') AS p FROM "
+        f"(SELECT row, json_transform(line, '{_structure()}') AS r FROM lines))"
     )
 
 
@@ -204,7 +213,9 @@ def _to_frame(table: pa.Table, lines: list[bytes]) -> tuple[pd.DataFrame, np.nda
         if column.type == "time":
             values = _times(values, table[f"odd_{column.name}"])
         elif column.type == "keys":
-            values = _sorted(values)
+            values = _map_distinct(values, sort_parameter_names)
+        elif column.type == "resource":
+            values = _map_distinct(values, resource_of)
         elif column.type != "flag" and column.name not in UNTRUNCATED_COLUMNS:
             values = _cut(values)
         columns[column.name] = values
@@ -225,11 +236,11 @@ def _times(parsed: pa.ChunkedArray, odd: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.coalesce(known, careful)
 
 
-def _sorted(names: pa.ChunkedArray) -> pa.Array:
-    """Return parameter names in alphabetical order, sorted once per distinct set."""
-    encoded = names.combine_chunks().dictionary_encode()
-    ordered = [sort_parameter_names(each) for each in encoded.dictionary.to_pylist()]
-    return pa.array(ordered, names.type).take(encoded.indices)
+def _map_distinct(texts: pa.ChunkedArray, convert: Callable[[str | None], str | None]) -> pa.Array:
+    """Return texts with each distinct one converted, once; missing ones stay missing."""
+    encoded = texts.combine_chunks().dictionary_encode()
+    converted = [convert(each) for each in encoded.dictionary.to_pylist()]
+    return pa.array(converted, texts.type).take(encoded.indices)
 
 
 def _cut(values: pa.ChunkedArray) -> pa.ChunkedArray:

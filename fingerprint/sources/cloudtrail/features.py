@@ -2,7 +2,7 @@
 
 Example:
     >>> FEATURE_SET.names[:4]
-    ('action', 'parameters', 'error', 'program')
+    ('action', 'parameters', 'resource', 'error')
 
 Ids that are new in every record (request ids, session keys) are no features. Whether a call changed something is the record's own
 flag, or where it has none by the verb of the action.
@@ -31,6 +31,7 @@ from fingerprint.features.value_texts import (
     time_of_day_text,
     under_text,
 )
+from fingerprint.sources.cloudtrail.resources import fold
 
 KEY_KINDS = {"AKIA": "long-lived key", "ASIA": "temporary key", "": "no key"}
 READ_PREFIXES = (
@@ -75,6 +76,11 @@ def _parameters(service: str | None, action: str | None, names: str | None) -> s
     return None if called is None or names is None else f"{called}({names})"
 
 
+def _resource(service: str | None, action: str | None, resource: str | None) -> str | None:
+    called = _action(service, action)
+    return None if called is None or resource is None else f"{called} on {fold(resource)}"
+
+
 def _credential(identity: str | None, key: str, mfa: bool | None, console: bool | None) -> str:
     kind = f"{'no type' if identity is None else identity} {KEY_KINDS.get(key, 'other key')}"
     return kind + (" with MFA" if mfa else "") + (" from the console" if console else "")
@@ -91,6 +97,10 @@ _FEATURES: tuple[Feature, ...] = (
         *("parameters", "parameters", "value", "what", ("service", "action", "parameter_names"), _parameters),
         given="action",
         weight=0.5,
+    ),
+    Feature(
+        *("resource", "resource", "open", "what", ("service", "action", "resource"), _resource),
+        given="action",
     ),
     Feature("error", "error", "value", "outcome", ("error_code",), or_default("no error")),
     Feature(

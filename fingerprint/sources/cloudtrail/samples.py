@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -60,3 +60,17 @@ def known_attacks() -> list[tuple[str, bytes]]:
         for record in sample_records(ATTACK_DATASET)
         if record["eventID"] in technique
     ]
+
+
+def call_as(record: Mapping[str, Any], caller: Mapping[str, Any], event_id: str) -> dict[str, Any]:
+    """Return the call of a record as if the identity of another record, `caller`, had made it, under a new id.
+
+    Action, time, tool and address stay: what a thief brings along. Identity and account are the caller's.
+
+    >>> theirs = {"eventName": "GetObject", "userIdentity": {"userName": "ann"}, "eventID": "1", "sharedEventID": "2"}
+    >>> call_as(theirs, {"userIdentity": {"userName": "bob"}}, "3")
+    {'eventName': 'GetObject', 'userIdentity': {'userName': 'bob'}, 'eventID': '3'}
+    """
+    moved = {name: value for name, value in record.items() if name != "sharedEventID"}
+    account = {name: caller[name] for name in ("recipientAccountId",) if name in caller}
+    return {**moved, "userIdentity": caller["userIdentity"], **account, "eventID": event_id}

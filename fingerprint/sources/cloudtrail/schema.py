@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 MAX_COLUMN_LENGTH = 1024  # characters kept of a column that others group by; what is only shown is kept whole
 UNTRUNCATED_COLUMNS = {"user_agent", "error_message", "parameter_names"}
 
-ColumnType = Literal["text", "flag", "time", "service", "name", "error", "keys", "target", "role"]
+ColumnType = Literal["text", "flag", "time", "service", "name", "error", "keys", "target", "role", "resource"]
 
 
 class ColumnSpec(NamedTuple):
@@ -51,6 +51,7 @@ COLUMNS: tuple[ColumnSpec, ...] = (
     ColumnSpec("parameter_names", "requestParameters", "keys"),
     ColumnSpec("target_account", "requestParameters", "target"),
     ColumnSpec("role_arn", "requestParameters", "role"),
+    ColumnSpec("resource", "requestParameters", "resource"),
     ColumnSpec("issued_key", "responseElements.credentials.accessKeyId", "text"),
     ColumnSpec("identity_type", "userIdentity.type", "text"),
     ColumnSpec("principal_id", "userIdentity.principalId", "text"),
@@ -81,8 +82,11 @@ HELPER_PATHS = (
     "errorMessage",
     "responseElements.ConsoleLogin",
 )
-PARAMETERS = "requestParameters"  # three columns are made of it
-RESOURCES, RESOURCE_ACCOUNT = "resources", "accountId"  # a list; what is read of each of its objects
+PARAMETERS = "requestParameters"  # four columns are made of it
+RESOURCES, RESOURCE_ACCOUNT = (
+    "resources",
+    "accountId",
+)  # a list; what is read of each of its objects, and `resources.ARN_MEMBER`
 
 
 def record_structure() -> dict[str, Any]:

@@ -77,7 +77,7 @@ class CurveResponse(ResponseModel):
 
 
 class EventResponse(ResponseModel):
-    """One event with its `scores`, which map each detector to its z, null for no opinion.
+    """One event with its `scores`, which map each detector to its z, null for no opinion; `resource` is `type:name`.
 
     `raw` is the record as AWS wrote it, JSON text; empty where it was not requested or is no longer kept.
     """
@@ -91,6 +91,7 @@ class EventResponse(ResponseModel):
     source_address: str
     user_agent: str
     error_code: str
+    resource: str
     session: str
     scores: dict[str, FiniteFloat]
     bank_version: str

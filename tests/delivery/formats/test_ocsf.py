@@ -6,9 +6,9 @@ import json
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
+from typing import TYPE_CHECKING
 
 import pytest
-from jsonschema import Draft202012Validator
 from ocsf_json_schema import OcsfJsonSchemaEmbedded, get_ocsf_schema
 
 from fingerprint.core.alert import SEVERITY_LEVELS, Disposition
@@ -16,6 +16,9 @@ from fingerprint.delivery.formats.ocsf import OCSF_VERSION, PROFILES, ocsf_findi
 from fingerprint.delivery.formats.text import MAX_TEXT_LENGTH, to_json_line
 from fingerprint.delivery.notification import CHANGE_KINDS, MAX_NOTIFICATION_EVENTS, Notification
 from tests.support.alerts import NASTY, nasty, new_pipeline, stolen_session
+
+if TYPE_CHECKING:
+    from jsonschema import Draft202012Validator
 
 VERSIONS = ("1.5.0", "1.6.0", "1.7.0", "1.8.0")
 AT = datetime(2026, 3, 6, 9, tzinfo=UTC)
@@ -28,6 +31,8 @@ def schema(version: str) -> dict:
 
 @cache
 def validator(version: str) -> Draft202012Validator:
+    from jsonschema import Draft202012Validator  # takes a second, in each process that collects the tests
+
     made = OcsfJsonSchemaEmbedded(schema(version)).get_class_schema("detection_finding", PROFILES)
     return Draft202012Validator(made)
 

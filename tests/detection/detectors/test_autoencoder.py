@@ -46,9 +46,10 @@ def test_its_evidence_is_the_surprise_of_every_feature_and_the_tail_of_the_finge
 ) -> None:
     batch = measured(detector, encode(events, detector.state))
     evidence = batch.evidence["autoencoder"]
-    assert (evidence.shape, evidence.dtype) == ((len(batch), len(FEATURE_NAMES) + 4), np.float32)
-    np.testing.assert_array_equal(feature_surprise(batch), evidence[:, :-4])
-    np.testing.assert_array_equal(evidence[:, -1], bank.shift[batch.fingerprint])
+    assert (evidence.shape, evidence.dtype) == ((len(batch), len(FEATURE_NAMES) + 10), np.float32)
+    np.testing.assert_array_equal(feature_surprise(batch), evidence[:, :-10])
+    np.testing.assert_array_equal(evidence[:, -5], bank.shift[batch.fingerprint])
+    np.testing.assert_array_equal(evidence[:, -4:-1], bank.baseline.interval_tail[batch.fingerprint])
     np.testing.assert_array_equal(
         detector.priority(batch), autoencoder.total_surprise(feature_surprise(batch))
     )
@@ -83,9 +84,9 @@ def test_dispositions_move_the_threshold_of_a_fingerprint_by_a_share(
 ) -> None:
     batch = measured(detector, encode(events, detector.state))
     moved = batch.evidence["autoencoder"].copy()
-    moved[:, -1] = 0.25
+    moved[:, -5] = 0.25
     other = replace(batch, evidence={"autoencoder": moved})
-    shift = batch.evidence["autoencoder"][:, -1]
+    shift = batch.evidence["autoencoder"][:, -5]
     np.testing.assert_allclose(detector.score(other) * 1.25, detector.score(batch) * (1 + shift), rtol=1e-5)
 
 

@@ -7,11 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.settings import Autoencoder, Settings
+from fingerprint.detection.detectors import detector_names
 from fingerprint.simulation.world_parameters import WorldParameters
+from pipelines.cli.app import app
 from pipelines.cli.console import no_progress
+from pipelines.evaluation import worlds as worlds_module
 from pipelines.evaluation.evaluate import EvaluationOptions
 from pipelines.evaluation.organisations import (
     DEVELOPMENT_SEEDS,
@@ -21,7 +25,13 @@ from pipelines.evaluation.organisations import (
     world_days,
     world_seeds,
 )
-from pipelines.evaluation.worlds import evaluate_worlds, print_worlds, refuse_with_worlds, summarise_worlds
+from pipelines.evaluation.worlds import (
+    evaluate_worlds,
+    print_worlds,
+    refuse_with_worlds,
+    summarise_worlds,
+    workers_for,
+)
 
 SETTINGS = Settings(autoencoder=Autoencoder(max_epochs=1))
 
@@ -117,6 +127,37 @@ def test_the_figures_are_json_and_tables(figures: dict[str, Any], capsys: pytest
     assert json.loads(json.dumps(figures, allow_nan=False)) == figures
     print_worlds(figures)
     printed = capsys.readouterr().out
-    assert "Sessions found, 20 alerts a day" in printed
-    assert printed.count("worst") == 4, "below each table of methods"
+    assert "Found, 20 alerts a day" in printed
+    assert printed.count("worst") == 4, "in each table of methods"
     assert max(map(len, printed.splitlines())) <= 110
+
+
+def test_worlds_run_side_by_side_as_far_as_cores_and_memory_go() -> None:
+    assert workers_for(12, 200, cores=4, memory=1 << 40) == 4
+    assert workers_for(2, 200, cores=16, memory=1 << 40) == 2
+    assert workers_for(12, 200, cores=16, memory=1 << 30) == 1, "one at a time where memory is short"
+    assert workers_for(12, 500, cores=16, memory=40 << 30) < workers_for(12, 60, cores=16, memory=40 << 30)
+
+
+def test_each_world_says_how_long_it_took_what_it_held_and_what_votes_change(figures: dict[str, Any]) -> None:
+    for world in figures["worlds"]:
+        assert world["seconds"] > 0
+        assert world["peak_memory_bytes"] > 100 << 20
+        assert set(world["vote_effects"]) == set(detector_names(SETTINGS))
+        assert world["vote_rates"]["machine"]["events"] > 0
+    pooled = figures["vote_effects"]
+    for name, effect in pooled.items():
+        assert effect["alerts"] == sum(world["vote_effects"][name]["alerts"] for world in figures["worlds"])
+    roles = {method["role"] for method in figures["methods"]}
+    assert {"queue", "detector", "term", "peer"} <= roles
+
+
+def test_a_vote_that_changes_no_row_in_any_world_fails_the_evaluation_by_name(
+    figures: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for idle, status in (([], 0), (["spectral"], 3)):
+        told = {**figures, "idle_votes": idle}
+        monkeypatch.setattr(worlds_module, "evaluate_worlds", lambda *_, told=told: told)
+        ran = CliRunner().invoke(app, ["evaluate", "--worlds", "2"])
+        assert ran.exit_code == status, ran.output
+        assert ("the vote of spectral changes no row" in ran.stderr) == bool(idle)

@@ -24,6 +24,7 @@ from fingerprint.sources.cloudtrail.cudf_reader import (
 )
 from fingerprint.sources.cloudtrail.envelopes import split_lines
 from fingerprint.sources.cloudtrail.lenient import parse_time
+from fingerprint.sources.cloudtrail.resources import RESOURCE_PARAMETERS
 from fingerprint.sources.cloudtrail.schema import COLUMNS
 from fingerprint.sources.flatten import flatten
 from tests.contracts.record_reader import ReadingContract, alike
@@ -91,6 +92,7 @@ def test_the_parameters_are_named_in_their_order() -> None:
         "names": "b,a,roleArn",
         "role": "arn:aws:iam::222222222222:role/x",
         "target": "222222222222",
+        "resource": "roleArn=arn:aws:iam::222222222222:role/x",
     }
 
 
@@ -185,7 +187,9 @@ def test_the_nodes_are_the_columns() -> None:
     tree = member_tree()
     keys = tree.keys.tobytes()
     names = [keys[at : at + size].decode() for at, size in zip(tree.begin, tree.size, strict=True)]
-    assert len(names) < 64  # the sieve notes in 64 bits which it has met
+    named = names[-len(RESOURCE_PARAMETERS) :]
+    assert named == list(RESOURCE_PARAMETERS)
+    assert max(len(named), len(names) - len(named)) < 64  # the sieve notes in 64 bits which it has met
     assert {path for column in COLUMNS for path in column.path.split(".")} <= set(names)
     listed = (
         kernel_source("sieve").partition("enum Kind {")[2].partition("}")[0].replace("\n", " ").split(",")

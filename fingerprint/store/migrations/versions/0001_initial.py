@@ -86,6 +86,7 @@ def _create_alert_tables() -> None:
         sql.Column("raw", sql.Text(), nullable=False),
         sql.Column("bank_version", sql.Text(), server_default="", nullable=False),
         sql.Column("access_key", sql.Text(), server_default="", nullable=False),
+        sql.Column("resource", sql.Text(), server_default="", nullable=False),
         sql.Column("stored_at", UtcDateTime, nullable=True),
         sql.PrimaryKeyConstraint("alert_id", "event_id"),
     )

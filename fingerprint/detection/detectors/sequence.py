@@ -1,0 +1,212 @@
+"""The sequence detector: how unusual an action is after those just before it.
+
+It votes on events. The maths is in `estimators.sequence`, what principals did last is `state.action_sequence`.
+
+Example:
+    >>> detector = SequenceDetector(settings, bank, state, LocalInference(bank))
+    >>> batch = replace(batch, evidence={detector.name: detector.measure(batch)})
+    >>> detector.score(batch)                              # (N,) z
+
+A record that comes late may explain an action that came before it, and so take a vote back: the detector votes when the
+event's interval has closed, and not before (`final_when_closed`). Until then its z can only fall. A principal's action that had
+the vote has it no more in later intervals (`ActionSequence.votes`): a novelty is news once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fingerprint.compute import frames, hashing
+from fingerprint.compute.arrays import namespace, to_device_of
+from fingerprint.compute.hashing import Hashes
+from fingerprint.compute.sorted_table import find_sorted
+from fingerprint.core.alert import Rarity, SurpriseDriver
+from fingerprint.core.ports import Inference
+from fingerprint.core.settings import SequenceSettings, Settings
+from fingerprint.detection.detectors import Detector, ExplanationContext, Floats, Ints, Mask
+from fingerprint.estimators import sequence
+from fingerprint.estimators.sequence import ORGANISATION, START, SeenActions
+from fingerprint.features.encoding import FEATURE_NAMES
+from fingerprint.registry.bank import Bank
+from fingerprint.state.action_sequence import ActionSequence
+from fingerprint.state.event_batch import EventBatch
+from fingerprint.state.scorer_state import ScorerState
+
+ACTION_COLUMN = FEATURE_NAMES.index("action")
+SECOND, KIND, CONTEXT, NATS = range(4)  # columns of the evidence
+NATS_SCALE = 1000  # nats are kept as whole thousandths among hashes
+MAX_DRIVERS = 3  # transitions that an alert shows
+MIN_RARE_NATS, MIN_INFREQUENT_NATS = -np.log(0.01), -np.log(0.1)
+
+
+class SequenceDetector(Detector):
+    """Votes on events whose action none of those just before it explains.
+
+    Evidence (N, 4): second, hash of the principal's kind, and, once an event has a verdict, the context that explains it best
+    and its surprise in thousandths of a nat. Events are judged by the bank that is served when their interval closes.
+    """
+
+    name = "sequence"
+    label = "Sequence"
+    question = "Did it do it after what it usually does it after?"
+    final_when_closed = True
+
+    def __init__(self, settings: Settings, bank: Bank, state: ScorerState, inference: Inference) -> None:
+        super().__init__(settings, bank, state, inference)
+        self.transitions = bank.transitions
+
+    @classmethod
+    def options_from(cls, settings: Settings) -> SequenceSettings:
+        """Return the detector's section of the settings."""
+        return settings.sequence
+
+    def measure(self, batch: EventBatch) -> Hashes:
+        """Keep what was done, and return when, and the kind of its principal: (N, 4)."""
+        xp = namespace(batch.codes)
+        second = to_device_of(frames.epoch_seconds(batch.frame["event_time"]), batch.codes)
+        kind = to_device_of(hashing.hash_strings(batch.frame["kind"]), batch.codes)
+        self.state.sequence.add(SeenActions(batch.principal, second, batch.codes[:, ACTION_COLUMN]))
+        nothing = xp.zeros(len(batch), np.uint64)
+        evidence: Hashes = xp.column_stack([second.astype(np.uint64), kind, nothing, nothing])
+        return evidence
+
+    def score(self, batch: EventBatch) -> Floats:
+        """Return the z of each event by what is known of its context (N,): it can only fall while its interval is open.
+
+        An action that had the vote in an earlier interval is no news: its z is 0 at most. Which intervals of this batch had it
+        is known before any z of it is changed, so it makes no difference in how many batches they come.
+        """
+        z = self._z(batch, self._surprise(batch)[0])
+        strange = z >= self.threshold
+        first = ActionSequence(self.state.placement)
+        keys, interval = self._vote_keys(batch)
+        first.add_votes(keys[strange], interval[strange])
+        known = first.has_earlier_vote(keys, interval) | self.state.sequence.has_earlier_vote(keys, interval)
+        known_z: Floats = namespace(z).where(known, namespace(z).minimum(z, 0), z)
+        return known_z
+
+    def record_scores(self, batch: EventBatch, z: Floats) -> None:
+        """Keep which actions had the vote, and when first."""
+        keys, interval = self._vote_keys(batch)
+        strange = z >= self.threshold
+        self.state.sequence.add_votes(keys[strange], interval[strange])
+
+    def _vote_keys(self, batch: EventBatch) -> tuple[Hashes, Ints]:
+        """Return the key of principal and action of each event, and its interval: (N,) each."""
+        return hashing.combine(batch.principal, batch.codes[:, ACTION_COLUMN]), batch.interval
+
+    def _z(self, batch: EventBatch, nats: Floats) -> Floats:
+        kind = self._place(batch.evidence[self.name][:, KIND])
+        return to_device_of(sequence.z_of_surprise(self.transitions, nats, kind), batch.codes)
+
+    def _surprise(self, batch: EventBatch) -> tuple[Floats, Hashes]:
+        """Return the surprise of each event, and the context that explains it best: (N,) each, where the bank lies."""
+        seen = SeenActions(*map(self._place, self.state.sequence.seen()))
+        return sequence.surprise_of_actions(self.transitions, seen, self._done(batch))
+
+    def _done(self, batch: EventBatch) -> SeenActions:
+        """Return what was done in the events, where the bank lies."""
+        second = batch.evidence[self.name][:, SECOND].astype(np.int64)
+        return SeenActions(*map(self._place, (batch.principal, second, batch.codes[:, ACTION_COLUMN])))
+
+    def _place(self, column: NDArray[Any]) -> NDArray[Any]:
+        return to_device_of(column, self.transitions.keys)
+
+    def can_still_vote(self, batch: EventBatch) -> Mask:
+        """Return which events nothing explains that came so far: neither as the first of a session, nor after another."""
+        keys, interval = self._vote_keys(batch)
+        known = self.state.sequence.has_earlier_vote(keys, interval)
+        may = ~known & (
+            self._z(batch, sequence.start_surprise(self.transitions, self._done(batch))) >= self.threshold
+        )
+        rows = namespace(may).flatnonzero(may)
+        some = replace(
+            batch,
+            codes=batch.codes[rows],
+            principal=batch.principal[rows],
+            interval=batch.interval[rows],
+            evidence={self.name: batch.evidence[self.name][rows]},
+        )
+        may[rows] = self.score(some) >= self.threshold
+        return may
+
+    def priority(self, batch: EventBatch) -> Floats:
+        """Return the surprise of each event (N,)."""
+        return to_device_of(self._surprise(batch)[0], batch.codes)
+
+    def final_evidence(self, batch: EventBatch, which: Mask) -> Hashes:
+        """Return the evidence (N, 4), with context and surprise of the events of a mask."""
+        evidence: Hashes = batch.evidence[self.name].copy()
+        if which.any():
+            nats, context = self._surprise(batch.take(which))
+            evidence[which, CONTEXT] = to_device_of(context, evidence)
+            evidence[which, NATS] = to_device_of((nats * NATS_SCALE).astype(np.uint64), evidence)
+        return evidence
+
+    @classmethod
+    def drivers(
+        cls, batch: EventBatch, frame: pd.DataFrame, context: ExplanationContext
+    ) -> list[SurpriseDriver]:
+        """Return the most surprising transitions of a group of events, each once."""
+        evidence = batch.evidence[cls.name]
+        nats = evidence[:, NATS].astype(np.float64) / NATS_SCALE
+        alike = hashing.hash_pair(evidence[:, CONTEXT], batch.codes[:, ACTION_COLUMN])
+        order = np.lexsort((batch.codes[:, ACTION_COLUMN], -nats))
+        _, first = np.unique(alike[order], return_index=True)
+        rows = order[np.sort(first)]
+        rows = rows[nats[rows] >= MIN_INFREQUENT_NATS][:MAX_DRIVERS]
+        return [_driver(batch, frame, context, int(row), int((alike == alike[row]).sum())) for row in rows]
+
+
+DETECTOR = SequenceDetector
+
+
+def _driver(
+    batch: EventBatch, frame: pd.DataFrame, context: ExplanationContext, row: int, count: int
+) -> SurpriseDriver:
+    """Return what came after what at a row, and what usually comes there."""
+    bank, _ = context.bank_and_row(batch, row)
+    before, nats = batch.evidence[SequenceDetector.name][row, [CONTEXT, NATS]]
+    done = f"{frame['service'].iloc[row]}:{frame['action'].iloc[row]}"
+    code = batch.codes[row, ACTION_COLUMN]
+    return SurpriseDriver(
+        "next action",
+        f"{done} {_after(bank, batch, frame, before)}",
+        ", ".join(sequence_texts(bank, before)) or "nothing yet",
+        _rarity(bank, batch.principal[row], before, code),
+        round(float(nats) / NATS_SCALE, 2),
+        count,
+        _rarity(bank, ORGANISATION, before, code),
+    )
+
+
+def _after(bank: Bank, batch: EventBatch, frame: pd.DataFrame, before: np.uint64) -> str:
+    """Return a context in words; what the bank has never seen is among the alert's own events, or was done before them."""
+    if before == START:
+        return "as the first in a minute"
+    known = bank.value_texts(np.array([before]))[0]
+    here = np.flatnonzero(batch.codes[:, ACTION_COLUMN] == before)
+    if not known and len(here):
+        known = f"{frame['service'].iloc[here[0]]}:{frame['action'].iloc[here[0]]}"
+    return f"after {known or 'an action that was never learned'}"
+
+
+def sequence_texts(bank: Bank, before: np.uint64) -> list[str]:
+    """Return the actions that most often follow a context in the organisation, the commonest first."""
+    place, found = find_sorted(bank.transitions.contexts, np.array([before], np.uint64))
+    if not found[0]:
+        return []
+    usual = bank.transitions.usual[place[0]]
+    return [text for text in bank.value_texts(usual[usual != 0]) if text]
+
+
+def _rarity(bank: Bank, owner: np.uint64, before: np.uint64, action: np.uint64) -> Rarity:
+    """Return how often an action followed a context, of an owner: its count a context's."""
+    after, there = sequence.count_of(bank.transitions, owner, before, action)
+    share = after / there if there else 0.0
+    return "unseen" if not after else "rare" if share < 0.01 else "infrequent" if share < 0.1 else "frequent"

@@ -1,0 +1,318 @@
+"""Sequences of actions: how likely an action is after those just before it, backed off from the principal to the organisation.
+
+Example:
+    >>> nats, best = surprise_of_actions(transitions, seen, wanted)     # (N,) each: surprise, and the context that explains it
+    >>> z = z_of_surprise(transitions, nats, kind)                      # (N,)
+
+A context of an action is an action of the same principal in the CONTEXT_SECONDS before it. Records have whole seconds, so what
+lies in the same second counts as before: no order within a second is asked for. An action without any context begins a session
+(START, which is a candidate for every action). With n the number of intervals in which a was seen after c:
+
+    p(a | c)  = (n(principal, c, a) + 5 P(a | c)) / (n(principal, c) + 5)
+    P(a | c)  = (n(c, a) + P(a)) / (n(c) + 1)                                 in the organisation
+    P(a)      = (n(a) + 1/2) / (n + (actions + 1) / 2)
+    surprise  = min over contexts c of -log p(a | c)                          the context that explains it best
+
+So a further context, which may arrive late, can only lower a surprise. A z is the normal quantile of the share of harmless
+held-out events of the same kind of principal with at least that surprise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fingerprint.compute.arrays import Placement, lexsort, move_arrays, namespace, scipy_special, to_host
+from fingerprint.compute.hashing import Hashes, hash_pair
+from fingerprint.compute.sorted_table import expand_ranges, find_sorted
+
+Floats = NDArray[np.float32]
+Ints = NDArray[np.int64]
+
+CONTEXT_SECONDS = 60  # of event time, in which what was done before an action is its context
+PRINCIPAL_PRIOR, ORGANISATION_PRIOR = 5.0, 1.0  # intervals that what stands behind a frequency is worth
+ORGANISATION = np.uint64(0)  # the owner of what all principals did
+START = np.uint64(0)  # the context of an action that begins a session
+ANY, TOTAL = (
+    np.uint64(2**64 - 1),
+    np.uint64(2**64 - 2),
+)  # any context; the count of a context, or of all actions
+MAX_PAIRS = 1 << 20  # of actions and contexts, that are compared at a time
+USUAL_ACTIONS = 3  # actions that usually follow a context, which an explanation names
+GRID_STEP, GRID_SIZE = 0.25, 96  # nats between two points of a tail, and their number
+ALL_KINDS = np.uint64(0)  # the tail of principals whose kind was never seen
+KIND_PRIOR_EVENTS = 200  # events of all kinds that stand behind the tail of one
+
+
+@dataclass(frozen=True, slots=True)
+class Transitions:
+    """The counts of a bank, and how rare a surprise is.
+
+    `keys` (M,), sorted, and `count` (M,): `transition_key` of principals and of the organisation. `contexts` (C,), sorted, and
+    `usual` (C, 3): what most often followed each in the organisation, 0 for none. `kinds` (K,), sorted hashes of kinds of
+    principals, and `tail` (K, 96): the share of harmless held-out events with at least so many quarters of a nat.
+    """
+
+    keys: Hashes
+    count: Floats
+    contexts: Hashes
+    usual: Hashes
+    kinds: Hashes
+    tail: Floats
+
+    def on(self, placement: Placement) -> Transitions:
+        """Return them with their arrays on another device."""
+        return move_arrays(self, placement)
+
+
+class SeenActions(NamedTuple):
+    """Distinct actions of principals by second: `principal`, `second` and `action`, (R,) each, in any order."""
+
+    principal: Hashes
+    second: Ints
+    action: Hashes
+
+    def take(self, which: NDArray[Any] | slice) -> SeenActions:
+        """Return the rows of a mask, an index or a range."""
+        return SeenActions(self.principal[which], self.second[which], self.action[which])
+
+
+def transition_key(
+    owner: Hashes | np.uint64, context: Hashes | np.uint64, action: Hashes | np.uint64
+) -> Hashes:
+    """Return the key under which it is counted that an action followed a context, element by element with broadcasting."""
+    return hash_pair(hash_pair(owner, context), action)
+
+
+# --- contexts ---------------------------------------------------------------------------------------------------------
+
+
+class Contexts(NamedTuple):
+    """Where the contexts of N actions lie among S seen ones, which are in the order of principal and second.
+
+    `action` and `cell` (S,): what was done, and a number that grows with principal and second; `own_action` and `own_cell` (N,)
+    the same of the actions; `first` and `end` (N,): the range in which their contexts lie.
+    """
+
+    action: Hashes
+    cell: Ints
+    own_action: Hashes
+    own_cell: Ints
+    first: NDArray[np.intp]
+    end: NDArray[np.intp]
+
+    def pairs(self, rows: slice) -> tuple[NDArray[np.intp], Hashes]:
+        """Return the number of an action, counted from `rows.start`, and a context of it: (P,) each.
+
+        A context that occurs in several seconds is returned for each of them; the action's own row is none.
+        """
+        which, at = expand_ranges(self.first[rows], self.end[rows])
+        action, cell = self.own_action[rows][which], self.own_cell[rows][which]
+        other = (self.action[at] != action) | (self.cell[at] != cell)
+        return which[other], self.action[at][other]
+
+    def blocks(self) -> Iterator[slice]:
+        """Yield the actions in turn, at most MAX_PAIRS pairs at a time where one has no more than that."""
+        ends = to_host(self.end - self.first).cumsum()
+        start = 0
+        while start < len(ends):
+            upto = int(ends[start - 1]) + MAX_PAIRS if start else MAX_PAIRS
+            stop = max(int(np.searchsorted(ends, upto, side="right")), start + 1)
+            yield slice(start, stop)
+            start = stop
+
+
+def find_contexts(seen: SeenActions, wanted: SeenActions) -> Contexts:
+    """Return the contexts of the actions `wanted` (N,) among `seen` (S,)."""
+    xp = namespace(wanted.principal)
+    who, rank = xp.unique(wanted.principal, return_inverse=True)
+    if len(who):
+        near = (seen.second >= wanted.second.min() - CONTEXT_SECONDS) & (seen.second <= wanted.second.max())
+        seen = seen.take(near)
+    place, known = find_sorted(who, seen.principal)
+    seen, place = seen.take(known), place[known]
+    order = lexsort(seen.action, _cell(place, seen.second))
+    cell, own = _cell(place, seen.second)[order], _cell(rank, wanted.second)
+    first, end = xp.searchsorted(cell, own - CONTEXT_SECONDS), xp.searchsorted(cell, own, side="right")
+    return Contexts(seen.action[order], cell, wanted.action, own, first, end)
+
+
+def _cell(place: NDArray[Any], second: Ints) -> Ints:
+    return place.astype(np.int64) << 34 | second  # seconds since 1970 need no more bits until the year 2514
+
+
+# --- surprise ---------------------------------------------------------------------------------------------------------
+
+
+def surprise_of_actions(
+    transitions: Transitions, seen: SeenActions, wanted: SeenActions
+) -> tuple[Floats, Hashes]:
+    """Return the surprise of actions in nats, and the context among `seen` (S,) that explains each best: (N,) each."""
+    xp, contexts = namespace(wanted.principal), find_contexts(seen, wanted)
+    parts = [
+        _least_surprise(transitions, wanted.take(rows), *contexts.pairs(rows)) for rows in contexts.blocks()
+    ]
+    if not parts:
+        return xp.zeros(0, np.float32), xp.zeros(0, np.uint64)
+    nats, best = zip(*parts, strict=True)
+    return xp.concatenate(nats), xp.concatenate(best)
+
+
+def _least_surprise(
+    transitions: Transitions, wanted: SeenActions, which: NDArray[np.intp], context: Hashes
+) -> tuple[Floats, Hashes]:
+    """Return the surprise of each action after the best of its contexts, ties by context: (N,) each.
+
+    `which` (P,) and `context` (P,) are pairs of `Contexts`. Equal pairs are computed once.
+    """
+    xp = namespace(context)
+    which = xp.concatenate([xp.arange(len(wanted.action)), which])
+    context = xp.concatenate([xp.full(len(wanted.action), START, np.uint64), context])
+    principal, action = wanted.principal[which], wanted.action[which]
+    _, first, inverse = xp.unique(
+        transition_key(principal, context, action), return_index=True, return_inverse=True
+    )
+    nats = transition_nats(transitions, principal[first], context[first], action[first])[inverse]
+    order = lexsort(context, nats)
+    order = order[xp.argsort(which[order], kind="stable")]
+    best = order[xp.searchsorted(which[order], xp.arange(len(wanted.action)))]
+    return nats[best], context[best]
+
+
+def start_surprise(transitions: Transitions, wanted: SeenActions) -> Floats:
+    """Return the surprise of actions as the first of a session (N,): no context makes it larger."""
+    xp = namespace(wanted.principal)
+    start = xp.full(len(wanted.action), START, np.uint64)
+    _, first, inverse = xp.unique(
+        transition_key(wanted.principal, start, wanted.action), return_index=True, return_inverse=True
+    )
+    some = wanted.take(first)
+    nats: Floats = transition_nats(transitions, some.principal, start[first], some.action)[inverse]
+    return nats
+
+
+def transition_nats(transitions: Transitions, principal: Hashes, context: Hashes, action: Hashes) -> Floats:
+    """Return -log p(action | context) at each principal: (P,) -> (P,) nats."""
+    xp = namespace(action)
+    alone = _counts(transitions, transition_key(ORGANISATION, ANY, action))
+    total = float(_counts(transitions, _one(xp, transition_key(ORGANISATION, ANY, TOTAL)))[0])
+    actions = float(_counts(transitions, _one(xp, transition_key(ORGANISATION, TOTAL, TOTAL)))[0])
+    usual = (alone + 0.5) / (total + (actions + 1) / 2)
+    for owner, prior in ((ORGANISATION, ORGANISATION_PRIOR), (principal, PRINCIPAL_PRIOR)):
+        after = _counts(transitions, transition_key(owner, context, action))
+        there = _counts(transitions, transition_key(owner, context, TOTAL))
+        usual = (after + prior * usual) / (there + prior)
+    nats: Floats = (-xp.log(usual)).astype(np.float32)
+    return nats
+
+
+def count_of(
+    transitions: Transitions, owner: np.uint64, context: np.uint64, action: np.uint64
+) -> tuple[float, float]:
+    """Return in how many intervals an owner did an action after a context, and in how many it had that context."""
+    keys = [transition_key(owner, context, each) for each in (action, TOTAL)]
+    after, there = _counts(transitions, np.array(keys, np.uint64))
+    return float(after), float(there)
+
+
+def _counts(transitions: Transitions, keys: Hashes) -> NDArray[np.float64]:
+    """Return how often each key was counted (P,), 0 for never."""
+    xp = namespace(keys)
+    place, found = find_sorted(transitions.keys, keys)
+    out: NDArray[np.float64] = xp.zeros(len(keys), np.float64)
+    out[found] = transitions.count[place[found]]
+    return out
+
+
+def _one(xp: Any, key: Any) -> Hashes:
+    """Return one key as an array, where the others lie."""
+    one: Hashes = xp.full(1, key, np.uint64)
+    return one
+
+
+# --- the tail ---------------------------------------------------------------------------------------------------------
+
+
+def grid_place(nats: Floats) -> NDArray[np.int64]:
+    """Return the point of the tail that each surprise (N,) reaches."""
+    place: NDArray[np.int64] = (nats / GRID_STEP).astype(np.int64).clip(0, GRID_SIZE - 1)
+    return place
+
+
+def z_of_surprise(transitions: Transitions, nats: Floats, kind: Hashes) -> Floats:
+    """Return the normal quantile of the share of harmless events with at least such a surprise: nats, kind (N,) -> z (N,).
+
+    A kind without a tail of its own is measured by that of all kinds.
+    """
+    xp = namespace(nats)
+    place, known = find_sorted(transitions.kinds, kind)
+    row = xp.where(known, place, xp.searchsorted(transitions.kinds, _one(xp, ALL_KINDS))[0])
+    share = transitions.tail[row, grid_place(nats)].astype(np.float64)
+    z: Floats = -scipy_special(share).ndtri(xp.minimum(share, 1 - 1e-9))
+    return z.astype(np.float32)
+
+
+def fit_tails(kind: Hashes, place: NDArray[np.int64], events: NDArray[np.float64]) -> tuple[Hashes, Floats]:
+    """Return the kinds, sorted, and the tail of each: (K,), (K, 96).
+
+    Of harmless held-out events, in groups of `events` (G,) alike: their `kind` and `place` on the grid. A kind leans on all
+    kinds together, and those on one event more than there was.
+    """
+    kinds = np.unique(np.append(kind, ALL_KINDS))
+    counted = np.zeros((len(kinds), GRID_SIZE))
+    np.add.at(counted, (np.searchsorted(kinds, kind), place), events)
+    everything = counted.sum(0)
+    whole = (_at_least(everything) + 1) / (everything.sum() + 1)
+    own = (_at_least(counted) + KIND_PRIOR_EVENTS * whole) / (
+        counted.sum(1, keepdims=True) + KIND_PRIOR_EVENTS
+    )
+    own[kinds == ALL_KINDS] = whole
+    return kinds, own.astype(np.float32)
+
+
+def _at_least(counted: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return how many lie at each point of the grid or above: (..., 96) -> (..., 96)."""
+    above: NDArray[np.float64] = counted[..., ::-1].cumsum(-1)[..., ::-1]
+    return above
+
+
+# --- counting ---------------------------------------------------------------------------------------------------------
+
+
+def distinct_transitions(
+    seen: SeenActions, interval: NDArray[np.integer[Any]]
+) -> tuple[Hashes, Hashes, Hashes]:
+    """Return principal, context and action of the transitions of each principal and interval (S,), each once: (T,) each.
+
+    An action without any context begins a session.
+    """
+    contexts, parts = find_contexts(seen, seen), []
+    for rows in contexts.blocks():
+        which, context = contexts.pairs(rows)
+        begins = np.ones(rows.stop - rows.start, bool)
+        begins[which] = False
+        which = np.concatenate([np.flatnonzero(begins), which]) + rows.start
+        context = np.concatenate([np.full(int(begins.sum()), START), context])
+        principal, action = seen.principal[which], seen.action[which]
+        unit = hash_pair(transition_key(principal, context, action), interval[which].astype(np.uint64))
+        once = np.unique(unit, return_index=True)[1]
+        parts.append((unit[once], principal[once], context[once], action[once]))
+    unit, principal, context, action = (
+        np.concatenate([np.empty(0, np.uint64), *(part[at] for part in parts)]) for at in range(4)
+    )
+    once = np.unique(unit, return_index=True)[1]
+    return principal[once], context[once], action[once]
+
+
+def count_transitions(
+    owner: Hashes | np.uint64, context: Hashes, action: Hashes
+) -> tuple[Hashes, NDArray[np.float64]]:
+    """Return the keys of transitions (T,) of some owners and of their contexts, sorted, and how often each was counted."""
+    both = [action, np.full(len(action), TOTAL)]
+    keys = np.concatenate([transition_key(owner, context, each) for each in both])
+    distinct, counts = np.unique(keys, return_counts=True)
+    return distinct, counts.astype(np.float64)

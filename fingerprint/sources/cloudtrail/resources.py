@@ -1,0 +1,129 @@
+"""The resource that a call touches: bucket, role, secret, key, function, table ..., by a type and a name.
+
+Example:
+    >>> resource_of("secretId=arn:aws:secretsmanager:eu-west-1:111122223333:secret:prod/db-a1B2c3")
+    'secret:prod/db'
+    >>> fold("bucket:logs-2026-01-08-111122223333")
+    'bucket:logs-*-*'
+
+A record names its resources in the request parameters, in a member of a name of its service's own, or in the ARN of the
+first of its `resources`. RESOURCE_PARAMETERS are the members that are read, the most telling first: a call that attaches a
+policy to a role touches the role. The readers hand over `member=value`; each distinct one is converted here, once. Every
+character of a value may be an attacker's, so a value is cut before it is examined, and the expressions take time in
+proportion to its length.
+"""
+
+from __future__ import annotations
+
+import re
+
+MAX_RESOURCE_LENGTH = 256  # characters of a value that are examined and kept
+ARN_MEMBER = "ARN"  # of the first of a record's resources; read where no parameter names one
+
+RESOURCE_PARAMETERS = {  # member of the request parameters -> type, the most telling first
+    "bucketName": "bucket",
+    "secretId": "secret",
+    "functionName": "function",
+    "roleArn": "role",
+    "roleName": "role",
+    "userName": "user",
+    "groupName": "group",
+    "policyArn": "policy",
+    "tableName": "table",
+    "keyId": "key",
+    "dBInstanceIdentifier": "database",
+    "dBClusterIdentifier": "database",
+    "dBSnapshotIdentifier": "snapshot",
+    "snapshotId": "snapshot",
+    "volumeId": "volume",
+    "imageId": "image",
+    "instanceId": "instance",
+    "groupId": "group",
+    "vpcId": "vpc",
+    "topicArn": "topic",
+    "queueUrl": "queue",
+    "repositoryName": "repository",
+    "stackName": "stack",
+    "logGroupName": "log group",
+    "trailName": "trail",
+    "clusterName": "cluster",
+    "cluster": "cluster",
+    "stateMachineArn": "state machine",
+    "databaseName": "database",
+    "streamName": "stream",
+    "hostedZoneId": "zone",
+    "detectorId": "detector",
+    "instanceProfileName": "instance profile",
+    "targetGroupArn": "target group",
+    "loadBalancerArn": "load balancer",
+    "domainName": "domain",
+    "documentName": "document",
+    "resourceArn": "",  # the type is the ARN's
+    "name": "",
+}
+
+_ARN = re.compile(r"arn:[a-z-]{3,12}:([^:]*):[^:]*:[^:]*:(.+)", re.DOTALL)
+_TYPE = re.compile(r"([A-Za-z][A-Za-z-]{0,39})[/:]")  # the type before the name, in an ARN's last part
+_SECRET_SUFFIX = re.compile(r"-[A-Za-z0-9]{6}\Z")  # that Secrets Manager adds to the name in an ARN
+_TYPES_OF_ARN = {
+    "secretsmanager": "secret",
+    "s3": "bucket",
+    "sns": "topic",
+    "sqs": "queue",
+    "dynamodb": "table",
+}
+_NAMELESS = "resource"  # the type where neither the member nor an ARN says one
+
+# What changes with every run: it is folded, so that the rest can be recognised.
+_VARIABLE = re.compile(
+    r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"  # a UUID
+    r"|(?<![0-9])(?:19|20)[0-9]{2}[-_/.]?[01][0-9](?:[-_/.]?[0-3][0-9])?(?:T?[0-9]{2}[:-]?[0-9]{2}(?:[:-]?[0-9]{2})?Z?)?(?![0-9])"
+    r"|(?<![0-9a-zA-Z])[0-9a-f]{8,}(?![0-9a-zA-Z])"  # account ids, other long numbers, hashes
+    r"|(?<![0-9a-zA-Z])(?=[a-z]*[0-9]+[a-z]+[0-9])[0-9a-z]{10,20}(?![0-9a-zA-Z])"  # letters and digits in turns
+    r"|(?<![0-9a-zA-Z])(?=[A-Z]*[0-9]+[A-Z])[0-9A-Z]{8,20}(?![0-9a-zA-Z])"
+)
+_KEPT_WHOLE = ("key:", "vpc:", "group:", "zone:", "detector:")  # few, and known by their ids alone
+
+
+def resource_of(named: str | None) -> str | None:
+    """Return `type:name` of what a reader found, `member=value`; None for nothing, and for what is no name."""
+    if not named:
+        return None
+    member, _, value = named.partition("=")
+    value = value[:MAX_RESOURCE_LENGTH].strip()
+    if not value or value[0] in "{[":  # a structure, not a name
+        return None
+    kind, name = RESOURCE_PARAMETERS.get(member, ""), value
+    found = _ARN.match(value)
+    if found:
+        kind, name = _of_arn(found[1], found[2], kind)
+    elif kind == "queue":
+        name = value.rstrip("/").rpartition("/")[2]
+    return f"{kind or _NAMELESS}:{name}" if name else None
+
+
+def _of_arn(service: str, last: str, kind: str) -> tuple[str, str]:
+    """Return type and name of an ARN by its service and its last part; `kind` is the type that the member says, if any."""
+    typed = service not in ("s3", "sns", "sqs") and _TYPE.match(last)
+    name = last[typed.end() :] if typed else last
+    kind = kind or _TYPES_OF_ARN.get(service) or (typed[1] if typed else service)
+    if kind == "bucket":
+        name = name.partition("/")[0]
+    if kind == "function":
+        name = name.partition(":")[0]
+    if kind == "secret":
+        name = _SECRET_SUFFIX.sub("", name)
+    return kind, name
+
+
+def fold(resource: str) -> str:
+    """Return a resource with account ids, dates, UUIDs and generated parts as `*`; ids that name what stays are kept."""
+    if resource.startswith(_KEPT_WHOLE):
+        return resource
+    if resource.startswith(("instance:", "volume:", "snapshot:", "image:")) and "-" in resource:
+        return f"{resource.partition('-')[0]}-*" if _is_generated(resource) else _VARIABLE.sub("*", resource)
+    return _VARIABLE.sub("*", resource)
+
+
+def _is_generated(resource: str) -> bool:
+    return bool(re.search(r":[a-z]{1,5}-[0-9a-z]{8,17}\Z", resource))

@@ -1,0 +1,80 @@
+"""Action sequence: what each principal did in which second of the last intervals, and which actions had a vote already.
+
+Example:
+    >>> sequence = ActionSequence()
+    >>> sequence.add(SeenActions(principal, second, action))       # (N,) each
+    >>> sequence.seen()                                            # distinct, (S,) each
+    >>> sequence.add_votes(keys, interval)                         # of principals and actions, (N,) each
+    >>> sequence.has_earlier_vote(keys, interval)                  # (N,)
+
+Two sets: neither the order in which actions come, nor how often, nor where a batch is cut changes what is in them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fingerprint.compute import hashing
+from fingerprint.compute.arrays import Placement, identity_placement, lexsort, namespace
+from fingerprint.compute.hashing import Hashes
+from fingerprint.compute.sorted_table import SortedTable
+from fingerprint.estimators.sequence import SeenActions
+
+Ints = NDArray[np.int32]
+
+
+@dataclass
+class ActionSequence:
+    """Tables of hash buckets: `actions`, distinct by principal and second; `votes`, the first interval with a vote on each.
+
+    The key of a vote is that of a principal and an action.
+    """
+
+    placement: Placement = identity_placement
+    actions: SortedTable = field(init=False)
+    votes: SortedTable = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.actions = SortedTable.empty(
+            keep_first=True, place=self.placement, principal=np.uint64, second=np.int64, action=np.uint64
+        )
+        self.votes = SortedTable.empty(keep_first=True, place=self.placement, interval=np.int32)
+
+    def add(self, done: SeenActions) -> None:
+        """Keep what was done, (N,) each."""
+        keys = hashing.combine(hashing.combine(done.principal, done.second.astype(np.uint64)), done.action)
+        self.actions.add(keys, **done._asdict())
+
+    def seen(self) -> SeenActions:
+        """Return what is kept, in no order that means anything."""
+        _, columns = self.actions.compact()
+        return SeenActions(**columns)
+
+    def add_votes(self, keys: Hashes, interval: Ints) -> None:
+        """Keep the first interval with a vote on each key (N,)."""
+        order = lexsort(interval, keys)
+        distinct, first = namespace(keys).unique(keys[order], return_index=True)
+        earliest = interval[order][first]
+        moved = self.votes.get(distinct, "interval", missing=-1) > earliest
+        self.votes.overwrite(distinct[moved], "interval", earliest[moved])
+        self.votes.add(distinct, interval=earliest)
+
+    def has_earlier_vote(self, keys: Hashes, interval: Ints) -> NDArray[np.bool_]:
+        """Return which keys had a vote in an interval before their own (N,)."""
+        earlier: NDArray[np.bool_] = (
+            self.votes.get(keys, "interval", missing=np.iinfo(np.int32).max) < interval
+        )
+        return earlier
+
+    def expire(self, before_second: int, before_interval: int) -> None:
+        """Drop what was done before a second, and votes from before an interval."""
+        for table, column, before in (
+            (self.actions, "second", before_second),
+            (self.votes, "interval", before_interval),
+        ):
+            old = table.compact()[1][column] < before
+            if old.any():
+                table.retain(~old)

@@ -1,0 +1,55 @@
+"""Interval amounts: how often a principal called each action in an interval so far.
+
+Example:
+    >>> amounts = IntervalAmounts()
+    >>> amounts.add(principal, interval, action)                 # (N,) each
+    >>> amounts.count(principal, interval, action)               # (N,) calls of the event's action in its interval so far
+
+A count only grows while its interval fills. So where a batch is cut, and in which order events come, changes nothing once the
+interval is over, and what is made of a count (`estimators.amounts`) never falls.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fingerprint.compute import hashing
+from fingerprint.compute.arrays import Placement, identity_placement, is_first_occurrence, namespace
+from fingerprint.compute.hashing import Hashes
+from fingerprint.compute.sorted_table import SortedTable
+
+Ints = NDArray[np.int32]
+
+
+@dataclass
+class IntervalAmounts:
+    """Calls by principal, interval and action. `counts`: `calls`, and the `interval`, by the hash of the three."""
+
+    placement: Placement = identity_placement
+    counts: SortedTable = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.counts = SortedTable.empty(place=self.placement, calls=np.int32, interval=np.int32)
+
+    def add(self, principal: Hashes, interval: Ints, action: Hashes) -> None:
+        """Count N events, one call each."""
+        keys, xp = _amount_key(principal, interval, action), namespace(principal)
+        fresh = is_first_occurrence(keys) & ~self.counts.has(keys)  # columns of a key are summed
+        self.counts.add(keys, calls=xp.ones(len(keys), np.int32), interval=xp.where(fresh, interval, 0))
+
+    def count(self, principal: Hashes, interval: Ints, action: Hashes) -> Ints:
+        """Return how often each event's action was called by its principal in its interval so far, (N,)."""
+        return self.counts.get(_amount_key(principal, interval, action), "calls", missing=0)
+
+    def expire(self, before: int) -> None:
+        """Drop intervals before this one."""
+        old = self.counts.compact()[1]["interval"] < before
+        if old.any():
+            self.counts.retain(~old)
+
+
+def _amount_key(principal: Hashes, interval: Ints, action: Hashes) -> Hashes:
+    return hashing.combine(hashing.combine(principal, interval.astype(np.uint64)), action)

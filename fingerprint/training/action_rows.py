@@ -1,0 +1,88 @@
+"""Action rows: the distinct actions of principals by second, of which training counts sequences.
+
+Example:
+    >>> rows = ActionRows.load(history.partition_folder(3) / "rows")       # mapped: nothing has been read yet
+    >>> early = rows.take(~split.is_held_out(rows)).seen
+
+Rows lie in the order of second and mark, so neither the cut into chunks nor the number of partitions changes them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fingerprint.compute import hashing, mapped_arrays
+from fingerprint.compute.hashing import Hashes
+from fingerprint.compute.sorted_table import run_starts
+from fingerprint.estimators.sequence import SeenActions
+from fingerprint.features.encoding import FEATURE_NAMES
+from fingerprint.state.event_batch import EventBatch
+
+ACTION_COLUMN = FEATURE_NAMES.index("action")
+SHARD_BYTES = 1 << 30  # bytes of an array in one file
+
+
+@dataclass(frozen=True, slots=True)
+class ActionRows:
+    """R distinct (principal, second, action) in the order of second and mark, with the number of events of each.
+
+    `mark` (R,) is a hash of the row; `interval` (R,) the number of its interval.
+    """
+
+    mark: Hashes
+    principal: Hashes
+    second: NDArray[np.int64]
+    action: Hashes
+    interval: NDArray[np.int32]
+    events: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.mark)
+
+    @classmethod
+    def from_batch(cls, batch: EventBatch, seconds: NDArray[np.int64]) -> ActionRows:
+        """Return the distinct rows of a batch on the host; `seconds` (N,) are the times of its events."""
+        action = batch.codes[:, ACTION_COLUMN]
+        mark = hashing.hash_pair(hashing.hash_pair(batch.principal, seconds.astype(np.uint64)), action)
+        one = np.ones(len(batch))
+        return cls(mark, batch.principal, seconds, action, batch.interval, one).deduplicated()
+
+    @classmethod
+    def concatenate(cls, parts: list[ActionRows]) -> ActionRows:
+        """Return the distinct rows of several sets of rows."""
+        names = [each.name for each in fields(cls)]
+        return cls(
+            *(np.concatenate([getattr(part, name) for part in parts]) for name in names)
+        ).deduplicated()
+
+    @classmethod
+    def load(cls, folder: Path) -> ActionRows:
+        """Map the rows that lie in a folder."""
+        return cls(**mapped_arrays.open_arrays(folder, "actions"))
+
+    def save(self, folder: Path) -> None:
+        """Write the rows into a folder."""
+        arrays = {each.name: getattr(self, each.name) for each in fields(self)}
+        mapped_arrays.write_arrays(arrays, folder, "actions", SHARD_BYTES)
+
+    def deduplicated(self) -> ActionRows:
+        """Return each distinct row once, with the events of all its repeats."""
+        order = np.lexsort((self.mark, self.second))
+        starts = run_starts(self.mark[order])
+        rows = self.take(order[starts])
+        events = np.add.reduceat(self.events[order], starts) if len(starts) else self.events
+        return ActionRows(rows.mark, rows.principal, rows.second, rows.action, rows.interval, events)
+
+    def take(self, which: NDArray[Any]) -> ActionRows:
+        """Return the rows of a mask or an index."""
+        return ActionRows(*(getattr(self, each.name)[which] for each in fields(self)))
+
+    @property
+    def seen(self) -> SeenActions:
+        """Return the rows as the estimator takes them."""
+        return SeenActions(self.principal, self.second, self.action)

@@ -1,0 +1,189 @@
+"""Events of a history -> how often an action follows another, and how rare a surprise is (`estimators.sequence`).
+
+Example:
+    >>> count_partition(history, 3, settings)           # leaves partitions/003/transitions: early and all counts
+    >>> merge_shared(history)                           # those of the organisation, over all partitions
+    >>> calibrate_partition(history, 3, settings)       # leaves partitions/003/surprises: of the rows held out, by early counts
+    >>> assemble_transitions(history).tail.shape        # kinds of principals, points of the tail
+    (4, 96)
+
+As everywhere in training, what is held out is judged by counts of the first part of the history alone; then all of it is counted.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fingerprint.compute import hashing, mapped_arrays
+from fingerprint.compute.hashing import Hashes
+from fingerprint.compute.sorted_table import find_sorted, run_starts
+from fingerprint.core.settings import Settings
+from fingerprint.estimators import sequence
+from fingerprint.estimators.sequence import ANY, ORGANISATION, TOTAL, Transitions
+from fingerprint.training import fingerprint_index
+from fingerprint.training.action_rows import SHARD_BYTES, ActionRows
+from fingerprint.training.dataset import PartitionedDataset, make_once
+
+SPLITS = ("early", "all")  # what is counted to judge the rows held out, and what is served
+
+Arrays = dict[str, NDArray[Any]]
+
+
+# --- in each partition ------------------------------------------------------------------------------------------------
+
+
+def count_partition(dataset: PartitionedDataset, partition: int, settings: Settings) -> Path:
+    """Count the transitions of a partition: of its principals, and its part of the organisation's."""
+    return make_once(
+        dataset.partition_folder(partition) / "transitions", partial(_count_partition, dataset, partition)
+    )
+
+
+def _count_partition(dataset: PartitionedDataset, partition: int, folder: Path) -> None:
+    rows = ActionRows.load(dataset.partition_folder(partition) / "rows")
+    held_out = fingerprint_index.load_split(dataset).is_held_out(rows)
+    arrays: Arrays = {}
+    for name, which in zip(SPLITS, (~held_out, np.ones(len(rows), bool)), strict=True):
+        arrays |= {f"{name}.{part}": each for part, each in _count(rows.take(which)).items()}
+    mapped_arrays.write_arrays(arrays, folder, "transitions", SHARD_BYTES)
+
+
+def _count(rows: ActionRows) -> Arrays:
+    """Return the counts of principals by key, and what the organisation's follow from.
+
+    `context`, `action`, `count`: how often an action followed a context; `done.action`, `done.count`: how often it was done.
+    """
+    principal, context, action = sequence.distinct_transitions(rows.seen, rows.interval)
+    keys, count = sequence.count_transitions(principal, context, action)
+    pair, first, times = np.unique(hashing.hash_pair(context, action), return_index=True, return_counts=True)
+    unit = hashing.hash_pair(hashing.hash_pair(rows.principal, rows.action), rows.interval.astype(np.uint64))
+    done, done_times = np.unique(rows.action[np.unique(unit, return_index=True)[1]], return_counts=True)
+    return {
+        "keys": keys,
+        "keys_count": count,
+        "pair": pair,
+        "context": context[first],
+        "action": action[first],
+        "count": times,
+        "done.action": done,
+        "done.count": done_times,
+    }
+
+
+def merge_shared(dataset: PartitionedDataset) -> Path:
+    """Add up the organisation's transitions over all partitions."""
+    return make_once(dataset.folder / "transitions", partial(_merge_shared, dataset))
+
+
+def _merge_shared(dataset: PartitionedDataset, folder: Path) -> None:
+    parts, arrays = _partition_arrays(dataset, "transitions"), {}
+    for split in SPLITS:
+        columns = {
+            name: np.concatenate([part[f"{split}.{name}"] for part in parts])
+            for name in ("pair", "context", "action", "count", "done.action", "done.count")
+        }
+        first, count = _summed(columns["pair"], columns["count"])
+        context, action = columns["context"][first], columns["action"][first]
+        keys, counted = _organisation_counts(context, action, count)
+        first, times = _summed(columns["done.action"], columns["done.count"])
+        done = sequence.transition_key(ORGANISATION, ANY, columns["done.action"][first])
+        totals = [sequence.transition_key(ORGANISATION, each, TOTAL) for each in (ANY, TOTAL)]
+        figures = np.array([times.sum(), len(times)], np.float64)
+        arrays[f"{split}.keys"] = np.concatenate([keys, done, np.array(totals, np.uint64)])
+        arrays[f"{split}.keys_count"] = np.concatenate([counted, times, figures])
+        if split == "all":
+            arrays |= _usual_actions(context, action, count)
+    mapped_arrays.write_arrays(arrays, folder, "transitions", SHARD_BYTES)
+
+
+def _summed(keys: Hashes, count: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """Return the first place of each distinct key, in their order, and the sum of its counts."""
+    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+    return first, np.bincount(inverse, count, len(first)).astype(np.float64)
+
+
+def _organisation_counts(
+    context: Hashes, action: Hashes, count: NDArray[np.float64]
+) -> tuple[Hashes, NDArray[np.float64]]:
+    """Return the keys of the organisation's transitions (T,) and of their contexts, and their counts."""
+    contexts, inverse = np.unique(context, return_inverse=True)
+    keys = [
+        sequence.transition_key(ORGANISATION, context, action),
+        sequence.transition_key(ORGANISATION, contexts, np.full(len(contexts), TOTAL)),
+    ]
+    return np.concatenate(keys), np.concatenate([count, np.bincount(inverse, count, len(contexts))])
+
+
+def _usual_actions(context: Hashes, action: Hashes, count: NDArray[np.float64]) -> Arrays:
+    """Return the contexts, sorted, and the actions that most often followed each, 0 for none: (C,), (C, 3)."""
+    order = np.lexsort((action, -count, context))
+    starts = run_starts(context[order])
+    rank = np.arange(len(order)) - np.repeat(starts, np.diff(np.append(starts, len(order))))
+    usual = np.zeros((len(starts), sequence.USUAL_ACTIONS), np.uint64)
+    place = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(order))))
+    few = rank < sequence.USUAL_ACTIONS
+    usual[place[few], rank[few]] = action[order][few]
+    return {"contexts": context[order][starts], "usual": usual}
+
+
+def calibrate_partition(dataset: PartitionedDataset, partition: int, settings: Settings) -> Path:
+    """Measure the rows of a partition that were held out, by what was counted of the others."""
+    return make_once(
+        dataset.partition_folder(partition) / "surprises", partial(_calibrate_partition, dataset, partition)
+    )
+
+
+def _calibrate_partition(dataset: PartitionedDataset, partition: int, folder: Path) -> None:
+    here = dataset.partition_folder(partition)
+    rows = ActionRows.load(here / "rows")
+    late = rows.take(fingerprint_index.load_split(dataset).is_held_out(rows))
+    shared = mapped_arrays.open_arrays(dataset.folder / "transitions", "transitions")
+    known = _counted([shared, mapped_arrays.open_arrays(here / "transitions", "transitions")], "early")
+    nats, _ = sequence.surprise_of_actions(known, rows.seen, late.seen)
+    people = pd.read_parquet(here / "rows" / "people.parquet").sort_values("hash")
+    kinds = hashing.hash_strings(people["kind"])
+    kind = kinds[find_sorted(people["hash"].to_numpy(np.uint64), late.principal)[0]]
+    place = sequence.grid_place(nats)
+    first, events = _summed(hashing.hash_pair(kind, place.astype(np.uint64)), late.events)
+    arrays = {"kind": kind[first], "place": place[first], "events": events}
+    mapped_arrays.write_arrays(arrays, folder, "surprises", SHARD_BYTES)
+
+
+# --- together ---------------------------------------------------------------------------------------------------------
+
+
+def assemble_transitions(dataset: PartitionedDataset) -> Transitions:
+    """Return the transitions of a bank, from what every partition left."""
+    shared = mapped_arrays.open_arrays(dataset.folder / "transitions", "transitions")
+    parts = _partition_arrays(dataset, "surprises")
+    kind, place, events = (
+        np.concatenate([part[name] for part in parts]) for name in ("kind", "place", "events")
+    )
+    known = _counted([shared, *_partition_arrays(dataset, "transitions")], "all")
+    kinds, tail = sequence.fit_tails(kind, place, events)
+    return Transitions(known.keys, known.count, shared["contexts"], shared["usual"], kinds, tail)
+
+
+def _counted(parts: list[Arrays], split: str) -> Transitions:
+    """Return the counts of some parts together, without tails."""
+    keys, count = (
+        np.concatenate([part[f"{split}.{name}"] for part in parts]) for name in ("keys", "keys_count")
+    )
+    order = np.argsort(keys, kind="stable")
+    nothing = np.empty(0, np.uint64)
+    return Transitions(
+        keys[order], count[order].astype(np.float32), nothing, nothing, nothing, np.empty((0, 0), np.float32)
+    )
+
+
+def _partition_arrays(dataset: PartitionedDataset, stem: str) -> list[Arrays]:
+    return [
+        mapped_arrays.open_arrays(dataset.partition_folder(number) / stem, stem)
+        for number in dataset.non_empty()
+    ]

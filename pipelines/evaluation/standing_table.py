@@ -1,0 +1,192 @@
+"""The standing table: every method on the same rows, at the same numbers of alerts, and what each vote and each term is worth.
+
+Example:
+    >>> for table in standing_tables(figures):            # of `run_evaluation` or `evaluate_worlds`
+    ...     console.print(table)
+
+What is in it, and how it is read: docs/explanation/evaluation.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich import box
+from rich.table import Table
+
+from fingerprint.evaluation.metrics import ALERT_BUDGETS, PRINCIPAL_BUDGETS, QUEUE_BUDGET
+from fingerprint.evaluation.vote_rates import EVENTS, VERDICTS, vote_shares
+
+Figures = dict[str, Any]
+
+EMPTY_CELL = "[dim]-[/dim]"
+TABLE_ROLES = ("queue", "left out", "detector", "peer")
+FOUND_MEANS = (
+    "Found: at least a tenth of an alert's events are the session's. Equal: with as many alerts as the first row\n"
+    f"shows. Read at {QUEUE_BUDGET} a day: the attack's share of a true alert's events; alerts of a principal that has one\n"
+    "already; and the time from a session's first event to the first one that its alert holds."
+)
+
+
+def standing_tables(figures: Figures) -> list[Table]:
+    """Return the tables: methods, terms left out, votes on harmless events, and what changes when a vote is left out."""
+    methods = figures["methods"]
+    tables = [methods_table(methods)]
+    if any(method["role"] == "term" for method in methods):
+        tables.append(terms_table(methods))
+    tables.append(vote_rates_table(figures["vote_counts"]))
+    if figures["vote_effects"]:
+        tables.append(vote_effects_table(figures["vote_effects"]))
+    return tables
+
+
+def methods_table(methods: Sequence[Figures]) -> Table:
+    """Return a row for each method but those with a term left out: queues, detectors left out and alone, peers."""
+    heads = [*map(str, ALERT_BUDGETS), "equal", "own", "alerts", "false/100", "share", "again", "time"]
+    table = _table(f"Of {methods[0]['sessions']} sessions found at", *heads)
+    table.caption = (
+        f"{equal_alerts_sentence(methods)}"
+        f"{', '.join(map(str, ALERT_BUDGETS))}: alerts a day of the whole organisation. Own: at the method's threshold,\n"
+        f"with its alerts a day and false ones a day per 100 principals.\n{FOUND_MEANS}"
+    )
+    for role in TABLE_ROLES:
+        rows = [method for method in methods if method["role"] == role]
+        for method in rows:
+            queue = method["queue"]
+            table.add_row(
+                method["name"],
+                *_found_cells(method),
+                _share(method["recall"]),
+                f"{method['alerts_per_day']:.1f}",
+                f"{method['false_alerts_per_day_per_100_principals']:.1f}",
+                _share(queue["attack_share"]),
+                _share(queue["repeated_alerts"]),
+                _duration(queue["median_seconds_to_detect"]),
+                end_section=method is rows[-1],
+            )
+    return table
+
+
+def equal_alerts_sentence(methods: Sequence[Figures]) -> str:
+    """Return how the quorum compares with the best of its detectors alone, at as many alerts; empty for one detector."""
+    alone = [method for method in methods if method["role"] == "detector"]
+    if not alone:
+        return ""
+    served, best = methods[0], max(alone, key=lambda method: int(method["found_at_equal_alerts"]))
+    return (
+        f"Doubly flagged finds {served['found_at_equal_alerts']} of {served['sessions']} sessions; the best detector with as\n"
+        f"many alerts, {best['name']}, {best['found_at_equal_alerts']}.\n"
+    )
+
+
+def terms_table(methods: Sequence[Figures]) -> Table:
+    """Return a row for each detector with all terms, and below it one for each term left out, ranked by z without thresholds."""
+    table = _table("Term left out, ranked by z", *map(str, ALERT_BUDGETS), "equal", "share", "again")
+    table.caption = (
+        "The tails of the score stay those that were learned with all terms. Without nets: counts alone; without\n"
+        "counts: nets alone. The first row of a block has all terms."
+    )
+    terms = [method for method in methods if method["role"] == "term"]
+    for detector in dict.fromkeys(method["name"].split(" without ")[0] for method in terms):
+        mine = [method for method in terms if method["name"].startswith(f"{detector} without ")]
+        whole = [method for method in methods if method["name"] == f"{detector} alone"]
+        for method in (*whole, *mine):
+            queue = method["queue"]
+            table.add_row(
+                method["name"],
+                *_found_cells(method),
+                _share(queue["attack_share"]),
+                _share(queue["repeated_alerts"]),
+                end_section=method is mine[-1],
+            )
+    return table
+
+
+def vote_rates_table(counts: Figures) -> Table:
+    """Return the share of harmless events that each detector votes for, a row for each kind of principal."""
+    shares = vote_shares(counts)
+    names = [name for name in next(iter(shares.values()), {}) if name not in (EVENTS, VERDICTS)]
+    table = _table("Votes on harmless events", "events", *names, "verdict")
+    table.caption = (
+        "By kind of principal; CI by the role's name. What passes everything of a kind filters nothing there."
+    )
+    for kind, share in shares.items():
+        table.add_row(
+            kind, f"{share[EVENTS]:,}", *(f"{share[name]:.1%}" for name in names), f"{share[VERDICTS]:.2%}"
+        )
+    return table
+
+
+def vote_effects_table(effects: Figures) -> Table:
+    """Return what differs when a detector is left out of the quorum."""
+    table = _table("Left out of the quorum", "verdicts", "alerts", "sessions found")
+    table.caption = "How many differ from the served quorum. A vote that changes no alert and no session fails the evaluation."
+    for name, effect in effects.items():
+        idle = not effect["alerts"] and not effect["sessions"]
+        table.add_row(
+            f"[bold]{name}: changes nothing[/bold]" if idle else name,
+            *(f"{effect[each]:,}" for each in ("events", "alerts", "sessions")),
+        )
+    return table
+
+
+def _found_cells(method: Figures) -> list[str]:
+    sessions = method["sessions"]
+    equal = method["found_at_equal_alerts"] / sessions if sessions else None
+    return [*(_share(method["recall_at"][str(at)]) for at in ALERT_BUDGETS), _share(equal)]
+
+
+def _share(share: float | None) -> str:
+    return EMPTY_CELL if share is None else f"{share:.0%}"
+
+
+def _duration(seconds: float | None) -> str:
+    if seconds is None:
+        return EMPTY_CELL
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
+def _table(first: str, *others: str) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True, caption_justify="left")
+    table.add_column(first, no_wrap=True)
+    for name in others:
+        table.add_column(name, justify="right", no_wrap=True)
+    return table
+
+
+# --- real logs ----------------------------------------------------------------------------------------------
+
+
+def real_attack_tables(figures: Figures) -> list[Table]:
+    """Return a table of each real set with moved sessions, and of each labelled one (`masquerade.evaluate_real_sets`)."""
+    tables = []
+    for each in figures["masquerade"]:
+        table = _per_100_table(f"{each['set']}: of {each['sessions']} moved sessions", each["methods"])
+        table.caption = (
+            f"Real records: {each['records']:,} of {each['principals']} principals in {each['minutes']:.0f} minutes, "
+            f"{each['draws']} draws. Sessions of one principal\nmade with the identity of another, found at so many alerts a day "
+            "per 100 principals; less than a day\ncounts as a day."
+        )
+        tables.append(table)
+    for each in figures["labelled"]:
+        young = (
+            f", history of the attacked cut away ({each['cut_away']:,} records)" if each["cut_away"] else ""
+        )
+        table = _per_100_table(f"{each['set']}: of {each['sessions']} labelled sessions", each["methods"])
+        table.caption = (
+            f"Real attacks, default settings{young}.\nThe quorum flags {each['attack_events_flagged']} of "
+            f"{each['attack_events']} attack events among {each['judged']:,} that are judged."
+        )
+        tables.append(table)
+    return tables
+
+
+def _per_100_table(title: str, methods: Figures) -> Table:
+    table = _table(title, *(f"{budget} per 100" for budget in PRINCIPAL_BUDGETS), "own", "alerts")
+    for role in TABLE_ROLES:
+        for name, method in methods.items():
+            if method["role"] == role:
+                shares = [_share(method["recall_per_100"][str(budget)]) for budget in PRINCIPAL_BUDGETS]
+                table.add_row(name, *shares, str(method["found"]), str(method["alerts"]))
+    return table

@@ -1,0 +1,100 @@
+"""The resource that a call touches: which member names it, how it is written, and what of it is folded."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fingerprint.sources.cloudtrail.envelopes import split_lines
+from fingerprint.sources.cloudtrail.features import FEATURE_SET
+from fingerprint.sources.cloudtrail.resources import (
+    MAX_RESOURCE_LENGTH,
+    RESOURCE_PARAMETERS,
+    fold,
+    resource_of,
+)
+from fingerprint.sources.flatten import flatten
+
+TIME = "2026-02-02T08:15:00Z"
+
+
+def resource(parameters: Any = None, **fields: Any) -> str | None:
+    record = {"eventTime": TIME, "eventSource": "s3.amazonaws.com", "eventName": "X"} | fields
+    events = flatten(split_lines([json.dumps(record | {"requestParameters": parameters}).encode()])).events
+    found = events["resource"].iloc[0]
+    return None if pd.isna(found) else str(found)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "named"),
+    [
+        ({"bucketName": "acme-logs", "key": "a/b"}, "bucket:acme-logs"),
+        ({"roleArn": "arn:aws:iam::111122223333:role/team/Admin", "roleSessionName": "x"}, "role:team/Admin"),
+        ({"policyArn": "arn:aws:iam::aws:policy/AdministratorAccess", "roleName": "ci"}, "role:ci"),
+        (
+            {"secretId": "arn:aws:secretsmanager:eu-west-1:111122223333:secret:prod/db-a1B2c3"},
+            "secret:prod/db",
+        ),
+        ({"secretId": "prod/db"}, "secret:prod/db"),
+        ({"functionName": "arn:aws:lambda:eu-west-1:111122223333:function:orders:7"}, "function:orders"),
+        ({"tableName": "orders"}, "table:orders"),
+        ({"keyId": "alias/orders"}, "key:alias/orders"),
+        ({"queueUrl": "https://sqs.eu-west-1.amazonaws.com/111122223333/orders"}, "queue:orders"),
+        ({"topicArn": "arn:aws:sns:eu-west-1:111122223333:alarms"}, "topic:alarms"),
+        ({"name": "main-trail"}, "resource:main-trail"),
+        ({"bucketName": None, "keyId": "k"}, "key:k"),
+        ({"bucketName": {"a": 1}}, None),
+        ({"filterSet": {"items": [{"name": "x"}]}}, None),
+        ({"policyDocument": '{"bucketName":"x"}'}, None),
+        (None, None),
+    ],
+)
+def test_a_call_touches_what_its_most_telling_parameter_names(parameters: Any, named: str | None) -> None:
+    assert resource(parameters) == named
+
+
+def test_where_no_parameter_names_one_the_first_of_the_resources_does() -> None:
+    arn = "arn:aws:kms:eu-west-1:111122223333:key/8f600cda-04e8-6f51-bf9e-f36bf7e8715e"
+    resources = [
+        {"accountId": "111122223333", "type": "AWS::KMS::Key", "ARN": arn},
+        {"ARN": "arn:aws:s3:::b"},
+    ]
+    assert (
+        resource({"encryptionContext": {}}, resources=resources) == "key:8f600cda-04e8-6f51-bf9e-f36bf7e8715e"
+    )
+    assert resource({"keyId": "alias/x"}, resources=resources) == "key:alias/x"
+
+
+@pytest.mark.parametrize(
+    ("whole", "folded"),
+    [
+        ("bucket:logs-2026-01-08-111122223333", "bucket:logs-*-*"),
+        ("bucket:app-bucket-13nrzhi7fcs7w", "bucket:app-bucket-*"),
+        ("log group:run-8f600cda-04e8-6f51-bf9e-f36bf7e8715e", "log group:run-*"),
+        ("instance:i-0f3e19049378e4fbd", "instance:i-*"),
+        ("database:terraform-20231208145149286600000001", "database:terraform-*"),
+        ("key:8f600cda-04e8-6f51-bf9e-f36bf7e8715e", "key:8f600cda-04e8-6f51-bf9e-f36bf7e8715e"),
+        ("role:orders-api-prod", "role:orders-api-prod"),
+        ("bucket:customerdata2", "bucket:customerdata2"),
+    ],
+)
+def test_what_changes_with_every_run_is_folded(whole: str, folded: str) -> None:
+    assert fold(whole) == folded
+
+
+@given(st.sampled_from([*RESOURCE_PARAMETERS, "ARN", "x"]), st.text(max_size=3000))
+def test_whatever_a_caller_writes_is_bounded(member: str, value: str) -> None:
+    found = resource_of(f"{member}={value}")
+    assert found is None or len(fold(found)) <= MAX_RESOURCE_LENGTH + 60
+    assert found is None or ":" in found
+
+
+def test_the_resource_is_judged_given_the_action() -> None:
+    place = FEATURE_SET.names.index("resource")
+    assert FEATURE_SET.names[FEATURE_SET.given[place]] == "action"
+    assert FEATURE_SET.is_open[place]

@@ -1,0 +1,39 @@
+"""The calls of each action in an interval: the same whatever the order and the cut."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from fingerprint.state.interval_amounts import IntervalAmounts
+
+
+def events(count: int = 300) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    random = np.random.default_rng(0)
+    return (
+        random.integers(0, 4, count).astype(np.uint64),
+        random.integers(100, 104, count).astype(np.int32),
+        random.integers(0, 5, count).astype(np.uint64),
+    )
+
+
+@pytest.mark.parametrize("size", [1, 13, 300])
+def test_calls_are_counted_by_principal_interval_and_action_whatever_the_cut(size: int) -> None:
+    parts, amounts = events(), IntervalAmounts()
+    order = np.random.default_rng(size).permutation(300)
+    for start in range(0, 300, size):
+        amounts.add(*(part[order[start : start + size]] for part in parts))
+    calls = Counter(zip(*(part.tolist() for part in parts), strict=True))
+    wanted = [calls[each] for each in zip(*(part.tolist() for part in parts), strict=True)]
+    assert amounts.count(*parts).tolist() == wanted
+
+
+def test_what_is_over_is_forgotten() -> None:
+    amounts, parts = IntervalAmounts(), events()
+    amounts.add(*parts)
+    amounts.expire(102)
+    old = parts[1] < 102
+    assert (amounts.count(*parts)[old] == 0).all()
+    assert (amounts.count(*parts)[~old] > 0).all()
