@@ -101,9 +101,7 @@ class MultiQuorumPipeline(DetectionPipeline):
         if terms:
             self.scorer = AblationScorer(bank, self.state, settings, keep_all_events=True)
         self.scored_events = ScoredEventTable(
-            detector_names(settings),
-            WINDOW_SECONDS,
-            list(variant_names(settings)) if terms else (),
+            detector_names(settings), WINDOW_SECONDS, list(variant_names(settings)) if terms else ()
         )
         self.quorums = {
             name: QuorumAlerts(*wanted, self.alert_groups.explainer) for name, wanted in quorums.items()
@@ -165,7 +163,7 @@ def rank_by_urgency(
 def rank_as_served(
     judged: pd.DataFrame, detectors: Sequence[str], votes: int, urgency: pd.Series
 ) -> ScoresAndFlags:
-    """Return a quorum's verdicts, ranked by the urgency of their alert (by `group`); nothing else is ever shown."""
+    """Return a quorum's verdicts in the windows of an alert, ranked by its urgency (by `group`); nothing else is ever shown."""
     own = urgency.reindex(judged["group"]).to_numpy(float)
     verdict = quorum_verdicts(judged, detectors, votes) & ~np.isnan(own)
     return np.where(verdict, own, -np.inf), verdict
