@@ -28,6 +28,9 @@ from fingerprint.simulation.people import Habit, pick_habit
 DISCOVERY = "discovery (composed)"
 COVER = "cover (the victim's own calls)"
 COVER_SHARE_RANGE = (0.5, 0.8)  # share of a mimic's calls that are the victim's own
+MOST_USUAL_CALLS = (
+    0.5  # share of a technique's calls that may be usual where a thief uses rare techniques only
+)
 HIDING_STRENGTHS = ("quiet", "mimic")  # these do a technique's last few calls only
 Step = tuple[float, int, str]  # seconds after the one before, form, technique
 Call = tuple[float, int, int, str]  # seconds from the start, form, salt, technique
@@ -71,11 +74,20 @@ def plain_script(
     span: float,
     draw: random.Random,
     discovery: float = 1.0,
+    usual: frozenset[str] = frozenset(),
 ) -> AttackScript:
-    """Return `size` calls within `span` seconds, all the attacker's; `discovery` is a factor of the share of discovery."""
+    """Return `size` calls within `span` seconds, all the attacker's; `discovery` is a factor of the share of discovery.
+
+    Only techniques are used that have at most half of their calls among the `usual` actions.
+    """
     share = 0.3 if strength in HIDING_STRENGTHS else draw.uniform(0.25, 0.5)
     steps = _discovery_steps(library, _discovery_techniques(library), round(size * share * discovery), draw)
-    steps += _technique_steps(library, _shuffled_techniques(library, draw), size - len(steps), strength, draw)
+    names = [
+        name
+        for name in _shuffled_techniques(library, draw)
+        if not usual or _usual_share(library, name, usual) <= MOST_USUAL_CALLS
+    ]
+    steps += _technique_steps(library, names, size - len(steps), strength, draw)
     return AttackScript.from_calls(_with_times(steps, span, draw))
 
 
@@ -155,6 +167,11 @@ def _service_overlap(library: TemplateLibrary, name: str, used: set[str]) -> flo
     return float(
         np.mean([library.templates[form].service in used for _, form, _ in library.attack_calls[name]])
     )
+
+
+def _usual_share(library: TemplateLibrary, name: str, usual: frozenset[str]) -> float:
+    """Return the share of a technique's calls that are among the `usual` actions."""
+    return float(np.mean([library.action_of(form) in usual for _, form, _ in library.attack_calls[name]]))
 
 
 def _technique_steps(

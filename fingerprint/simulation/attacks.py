@@ -22,13 +22,15 @@ from fingerprint.simulation.attack_scripts import (
     repeated_script,
 )
 from fingerprint.simulation.attackers import Attacker, Victim, mimic_session, steal_session
+from fingerprint.simulation.job_tasks import USUAL_ACTIONS
 from fingerprint.simulation.machines import Machine
 from fingerprint.simulation.organisation import Organisation
 from fingerprint.simulation.people import Person
 from fingerprint.simulation.staff import Staff
 
 STRENGTHS = ("session", "quiet", "smash", "mimic")
-INSIDER, INTRUDER_MADE = "insider", "newcomer"  # strengths that only some worlds have, in addition
+# strengths that only some worlds have, in addition
+INSIDER, INTRUDER_MADE, ROBBED = "insider", "newcomer", "robbed"
 SIZES = {  # calls
     "session": (20, 100),
     "quiet": (1, 10),
@@ -36,6 +38,7 @@ SIZES = {  # calls
     "mimic": (3, 40),
     INSIDER: (150, 400),
     INTRUDER_MADE: (2, 320),
+    ROBBED: (20, 100),
 }
 SPANS = {  # seconds, at most
     "session": 3000.0,
@@ -44,6 +47,7 @@ SPANS = {  # seconds, at most
     "mimic": 3600.0,
     INSIDER: 5400.0,
     INTRUDER_MADE: 5400.0,
+    ROBBED: 3000.0,
 }
 # a strength's victims by turns: people, machine roles, users with keys
 VICTIM_KIND_ORDER = (
@@ -54,6 +58,7 @@ LESS_DISCOVERY = (
     0.5  # share of discovery that thieves leave out in a world where all their actions are theirs alone
 )
 COLLEAGUES_NETWORK_SHARE = 0.5  # of users that an intruder made: they call from where a colleague does
+ROBBED_NUMBERS = 100_000  # people hired to be robbed are numbered from here on, apart from all others
 GOLDEN_RATIO_CONJUGATE = 0.6180339887  # steps of it spread any number of sizes evenly (Weyl's sequence)
 
 
@@ -106,7 +111,34 @@ def plan_attacks(
     for turn in range(round(count * organisation.parameters.intruder_made_users)):
         user = _intruder_made_user(organisation, staff, first + turn)
         found.append(_make_attack(organisation, staff, first + turn, turn, INTRUDER_MADE, user))
+    first = count + insiders + round(count * organisation.parameters.intruder_made_users)
+    for turn in range(round(count * organisation.parameters.robbed_newcomers)):
+        newcomer = _hire(organisation, staff, first + turn)
+        found.append(_make_attack(organisation, staff, first + turn, turn, ROBBED, newcomer))
     return found
+
+
+def _hire(organisation: Organisation, staff: Staff, i: int) -> Person:
+    """Return a person who joins the staff on a working day of the last quarter, as a colleague's like: it is robbed that day."""
+    draw = organisation.random_for("robbed newcomer", i)
+    near = draw.choice([person for person in staff.people if person.kind in ("sso", "saml", "user")])
+    name = f"{draw.choice(('alex', 'kim', 'robin', 'sam'))}.new{i}"
+    number = len(staff.people) + ROBBED_NUMBERS
+    hired = Person(
+        organisation,
+        number,
+        name,
+        near.job,
+        near.location,
+        near.account,
+        near.kind,
+        near.permission,
+        near.rate,
+    )
+    hired.first_day = _attack_day(organisation, hired, draw)
+    hired.days_off.clear()
+    staff.people.append(hired)
+    return hired
 
 
 def _intruder_made_user(organisation: Organisation, staff: Staff, i: int) -> Person:
@@ -140,6 +172,8 @@ def _make_attack(
 ) -> Attack:
     draw = organisation.random_for("attack", i, strength)
     day, size = _attack_day(organisation, victim, draw), _script_size(organisation, strength, turn)
+    if strength == ROBBED and isinstance(victim, Person):
+        day = victim.first_day
     if strength in ("mimic", INSIDER):
         attacker = mimic_session(victim, day, draw)
         write = _disguise(organisation, i, strength)
@@ -148,7 +182,8 @@ def _make_attack(
         own = _own_traits(organisation, i, strength)
         attacker = _make_attacker(staff, victim, day, strength, draw, own)
         discovery = 1.0 - LESS_DISCOVERY * organisation.parameters.attack_only_actions
-        script = plain_script(organisation.library, strength, size, SPANS[strength], draw, discovery)
+        usual = _usual_actions(organisation, i)
+        script = plain_script(organisation.library, strength, size, SPANS[strength], draw, discovery, usual)
         if "resources" in own:
             script = replace(script, salts=tuple(salt % USUAL_SALTS for salt in script.salts))
     return Attack(
@@ -162,6 +197,14 @@ def _disguise(organisation: Organisation, i: int, strength: str) -> DisguisedScr
         return bulk_script
     repeats = organisation.random_for("mimic", i).random() < organisation.parameters.repeating_mimics
     return repeated_script if repeats else disguised_script
+
+
+def _usual_actions(organisation: Organisation, i: int) -> frozenset[str]:
+    """Return the actions of usual work, which the thief of attack number `i` keeps away from; none of most thieves."""
+    share = organisation.parameters.rare_techniques
+    if not share or organisation.random_for("rare techniques", i).random() >= share:
+        return frozenset()
+    return USUAL_ACTIONS
 
 
 def _own_traits(organisation: Organisation, i: int, strength: str) -> frozenset[str]:
@@ -183,7 +226,7 @@ def _make_attacker(
 ) -> Attacker:
     """Return an attacker. Quiet ones hide in the victim's working hours; the others come when they like, or then too."""
     start = draw.uniform(0.5, 22) * 3600
-    if strength == "quiet" or "hours" in own:
+    if strength in ("quiet", ROBBED) or "hours" in own:
         start = max(60.0, (draw.uniform(10, 16) - victim.utc_offset) * 3600)
     by_console = 0.0 if strength == "smash" else CONSOLE_SHARE
     return steal_session(victim, _colleague(staff, victim, draw), day, start, by_console, draw, own)

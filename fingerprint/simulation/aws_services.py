@@ -7,7 +7,7 @@ Service principals, service-linked roles, vendors' accounts, and events without 
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from fingerprint.simulation import user_agents, user_identity
 from fingerprint.simulation.api_calls import DAY_SECONDS, CallerSession, Calls
 from fingerprint.simulation.identifiers import IdentifierPools, key_id
-from fingerprint.simulation.job_tasks import parse_actions
+from fingerprint.simulation.job_tasks import SERVICE_POPULARITY, parse_actions
 from fingerprint.simulation.organisation import Account, Organisation
 from fingerprint.simulation.record_templates import RecordTemplate, build_template, placeholder
 
@@ -51,6 +51,32 @@ SERVICE_ROUTINES = (
     ServiceRoutine("AWSServiceRoleForTrustedAdvisor", "linked", 86_400, parse_actions(
         "ec2:DescribeInstances DescribeVolumes DescribeAddresses rds:DescribeDBInstances iam:GetAccountSummary elasticloadbalancing:DescribeLoadBalancers")),
 )  # fmt: skip
+
+
+MORE_SERVICES = (
+    tuple(  # whose names further services have, in an organisation with more than these in all its accounts
+        name
+        for name in SERVICE_POPULARITY
+        if name not in ("ec2", "lambda", "secretsmanager", "cloudtrail", "config", "logs")
+    )
+)
+
+
+def service_routine(number: int, accounts: int) -> tuple[ServiceRoutine, int]:
+    """Return the routine of service `number` and the place of its account.
+
+    Past the routines of every account, services of other names do the same: no two services are one principal.
+    """
+    account, which = divmod(number, len(SERVICE_ROUTINES))
+    routine, again = SERVICE_ROUTINES[which], account // accounts
+    if again and routine.kind != "vendor":  # a vendor's account is drawn for each
+        turn, place = divmod((again - 1) * len(SERVICE_ROUTINES) + which, len(MORE_SERVICES))
+        name = MORE_SERVICES[place] + (f"-{turn}" if turn else "")
+        linked = f"AWSServiceRoleFor{name.title().replace('-', '')}"
+        routine = replace(
+            routine, service_principal=linked if routine.kind == "linked" else f"{name}.amazonaws.com"
+        )
+    return routine, account % accounts
 
 
 @dataclass
@@ -95,7 +121,7 @@ class AwsService:
         library = self.organisation.library
         if self.routine.kind == "untyped":
             return [library.add(_rotation_template())]
-        if self.routine.service_principal == "cloudtrail.amazonaws.com":
+        if self.routine.actions == SERVICE_ROUTINES[0].actions:
             return [library.add(_data_key_template())]
         call_path = "service" if self.routine.kind == "service" else "direct"
         return [library.templates_of(action, call_path)[0] for action in self.routine.actions]

@@ -206,6 +206,10 @@ WORKLOAD_MIX = {  # how common each trade is
 }  # fmt: skip
 
 CI_WORKLOADS = ("deployer", "terraform runner")
+USUAL_ACTIONS = frozenset(  # of the usual work of people and machines
+    [action for tasks in TASKS.values() for task in tasks for action in task.actions]
+    + [action for routines in WORKLOADS.values() for routine in routines for action in routine.actions]
+)
 
 SERVICE_POPULARITY = {  # services that people wander into: weights of the long tail
     "ec2": 14, "iam": 9, "s3": 9, "lambda": 6, "rds": 5, "logs": 5, "monitoring": 5, "ssm": 5, "cloudformation": 4, "ecs": 4,

@@ -42,7 +42,7 @@ NOVELTY_SPREAD = 0.7  # spread (of the logarithm) of how much people try what th
 BURST_ACTIONS = (5, 40)  # actions of a burst of novelty, evenly by their logarithm
 FOLLOW_UP_DAYS, FOLLOW_UP_SHARE = 4, 0.5  # days on which a burst may go on, and how often it does on each
 MOST_TRIES = 3  # calls of one action in a burst
-LONGEST_STRETCH = 60.0  # times that a run may be as long as usual
+LONGEST_STRETCH = 25.0  # times that a run may be as long as usual
 
 
 @dataclass(frozen=True, slots=True)

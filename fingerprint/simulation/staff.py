@@ -5,13 +5,13 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from fingerprint.simulation.aws_services import SERVICE_ROUTINES, AwsService
+from fingerprint.simulation.aws_services import SERVICE_ROUTINES, AwsService, service_routine
 from fingerprint.simulation.calendar import LOCATIONS
 from fingerprint.simulation.job_tasks import CI_WORKLOADS, JOB_SHARES, WORKLOAD_MIX
 from fingerprint.simulation.machines import Machine
 from fingerprint.simulation.organisation import Organisation
 from fingerprint.simulation.people import Person
-from fingerprint.simulation.world_parameters import WorldParameters
+from fingerprint.simulation.world_parameters import DEFAULT_WORLD, WorldParameters
 
 MIN_PRINCIPALS_FOR_ROOT = 20  # principals: a smaller organisation does not use the root user
 
@@ -128,10 +128,9 @@ def _make_machine(organisation: Organisation, number: int, draw: random.Random, 
 
 
 def _make_service(organisation: Organisation, number: int) -> AwsService:
-    routine = SERVICE_ROUTINES[number % len(SERVICE_ROUTINES)]
-    return AwsService(
-        organisation,
-        number,
-        routine,
-        organisation.accounts[number // len(SERVICE_ROUTINES) % len(organisation.accounts)],
-    )
+    routine, account = service_routine(number, len(organisation.accounts))
+    if (
+        organisation.parameters == DEFAULT_WORLD
+    ):  # which stays what it was, principals that are there twice included
+        routine = SERVICE_ROUTINES[number % len(SERVICE_ROUTINES)]
+    return AwsService(organisation, number, routine, organisation.accounts[account])

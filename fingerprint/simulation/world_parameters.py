@@ -35,8 +35,8 @@ class WorldParameters:
     every other day of the four after it."""
     action_tail: float = _knob(1.0, 0.4, 4.0)
     """Weight of the long tail of actions: a factor of the share of people's calls (2.8 %) that it takes."""
-    run_spread: float = _knob(0.0, 0.0, 1.6)
-    """Spread s of how many calls a run of a task makes: a log-normal factor with median exp(-s²/4), 60 at most."""
+    run_spread: float = _knob(0.0, 0.0, 2.2)
+    """Spread s of how many calls a run of a task makes: a log-normal factor with median exp(-s²/4), 25 at most."""
     reordered_calls: float = _knob(0.0, 0.0, 0.6)
     """Share of people's calls that come in another order within their hour than the task has them."""
     network_changes: float = _knob(1.0, 0.1, 1.2)
@@ -71,12 +71,16 @@ class WorldParameters:
     attack_only_actions: float = _knob(0.0, 0.0, 1.0)
     """Share of the attacks' actions that no one's long tail holds, so that at most usual work calls them; thieves look around
     less, by up to half."""
+    rare_techniques: float = _knob(0.0, 0.0, 1.0)
+    """Share of thieves that use only techniques most of whose calls are part of no one's usual work."""
     repeating_mimics: float = _knob(0.0, 0.0, 1.0)
     """Share of mimics that repeat two of their victim's usual actions, and do nothing else."""
     insiders: float = _knob(0.0, 0.0, 0.25)
     """Insiders per attack session of the four strengths, in addition to those: 150 to 400 calls of a usual read in 90 minutes."""
     intruder_made_users: float = _knob(0.0, 0.0, 0.25)
     """Users that an intruder made and that are first seen with the attack, per attack session, in addition to those."""
+    robbed_newcomers: float = _knob(0.0, 0.0, 0.25)
+    """People robbed on their first day, hours after it began, per attack session, in addition to those."""
 
     @classmethod
     def default(cls) -> WorldParameters:

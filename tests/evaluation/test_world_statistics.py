@@ -147,16 +147,29 @@ EFFECTS: dict[
     "own_network_attacks": (statistic("thieves_from_the_victims_network"), 0.2),
     "own_hours_attacks": (statistic("loud_attacks_in_usual_hours"), 0.1),
     "attack_only_actions": (statistic("attack_calls_no_one_else_makes", "smash"), 0.25),
+    "rare_techniques": (statistic("attack_calls_no_one_else_makes", "smash"), 0.05),
     "repeating_mimics": (statistic("mimics_without_new_action"), 0.8),
     "insiders": (statistic("attacks_in_bulk"), 0.15),
     "intruder_made_users": (statistic("victims_hours_old"), 0.15),
+    "robbed_newcomers": (statistic("victims_hours_old"), 0.15),
 }
+
+
+BASES = {  # worlds in which a knob has something to move: else people's long tails hold every technique's actions
+    "rare_techniques": replace(DEFAULT_WORLD, attack_only_actions=1.0)
+}
+
+
+def test_smash_attacks_call_mostly_what_no_one_else_calls_where_both_knobs_say_so() -> None:
+    both = replace(DEFAULT_WORLD, attack_only_actions=1.0, rare_techniques=1.0)
+    assert measured(both)["attack_calls_no_one_else_makes"]["smash"] > 0.6
 
 
 @pytest.mark.parametrize("knob", EFFECTS)
 def test_turning_a_knob_up_moves_its_statistic(knob: str) -> None:
     value, least = EFFECTS[knob]
-    low, high = (value(measured(replace(DEFAULT_WORLD, **{knob: end}))) for end in knob_ranges()[knob])
+    world = BASES.get(knob, DEFAULT_WORLD)
+    low, high = (value(measured(replace(world, **{knob: end}))) for end in knob_ranges()[knob])
     assert high - low >= least, f"{knob} moves it from {low} to {high}"
 
 

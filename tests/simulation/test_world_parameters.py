@@ -7,8 +7,10 @@ import hashlib
 from dataclasses import asdict
 from pathlib import Path
 
-from fingerprint.simulation.attacks import INSIDER, INTRUDER_MADE, STRENGTHS
+from fingerprint.simulation.attacks import INSIDER, INTRUDER_MADE, ROBBED, STRENGTHS
+from fingerprint.simulation.aws_services import SERVICE_ROUTINES
 from fingerprint.simulation.organisation import Organisation
+from fingerprint.simulation.staff import create_staff
 from fingerprint.simulation.world import SimulatedWorld
 from fingerprint.simulation.world_parameters import WorldParameters, knob_ranges
 from pipelines.simulate import DEFAULT_START, simulate_organisation
@@ -105,3 +107,29 @@ def test_a_long_tail_without_the_attackers_actions_still_holds_others() -> None:
     half = len(world(WorldParameters(attack_only_actions=0.5)).organisation.attack_only_actions)
     assert 0.25 < half / len(apart.attack_only_actions) < 0.75
     assert not world(WorldParameters()).organisation.attack_only_actions
+
+
+def test_a_robbed_newcomer_is_hired_on_the_day_of_the_attack_and_works_that_day() -> None:
+    made = world(WorldParameters(robbed_newcomers=0.25))
+    robbed = [attack for attack in made.attacks if attack.strength == ROBBED]
+    assert len(robbed) == 5
+    for attack in robbed:
+        assert attack.victim in made.staff.people
+        assert not len(attack.victim.simulate_day(attack.day - 1)[0]), "no one before"
+        assert len(attack.victim.simulate_day(attack.day)[0]) > 0
+        assert 20 <= len(attack.script.forms) <= 100
+    assert [attack.name for attack in made.attacks[:20]] == [
+        attack.name for attack in world(WorldParameters()).attacks
+    ]
+
+
+def test_however_many_services_no_two_of_them_are_one_principal() -> None:
+    parameters = WorldParameters(services_share=0.2)
+    organisation = Organisation.create(seed=3, start=DEFAULT_START, days=8, parameters=parameters)
+    services = create_staff(organisation, principals=500).services
+    assert len(services) == 100 > 3 * len(SERVICE_ROUTINES)
+    keys = {(service.key, service.routine.kind, service.account.number) for service in services}
+    assert len(keys) == len(services)
+    assert all(
+        len(service.simulate_day(0)[0]) for service in services if service.routine.period_seconds < 10_000
+    )
