@@ -13,6 +13,8 @@ The vote, exactly:
   series, and an event has that vote if one of the channels it was counted in has it: the principal's or entity's events,
   errors (if it failed), writes (if it wrote), new actions (if its action is new), or its own action. A surge is voted while
   the interval fills; counts only grow, so a verdict may turn true once and never back.
+- The sequence detector votes on an event once its interval has closed: what comes late can only explain an action, never make
+  it stranger, so a vote before that could be taken back (`Detector.final_when_closed`).
 - An event's verdict is true when at least `quorum` of the listed detectors vote for it (default: two of two). Where fewer have
   an opinion, all of those must vote for it, and at least one must: a principal that is hours old has peers, but no history of
   counts. A detector that has an opinion and votes against still decides.

@@ -64,7 +64,7 @@ SHOWN_STATISTICS = {  # heading -> statistic
 }
 COUNTED_STATISTICS = {"events", "new in an hour", "p99", "variance / mean", "days"}  # the others are shares
 SHARED_HEADING = "attackers' own calls"
-BYTES_PER_PRINCIPAL = 20 << 20  # memory that a world takes at most, measured with 60 to 200 principals ...
+BYTES_PER_PRINCIPAL = 12 << 20  # memory that a world takes at most, measured with 60 to 200 principals ...
 BYTES_PER_WORLD = 1 << 30  # ... and what it takes in any case
 MOST_WORLDS_SHOWN = 12  # columns of a table; of more worlds the mean and the worst are shown
 
@@ -153,7 +153,7 @@ def workers_for(worlds: int, principals: int, cores: int | None = None, memory: 
     >>> workers_for(12, 200, cores=16, memory=64 << 30)
     12
     >>> workers_for(12, 200, cores=16, memory=12 << 30)
-    2
+    3
     """
     cores = cores or len(os.sched_getaffinity(0))
     memory = memory or host.available_bytes()

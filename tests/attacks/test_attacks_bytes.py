@@ -263,6 +263,11 @@ WORST: dict[str, tuple[Use, Any]] = {
     "sources.cloudtrail.identity._PERSONAL": (match, "a@" + "." * MIB + " "),
     "features.peer_groups._NUMBERS": (all_of, "abcdefag" * (MIB // 8)),
     "sources.cloudtrail.attack_tactics._API_VERSION": (all_of, "20150331v" + "20150331v1" * (MIB // 10)),
+    "sources.cloudtrail.resources._ARN": (match, "arn:aws:" + ":" * MIB),
+    "sources.cloudtrail.resources._TYPE": (match, "a" * MIB),
+    "sources.cloudtrail.resources._SECRET_SUFFIX": (search, "-AAAAAA" * (MIB // 7)),
+    "sources.cloudtrail.resources._VARIABLE": (all_of, "-a1a1A" * (MIB // 6)),
+    "sources.cloudtrail.resources._GENERATED_ID": (search, ":aaaaa-00000000" * (MIB // 15)),
     "sources.cloudtrail.s3_layout._ACCOUNT_REGION": (match, "/AWSLogs/o-a" * (MIB // 12)),
     "sources.cloudtrail.s3_layout._DAY": (search, "/AWSLogs/a/CloudTrail/a/2026/01/01/" * (MIB // 35)),
     "sources.cloudtrail.s3_layout._TRAIL": (search, "/AWSLogs/a/CloudTrail" * (MIB // 21) + "x"),
@@ -287,6 +292,7 @@ WORST["delivery.notification._EMAIL"] = (match, "a@" + "a" * MIB)
 
 # Those that only meet what our own side wrote: settings, our own files, a broker's or a server's words, results of our tests.
 OURS = {
+    "evaluation.vote_rates.CI_NAMES": "names of principals in an evaluation",
     "evaluation.leakage_check._ID": "records that we simulate",
     "evaluation.leakage_check._ACTION_FIELDS": "records that we simulate",
     "web.static_report": "the id of an alert, made of content by us",

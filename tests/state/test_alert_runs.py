@@ -5,9 +5,14 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from fingerprint.compute import hashing
+from fingerprint.core.settings import Settings
 from fingerprint.state.alert_runs import AlertRuns, alert_peaks
+from fingerprint.state.partitioning import select_buckets
+from fingerprint.state.scorer_state import ScorerState
 
 GAP, LONGEST = 3, 24
 
@@ -76,3 +81,16 @@ def test_peaks_are_the_alerts_that_a_falling_threshold_opens() -> None:
     interval, z = np.array([10, 12, 40, 14, 12], np.int32), np.array([5.0, 6.0, 4.0, 3.0, 5.5])
     assert z[alert_peaks(principal, interval, z, GAP, 10)].tolist() == [6.0, 5.5, 4.0]
     assert len(alert_peaks(principal, interval, z, GAP, 2)) == 2
+
+
+def test_runs_are_saved_split_and_merged_with_the_buckets_of_their_principals() -> None:
+    state, settings = ScorerState(Settings()), Settings()
+    names = hashing.hash_with_bucket(pd.Series([f"123456789012:user/u{each}" for each in range(40)]))
+    AlertRuns(GAP, LONGEST, state.alert_runs).assign(names, np.arange(40, dtype=np.int32))
+    even = hashing.buckets_of_partitions(np.arange(256) % 2 == 0)
+    arrays = state.as_arrays()
+    part = ScorerState.from_arrays(settings, select_buckets(arrays, even))
+    assert 0 < len(part.alert_runs) < 40
+    part.merge(select_buckets(arrays, ~even))
+    again = AlertRuns(GAP, LONGEST, part.alert_runs).preview(names, np.arange(2, 42, dtype=np.int32))
+    assert again.tolist() == list(range(40))

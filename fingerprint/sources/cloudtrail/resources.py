@@ -82,6 +82,7 @@ _VARIABLE = re.compile(
     r"|(?<![0-9a-zA-Z])(?=[a-z]*[0-9]+[a-z]+[0-9])[0-9a-z]{10,20}(?![0-9a-zA-Z])"  # letters and digits in turns
     r"|(?<![0-9a-zA-Z])(?=[A-Z]*[0-9]+[A-Z])[0-9A-Z]{8,20}(?![0-9a-zA-Z])"
 )
+_GENERATED_ID = re.compile(r":[a-z]{1,5}-[0-9a-z]{8,17}\Z")
 _KEPT_WHOLE = ("key:", "vpc:", "group:", "zone:", "detector:")  # few, and known by their ids alone
 
 
@@ -121,9 +122,6 @@ def fold(resource: str) -> str:
     if resource.startswith(_KEPT_WHOLE):
         return resource
     if resource.startswith(("instance:", "volume:", "snapshot:", "image:")) and "-" in resource:
-        return f"{resource.partition('-')[0]}-*" if _is_generated(resource) else _VARIABLE.sub("*", resource)
+        generated = _GENERATED_ID.search(resource)
+        return f"{resource.partition('-')[0]}-*" if generated else _VARIABLE.sub("*", resource)
     return _VARIABLE.sub("*", resource)
-
-
-def _is_generated(resource: str) -> bool:
-    return bool(re.search(r":[a-z]{1,5}-[0-9a-z]{8,17}\Z", resource))
