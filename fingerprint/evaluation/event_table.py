@@ -15,7 +15,7 @@ about 260 MB.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -95,6 +95,9 @@ def build_event_table(chunks: Iterable[pd.DataFrame], window_seconds: int) -> Ev
     return EventTable(frame, np.concatenate(codes)[once], principal, seconds, group)
 
 
+NO_VERDICTS: Mapping[str, np.ndarray] = {}
+
+
 class ScoredEventTable:
     """What every detector says of each scored event, collected batch by batch."""
 
@@ -103,8 +106,8 @@ class ScoredEventTable:
         self.detectors, self.window, self.variants = tuple(detectors), window_seconds, tuple(variants)
         self.parts: list[pd.DataFrame] = []
 
-    def add(self, frame: pd.DataFrame) -> None:
-        """Add a scored batch (`detection.scorer.ScoredEvents.frame`)."""
+    def add(self, frame: pd.DataFrame, verdicts: Mapping[str, np.ndarray] = NO_VERDICTS) -> None:
+        """Add a scored batch (`detection.scorer.ScoredEvents.frame`), and verdicts of its events (N,) by the column's name."""
         principal = hashing.hash_strings(frame["principal"])
         time = frame["event_time"].astype("datetime64[us, UTC]").astype("int64").to_numpy()
         columns = {
@@ -117,6 +120,7 @@ class ScoredEventTable:
                 for name in (*self.detectors, *self.variants)
             },
             **{vote_column(name): frame[vote_column(name)].to_numpy(bool) for name in self.detectors},
+            **verdicts,
         }
         self.parts.append(pd.DataFrame(columns))
 

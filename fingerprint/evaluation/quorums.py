@@ -51,6 +51,14 @@ class Method(NamedTuple):
     role: Role = "peer"
 
 
+OWN_VERDICT = "verdict"  # column of the pipeline's own quorum
+
+
+def verdict_column(quorum: str) -> str:
+    """Return the column of the verdicts of a quorum by its name."""
+    return f"verdict {quorum}"
+
+
 class QuorumAlerts:
     """A number of votes of some detectors, and the alerts they make, explained as those of the pipeline are."""
 
@@ -60,8 +68,8 @@ class QuorumAlerts:
         self.threshold = quality.alert_threshold(figures, explainer.settings.alerts)
         self.alerts: list[Alert] = []
 
-    def add(self, judged: Batch) -> None:
-        """Add scored events, with the verdicts of this quorum."""
+    def add(self, judged: Batch) -> NDArray[np.bool_]:
+        """Add scored events, with the verdicts of this quorum, which are returned (N,)."""
         votes, opinions = (of(judged.frame, self.detectors) for of in (_detector_votes, _detector_opinions))
         newcomer = ensemble.newcomer_mask(opinions, judged.batch.level)
         least = self.threshold * np.where(newcomer, ensemble.NEWCOMER_THRESHOLD_SHARE, 1.0)
@@ -71,6 +79,7 @@ class QuorumAlerts:
         }
         verdict = ensemble.opening_verdicts(votes, self.votes, opinions, strong)
         self.groups.add(replace(judged, frame=judged.frame.assign(verdict=verdict)))
+        return verdict
 
     def close(self, before: int | None) -> None:
         """Close the alerts that no event of interval `before` or later can join, all of them if None."""
@@ -109,9 +118,9 @@ class MultiQuorumPipeline(DetectionPipeline):
 
     def _add_verdicts(self, judged: Batch | None) -> StepResult:
         if judged is not None:
-            self.scored_events.add(judged.frame)
-            for quorum in self.quorums.values():
-                quorum.add(judged)
+            verdicts = {verdict_column(name): quorum.add(judged) for name, quorum in self.quorums.items()}
+            own = {OWN_VERDICT: judged.frame["verdict"].to_numpy(bool)}
+            self.scored_events.add(judged.frame, {**own, **verdicts})
         return super()._add_verdicts(judged)
 
     def _close_alerts(self, before: int | None) -> list[Alert]:
@@ -161,11 +170,19 @@ def rank_by_urgency(
 
 
 def rank_as_served(
-    judged: pd.DataFrame, detectors: Sequence[str], votes: int, urgency: pd.Series
+    judged: pd.DataFrame,
+    detectors: Sequence[str],
+    votes: int,
+    urgency: pd.Series,
+    column: str | None = None,
 ) -> ScoresAndFlags:
-    """Return a quorum's verdicts in the windows of an alert, ranked by its urgency (by `group`); nothing else is ever shown."""
+    """Return a quorum's verdicts in the windows of an alert, ranked by its urgency (by `group`); nothing else is ever shown.
+
+    `column` of `judged` says which events opened an alert; without it, those with the votes that a verdict needs count.
+    """
     own = urgency.reindex(judged["group"]).to_numpy(float)
-    verdict = quorum_verdicts(judged, detectors, votes) & ~np.isnan(own)
+    opened = judged[column].to_numpy(bool) if column else quorum_verdicts(judged, detectors, votes)
+    verdict = opened & ~np.isnan(own)
     return np.where(verdict, own, -np.inf), verdict
 
 

@@ -21,7 +21,7 @@ from fingerprint.detection.scorer import empty_votes
 from fingerprint.evaluation import quorums
 from fingerprint.evaluation.ablations import variant_names
 from fingerprint.evaluation.event_table import WINDOW_SECONDS, alert_groups
-from fingerprint.evaluation.quorums import Method, MultiQuorumPipeline
+from fingerprint.evaluation.quorums import OWN_VERDICT, Method, MultiQuorumPipeline, verdict_column
 from fingerprint.pipeline import StepResult
 from fingerprint.registry.bank import Bank
 from fingerprint.state.scorer_state import ScorerState
@@ -92,6 +92,12 @@ def _quorums(own: tuple[str, ...], names: tuple[str, ...], quorum: int) -> dict[
     return out | ({WITH_THIRD: (names, quorum)} if names != own else {})
 
 
+def _column(judged: pd.DataFrame, quorum: str) -> str:
+    """Return the column with the verdicts of a quorum: the pipeline's own has no name."""
+    column = verdict_column(quorum)
+    return column if column in judged else OWN_VERDICT
+
+
 def _title(own: tuple[str, ...], left_out: str, quorum: int) -> str:
     """Return what the quorum of all detectors but one is called."""
     rest = len(own) - 1
@@ -107,7 +113,7 @@ def _standing_methods(
 ) -> dict[str, Method]:
     names, quorum = quorums_of[SERVED]
     title = f"({quorum} of {len(names)})"
-    served = quorums.rank_as_served(judged, names, quorum, urgency[SERVED])
+    served = quorums.rank_as_served(judged, names, quorum, urgency[SERVED], _column(judged, SERVED))
     lower = quorums.rank_by_urgency(judged, names, quorum, urgency[SERVED])
     out = {
         f"fingerprint {title}": Method(*served, "queue"),
@@ -124,7 +130,9 @@ def _standing_methods(
     out |= {f"{name} alone": Method(*quorums.rank_by_detector(judged, name), "detector") for name in names}
     for name, (rest, votes) in quorums_of.items():
         if name not in (SERVED, WITH_THIRD):
-            out[name] = Method(*quorums.rank_as_served(judged, rest, votes, urgency[name]), "left out")
+            out[name] = Method(
+                *quorums.rank_as_served(judged, rest, votes, urgency[name], _column(judged, name)), "left out"
+            )
     return out
 
 
@@ -141,7 +149,7 @@ def _with_third(
 ) -> dict[str, Method]:
     title = f"with {IsolationForestDetector.label.lower()} ({quorum} of {len(names)})"
     return {
-        title: Method(*quorums.rank_as_served(judged, names, quorum, urgency), "queue"),
+        title: Method(*quorums.rank_as_served(judged, names, quorum, urgency, OWN_VERDICT), "queue"),
         f"{THIRD_DETECTOR} alone": Method(*quorums.rank_by_detector(judged, THIRD_DETECTOR), "detector"),
     }
 
