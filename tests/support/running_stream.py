@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from fingerprint.detection.detectors.autoencoder import feature_surprise
+from fingerprint.detection.detectors.autoencoder import TAIL_COLUMNS, feature_surprise
 from fingerprint.detection.inference import LocalInference
 from fingerprint.estimators import autoencoder
-from fingerprint.features.encoding import FEATURE_NAMES
 from fingerprint.registry import versions
 from fingerprint.registry.bank import Bank
 from fingerprint.registry.versions import VersionDecision
@@ -88,9 +87,9 @@ def measured_by(bank: Bank, batch: EventBatch) -> None:
     ]
     odd = (surprise[0] >= autoencoder.RECHECK_THRESHOLD).any(axis=1, keepdims=True)
     wanted = np.where(odd, np.minimum(*surprise), surprise[0])
-    found, rarity = feature_surprise(batch), batch.evidence["autoencoder"][:, len(FEATURE_NAMES) :]
+    found, tail = feature_surprise(batch), batch.evidence["autoencoder"][:, -TAIL_COLUMNS:]
     np.testing.assert_allclose(found[known[0]], wanted[known[0]], atol=1e-4)
     assert (found <= wanted + 1e-4).all()  # a novelty that was seen again since is less of one
     usual = bank.baseline
     for column, each in enumerate((usual.rate, usual.edge, usual.slope, bank.shift)):
-        np.testing.assert_array_equal(rarity[:, column], each[batch.fingerprint])
+        np.testing.assert_array_equal(tail[:, column], each[batch.fingerprint])

@@ -22,7 +22,7 @@ from pipelines.simulate import simulate_organisation
 from pipelines.train import train_bank
 
 LEARNED, DAYS = 9, 12  # days; the attacks come in the last quarter
-SETTINGS = Settings(autoencoder=Autoencoder(max_epochs=1, threshold=3.2), alerts=Alerts(threshold=3.2))
+SETTINGS = Settings(autoencoder=Autoencoder(max_epochs=1, threshold=1.4), alerts=Alerts(threshold=2.6))
 
 
 @dataclass(frozen=True)

@@ -78,8 +78,8 @@ class Place:
         }
         needed = {
             "kafka": kafka | topics | {"linger_ms": 1},
-            "autoencoder": {"max_epochs": 1, "threshold": 3.2},
-            "alerts": {"threshold": 3.2},
+            "autoencoder": {"max_epochs": 1, "threshold": 2.6},
+            "alerts": {"threshold": 2.6},
             "health": {"port": 0},
             "checkpoints": {"url": str(self.folder / "snapshots"), "interval_seconds": 0.05},
             "database": {"url": f"sqlite:///{self.folder}/alerts.sqlite"},

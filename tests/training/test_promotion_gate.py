@@ -259,7 +259,7 @@ def test_those_who_are_robbed_are_found_more_often_than_those_who_are_mimicked(c
     found = attack_injection.summarise_attacks(asked, _found(champion, asked))
     robbed, mimicked = (count / of for count, of in (found["robbed"], found["mimicked"]))
     assert (
-        robbed > 0.6 > mimicked > 0
+        robbed > 0.75 > mimicked > 0
     )  # nine days of twelve principals: thresholds rest on what is usual elsewhere
 
 
