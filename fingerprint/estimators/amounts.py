@@ -70,7 +70,8 @@ def interval_calls(principal: Hashes, interval: Ints, action: Hashes, events: Fl
     _, first, place = np.unique(
         hashing.hash_pair(keys, interval.astype(np.uint64)), return_index=True, return_inverse=True
     )
-    return IntervalCalls(keys[first], np.bincount(place, events, len(first)), place)
+    counts = np.bincount(place, events, len(first)).astype(np.float64)
+    return IntervalCalls(keys[first], counts, place)
 
 
 def action_key(principal: Hashes, action: Hashes) -> Hashes:
@@ -84,7 +85,8 @@ def usual_amounts(of_action: Hashes, events: NDArray[np.float64]) -> Arrays:
     Returns `key` (M,) sorted, `usual` (M,) the shrunk root mean square of calls an interval, and `most` (M,) the largest.
     """
     key, place = np.unique(of_action, return_inverse=True)
-    intervals, squares = np.bincount(place, minlength=len(key)), np.bincount(place, events**2, len(key))
+    intervals = np.bincount(place, minlength=len(key))
+    squares = np.bincount(place, events**2, len(key))
     mean = (squares + PRIOR_INTERVALS * PRIOR_CALLS**2) / (intervals + PRIOR_INTERVALS)
     most = np.zeros(len(key))
     np.maximum.at(most, place, events)
