@@ -261,10 +261,11 @@ class SeriesOwners(NamedTuple):
     @classmethod
     def of_bank(cls, bank: Bank, tails: SurgeTails, placement: Placement) -> SeriesOwners:
         """Return the principals and entities of a bank; entities that principals share are left out."""
-        table, bank = bank.fingerprints, bank.on_host
+        table = bank.fingerprints
         level, hashes = table["level"].to_numpy(), table["hash"].to_numpy(np.uint64)
-        principals, entities = np.flatnonzero(level == 1), np.flatnonzero(bank.whole >= 0)
-        above = hashes[bank.whole[entities]]
+        parent = np.clip(table["parent"].to_numpy(), 0, len(table) - 1)
+        principals, entities = np.flatnonzero(level == 1), np.flatnonzero((level == 0) & (level[parent] == 1))
+        above = hashes[parent[entities]]
         key = np.concatenate([hashes[principals], hashing.rebucket(above, hashes[entities])])
         order = np.argsort(key)
         known, everybody = to_host(tails.key), len(tails.tail) - 1
