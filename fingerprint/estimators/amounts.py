@@ -84,7 +84,8 @@ def usual_amounts(of_action: Hashes, events: NDArray[np.float64]) -> Arrays:
     Returns `key` (M,) sorted, `usual` (M,) the shrunk root mean square of calls an interval, and `most` (M,) the largest.
     """
     key, place = np.unique(of_action, return_inverse=True)
-    intervals, squares = np.bincount(place, minlength=len(key)), np.bincount(place, events**2, len(key))
+    intervals = np.bincount(place, minlength=len(key))
+    squares = np.bincount(place, events**2, len(key))
     mean = (squares + PRIOR_INTERVALS * PRIOR_CALLS**2) / (intervals + PRIOR_INTERVALS)
     most = np.zeros(len(key))
     np.maximum.at(most, place, events)

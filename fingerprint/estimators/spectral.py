@@ -24,6 +24,9 @@ from array_api_compat import array_namespace, is_numpy_namespace
 from fingerprint.compute import order_statistics
 
 POWER_QUANTILE = 0.9  # of spectral power, above which frequencies are kept
+SURGE_Z = (
+    4.0  # robust z from which a count enters the past clipped, and at whose negative an interval is silent
+)
 COUNT_FLOOR = 0.04  # added to the expected count under the Poisson root
 Array = Any  # (series, intervals), of any array library
 

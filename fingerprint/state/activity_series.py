@@ -8,7 +8,7 @@ Example:
 
 Expectations are made once a day for the rows that are touched, from intervals that ended before the day began minus the
 allowed lateness, so that a late record cannot move a vote already given, and where a batch is cut cannot either. Counts
-that were flagged enter the past clipped at the threshold, so that an attack does not teach the series to expect the next.
+that surge enter the past clipped, so that an attack does not teach the series to expect the next.
 
 All of it lies where `placement` puts it, and is made there: on a device the rows that a day touches are transformed together.
 Keys and rows of a query (`find_rows`, `z_scores`) may lie on the host too, and are answered where they lie.
@@ -34,7 +34,7 @@ from fingerprint.estimators import spectral
 Ints = NDArray[np.int32]
 Floats = NDArray[np.float32]
 
-ACTION_CHANNELS = 6  # single actions with a channel of their own
+ACTION_CHANNELS = 23  # single actions with a channel of their own
 ROWS_PER_CHUNK = 4096  # rows made dense at a time: 4096 x 504 x 4 B = 8 MB
 DEVICE_BYTES = 4 << 30  # bytes that a device may spend on rows made dense and on what is made of them
 
@@ -132,14 +132,26 @@ class ActivitySeries:
         z: Floats = to_device_of(self._cell_z_scores(to_device_of(cells, self.owner)), row)[inverse]
         return z
 
-    def _cell_z_scores(self, cells: NDArray[np.int64]) -> Floats:
+    def residuals(self, row: Ints, interval: Ints) -> tuple[Floats, Floats, Floats]:
+        """Return counts, expected counts and spreads as they are now: row (N,), -1 for none, and interval (N,) -> (N,) each.
+
+        Expected counts and spreads are NaN for no opinion.
+        """
+        cells, inverse = namespace(row).unique(_cell_key(row, interval), return_inverse=True)
+        found = self._cell_residuals(to_device_of(cells, self.owner))
+        counts, expected, spread = (to_device_of(each, row)[inverse] for each in found)
+        return counts, expected, spread
+
+    def _cell_residuals(self, cells: NDArray[np.int64]) -> tuple[Floats, Floats, Floats]:
         xp, (row, interval) = namespace(cells), _split_cells(cells)
-        out: Floats = xp.full(len(cells), np.nan, np.float32)
-        counts = self.open.get(cells, "count") + self.past.get(cells, "count")
+        expected, spread = (xp.full(len(cells), np.nan, np.float32) for _ in range(2))
         for day in _unique_values(interval // self.intervals_per_day):
             here = xp.flatnonzero((interval // self.intervals_per_day == day) & (row >= 0))
-            expected, spread = self.expected_counts(row[here], interval[here])
-            out[here] = spectral.robust_z(counts[here], expected, spread, spectral.COUNT_FLOOR)
+            expected[here], spread[here] = self.expected_counts(row[here], interval[here])
+        return self.open.get(cells, "count") + self.past.get(cells, "count"), expected, spread
+
+    def _cell_z_scores(self, cells: NDArray[np.int64]) -> Floats:
+        out: Floats = spectral.robust_z(*self._cell_residuals(cells), spectral.COUNT_FLOOR)
         return out
 
     def expected_counts(self, row: Ints, interval: Ints) -> tuple[Floats, Floats]:
@@ -188,9 +200,7 @@ class ActivitySeries:
         kept = to_host(spectral.keep_strongest_frequencies(past, spectral.POWER_QUANTILE))[0]
         expected = np.concatenate([kept, np.repeat(ahead[:1], self.late_intervals), ahead])[-len(counts) :]
         expected = np.concatenate([np.zeros(len(counts) - len(expected), np.float32), expected])
-        flagged = (
-            spectral.robust_z(counts, expected, spread[:1], spectral.COUNT_FLOOR) >= self.options.threshold
-        )
+        flagged = spectral.robust_z(counts, expected, spread[:1], spectral.COUNT_FLOOR) >= spectral.SURGE_Z
         return start, counts, expected, np.flatnonzero(flagged)
 
     def _forecast_ahead(self, rows: Ints, start: int, end: int) -> tuple[Floats, Floats]:
@@ -278,7 +288,7 @@ class ActivitySeries:
         return out
 
     def _clip_counts(self, cells: NDArray[np.int64], counts: Floats) -> Floats:
-        """Return counts clipped to what the threshold allowed on days whose forecasts are known."""
+        """Return counts clipped to what is no surge on days whose forecasts are known."""
         xp, (row, interval) = namespace(cells), _split_cells(cells)
         out = counts.copy()
         for number, day in self.forecasts.items():
@@ -288,7 +298,7 @@ class ActivitySeries:
             place = day.row_index[row[here]]
             expected = day.expected[place, interval[here] % self.intervals_per_day]
             scale = xp.maximum(day.spread[place], xp.sqrt(expected + spectral.COUNT_FLOOR))
-            cap = expected + self.options.threshold * scale
+            cap = expected + spectral.SURGE_Z * scale
             out[here] = xp.where(xp.isnan(cap), out[here], xp.minimum(out[here], cap))
         return out
 
@@ -418,13 +428,13 @@ class ActivitySeries:
         """Return intervals start ... end - 1 with far fewer events than expected: rows, intervals and z (above 0) of each.
 
         Only rows of `channel` that were busy in the last days are looked at: what is expected to be less than
-        threshold squared cannot be missed (the Poisson root).
+        SURGE_Z squared cannot be missed (the Poisson root).
         """
         rows = self.busy_rows(channel, start)
         grids = namespace(rows).meshgrid(rows, self.placement(np.arange(start, end)))
         row, interval = (grid.ravel().astype(np.int32) for grid in grids)
         lack = -self.z_scores(row, interval)
-        silent = lack >= self.options.threshold
+        silent = lack >= spectral.SURGE_Z
         return row[silent], interval[silent], lack[silent]
 
     def last_active(self) -> Ints:
@@ -446,7 +456,7 @@ class ActivitySeries:
             row, interval = _split_cells(keys)
             recent = interval >= start - 2 * self.intervals_per_day
             xp.add.at(counted, row[recent], columns["count"][recent])
-        rows = xp.flatnonzero((counted >= self.options.threshold**2) & (self.channel == channel))
+        rows = xp.flatnonzero((counted >= spectral.SURGE_Z**2) & (self.channel == channel))
         return rows.astype(np.int32)
 
 

@@ -17,11 +17,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fingerprint.compute import mapped_arrays
+from fingerprint.compute import hashing, mapped_arrays
 from fingerprint.core.alert import LEVELS
 from fingerprint.core.settings import Settings
-from fingerprint.estimators import amounts, tail_calibration
+from fingerprint.detection.detectors.spectral import SpectralDetector
+from fingerprint.estimators import amounts, surge_tails, tail_calibration
 from fingerprint.estimators.autoencoder import Baseline, EventNats, Weights, is_newcomer
+from fingerprint.estimators.surge_tails import SurgeTails
 from fingerprint.features import encoding, vocabulary
 from fingerprint.features.vocabulary import Ints, Vocabulary
 from fingerprint.registry import quality
@@ -47,7 +49,7 @@ def assemble_bank(history: PartitionedDataset, index: FingerprintIndex, settings
     parts = [_shared_prior_arrays(history, settings), *_partition_arrays(history, "stack")]
     arrays = _concatenate_parts(parts, history.folder / "arrays") | _merge_values(parts)
     table = index.table
-    usual, figures = _baselines_and_quality(history, arrays.pop("baseline.center"), table, settings)
+    usual, figures, tails = _baselines_and_quality(history, arrays.pop("baseline.center"), index, settings)
     ready = table["ready"].to_numpy(bool)
     arrays |= {
         "vocabulary.parent": table["parent"].to_numpy(np.int32),
@@ -69,6 +71,8 @@ def assemble_bank(history: PartitionedDataset, index: FingerprintIndex, settings
             **_merge_scorer_state(history, settings),
             **_merge_samples(history, settings),
             **_merge_amounts(history, figures),
+            **_merge_bursts(history),
+            **tails.as_arrays(),
         },
     )
 
@@ -156,17 +160,26 @@ def _merge_amounts(history: PartitionedDataset, figures: dict[str, Any]) -> Arra
     return {"amount.tail": tail} | {f"amount.{name}": column[order] for name, column in merged.items()}
 
 
+def _merge_bursts(history: PartitionedDataset) -> Arrays:
+    """Return the burst of each series."""
+    parts = _partition_arrays(history, "bursts")
+    key, usual = (np.concatenate([part[name] for part in parts]) for name in ("key", "usual"))
+    order = np.argsort(key)
+    return {"burst.key": key[order], "burst.usual": usual[order]}
+
+
 # --- figures ----------------------------------------------------------------------------------------------------------
 
 
 def _baselines_and_quality(
-    history: PartitionedDataset, center: NDArray[Any], table: pd.DataFrame, settings: Settings
-) -> tuple[Baseline, dict[str, Any]]:
-    """Return the baselines, and the bank's quality by the held-out rows."""
-    parts = _partition_arrays(history, "reach")
+    history: PartitionedDataset, center: NDArray[Any], index: FingerprintIndex, settings: Settings
+) -> tuple[Baseline, dict[str, Any], SurgeTails]:
+    """Return the baselines, the bank's quality by the held-out rows, and the tails of their surges."""
+    parts, table = _partition_arrays(history, "reach"), index.table
     rows = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     nats = EventNats(*(rows[name] for name in EventNats._fields))
     newcomer = _newcomers(rows["since"], rows["interval"], 86400 // settings.spectral.interval_seconds)
+    tails, rows["count_z"], rates = _surge_tails(rows, index, settings)
     busiest = tail_calibration.interval_maxima(rows["amount"], rows["hour"], rows["owner"])
     edge, slope = amounts.fit_amount_tail(busiest.excess)
     amount = amounts.amount_nats(np.exp(rows["amount"]), edge, slope)
@@ -179,8 +192,27 @@ def _baselines_and_quality(
         "slope": float(usual.slope[0]),
         "rate": float(np.exp(usual.rate[0])),
         "amount": {"edge": edge, "slope": slope},
+        SpectralDetector.name: {"vote_share": settings.spectral.vote_share, "votes_by_kind": rates},
     }
-    return usual, {**shape, **quality.holdout_metrics(held, settings)}
+    return usual, {**shape, **quality.holdout_metrics(held, settings)}, tails
+
+
+def _surge_tails(
+    rows: Arrays, index: FingerprintIndex, settings: Settings
+) -> tuple[SurgeTails, NDArray[np.float32], dict[str, float]]:
+    """Return the tails of held-out surges, the z of each row (L,), and the share of each kind's events with a vote."""
+    people = index.people
+    place = np.searchsorted(people["hash"].to_numpy(np.uint64), rows["principal"])
+    kind = people["kind"].astype(object).to_numpy()[place]
+    hashes = hashing.hash_strings(pd.Series(kind, dtype=object))
+    order = np.lexsort((*np.nan_to_num(rows["surge"]).T, rows["events"], rows["interval"], rows["principal"]))
+    surge, events, interval = (rows[name][order] for name in ("surge", "events", "interval"))
+    tails = surge_tails.fit_surge_tails(surge, events, rows["principal"][order], hashes[order], interval)
+    z = tails.z(tails.rows(rows["principal"], hashes), rows["surge"])
+    judged = pd.DataFrame({"kind": kind, "events": rows["events"], "z": z}).dropna(subset="z")
+    voted = judged["events"].where(judged["z"] >= settings.spectral.threshold, 0)
+    shares = voted.groupby(judged["kind"]).sum() / judged["events"].groupby(judged["kind"]).sum()
+    return tails, z, {str(name): round(float(share), 4) for name, share in shares.items()}
 
 
 def _newcomers(since: Ints, interval: Ints, intervals_per_day: int) -> NDArray[np.bool_]:

@@ -22,11 +22,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.compute import hashing, mapped_arrays
+from fingerprint.compute.arrays import identity_placement
 from fingerprint.core.alert import LEVELS
 from fingerprint.core.settings import Settings
 from fingerprint.detection.detectors.autoencoder import ObservedValues, discount_recent_novelty
-from fingerprint.detection.detectors.spectral import ACTION_COLUMN, count_events, strongest_surge
-from fingerprint.estimators import amounts, autoencoder
+from fingerprint.detection.detectors.spectral import (
+    ACTION_COLUMN,
+    Bursts,
+    count_events,
+)
+from fingerprint.estimators import amounts, autoencoder, surge_tails
 from fingerprint.estimators.autoencoder import Weights
 from fingerprint.features import vocabulary
 from fingerprint.features.vocabulary import Floats, Ints, PresenceCounts, Vocabulary, vocabulary_key
@@ -211,10 +216,11 @@ def _finish_partition(piece: PartitionContext, folder: Path) -> None:
         | {"baseline.center": center[piece.index.own]}
     )
     mapped_arrays.write_arrays(stack, folder, "stack", SHARD_BYTES)
-    series, count_z = _activity_series(piece, known)
+    series, counted = _activity_series(piece, known)
     mapped_arrays.write_arrays(series, folder, "scorer_state", SHARD_BYTES)
     mapped_arrays.write_arrays(_usual_amounts(piece.rows), folder, "amounts", SHARD_BYTES)
-    mapped_arrays.write_arrays(_holdout_nats(piece, center, count_z), folder, "reach", SHARD_BYTES)
+    mapped_arrays.write_arrays(counted.bursts(np.ones(len(piece.rows), bool)), folder, "bursts", SHARD_BYTES)
+    mapped_arrays.write_arrays(_holdout_nats(piece, center, counted), folder, "reach", SHARD_BYTES)
     mapped_arrays.write_arrays(_sample_rows(piece), folder, "sample", SHARD_BYTES)
 
 
@@ -252,8 +258,8 @@ def _baseline_centers(piece: PartitionContext) -> Floats:
     return baseline.baseline_centers(loss, owner, here.parent, shared_priors.shared_centers(piece.dataset))
 
 
-def _holdout_nats(piece: PartitionContext, center: Floats, count_z: Floats) -> Arrays:
-    """Return how unusual each held-out row is, part by part, and the z of its counts, for the tails and thresholds."""
+def _holdout_nats(piece: PartitionContext, center: Floats, counted: CountedRows) -> Arrays:
+    """Return how unusual each held-out row is, part by part, and the surges of its counts, for the tails and thresholds."""
     late, options = np.flatnonzero(piece.held_out), piece.settings
     held = _holdout_rows(piece, late)
     nats = baseline.holdout_nats(held, center)
@@ -264,7 +270,8 @@ def _holdout_nats(piece: PartitionContext, center: Floats, count_z: Floats) -> A
         "since": piece.rows.since[late],
         "interval": held.interval,
         "amount": _holdout_amounts(piece, late),
-        "count_z": count_z[late],
+        "surge": counted.surges(~piece.held_out)[late],
+        "events": piece.rows.events[late],
         "hour": held.principal_interval,
         "owner": piece.index.to_global(piece.owners[late, PRINCIPAL]),
         "principal": held.principal,
@@ -310,25 +317,69 @@ def _losses_at_level(losses: Mapping[str, Floats], level: NDArray[np.intp]) -> F
     return out
 
 
-def _activity_series(piece: PartitionContext, known: Vocabulary) -> tuple[Arrays, Floats]:
-    """Return the series and counts at the end of the history, and the z of each row's counts (R,).
+@dataclass(frozen=True)
+class CountedRows:
+    """The counts of R rows in each channel, in the interval of each row: (R, 9) each, `interval` (R,).
 
-    Flagged intervals are clipped, day by day. A z is NaN where the series has no opinion yet.
+    `key` names the series, 0 where a row was not counted; `expected` and `spread` are NaN where it had no opinion yet.
+    """
+
+    interval: Ints
+    key: NDArray[np.uint64]
+    count: Floats
+    expected: Floats
+    spread: Floats
+
+    @classmethod
+    def empty(cls, interval: Ints) -> CountedRows:
+        """Return rows that were counted nowhere."""
+        shape = (len(interval), surge_tails.CHANNELS)
+        none = (np.full(shape, fill, np.float32) for fill in (0, np.nan, np.nan))
+        return cls(interval, np.zeros(shape, np.uint64), *none)
+
+    def bursts(self, which: NDArray[np.bool_]) -> Arrays:
+        """Return the burst of each series, by the intervals of some rows (R,): `key` (M,) sorted, `usual` (M,)."""
+        counted = (self.key != 0) & which[:, None] & ~np.isnan(self.expected)
+        interval = np.broadcast_to(self.interval[:, None], self.key.shape)[counted]
+        key, above = self.key[counted], (self.count - self.expected)[counted]
+        cell = hashing.hash_pair(key, interval.astype(np.uint64))
+        first = np.unique(cell, return_index=True)[1]
+        found = amounts.usual_amounts(key[first], np.maximum(above[first], 0).astype(np.float64))
+        return {name: found[name] for name in ("key", "usual")}
+
+    def surges(self, usual: NDArray[np.bool_]) -> Floats:
+        """Return the log surge of each row and channel (R, 9), against the bursts of some rows, NaN for no opinion."""
+        known = Bursts.from_arrays(
+            {f"burst.{name}": column for name, column in self.bursts(usual).items()}, identity_placement
+        )
+        burst = known.usual(self.key.ravel()).reshape(self.key.shape)
+        return surge_tails.log_surge(self.count, self.expected, self.spread, burst)
+
+
+def _activity_series(piece: PartitionContext, known: Vocabulary) -> tuple[Arrays, CountedRows]:
+    """Return the series and counts at the end of the history, and what was expected of each row's counts.
+
+    Surges are clipped, day by day.
     """
     state, rows = _scorer_state(piece), piece.rows
     slot = known.look_up(piece.owners[:, ENTITY], rows.codes)[1][:, ACTION_COLUMN]
     # who is not ready has no channels of single actions when it is scored, either
     ready = piece.index.ready[piece.owners[:, ENTITY]]
     busy = (slot > 0) & (slot <= ACTION_CHANNELS) & ready
-    days, z = rows.interval // state.series.intervals_per_day, np.full(len(rows), np.nan, np.float32)
+    days, counted = rows.interval // state.series.intervals_per_day, CountedRows.empty(rows.interval)
     for day in np.unique(days[days < _history_end(piece)]):  # who dates a record far ahead ends no series
         part = np.flatnonzero(days == day)
         batch = rows.take(part).to_event_batch()
         cells = count_events(batch, state, np.zeros(len(part), bool), busy[part], rows.events[part])
-        z[part] = strongest_surge(cells, batch.interval, state.series)  # by these the day is clipped
+        flat = state.series.residuals(  # by these the day is clipped
+            state.series.find_rows(cells.ravel()), np.repeat(batch.interval, cells.shape[1])
+        )
+        counted.key[part] = cells
+        for name, column in zip(("count", "expected", "spread"), flat, strict=True):
+            getattr(counted, name)[part] = column.reshape(cells.shape)
         state.series.close_days((int(day) + 1) * state.series.intervals_per_day)
     state.series.close_days(_history_end(piece) * state.series.intervals_per_day)
-    return state.as_arrays(("principals", "activity", "firsts", "sequence.actions", "series")), z
+    return state.as_arrays(("principals", "activity", "firsts", "sequence.actions", "series")), counted
 
 
 def _scorer_state(piece: PartitionContext) -> ScorerState:

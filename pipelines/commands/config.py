@@ -23,7 +23,7 @@ from fingerprint.core.settings.loading import SettingDescription
 MASK = "********"
 TEMPLATE_HEAD = """\
 # Settings of fingerprint. Each line is a default: uncomment and change what you need, and pass the file with --settings.
-# A variable of the environment overrides the file: FINGERPRINT_<SECTION>__<KEY>, as in FINGERPRINT_SPECTRAL__THRESHOLD=5.
+# A variable of the environment overrides the file: FINGERPRINT_<SECTION>__<KEY>, as in FINGERPRINT_SPECTRAL__VOTE_SHARE=0.02.
 """
 LINE_LENGTH = 110
 

@@ -66,14 +66,14 @@ def test_the_types_are_words_for_people() -> None:
 
 def test_options_win_over_the_environment_and_that_over_the_file(tmp_path: Path) -> None:
     file = tmp_path / "settings.toml"
-    file.write_text("[spectral]\nthreshold = 5\nwarm_up_days = 3\nhistory_days = 14\n")
+    file.write_text("[spectral]\nvote_share = 0.1\nwarm_up_days = 3\nhistory_days = 14\n")
     loaded = load_settings(
         file,
-        {"FINGERPRINT_SPECTRAL__THRESHOLD": "6", "FINGERPRINT_SPECTRAL__HISTORY_DAYS": "15"},
-        {"spectral": {"threshold": 7.0, "warm_up_days": None}},
+        {"FINGERPRINT_SPECTRAL__VOTE_SHARE": "0.2", "FINGERPRINT_SPECTRAL__HISTORY_DAYS": "15"},
+        {"spectral": {"vote_share": 0.3, "warm_up_days": None}},
     )
     spectral = loaded.spectral
-    assert (spectral.threshold, spectral.history_days, spectral.warm_up_days) == (7.0, 15, 3)
+    assert (spectral.vote_share, spectral.history_days, spectral.warm_up_days) == (0.3, 15, 3)
 
 
 def test_lists_in_the_environment_are_items_between_commas() -> None:

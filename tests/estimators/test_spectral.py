@@ -68,11 +68,11 @@ def test_a_silence_is_as_far_below_as_a_surge_is_above() -> None:
     assert spectral.robust_z(np.array([0.0]), ahead[:, 3], spread, floor=0.04)[0] < -9
 
 
-def test_a_threshold_that_can_never_fire_is_refused_at_start() -> None:
-    with pytest.raises(FingerprintError, match="can never be reached"):
-        load_settings(
-            environment={"FINGERPRINT_SPECTRAL__HISTORY_DAYS": "2", "FINGERPRINT_SPECTRAL__THRESHOLD": "8"}
-        )
+def test_the_threshold_is_what_the_vote_share_of_a_normal_distribution_exceeds() -> None:
+    share = load_settings(environment={"FINGERPRINT_SPECTRAL__VOTE_SHARE": "0.05"})
+    assert share.spectral.threshold == pytest.approx(1.6449, abs=1e-4)
+    with pytest.raises(FingerprintError, match="vote_share"):
+        load_settings(environment={"FINGERPRINT_SPECTRAL__VOTE_SHARE": "0"})
 
 
 @pytest.mark.parametrize("library", ["numpy", "torch"])

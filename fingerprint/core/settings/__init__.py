@@ -13,10 +13,10 @@ A section of the file is a class in this package, one file a theme:
     loading     the order of the sources, and errors in one sentence
 
 Example:
-    >>> load_settings(environment={"FINGERPRINT_SPECTRAL__THRESHOLD": "5"}).spectral.threshold
-    5.0
+    >>> load_settings(environment={"FINGERPRINT_SPECTRAL__VOTE_SHARE": "0.02"}).spectral.vote_share
+    0.02
 
-    $ FINGERPRINT_SPECTRAL__THRESHOLD=5 fingerprint score ...      # the environment wins over the file
+    $ FINGERPRINT_SPECTRAL__VOTE_SHARE=0.02 fingerprint score ...      # the environment wins over the file
 """
 
 from __future__ import annotations

@@ -96,9 +96,11 @@ class Autoencoder(Section):
 class Spectral(Section):
     """The spectral detector: which intervals have unusual activity for their entity."""
 
-    threshold: float = Field(
-        4.0,
-        description="Score in standard deviations (z) from which the spectral detector votes on an interval.",
+    vote_share: float = Field(
+        0.05,
+        gt=0,
+        le=0.5,
+        description="Share of a principal's harmless events that the spectral detector may vote for, by held-out history.",
     )
     interval_seconds: int = Field(
         3600,
@@ -124,12 +126,12 @@ class Spectral(Section):
             raise ValueError(
                 f"warm_up_days {self.warm_up_days} never ends within {self.history_days} history_days"
             )
-        points = self.history_days * 86400 // self.interval_seconds
-        if self.threshold > (points - 1) ** 0.5:
-            raise ValueError(
-                f"threshold {self.threshold:g} can never be reached by {points} intervals (at most {(points - 1) ** 0.5:.1f})"
-            )
         return self
+
+    @property
+    def threshold(self) -> float:
+        """The score in standard deviations (z) from which the detector votes: what `vote_share` of harmless events exceed."""
+        return -NormalDist().inv_cdf(self.vote_share)
 
 
 class SequenceSettings(Section):

@@ -1,7 +1,8 @@
 """The spectral detector: how unusual the amount and the time of a principal's activity are.
 
-It votes on intervals. An event is counted in up to nine series of its entity and principal (channels); its z is that of the
-channel with the largest surge. The maths is in `estimators.spectral`, the series are `state.activity_series`.
+It votes on intervals. An event is counted in up to nine series of its entity and principal (channels); its z says how few of its
+principal's harmless events lie in an interval that surges as much. The maths is in `estimators.spectral` (forecasts) and
+`estimators.surge_tails` (what is rare); the series are `state.activity_series`.
 
 Example:
     >>> detector = SpectralDetector(settings, bank, state, LocalInference(bank))
@@ -11,19 +12,30 @@ Example:
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.compute import hashing
-from fingerprint.compute.arrays import namespace
+from fingerprint.compute.arrays import (
+    Placement,
+    identity_placement,
+    is_on_host,
+    namespace,
+    to_device_of,
+    to_host,
+)
 from fingerprint.compute.hashing import Hashes
+from fingerprint.compute.sorted_table import SortedTable, find_sorted
 from fingerprint.core.alert import ActivityCurve, z_column
 from fingerprint.core.ports import Inference
 from fingerprint.core.settings import Settings, Spectral
 from fingerprint.detection.detectors import Detector, ExplanationContext, Floats, IntervalScores, Ints, Mask
+from fingerprint.estimators import amounts, surge_tails
+from fingerprint.estimators.surge_tails import SurgeTails
 from fingerprint.features.encoding import FEATURE_NAMES
 from fingerprint.registry.bank import Bank
 from fingerprint.state.activity_series import ACTION_CHANNELS, ActivitySeries
@@ -60,6 +72,12 @@ class SpectralDetector(Detector):
     def __init__(self, settings: Settings, bank: Bank, state: ScorerState, inference: Inference) -> None:
         super().__init__(settings, bank, state, inference)
         self.options = self.options_from(settings)
+        self.tails = SurgeTails.from_arrays(bank.scorer_state, state.placement)
+        self.tails_on_host = SurgeTails.from_arrays(
+            bank.scorer_state, identity_placement
+        )  # for pending events
+        self.bursts = Bursts.from_arrays(bank.scorer_state, state.placement)
+        self.owners = SeriesOwners.of_bank(bank, self.tails, state.placement)
 
     @classmethod
     def options_from(cls, settings: Settings) -> Spectral:
@@ -88,7 +106,10 @@ class SpectralDetector(Detector):
 
     def score(self, batch: EventBatch) -> Floats:
         """Return the z of each event's strongest series (N,), NaN while a series warms up."""
-        strongest = strongest_surge(batch.evidence[self.name], batch.interval, self.state.series)
+        surge = event_surges(batch.evidence[self.name], batch.interval, self.state.series, self.bursts)
+        kind = to_device_of(hashing.hash_strings(batch.frame["kind"]), batch.codes)
+        tails = self.tails_on_host if is_on_host(batch.codes) else self.tails
+        strongest = tails.z(tails.rows(batch.principal, kind), surge)
         # Also where a series is older than what the state knows of its principal.
         strongest[~self.has_opinion(batch)] = np.nan
         return strongest
@@ -100,10 +121,26 @@ class SpectralDetector(Detector):
     def interval_scores(self, start: int, end: int, min_z: float) -> IntervalScores:
         """Return the z of the intervals from `start` to before `end` that reach `min_z`, and how many had no opinion."""
         series = self.state.series
-        row, interval, z = series.scored_cells(start, end)
-        strong, no_opinion = z >= min_z, int(namespace(z).isnan(z).sum())
+        row, interval = series.open_cells(start, end)
+        xp, z = namespace(row), self._interval_z(row, interval)
+        strong, no_opinion = z >= min_z, int(xp.isnan(z).sum())
         row = row[strong]
         return IntervalScores(series.owner[row], series.channel[row], interval[strong], z[strong], no_opinion)
+
+    def _interval_z(self, row: Ints, interval: Ints) -> Floats:
+        """Return the z of cells of series (N,), NaN for no opinion: what an event has that was counted in this one alone."""
+        series = self.state.series
+        owner, channel = series.owner[row], series.channel[row]
+        burst = self.bursts.usual(hashing.combine(owner, channel))
+        surge = surge_tails.log_surge(*series.residuals(row, interval), burst)
+        tail, is_entity = self.owners.find(owner)
+        nats = self.tails.nats(tail, channel_place(channel, is_entity), surge)
+        z: Floats = (
+            namespace(surge)
+            .where(namespace(surge).isnan(surge), np.nan, self.tails.z_of_nats(tail, nats))
+            .astype(np.float32)
+        )
+        return z
 
     def silent_intervals(self, start: int, end: int) -> IntervalScores:
         """Return the intervals in which events were expected and none came."""
@@ -181,16 +218,72 @@ def count_events(
     return keys
 
 
-def strongest_surge(keys: Hashes, interval: Ints, series: ActivitySeries) -> Floats:
-    """Return the z of the channel with the largest surge, of those each event was counted in: (N,), NaN for no opinion.
+class Bursts(NamedTuple):
+    """How much a series usually exceeds its forecast in the intervals in which it does, by the key of the series."""
+
+    table: SortedTable
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], placement: Placement) -> Bursts:
+        """Return those of a bank, from its arrays by name (`burst.*`), where `placement` puts them; none without."""
+        none = {"burst.key": np.empty(0, np.uint64), "burst.usual": np.empty(0, np.float32)}
+        key, usual = (placement(np.asarray(arrays.get(name, each))) for name, each in none.items())
+        return cls(SortedTable(key, {"usual": usual}))
+
+    def usual(self, keys: Hashes) -> Floats:
+        """Return the burst of series by their keys (N,)."""
+        return self.table.get(keys, "usual", missing=amounts.PRIOR_CALLS)
+
+
+def event_surges(keys: Hashes, interval: Ints, series: ActivitySeries, bursts: Bursts) -> Floats:
+    """Return the log surge of each channel that events were counted in: (N, 9), NaN for no opinion and where not counted.
 
     `keys` (N, 9) are of series, 0 for none; `interval` (N,).
     """
-    xp = namespace(keys)
-    each = series.z_scores(series.find_rows(keys.ravel()), xp.repeat(interval, keys.shape[1])).reshape(
-        keys.shape
-    )
-    opinion = ~xp.isnan(each).all(axis=1)
-    out: Floats = xp.full(len(each), np.nan, np.float32)
-    out[opinion] = xp.nanmax(each[opinion], axis=1)
-    return out
+    flat = keys.ravel()
+    row = series.find_rows(flat)
+    residuals = series.residuals(row, namespace(keys).repeat(interval, keys.shape[1]))
+    return surge_tails.log_surge(*residuals, bursts.usual(flat)).reshape(keys.shape)
+
+
+class SeriesOwners(NamedTuple):
+    """Whose series are whose: `key` (M,) sorted owners of a bank, the row of the `tail` of each, and which are entities."""
+
+    key: Hashes
+    tail: Ints
+    is_entity: Mask
+    everybody: int
+
+    @classmethod
+    def of_bank(cls, bank: Bank, tails: SurgeTails, placement: Placement) -> SeriesOwners:
+        """Return the principals and entities of a bank; entities that principals share are left out."""
+        table = bank.fingerprints
+        level, hashes = table["level"].to_numpy(), table["hash"].to_numpy(np.uint64)
+        parent = np.clip(table["parent"].to_numpy(), 0, len(table) - 1)
+        principals, entities = np.flatnonzero(level == 1), np.flatnonzero((level == 0) & (level[parent] == 1))
+        above = hashes[parent[entities]]
+        key = np.concatenate([hashes[principals], hashing.rebucket(above, hashes[entities])])
+        order = np.argsort(key)
+        known, everybody = to_host(tails.key), len(tails.tail) - 1
+        place, found = find_sorted(known, np.concatenate([hashes[principals], above]))
+        tail = np.where(found, place, everybody).astype(np.int32)
+        is_entity = np.arange(len(key)) >= len(principals)
+        return cls(placement(key[order]), placement(tail[order]), placement(is_entity[order]), everybody)
+
+    def find(self, owner: Hashes) -> tuple[Ints, Mask]:
+        """Return the tail of each owner (N,), everybody's for one that the bank does not know, and which are entities."""
+        xp = namespace(owner)
+        if not len(self.key):
+            return xp.full(len(owner), self.everybody, np.int32), xp.zeros(len(owner), bool)
+        place, found = find_sorted(self.key, owner)
+        place = xp.minimum(place, len(self.key) - 1)
+        return xp.where(found, self.tail[place], self.everybody), found & self.is_entity[place]
+
+
+def channel_place(channel: Hashes, is_entity: Mask) -> Ints:
+    """Return the place of channels in the evidence (N,): 0 for actions, then those of the entity and of the principal."""
+    xp = namespace(channel)
+    named = (channel >= EVENT_CHANNEL) & (channel < OTHER_ACTION_CHANNEL)
+    number = xp.where(named, channel, 0).astype(np.int32)
+    place: Ints = xp.where(named, number + xp.where(is_entity, 0, len(CHANNEL_LABELS) - 1), 0)
+    return place

@@ -274,14 +274,14 @@ def test_a_page_that_cannot_be_written_is_one_sentence(
 @pytest.mark.parametrize(
     ("text", "named"),
     [
-        ("[spectral]\nthreshhold = 4", "spectral.threshhold"),
+        ("[spectral]\nvote_shar = 0.1", "spectral.vote_shar"),
         ("[spectre]\nthreshold = 4", "spectre"),
         ("[spectral", "settings.toml"),
         ("spectral = 4", "spectral"),
-        ("[spectral]\nthreshold = 'high'", "spectral.threshold"),
-        ("[spectral]\nthreshold = 99", "never be reached"),
+        ("[spectral]\nvote_share = 'high'", "spectral.vote_share"),
+        ("[spectral]\nvote_share = 0", "spectral.vote_share"),
         ("[spectral]\nwarm_up_days = 60", "warm_up_days"),
-        ("[spectral]\nthreshold = nan", "spectral.threshold"),
+        ("[spectral]\nvote_share = nan", "spectral.vote_share"),
         ("[spectral]\ninterval_seconds = 7000", "interval_seconds"),
         ("[autoencoder]\nthreshold = inf", "autoencoder.threshold"),
         ("[voting]\nquorum = 3", "never be reached"),
@@ -304,7 +304,7 @@ def test_a_setting_that_is_unknown_or_can_never_fire_is_one_sentence_that_names_
         ("FINGERPRINT_SPECTRAL__THRESHHOLD", "4", "spectral.threshhold"),
         ("FINGERPRINT_SPECTRE__THRESHOLD", "4", "spectre"),
         ("FINGERPRINT_SPECTRAL_THRESHOLD", "4", "FINGERPRINT_SPECTRAL_THRESHOLD"),
-        ("FINGERPRINT_SPECTRAL__THRESHOLD", "high", "spectral.threshold"),
+        ("FINGERPRINT_SPECTRAL__VOTE_SHARE", "high", "spectral.vote_share"),
         ("FINGERPRINT_VOTING__QUORUM", "5", "never be reached"),
     ],
 )

@@ -55,13 +55,13 @@ def test_init_writes_a_file_whose_lines_all_are_valid_when_they_are_uncommented(
 def test_show_says_where_each_value_comes_from(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    Path("fp.toml").write_text("[spectral]\nthreshold = 5.0\n[voting]\nquorum = 1\n")
+    Path("fp.toml").write_text("[spectral]\nvote_share = 0.1\n[voting]\nquorum = 1\n")
     monkeypatch.setenv("FINGERPRINT_VOTING__QUORUM", "2")
     assert call(monkeypatch, "config", "show", "--changed", "--json", "--settings", "fp.toml") == 0
     rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
-    assert (rows["spectral.threshold"]["value"], rows["spectral.threshold"]["source"]) == (5.0, "file")
+    assert (rows["spectral.vote_share"]["value"], rows["spectral.vote_share"]["source"]) == (0.1, "file")
     assert (rows["voting.quorum"]["value"], rows["voting.quorum"]["source"]) == (2, "environment")
-    assert set(rows) == {"spectral.threshold", "voting.quorum"}
+    assert set(rows) == {"spectral.vote_share", "voting.quorum"}
     assert call(monkeypatch, "config", "show") == 0
     assert "spectral.interval_seconds" in capsys.readouterr().out
 
@@ -76,7 +76,7 @@ def test_show_masks_secrets() -> None:
 
 @pytest.mark.parametrize(
     ("text", "status", "named"),
-    [("[spectral]\nthreshold = 5.0", 0, "spectral.threshold"), ("[spectral]\nx = 1", 2, "x")],
+    [("[spectral]\nvote_share = 0.1", 0, "spectral.vote_share"), ("[spectral]\nx = 1", 2, "x")],
 )
 def test_check_names_what_is_set_and_what_is_wrong(
     text: str, status: int, named: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
