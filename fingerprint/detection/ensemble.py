@@ -58,15 +58,11 @@ def verdicts(votes: VoteMasks, quorum: int, opinions: VoteMasks | None = None) -
 def opening_verdicts(votes: VoteMasks, quorum: int, opinions: VoteMasks, strong: VoteMasks) -> Mask:
     """Return which events (N,) have the votes they need and open an alert.
 
-    `strong` says for each calibrated detector which events reach the threshold of alerts; one is enough. Where the votes of the
-    other detectors suffice, no tail probability can be asked of them.
+    `strong` says for each calibrated detector which events reach the threshold of alerts; one is enough. Where no listed detector
+    is calibrated, the votes alone decide.
     """
-    others = {name: each for name, each in votes.items() if name not in strong}
-    shown = reduce(or_, strong.values()) if strong else True
-    if others:
-        shown = shown | (_count_true(others) >= votes_needed(opinions, quorum))
-    verdict: Mask = verdicts(votes, quorum, opinions) & shown
-    return verdict
+    verdict: Mask = verdicts(votes, quorum, opinions)
+    return verdict & reduce(or_, strong.values()) if strong else verdict
 
 
 def votes_needed(opinions: VoteMasks, quorum: int) -> NDArray[np.int32]:
