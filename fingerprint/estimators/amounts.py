@@ -5,7 +5,7 @@ Example:
     >>> usual = usual_amounts(calls.of_action, calls.events)                # by (principal, action)
     >>> edge, slope = fit_amount_tail(largest)            # of each held-out interval: its largest log ratio
     >>> amount_nats(np.array([9.0, 212.0]), log_usual=np.log(4.0) + edge, slope=slope)
-    array([ 0. , 28.4])
+    array([0.1, 31.7])
 
 Counts of calls are over-dispersed: the variance of an hour's calls is forty to four hundred times their mean, so neither a
 Poisson distribution nor a standard deviation says how rare a burst is. What is steady is the ratio of a count to the root mean
@@ -46,8 +46,7 @@ EDGE_PRIOR_INTERVALS, SLOPE_PRIOR_INTERVALS = (
 NATS_PER_SLOPE = (
     3.0  # nats of excess that one slope beyond the edge is worth: about a slope of the excess itself
 )
-START_SLOPES = 1.0  # slopes beyond the edge at which an amount begins to count
-MAX_AMOUNT_NATS = 30.0
+MAX_AMOUNT_NATS = 33.0
 CARRIERS = 8.0  # events, about, that carry an amount of MAX_AMOUNT_NATS
 
 Arrays = dict[str, NDArray[Any]]
@@ -118,7 +117,7 @@ def amount_nats(calls: Any, log_usual: Any, slope: Any) -> Floats:
     xp = namespace(calls)
     beyond = xp.log(xp.maximum(calls, 1).astype(np.float32)) - log_usual
     slopes = xp.where(slope > 0, beyond / xp.where(slope > 0, slope, 1), 0)
-    out: Floats = xp.clip(NATS_PER_SLOPE * (slopes - START_SLOPES), 0, MAX_AMOUNT_NATS).astype(np.float32)
+    out: Floats = xp.clip(NATS_PER_SLOPE * slopes, 0, MAX_AMOUNT_NATS).astype(np.float32)
     return out
 
 
@@ -161,7 +160,7 @@ class UsualAmounts:
         About CARRIERS of the calls that make an amount of MAX_AMOUNT_NATS carry it; each does or does not by its id alone.
         """
         xp = namespace(usual)
-        largest = self.edge + self.slope * (START_SLOPES + MAX_AMOUNT_NATS / NATS_PER_SLOPE)
+        largest = self.edge + self.slope * MAX_AMOUNT_NATS / NATS_PER_SLOPE
         share = CARRIERS / (usual * float(np.exp(largest)))
         carries = (event >> np.uint64(11)).astype(np.float64) * 2.0**-53 < share
         return (xp.log(usual) + self.edge).astype(np.float32), xp.where(carries, self.slope, 0).astype(

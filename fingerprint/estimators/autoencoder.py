@@ -38,6 +38,8 @@ from fingerprint.features.encoding import (
     GIVEN_FEATURE,
     IS_BIN,
     IS_OPEN,
+    NO_EFFECT_FEATURE,
+    had_no_effect,
 )
 from fingerprint.features.vocabulary import Floats, Ints, Vocabulary
 
@@ -144,6 +146,7 @@ def feature_losses(
     for feature in OPEN_FEATURES.tolist():  # never more than what something new is
         most = vocabulary.novelty_loss(fingerprint[first], feature) + UNSEEN_OPEN_VALUE_NATS
         loss[:, feature] = xp.minimum(loss[:, feature], most)
+    loss[had_no_effect(codes[first]), NO_EFFECT_FEATURE] = 0
     loss[:, bins] = -xp.log((1 - UNIFORM_BIN_SHARE) * xp.exp(-loss[:, bins]) + UNIFORM_BIN_SHARE / 16)
     return xp.maximum(loss, 0)[inverse], known[inverse]
 

@@ -31,6 +31,7 @@ FEATURE_WEIGHTS = FEATURE_SET.weights  # (F,)
 IS_BIN = FEATURE_SET.is_bin  # (F,)
 IS_OPEN = FEATURE_SET.is_open  # (F,)
 EVIDENCE_GROUP_FEATURES = FEATURE_SET.evidence_group_features
+NO_EFFECT_FEATURE = FEATURE_SET.no_effect_place
 
 
 def encode_events(events: Frame) -> Array:
@@ -49,6 +50,11 @@ def encode_stateful_features(codes: Array, events: Frame) -> None:
 def feature_texts(events: pd.DataFrame) -> pd.DataFrame:
     """Return the text behind each code, one column a feature: for the few events that are explained."""
     return FEATURE_SET.texts(events)
+
+
+def had_no_effect(codes: Array) -> Array:
+    """Return which events (N,) came to nothing through no doing of their caller, as in an outage; codes (N, F)."""
+    return FEATURE_SET.had_no_effect(codes)
 
 
 def is_write(events: Frame) -> Array:

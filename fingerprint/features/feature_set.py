@@ -67,12 +67,14 @@ class FeatureSet:
     """F features in the order of their columns, and what is made from the events for them.
 
     `is_write` returns which events (N,) changed something, as a boolean array where the events lie. `derived_columns` are columns
-    that features read and events do not have.
+    that features read and events do not have. `no_effect` names a feature and its text of calls that came to nothing through no
+    doing of their caller: that is no surprise, and such calls make no amount.
     """
 
     features: tuple[Feature, ...]
     is_write: Callable[[Frame], Array]
     derived_columns: DerivedColumns = field(default_factory=dict)
+    no_effect: tuple[str, str] | None = None
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -100,6 +102,21 @@ class FeatureSet:
     def is_open(self) -> NDArray[np.bool_]:
         """The features of which it counts how often new values come, and not which they are: a mask (F,)."""
         return np.array([feature.kind == "open" for feature in self.features])
+
+    @cached_property
+    def no_effect_place(self) -> int:
+        """The position of the feature that says that a call came to nothing; 0 where the set has none."""
+        return self.names.index(self.no_effect[0]) if self.no_effect else 0
+
+    def had_no_effect(self, codes: Array) -> Array:
+        """Return which events (N,) came to nothing through no doing of their caller, from their codes (N, F)."""
+        if self.no_effect is None:
+            return arrays.namespace(codes).zeros(len(codes), bool)
+        return codes[:, self.no_effect_place] == self._no_effect_code
+
+    @cached_property
+    def _no_effect_code(self) -> np.uint64:
+        return hashing.hash_string(self.no_effect[1] if self.no_effect else "")
 
     @cached_property
     def evidence_group_features(self) -> tuple[NDArray[np.intp], ...]:

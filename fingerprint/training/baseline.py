@@ -105,13 +105,14 @@ def fit_tails(
     """Return the baselines of all fingerprints, and the excess of each held-out row (N,).
 
     `center` (E, F); of each row (N,) its `nats`, whether its principal was a `newcomer`, its interval and `owner`, and the nats
-    of the `amount` of its action; parent (E,).
+    of the `amount` of its action; parent (E,). The stranger of novelty and amount counts, not their sum: what is new comes in
+    bulk anyway (a plan, a script), so the amount of a novelty is hardly news.
     """
     odd = nats.own >= CONTEXT_THRESHOLD
     beside = tail_calibration.interval_maxima(nats.others[odd], principal_interval[odd], owner[odd]).excess
     tail = interval_tail.fit_interval_tail(beside)
     worth = newcomer_nats(newcomer, principal_interval)
-    excess: Floats = (nats.excess(tail) + worth * newcomer + amount).astype(np.float32)
+    excess: Floats = np.maximum(nats.excess(tail) + worth * newcomer, amount).astype(np.float32)
     hours = tail_calibration.interval_maxima(excess, principal_interval, owner)
     edge, slope = tail_calibration.fit_tail(hours.excess)
     rate = tail_calibration.exceedance_log_rates(hours, edge, parent)

@@ -34,6 +34,7 @@ from fingerprint.detection.detectors.spectral import (
 from fingerprint.estimators import amounts, autoencoder, surge_tails
 from fingerprint.estimators.autoencoder import Weights
 from fingerprint.features import vocabulary
+from fingerprint.features.encoding import had_no_effect
 from fingerprint.features.vocabulary import Floats, Ints, PresenceCounts, Vocabulary, vocabulary_key
 from fingerprint.state.activity_series import ACTION_CHANNELS
 from fingerprint.state.scorer_state import ScorerState
@@ -280,13 +281,16 @@ def _holdout_nats(piece: PartitionContext, center: Floats, counted: CountedRows)
 
 
 def _interval_calls(rows: DistinctRows) -> amounts.IntervalCalls:
-    return amounts.interval_calls(rows.principal, rows.interval, rows.codes[:, ACTION_COLUMN], rows.events)
+    """Return the calls of each principal, interval and action that had an effect."""
+    counted = rows.events * ~had_no_effect(rows.codes)
+    return amounts.interval_calls(rows.principal, rows.interval, rows.codes[:, ACTION_COLUMN], counted)
 
 
 def _usual_amounts(rows: DistinctRows) -> Arrays:
     """Return what is usual of each principal and action, by some rows."""
     calls = _interval_calls(rows)
-    return amounts.usual_amounts(calls.of_action, calls.events)
+    some = calls.events > 0
+    return amounts.usual_amounts(calls.of_action[some], calls.events[some])
 
 
 def _holdout_amounts(piece: PartitionContext, late: NDArray[np.intp]) -> Floats:

@@ -38,8 +38,8 @@ def test_nats_grow_with_calls_and_are_bounded() -> None:
     calls = np.array([1, 4, 9, 20, 60, 212, 10_000])
     nats = amounts.amount_nats(calls, np.log(4) + 0.8, 0.3)
     assert (np.diff(nats) >= 0).all()
-    assert nats[:3].tolist() == [0, 0, 0]
-    assert 0 < nats[3] < nats[4] < amounts.MAX_AMOUNT_NATS
+    assert nats[:2].tolist() == [0, 0]
+    assert 0 < nats[2] < nats[3] < nats[4] < amounts.MAX_AMOUNT_NATS
     assert nats[-1] == amounts.MAX_AMOUNT_NATS
     assert not amounts.amount_nats(calls, np.log(4) + 0.8, 0.0).any(), "a slope of 0 carries nothing"
 
@@ -49,7 +49,7 @@ def test_some_calls_of_a_large_amount_carry_it_and_few_of_a_usual_one(usual: flo
     known = UsualAmounts.from_columns(amounts.usual_amounts(np.empty(0, np.uint64), np.empty(0)))
     ids = np.random.default_rng(0).integers(0, 2**64, 200_000, np.uint64)
     log_usual, slope = known.carried(np.full(len(ids), usual, np.float32), ids)
-    largest = np.exp(log_usual[0] + known.slope * (1 + amounts.MAX_AMOUNT_NATS / amounts.NATS_PER_SLOPE))
+    largest = np.exp(log_usual[0] + known.slope * amounts.MAX_AMOUNT_NATS / amounts.NATS_PER_SLOPE)
     assert (slope > 0).mean() * largest == pytest.approx(amounts.CARRIERS, rel=0.1)
     again = known.carried(np.full(10, usual, np.float32), ids[:10])[1]
     np.testing.assert_array_equal(again, slope[:10])

@@ -59,6 +59,13 @@ def test_the_codes_are_the_hashes_of_the_texts(events: pd.DataFrame) -> None:
         np.testing.assert_array_equal(codes[:, place], hashing.hash_strings(texts[name].astype(object)))
 
 
+def test_only_failures_of_the_service_come_to_nothing(events: pd.DataFrame) -> None:
+    failed = events.assign(error_code="ServiceUnavailable")
+    assert encoding.had_no_effect(encoding.encode_events(failed)).all()
+    assert not encoding.had_no_effect(encoding.encode_events(events.assign(error_code="AccessDenied"))).any()
+    assert not encoding.had_no_effect(encoding.encode_events(events.assign(error_code=None))).any()
+
+
 def test_no_events_have_no_codes(events: pd.DataFrame) -> None:
     assert encoding.encode_events(events.iloc[:0]).shape == (0, len(encoding.FEATURES))
     assert encoding.is_write(events.iloc[:0]).tolist() == []

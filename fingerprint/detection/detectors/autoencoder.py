@@ -151,7 +151,10 @@ class AutoencoderDetector(Detector):
             surprise[:, to_device_of(EVIDENCE_GROUP_FEATURES[group], surprise)] = 0
         self.interval_surprise.add(batch.principal, batch.interval, batch.codes, surprise)
         if self.own_sums is None:  # a detector that leaves a term out counts nothing twice
-            self.state.interval_amounts.add(batch.principal, batch.interval, batch.codes[:, ACTION_COLUMN])
+            counted = ~encoding.had_no_effect(batch.codes)
+            self.state.interval_amounts.add(
+                batch.principal[counted], batch.interval[counted], batch.codes[counted, ACTION_COLUMN]
+            )
         evidence: Floats = namespace(surprise).column_stack(
             [surprise, *self._carried_amounts(batch), *self._tail_parameters(batch)]
         )
@@ -193,7 +196,8 @@ class AutoencoderDetector(Detector):
         nats = autoencoder.event_nats(feature_surprise(batch), together, at_usual_place)
         parameters = batch.evidence[self.name][:, -TAIL_COLUMNS:]
         rate, edge, slope, shift = parameters[:, :4].T
-        excess = nats.excess(parameters[:, 4:7]) + parameters[:, 7] + self.amount_surprise(batch)
+        novelty = nats.excess(parameters[:, 4:7]) + parameters[:, 7]
+        excess = namespace(novelty).maximum(novelty, self.amount_surprise(batch))
         return tail_calibration.z_of_log_survival(
             tail_calibration.log_survival(excess, rate, edge, slope)
         ) / (1 + shift)

@@ -50,6 +50,21 @@ READ_PREFIXES = (
 )
 
 
+# Error codes of failures of the service itself: the call did nothing, and its caller had no part in it. In an outage everyone's
+# calls fail so, and are tried again and again.
+SERVICE_FAILURES = frozenset(
+    {
+        *("InternalError", "InternalException", "InternalFailure", "InternalFailureException"),
+        *("InternalServerError", "InternalServerErrorException", "InternalServerException"),
+        *("InternalServiceError", "InternalServiceErrorException", "InternalServiceException"),
+        *("InternalServiceFault", "KMSInternalException", "DependencyTimeoutException"),
+        *("ServiceException", "ServiceFailure", "ServiceFailureException"),
+        *("ServiceUnavailable", "ServiceUnavailableException", "Unavailable"),
+        *("Server.InternalError", "Server.ServiceUnavailable", "Server.Unavailable"),
+    }
+)
+SERVICE_FAILURE = "failure of the service"
+
 BIN_WEIGHT = 0.4  # weight of a bin: how busy or early a day is says less than who calls what from where
 
 
@@ -81,6 +96,10 @@ def _resource(service: str | None, action: str | None, resource: str | None) -> 
     return None if called is None or resource is None else f"{called} on {fold(resource)}"
 
 
+def _error(code: str | None) -> str:
+    return "no error" if code is None else SERVICE_FAILURE if code in SERVICE_FAILURES else code
+
+
 def _credential(identity: str | None, key: str, mfa: bool | None, console: bool | None) -> str:
     kind = f"{'no type' if identity is None else identity} {KEY_KINDS.get(key, 'other key')}"
     return kind + (" with MFA" if mfa else "") + (" from the console" if console else "")
@@ -102,7 +121,7 @@ _FEATURES: tuple[Feature, ...] = (
         *("resource", "resource", "open", "what", ("service", "action", "resource"), _resource),
         given="action",
     ),
-    Feature("error", "error", "value", "outcome", ("error_code",), or_default("no error")),
+    Feature("error", "error", "value", "outcome", ("error_code",), _error),
     Feature(
         *("program", "program", "value", "tool", ("user_agent",)),
         of_text(lambda agent: program_and_version(agent)[0]),
@@ -140,4 +159,5 @@ FEATURE_SET = FeatureSet(
     _FEATURES,
     is_write,
     {"key_kind": _key_kind, "hour": time_of_day, "age": session_age},
+    no_effect=("error", SERVICE_FAILURE),
 )

@@ -55,6 +55,37 @@ def test_its_evidence_is_the_surprise_of_every_feature_and_the_tail_of_the_finge
     )
 
 
+def test_calls_that_fail_at_the_service_are_neither_a_surprising_error_nor_an_amount(
+    bank: Bank, encode: Encode, events: pd.DataFrame
+) -> None:
+    """An outage: everyone's calls fail, and are tried again and again."""
+    one = events[events["error_code"].isna()].head(1)
+    many = pd.concat([one] * 500, ignore_index=True)
+    many["event_id"] = [f"retry {place}" for place in range(len(many))]
+    surprise, amount = {}, {}
+    for code in ("ServiceUnavailable", "AccessDenied"):
+        state = ScorerState.from_arrays(SETTINGS, bank.scorer_state)
+        here = AutoencoderDetector(SETTINGS, bank, state, LocalInference(bank))
+        batch = measured(here, encode(many.assign(error_code=code), state))
+        surprise[code] = feature_surprise(batch)[:, FEATURE_NAMES.index("error")].max()
+        amount[code] = here.amount_surprise(batch).max()
+    assert (surprise["ServiceUnavailable"], amount["ServiceUnavailable"]) == (0, 0)
+    assert min(surprise["AccessDenied"], amount["AccessDenied"]) > 1
+
+
+def test_novelty_and_amount_are_not_added_up(
+    detector: AutoencoderDetector, encode: Encode, events: pd.DataFrame
+) -> None:
+    batch = measured(detector, encode(events, detector.state))
+    without = detector.without("amount")
+    bare = replace(batch, evidence={detector.name: without.measure(batch)})
+    novel, amount = without.score(bare), detector.amount_surprise(batch)
+    both = detector.score(batch)
+    assert (both >= novel - 1e-6).all()
+    assert (both[amount < 1] == novel[amount < 1]).all()
+    assert (both > novel + 0.1).any()
+
+
 def test_a_score_never_falls_while_more_events_of_the_interval_come(
     detector: AutoencoderDetector, encode: Encode, events: pd.DataFrame
 ) -> None:

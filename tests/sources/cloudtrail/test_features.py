@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from fingerprint.sources.cloudtrail.envelopes import split_lines
-from fingerprint.sources.cloudtrail.features import FEATURE_SET, is_write
+from fingerprint.sources.cloudtrail.features import FEATURE_SET, SERVICE_FAILURE, is_write
 from fingerprint.sources.flatten import flatten
 
 TIME = "2026-02-02T08:15:00Z"
@@ -57,6 +57,16 @@ def test_a_missing_field_has_a_default_where_its_absence_says_something() -> Non
     assert said["region"] is None
     assert said["program"] is None
     assert texts(errorCode="AccessDenied")["error"] == "AccessDenied"
+
+
+@pytest.mark.parametrize("code", ["ServiceUnavailable", "InternalFailure", "KMSInternalException"])
+def test_failures_of_the_service_itself_are_one_error_which_no_caller_brings_about(code: str) -> None:
+    assert texts(errorCode=code)["error"] == SERVICE_FAILURE
+
+
+def test_a_refusal_is_not_a_failure_of_the_service() -> None:
+    for code in ("AccessDenied", "ThrottlingException", "Client.UnauthorizedOperation", "NoSuchBucket"):
+        assert texts(errorCode=code)["error"] == code
 
 
 def test_the_age_of_a_session_is_counted_from_its_creation() -> None:
