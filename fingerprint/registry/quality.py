@@ -23,7 +23,14 @@ from fingerprint.state import alert_runs
 
 QUANTILES = (0.5, 0.9, 0.99)
 VOTE_SHARES = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 0.0005)  # whose z a bank keeps
-HOLDOUT_COLUMNS = ("loss", "count_z", "principal", "day", "interval")  # what is kept of each row beside its z
+HOLDOUT_COLUMNS = (
+    "loss",
+    "count_z",
+    "sequence_vote",
+    "principal",
+    "day",
+    "interval",
+)  # what is kept of each row beside its z
 TAIL_PEAKS = 20  # strongest alerts that say how fast they become fewer
 MAX_STRONGEST = 5_000  # alerts of the days held out whose z is kept, to choose thresholds by
 DEFAULT_THRESHOLD = 3.2  # of a bank whose held-out days showed no alert
@@ -34,12 +41,14 @@ MIN_PRINCIPALS = 100  # a smaller organisation has the alert budget of this many
 class HoldoutScores:
     """Held-out rows at their finest ready level (N,).
 
-    `loss` summed over features, `z` of the loss, `count_z` of the counts, `principal`, `day` and `interval`.
+    `loss` summed over features, `z` of the loss, `count_z` of the counts (NaN: no opinion), `sequence_vote` whether the action's
+    sequence had a vote, `principal`, `day` and `interval`.
     """
 
     loss: Floats
     z: Floats
     count_z: Floats
+    sequence_vote: NDArray[np.bool_]
     principal: Hashes
     day: Ints
     interval: Ints
@@ -70,12 +79,30 @@ def holdout_metrics(holdout: HoldoutScores, options: settings.Settings) -> dict[
 
 
 def strongest_alerts(holdout: HoldoutScores, options: settings.Settings) -> list[float]:
-    """Return the largest z of each alert of rows on which the counts voted too or had no opinion, strongest first."""
-    both = np.nan_to_num(holdout.count_z, nan=np.inf) >= options.spectral.threshold
+    """Return the largest z of each alert of rows with the votes of enough other detectors, strongest first."""
+    both = _others_suffice(holdout, options)
     gap = -(-options.alerts.group_gap_seconds // options.spectral.interval_seconds)
     z = holdout.z[both]
     peaks = alert_runs.alert_peaks(holdout.principal[both], holdout.interval[both], z, gap, MAX_STRONGEST)
     return [round(float(each), 3) for each in z[peaks]]
+
+
+def _others_suffice(holdout: HoldoutScores, options: settings.Settings) -> NDArray[np.bool_]:
+    """Return which rows (N,) make a verdict once the autoencoder votes for them, as the ensemble counts.
+
+    Of detectors that are not measured on held-out rows a vote is taken for granted: rather a threshold too high.
+    """
+    everything = np.ones(len(holdout.z), bool)
+    opinion = {"spectral": ~np.isnan(holdout.count_z)}
+    vote = {
+        "spectral": np.nan_to_num(holdout.count_z, nan=-np.inf) >= options.spectral.threshold,
+        "sequence": holdout.sequence_vote,
+    }
+    others = [name for name in options.voting.detectors if name != "autoencoder"]
+    opinions = sum((opinion.get(name, everything).astype(int) for name in others), np.ones(len(everything)))
+    votes = sum((vote.get(name, everything).astype(int) for name in others), np.ones(len(everything)))
+    enough: NDArray[np.bool_] = votes >= np.minimum(opinions, options.voting.quorum)
+    return enough
 
 
 def vote_threshold(quality: Mapping[str, Any], share: float) -> float:

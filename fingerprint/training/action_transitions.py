@@ -12,6 +12,7 @@ As everywhere in training, what is held out is judged by counts of the first par
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from fingerprint.compute.sorted_table import find_sorted, run_starts
 from fingerprint.core.settings import Settings
 from fingerprint.estimators import sequence
 from fingerprint.estimators.sequence import ANY, ORGANISATION, TOTAL, Transitions
+from fingerprint.estimators.tail_calibration import argmax_per_group
 from fingerprint.training import fingerprint_index
 from fingerprint.training.action_rows import SHARD_BYTES, ActionRows
 from fingerprint.training.dataset import PartitionedDataset, make_once
@@ -152,7 +154,21 @@ def _calibrate_partition(dataset: PartitionedDataset, partition: int, folder: Pa
     place = sequence.grid_place(nats)
     first, events = _summed(hashing.hash_pair(kind, place.astype(np.uint64)), late.events)
     arrays = {"kind": kind[first], "place": place[first], "events": events}
-    mapped_arrays.write_arrays(arrays, folder, "surprises", SHARD_BYTES)
+    mapped_arrays.write_arrays(
+        arrays | _strongest_by_interval(late, nats, kind), folder, "surprises", SHARD_BYTES
+    )
+
+
+def _strongest_by_interval(rows: ActionRows, nats: NDArray[np.float32], kind: Hashes) -> Arrays:
+    """Return the largest surprise of each principal's action in an interval, and the kind of its principal: (U,) each."""
+    key = interval_action_key(rows.principal, rows.interval, rows.action)
+    first = argmax_per_group(nats, key)
+    return {"interval.key": key[first], "interval.nats": nats[first], "interval.kind": kind[first]}
+
+
+def interval_action_key(principal: Hashes, interval: NDArray[np.integer[Any]], action: Hashes) -> Hashes:
+    """Return the hash of each principal, interval and action, (N,)."""
+    return hashing.hash_pair(hashing.hash_pair(principal, interval.astype(np.uint64)), action)
 
 
 # --- together ---------------------------------------------------------------------------------------------------------
@@ -168,6 +184,30 @@ def assemble_transitions(dataset: PartitionedDataset) -> Transitions:
     known = _counted([shared, *_partition_arrays(dataset, "transitions")], "all")
     kinds, tail = sequence.fit_tails(kind, place, events)
     return Transitions(known.keys, known.count, shared["contexts"], shared["usual"], kinds, tail)
+
+
+def holdout_votes(
+    dataset: PartitionedDataset, transitions: Transitions, rows: Mapping[str, NDArray[Any]], threshold: float
+) -> NDArray[np.bool_]:
+    """Return which held-out rows (L,) the sequence detector votes for, a novelty once, as in scoring.
+
+    `rows` has their `principal`, `interval` and `action`; `threshold` is the z from which the detector votes.
+    """
+    parts = _partition_arrays(dataset, "surprises")
+    key, nats, kind = (
+        np.concatenate([part[f"interval.{name}"] for part in parts]) for name in ("key", "nats", "kind")
+    )
+    order = np.argsort(key)
+    principal, interval, action = (rows[name] for name in ("principal", "interval", "action"))
+    place, found = find_sorted(key[order], interval_action_key(principal, interval, action))
+    z = sequence.z_of_surprise(transitions, nats, kind)[order]
+    strange = np.zeros(len(interval), bool)
+    strange[found] = z[place[found]] >= threshold
+    alike, novelty = np.unique(hashing.hash_pair(principal, action)[strange], return_inverse=True)
+    earliest = np.full(len(alike), np.iinfo(np.int32).max)
+    np.minimum.at(earliest, novelty, interval[strange])
+    strange[strange] = interval[strange] == earliest[novelty]
+    return strange
 
 
 def _counted(parts: list[Arrays], split: str) -> Transitions:

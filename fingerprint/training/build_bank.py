@@ -23,6 +23,7 @@ from fingerprint.core.settings import Settings
 from fingerprint.detection.detectors.spectral import SpectralDetector
 from fingerprint.estimators import amounts, surge_tails, tail_calibration
 from fingerprint.estimators.autoencoder import Baseline, EventNats, Weights, is_newcomer
+from fingerprint.estimators.sequence import Transitions
 from fingerprint.estimators.surge_tails import SurgeTails
 from fingerprint.features import encoding, vocabulary
 from fingerprint.features.vocabulary import Ints, Vocabulary
@@ -30,7 +31,7 @@ from fingerprint.registry import quality
 from fingerprint.registry.bank import TRAINING_SECTIONS, Bank, version_name
 from fingerprint.state.scorer_state import ScorerState
 from fingerprint.training import baseline, distinct_rows, fingerprint_index
-from fingerprint.training.action_transitions import assemble_transitions
+from fingerprint.training.action_transitions import assemble_transitions, holdout_votes
 from fingerprint.training.dataset import PartitionedDataset
 from fingerprint.training.distinct_rows import sample_per_owner
 from fingerprint.training.fingerprint_index import FingerprintIndex
@@ -49,7 +50,9 @@ def assemble_bank(history: PartitionedDataset, index: FingerprintIndex, settings
     parts = [_shared_prior_arrays(history, settings), *_partition_arrays(history, "stack")]
     arrays = _concatenate_parts(parts, history.folder / "arrays") | _merge_values(parts)
     table = index.table
-    usual, figures, tails = _baselines_and_quality(history, arrays.pop("baseline.center"), index, settings)
+    transitions = assemble_transitions(history)
+    center = arrays.pop("baseline.center")
+    usual, figures, tails = _baselines_and_quality(history, center, index, transitions, settings)
     ready = table["ready"].to_numpy(bool)
     arrays |= {
         "vocabulary.parent": table["parent"].to_numpy(np.int32),
@@ -59,7 +62,7 @@ def assemble_bank(history: PartitionedDataset, index: FingerprintIndex, settings
         "vocabulary": Vocabulary(**_part_arrays("vocabulary", arrays)),
         "weights": Weights(**_part_arrays("weights", arrays)),
         "baseline": usual,
-        "transitions": assemble_transitions(history),
+        "transitions": transitions,
     }
     return Bank(
         _manifest(history, index, figures, settings),
@@ -172,7 +175,11 @@ def _merge_bursts(history: PartitionedDataset) -> Arrays:
 
 
 def _baselines_and_quality(
-    history: PartitionedDataset, center: NDArray[Any], index: FingerprintIndex, settings: Settings
+    history: PartitionedDataset,
+    center: NDArray[Any],
+    index: FingerprintIndex,
+    transitions: Transitions,
+    settings: Settings,
 ) -> tuple[Baseline, dict[str, Any], SurgeTails]:
     """Return the baselines, the bank's quality by the held-out rows, and the tails of their surges."""
     parts, table = _partition_arrays(history, "reach"), index.table
@@ -180,6 +187,7 @@ def _baselines_and_quality(
     nats = EventNats(*(rows[name] for name in EventNats._fields))
     newcomer = _newcomers(rows["since"], rows["interval"], 86400 // settings.spectral.interval_seconds)
     tails, rows["count_z"], rates = _surge_tails(rows, index, settings)
+    rows["sequence_vote"] = holdout_votes(history, transitions, rows, settings.sequence.threshold)
     busiest = tail_calibration.interval_maxima(rows["amount"], rows["hour"], rows["owner"])
     edge, slope = amounts.fit_amount_tail(busiest.excess)
     amount = amounts.amount_nats(np.exp(rows["amount"]), edge, slope)

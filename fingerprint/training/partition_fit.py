@@ -276,6 +276,7 @@ def _holdout_nats(piece: PartitionContext, center: Floats, counted: CountedRows)
         "hour": held.principal_interval,
         "owner": piece.index.to_global(piece.owners[late, PRINCIPAL]),
         "principal": held.principal,
+        "action": held.codes[:, ACTION_COLUMN],
         "day": (seconds // 86400).astype(np.int32),
     }
 

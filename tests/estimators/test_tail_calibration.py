@@ -134,7 +134,7 @@ def test_a_history_without_alerts_has_a_threshold_of_its_own() -> None:
 def test_the_detector_votes_on_the_share_of_rows_that_is_set() -> None:
     z = np.random.default_rng(7).normal(size=100_000).astype(np.float32)
     ones = np.zeros(len(z), np.int32)
-    held = quality.HoldoutScores(z, z, z, ones.astype(np.uint64), ones, ones)
+    held = quality.HoldoutScores(z, z, z, ones.astype(bool), ones.astype(np.uint64), ones, ones)
     figures = quality.holdout_metrics(held, Settings())
     for share in (0.05, 0.03, 0.004):
         assert (z >= quality.vote_threshold(figures, share)).mean() == pytest.approx(share, rel=0.05)

@@ -162,7 +162,7 @@ class Voting(Section):
     """Which detectors vote, how many votes make a verdict, and how much waits for an interval to close."""
 
     detectors: tuple[str, ...] = Field(
-        ("autoencoder", "spectral"),
+        ("autoencoder", "spectral", "sequence"),
         description="Detectors that vote: names, or import paths (package.module:Class) of detectors from other packages.",
     )
     quorum: int = Field(2, gt=0, description="Number of votes that make a verdict.")
