@@ -30,7 +30,6 @@ from fingerprint.training import attack_injection
 
 HISTORY_DAYS = 14  # of history that is asked
 CACHE_SECONDS = 60  # for so long the same votes are asked again
-QUORUMS = (1, 2)  # of the autoencoder and the spectral detector
 CURVE_POINTS = 40  # of a curve
 MAX_CURVE_THRESHOLD = 8.0  # the highest threshold of a curve: one active interval in 10^15
 
@@ -40,6 +39,11 @@ class ThresholdService(Protocol):
 
     An estimate says what the last days would have shown.
     """
+
+    @property
+    def detector_count(self) -> int:
+        """How many detectors vote: the largest quorum."""
+        ...
 
     def current(self) -> ThresholdEstimate:
         """Return the estimate for the threshold and quorum in force."""
@@ -93,6 +97,11 @@ class ThresholdForecast:
         self._recent_votes: VoteHistory | None = None
         self._read_at = clock.now()
         self._known_attack_scores: tuple[str, Floats] | None = None  # of a bank's version
+
+    @property
+    def detector_count(self) -> int:
+        """How many detectors vote: the largest quorum."""
+        return len(self.settings.voting.detectors)
 
     def current(self) -> ThresholdEstimate:
         """Return the estimate for the threshold and quorum in force."""
@@ -183,8 +192,8 @@ class ThresholdForecast:
         return quality.alert_threshold(banks.read_manifest(place, self.settings.bank)["quality"], held.alerts)
 
     def _what_if(self, quorum: int) -> ThresholdWhatIf:
-        if quorum not in QUORUMS:
+        if not 1 <= quorum <= self.detector_count:
             raise FingerprintError(
-                f"alerts can be estimated for a quorum of one or two votes, not of {quorum}"
+                f"alerts can be estimated for a quorum of 1 to {self.detector_count} votes, not of {quorum}"
             )
         return self.recent_votes().what_if(quorum)

@@ -16,10 +16,10 @@ A z does not depend on its threshold, so nothing has to be scored again: an even
 it is still a verdict, and that of an alert is its events' highest. Which events form an alert depends on the threshold as well:
 alerts are counted by forming them (`alerting.grouping`).
 
-The alert store keeps single votes from a z of `database.min_vote_score` on: the autoencoder's by event, the spectral detector's
-by interval of a series. An event is taken to have its interval's vote from any series of its entity or principal, though the
-event may not be counted in that one. So the alerts a day of a `VoteHistory` are at most too many;
-docs/how-to/tune-thresholds.md says by how much.
+The alert store keeps single votes from a z of `database.min_vote_score` on: those of the autoencoder and of other detectors of
+events by event, the spectral detector's by interval of a series. An event is taken to have its interval's vote from any series
+of its entity or principal, though the event may not be counted in that one. So the alerts a day of a `VoteHistory`
+are at most too many; docs/how-to/tune-thresholds.md says by how much.
 """
 
 from __future__ import annotations
@@ -142,9 +142,9 @@ def decisive_thresholds(
 ) -> Floats:
     """Return the highest threshold of alerts at which each event is a verdict (N,).
 
-    The highest z of the calibrated detectors where the votes suffice, infinity where those of the others do; where only the vote
-    of `detector` is lacking its own z, as a threshold below its vote lowers that. More of a newcomer, for whom a share of the
-    threshold is enough; minus infinity where that vote could not help.
+    The highest z of the calibrated detectors where the votes suffice, infinity where no detector is calibrated; where only the
+    vote of `detector` is lacking its own z, as a threshold below its vote lowers that. More of a newcomer, for whom a share of
+    the threshold is enough; minus infinity where that vote could not help.
     """
     names = detector_names(settings)
     z = {name: scored[z_column(name)].to_numpy(float) for name in names}
@@ -153,12 +153,11 @@ def decisive_thresholds(
     needed = ensemble.votes_needed(opinions, settings.voting.quorum)
     lacking = needed - sum(each.astype(int) for each in votes.values())
     calibrated = calibrated_detectors(names)
-    others = sum((each.astype(int) for name, each in votes.items() if name not in calibrated), 0 * needed)
     evidence = (
         np.fmax.reduce([z[name] for name in calibrated]) if calibrated else np.full(len(scored), np.inf)
     )
     may_vote = ~votes[detector] & (lacking == 1)
-    cases = [(others >= needed, np.inf), (lacking <= 0, evidence), (may_vote, z[detector])]
+    cases = [(lacking <= 0, evidence), (may_vote, z[detector])]
     reach: Floats = np.select([case for case, _ in cases], [value for _, value in cases], -np.inf)
     reach /= np.where(ensemble.newcomer_mask(opinions, level), ensemble.NEWCOMER_THRESHOLD_SHARE, 1)
     return np.nan_to_num(reach, nan=-np.inf, posinf=np.inf, neginf=-np.inf)
@@ -211,8 +210,8 @@ class VoteHistory:
     """Votes of some days, as events with an alert each would belong to.
 
     `events`: event_time, principal, z (-inf without a vote of the autoencoder; a newcomer's divided by the share of the threshold
-    that is enough), `counted` (the spectral detector voted on its interval), `alone` (it had no opinion on it) and group;
-    `stored_alerts` are in the alert store, `confirmed` those that analysts called true; `days` how long.
+    that is enough), `others` (how many other detectors voted on it or its interval), `alone` (none of them had an opinion) and
+    group; `stored_alerts` are in the alert store, `confirmed` those that analysts called true; `days` how long.
     """
 
     events: pd.DataFrame
@@ -238,14 +237,15 @@ class VoteHistory:
         counted = _in_voted_interval(habits, "entity", surges) | _in_voted_interval(
             habits, "principal", surges
         )
+        others = counted.astype(int) + _votes_on_events(timed, habits["event_id"])
         alone = habits["alone"].eq(True)
         reach = habits["z"].where(
             ~(alone & habits["level"].isin(PEER_LEVELS)), habits["z"] / ensemble.NEWCOMER_THRESHOLD_SHARE
         )
         events = pd.concat(
             [
-                habits[["event_time", "principal"]].assign(z=reach, counted=counted, alone=alone),
-                surges[["event_time", "principal"]].assign(z=-np.inf, counted=True, alone=False),
+                habits[["event_time", "principal"]].assign(z=reach, others=others, alone=alone),
+                surges[["event_time", "principal"]].assign(z=-np.inf, others=1, alone=False),
             ],
             ignore_index=True,
         )
@@ -257,14 +257,13 @@ class VoteHistory:
         return cls(events, tuple(stored_alerts), confirmed, float(days), settings)
 
     def what_if(self, quorum: int) -> ThresholdWhatIf:
-        """Return the what-if of the threshold of alerts under a quorum of one or two votes.
+        """Return the what-if of the threshold of alerts under a quorum of so many votes.
 
-        With two, the autoencoder's own vote is enough where the spectral detector had no opinion. An attack is an alert that
-        analysts confirmed.
+        The autoencoder's own vote is enough where no other detector had an opinion. An attack is an alert that analysts called
+        true.
         """
-        counted, alone = (self.events[name].to_numpy(bool) for name in ("counted", "alone"))
-        z = self.events["z"].to_numpy(float)
-        reach = np.where(counted | alone, z, -np.inf) if quorum > 1 else np.where(counted, np.inf, z)
+        others, alone = self.events["others"].to_numpy(int), self.events["alone"].to_numpy(bool)
+        reach = np.where((others >= quorum - 1) | alone, self.events["z"].to_numpy(float), -np.inf)
         session = self.events["group"].where(self.events["group"].isin(self.confirmed))
         table = self.events[["event_time", "principal", "interval", "group"]].assign(
             reach=reach, session=session
@@ -305,6 +304,15 @@ def estimate_threshold(
         round(what_if.recall(threshold) * what_if.sessions),
         share,
     )
+
+
+def _votes_on_events(timed: pd.DataFrame, event_id: pd.Series) -> NDArray[np.int64]:
+    """Return how many detectors of events, beside the autoencoder, voted on each of some events (N,)."""
+    names = set(timed["detector"].unique()) - {AutoencoderDetector.name}
+    given = timed[timed["detector"].isin(names - set(interval_detectors(names))) & timed["vote"].eq(True)]
+    count = given.groupby("event_id")["detector"].nunique()
+    votes: NDArray[np.int64] = event_id.map(count).fillna(0).to_numpy(np.int64)
+    return votes
 
 
 def _voted_intervals(timed: pd.DataFrame, seconds: int) -> pd.DataFrame:

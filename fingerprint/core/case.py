@@ -28,6 +28,7 @@ GroupField = Literal[
 
 MAX_PAGE_SIZE = 500
 MAX_GROUP_FIELDS = 3  # fields
+MAX_QUORUM = 16  # votes; the settings say how many detectors there are
 MIN_THRESHOLD, MAX_THRESHOLD = 1.0, 37.0  # below, every event passes; above, a double has no probability left
 
 

@@ -8,8 +8,8 @@ Example:
     >>> scored.frame[["event_id", z_column("autoencoder"), "verdict"]]
     >>> votes = scorer.close_intervals()              # votes on the intervals that are over
 
-Most events can no longer get a verdict once they are measured (with a quorum of two of two: the event detector does not vote
-on them). Those are not pending, unless every event's z is requested.
+Most events can no longer get a verdict once they are measured (with a quorum of two of three: not two detectors may vote for
+them). Those are not pending, unless every event's z is requested.
 """
 
 from __future__ import annotations

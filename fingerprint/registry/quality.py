@@ -23,14 +23,7 @@ from fingerprint.state import alert_runs
 
 QUANTILES = (0.5, 0.9, 0.99)
 VOTE_SHARES = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 0.0005)  # whose z a bank keeps
-HOLDOUT_COLUMNS = (
-    "loss",
-    "count_z",
-    "sequence_vote",
-    "principal",
-    "day",
-    "interval",
-)  # what is kept of each row beside its z
+HOLDOUT_COLUMNS = ("loss", "principal", "day", "interval")  # what is kept of each row beside z and votes
 TAIL_PEAKS = 20  # strongest alerts that say how fast they become fewer
 MAX_STRONGEST = 5_000  # alerts of the days held out whose z is kept, to choose thresholds by
 DEFAULT_THRESHOLD = 3.2  # of a bank whose held-out days showed no alert
@@ -41,17 +34,17 @@ MIN_PRINCIPALS = 100  # a smaller organisation has the alert budget of this many
 class HoldoutScores:
     """Held-out rows at their finest ready level (N,).
 
-    `loss` summed over features, `z` of the loss, `count_z` of the counts (NaN: no opinion), `sequence_vote` whether the action's
-    sequence had a vote, `principal`, `day` and `interval`.
+    `loss` summed over features, `z` of the loss, `principal`, `day` and `interval`; by the name of each other detector that is
+    measured on held-out rows, whether it has a vote (`votes`) and an opinion (`opinions`).
     """
 
     loss: Floats
     z: Floats
-    count_z: Floats
-    sequence_vote: NDArray[np.bool_]
     principal: Hashes
     day: Ints
     interval: Ints
+    votes: Mapping[str, NDArray[np.bool_]]
+    opinions: Mapping[str, NDArray[np.bool_]]
 
 
 def holdout_metrics(holdout: HoldoutScores, options: settings.Settings) -> dict[str, Any]:
@@ -90,17 +83,12 @@ def strongest_alerts(holdout: HoldoutScores, options: settings.Settings) -> list
 def _others_suffice(holdout: HoldoutScores, options: settings.Settings) -> NDArray[np.bool_]:
     """Return which rows (N,) make a verdict once the autoencoder votes for them, as the ensemble counts.
 
-    Of detectors that are not measured on held-out rows a vote is taken for granted: rather a threshold too high.
+    Of detectors that are not measured on held-out rows, the autoencoder among them, a vote is taken for granted: rather a
+    threshold too high.
     """
-    everything = np.ones(len(holdout.z), bool)
-    opinion = {"spectral": ~np.isnan(holdout.count_z)}
-    vote = {
-        "spectral": np.nan_to_num(holdout.count_z, nan=-np.inf) >= options.spectral.threshold,
-        "sequence": holdout.sequence_vote,
-    }
-    others = [name for name in options.voting.detectors if name != "autoencoder"]
-    opinions = sum((opinion.get(name, everything).astype(int) for name in others), np.ones(len(everything)))
-    votes = sum((vote.get(name, everything).astype(int) for name in others), np.ones(len(everything)))
+    granted, none = np.ones(len(holdout.z), bool), np.zeros(len(holdout.z), int)
+    opinions = sum((holdout.opinions.get(name, granted) for name in options.voting.detectors), none)
+    votes = sum((holdout.votes.get(name, granted) for name in options.voting.detectors), none)
     enough: NDArray[np.bool_] = votes >= np.minimum(opinions, options.voting.quorum)
     return enough
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from fingerprint.compute import hashing, mapped_arrays
 from fingerprint.core.alert import LEVELS
 from fingerprint.core.settings import Settings
+from fingerprint.detection.detectors.sequence import SequenceDetector
 from fingerprint.detection.detectors.spectral import SpectralDetector
 from fingerprint.estimators import amounts, surge_tails, tail_calibration
 from fingerprint.estimators.autoencoder import Baseline, EventNats, Weights, is_newcomer
@@ -186,15 +187,20 @@ def _baselines_and_quality(
     rows = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     nats = EventNats(*(rows[name] for name in EventNats._fields))
     newcomer = _newcomers(rows["since"], rows["interval"], 86400 // settings.spectral.interval_seconds)
-    tails, rows["count_z"], rates = _surge_tails(rows, index, settings)
-    rows["sequence_vote"] = holdout_votes(history, transitions, rows, settings.sequence.threshold)
+    tails, count_z, rates = _surge_tails(rows, index, settings)
     busiest = tail_calibration.interval_maxima(rows["amount"], rows["hour"], rows["owner"])
     edge, slope = amounts.fit_amount_tail(busiest.excess)
     amount = amounts.amount_nats(np.exp(rows["amount"]), edge, slope)
     parent = table["parent"].to_numpy(np.int32)
     usual, excess = baseline.fit_tails(center, nats, newcomer, rows["hour"], rows["owner"], parent, amount)
     z = tail_calibration.excess_to_z(excess, usual, rows["owner"])
-    held = quality.HoldoutScores(**{name: rows[name] for name in quality.HOLDOUT_COLUMNS}, z=z)
+    counted = ~np.isnan(count_z)
+    votes = {
+        SpectralDetector.name: counted & (np.nan_to_num(count_z) >= settings.spectral.threshold),
+        SequenceDetector.name: holdout_votes(history, transitions, rows, settings.sequence.threshold),
+    }
+    columns = {name: rows[name] for name in quality.HOLDOUT_COLUMNS}
+    held = quality.HoldoutScores(**columns, z=z, votes=votes, opinions={SpectralDetector.name: counted})
     shape = {
         "edge": float(usual.edge[0]),
         "slope": float(usual.slope[0]),

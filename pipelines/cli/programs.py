@@ -159,7 +159,7 @@ def score(
     settings: SettingsFile = None,
     json: Json = False,
 ) -> None:
-    """Score events with both detectors and save the alerts of the quorum to the database.
+    """Score events with all detectors and save the alerts of the quorum to the database.
 
     A run starts where the bank's training ended, or where the last run with the same --state did. Scoring the same input twice
     changes nothing in the database. If the input begins inside the bank's training span, a run starts without history and says

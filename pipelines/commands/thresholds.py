@@ -12,7 +12,7 @@ from rich.table import Table
 
 from fingerprint.adapters.system import SystemClock
 from fingerprint.analysis import threshold_what_if
-from fingerprint.analysis.threshold_service import HISTORY_DAYS, QUORUMS, ThresholdForecast
+from fingerprint.analysis.threshold_service import HISTORY_DAYS, ThresholdForecast
 from fingerprint.core.sanitize import printable
 from fingerprint.core.settings import Settings
 from fingerprint.store import open_store
@@ -45,7 +45,7 @@ def estimate_thresholds(
         open_store(database_url, create=False), folder, settings, SystemClock(), days
     )
     rows = [{"wanted": None, **asdict(forecast.current())}]
-    for quorum in QUORUMS[::-1]:
+    for quorum in range(forecast.detector_count, 0, -1):
         for wish in alerts_per_day:
             rows.append(
                 {
@@ -87,7 +87,7 @@ def print_threshold_estimates(rows: list[dict[str, Any]]) -> None:
     for row in rows:
         wanted = "now" if row["wanted"] is None else f"{row['wanted']:g} a day"
         known = "" if row["known"] is None else f"{row['known']:.0%}"
-        shown = (f"{row['quorum']} of 2", f"{row['threshold']:.2f}", f"{row['alerts_per_day']:g}")
+        shown = (f"{row['quorum']}", f"{row['threshold']:.2f}", f"{row['alerts_per_day']:g}")
         table.add_row(wanted, *shown, f"{row['found']} of {row['confirmed']}", known)
     Console().print(table)
 

@@ -85,9 +85,20 @@ def test_a_weak_vote_on_an_interval_and_a_silence_make_no_verdict() -> None:
     assert not len(found.what_if(2).alert_peaks)
 
 
-def test_a_quorum_of_one_shows_what_either_flags() -> None:
+def test_a_quorum_of_one_shows_what_the_autoencoder_alone_flags() -> None:
     found = past(*days(habit("alone", 24.5, 4.0), volume(100, ANA))).what_if(1)
-    assert found.alert_peaks.tolist() == [float("inf"), 4.0, 2.0, 2.0]
+    assert found.alert_peaks.tolist() == [4.0, 2.0, 2.0], (
+        "a surge has no z that an alert's threshold could be held to"
+    )
+
+
+def test_another_detector_s_vote_on_the_event_counts_like_one_on_its_interval() -> None:
+    strange, surging = habit("strange", 24.5, 4.0), habit("both", 48.5, 5.0)
+    order = [replace(each, detector="sequence", z=2.0, vote=True) for each in (strange, surging)]
+    weak = replace(habit("weak", 72.5, 6.0), detector="sequence", z=1.0, vote=False)
+    found = past(*days(strange, surging, *order, volume(48, ANA), habit("weak", 72.5, 6.0), weak))
+    assert sorted(found.what_if(2).alert_peaks.tolist()) == [4.0, 5.0]
+    assert found.what_if(3).alert_peaks.tolist() == [5.0]
 
 
 def test_what_analysts_confirmed_says_what_a_threshold_costs() -> None:
@@ -122,5 +133,5 @@ def test_what_was_chosen_goes_before_the_settings_until_it_is_cleared() -> None:
 
 
 def test_a_quorum_that_no_one_can_reach_is_refused() -> None:
-    with pytest.raises(FingerprintError, match="quorum 3 can never be reached"):
-        threshold_what_if.apply_override(SETTINGS, ThresholdOverride(1, START, "maria", "strict", quorum=3))
+    with pytest.raises(FingerprintError, match="quorum 4 can never be reached"):
+        threshold_what_if.apply_override(SETTINGS, ThresholdOverride(1, START, "maria", "strict", quorum=4))

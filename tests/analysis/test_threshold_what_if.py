@@ -14,6 +14,7 @@ from fingerprint.detection.ensemble import NEWCOMER_THRESHOLD_SHARE
 from tests.support import sample_organisation
 
 SETTINGS = Settings()
+TWO = Settings(voting=Voting(detectors=("autoencoder", "spectral")))
 
 
 def judged(rows: list[tuple[str, str, float, bool, str | None]]) -> pd.DataFrame:
@@ -26,6 +27,8 @@ def judged(rows: list[tuple[str, str, float, bool, str | None]]) -> pd.DataFrame
         event_time=times,
         autoencoder_vote=frame["autoencoder_z"] >= 4,
         spectral_z=frame["spectral_vote"].map({True: 6.0, False: 0.0}),
+        sequence_vote=False,
+        sequence_z=0.0,
         level="entity",
     )
 
@@ -51,14 +54,17 @@ def test_an_event_is_shown_up_to_its_z_where_the_other_detector_votes() -> None:
 def test_where_the_other_detector_has_no_opinion_its_own_z_is_enough() -> None:
     silent = WEEK.assign(spectral_vote=False, spectral_z=np.nan)
     alone = [6.0, 3.0, 9.0, 2.5, 4.5, 2.0, -np.inf]
-    assert decisive_thresholds(silent, SETTINGS).tolist() == alone
-    by_peers = decisive_thresholds(silent.assign(level="peer"), SETTINGS) * NEWCOMER_THRESHOLD_SHARE
+    assert decisive_thresholds(silent, TWO).tolist() == alone
+    assert np.isinf(decisive_thresholds(silent, SETTINGS)).all(), (
+        "the third has an opinion, and votes against"
+    )
+    by_peers = decisive_thresholds(silent.assign(level="peer"), TWO) * NEWCOMER_THRESHOLD_SHARE
     assert by_peers.tolist() == pytest.approx(alone), "a newcomer needs a share of the threshold"
 
 
-def test_with_one_of_two_the_others_votes_are_verdicts_at_any_threshold() -> None:
+def test_with_one_vote_needed_every_event_is_shown_up_to_its_z() -> None:
     one = Settings(voting=Voting(quorum=1))
-    assert decisive_thresholds(WEEK, one).tolist() == [np.inf] * 2 + [9.0] + [np.inf] * 3 + [-np.inf]
+    assert decisive_thresholds(WEEK, one).tolist() == [6.0, 3.0, 9.0, 2.5, 4.5, 2.0, -np.inf]
 
 
 def test_alerts_are_counted_by_principal_and_run() -> None:

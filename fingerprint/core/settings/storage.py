@@ -16,7 +16,11 @@ class Database(Section):
         "sqlite:///fingerprint.sqlite",
         description="SQLAlchemy URL of the alert store: a SQLite file or a PostgreSQL database.",
     )
-    min_vote_score: float = Field(2.0, description="Lowest score (z) of a single vote that is stored.")
+    min_vote_score: float = Field(
+        1.6,
+        description="Lowest score (z) of a single vote that is stored; estimates of thresholds know of no others. A vote "
+        "share of 0.05 is a z of 1.64.",
+    )
     redacted_fields: tuple[str, ...] = Field(
         (),
         description="Paths of record fields whose values are never stored; * stands for any one name.",

@@ -7,19 +7,19 @@ Example:
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from fastapi import APIRouter
 from pydantic import Field
 
-from fingerprint.core.case import ThresholdEstimate, ThresholdOverride
+from fingerprint.core.case import MAX_QUORUM, ThresholdEstimate, ThresholdOverride
 from fingerprint.web.api.queue_params import ReasonText, RequestModel
 from fingerprint.web.auth import Engineer, Viewer
 from fingerprint.web.dependencies import Deps, require_thresholds
 
 router = APIRouter(tags=["thresholds"])
 Threshold = Annotated[float, Field(ge=1, le=37, allow_inf_nan=False, description="a z of the autoencoder")]
-Quorum = Literal[1, 2]
+Quorum = Annotated[int, Field(ge=1, le=MAX_QUORUM)]
 
 
 class ThresholdsResponse(RequestModel):

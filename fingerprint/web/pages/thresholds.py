@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 
 from fingerprint.analysis.threshold_service import ThresholdService
 from fingerprint.core.alert import FingerprintError
-from fingerprint.core.case import QueueRow, ThresholdEstimate
+from fingerprint.core.case import MAX_QUORUM, QueueRow, ThresholdEstimate
 from fingerprint.web import urls
 from fingerprint.web.auth import Engineer, Viewer
 from fingerprint.web.dependencies import Dependencies, Deps, require_thresholds
@@ -34,7 +34,7 @@ class ThresholdQuery(BaseModel):
 
     alerts_per_day: Annotated[float | None, Field(gt=0, le=10_000)] = None
     threshold: Annotated[float | None, Field(ge=1, le=37)] = None
-    quorum: Annotated[int | None, Field(ge=1, le=2)] = None
+    quorum: Annotated[int | None, Field(ge=1, le=MAX_QUORUM)] = None
 
 
 class ThresholdForm(BaseModel):
@@ -86,6 +86,7 @@ def _page(
         requested=wanted,
         query=query,
         quorum=quorum,
+        detectors=thresholds.detector_count,
         curve=curve,
         drawings=[
             draw_threshold_chart(curve, marks, *size)

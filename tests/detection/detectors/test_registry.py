@@ -35,9 +35,9 @@ def test_every_module_of_the_package_is_a_detector_of_its_name() -> None:
         assert load_detector(name).label
 
 
-def test_the_default_detectors_are_one_of_events_and_one_of_intervals() -> None:
+def test_the_default_detectors_are_two_of_events_and_one_of_intervals() -> None:
     names = detector_names(Settings())
-    assert names == ("autoencoder", "spectral")
+    assert names == ("autoencoder", "spectral", "sequence")
     assert interval_detectors(names) == ("spectral",)
     assert calibrated_detectors(names) == ("autoencoder",), "urgency is made of its z"
     assert interval_detectors(["spectral", "gone_since"]) == ("spectral",)

@@ -284,7 +284,7 @@ def test_a_page_that_cannot_be_written_is_one_sentence(
         ("[spectral]\nvote_share = nan", "spectral.vote_share"),
         ("[spectral]\ninterval_seconds = 7000", "interval_seconds"),
         ("[autoencoder]\nthreshold = inf", "autoencoder.threshold"),
-        ("[voting]\nquorum = 3", "never be reached"),
+        ("[voting]\nquorum = 4", "never be reached"),
         ("[bank]\nretained_versions = 3", "settings: promotion.reference_versions_back 5"),
         ("[voting]\ndetectors = ['spectral', 'spectral']", "twice"),
         ("[entities]\nperson_role_patterns = ['(']", "regular expression"),

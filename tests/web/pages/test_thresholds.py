@@ -59,8 +59,8 @@ def test_what_would_not_have_been_shown_are_alerts_that_are_there(
 
 
 def test_a_quorum_that_cannot_be_estimated_is_refused(thresholds: ThresholdForecast) -> None:
-    with pytest.raises(FingerprintError, match="not of 3"):
-        thresholds.estimate(3.0, quorum=3)
+    with pytest.raises(FingerprintError, match="not of 4"):
+        thresholds.estimate(3.0, quorum=4)
 
 
 def test_without_a_bank_known_attacks_are_not_tried(store: SqlStore, tmp_path: Path) -> None:
