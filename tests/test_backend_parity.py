@@ -185,7 +185,10 @@ def with_verdict(step: Step) -> Step:
 
 
 def without_interval(step: Step) -> Step:
-    return replace(step, said=step.said._replace(votes=step.said.votes.iloc[:-1]))
+    """Raise IndexError for a step without one."""
+    votes = step.said.votes.reset_index(drop=True)
+    last = votes.index[votes["event_id"].str.startswith("interval:")][-1]
+    return replace(step, said=step.said._replace(votes=votes.drop(last)))
 
 
 def without_alert(step: Step) -> Step:

@@ -93,7 +93,7 @@ def test_votes_are_the_same_wherever_the_events_are_cut(
     organisation: sample_organisation.SampleOrganisation, events: pd.DataFrame
 ) -> None:
     one, other = (votes_of(walked(organisation, events, step, early=step < 500)[1]) for step in (150, 5000))
-    assert set(one.index.get_level_values("detector")) == {"autoencoder", "spectral"}
+    assert set(one.index.get_level_values("detector")) == {"autoencoder", "spectral", "sequence"}
     assert set(one.index) == set(other.index)
     pd.testing.assert_series_equal(one["z"].astype(float), other["z"].astype(float).loc[one.index], atol=1e-4)
 

@@ -16,8 +16,8 @@ The vote, exactly:
 - The sequence detector votes on an event once its interval has closed: what comes late can only explain an action, never make
   it stranger, so a vote before that could be taken back (`Detector.final_when_closed`).
 - An event's verdict is true when at least `quorum` of the listed detectors vote for it (default: two of three). Where fewer have
-  an opinion, all of those must vote for it, and at least one must: with the autoencoder and the spectral detector alone, a
-  principal that is hours old has peers, but no history of counts. A detector that has an opinion and votes against still decides.
+  an opinion, all of those must vote for it, and at least one must: a principal that is hours old has peers, but no history of
+  counts and of sequences. A detector that has an opinion and votes against still decides.
 - A principal on which only one detector has an opinion, and that by its peer group, is a newcomer: a share of the threshold
   (`NEWCOMER_THRESHOLD_SHARE`) is enough for a vote (docs/explanation/detection.md says what that finds, and what it costs).
 - A verdict opens an alert where a calibrated detector's z also reaches the threshold of alerts, which the alert budget sets on

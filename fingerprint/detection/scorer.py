@@ -271,7 +271,9 @@ class Scorer:
             everything: NDArray[np.bool_] = namespace(batch.codes).ones(len(batch), bool)
             return everything
         may = {each.name: each.can_still_vote(batch) for each in self.detectors}
-        later = [may[each.name] for each in self.detectors if each.final_when_closed]
+        later = [
+            may[each.name] & each.has_opinion(batch) for each in self.detectors if each.final_when_closed
+        ]
         return reduce(or_, later, ensemble.verdicts(may, self.settings.voting.quorum))
 
     def _is_over_limit(self, batch: EventBatch, reportable: NDArray[np.bool_]) -> NDArray[np.bool_]:

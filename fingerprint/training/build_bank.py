@@ -199,8 +199,12 @@ def _baselines_and_quality(
         SpectralDetector.name: counted & (np.nan_to_num(count_z) >= settings.spectral.threshold),
         SequenceDetector.name: holdout_votes(history, transitions, rows, settings.sequence.threshold),
     }
+    opinions = {
+        SpectralDetector.name: counted,
+        SequenceDetector.name: table["ready"].to_numpy(bool)[rows["owner"]],
+    }
     columns = {name: rows[name] for name in quality.HOLDOUT_COLUMNS}
-    held = quality.HoldoutScores(**columns, z=z, votes=votes, opinions={SpectralDetector.name: counted})
+    held = quality.HoldoutScores(**columns, z=z, votes=votes, opinions=opinions)
     shape = {
         "edge": float(usual.edge[0]),
         "slope": float(usual.slope[0]),

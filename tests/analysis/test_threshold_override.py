@@ -49,7 +49,7 @@ def test_what_does_not_fit_the_settings_is_refused_and_the_stream_goes_on(
 ) -> None:
     with live(place) as stream:
         stream.read(records[:200])
-        place.store().thresholds.override(NOW, "maria", "strict", quorum=3)
+        place.store().thresholds.override(NOW, "maria", "strict", quorum=4)
         stream.until(lambda: stream.program.threshold_override is not None)
         stream.read(records[200:400])
         assert stream.program.settings.voting.quorum == 2

@@ -16,6 +16,7 @@ from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.core.alert import FingerprintError, vote_column, z_column
 from fingerprint.core.settings import Settings, Voting
 from fingerprint.detection import scorer as scorer_module
+from fingerprint.detection.ensemble import NEWCOMER_THRESHOLD_SHARE
 from fingerprint.detection.scorer import VOTE_COLUMNS, Scorer
 from fingerprint.registry import bank as banks
 from fingerprint.registry.bank import Bank
@@ -32,6 +33,17 @@ def voting(*detectors: str, quorum: int = 2) -> Settings:
     return sample_organisation.SETTINGS.model_copy(
         update={"voting": Voting(detectors=detectors, quorum=quorum)}
     )
+
+
+def verdicts_of(events: pd.DataFrame, settings: Settings = SETTINGS) -> pd.Series:
+    """Which of the events of a run have the votes they need and a z of the autoencoder that opens an alert."""
+    names = settings.voting.detectors
+    votes = events[[f"{name}_vote" for name in names]].sum(axis=1)
+    opinions = events[[f"{name}_z" for name in names]].notna().sum(axis=1)
+    newcomer = (opinions == 1) & (len(names) > 1) & events["level"].isin(["peer", "generic"])
+    least = settings.alerts.threshold * np.where(newcomer, NEWCOMER_THRESHOLD_SHARE, 1)
+    strong = events["autoencoder_z"] >= least.astype(np.float32) if "autoencoder" in names else True
+    return (votes >= opinions.clip(1, settings.voting.quorum)) & strong
 
 
 def scorer_of(bank: Bank, settings: Settings = SETTINGS, keep_all_events: bool = False) -> Scorer:
@@ -79,7 +91,7 @@ def test_votes_are_kept_from_the_floor_on_and_name_their_threshold(bank: Bank, s
     assert scored is not None
     votes = pd.concat([at_once, scorer.event_votes(scored)], ignore_index=True)
     assert tuple(votes.columns) == VOTE_COLUMNS
-    assert set(votes["detector"]) == {"autoencoder"}, "votes on intervals come when these close"
+    assert set(votes["detector"]) == {"autoencoder", "sequence"}, "votes on intervals come when these close"
     assert votes["z"].min() >= SETTINGS.database.min_vote_score
     reached = votes["z"].to_numpy(np.float32) >= votes["threshold"].to_numpy(np.float32)
     np.testing.assert_array_equal(votes["vote"].to_numpy(bool), reached)
@@ -158,9 +170,12 @@ def test_events_of_too_many_unknown_principals_are_neither_pending_nor_voted_on(
 # --- the quorum ------------------------------------------------------------------------------------------------------
 
 
-def test_two_of_two_is_both(scored: sample_organisation.Run) -> None:
-    events = scored.events[scored.events["spectral_z"].notna()]
-    assert (events["verdict"] == events["autoencoder_vote"] & events["spectral_vote"]).all()
+def test_a_verdict_has_two_of_three_votes_and_a_z_that_opens_an_alert(
+    scored: sample_organisation.Run,
+) -> None:
+    events = scored.events
+    assert (events["verdict"] == verdicts_of(events)).all()
+    assert events["verdict"].any()
     assert (events["autoencoder_vote"] ^ events["spectral_vote"]).any(), "or the quorum would decide nothing"
 
 
@@ -173,36 +188,33 @@ def test_a_vote_is_a_z_at_or_above_its_threshold_and_no_opinion_is_no_vote(
         assert (events[f"{name}_vote"] == (events[f"{name}_z"] >= threshold)).all()
 
 
-def test_while_every_series_warms_up_the_autoencoder_decides(
+def test_while_every_series_warms_up_the_others_decide(
     organisation: sample_organisation.SampleOrganisation, tmp_path: Path
 ) -> None:
     events = sample_organisation.run(organisation.learned[:1], organisation.bank, tmp_path).events
     assert events["spectral_z"].isna().all()
     assert not events["spectral_vote"].any()
-    assert (events["verdict"] == events["autoencoder_vote"]).all()
+    assert (events["verdict"] == verdicts_of(events)).all()
 
 
 def test_one_of_two_is_either(
     organisation: sample_organisation.SampleOrganisation, scored: sample_organisation.Run, tmp_path: Path
 ) -> None:
-    either = sample_organisation.run(
-        organisation.new, organisation.bank, tmp_path, voting("autoencoder", "spectral", quorum=1)
-    ).events
-    assert (either["verdict"] == either["autoencoder_vote"] | either["spectral_vote"]).all()
-    assert either["verdict"].sum() > scored.events["verdict"].sum()
+    one = voting("autoencoder", "spectral", quorum=1)
+    either = sample_organisation.run(organisation.new, organisation.bank, tmp_path, one).events
+    assert (either["verdict"] == verdicts_of(either, one)).all()
+    assert either["verdict"].sum() >= scored.events["verdict"].sum()
 
 
 def test_a_third_detector_touches_none_of_the_others(
     organisation: sample_organisation.SampleOrganisation, scored: sample_organisation.Run, tmp_path: Path
 ) -> None:
-    three = sample_organisation.run(
-        organisation.new, organisation.bank, tmp_path, voting("autoencoder", "spectral", "isolation_forest")
-    )
+    settings = voting("autoencoder", "spectral", "isolation_forest")
+    three = sample_organisation.run(organisation.new, organisation.bank, tmp_path, settings)
     events, before = three.events, scored.events
     for name in ("autoencoder", "spectral"):
         pd.testing.assert_series_equal(events[f"{name}_z"], before[f"{name}_z"])
-    ballots = events[["autoencoder_vote", "spectral_vote", "isolation_forest_vote"]].sum(axis=1)
-    assert (events["verdict"] == (ballots >= 2)).all(), "two always have an opinion"
+    assert (events["verdict"] == verdicts_of(events, settings)).all()
     assert events["isolation_forest_z"].notna().all()
     assert 0 < events["isolation_forest_vote"].mean() < 0.5
     assert set(three.store.votes.read()["detector"]) == {"autoencoder", "spectral", "isolation_forest"}
@@ -216,7 +228,7 @@ def test_any_detector_can_vote_alone(
     run = sample_organisation.run(organisation.new, organisation.bank, tmp_path, voting(alone, quorum=1))
     events = run.events
     assert [name for name in events if name.endswith("_z")] == [f"{alone}_z"]
-    assert (events["verdict"] == events[f"{alone}_vote"]).all()
+    assert (events["verdict"] == verdicts_of(events, voting(alone, quorum=1))).all()
     assert {event for alert in run.alerts for event in alert.event_ids} == set(
         events.loc[events["verdict"], "event_id"]
     )

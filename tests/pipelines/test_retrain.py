@@ -281,7 +281,7 @@ def test_looking_once_trains_the_first_bank_and_then_says_why_there_is_nothing_t
     assert said.endswith(f"served: {version}\n")
 
     configure(place, interval_hours=1e-6, history_days=1.5)
-    (file := place.folder / "strict.toml").write_text("[promotion]\nmax_votes_per_day = 1e-9\n")
+    (file := place.folder / "strict.toml").write_text("[promotion]\nmax_loss_shift = 1e-9\n")
     assert once(place, file)["trainings"] == {"promoted": 0, "rejected": 1, "failed": 0}
     assert versions.served_version(place.bank) == version, (
         "what the gate refuses is not served, and no failure"

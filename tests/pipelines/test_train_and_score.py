@@ -92,7 +92,7 @@ def test_every_record_is_an_event_a_reject_a_duplicate_or_skipped(
 
 def test_the_figures_of_a_run_are_what_programs_expect(scored: Run) -> None:
     figures = json.loads(json.dumps(scored.figures))
-    assert list(figures["votes"]) == ["autoencoder", "spectral"]
+    assert list(figures["votes"]) == ["autoencoder", "spectral", "sequence"]
     for name in (
         "records",
         "events",

@@ -29,12 +29,23 @@ from tests.support.stepwise_pipeline import SETTINGS, Step, pipeline_of, walked
 
 OPTIONS = Training()
 QUICK = Settings(autoencoder=Autoencoder(max_epochs=0))  # what nets add is not the question here
-THRESHOLD, RAISED = SETTINGS.autoencoder.threshold, 1 + SETTINGS.training.max_threshold_increase
+THRESHOLD, RAISED = 2.6, 1 + SETTINGS.training.max_threshold_increase
+HIGHER = SETTINGS.model_copy(  # above the floor of stored votes, so that there are some on both sides
+    update={"autoencoder": SETTINGS.autoencoder.model_copy(update={"threshold": THRESHOLD})}
+)
 WIDE = Training(
     max_threshold_increase=0.5, max_threshold_decrease=0.5
 )  # moves enough to be seen on a few days
 FROGS = 60  # alerts by which someone has the analyst call everything benign
 OWN = ("entity", "principal")
+
+
+@pytest.fixture(scope="module")
+def scored(organisation: SampleOrganisation, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """The new days by the bank of the others."""
+    return sample_organisation.run(
+        organisation.new, organisation.bank, tmp_path_factory.mktemp("scored"), HIGHER
+    )
 
 
 def own_opinions(run: Run) -> pd.DataFrame:
@@ -53,7 +64,7 @@ def said_of(one: pd.Series, decision: Decision, times: int, bank: Bank) -> pd.Da
 def scored_by(bank: Bank, organisation: SampleOrganisation, folder: Path) -> Run:
     """The new days, by another bank."""
     banks.publish_version(bank, folder / "bank")
-    return sample_organisation.run(organisation.new, folder / "bank", folder)
+    return sample_organisation.run(organisation.new, folder / "bank", folder, HIGHER)
 
 
 def key_of(votes: pd.DataFrame) -> pd.Series:

@@ -181,7 +181,8 @@ def left(
 
 def on_events(store: SqlStore) -> pd.DataFrame:
     voted = store.votes.read()
-    return voted[voted["vote"].astype(bool) & (voted["detector"] == "autoencoder")]
+    on_event = voted["vote"].astype(bool) & voted["detector"].isin(["autoencoder", "sequence"])
+    return voted[on_event].drop_duplicates("event_id")
 
 
 def test_a_single_vote_stays_out_while_it_is_young_and_comes_back_after_its_days(

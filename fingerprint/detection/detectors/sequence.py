@@ -32,7 +32,7 @@ from fingerprint.detection.detectors import Detector, ExplanationContext, Floats
 from fingerprint.estimators import sequence
 from fingerprint.estimators.sequence import ORGANISATION, START, SeenActions
 from fingerprint.features.encoding import FEATURE_NAMES
-from fingerprint.registry.bank import Bank
+from fingerprint.registry.bank import PEER_LEVEL, Bank
 from fingerprint.state.action_sequence import ActionSequence
 from fingerprint.state.event_batch import EventBatch
 from fingerprint.state.scorer_state import ScorerState
@@ -46,6 +46,8 @@ MIN_RARE_NATS, MIN_INFREQUENT_NATS = -np.log(0.01), -np.log(0.1)
 
 class SequenceDetector(Detector):
     """Votes on events whose action none of those just before it explains.
+
+    It has no opinion on a principal that is judged by its peers.
 
     Evidence (N, 4): second, hash of the principal's kind, and, once an event has a verdict, the context that explains it best
     and its surprise in thousandths of a nat. Events are judged by the bank that is served when their interval closes.
@@ -88,7 +90,16 @@ class SequenceDetector(Detector):
         first.add_votes(keys[strange], interval[strange])
         known = first.has_earlier_vote(keys, interval) | self.state.sequence.has_earlier_vote(keys, interval)
         known_z: Floats = namespace(z).where(known, namespace(z).minimum(z, 0), z)
+        known_z[~self.has_opinion(batch)] = np.nan
         return known_z
+
+    def has_opinion(self, batch: EventBatch) -> Mask:
+        """Return which events have a principal whose own sequences were learned (N,).
+
+        A newcomer's are all strange, or all usual in the organisation: neither says that its credentials are in other hands.
+        """
+        learned: Mask = batch.level < PEER_LEVEL
+        return learned
 
     def record_scores(self, batch: EventBatch, z: Floats) -> None:
         """Keep which actions had the vote, and when first."""
@@ -130,10 +141,11 @@ class SequenceDetector(Detector):
             codes=batch.codes[rows],
             principal=batch.principal[rows],
             interval=batch.interval[rows],
+            level=batch.level[rows],
             evidence={self.name: batch.evidence[self.name][rows]},
         )
         may[rows] = self.score(some) >= self.threshold
-        return may
+        return may | ~self.has_opinion(batch)
 
     def priority(self, batch: EventBatch) -> Floats:
         """Return the surprise of each event (N,)."""

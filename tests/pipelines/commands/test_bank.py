@@ -253,6 +253,7 @@ def test_a_bank_trained_on_the_attack_is_kept_and_not_served_with_status_3(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("FINGERPRINT_AUTOENCODER__MAX_EPOCHS", "1")
+    monkeypatch.setenv("FINGERPRINT_ALERTS__THRESHOLD", str(sample_organisation.SETTINGS.alerts.threshold))
     served = versions.require_served_version(bank)
     said = call("train", *organisation.days, "--json")
     assert said.status == 3

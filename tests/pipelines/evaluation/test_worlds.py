@@ -69,9 +69,12 @@ def test_nothing_that_has_an_organisation_of_its_own_goes_with_worlds() -> None:
         refuse_with_worlds({"SOURCE": ["records"], "--seed": None, "--real": True})
 
 
+EXTRA_SESSIONS = ("insiders", "intruder_made_users", "robbed_newcomers")
+
+
 def sessions_of(world: dict[str, Any]) -> int:
     """Three that are asked for, and those that a world has in addition."""
-    return 3 + sum(round(3 * world["parameters"][name]) for name in ("insiders", "intruder_made_users"))
+    return 3 + sum(round(3 * world["parameters"][name]) for name in EXTRA_SESSIONS)
 
 
 def test_each_world_has_its_statistics_and_every_method_on_the_same_rows(figures: dict[str, Any]) -> None:
@@ -84,7 +87,7 @@ def test_each_world_has_its_statistics_and_every_method_on_the_same_rows(figures
         assert world["statistics"]["events"] > 0
         assert {method["sessions"] for method in world["methods"].values()} == {sessions_of(world)}
     assert list(first["methods"]) == list(second["methods"]) == list(figures["summary"])
-    assert {"fingerprint (2 of 2)", "log-rarity", "first-seen action"} <= set(figures["summary"])
+    assert {"fingerprint (2 of 3)", "log-rarity", "first-seen action"} <= set(figures["summary"])
 
 
 def test_the_pooled_figures_are_of_all_worlds(figures: dict[str, Any]) -> None:
