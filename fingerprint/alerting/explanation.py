@@ -36,7 +36,7 @@ from fingerprint.state.event_batch import EventBatch
 from fingerprint.state.interval_amounts import IntervalAmounts
 from fingerprint.state.scorer_state import ScorerState
 
-HALF_URGENCY_NATS = 18.0  # nats of tail probability at which urgency is 50: one active interval in 66 million
+HALF_URGENCY_NATS = 10.0  # nats of tail probability at which urgency is 50: one active interval in 22,000
 URGENCY_CAP: dict[Level, int] = {"entity": 100, "principal": 100, "peer": 85, "generic": 70}
 NEXT_ACTION_WEIGHT = 0.3  # of an alert's next unusual action, beside the one before
 MAX_ACTIONS = 10  # that count

@@ -237,7 +237,7 @@ class VoteHistory:
         counted = _in_voted_interval(habits, "entity", surges) | _in_voted_interval(
             habits, "principal", surges
         )
-        others = counted.astype(int) + _votes_on_events(timed, habits["event_id"])
+        others = counted.astype(np.int64) + _votes_on_events(timed, habits["event_id"])
         alone = habits["alone"].eq(True)
         reach = habits["z"].where(
             ~(alone & habits["level"].isin(PEER_LEVELS)), habits["z"] / ensemble.NEWCOMER_THRESHOLD_SHARE
@@ -311,7 +311,7 @@ def _votes_on_events(timed: pd.DataFrame, event_id: pd.Series) -> NDArray[np.int
     names = set(timed["detector"].unique()) - {AutoencoderDetector.name}
     given = timed[timed["detector"].isin(names - set(interval_detectors(names))) & timed["vote"].eq(True)]
     count = given.groupby("event_id")["detector"].nunique()
-    votes: NDArray[np.int64] = event_id.map(count).fillna(0).to_numpy(np.int64)
+    votes: NDArray[np.int64] = event_id.map(count).fillna(0).to_numpy().astype(np.int64)
     return votes
 
 
