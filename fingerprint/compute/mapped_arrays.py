@@ -63,6 +63,13 @@ class ArraySpan(NamedTuple):
 # --- writing --------------------------------------------------------------------------------------------------------
 
 
+def part_arrays(part: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Return the arrays of one part, `part.name` each, by their names in it."""
+    return {
+        name.removeprefix(f"{part}."): array for name, array in arrays.items() if name.startswith(f"{part}.")
+    }
+
+
 def write_arrays(arrays: Mapping[str, NDArray[Any]], folder: Path, stem: str, shard_bytes: int) -> None:
     """Write arrays by name, none of them copied. OSError where the folder cannot be written."""
     small = {name: array for name, array in arrays.items() if array.nbytes <= shard_bytes}

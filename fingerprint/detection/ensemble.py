@@ -8,7 +8,7 @@ Example:
 The vote, exactly:
 - A detector votes when its z is at or above its threshold. A z of NaN is no opinion (a series still warming up): neither a vote
   for nor a vote against.
-- The autoencoder votes on an event: its own surprise, and a share of what else of its principal was surprising in its
+- The autoencoder votes on an event: its own surprise, and how rarely as much else of its principal is surprising in an
   interval (`state.interval_surprise`), which grows while the interval fills. The spectral detector votes on an interval of a
   series, and an event has that vote if one of the channels it was counted in has it: the principal's or entity's events,
   errors (if it failed), writes (if it wrote), new actions (if its action is new), or its own action. A surge is voted while

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fingerprint.compute import hashing
+from fingerprint.compute import hashing, mapped_arrays
 from fingerprint.compute.arrays import Placement, namespace
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import SortedTable
@@ -132,11 +132,10 @@ class UsualAmounts:
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], placement: Placement) -> UsualAmounts:
         """Return those of a bank, from its arrays by name (`amount.*`), where `placement` puts them; nothing is usual without."""
-        if "amount.key" not in arrays:
-            none = usual_amounts(np.empty(0, np.uint64), np.empty(0))
-            return cls.from_columns({name: placement(column) for name, column in none.items()})
-        columns = {name: placement(np.asarray(arrays[f"amount.{name}"])) for name in ("key", "usual", "most")}
-        return cls.from_columns(columns, *np.asarray(arrays["amount.tail"], float).tolist())
+        own = mapped_arrays.part_arrays("amount", arrays)
+        tail = np.asarray(own.pop("tail", [DEFAULT_EDGE, DEFAULT_SLOPE]), float).tolist()
+        columns = own or usual_amounts(np.empty(0, np.uint64), np.empty(0))
+        return cls.from_columns({name: placement(np.asarray(each)) for name, each in columns.items()}, *tail)
 
     @classmethod
     def from_columns(

@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fingerprint.compute import mapped_arrays
 from fingerprint.compute.arrays import Placement, namespace
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import find_sorted
@@ -86,9 +87,10 @@ class SurgeTails:
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], placement: Placement) -> SurgeTails:
         """Return those of a bank, from its arrays by name (`surge.*`), where `placement` puts them; the prior without."""
-        if "surge.key" not in arrays:
+        own = mapped_arrays.part_arrays("surge", arrays)
+        if not own:
             return empty_surge_tails(placement)
-        return cls(**{name: placement(np.asarray(arrays[f"surge.{name}"])) for name in TAIL_ARRAYS})
+        return cls(**{name: placement(np.asarray(array)) for name, array in own.items()})
 
     def as_arrays(self) -> Arrays:
         """Return them as arrays by name."""

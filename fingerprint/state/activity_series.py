@@ -413,11 +413,6 @@ class ActivitySeries:
         for day in self.forecasts.values():
             day.row_index = day.row_index[kept[: len(day.row_index)]]
 
-    def scored_cells(self, start: int, end: int) -> tuple[Ints, Ints, Floats]:
-        """Return the non-empty cells of intervals start ... end - 1: rows, intervals, and the z of each (NaN for no opinion)."""
-        row, interval = self.open_cells(start, end)
-        return row, interval, self._cell_z_scores(_cell_key(row, interval))
-
     def open_cells(self, start: int, end: int) -> tuple[Ints, Ints]:
         """Return the non-empty cells of open intervals start ... end - 1: rows and intervals."""
         row, interval = _split_cells(self.open.compact()[0])

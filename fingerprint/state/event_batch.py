@@ -63,6 +63,12 @@ class EventBatch:
         return wrote
 
     @property
+    def kind(self) -> Hashes:
+        """Return the hash of each event's kind of principal, (N,)."""
+        kinds: Hashes = to_device_of(hashing.hash_strings(self.frame["kind"]), self.codes)
+        return kinds
+
+    @property
     def is_error(self) -> NDArray[np.bool_]:
         """Return which events were refused or failed, (N,)."""
         failed: NDArray[np.bool_] = to_device_of(self.frame["error_code"].notna().values, self.codes)

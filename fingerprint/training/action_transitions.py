@@ -28,6 +28,7 @@ from fingerprint.core.settings import Settings
 from fingerprint.estimators import sequence
 from fingerprint.estimators.sequence import ANY, ORGANISATION, TOTAL, Transitions
 from fingerprint.estimators.tail_calibration import argmax_per_group
+from fingerprint.state.action_sequence import ActionSequence
 from fingerprint.training import fingerprint_index
 from fingerprint.training.action_rows import SHARD_BYTES, ActionRows
 from fingerprint.training.dataset import PartitionedDataset, make_once
@@ -64,7 +65,7 @@ def _count(rows: ActionRows) -> Arrays:
     principal, context, action = sequence.distinct_transitions(rows.seen, rows.interval)
     keys, count = sequence.count_transitions(principal, context, action)
     pair, first, times = np.unique(hashing.hash_pair(context, action), return_index=True, return_counts=True)
-    unit = hashing.hash_pair(hashing.hash_pair(rows.principal, rows.action), rows.interval.astype(np.uint64))
+    unit = interval_action_key(rows.principal, rows.interval, rows.action)
     done, done_times = np.unique(rows.action[np.unique(unit, return_index=True)[1]], return_counts=True)
     return {
         "keys": keys,
@@ -203,11 +204,9 @@ def holdout_votes(
     z = sequence.z_of_surprise(transitions, nats, kind)[order]
     strange = np.zeros(len(interval), bool)
     strange[found] = z[place[found]] >= threshold
-    alike, novelty = np.unique(hashing.hash_pair(principal, action)[strange], return_inverse=True)
-    earliest = np.full(len(alike), np.iinfo(np.int32).max)
-    np.minimum.at(earliest, novelty, interval[strange])
-    strange[strange] = interval[strange] == earliest[novelty]
-    return strange
+    novelty, seen = hashing.combine(principal, action), ActionSequence()
+    seen.add_votes(novelty[strange], interval[strange])
+    return strange & ~seen.has_earlier_vote(novelty, interval)
 
 
 def _counted(parts: list[Arrays], split: str) -> Transitions:

@@ -60,8 +60,8 @@ def assemble_bank(history: PartitionedDataset, index: FingerprintIndex, settings
         "weights.row": np.where(ready, np.cumsum(ready) - 1, -1).astype(np.int32),
     }
     stacked: dict[str, Any] = {
-        "vocabulary": Vocabulary(**_part_arrays("vocabulary", arrays)),
-        "weights": Weights(**_part_arrays("weights", arrays)),
+        "vocabulary": Vocabulary(**mapped_arrays.part_arrays("vocabulary", arrays)),
+        "weights": Weights(**mapped_arrays.part_arrays("weights", arrays)),
         "baseline": usual,
         "transitions": transitions,
     }
@@ -75,17 +75,10 @@ def assemble_bank(history: PartitionedDataset, index: FingerprintIndex, settings
             **_merge_scorer_state(history, settings),
             **_merge_samples(history, settings),
             **_merge_amounts(history, figures),
-            **_merge_bursts(history),
+            **_merge_by_key(history, "bursts", "burst"),
             **tails.as_arrays(),
         },
     )
-
-
-def _part_arrays(part: str, arrays: Arrays) -> Arrays:
-    """Return the arrays of one part of a bank, by their names in it."""
-    return {
-        name.removeprefix(f"{part}."): array for name, array in arrays.items() if name.startswith(f"{part}.")
-    }
 
 
 def _partition_arrays(history: PartitionedDataset, stem: str) -> list[Arrays]:
@@ -157,19 +150,16 @@ def _merge_samples(history: PartitionedDataset, settings: Settings) -> Arrays:
 
 def _merge_amounts(history: PartitionedDataset, figures: dict[str, Any]) -> Arrays:
     """Return what is usual of each principal and action, and the tail of amounts."""
-    parts = _partition_arrays(history, "amounts")
-    merged = {name: np.concatenate([part[name] for part in parts]) for name in ("key", "usual", "most")}
-    order = np.argsort(merged["key"])
     tail = np.array([figures["amount"]["edge"], figures["amount"]["slope"]])
-    return {"amount.tail": tail} | {f"amount.{name}": column[order] for name, column in merged.items()}
+    return {"amount.tail": tail} | _merge_by_key(history, "amounts", "amount")
 
 
-def _merge_bursts(history: PartitionedDataset) -> Arrays:
-    """Return the burst of each series."""
-    parts = _partition_arrays(history, "bursts")
-    key, usual = (np.concatenate([part[name] for part in parts]) for name in ("key", "usual"))
-    order = np.argsort(key)
-    return {"burst.key": key[order], "burst.usual": usual[order]}
+def _merge_by_key(history: PartitionedDataset, stem: str, part: str) -> Arrays:
+    """Return the columns that all partitions left under a stem, in the order of `key`, as a part of the bank."""
+    parts = _partition_arrays(history, stem)
+    merged = {name: np.concatenate([each[name] for each in parts]) for name in parts[0]}
+    order = np.argsort(merged["key"])
+    return {f"{part}.{name}": column[order] for name, column in merged.items()}
 
 
 # --- figures ----------------------------------------------------------------------------------------------------------

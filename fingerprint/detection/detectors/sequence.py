@@ -71,10 +71,9 @@ class SequenceDetector(Detector):
         """Keep what was done, and return when, and the kind of its principal: (N, 4)."""
         xp = namespace(batch.codes)
         second = to_device_of(frames.epoch_seconds(batch.frame["event_time"]), batch.codes)
-        kind = to_device_of(hashing.hash_strings(batch.frame["kind"]), batch.codes)
         self.state.sequence.add(SeenActions(batch.principal, second, batch.codes[:, ACTION_COLUMN]))
         nothing = xp.zeros(len(batch), np.uint64)
-        evidence: Hashes = xp.column_stack([second.astype(np.uint64), kind, nothing, nothing])
+        evidence: Hashes = xp.column_stack([second.astype(np.uint64), batch.kind, nothing, nothing])
         return evidence
 
     def score(self, batch: EventBatch) -> Floats:

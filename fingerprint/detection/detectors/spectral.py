@@ -25,7 +25,6 @@ from fingerprint.compute.arrays import (
     identity_placement,
     is_on_host,
     namespace,
-    to_device_of,
     to_host,
 )
 from fingerprint.compute.hashing import Hashes
@@ -107,9 +106,8 @@ class SpectralDetector(Detector):
     def score(self, batch: EventBatch) -> Floats:
         """Return the z of each event's strongest series (N,), NaN while a series warms up."""
         surge = event_surges(batch.evidence[self.name], batch.interval, self.state.series, self.bursts)
-        kind = to_device_of(hashing.hash_strings(batch.frame["kind"]), batch.codes)
         tails = self.tails_on_host if is_on_host(batch.codes) else self.tails
-        strongest = tails.z(tails.rows(batch.principal, kind), surge)
+        strongest = tails.z(tails.rows(batch.principal, batch.kind), surge)
         # Also where a series is older than what the state knows of its principal.
         strongest[~self.has_opinion(batch)] = np.nan
         return strongest
@@ -188,7 +186,7 @@ def count_events(
     counts `weight` (N,) times.
     """
     xp, entity = namespace(batch.codes), batch.owner
-    keys: Hashes = xp.zeros((len(batch), 9), np.uint64)
+    keys: Hashes = xp.zeros((len(batch), surge_tails.CHANNELS), np.uint64)
     own_action = xp.where(has_own_channel, batch.codes[:, ACTION_COLUMN], OTHER_ACTION_CHANNEL)
     begun = xp.where(
         has_own_channel, xp.maximum(batch.first_seen, state.channels_since), batch.first_seen
