@@ -34,8 +34,8 @@ MIN_PRINCIPALS = 100  # a smaller organisation has the alert budget of this many
 class HoldoutScores:
     """Held-out rows at their finest ready level (N,).
 
-    `loss` summed over features, `z` of the loss, `principal`, `day` and `interval`; by the name of each other detector that is
-    measured on held-out rows, whether it has a vote (`votes`) and an opinion (`opinions`).
+    `loss` summed over features, `z` of the loss, `principal`, `day` and `interval`; `decisive`: the other detectors'
+    votes are such that one of the autoencoder makes a verdict.
     """
 
     loss: Floats
@@ -43,8 +43,7 @@ class HoldoutScores:
     principal: Hashes
     day: Ints
     interval: Ints
-    votes: Mapping[str, NDArray[np.bool_]]
-    opinions: Mapping[str, NDArray[np.bool_]]
+    decisive: NDArray[np.bool_]
 
 
 def holdout_metrics(holdout: HoldoutScores, options: settings.Settings) -> dict[str, Any]:
@@ -72,25 +71,12 @@ def holdout_metrics(holdout: HoldoutScores, options: settings.Settings) -> dict[
 
 
 def strongest_alerts(holdout: HoldoutScores, options: settings.Settings) -> list[float]:
-    """Return the largest z of each alert of rows with the votes of enough other detectors, strongest first."""
-    both = _others_suffice(holdout, options)
+    """Return the largest z of each alert of rows that a vote of the autoencoder makes a verdict, strongest first."""
+    both = holdout.decisive
     gap = -(-options.alerts.group_gap_seconds // options.spectral.interval_seconds)
     z = holdout.z[both]
     peaks = alert_runs.alert_peaks(holdout.principal[both], holdout.interval[both], z, gap, MAX_STRONGEST)
     return [round(float(each), 3) for each in z[peaks]]
-
-
-def _others_suffice(holdout: HoldoutScores, options: settings.Settings) -> NDArray[np.bool_]:
-    """Return which rows (N,) make a verdict once the autoencoder votes for them, as the ensemble counts.
-
-    Of detectors that are not measured on held-out rows, the autoencoder among them, a vote is taken for granted: rather a
-    threshold too high.
-    """
-    granted, none = np.ones(len(holdout.z), bool), np.zeros(len(holdout.z), int)
-    opinions = sum((holdout.opinions.get(name, granted) for name in options.voting.detectors), none)
-    votes = sum((holdout.votes.get(name, granted) for name in options.voting.detectors), none)
-    enough: NDArray[np.bool_] = votes >= np.minimum(opinions, options.voting.quorum)
-    return enough
 
 
 def vote_threshold(quality: Mapping[str, Any], share: float) -> float:

@@ -19,9 +19,11 @@ from numpy.typing import NDArray
 
 from fingerprint.compute import hashing, mapped_arrays
 from fingerprint.core.alert import LEVELS
-from fingerprint.core.settings import Settings
+from fingerprint.core.settings import Settings, Voting
+from fingerprint.detection import ensemble
 from fingerprint.detection.detectors.sequence import SequenceDetector
 from fingerprint.detection.detectors.spectral import SpectralDetector
+from fingerprint.detection.ensemble import Mask, VoteMasks
 from fingerprint.estimators import amounts, surge_tails, tail_calibration
 from fingerprint.estimators.autoencoder import Baseline, EventNats, Weights, is_newcomer
 from fingerprint.estimators.sequence import Transitions
@@ -194,7 +196,7 @@ def _baselines_and_quality(
         SequenceDetector.name: table["ready"].to_numpy(bool)[rows["owner"]],
     }
     columns = {name: rows[name] for name in quality.HOLDOUT_COLUMNS}
-    held = quality.HoldoutScores(**columns, z=z, votes=votes, opinions=opinions)
+    held = quality.HoldoutScores(**columns, z=z, decisive=decisive_rows(votes, opinions, settings.voting))
     shape = {
         "edge": float(usual.edge[0]),
         "slope": float(usual.slope[0]),
@@ -203,6 +205,19 @@ def _baselines_and_quality(
         SpectralDetector.name: {"vote_share": settings.spectral.vote_share, "votes_by_kind": rates},
     }
     return usual, {**shape, **quality.holdout_metrics(held, settings)}, tails
+
+
+def decisive_rows(votes: VoteMasks, opinions: VoteMasks, options: Voting) -> Mask:
+    """Return which held-out rows (L,) are verdicts once the autoencoder votes for them, as the ensemble counts.
+
+    `votes` and `opinions` are of the detectors that are measured on held-out rows. Of the others, the autoencoder among them, a
+    vote is taken for granted: rather a threshold too high.
+    """
+    granted = np.ones(len(next(iter(votes.values()))), bool)
+    voted, judged = (
+        {name: each.get(name, granted) for name in options.detectors} for each in (votes, opinions)
+    )
+    return ensemble.verdicts(voted, options.quorum, judged)
 
 
 def _surge_tails(

@@ -12,6 +12,7 @@ from fingerprint.core.settings import Alerts, Settings
 from fingerprint.estimators import tail_calibration
 from fingerprint.estimators.tail_calibration import IntervalMaxima
 from fingerprint.registry import quality
+from fingerprint.training.build_bank import decisive_rows
 
 PARENT = np.array([-1, 0, 1, 1], np.int32)  # everybody, a group, two of its members
 
@@ -134,7 +135,7 @@ def test_a_history_without_alerts_has_a_threshold_of_its_own() -> None:
 def test_the_detector_votes_on_the_share_of_rows_that_is_set() -> None:
     z = np.random.default_rng(7).normal(size=100_000).astype(np.float32)
     ones = np.zeros(len(z), np.int32)
-    held = quality.HoldoutScores(z, z, ones.astype(np.uint64), ones, ones, {}, {})
+    held = quality.HoldoutScores(z, z, ones.astype(np.uint64), ones, ones, ones.astype(bool))
     figures = quality.holdout_metrics(held, Settings())
     for share in (0.05, 0.03, 0.004):
         assert (z >= quality.vote_threshold(figures, share)).mean() == pytest.approx(share, rel=0.05)
@@ -150,8 +151,8 @@ def test_the_budget_counts_the_alerts_that_the_ensemble_would_open(
 ) -> None:
     one = np.zeros(1, np.int32)
     votes = {"spectral": np.array([spectral]), "sequence": np.array([sequence])}
+    decisive = decisive_rows(votes, {"spectral": np.array([opinion])}, Settings().voting)
     held = quality.HoldoutScores(
-        np.ones(1, np.float32), np.full(1, 4, np.float32), one.astype(np.uint64), one, one, votes,
-        {"spectral": np.array([opinion])},
-    )  # fmt: skip
+        np.ones(1, np.float32), np.full(1, 4, np.float32), one.astype(np.uint64), one, one, decisive
+    )
     assert len(quality.strongest_alerts(held, Settings())) == shown
