@@ -197,13 +197,20 @@ def test_while_every_series_warms_up_the_others_decide(
     assert (events["verdict"] == verdicts_of(events)).all()
 
 
-def test_one_of_two_is_either(
-    organisation: sample_organisation.SampleOrganisation, scored: sample_organisation.Run, tmp_path: Path
-) -> None:
-    one = voting("autoencoder", "spectral", quorum=1)
-    either = sample_organisation.run(organisation.new, organisation.bank, tmp_path, one).events
+def test_one_of_two_is_either(organisation: sample_organisation.SampleOrganisation, tmp_path: Path) -> None:
+    """With the votes' own threshold for alerts, so that the number of votes decides."""
+    alerts = SETTINGS.alerts.model_copy(update={"threshold": SETTINGS.autoencoder.threshold})
+    one, two = (
+        voting("autoencoder", "spectral", quorum=quorum).model_copy(update={"alerts": alerts})
+        for quorum in (1, 2)
+    )
+    either, both = (
+        sample_organisation.run(organisation.new, organisation.bank, tmp_path / str(number), each).events
+        for number, each in enumerate((one, two))
+    )
     assert (either["verdict"] == verdicts_of(either, one)).all()
-    assert either["verdict"].sum() >= scored.events["verdict"].sum()
+    assert (both["verdict"] == verdicts_of(both, two)).all()
+    assert either["verdict"].sum() > both["verdict"].sum()
 
 
 def test_a_third_detector_touches_none_of_the_others(
