@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.compute.frames import Frame
-from fingerprint.core.alert import CallPath, CredentialIssue, Reject
+from fingerprint.core.alert import AlertEvent, CallPath, CredentialIssue, Reject
 from fingerprint.core.time_range import TimeRange
 from fingerprint.sources.inflate import ExpansionBudget
 from fingerprint.sources.limits import ReadLimits
@@ -56,6 +56,14 @@ TACTICS = {
     "Exfiltration": "TA0010",
     "Impact": "TA0040",
 }
+
+
+class Technique(NamedTuple):
+    """A technique of MITRE ATT&CK: its id (`T1562.008`), its name, and the tactic that an action serves with it."""
+
+    id: str
+    name: str
+    tactic: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +178,18 @@ class LogSource(Protocol):
 
     def tactics_among(self, calls: Iterable[tuple[str, str]]) -> tuple[str, ...]:
         """Return the tactics that any of many (service, action) serves, in the order of the matrix."""
+
+    def techniques_of(self, service: str, action: str) -> tuple[Technique, ...]:
+        """Return the ATT&CK techniques that an action carries out, by tactic and id; none where no mapping names one."""
+
+    def changes_something(self, action: str) -> bool:
+        """Return whether an action writes, by its name; one of no known kind does."""
+
+    def record_searches(self, event: AlertEvent) -> tuple[tuple[str, str], ...]:
+        """Return (tool, text) of commands and queries that find the record of an event in the log.
+
+        Empty where the record has no id of its own: no text that a caller chose stands in a command.
+        """
 
     def known_attacks(self) -> list[tuple[str, bytes]]:
         """Return (technique, record) of the labelled attack calls that travel with the project; empty where there are none."""

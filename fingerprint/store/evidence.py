@@ -20,7 +20,9 @@ import sqlalchemy as sql
 from fingerprint.core.alert import Alert, AlertEvent, Disposition, FingerprintError, NotFound
 from fingerprint.core.case import MAX_PAGE_SIZE, EvidencePage
 from fingerprint.core.sanitize import storable
+from fingerprint.core.story import CallSummary, EventSelection, RunPage, Tally
 from fingerprint.store.database import Repository, reads
+from fingerprint.store.event_story import read_calls, read_runs, read_tallies, selected
 from fingerprint.store.rows import to_alert, to_event
 from fingerprint.store.schema import (
     Row,
@@ -31,6 +33,7 @@ from fingerprint.store.schema import (
     id_batches,
     index_key,
     removed_records,
+    votes,
 )
 
 EXPORT_BATCH = 100  # alerts in memory at once, with their events
@@ -55,25 +58,72 @@ class SqlEvidenceRepository(Repository):
         size: int = 200,
         cursor: str | None = None,
         raw: bool = True,
+        selection: EventSelection | None = None,
     ) -> EvidencePage:
-        """Return a page of an alert's events, the oldest first; without `raw`, records are empty text.
+        """Return a page of an alert's selected events, the oldest first; without `raw`, records are empty text.
 
         Raise NotFound without the alert, and FingerprintError for a page too large or a cursor of no page.
         """
-        if not 0 < size <= MAX_PAGE_SIZE:
-            raise FingerprintError(f"a page has 1 to {MAX_PAGE_SIZE} events, not {size}")
+        _check_size(size)
         table = alert_events.c
-        own = table.alert_id == storable(alert_id)
-        total = connection.scalar(sql.select(sql.func.count()).select_from(alert_events).where(own)) or 0
-        if not total:
-            _read_summary(connection, alert_id)
+        own = sql.and_(table.alert_id == storable(alert_id), *selected(selection))
+        total = _count_events(connection, alert_id, own)
         order = (table.event_time, table.event_id)
         query = _select_events(raw).where(own).order_by(*order).limit(size + 1)
         if cursor:
             query = query.where(sql.tuple_(*order) > sql.tuple_(*_parse_cursor(cursor)))
         found = [to_event(dict(row)) for row in connection.execute(query).mappings()]
         more = len(found) > size
-        return EvidencePage(tuple(found[:size]), total, _cursor(found[size - 1]) if more else None)
+        return EvidencePage(tuple(found[:size]), total, event_cursor(found[size - 1]) if more else None)
+
+    @reads
+    def calls(self, connection: sql.Connection, alert_ids: Sequence[str]) -> list[CallSummary]:
+        """Return a summary of each call over all events of these alerts, the first one called first."""
+        return read_calls(connection, [storable(each) for each in alert_ids])
+
+    @reads
+    def tallies(self, connection: sql.Connection, alert_ids: Sequence[str]) -> dict[str, Tally]:
+        """Return a tally of each of the fields `core.story.TALLIED` over all events of these alerts."""
+        return read_tallies(connection, [storable(each) for each in alert_ids])
+
+    @reads
+    def runs(
+        self,
+        connection: sql.Connection,
+        alert_id: str,
+        selection: EventSelection | None = None,
+        size: int = 100,
+        cursor: str | None = None,
+    ) -> RunPage:
+        """Return a page of an alert's selected events with repeats folded, the oldest first, without raw records.
+
+        Raise NotFound without the alert, and FingerprintError for a page too large or a cursor of no page.
+        """
+        _check_size(size)
+        asked = selection or EventSelection()
+        own = sql.and_(alert_events.c.alert_id == storable(alert_id), *selected(asked))
+        events = _count_events(connection, alert_id, own)
+        after = _parse_cursor(cursor) if cursor else None
+        found, total = read_runs(connection, storable(alert_id), asked, size + 1, after)
+        more = len(found) > size
+        return RunPage(
+            tuple(found[:size]), total, events, event_cursor(found[size - 1].first) if more else None
+        )
+
+    @reads
+    def vote_thresholds(
+        self, connection: sql.Connection, event_ids: Sequence[str]
+    ) -> dict[tuple[str, str], float]:
+        """Return the threshold that each kept vote on one of these events was compared with, by (event id, detector)."""
+        table, found = votes.c, {}
+        for batch in id_batches([index_key(each) for each in event_ids]):
+            query = sql.select(table.event_id, table.detector, table.threshold).where(
+                table.event_id.in_(batch)
+            )
+            for event_id, detector, threshold in connection.execute(query):
+                if threshold is not None:
+                    found[event_id, detector] = threshold
+        return found
 
     @reads
     def event(self, connection: sql.Connection, alert_id: str, event_id: str) -> AlertEvent:
@@ -162,6 +212,19 @@ def _read_summary(connection: sql.Connection, alert_id: str) -> Alert:
     return to_alert(dict(row), [])
 
 
+def _check_size(size: int) -> None:
+    if not 0 < size <= MAX_PAGE_SIZE:
+        raise FingerprintError(f"a page has 1 to {MAX_PAGE_SIZE} events, not {size}")
+
+
+def _count_events(connection: sql.Connection, alert_id: str, own: sql.ColumnElement[bool]) -> int:
+    """Return how many events there are of an alert. Raise NotFound without the alert."""
+    total = connection.scalar(sql.select(sql.func.count()).select_from(alert_events).where(own)) or 0
+    if not total:
+        _read_summary(connection, alert_id)
+    return total
+
+
 def _select_events(raw: bool) -> sql.Select[Any]:
     """Return a query of events; without `raw`, records stay in the database: they are most of an event's bytes."""
     empty = sql.literal("").label("raw")
@@ -184,7 +247,8 @@ def _dispositions_in_force(connection: sql.Connection, ids: Sequence[str]) -> di
 # --- the cursor of a page ---------------------------------------------------------------------------------------------
 
 
-def _cursor(last: AlertEvent) -> str:
+def event_cursor(last: AlertEvent) -> str:
+    """Return the cursor of the page that begins after an event."""
     position = json.dumps([last.event_time.isoformat(), last.event_id])
     return base64.urlsafe_b64encode(position.encode()).decode().rstrip("=")
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from fingerprint.sources.base import FlattenedRecords, RecordBatch
 from fingerprint.sources.cloudtrail import cudf_reader, duckdb_reader
-from fingerprint.sources.cloudtrail.attack_tactics import tactics_among, tactics_of
+from fingerprint.sources.cloudtrail.attack_tactics import tactics_among, tactics_of, techniques_of
 from fingerprint.sources.cloudtrail.check_records import check_batches
 from fingerprint.sources.cloudtrail.credential_chain import containment_step, find_issued_credentials
 from fingerprint.sources.cloudtrail.envelopes import (
@@ -24,7 +24,9 @@ from fingerprint.sources.cloudtrail.envelopes import (
     split_lines_in_parts,
     split_message_in_parts,
 )
+from fingerprint.sources.cloudtrail.features import changes_something
 from fingerprint.sources.cloudtrail.identity import IDENTITY_COLUMNS, principal_of, record_account
+from fingerprint.sources.cloudtrail.record_search import record_searches
 from fingerprint.sources.cloudtrail.s3_layout import (
     holds_events,
     is_log_folder,
@@ -43,6 +45,7 @@ __all__ = [
     "IDENTITY_COLUMNS",
     "NAME",
     "RECORD_PREFIX",
+    "changes_something",
     "check_batches",
     "containment_step",
     "find_issued_credentials",
@@ -57,11 +60,13 @@ __all__ = [
     "ordered_prefix",
     "principal_of",
     "record_account",
+    "record_searches",
     "split_lines",
     "split_lines_in_parts",
     "split_message_in_parts",
     "tactics_among",
     "tactics_of",
+    "techniques_of",
 ]
 
 
