@@ -76,7 +76,7 @@ class CallSummary:
 class EventRun:
     """The same call with the same outcome, one after the other: how often, from when to when, on how many resources.
 
-    `events` are the first of them, MAX_RUN_EVENTS at most.
+    `events` are the first of them, MAX_RUN_EVENTS at most; `following` asks `EvidenceRepository.events` for those after them.
     """
 
     events: tuple[AlertEvent, ...]
@@ -84,6 +84,7 @@ class EventRun:
     last: datetime
     resources: int
     addresses: int
+    following: str = ""
 
     @property
     def first(self) -> AlertEvent:

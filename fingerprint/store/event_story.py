@@ -109,17 +109,20 @@ def read_runs(
     selection: EventSelection,
     size: int,
     after: Position | None = None,
+    newest_first: bool = False,
 ) -> tuple[list[EventRun], int]:
-    """Return `size` runs of an alert's selected events, the oldest first, and how many runs there are."""
+    """Return `size` runs of an alert's selected events in the order asked for, and how many runs there are."""
     numbered = _number_runs(alert_id, selection)
     begins = numbered.c.begins == 1
     total = connection.scalar(sql.select(sql.func.count()).select_from(numbered).where(begins)) or 0
-    starts = sql.select(numbered.c.run).where(begins).order_by(numbered.c.run).limit(size)
+    order = numbered.c.run.desc() if newest_first else numbered.c.run
+    starts = sql.select(numbered.c.run).where(begins).order_by(order).limit(size)
     if after:
-        place = sql.tuple_(numbered.c.event_time, numbered.c.event_id)
-        starts = starts.where(place > sql.tuple_(*after))
+        place, end = sql.tuple_(numbered.c.event_time, numbered.c.event_id), sql.tuple_(*after)
+        starts = starts.where(place < end if newest_first else place > end)
     runs = connection.scalars(starts).all()
-    return (_read_run_range(connection, numbered, runs[0], runs[-1]) if runs else []), total
+    found = _read_run_range(connection, numbered, min(runs), max(runs)) if runs else []
+    return found[::-1] if newest_first else found, total
 
 
 def _read_run_range(

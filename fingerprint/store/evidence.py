@@ -12,6 +12,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -59,8 +60,9 @@ class SqlEvidenceRepository(Repository):
         cursor: str | None = None,
         raw: bool = True,
         selection: EventSelection | None = None,
+        newest_first: bool = False,
     ) -> EvidencePage:
-        """Return a page of an alert's selected events, the oldest first; without `raw`, records are empty text.
+        """Return a page of an alert's selected events; without `raw`, records are empty text.
 
         Raise NotFound without the alert, and FingerprintError for a page too large or a cursor of no page.
         """
@@ -69,12 +71,14 @@ class SqlEvidenceRepository(Repository):
         own = sql.and_(table.alert_id == storable(alert_id), *selected(selection))
         total = _count_events(connection, alert_id, own)
         order = (table.event_time, table.event_id)
-        query = _select_events(raw).where(own).order_by(*order).limit(size + 1)
+        query = _select_events(raw).where(own).limit(size + 1)
+        query = query.order_by(*(each.desc() if newest_first else each for each in order))
         if cursor:
-            query = query.where(sql.tuple_(*order) > sql.tuple_(*_parse_cursor(cursor)))
+            place, end = sql.tuple_(*order), sql.tuple_(*_parse_cursor(cursor))
+            query = query.where(place < end if newest_first else place > end)
         found = [to_event(dict(row)) for row in connection.execute(query).mappings()]
         more = len(found) > size
-        return EvidencePage(tuple(found[:size]), total, event_cursor(found[size - 1]) if more else None)
+        return EvidencePage(tuple(found[:size]), total, _cursor(found[size - 1]) if more else None)
 
     @reads
     def calls(self, connection: sql.Connection, alert_ids: Sequence[str]) -> list[CallSummary]:
@@ -94,8 +98,9 @@ class SqlEvidenceRepository(Repository):
         selection: EventSelection | None = None,
         size: int = 100,
         cursor: str | None = None,
+        newest_first: bool = False,
     ) -> RunPage:
-        """Return a page of an alert's selected events with repeats folded, the oldest first, without raw records.
+        """Return a page of an alert's selected events with repeats folded, without raw records.
 
         Raise NotFound without the alert, and FingerprintError for a page too large or a cursor of no page.
         """
@@ -104,11 +109,13 @@ class SqlEvidenceRepository(Repository):
         own = sql.and_(alert_events.c.alert_id == storable(alert_id), *selected(asked))
         events = _count_events(connection, alert_id, own)
         after = _parse_cursor(cursor) if cursor else None
-        found, total = read_runs(connection, storable(alert_id), asked, size + 1, after)
+        found, total = read_runs(connection, storable(alert_id), asked, size + 1, after, newest_first)
         more = len(found) > size
-        return RunPage(
-            tuple(found[:size]), total, events, event_cursor(found[size - 1].first) if more else None
+        shown = tuple(
+            replace(run, following=_cursor(run.events[-1])) if run.count > len(run.events) else run
+            for run in found[:size]
         )
+        return RunPage(shown, total, events, _cursor(shown[-1].first) if more else None)
 
     @reads
     def vote_thresholds(
@@ -247,8 +254,7 @@ def _dispositions_in_force(connection: sql.Connection, ids: Sequence[str]) -> di
 # --- the cursor of a page ---------------------------------------------------------------------------------------------
 
 
-def event_cursor(last: AlertEvent) -> str:
-    """Return the cursor of the page that begins after an event."""
+def _cursor(last: AlertEvent) -> str:
     position = json.dumps([last.event_time.isoformat(), last.event_id])
     return base64.urlsafe_b64encode(position.encode()).decode().rstrip("=")
 

@@ -39,3 +39,8 @@ def principal_url(principal: str, alert_id: str) -> str:
 def new_suppression_url(alert_id: str) -> str:
     """Return the form of a new suppression of alerts like this."""
     return f"/suppressions/new?{urlencode({'alert': alert_id})}"
+
+
+def technique_url(technique_id: str) -> str:
+    """Return the page of a technique, by its id in our own table: `T1562.008`."""
+    return f"https://attack.mitre.org/techniques/{quote(technique_id.replace('.', '/'))}/"

@@ -179,9 +179,12 @@ class TestStory:
     ) -> None:
         alert = stolen_session()
         assert runs(store, alert.alert_id, selection, size) == fold_runs(alert.events, selection)
+        assert runs(store, alert.alert_id, selection, size, True) == fold_runs(alert.events, selection)[::-1]
         chosen = [event for event in alert.events if selection.has(event)]
         page = store.evidence.events(alert.alert_id, selection=selection)
         assert (list(page.events), page.total) == (chosen, len(chosen))
+        page = store.evidence.events(alert.alert_id, selection=selection, newest_first=True)
+        assert list(page.events) == chosen[::-1]
 
     def test_an_attackers_texts_are_values_like_others(self, store: SqlStore) -> None:
         for at, text in enumerate(NASTY):
@@ -234,14 +237,18 @@ def loud_alert() -> Alert:
 
 
 def runs(
-    store: SqlStore, alert_id: str, selection: EventSelection | None = None, size: int = 100
+    store: SqlStore,
+    alert_id: str,
+    selection: EventSelection | None = None,
+    size: int = 100,
+    newest: bool = False,
 ) -> list[EventRun]:
     """All runs, a page at a time, with the records that the queries leave where they are."""
     found: list[EventRun] = []
-    page = store.evidence.runs(alert_id, selection, size)
+    page = store.evidence.runs(alert_id, selection, size, newest_first=newest)
     found += page.runs
     while page.following:
-        page = store.evidence.runs(alert_id, selection, size, page.following)
+        page = store.evidence.runs(alert_id, selection, size, page.following, newest)
         found += page.runs
     assert page.total == len(found)
     assert page.total_events == sum(run.count for run in found)

@@ -155,8 +155,9 @@ class EvidenceRepository(Protocol):
         cursor: str | None = None,
         raw: bool = True,
         selection: EventSelection | None = None,
+        newest_first: bool = False,
     ) -> EvidencePage:
-        """Return a page of the selected events; without `raw`, records are empty text.
+        """Return a page of the selected events, by default the oldest first; without `raw`, records are empty text.
 
         Raise NotFound, and FingerprintError as `page` does.
         """
@@ -176,6 +177,7 @@ class EvidenceRepository(Protocol):
         selection: EventSelection | None = None,
         size: int = 100,
         cursor: str | None = None,
+        newest_first: bool = False,
     ) -> RunPage:
         """Return a page of the selected events with repeats folded. Raise as `events` does."""
         ...
