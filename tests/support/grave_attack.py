@@ -3,7 +3,7 @@
 Example:
     >>> alert = grave_attack()
     >>> len(alert.events), len({event.user_agent for event in alert.events})
-    (262, 60)
+    (253, 253)
 """
 
 from __future__ import annotations
@@ -57,13 +57,15 @@ DRIVERS = (
     SurpriseDriver("action", "guardduty:ListDetectors", "s3:GetObject (61 %)", "unseen", 9.9, 2, "unseen"),
     SurpriseDriver("action", "iam:CreateUser", "s3:GetObject (61 %)", "unseen", 9.8, 1, "unseen"),
     SurpriseDriver("action", "cloudtrail:StopLogging", "s3:GetObject (61 %)", "unseen", 9.8, 3, "unseen"),
-    SurpriseDriver("error", "AccessDenied", "no error (98 %)", "unseen", 6.2, 10, fingerprint=f"{GRACE}|iam|direct"),
-    SurpriseDriver("network", "139.59.0.0/16", "10.20.0.0/16 (81 %)", "unseen", 9.4, 262, fingerprint=GRACE),
+    SurpriseDriver(
+        "error", "AccessDenied", "no error (98 %)", "unseen", 6.2, 10, fingerprint=f"{GRACE}|iam|direct"
+    ),
+    SurpriseDriver("network", "139.59.0.0/16", "10.20.0.0/16 (81 %)", "unseen", 9.4, 253, fingerprint=GRACE),
 )
 
 
 def grave_attack(**fields: object) -> Alert:
-    """An alert of 262 events in 47 minutes, with a user agent of its own for each few of them."""
+    """An alert of 253 events in 47 minutes, each with a user agent of its own."""
     events = tuple(_events())
     made = replace(
         stolen_session(),
@@ -71,7 +73,7 @@ def grave_attack(**fields: object) -> Alert:
         principal=GRACE,
         human="",
         title="user/grace.moreau1@example.com tried cloudtrail:StopLogging, called iam:CreateAccessKey and 29 other "
-        f"actions, new to them, from 139.59.0.0/16, a network never seen before (account {ACCOUNT}, 262 events)",
+        f"actions, new to them, from 139.59.0.0/16, a network never seen before (account {ACCOUNT}, 253 events)",
         urgency=97,
         window_start=START,
         first_event_time=events[0].event_time,

@@ -77,7 +77,9 @@ def test_whatever_is_in_a_record_is_shown_as_text_and_nothing_else(text):
     plain, parsed = Page(render_alert(nasty("harmless"))), check_harmless(render_alert(nasty(text)))
     assert printable(text) in parsed.text
     shape = [tag for tag, _ in parsed.elements if tag in ("section", "tr", "h2", "h3", "pre", "a", "path")]
-    assert shape == [tag for tag, _ in plain.elements if tag in ("section", "tr", "h2", "h3", "pre", "a", "path")]
+    assert shape == [
+        tag for tag, _ in plain.elements if tag in ("section", "tr", "h2", "h3", "pre", "a", "path")
+    ]
 
 
 @pytest.mark.parametrize("text", NASTY, ids=range(len(NASTY)))
