@@ -73,6 +73,11 @@ def level_description(name: Level) -> str:
     return LEVEL_DESCRIPTIONS[name]
 
 
+def sentence(text: str) -> str:
+    """Return an error's text as a sentence of a page, with a capital letter; a setting at its start stays as it is."""
+    return text[:1].upper() + text[1:] if text.partition(" ")[0].rstrip(",:").isalpha() else text
+
+
 def format_iso(moment: datetime) -> str:
     """Return ISO 8601 in UTC with a Z: 2026-03-04T14:02:00Z; fractions of a second only where there are any."""
     return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")

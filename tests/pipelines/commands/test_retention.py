@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from fingerprint.core.settings import Retention, Settings
 from fingerprint.store import SqlStore, open_store
+from fingerprint.web import formatting
 from pipelines.cli.app import app
 from pipelines.commands import retention
 from tests.support.alerts import new_pipeline, stolen_session, votes
@@ -63,7 +64,7 @@ def test_the_health_page_says_that_retention_waits_and_how_to_ask(tmp_path):
     _, store = store_of(tmp_path, 200)
     page = Site.of(store).browser("viewer").get("/banks").text
     assert "Retention waits" in page
-    assert f"received nothing since {TODAY - timedelta(days=200):%Y-%m-%d}" in page
+    assert f"received nothing since {formatting.format_day(TODAY - timedelta(days=200))}" in page
     store.alerts.save([replace(new_pipeline(), alert_id="0000000000000001")])
     assert "Retention waits" not in Site.of(store).browser("viewer").get("/banks").text
 
