@@ -3,7 +3,8 @@
 Example:
     $ fingerprint demo --until 2026-01-25        # the same records, bank and alerts each time; without --until it ends today
     ...
-    open the queue: fingerprint serve --database sqlite:///build/demo/alerts.sqlite --bank build/demo/bank
+    open the queue in a browser:
+      fingerprint serve --database sqlite:///build/demo/alerts.sqlite --bank build/demo/bank
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ def run_demo(folder: DemoFolder, settings: Settings, today: date, until: str = "
     for session in attack_sessions(folder.records / "labels.jsonl", found):
         print(session.sentence)
     print(f"\nthe queue and every alert as pages: {write_queue_page(alerts, folder.out / 'pages')}")
-    print(f"open the queue: {folder.serve_command}")
+    print(f"open the queue in a browser:\n  {folder.serve_command}")
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import socket
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from threading import Thread
 
 from prometheus_client import REGISTRY
 
@@ -60,7 +61,7 @@ def run_web_app(
         if paused := retention.describe_pause(store, settings.retention, url):
             print(paused, flush=True)
         if open_browser:
-            open_browser(link)
+            Thread(target=open_browser, args=(link,), daemon=True).start()  # some wait until the browser ends
         server = DeadlineServer(uvicorn_config(create_app(dependencies, SecurityEventLog(REGISTRY))))
         # uvicorn ends in good order and then raises the signal again, which would be our end before it is ours to end
         with (

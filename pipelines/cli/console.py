@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import shlex
+import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Protocol
 
 from rich import progress as bars
@@ -13,6 +16,8 @@ from rich.console import Console
 from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.core.credentials import mask_credentials
 from pipelines.simulate import SimulationSummary
+
+PROGRAM = "fingerprint"
 
 
 class Progress(Protocol):
@@ -172,8 +177,10 @@ READMISSION_REASONS = {
 
 
 def command_line(*words: str) -> str:
-    """Return a command of this program as a line that a shell takes as it is."""
-    return shlex.join(("fingerprint", *words))
+    """Return a command of this program as a line that a shell takes as it is, with the program's path where PATH lacks it."""
+    called = sys.argv[0]
+    by_path = Path(called).name == PROGRAM and not shutil.which(PROGRAM)
+    return shlex.join((called if by_path else PROGRAM, *words))
 
 
 def print_scoring(figures: dict[str, Any], database_url: str | None = None) -> None:
