@@ -140,6 +140,12 @@ def interval_start(start: datetime, seconds: int, index: int) -> datetime:
     return start + timedelta(seconds=seconds * index)
 
 
+def format_rate(per_day: float) -> str:
+    """Return alerts a day: `6.43`; a rate below one also as days between two: `0.12 (one in 8 days)`."""
+    days = round(1 / per_day) if per_day > 0 else 0
+    return f"{per_day:g} (one in {days} days)" if days > 1 else f"{per_day:g}"
+
+
 def format_figure(value: float) -> str:
     """Return a count or an expected count, short: `34`, `1,200`, `0.2`; `?` for NaN."""
     if math.isnan(value):

@@ -486,6 +486,10 @@ Threshold = Annotated[
     float | None,
     typer.Option(help="The threshold of alerts, a z-score.", show_default="the settings"),
 ]
+AlertsPerDay = Annotated[
+    float | None,
+    typer.Option(min=0, help="Take the threshold that shows at most so many, by the stored votes."),
+]
 Quorum = Annotated[int | None, typer.Option(help="Votes that make a verdict.", show_default="the settings")]
 
 # --- topics ---
