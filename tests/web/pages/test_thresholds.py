@@ -125,7 +125,7 @@ def test_a_budget_that_cannot_be_met_says_so_on_the_page_and_cannot_be_applied(l
     answer = engineer.post("/thresholds", data=form)
     assert (answer.status_code, overrides(loud)) == (400, [])
     assert said in answer.text
-    assert "Apply threshold 37.00" in engineer.get("/thresholds?alerts_per_day=10&quorum=1").text
+    assert "Apply threshold 1.60" in engineer.get("/thresholds?alerts_per_day=10&quorum=1").text
 
 
 def test_a_budget_that_cannot_be_met_is_refused_by_the_api(loud: Site) -> None:
