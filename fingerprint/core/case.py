@@ -83,6 +83,9 @@ class QueueRow:
     decision: Decision | None = None
     notes: int = 0
     suppressed_by: str = ""  # a suppression's id
+    rarity: int = 0
+    impact: int = 0
+    gravest_action: str = ""  # `service:Action` that counts most towards the impact, empty for none
 
 
 @dataclass(frozen=True, slots=True)

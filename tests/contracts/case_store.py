@@ -165,6 +165,7 @@ class QueueContract:
             alert.alert_id, 0, 91, 91, 0, alert.title, alert.principal, alert.human, "entity", False,
             alert.bank_version, alert.window_start, alert.first_event_time, alert.last_event_time, 9,
             ("cloudtrail", "ec2", "iam", "secretsmanager", "sts"), (ACCOUNT,), tuple(sorted(alert.tactics)), True,
+            rarity=84, impact=88, gravest_action="ec2:ModifySnapshotAttribute",
         )  # fmt: skip
         touch(store, alert, AssignCase("kim"))
         touch(store, alert, SetDisposition("benign", "asked her"))

@@ -94,7 +94,8 @@ def test_an_alert_explains_itself_on_the_terminal(queue, capsys, monkeypatch):
     ):
         assert part in shown
     for step in alert.next_steps:
-        assert step in shown
+        assert step.text in " ".join(shown.split())
+        assert all(line in shown for line in step.command.splitlines())
 
 
 def test_a_program_reads_all_of_an_alert(queue, capsys):
