@@ -162,8 +162,9 @@ class OrganisationResult(NamedTuple):
     """The evaluation of one organisation.
 
     `about` describes it; `methods` has the figures of every method on it; `time_to_alert` one row a session that is found
-    (strength, seconds, events); `by_urgency` what our alerts above each urgency show; `severity` how severities divide attacks from
-    harmless alerts, by rarity alone and with impact; `vote_counts` the votes on harmless events by kind of principal; `vote_effects` what changes when a detector is left out.
+    (strength, seconds, events); `by_urgency` what our alerts above each urgency show; `severity` how severities divide attacks
+    from harmless alerts, by rarity alone and with impact; `vote_counts` the votes on harmless events by kind of principal;
+    `vote_effects` what changes when a detector is left out.
     """
 
     about: Figures
