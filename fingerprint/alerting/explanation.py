@@ -220,19 +220,22 @@ def find_novelty(batch: EventBatch, frame: pd.DataFrame, explainer: Explainer) -
 def _lead_with_impact(
     drivers: Sequence[SurpriseDriver], actions: Sequence[ActionImpact]
 ) -> list[SurpriseDriver]:
-    """Return the drivers with the few new actions that can do the gravest harm first; the others stay in their order."""
+    """Return the drivers with the few new actions that can do the gravest harm first, then the most surprising new action.
+
+    The others follow by surprise, MAX_DRIVERS of a feature.
+    """
     graver = {row.action: place for place, row in enumerate(actions) if impact.action_nats(row) > 0}
-    leading = [
-        each
-        for each in drivers
-        if (each.feature, each.rarity) == (titles.ACTION_FEATURE, "unseen") and each.seen in graver
+    new = [each for each in drivers if (each.feature, each.rarity) == (titles.ACTION_FEATURE, "unseen")]
+    leading = sorted((each for each in new if each.seen in graver), key=lambda driver: graver[driver.seen])[
+        :MAX_LEADING_DRIVERS
     ]
-    leading = sorted(leading, key=lambda driver: graver[driver.seen])[:MAX_LEADING_DRIVERS]
-    others = (driver for driver in drivers if driver not in leading)
-    by_feature: dict[str, list[SurpriseDriver]] = {}
-    for driver in others:
-        by_feature.setdefault(driver.feature, []).append(driver)
-    few = [driver for same in by_feature.values() for driver in same[:MAX_DRIVERS]]
+    if leading and new[0] not in leading:
+        leading.append(new[0])
+    others: dict[str, list[SurpriseDriver]] = {}
+    for driver in drivers:
+        if driver not in leading:
+            others.setdefault(driver.feature, []).append(driver)
+    few = [driver for same in others.values() for driver in same[:MAX_DRIVERS]]
     return [*leading, *sorted(few, key=lambda driver: -driver.surprise)]
 
 
