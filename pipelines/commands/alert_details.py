@@ -81,8 +81,6 @@ def alert_detail(alert: Alert) -> dict[str, Any]:
         "degraded": alert.degraded,
         "window_start": formatting.format_iso(alert.window_start),
         "tactics": list(alert.tactics),
-        "rarity": alert.rarity,
-        "impact": alert.impact,
         "impact_of": [_as_json(each, ActionImpact.__slots__) for each in alert.impact_of],
         "next_steps": [_as_json(step, NextStep.__slots__) for step in alert.next_steps],
         "drivers": [_as_json(driver, driver.__slots__) for driver in alert.drivers],

@@ -18,7 +18,10 @@ from pipelines.commands.alerts import list_alerts
 from pipelines.commands.triage import triage_alert
 from tests.support.alerts import NASTY, nasty, new_pipeline, stolen_session
 
-KEYS = ["alert_id", "principal", "first_event_time", "last_event_time", "urgency", "title", "event_ids"]
+KEYS = [
+    *("alert_id", "principal", "first_event_time", "last_event_time"),
+    *("urgency", "rarity", "impact", "title", "event_ids"),
+]
 
 
 @pytest.fixture
