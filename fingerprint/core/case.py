@@ -26,6 +26,8 @@ GroupField = Literal[
     "principal", "service", "account", "tactic", "assignee", "level", "day", "human"
 ]  # to group by
 
+Within = Literal["1h", "24h", "7d", "30d"]  # ages of an alert's last event
+
 MAX_PAGE_SIZE = 500
 MAX_GROUP_FIELDS = 3  # fields
 MAX_QUORUM = 16  # votes; the settings say how many detectors there are
@@ -46,7 +48,8 @@ class AlertFilter:
     assignee: str | None = None  # "" asks for those without one
     decision: Decision | None = None
     level: Level | None = None
-    text: str = ""  # in title, principal, human, or the alert's id
+    q: str = ""  # a query of `alert_query`
+    within: Within | None = None  # of the alert's last event: so long ago at most
     since: datetime | None = None  # of the alert's last event
     until: datetime | None = None  # of its first
     suppressed: bool = False  # those that a suppression hides, instead of those that none does
@@ -83,6 +86,12 @@ class QueueRow:
     decision: Decision | None = None
     notes: int = 0
     suppressed_by: str = ""  # a suppression's id
+    actions: tuple[str, ...] = ()  # service:action; of each of these three at most some hundred
+    addresses: tuple[str, ...] = ()
+    regions: tuple[str, ...] = ()
+    rarity: int = 0
+    impact: int = 0
+    gravest_action: str = ""  # `service:Action` that counts most towards the impact, empty for none
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,8 +278,9 @@ class ThresholdOverride:
 class ThresholdEstimate:
     """The effect of a threshold and a quorum on the last days: alerts a day, and attacks found.
 
-    `found` counts attacks that analysts `confirmed`; `known` is the share of the known attacks (`training.attack_injection`)
-    that the autoencoder would vote on, None without a bank.
+    `found` counts attacks that analysts `confirmed`. `sessions` counts known attack sessions (`training.attack_injection`) and
+    `sessions_found` those with a call that reaches the threshold by the autoencoder's z; both are None without a bank. An
+    estimate for a number of alerts a day says in `unmet` why that number cannot be met, and in `note` what limits it.
     """
 
     threshold: float
@@ -278,7 +288,15 @@ class ThresholdEstimate:
     alerts_per_day: float
     confirmed: int
     found: int
-    known: float | None
+    sessions: int | None = None
+    sessions_found: int | None = None
+    unmet: str = ""
+    note: str = ""
+
+    @property
+    def session_share(self) -> float | None:
+        """The share of the known attack sessions that is found; None without a bank, or without any."""
+        return (self.sessions_found or 0) / self.sessions if self.sessions else None
 
 
 @dataclass(frozen=True, slots=True)

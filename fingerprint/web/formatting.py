@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
-from fingerprint.core.alert import LEVELS, Decision, Level
+from fingerprint.core.alert import LEVELS, Decision, Level, StepPhase
 from fingerprint.core.alert import SEVERITY_LEVELS as SEVERITY_LEVELS
 from fingerprint.core.alert import severity_of as severity_of
 
@@ -29,6 +29,12 @@ LEVEL_DESCRIPTIONS = dict(
     )
 )
 RARITY_LABELS = {"unseen": "never seen", "rare": "rare", "infrequent": "infrequent", "frequent": "frequent"}
+PHASE_LABELS: dict[StepPhase, str] = {
+    "contain": "Contain",
+    "verify": "Verify",
+    "extent": "Find the extent",
+    "undo": "Undo",
+}
 DECISION_LABELS: dict[Decision, str] = {
     "true_positive": "true positive",
     "benign": "benign",
@@ -48,6 +54,11 @@ def detector_label(name: str) -> str:
 def level_description(name: Level) -> str:
     """Return the fingerprint level that scored the events, as a phrase."""
     return LEVEL_DESCRIPTIONS[name]
+
+
+def sentence(text: str) -> str:
+    """Return an error's text as a sentence of a page, with a capital letter; a setting at its start stays as it is."""
+    return text[:1].upper() + text[1:] if text.partition(" ")[0].rstrip(",:").isalpha() else text
 
 
 def format_iso(moment: datetime) -> str:
@@ -110,6 +121,12 @@ def interval_unit(seconds: int) -> str:
 def interval_start(start: datetime, seconds: int, index: int) -> datetime:
     """Return the start of the interval number `index`."""
     return start + timedelta(seconds=seconds * index)
+
+
+def format_rate(per_day: float) -> str:
+    """Return alerts a day: `6.43`; a rate below one also as days between two: `0.12 (one in 8 days)`."""
+    days = round(1 / per_day) if per_day > 0 else 0
+    return f"{per_day:g} (one in {days} days)" if days > 1 else f"{per_day:g}"
 
 
 def format_figure(value: float) -> str:
