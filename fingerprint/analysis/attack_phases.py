@@ -1,7 +1,7 @@
 """What happened in an alert, by phase: ATT&CK tactic, technique, calls, resources, and what failed.
 
 Example:
-    >>> for phase in attack_phases(store.evidence.calls([alert_id]), new_calls(alert.drivers)):
+    >>> for phase in attack_phases(store.evidence.calls([alert_id]), new_calls(alert.drivers, alert.impact_of)):
     ...     print(phase.name, [(each.call.name, each.call.events) for each in phase.calls])
     Defense Evasion [('cloudtrail:StopLogging', 3), ('ec2:DeleteFlowLogs', 1)]
     Other changes [('lambda:TagResource', 1)]
@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from fingerprint.core.alert import SurpriseDriver
+from fingerprint.core.alert import ActionImpact, SurpriseDriver
 from fingerprint.core.story import CallSummary
 from fingerprint.sources.active import SOURCE
 from fingerprint.sources.base import TACTICS, Technique
@@ -76,11 +76,10 @@ def attack_phases(calls: Iterable[CallSummary], new: Collection[str] = ()) -> tu
     )
 
 
-def new_calls(drivers: Iterable[SurpriseDriver]) -> frozenset[str]:
-    """Return the calls, `service:Action`, that an explanation says were never seen of the principal."""
-    return frozenset(
-        driver.seen for driver in drivers if driver.feature == "action" and driver.rarity == "unseen"
-    )
+def new_calls(drivers: Iterable[SurpriseDriver], impact_of: Iterable[ActionImpact] = ()) -> frozenset[str]:
+    """Return the calls, `service:Action`, that an alert's explanation or impact says were never seen of the principal."""
+    unseen = {driver.seen for driver in drivers if driver.feature == "action" and driver.rarity == "unseen"}
+    return frozenset(unseen | {each.action for each in impact_of if each.new})
 
 
 def _place(call: CallSummary, new: bool) -> tuple[str, PhaseCall]:

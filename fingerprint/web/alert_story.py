@@ -76,7 +76,7 @@ class AlertStory:
 
 def alert_story(alert: Alert, calls: Sequence[CallSummary], tallies: Mapping[str, Tally]) -> AlertStory:
     """Return the story of an alert by sums over all of its events."""
-    phases = attack_phases(calls, new_calls(alert.drivers))
+    phases = attack_phases(calls, new_calls(alert.drivers, alert.impact_of))
     several = tallies["entity"].distinct > 1
     return AlertStory(
         phases,

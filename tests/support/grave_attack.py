@@ -13,7 +13,10 @@ from datetime import timedelta
 from hashlib import blake2b
 from uuid import UUID
 
+from fingerprint.alerting.impact import alert_impact, impact_score
 from fingerprint.core.alert import Alert, AlertEvent, SurpriseDriver
+from fingerprint.sources.active import SOURCE
+from fingerprint.sources.base import Suspicion
 from tests.support.alerts import ACCOUNT, START, curve, event, stolen_session
 
 GRACE = f"{ACCOUNT}:user/grace.moreau1@example.com"
@@ -67,6 +70,8 @@ DRIVERS = (
 def grave_attack(**fields: object) -> Alert:
     """An alert of 253 events in 47 minutes, each with a user agent of its own."""
     events = tuple(_events())
+    new = {f"{service}:{action}" for service, action, *_ in CALLS if service != "s3"}
+    actions = tuple(alert_impact(events, new, ()))
     made = replace(
         stolen_session(),
         alert_id="ccd00070ccd00070",
@@ -84,12 +89,9 @@ def grave_attack(**fields: object) -> Alert:
         ),
         drivers=DRIVERS,
         curve=replace(curve(peak=210.0), entity=f"{GRACE}|iam|direct"),
-        next_steps=(
-            f"Deactivate access key {KEY} now.",
-            "Ask grace.moreau1@example.com by telephone whether she did this; do not write to an account that may be taken over.",
-            "Delete user backup-service and its two access keys; restore the trust policy of OrganizationAccountAccessRole.",
-            "Stop sharing the six snapshots, restore the policy of bucket warehouse-exports.",
-        ),
+        impact=impact_score(actions),
+        impact_of=actions,
+        next_steps=SOURCE.next_steps(Suspicion(GRACE, "", events, actions, "network 139.59.0.0/16")),
         events=events,
     )
     return replace(made, **fields)  # type: ignore[arg-type]
