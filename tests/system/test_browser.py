@@ -547,7 +547,8 @@ def check_harmless(page: Page, text: str = "") -> None:
 def test_whatever_a_record_says_is_text_on_the_alert_and_on_whom_it_is_about(hostile, reader, at):
     base, alert_id = hostile[1].base, f"bad5ec0de{at:07d}"
     reader.goto(f"{base}/alerts/{alert_id}")
-    reader.locator(".timeline summary").first.click()
+    reader.locator(".timeline summary").first.click()  # a row of repeats
+    reader.locator(".repeats > li > details > summary").first.click()
     expect(reader.get_by_role("region", name="The record").first).to_contain_text("userAgent")
     check_harmless(reader, NASTY[at])
     reader.get_by_role("link", name="What is usual for this principal").click()
