@@ -133,7 +133,7 @@ RULES = {
     for role, how, method, path in (line.split() for line in TABLE.splitlines() if line)
 }
 GUARDED = {route: rule for route, rule in RULES.items() if rule[0] != "open"}
-GATES = re.compile("needs the role|a token cannot do this|too old or not ours")
+GATES = re.compile("needs the role|a token cannot do this|too old or not ours", re.IGNORECASE)
 
 
 @dataclass
