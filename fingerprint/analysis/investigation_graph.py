@@ -126,7 +126,7 @@ def _values(principal: str, event: AlertEvent) -> Iterator[Key]:
     yield "principal", principal
     if event.access_key:
         yield "access_key", event.access_key
-    if event.session:
+    if _is_named(principal, event):
         yield "session", event.session
     if event.source_address:
         yield "address", event.source_address
@@ -138,7 +138,7 @@ def _links(principal: str, event: AlertEvent) -> Iterator[tuple[Key, Key, EdgeKi
     """Yield principal -> key or session -> address, and principal -> resource: each sentence once an event."""
     actor: Key = ("principal", principal)
     caller = actor
-    if event.session and event.session not in principal:
+    if _is_named(principal, event):
         yield actor, ("session", event.session), "named"
     if event.access_key:
         caller = ("access_key", event.access_key)
@@ -147,6 +147,11 @@ def _links(principal: str, event: AlertEvent) -> Iterator[tuple[Key, Key, EdgeKi
         yield caller, ("address", event.source_address), "called from"
     if event.resource:
         yield actor, ("resource", event.resource), "touched"
+
+
+def _is_named(principal: str, event: AlertEvent) -> bool:
+    """Return whether a session's name says more than the principal's does."""
+    return bool(event.session) and event.session not in principal
 
 
 def _add_issues(

@@ -28,7 +28,8 @@ SCALE_IN_THRESHOLDS = 4
 LEFT, RIGHT, TOP, BOTTOM = 44, 8, 24, 26  # margins in units of the drawing, for the labels
 DAY_LABEL_WIDTH = 64  # units that a label of a day needs
 NUMBER_WIDTH = 44  # units that the number of a bar beyond the scale needs
-WIDEST_BAR = 28.0
+WIDEST_BAR, WIDEST_STEP = 28.0, 60.0
+LEAST_SLOTS = 3  # that a drawing is as wide as
 COLOURS = 3  # of bars, by the place of their detector: style classes detector-0 ...
 
 Slot = date | int  # a day, or how many days were left out
@@ -75,12 +76,16 @@ class RiskChart:
 
 
 def draw_risk_charts(days: Sequence[DailyVotes], width: int, height: int) -> list[RiskChart]:
-    """Return a chart for each detector, of the last MAX_DAYS days up to the newest vote, all with the same axis of days."""
+    """Return a chart for each detector, of the last MAX_DAYS days up to the newest vote, all with the same axis of days.
+
+    `width` is the most that a drawing has; that of few days is smaller.
+    """
     if not days:
         return []
     last = max(day.day for day in days)
     recent = [day for day in days if day.day > last - timedelta(days=MAX_DAYS)]
     slots = _day_slots(sorted({day.day for day in recent}))
+    width = min(width, LEFT + RIGHT + round(max(len(slots), LEAST_SLOTS) * WIDEST_STEP))  # few days: no blank beside them
     names = sorted({day.detector for day in recent})
     questions = {each.name: each.question for each in load_known_detectors(names)}
     return [
@@ -117,7 +122,7 @@ class _Axes:
 
     @property
     def step(self) -> float:
-        return (self.width - LEFT - RIGHT) / max(len(self.slots), 7)
+        return (self.width - LEFT - RIGHT) / max(len(self.slots), 1)
 
     @property
     def baseline(self) -> int:
@@ -157,7 +162,7 @@ class _Axes:
         width = min(0.76 * self.step, WIDEST_BAR)
         for day in days:
             y = self._y(day.strongest, top)
-            number = f"{day.strongest:,.0f}" if math.isfinite(day.strongest) else "∞"
+            number = f"{day.strongest:,.{0 if day.strongest >= 100 else 1}f}" if math.isfinite(day.strongest) else "∞"
             when = f"{day.day.day} {day.day:%B %Y}"
             yield DayBar(
                 x=round(self._left(day.day) + (self.step - width) / 2, 2),

@@ -1,19 +1,24 @@
 // The drawing of an investigation picture. Names come from records: they are drawn as text on a canvas, never as HTML.
 const box = document.getElementById("graph"), says = document.getElementById("graph-says");
 const SHAPES = { principal: "round-rectangle", access_key: "round-diamond", session: "round-tag", address: "ellipse", resource: "round-hexagon" };
-const MAX_LABEL = 34, COLUMNS = ["principal", "access_key", "session", "address", "resource"];
+const MAX_LABEL = 34, MAX_FIT = 1.3, MIN_FIT = 0.88, COLUMNS = ["principal", "access_key", "session", "address", "resource"];
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 const shorten = (text) => (text.length > MAX_LABEL ? `${text.slice(0, MAX_LABEL / 2)}…${text.slice(1 - MAX_LABEL / 2)}` : text);
 const times = (count) => `${count.toLocaleString("en")} ${count === 1 ? "event" : "events"}`;
 
+const isNarrow = () => box.clientWidth < 600;
+
 function styles() {
+  const beside = (side) => (isNarrow() ? {} : { "text-valign": "center", "text-halign": side, "text-margin-y": 0, "text-margin-x": side === "left" ? -5 : 5, "text-max-width": 300 });
   const [ink, soft, card] = ["ink", "soft", "card"].map(colour);
   return [
-    { selector: "node", style: { label: "data(short)", color: ink, "font-size": 11, "font-family": "system-ui, sans-serif", "text-valign": "bottom", "text-margin-y": 4, "text-wrap": "wrap", "text-max-width": 150, "text-background-color": card, "text-background-opacity": 0.85, "text-background-padding": 2, width: 26, height: 26, "border-width": 2, "background-color": card } },
+    { selector: "node", style: { label: "data(short)", color: ink, "font-size": 12, "font-family": "system-ui, sans-serif", "text-valign": "bottom", "text-margin-y": 4, "text-wrap": "wrap", "text-overflow-wrap": "anywhere", "text-max-width": isNarrow() ? 108 : 190, "text-background-color": card, "text-background-opacity": 0.85, "text-background-padding": 2, width: 22, height: 22, "border-width": 2, "background-color": card } },
     ...COLUMNS.map((kind) => ({ selector: `node[kind = "${kind}"]`, style: { shape: SHAPES[kind], "border-color": colour(kind), "background-color": colour(kind), "background-opacity": 0.9 } })),
-    { selector: 'node[kind = "principal"]', style: { width: 40, height: 30, "font-weight": "bold", "font-size": 12 } },
+    { selector: 'node[kind = "principal"]', style: { width: 40, height: 30, "font-weight": "bold", "font-size": 13 } },
+    { selector: 'node[kind = "address"]', style: beside("left") },
+    { selector: 'node[kind = "resource"]', style: beside("right") },
     { selector: "node[folded > 0]", style: { "border-style": "dashed", "background-opacity": 0.15 } },
-    { selector: "edge", style: { label: "data(text)", color: soft, "font-size": 9, "text-rotation": "autorotate", "text-background-color": card, "text-background-opacity": 0.9, "text-background-padding": 1, width: "data(width)", "line-color": soft, "target-arrow-color": soft, "target-arrow-shape": "triangle", "curve-style": "bezier", opacity: 0.75 } },
+    { selector: "edge", style: { label: "data(text)", color: soft, "font-size": 10, "text-rotation": "autorotate", "text-background-color": card, "text-background-opacity": 0.9, "text-background-padding": 1, width: "data(width)", "line-color": soft, "target-arrow-color": soft, "target-arrow-shape": "triangle", "curve-style": "bezier", opacity: 0.75 } },
     { selector: "edge[failed > 0]", style: { "line-style": "dashed" } },
     { selector: ".chosen", style: { "border-width": 5, "border-color": ink, "line-color": ink, "target-arrow-color": ink, color: ink, opacity: 1, "z-index": 9 } },
     { selector: ".aside", style: { opacity: 0.18 } },
@@ -26,18 +31,21 @@ function elements(graph) {
   return [...nodes, ...edges];
 }
 
-// Principals, then keys and sessions, then addresses and resources: a column each, or a row each on a narrow screen.
+// Where from and with what, who, and what was touched: a column each, or rows on a narrow screen.
 function places(graph) {
-  const narrow = box.clientWidth < 600, found = {}, across = narrow ? 120 : 260, along = narrow ? 78 : 74;
-  const columns = COLUMNS.map((kind) => graph.nodes.filter((node) => node.kind === kind)).filter((some) => some.length);
-  let left = 0;
-  for (const some of columns) {
-    const lanes = Math.ceil(some.length / (narrow ? 8 : 9)), each = Math.ceil(some.length / lanes);
+  const narrow = isNarrow(), found = {};
+  let depth = 0;
+  for (const kind of ["address", "access_key", "session", "principal", "resource"]) {
+    const some = graph.nodes.filter((node) => node.kind === kind);
+    const beside = kind === "address" || kind === "resource"; // their labels stand beside them, so they need less room
+    const [most, along, apart] = narrow ? [3, 118, 74] : [beside ? 20 : 9, beside ? 32 : 84, 150];
+    const lanes = Math.ceil(some.length / most), each = Math.ceil(some.length / lanes);
     some.forEach((node, at) => {
-      const lane = Math.floor(at / each), rank = at % each - (Math.min(each, some.length - lane * each) - 1) / 2;
-      found[node.node_id] = { x: left + lane * across * 0.7, y: rank * along + (lane % 2) * along / 2 };
+      const lane = Math.floor(at / each), here = Math.min(each, some.length - lane * each);
+      const rank = ((at % each) - (here - 1) / 2) * along, deep = depth + lane * apart;
+      found[node.node_id] = narrow ? { x: rank, y: deep } : { x: deep, y: rank };
     });
-    left += across + (lanes - 1) * across * 0.7;
+    if (some.length) depth += (narrow ? 96 : 210) + (lanes - 1) * apart;
   }
   return found;
 }
@@ -81,6 +89,18 @@ function keyboard(cy, graph) {
   });
 }
 
+function showAll(cy) {
+  cy.fit(undefined, 30);
+  if (cy.zoom() > MAX_FIT) {
+    cy.zoom(MAX_FIT);
+    cy.center();
+  } else if (isNarrow() && cy.zoom() < MIN_FIT) { // readable from the top on; the rest is a drag away
+    cy.zoom(MIN_FIT);
+    cy.center();
+    cy.panBy({ x: 0, y: 20 - cy.elements().renderedBoundingBox().y1 });
+  }
+}
+
 const zoom = (cy, by) => cy.zoom({ level: cy.zoom() * by, renderedPosition: { x: cy.width() / 2, y: cy.height() / 2 } });
 
 async function draw() {
@@ -91,8 +111,9 @@ async function draw() {
   document.getElementById("graph-area").hidden = false;
   const where = places(graph);
   const cy = window.cytoscape({ container: box, elements: elements(graph), style: styles(), layout: { name: "preset", positions: (node) => where[node.id()], padding: 34 }, minZoom: 0.15, maxZoom: 3, userZoomingEnabled: false, boxSelectionEnabled: false, autounselectify: true });
+  showAll(cy);
   keyboard(cy, graph);
-  const acts = { in: () => zoom(cy, 1.25), out: () => zoom(cy, 0.8), fit: () => cy.fit(undefined, 34) };
+  const acts = { in: () => zoom(cy, 1.25), out: () => zoom(cy, 0.8), fit: () => showAll(cy) };
   for (const button of document.querySelectorAll("[data-graph]")) button.addEventListener("click", acts[button.dataset.graph]);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => cy.style(styles()));
   box.dataset.drawn = graph.nodes.length;
