@@ -77,17 +77,26 @@ def _read_events(connection: sql.Connection, chosen: sql.ColumnElement[bool], li
     events = (
         PrincipalEvent(row["alert_id"], owners[row["alert_id"]], to_event(row)) for row in once[-limit:]
     )
-    return PrincipalEvents(tuple(events), max(total - (len(found) - len(once)), 0))
+    return PrincipalEvents(tuple(events), max(total - (len(found) - len(once)), len(once)))
 
 
 def _read_batch(connection: sql.Connection, alert_ids: Sequence[str], limit: int) -> Iterator[dict[str, Any]]:
+    """Yield the newest events of some alerts, each once."""
     table = alert_events.c
+    once = (
+        sql.select(table.event_id, sql.func.min(table.alert_id).label("alert_id"))
+        .where(table.alert_id.in_(alert_ids))
+        .group_by(table.event_id)
+        .order_by(sql.func.max(table.event_time).desc(), table.event_id.desc())
+        .limit(limit)
+        .subquery()
+    )
     empty = sql.literal("").label("raw")  # records are most of an event's bytes
     query = sql.select(*(empty if column.name == "raw" else column for column in alert_events.columns))
-    newest = query.where(table.alert_id.in_(alert_ids)).order_by(table.event_time.desc(), table.event_id)
-    yield from (dict(row) for row in connection.execute(newest.limit(limit)).mappings())
+    same = (table.event_id == once.c.event_id) & (table.alert_id == once.c.alert_id)
+    yield from (dict(row) for row in connection.execute(query.join(once, same)).mappings())
 
 
 def _count(connection: sql.Connection, alert_ids: Sequence[str]) -> int:
-    query = sql.select(sql.func.count()).select_from(alert_events)
+    query = sql.select(sql.func.count(alert_events.c.event_id.distinct()))
     return connection.scalar(query.where(alert_events.c.alert_id.in_(alert_ids))) or 0

@@ -85,7 +85,9 @@ def draw_risk_charts(days: Sequence[DailyVotes], width: int, height: int) -> lis
     last = max(day.day for day in days)
     recent = [day for day in days if day.day > last - timedelta(days=MAX_DAYS)]
     slots = _day_slots(sorted({day.day for day in recent}))
-    width = min(width, LEFT + RIGHT + round(max(len(slots), LEAST_SLOTS) * WIDEST_STEP))  # few days: no blank beside them
+    width = min(
+        width, LEFT + RIGHT + round(max(len(slots), LEAST_SLOTS) * WIDEST_STEP)
+    )  # few days: no blank beside them
     names = sorted({day.detector for day in recent})
     questions = {each.name: each.question for each in load_known_detectors(names)}
     return [
@@ -162,7 +164,11 @@ class _Axes:
         width = min(0.76 * self.step, WIDEST_BAR)
         for day in days:
             y = self._y(day.strongest, top)
-            number = f"{day.strongest:,.{0 if day.strongest >= 100 else 1}f}" if math.isfinite(day.strongest) else "∞"
+            number = (
+                f"{day.strongest:,.{0 if day.strongest >= 100 else 1}f}"
+                if math.isfinite(day.strongest)
+                else "∞"
+            )
             when = f"{day.day.day} {day.day:%B %Y}"
             yield DayBar(
                 x=round(self._left(day.day) + (self.step - width) / 2, 2),
