@@ -143,9 +143,7 @@ sql.Index("alerts_oldest", alerts.c.first_event_time, alerts.c.alert_id, alerts.
 sql.Index("alerts_largest", alerts.c.event_count.desc(), alerts.c.first_event_time, alerts.c.alert_id)
 # Counting reads this index and `cases`, both in the order of ids, and no row of `alerts`, which are wide. It has all that a count
 # asks for: with `urgency` missing, which says what a suppression may not hide, a count took five times as long.
-sql.Index(
-    "alerts_counted", alerts.c.alert_id, alerts.c.event_count, alerts.c.urgency_shown, alerts.c.urgency
-)
+sql.Index("alerts_counted", alerts.c.alert_id, alerts.c.event_count, alerts.c.urgency_shown, alerts.c.urgency)
 # A hash index takes a principal longer than a B-tree does.
 sql.Index("ix_alerts_principal", alerts.c.principal, postgresql_using="hash")
 
@@ -270,7 +268,9 @@ alert_texts = sql.Table(  # derived: the words of an alert, separated by blanks,
     required_text("words"),
 )
 # Indexes that SQLAlchemy cannot describe for both databases: full text, and values in small letters by the order of their bytes.
-WORD_INDEX = "alert_words"  # the full text index: an FTS5 table that follows `alert_texts`, or PostgreSQL's GIN
+WORD_INDEX = (
+    "alert_words"  # the full text index: an FTS5 table that follows `alert_texts`, or PostgreSQL's GIN
+)
 SEARCH_DDL = {
     "sqlite": (
         f"CREATE VIRTUAL TABLE {WORD_INDEX} USING fts5(words, content='alert_texts', content_rowid='number', "

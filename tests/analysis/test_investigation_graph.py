@@ -54,7 +54,7 @@ def test_a_sessions_name_is_a_node_where_it_says_more_than_the_principal() -> No
     assert not [node for node in same.nodes if node.kind == "session"]
 
 
-def test_who_assumed_whom_is_an_edge_between_principals_and_to_the_key_where_nobody_used_it() -> None:
+def test_who_assumed_whom_is_an_edge_between_principals_and_to_the_key_where_no_one_used_it() -> None:
     graph = build_graph(seen(EVENT), [issue("ASIAONE", "1:user/eve"), issue("ASIAUNUSED", PERSON)])
     assert {
         ("1:user/eve", "assumed", PERSON),

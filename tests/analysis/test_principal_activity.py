@@ -113,5 +113,5 @@ def test_usual_hours_are_all_that_was_counted_of_the_principal(bank: Bank) -> No
     assert total[:5].sum() > total[5:].sum()  # the week is longer than the weekend
 
 
-def test_nobody_has_no_usual_hours(bank: Bank) -> None:
+def test_a_stranger_has_no_usual_hours(bank: Bank) -> None:
     assert usual_hours(bank, "123456789012:user/stranger") is None

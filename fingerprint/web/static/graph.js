@@ -39,13 +39,13 @@ function places(graph) {
     const some = graph.nodes.filter((node) => node.kind === kind);
     const beside = kind === "address" || kind === "resource"; // their labels stand beside them, so they need less room
     const [most, along, apart] = narrow ? [3, 118, 74] : [beside ? 20 : 9, beside ? 32 : 84, 150];
-    const lanes = Math.ceil(some.length / most), each = Math.ceil(some.length / lanes);
+    const strips = Math.ceil(some.length / most), each = Math.ceil(some.length / strips);
     some.forEach((node, at) => {
-      const lane = Math.floor(at / each), here = Math.min(each, some.length - lane * each);
-      const rank = ((at % each) - (here - 1) / 2) * along, deep = depth + lane * apart;
+      const strip = Math.floor(at / each), here = Math.min(each, some.length - strip * each);
+      const rank = ((at % each) - (here - 1) / 2) * along, deep = depth + strip * apart;
       found[node.node_id] = narrow ? { x: rank, y: deep } : { x: deep, y: rank };
     });
-    if (some.length) depth += (narrow ? 96 : 210) + (lanes - 1) * apart;
+    if (some.length) depth += (narrow ? 96 : 210) + (strips - 1) * apart;
   }
   return found;
 }
