@@ -160,7 +160,7 @@ def _add_issues(
     nodes: dict[Key, list[_Mark]],
     edges: dict[tuple[Key, Key, EdgeKind], list[_Mark]],
 ) -> None:
-    """Add the calls that issued credentials: from the caller to who acts with the key, or to the key where no one is seen with it."""
+    """Add the calls that issued credentials: from the caller to who acts with the key, or else to the key."""
     holders = {each.event.access_key: each.principal for each in found if each.event.access_key}
     for issue in issues:
         mark = _Mark(issue.at, issue.action, failed=False)

@@ -259,16 +259,16 @@ def _feature_profiles(bank: Bank, key: str) -> list[FeatureProfile]:
     table = looking.usual_values(bank, key, MAX_VALUES)
     summed = table.groupby(["feature", "value"], sort=False, as_index=False)["share"].sum()
     return [
-        FeatureProfile(str(feature), tuple(_in_order(str(feature), rows)))
+        FeatureProfile(str(feature), tuple(_in_order(str(feature), rows["value"], rows["share"])))
         for feature, rows in summed.groupby("feature", sort=False)
     ]
 
 
-def _in_order(feature: str, rows: pd.DataFrame) -> list[UsualValue]:
+def _in_order(feature: str, texts: pd.Series, shares: pd.Series) -> list[UsualValue]:
     """Return the values of a feature: amounts and times by size, others by share."""
     values = [
         UsualValue(str(text), min(round(float(share), 4), 1.0))
-        for text, share in zip(rows["value"], rows["share"], strict=True)
+        for text, share in zip(texts, shares, strict=True)
     ]
     if feature in _BIN_LABELS:
         return sorted(values, key=lambda value: bin_size(value.text))

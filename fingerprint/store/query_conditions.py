@@ -58,9 +58,7 @@ def query_conditions(query: str) -> list[Condition]:
     words = [term for term in terms if term.field == TEXT and not term.negated and len(term.values) == 1]
     others = sorted((term for term in terms if term not in words), key=lambda term: term.field in _OWN_FIELDS)
     found = [sql.not_(_any_of(term)) if term.negated else _any_of(term) for term in others]
-    return (
-        [_has_words([word for term in words for word in _words(term.values[0])]), *found] if words else found
-    )
+    return [_has_words([word for term in words for word in _words(term.values[0])]), *found] if words else found
 
 
 def _any_of(term: Term) -> Condition:

@@ -127,19 +127,9 @@ def any_holds(term: Term, row: QueueRow) -> bool:
         "principal": {row.principal, row.principal.partition(":")[2], row.principal.rpartition("/")[2]},
     }  # fmt: skip
     if term.field == "":
-        texts = (
-            row.title,
-            row.principal,
-            row.human,
-            row.alert_id,
-            *row.actions,
-            *row.addresses,
-            *row.regions,
-        )
+        texts = (row.title, row.principal, row.human, row.alert_id, *row.actions, *row.addresses, *row.regions)
         words = [word for text in texts for word in words_of(text)]
-        return any(
-            all(any(each.startswith(one) for each in words) for one in query_words(v)) for v in term.values
-        )
+        return any(all(any(each.startswith(one) for each in words) for one in query_words(v)) for v in term.values)
     if term.field in ("urgency", "severity"):
         least = [int(MINIMUM_URGENCY.get(value, value)) for value in term.values]
         if term.field == "severity" and term.compare == ":":

@@ -40,7 +40,9 @@ def show_queue(request: Request, caller: Viewer, deps: Deps) -> Response:
         unassigned=queue_query.UNASSIGNED,
         date_field_value=queue_query.date_field_value,
         counts=store.queue.counts(which),
-        page=None if wanted.by else store.queue.page(which, wanted.order, ROWS_PER_PAGE, wanted.following),
+        page=None
+        if wanted.by
+        else store.queue.page(which, wanted.order, ROWS_PER_PAGE, wanted.following),
         groups=store.queue.groups(which, wanted.by) if wanted.by else [],
         views=store.views.of_owner(caller.name),
         flash=flash.read_flash(pairs, store),
