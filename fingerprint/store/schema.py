@@ -114,19 +114,25 @@ alerts = sql.Table(
     required_time("first_event_time"),
     required_time("last_event_time"),
     sql.Column("urgency", sql.Integer, nullable=False),
+    sql.Column("rarity", sql.Integer, nullable=False, server_default="0"),
+    sql.Column("impact", sql.Integer, nullable=False, server_default="0"),
     required_text("title"),
     required_text("level"),
     required_text("bank_version"),
     sql.Column("degraded", sql.Boolean, nullable=False, server_default=sql.false()),
-    # For the queue, no fields of an Alert: all its events, and its urgency lowered by `sharing` principals.
+    # For the queue, no fields of an Alert: all its events, its urgency lowered by `sharing` principals.
     sql.Column("event_count", sql.Integer, nullable=False, server_default="0"),
     sql.Column("urgency_shown", sql.Integer, nullable=False, server_default="0"),
     sql.Column("sharing", sql.Integer, nullable=False, server_default="0"),
+    required_text(
+        "gravest_action", server_default=""
+    ),  # `service:Action` of the first of `impact_of` that counts
     # Wide columns come last: SQLite reads a row from its beginning, and the queue needs none of these.
     sql.Column("drivers", FiniteJson, nullable=False),
     sql.Column("curve", FiniteJson(none_as_null=True)),
     sql.Column("tactics", FiniteJson, nullable=False),
     sql.Column("next_steps", FiniteJson, nullable=False),
+    sql.Column("impact_of", FiniteJson, nullable=False),
 )
 ALERT_ORDER = (alerts.c.urgency.desc(), alerts.c.first_event_time, alerts.c.alert_id)
 sql.Index("alerts_in_order", *ALERT_ORDER)
@@ -143,7 +149,9 @@ sql.Index("alerts_oldest", alerts.c.first_event_time, alerts.c.alert_id, alerts.
 sql.Index("alerts_largest", alerts.c.event_count.desc(), alerts.c.first_event_time, alerts.c.alert_id)
 # Counting reads this index and `cases`, both in the order of ids, and no row of `alerts`, which are wide. It has all that a count
 # asks for: with `urgency` missing, which says what a suppression may not hide, a count took five times as long.
-sql.Index("alerts_counted", alerts.c.alert_id, alerts.c.event_count, alerts.c.urgency_shown, alerts.c.urgency)
+sql.Index(
+    "alerts_counted", alerts.c.alert_id, alerts.c.event_count, alerts.c.urgency_shown, alerts.c.urgency
+)
 # A hash index takes a principal longer than a B-tree does.
 sql.Index("ix_alerts_principal", alerts.c.principal, postgresql_using="hash")
 
@@ -268,9 +276,7 @@ alert_texts = sql.Table(  # derived: the words of an alert, separated by blanks,
     required_text("words"),
 )
 # Indexes that SQLAlchemy cannot describe for both databases: full text, and values in small letters by the order of their bytes.
-WORD_INDEX = (
-    "alert_words"  # the full text index: an FTS5 table that follows `alert_texts`, or PostgreSQL's GIN
-)
+WORD_INDEX = "alert_words"  # the full text index: an FTS5 table that follows `alert_texts`, or PostgreSQL's GIN
 SEARCH_DDL = {
     "sqlite": (
         f"CREATE VIRTUAL TABLE {WORD_INDEX} USING fts5(words, content='alert_texts', content_rowid='number', "
