@@ -211,6 +211,9 @@ credential_issues = sql.Table(  # calls that handed out an access key
     sql.Column(STORED_AT, UtcDateTime, index=True),
 )
 
+sql.Index("issues_of_principal", credential_issues.c.principal, postgresql_using="hash")
+sql.Index("issues_with_key", credential_issues.c.access_key)
+
 feed_counts = sql.Table(  # `at` is the start of an interval, seconds since 1970
     "feed_counts",
     metadata,

@@ -100,6 +100,11 @@ def format_day(moment: datetime) -> str:
     return f"{there.day} {there:%B %Y}"
 
 
+def format_stamp(moment: datetime) -> str:
+    """Return day and time in UTC, short: 2026-03-04 14:02."""
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M}"
+
+
 def format_span(first: datetime, last: datetime) -> str:
     """Return the first and last time; the day once where it is the same."""
     start = f"{format_day(first)}, {format_time(first)}"

@@ -28,6 +28,7 @@ PAGES = (
     "/?by=service&by=tactic",
     "/alerts/{alert}",
     "/entities/{principal}",
+    "/graph?alert={alert}&of=principal",
     "/suppressions",
     "/suppressions/new?alert={alert}",
     "/banks",
@@ -305,6 +306,33 @@ def test_everything_that_matters_works_without_script(browser, place, admitted):
         page.locator(".timeline summary").first.click()
         page.get_by_role("link", name="The record as AWS wrote it").first.click()
         expect(page.locator("#record")).to_contain_text("eventName")
+
+
+def test_the_investigation_picture_is_drawn_and_walked_by_keyboard(browser, place, admitted):
+    with seen(browser, storage_state=admitted) as page:
+        page.goto(f"{place.base}/entities/{STOLEN.principal}")
+        page.get_by_role("link", name="Investigation picture").click()
+        drawing = page.get_by_role("application")
+        expect(drawing).to_have_attribute(
+            "data-drawn", str(page.locator("#things ~ .scroll tbody tr").count())
+        )
+        tab_to(page, "#graph")
+        said = set()
+        for key in ("ArrowRight", "ArrowRight", "ArrowLeft"):
+            press(page, key)
+            said.add(page.locator("#graph-says").inner_text())
+        assert len(said) == 2
+        assert any(STOLEN.events[0].source_address in text and "called from" in text for text in said)
+        with_address = page.locator("#connections ~ .scroll tr").filter(has_text="called from")
+        expect(with_address.first).to_contain_text(STOLEN.events[0].source_address)
+
+
+def test_the_investigation_picture_is_a_list_without_script(browser, place, admitted):
+    with seen(browser, storage_state=admitted, java_script_enabled=False) as page:
+        page.goto(f"{place.base}/graph?alert={STOLEN.alert_id}")
+        expect(page.locator("#graph")).to_be_hidden()
+        expect(page.get_by_text("The drawing needs JavaScript")).to_be_visible()
+        expect(page.locator("#connections ~ .scroll")).to_contain_text("called from")
 
 
 def test_a_view_that_was_saved_is_one_click_away(browser, place, admitted):
