@@ -40,10 +40,13 @@ viewer   person  GET     /confirm
 viewer   person  POST    /confirm
 
 viewer   any     GET     /
+viewer   any     POST    /display
+viewer   any     GET     /help
 analyst  any     POST    /views
 analyst  any     POST    /views/forget
 analyst  any     POST    /changes
 viewer   any     GET     /alerts/{alert_id}
+viewer   any     GET     /alerts/{alert_id}/preview
 viewer   any     GET     /alerts/{alert_id}/record
 viewer   any     GET     /alerts/{alert_id}/entity
 viewer   any     GET     /entities/{principal:path}

@@ -12,7 +12,9 @@ from fingerprint.web.pages import (
     banks,
     cases,
     confirm_identity,
+    help,
     login,
+    preview,
     principal,
     queue,
     second_factor,
@@ -25,6 +27,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     queue.router,
     cases.router,
     alert.router,
+    preview.router,
     principal.router,
     suppressions.router,
     banks.router,
@@ -36,4 +39,5 @@ ROUTERS: tuple[APIRouter, ...] = (
     second_factors.router,
     accounts.router,
     thresholds.router,
+    help.router,
 )
