@@ -40,7 +40,7 @@ class AlertActionForm(BaseModel):
     """The form. `do` is a decision, or one of take, assign, release, reopen and note; `chosen` are alerts at the version read.
 
     `take` is one alert to assign to the caller, whatever else is selected: the button of its row. `onward` opens the page `next`
-    instead of `back` once the change is done.
+    instead of `back` once the change is done; `here` is the form's own page where that is not `back`: what was not done is said there.
     """
 
     do: str = ""
@@ -51,6 +51,7 @@ class AlertActionForm(BaseModel):
     to: Annotated[str, Field(max_length=64)] = ""
     note: Annotated[str, Field(max_length=MAX_ACTION_TEXT)] = ""
     back: Annotated[str, Field(max_length=4000)] = "/"
+    here: Annotated[str, Field(max_length=4000)] = ""
     onward: bool = False
     next: Annotated[str, Field(max_length=4000)] = ""
 
@@ -62,17 +63,17 @@ def submit_alert_action(form: Annotated[AlertActionForm, Form()], caller: Analys
     chosen = [each for each in map(flash.parse_selection, sent) if each]
     if not chosen or len(chosen) > MAX_PAGE_SIZE:
         raise FingerprintError(f"choose from 1 to {MAX_PAGE_SIZE} alerts: go back and tick the ones you mean")
-    back = safe_local_path(form.back)
+    here = safe_local_path(form.here or form.back)
     if refused := _find_refusal(do, form, deps):
         kept = flash.FlashNote(do, refused=refused, selected=tuple(sent), why=form.why, to=form.to)
-        return flash.set_flash(redirect(back), kept, deps.settings)
+        return flash.set_flash(redirect(here), kept, deps.settings)
     if do == "note":
         outcomes = _add_notes(deps.store, chosen, form.note, caller.name)
     else:
         outcomes = deps.store.cases.change(chosen, _build_change(do, form, caller.name), by=caller.name)
-    if form.onward and form.next and all(each.done for each in outcomes):
-        back = safe_local_path(form.next)
-    return flash.set_flash(redirect(back), flash.note_outcomes(do, outcomes, form.why), deps.settings)
+    following = safe_local_path(form.next) if form.onward and form.next else safe_local_path(form.back)
+    there = following if all(each.done for each in outcomes) else here
+    return flash.set_flash(redirect(there), flash.note_outcomes(do, outcomes, form.why), deps.settings)
 
 
 def _find_refusal(do: str, form: AlertActionForm, deps: Dependencies) -> str:
