@@ -190,7 +190,7 @@ def log_out(page: Page) -> None:
 
 def test_what_is_suppressed_leaves_the_queue_and_comes_back(browser, place, admitted):
     with seen(browser, storage_state=admitted) as page:
-        page.goto(f"{place.base}/?text=ci-deploy")
+        page.goto(f"{place.base}/?q=ci-deploy")
         rows(page).get_by_role("link").first.click()
         page.get_by_role("link", name="suppress alerts like this").click()
         expect(page.get_by_label("Service")).to_have_value("ecs")
@@ -200,14 +200,14 @@ def test_what_is_suppressed_leaves_the_queue_and_comes_back(browser, place, admi
         page.get_by_role("button", name="Suppress").click()
         expect(page.locator("main")).to_contain_text("the new deployment pipeline, change 4711")
 
-        page.goto(f"{place.base}/?text=ci-deploy")
+        page.goto(f"{place.base}/?q=ci-deploy")
         expect(page.get_by_text("No alert matches.")).to_be_visible()
         page.get_by_role("link", name="Suppressed 1").click()
         expect(rows(page)).to_have_count(1)
 
         page.get_by_role("link", name="Suppressions").click()
         page.get_by_role("button", name="End it").click()
-        page.goto(f"{place.base}/?text=ci-deploy")
+        page.goto(f"{place.base}/?q=ci-deploy")
         expect(rows(page)).to_have_count(1)
 
 
@@ -235,7 +235,7 @@ def test_the_same_morning_by_keyboard_alone(browser, place, admitted):
         press(page, "/")
         page.keyboard.type("snapshot")
         press(page, "Enter")
-        expect(page).to_have_url(re.compile("text=snapshot"))
+        expect(page).to_have_url(re.compile("q=snapshot"))
         found = rows(page).count()
         assert found == 8
 
@@ -485,7 +485,7 @@ def test_keys_can_be_switched_off(browser, place, admitted):
 
 def test_everything_that_matters_works_without_script(browser, place, admitted):
     with seen(browser, storage_state=admitted, java_script_enabled=False) as page:
-        page.goto(f"{place.base}/?text=athena")
+        page.goto(f"{place.base}/?q=athena")
         page.goto(f"{place.base}/?service=athena&status=open")
         found = rows(page).count()
         rows(page).get_by_role("checkbox").first.check()
@@ -521,7 +521,7 @@ def test_a_view_that_was_saved_is_one_click_away(browser, place, admitted):
 def test_who_decides_second_is_told_who_was_first(browser, place, admitted):
     with seen(browser, storage_state=admitted) as first, seen(browser, storage_state=admitted) as second:
         for page in (first, second):
-            page.goto(f"{place.base}/?text=Farid+deleted")
+            page.goto(f"{place.base}/?q=Farid+deleted")
             rows(page).locator("a.go").first.click()
         first.locator("#page-why").fill("his own objects")
         first.get_by_role("button", name="Benign").click()

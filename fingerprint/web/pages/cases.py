@@ -40,7 +40,7 @@ class AlertActionForm(BaseModel):
     """The form. `do` is a decision, or one of take, assign, release, reopen and note; `chosen` are alerts at the version read.
 
     `take` is one alert to assign to the caller, whatever else is selected: the button of its row. `onward` opens the page `next`
-    instead of `back` once the change is done; `here` is the form's own page where that is not `back`: what was not done is said there.
+    instead of `back` once the change is done. `here` is the form's own page, if it is not `back`: it says what was not done.
     """
 
     do: str = ""

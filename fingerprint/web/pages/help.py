@@ -9,6 +9,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 
 from fingerprint.core.alert import SEVERITY_LEVELS
+from fingerprint.core.alert_query import FIELDS
 from fingerprint.web.auth import Viewer
 from fingerprint.web.layout import render_page
 
@@ -18,4 +19,4 @@ router = APIRouter()
 @router.get("/help")
 def show_help(request: Request, caller: Viewer) -> Response:
     """Show the help page."""
-    return render_page(request, "help.html", title="Help", levels=SEVERITY_LEVELS)
+    return render_page(request, "help.html", title="Help", levels=SEVERITY_LEVELS, query_fields=FIELDS)

@@ -84,7 +84,7 @@ def analyst(clients: dict[str, TestClient]) -> TestClient:
 def test_what_cannot_be_shown_is_a_page_that_says_why(clients, path, status, said):
     answer = clients["engineer"].get(path)
     assert (answer.status_code, answer.headers["content-type"]) == (status, "text/html; charset=utf-8")
-    assert said in answer.text
+    assert said.lower() in answer.text.lower()  # a page begins the sentence with a capital letter
 
 
 PATHS = (
@@ -174,7 +174,7 @@ def test_what_would_hide_a_critical_alert_wants_a_box_checked_and_a_reason(clien
         ({"force": "true"}, "to force a suppression, say why"),
     ):
         answer = engineer.post("/suppressions", data=form | more)
-        assert (answer.status_code, why in answer.text) == (400, True)
+        assert (answer.status_code, why in answer.text.lower()) == (400, True)
     assert store.suppressions.list_all() == []
     engineer.post("/suppressions", data=form | {"force": "true", "forced": "the red team, 4711"})
     (made,) = store.suppressions.list_all()
