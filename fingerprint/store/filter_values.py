@@ -1,7 +1,7 @@
 """Values that the queue is filtered, searched and grouped by, derived from saved alerts.
 
 Example:
-    >>> values = derive_filter_values("123456789012:user/ola", ["Persistence"], [event_row])
+    >>> values = derive_filter_values("123456789012:user/ola", "ola", ["Persistence"], [event_row])
     >>> sorted(values["action"]), sorted(values["call"])
     (['CreateUser'], ['iam:CreateUser'])
 
@@ -62,7 +62,7 @@ def update_filter_values(connection: sql.Connection, alerts: Sequence[Row], even
     surprises: list[Row] = []
     for row in alerts:
         name = row["alert_id"]
-        found = derive_filter_values(row["principal"], row["tactics"], by_alert[name])
+        found = derive_filter_values(row["principal"], row["human"], row["tactics"], by_alert[name])
         values += [
             {"alert_id": name, "kind": kind, "value": value} for kind, many in found.items() for value in many
         ]
@@ -73,9 +73,13 @@ def update_filter_values(connection: sql.Connection, alerts: Sequence[Row], even
 
 
 def derive_filter_values(
-    principal: str, tactics: Iterable[str], events: Sequence[Row]
+    principal: str, human: str, tactics: Iterable[str], events: Sequence[Row]
 ) -> dict[str, list[str]]:
-    """Return the distinct values of each kind; accounts are the principal's and those whose trails recorded its calls."""
+    """Return the distinct values of each kind.
+
+    Accounts are the principal's and those whose trails recorded its calls. A principal is found as a whole, without its account,
+    and by its last part; a person also by what comes before an @.
+    """
     accounts = (principal.partition(":")[0], *(SOURCE.record_account(row["raw"]) for row in events))
     found: dict[str, Iterable[str]] = {
         kind: [row[column] for row in events] for kind, column in EVENT_VALUES.items()
@@ -83,6 +87,8 @@ def derive_filter_values(
     found[CALL] = (f"{row['service']}:{row['action']}" for row in events)
     found["account"] = filter(_ACCOUNT.fullmatch, accounts)
     found["tactic"] = tactics
+    found["principal"] = (principal, principal.partition(":")[2], principal.rpartition("/")[2])
+    found["person"] = (human, human.partition("@")[0])
     return {kind: _first_distinct(values) for kind, values in found.items()}
 
 

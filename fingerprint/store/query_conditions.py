@@ -36,7 +36,8 @@ from fingerprint.store.schema import WORD_INDEX, alert_texts, alert_values, aler
 
 Condition = sql.ColumnElement[bool]
 
-VALUE_FIELDS = (*EVENT_VALUES, "account", "tactic")
+VALUE_FIELDS = (*EVENT_VALUES, "account", "tactic", "principal")
+NO_WORD = ""  # of a text without letters and digits, such as "!"
 LAST_CHARACTER = "\U0010ffff"  # after every text that begins alike
 _COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
     ":": operator.eq,
@@ -49,8 +50,15 @@ _NUMBERS = {"urgency": alerts.c.urgency_shown, "events": alerts.c.event_count}
 
 
 def query_conditions(query: str) -> list[Condition]:
-    """Return a condition for each term. Raise FingerprintError for a query that cannot be read."""
-    return [sql.not_(_any_of(term)) if term.negated else _any_of(term) for term in parse_alert_query(query)]
+    """Return conditions that hold together where the query does. Raise FingerprintError for a query that cannot be read.
+
+    Words come first, all in one look-up, then indexed values, then what has to be read from an alert's row.
+    """
+    terms = parse_alert_query(query)
+    words = [term for term in terms if term.field == TEXT and not term.negated and len(term.values) == 1]
+    others = sorted((term for term in terms if term not in words), key=lambda term: term.field in _OWN_FIELDS)
+    found = [sql.not_(_any_of(term)) if term.negated else _any_of(term) for term in others]
+    return [_has_words([word for term in words for word in _words(term.values[0])]), *found] if words else found
 
 
 def _any_of(term: Term) -> Condition:
@@ -60,7 +68,7 @@ def _any_of(term: Term) -> Condition:
 
 def _condition(term: Term, value: str) -> Condition:
     if term.field == TEXT:
-        return _has_words(query_words(value))
+        return _has_words(_words(value))
     if term.field in VALUE_FIELDS:
         return _has_value(term.field, value)
     if term.field in _NUMBERS:
@@ -81,7 +89,29 @@ def _has_value(field: str, value: str) -> Condition:
     low = _BytesOrder(table.value)
     first = sql.func.lower(sql.literal(value.removesuffix("*"), sql.Text))
     found = (low >= first) & (low < first.concat(LAST_CHARACTER)) if value.endswith("*") else low == first
-    return alerts.c.alert_id.in_(sql.select(table.alert_id).where(table.kind == kind, found))
+    return _AlertId(alerts.c.alert_id).in_(sql.select(table.alert_id).where(table.kind == kind, found))
+
+
+class _AlertId(GenericFunction[str]):
+    """An alert's id that SQLite does not look rows up by.
+
+    It would read the wide rows of all alerts found, in the order of ids; an index of the queue's order or of counts is read in a
+    tenth of the time where many are found, and in some 40 ms of 100,000 alerts where few are.
+    """
+
+    type = sql.Text()
+    inherit_cache = True
+    name = "alert_id_of"
+
+
+@compiles(_AlertId)
+def _compile_alert_id(element: _AlertId, compiler: SQLCompiler, **options: Any) -> str:
+    return compiler.process(list(element.clauses)[0], **options)
+
+
+@compiles(_AlertId, "sqlite")
+def _compile_unindexed(element: _AlertId, compiler: SQLCompiler, **options: Any) -> str:
+    return f"+{compiler.process(list(element.clauses)[0], **options)}"
 
 
 class _BytesOrder(GenericFunction[str]):
@@ -102,13 +132,17 @@ def _compile_bytes_order(element: _BytesOrder, compiler: SQLCompiler, **options:
 
 
 def _has_words(words: list[str]) -> Condition:
-    """Return the condition that an alert has a word that begins with each of these."""
-    if not words:
+    """Return the condition that an alert has a word that begins with each of these; NO_WORD is in none."""
+    if NO_WORD in words:
         return sql.false()
     fts = " ".join(f'"{word}"*' for word in words)
     tsquery = " & ".join(f"'{word}':*" for word in words)
     found = _WordMatch(sql.literal(fts, sql.Text), sql.literal(tsquery, sql.Text))
-    return alerts.c.alert_id.in_(sql.select(alert_texts.c.alert_id).where(found))
+    return _AlertId(alerts.c.alert_id).in_(sql.select(alert_texts.c.alert_id).where(found))
+
+
+def _words(text: str) -> list[str]:
+    return query_words(text) or [NO_WORD]
 
 
 class _WordMatch(GenericFunction[bool]):
@@ -134,16 +168,8 @@ def _compile_tsquery(element: _WordMatch, compiler: SQLCompiler, **options: Any)
 # --- what an alert has one of -----------------------------------------------------------------------------------------
 
 
-def _principal(_: Term, value: str) -> Condition:
-    """Return whether the principal is that: as a whole, without its account, or by its last part."""
-    column = alerts.c.principal
-    return reduce(or_, (_is_like(column, before + value) for before in ("", "*:", "*/")))
-
-
 def _person(_: Term, value: str) -> Condition:
-    if value == NO_VALUE:
-        return alerts.c.human == ""
-    return _is_like(alerts.c.human, value) | _is_like(alerts.c.human, f"{value}@*")
+    return sql.not_(_has_value("person", "*")) if value == NO_VALUE else _has_value("person", value)
 
 
 def _assignee(_: Term, value: str) -> Condition:
@@ -175,7 +201,6 @@ def _severity(term: Term, value: str) -> Condition:
 
 
 _OWN_FIELDS: Mapping[str, Callable[[Term, str], Condition]] = {
-    "principal": _principal,
     "person": _person,
     "assignee": _assignee,
     "decision": _decision,

@@ -147,8 +147,11 @@ sql.Index(  # with the urgency: counts by day and severity read this index alone
 )
 sql.Index("alerts_oldest", alerts.c.first_event_time, alerts.c.alert_id, alerts.c.event_count)
 sql.Index("alerts_largest", alerts.c.event_count.desc(), alerts.c.first_event_time, alerts.c.alert_id)
-# Counting reads this index and `cases`, both in the order of ids, and no row of `alerts`, which are wide.
-sql.Index("alerts_counted", alerts.c.alert_id, alerts.c.event_count, alerts.c.urgency_shown)
+# Counting reads this index and `cases`, both in the order of ids, and no row of `alerts`, which are wide. It has all that a count
+# asks for: with `urgency` missing, which says what a suppression may not hide, a count took five times as long.
+sql.Index(
+    "alerts_counted", alerts.c.alert_id, alerts.c.event_count, alerts.c.urgency_shown, alerts.c.urgency
+)
 # A hash index takes a principal longer than a B-tree does.
 sql.Index("ix_alerts_principal", alerts.c.principal, postgresql_using="hash")
 

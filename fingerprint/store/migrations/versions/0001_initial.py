@@ -61,7 +61,7 @@ def _create_alert_tables() -> None:
         "alerts",
         [sql.text("urgency_shown DESC"), "first_event_time", "alert_id", "event_count"],
     )
-    op.create_index("alerts_counted", "alerts", ["alert_id", "event_count", "urgency_shown"])
+    op.create_index("alerts_counted", "alerts", ["alert_id", "event_count", "urgency_shown", "urgency"])
     op.create_index("alerts_in_order", "alerts", [sql.text("urgency DESC"), "first_event_time", "alert_id"])
     op.create_index(
         "alerts_largest", "alerts", [sql.text("event_count DESC"), "first_event_time", "alert_id"]
