@@ -234,7 +234,7 @@ class QueueContract:
         rows = everything(busy, AlertFilter(status="all"), order, size=500)
         assert rows == sorted(rows, key=SORTED[REVERSED.get(order, order)], reverse=order in REVERSED)
         assert Counter(row.open for row in rows)[False] > 3
-        draw, found = random.Random(order), 0
+        draw, found = random.Random(REVERSED.get(order, order)), 0
         for _ in range(25):
             which = drawn_filter(draw)
             wanted = [row for row in rows if asks_for(which, row)]
