@@ -102,7 +102,7 @@ function name(dialog) {
     const line = document.createElement("li");
     const severity = document.createElement("span");
     severity.className = `grade ${severityOf(row)}`;
-    severity.textContent = row.querySelector(".urgency").textContent.trim().replace(/\s+/g, " ");
+    severity.textContent = [...row.querySelectorAll(".urgency > *")].map((each) => each.textContent).join(" ");
     const title = document.createElement("bdi");
     title.textContent = row.querySelector("a.go").textContent.trim();
     line.append(severity, " ", title);
