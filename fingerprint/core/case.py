@@ -93,6 +93,9 @@ class QueueRow:
     actions: tuple[str, ...] = ()  # service:action; of each of these three at most some hundred
     addresses: tuple[str, ...] = ()
     regions: tuple[str, ...] = ()
+    rarity: int = 0
+    impact: int = 0
+    gravest_action: str = ""  # `service:Action` that counts most towards the impact, empty for none
 
 
 @dataclass(frozen=True, slots=True)

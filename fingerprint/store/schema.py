@@ -114,19 +114,25 @@ alerts = sql.Table(
     required_time("first_event_time"),
     required_time("last_event_time"),
     sql.Column("urgency", sql.Integer, nullable=False),
+    sql.Column("rarity", sql.Integer, nullable=False, server_default="0"),
+    sql.Column("impact", sql.Integer, nullable=False, server_default="0"),
     required_text("title"),
     required_text("level"),
     required_text("bank_version"),
     sql.Column("degraded", sql.Boolean, nullable=False, server_default=sql.false()),
-    # For the queue, no fields of an Alert: all its events, and its urgency lowered by `sharing` principals.
+    # For the queue, no fields of an Alert: all its events, its urgency lowered by `sharing` principals.
     sql.Column("event_count", sql.Integer, nullable=False, server_default="0"),
     sql.Column("urgency_shown", sql.Integer, nullable=False, server_default="0"),
     sql.Column("sharing", sql.Integer, nullable=False, server_default="0"),
+    required_text(
+        "gravest_action", server_default=""
+    ),  # `service:Action` of the first of `impact_of` that counts
     # Wide columns come last: SQLite reads a row from its beginning, and the queue needs none of these.
     sql.Column("drivers", FiniteJson, nullable=False),
     sql.Column("curve", FiniteJson(none_as_null=True)),
     sql.Column("tactics", FiniteJson, nullable=False),
     sql.Column("next_steps", FiniteJson, nullable=False),
+    sql.Column("impact_of", FiniteJson, nullable=False),
 )
 ALERT_ORDER = (alerts.c.urgency.desc(), alerts.c.first_event_time, alerts.c.alert_id)
 sql.Index("alerts_in_order", *ALERT_ORDER)

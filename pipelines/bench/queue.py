@@ -38,10 +38,10 @@ TIMESTAMP_SQL = {
 }
 INSERT_ALERTS_SQL = (
     """INSERT INTO alerts (alert_id, principal, human, window_start, first_event_time, last_event_time, urgency, title,
-    level, bank_version, drivers, curve, tactics, next_steps, degraded, event_count, urgency_shown, sharing)
+    level, bank_version, drivers, curve, tactics, next_steps, impact_of, degraded, event_count, urgency_shown, sharing)
     {numbers} SELECT id, '123456789012:user/' || who, 'user ' || who, {moment}, {moment}, {moment}, 8 + h % 91,
     'user ' || who || ' made ' || events || ' calls from 185.220.101.34, a network never seen for them', 'entity',
-    '2026-03-01', :none, :wide, :none, :none, :no, events, 8 + h % 91, 0 FROM drawn""",
+    '2026-03-01', :none, :wide, :none, :none, :none, :no, events, 8 + h % 91, 0 FROM drawn""",
     "INSERT INTO alert_values {numbers} SELECT id, 'service', 's' || (h % 40) FROM drawn",
     "INSERT INTO alert_values {numbers} SELECT id, 'service', 'iam' FROM drawn",
     "INSERT INTO alert_values {numbers} SELECT id, 'account', '123456789012' FROM drawn",

@@ -220,6 +220,7 @@ class QueueContract:
             actions=tuple(sorted({f"{each.service}:{each.action}" for each in alert.events})),
             addresses=tuple(sorted({each.source_address for each in alert.events})),
             regions=tuple(sorted({each.region for each in alert.events})),
+            rarity=84, impact=88, gravest_action="ec2:ModifySnapshotAttribute",
         )  # fmt: skip
         touch(store, alert, AssignCase("kim"))
         touch(store, alert, SetDisposition("benign", "asked her"))

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings
@@ -195,7 +196,9 @@ def test_an_alert_comes_with_all_that_explains_it(api: Api) -> None:
     assert answer.headers["etag"] == f'"{found["alert"]["version"]}-{len(alert.events)}"'
     assert [each["seen"] for each in found["drivers"]] == [driver.seen for driver in alert.drivers]
     assert found["curve"]["counts"] == list(curve().counts)
-    assert found["next_steps"] == list(alert.next_steps)
+    assert found["next_steps"] == [msgspec.to_builtins(step) for step in alert.next_steps]
+    assert [each["action"] for each in found["impact_of"]] == [row.action for row in alert.impact_of]
+    assert (found["alert"]["rarity"], found["alert"]["impact"]) == (84, 88)
     assert [each["event_id"] for each in found["evidence"]["events"]] == [
         each.event_id for each in alert.events
     ]

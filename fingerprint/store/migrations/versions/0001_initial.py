@@ -43,6 +43,8 @@ def _create_alert_tables() -> None:
         sql.Column("first_event_time", UtcDateTime, nullable=False),
         sql.Column("last_event_time", UtcDateTime, nullable=False),
         sql.Column("urgency", sql.Integer(), nullable=False),
+        sql.Column("rarity", sql.Integer(), server_default="0", nullable=False),
+        sql.Column("impact", sql.Integer(), server_default="0", nullable=False),
         sql.Column("title", sql.Text(), nullable=False),
         sql.Column("level", sql.Text(), nullable=False),
         sql.Column("bank_version", sql.Text(), nullable=False),
@@ -50,10 +52,12 @@ def _create_alert_tables() -> None:
         sql.Column("event_count", sql.Integer(), server_default="0", nullable=False),
         sql.Column("urgency_shown", sql.Integer(), server_default="0", nullable=False),
         sql.Column("sharing", sql.Integer(), server_default="0", nullable=False),
+        sql.Column("gravest_action", sql.Text(), server_default="", nullable=False),
         sql.Column("drivers", FiniteJson, nullable=False),
         sql.Column("curve", FiniteJson(none_as_null=True), nullable=True),
         sql.Column("tactics", FiniteJson, nullable=False),
         sql.Column("next_steps", FiniteJson, nullable=False),
+        sql.Column("impact_of", FiniteJson, nullable=False),
         sql.PrimaryKeyConstraint("alert_id"),
     )
     op.create_index(
