@@ -173,7 +173,9 @@ def _terms(text: str) -> Iterator[Term]:
         found = _TOKEN.match(text, place)
         if not found or found.end() == place:
             rest = text[place:].strip()[:20]
-            raise _error(f"cannot be read from {rest!r} on: a quote or a bracket is missing", 'error:"Access Denied"')
+            raise _error(
+                f"cannot be read from {rest!r} on: a quote or a bracket is missing", 'error:"Access Denied"'
+            )
         place = found.end()
         yield from _term(found)
 

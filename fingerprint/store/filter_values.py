@@ -101,7 +101,9 @@ def _update_texts(connection: sql.Connection, alerts: Sequence[Row]) -> None:
     texts = {row["alert_id"]: [str(row[name]) for name in _TEXT_COLUMNS] for row in alerts}
     table = alert_values.c
     for batch in id_batches(list(texts)):
-        query = sql.select(table.alert_id, table.value).where(table.alert_id.in_(batch), table.kind != "action")
+        query = sql.select(table.alert_id, table.value).where(
+            table.alert_id.in_(batch), table.kind != "action"
+        )
         for alert_id, value in connection.execute(query.order_by(table.alert_id, table.kind, table.value)):
             texts[alert_id].append(value)
     rows = [{"alert_id": name, "words": " ".join(_words(parts))} for name, parts in texts.items()]

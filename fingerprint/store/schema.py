@@ -144,7 +144,13 @@ sql.Index(
     alerts.c.alert_id,
     alerts.c.event_count,
 )
-sql.Index("alerts_newest", alerts.c.last_event_time.desc(), alerts.c.alert_id, alerts.c.event_count)
+sql.Index(  # with the urgency: counts by day and severity read this index alone
+    "alerts_newest",
+    alerts.c.last_event_time.desc(),
+    alerts.c.alert_id,
+    alerts.c.event_count,
+    alerts.c.urgency_shown,
+)
 sql.Index("alerts_oldest", alerts.c.first_event_time, alerts.c.alert_id, alerts.c.event_count)
 sql.Index("alerts_largest", alerts.c.event_count.desc(), alerts.c.first_event_time, alerts.c.alert_id)
 # Counting reads this index and `cases`, both in the order of ids, and no row of `alerts`, which are wide. It has all that a count
@@ -276,7 +282,9 @@ alert_texts = sql.Table(  # derived: the words of an alert, separated by blanks,
     required_text("words"),
 )
 # Indexes that SQLAlchemy cannot describe for both databases: full text, and values in small letters by the order of their bytes.
-WORD_INDEX = "alert_words"  # the full text index: an FTS5 table that follows `alert_texts`, or PostgreSQL's GIN
+WORD_INDEX = (
+    "alert_words"  # the full text index: an FTS5 table that follows `alert_texts`, or PostgreSQL's GIN
+)
 SEARCH_DDL = {
     "sqlite": (
         f"CREATE VIRTUAL TABLE {WORD_INDEX} USING fts5(words, content='alert_texts', content_rowid='number', "

@@ -53,13 +53,19 @@ def require_thresholds(deps: Dependencies) -> ThresholdService:
 
 def check_assignee(change: CaseAction, deps: Dependencies) -> CaseAction:
     """Return the change; raise FingerprintError for an assignee without an active account."""
-    if isinstance(change, AssignCase) and change.to and not _is_active_account(change.to, deps):
+    if isinstance(change, AssignCase) and change.to and not has_active_account(change.to, deps):
         raise FingerprintError(f"{change.to!r} has no active account: choose another assignee")
     return change
 
 
-def _is_active_account(name: str, deps: Dependencies) -> bool:
+def has_active_account(name: str, deps: Dependencies) -> bool:
+    """Return whether an account of this name exists and is not disabled."""
     try:
         return deps.account_store.accounts.get(name).disabled_at is None
     except NotFound:
         return False
+
+
+def active_account_names(deps: Dependencies) -> list[str]:
+    """Return the names of all active accounts, for the field of an assignee."""
+    return [each.name for each in deps.account_store.accounts.list_all() if each.disabled_at is None]

@@ -17,6 +17,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from fingerprint.core.account import Role
 from fingerprint.web.auth import Caller
 from fingerprint.web.dependencies import Dependencies
+from fingerprint.web.flash import clear_flash
 from fingerprint.web.static_report import template_environment
 
 
@@ -54,7 +55,10 @@ def render_page(request: Request, template: str, status: int = 200, **values: An
             **values,
         )
     )
-    return HTMLResponse(text, status)
+    page = HTMLResponse(text, status)
+    if values.get("flash"):  # it was shown, once
+        clear_flash(page, deps.settings)
+    return page
 
 
 def redirect(path: str) -> RedirectResponse:

@@ -101,7 +101,9 @@ def test_any_text_is_read_or_refused_in_a_sentence(text):
         assert parse_alert_query(format_alert_query(terms)) is not None
 
 
-@pytest.mark.parametrize("text", ['"' * 999, "(" * 999, 'a:("' * 200, "-" * 999, ('"" ' * 333)[:999], "a:(" + '""' * 400])
+@pytest.mark.parametrize(
+    "text", ['"' * 999, "(" * 999, 'a:("' * 200, "-" * 999, ('"" ' * 333)[:999], "a:(" + '""' * 400]
+)
 def test_no_text_takes_long_to_read(text):
     began = time.process_time()
     try:
@@ -119,7 +121,16 @@ def test_terms_are_added_and_taken_away():
 
 
 def test_words_are_found_whole_and_by_their_parts():
-    assert words_of("iam:CreateUser from 10.0.0.1") == ["iam", "createuser", "create", "user", "from", "10", "0", "1"]
+    assert words_of("iam:CreateUser from 10.0.0.1") == [
+        "iam",
+        "createuser",
+        "create",
+        "user",
+        "from",
+        "10",
+        "0",
+        "1",
+    ]
     assert query_words("Create-User") == ["create", "user"]
 
 
