@@ -25,6 +25,7 @@ MAX_CELL_LENGTH = 32_000  # characters of a cell; a spreadsheet takes 32,767
 COLUMNS = (
     *("alert_id", "urgency", "severity", "decision", "title", "principal", "human", "account"),
     *("first_event_time", "last_event_time", "events", "services", "actions", "regions", "source_addresses"),
+    *("countries", "network_owners", "known_ranges"),
     *(
         "resources",
         "errors",
@@ -58,7 +59,7 @@ def csv_lines(notifications: Iterable[Notification]) -> Iterator[bytes]:
 def csv_cells(notification: Notification) -> list[str]:
     """Return the cells of an alert, in the order of COLUMNS."""
     alert, disposition = notification.alert, notification.disposition
-    events = alert.events
+    events, places = alert.events, notification.places()
     return [
         *(alert.alert_id, str(alert.urgency), severity_of(alert.urgency), notification.decision or "open"),
         *(alert.title, alert.principal, alert.human, account_of(alert)),
@@ -67,6 +68,9 @@ def csv_cells(notification: Notification) -> list[str]:
         _join_distinct(f"{event.service}:{event.action}" for event in events),
         _join_distinct(event.region for event in events),
         _join_distinct(event.source_address for event in events),
+        _join_distinct(place.country for place in places),
+        _join_distinct(place.owner for place in places),
+        _join_distinct(name for place in places for name in place.ranges),
         _join_distinct(event.resource for event in events),
         _join_distinct(event.error_code for event in events),
         _join_distinct(f"{name} {z:.1f}" for name, z in alert.highest_scores.items()),
