@@ -50,6 +50,8 @@ def open_address_tables(options: Enrichment) -> AddressTables:
 class FileAddressTables:
     """Tables read from files, and read again when a file changes."""
 
+    _read_at: list[tuple[int, int] | None]  # what the files looked like when they were read
+
     def __init__(self, options: Enrichment, clock: Callable[[], float] = time.monotonic) -> None:
         self.options, self._clock = options, clock
         self._read()

@@ -133,7 +133,7 @@ RULES = {
     for role, how, method, path in (line.split() for line in TABLE.splitlines() if line)
 }
 GUARDED = {route: rule for route, rule in RULES.items() if rule[0] != "open"}
-GATES = re.compile("needs the role|a token cannot do this|too old or not ours")
+GATES = re.compile("needs the role|a token cannot do this|too old or not ours", re.IGNORECASE)
 
 
 @dataclass
@@ -163,7 +163,7 @@ class Kind:
         filled = re.sub(r"\{[^}]*\}", "nothing", path) + ("?seconds=0" if path.endswith("/live") else "")
         answer = self.client.request(method, filled, headers={"X-CSRF-Token": self.csrf} if self.csrf else {})
         location = answer.headers.get("location", "")
-        if location.startswith("/confirm?next=") or "confirm your identity first" in answer.text:
+        if location.startswith("/confirm?next=") or "confirm your identity first" in answer.text.lower():
             return "prove"
         if answer.status_code == 303 and location.startswith("/login"):
             return "login"

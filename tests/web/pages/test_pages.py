@@ -71,7 +71,7 @@ def analyst(clients: dict[str, TestClient]) -> TestClient:
         (f"/?text={'x' * 1001}", 400, "at most 1000 characters"),
         ("/?by=day&by=level&by=human&by=service", 400, "up to 3 fields"),
         ("/alerts/ffff", 404, "ffff"),
-        (f"/alerts/{STOLEN.alert_id}?events=nonsense", 400, "no page begins there"),
+        (f"/alerts/{STOLEN.alert_id}?events=nonsense", 400, "No page begins there"),
         (f"/alerts/{STOLEN.alert_id}?from=order%3Dnonsense", 400, "order: choose one of"),
         (f"/alerts/{STOLEN.alert_id}/record?event=ffff", 404, "no event"),
         ("/suppressions/new?alert=ffff", 404, "ffff"),
@@ -149,7 +149,7 @@ def test_what_would_hide_a_critical_alert_wants_a_box_checked_and_a_reason(clien
     for more, why in (
         ({}, "make it narrower"),
         ({"forced": "x"}, "make it narrower"),
-        ({"force": "true"}, "to force a suppression, say why"),
+        ({"force": "true"}, "To force a suppression, say why"),
     ):
         answer = engineer.post("/suppressions", data=form | more)
         assert (answer.status_code, why in answer.text) == (400, True)
