@@ -31,12 +31,12 @@ from fingerprint.core.alert_query import (
     parse_alert_query,
     query_words,
 )
-from fingerprint.store.filter_values import CALL, EVENT_VALUES
+from fingerprint.store.filter_values import CALL, EVENT_VALUES, PLACE_VALUES
 from fingerprint.store.schema import WORD_INDEX, alert_texts, alert_values, alerts, cases
 
 Condition = sql.ColumnElement[bool]
 
-VALUE_FIELDS = (*EVENT_VALUES, "account", "tactic", "principal")
+VALUE_FIELDS = (*EVENT_VALUES, *PLACE_VALUES, "account", "tactic", "principal")
 NO_WORD = ""  # of a text without letters and digits, such as "!"
 LAST_CHARACTER = "\U0010ffff"  # after every text that begins alike
 _COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {

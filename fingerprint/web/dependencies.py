@@ -14,6 +14,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from fingerprint.analysis.threshold_service import ThresholdService
+from fingerprint.core.address import NO_ADDRESS_TABLES, AddressTables
 from fingerprint.core.alert import FingerprintError, NotFound
 from fingerprint.core.case import AssignCase, CaseAction
 from fingerprint.core.ports import Clock
@@ -34,6 +35,7 @@ class Dependencies:
     provider: IdentityProvider | None = None
     banks: BankCatalog | None = None
     thresholds: ThresholdService | None = None
+    addresses: AddressTables = NO_ADDRESS_TABLES
 
 
 def _dependencies(request: Request) -> Dependencies:

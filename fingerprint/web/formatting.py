@@ -95,7 +95,7 @@ def level_description(name: Level) -> str:
 
 def sentence(text: str) -> str:
     """Return an error's text as a sentence of a page, with a capital letter; a setting at its start stays as it is."""
-    return text[:1].upper() + text[1:] if text.partition(" ")[0].rstrip(",:").isalpha() else text
+    return text[:1].upper() + text[1:] if text.partition(" ")[0].rstrip(",").isalpha() else text
 
 
 def format_iso(moment: datetime) -> str:
