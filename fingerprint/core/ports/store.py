@@ -28,6 +28,7 @@ from fingerprint.core.case import (
     AuditEntry,
     CaseAction,
     CaseNote,
+    DayCount,
     EvidencePage,
     GroupField,
     PrincipalEvents,
@@ -128,6 +129,13 @@ class QueueRepository(Protocol):
 
         Of the open ones also how many are `critical`, `high`, `medium`, `low` and `unassigned`. The filter's own status and
         `suppressed` are ignored.
+        """
+        ...
+
+    def daily_counts(self, alert_filter: AlertFilter, days: int = 30) -> list[DayCount]:
+        """Return counts by day of the last event and by severity, the oldest day first; the filter's days are ignored.
+
+        The last day is today, or the day of the newest alert where no alert is from these days.
         """
         ...
 

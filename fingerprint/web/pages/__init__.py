@@ -13,7 +13,9 @@ from fingerprint.web.pages import (
     cases,
     confirm_identity,
     graph,
+    help,
     login,
+    preview,
     principal,
     queue,
     second_factor,
@@ -26,6 +28,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     queue.router,
     cases.router,
     alert.router,
+    preview.router,
     principal.router,
     graph.router,
     suppressions.router,
@@ -38,4 +41,5 @@ ROUTERS: tuple[APIRouter, ...] = (
     second_factors.router,
     accounts.router,
     thresholds.router,
+    help.router,
 )
