@@ -61,6 +61,7 @@ ORDERS: dict[QueueOrder, tuple[tuple[Column, bool], ...]] = {  # with True the l
     "events": ((EVENT_COUNT, True), (FIRST_EVENT_TIME, False), (ALERT_ID, False)),
 }
 _MULTI_VALUED_FIELDS = {"service": "services", "account": "accounts", "tactic": "tactics"}
+_ROW_VALUES = _MULTI_VALUED_FIELDS | {"call": "actions", "address": "addresses", "region": "regions"}
 
 
 class SqlQueueRepository(Repository):
@@ -134,7 +135,7 @@ class SqlQueueRepository(Repository):
         query = (
             sql.select(state.label("state"), *at_least)
             .select_from(ALERTS_WITH_CASES)
-            .where(*property_conditions(alert_filter))
+            .where(*property_conditions(alert_filter, self._session.now()))
         )
         found = {name: list(map(int, many)) for name, *many in connection.execute(query.group_by("state"))}
         return _to_counts(found)
@@ -215,14 +216,16 @@ def _read_rows(connection: sql.Connection, query: sql.Select[Any]) -> list[Queue
 def _read_multi_values(
     connection: sql.Connection, alert_ids: Sequence[str]
 ) -> dict[str, dict[str, tuple[str, ...]]]:
-    """Return the services, accounts and tactics of alerts, in alphabetical order."""
+    """Return what a row shows of what alerts have several of, in alphabetical order."""
     table = alert_values.c
-    query = sql.select(table.alert_id, table.kind, table.value).where(table.alert_id.in_(alert_ids))
+    query = sql.select(table.alert_id, table.kind, table.value).where(
+        table.alert_id.in_(alert_ids), table.kind.in_(_ROW_VALUES)
+    )
     found: dict[str, dict[str, list[str]]] = {
-        each: {name: [] for name in _MULTI_VALUED_FIELDS.values()} for each in alert_ids
+        each: {name: [] for name in _ROW_VALUES.values()} for each in alert_ids
     }
     for alert_id, kind, value in connection.execute(query):
-        found[alert_id][_MULTI_VALUED_FIELDS[kind]].append(value)
+        found[alert_id][_ROW_VALUES[kind]].append(value)
     return {
         each: {name: tuple(sorted(values)) for name, values in kinds.items()} for each, kinds in found.items()
     }

@@ -159,7 +159,8 @@ def test_every_field_of_a_filter_can_be_asked_for(api: Api) -> None:
         ("since=2026-03-04T14:00:00", "since"),
         ("until=0000-01-01T00:00:00Z", "until"),
         ("colour=red", "colour"),
-        ("text=" + "A" * 2_001, "text"),
+        ("q=" + "A" * 2_001, "q"),
+        ("q=acton:StopLogging", "there is no field"),
     ],
 )
 def test_what_cannot_be_asked_is_refused_by_name(api: Api, asked: str, named: str) -> None:
@@ -552,7 +553,7 @@ def test_nasty_texts_come_back_as_they_were_recorded_and_steer_no_terminal(
         paths = (
             f"/alerts/{row.alert_id}",
             f"/alerts/{row.alert_id}/events",
-            f"/alerts?text={row.alert_id}&status=all",
+            f"/alerts?q={row.alert_id}&status=all",
         )
         for path in paths:
             answer = api("GET", path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sql
 from alembic import op
 
-from fingerprint.store.schema import AUTOINCREMENT_TYPE, FiniteJson, NanAsNull, UtcDateTime
+from fingerprint.store.schema import AUTOINCREMENT_TYPE, SEARCH_DDL, FiniteJson, NanAsNull, UtcDateTime
 
 revision, down_revision = "0001", None
 
@@ -65,7 +65,7 @@ def _create_alert_tables() -> None:
         "alerts",
         [sql.text("urgency_shown DESC"), "first_event_time", "alert_id", "event_count"],
     )
-    op.create_index("alerts_counted", "alerts", ["alert_id", "event_count", "urgency_shown"])
+    op.create_index("alerts_counted", "alerts", ["alert_id", "event_count", "urgency_shown", "urgency"])
     op.create_index("alerts_in_order", "alerts", [sql.text("urgency DESC"), "first_event_time", "alert_id"])
     op.create_index(
         "alerts_largest", "alerts", [sql.text("event_count DESC"), "first_event_time", "alert_id"]
@@ -137,6 +137,16 @@ def _create_alert_tables() -> None:
         sqlite_with_rowid=False,
     )
     op.create_index("alerts_of_value", "alert_values", ["kind", "value", "alert_id"])
+    op.create_table(
+        "alert_texts",
+        sql.Column("number", AUTOINCREMENT_TYPE, nullable=False),
+        sql.Column("alert_id", sql.Text(), nullable=False),
+        sql.Column("words", sql.Text(), nullable=False),
+        sql.PrimaryKeyConstraint("number"),
+        sql.UniqueConstraint("alert_id"),
+    )
+    for statement in SEARCH_DDL[op.get_bind().dialect.name]:
+        op.execute(statement)
     op.create_table(
         "alert_surprises",
         sql.Column("alert_id", sql.Text(), nullable=False),
