@@ -26,6 +26,7 @@ from fingerprint.core.alert import Alert, FingerprintError
 from fingerprint.core.sanitize import indent_json, printable
 from fingerprint.core.story import fold_runs, summarise_calls, tally_events
 from fingerprint.web import formatting
+from fingerprint.web.address_places import place_of
 from fingerprint.web.charts import draw_activity_chart
 from fingerprint.web.urls import technique_url
 
@@ -111,6 +112,7 @@ def template_environment() -> jinja2.Environment:
         finalize=_escape_value,
     )
     environment.globals["fmt"] = formatting
+    environment.globals["place_of"] = place_of
     environment.filters["record"] = _format_record
     environment.filters["technique_url"] = technique_url
     environment.filters["lines"] = _escape_lines

@@ -18,7 +18,7 @@ from tests.support.services.requirement import needed
 from tests.support.take_screenshots import admitted
 from tests.system.test_browser import faults_of, overflow, seen
 
-DESK, NARROW = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
+SCREEN, NARROW = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
 ALERT = grave_attack()
 
 
@@ -47,7 +47,7 @@ def reader(browser: Browser, place: Place) -> Any:
 
 @pytest.fixture
 def page(browser: Browser, place: Place, reader: Any) -> Iterator[Page]:
-    with seen(browser, storage_state=reader, viewport=DESK) as page:
+    with seen(browser, storage_state=reader, viewport=SCREEN) as page:
         page.goto(f"{place.base}/alerts/{ALERT.alert_id}")
         page.wait_for_load_state("load")
         yield page
@@ -57,7 +57,7 @@ def rows(page: Page) -> Locator:
     return page.locator(".timeline > li > details")
 
 
-def is_in_view(element: Locator, height: int = DESK["height"]) -> bool:
+def is_in_view(element: Locator, height: int = SCREEN["height"]) -> bool:
     box = element.bounding_box()
     return box is not None and box["y"] >= 0 and box["y"] + box["height"] <= height
 
@@ -127,7 +127,7 @@ def test_an_open_events_user_agent_has_room(page: Page) -> None:
 def test_the_timeline_is_narrowed_by_links_that_work_without_script(
     browser: Browser, place: Place, reader: Any
 ) -> None:
-    with seen(browser, storage_state=reader, viewport=DESK, java_script_enabled=False) as page:
+    with seen(browser, storage_state=reader, viewport=SCREEN, java_script_enabled=False) as page:
         page.goto(f"{place.base}/alerts/{ALERT.alert_id}")
         narrow = page.get_by_role("navigation", name="Filter the timeline")
         narrow.get_by_role("link", name="Failed").click()
@@ -151,7 +151,7 @@ def test_the_timeline_is_narrowed_by_links_that_work_without_script(
 
 def test_a_record_a_field_and_a_query_are_copied(browser: Browser, place: Place, reader: Any) -> None:
     with seen(
-        browser, storage_state=reader, viewport=DESK, permissions=["clipboard-read", "clipboard-write"]
+        browser, storage_state=reader, viewport=SCREEN, permissions=["clipboard-read", "clipboard-write"]
     ) as page:
         page.goto(f"{place.base}/alerts/{ALERT.alert_id}")
         row = rows(page).filter(has_text="PutEventSelectors")
@@ -190,7 +190,7 @@ def test_a_decision_says_who_when_and_why(page: Page) -> None:
     page.goto(page.url.split("/?")[0].rstrip("/") + f"/alerts/{ALERT.alert_id}")
     decided = page.locator(".deciding")
     expect(decided).to_contain_text(
-        "Closed as true positive by maria, just now: confirmed with Grace by telephone"
+        re.compile("true positive by maria, just now: .confirmed with Grace by telephone")
     )
     assert page.locator("#page-why").count() == 0
     page.get_by_role("button", name="Reopen").click()

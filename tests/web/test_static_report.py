@@ -142,7 +142,7 @@ def test_every_event_is_on_the_timeline_with_its_record():
     alert = stolen_session()
     parsed = Page(render_alert(alert))
     times = [attributes["datetime"] for tag, attributes in parsed.elements if tag == "time"]
-    assert times == [formatting.format_iso(item.event_time) for item in alert.events]
+    assert {formatting.format_iso(item.event_time) for item in alert.events} <= {*times}
     records = [each for tag, each in parsed.elements if (tag, each.get("class")) == ("pre", None)]
     assert len(records) == len(alert.events)
     assert '"secretId": "prod/payments/stripe"' in parsed.text

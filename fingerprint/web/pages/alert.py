@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Request, Response
 
 from fingerprint.analysis.principal_profile import FingerprintSummary, build_profile
-from fingerprint.core.alert import Alert, CredentialIssue, Disposition, FingerprintError
+from fingerprint.core.alert import Alert, CredentialIssue, FingerprintError
 from fingerprint.core.case import AlertFilter, QueueRow
 from fingerprint.core.ports.store import Store
 from fingerprint.core.sanitize import storable
@@ -26,6 +26,7 @@ from fingerprint.web.alert_story import AlertStory, alert_story, shown_scores
 from fingerprint.web.auth import Viewer
 from fingerprint.web.dependencies import Dependencies, Deps
 from fingerprint.web.layout import render_page
+from fingerprint.web.pages.preview import decision_in_force
 from fingerprint.web.security_metrics import record_read
 from fingerprint.web.static_report import alert_context
 from fingerprint.web.timeline_query import MAX_CALL_LENGTH, TimelineQuery, parse_timeline
@@ -54,13 +55,12 @@ def show_alert(alert_id: str, request: Request, caller: Viewer, deps: Deps) -> R
         queue=queue,
         back=urls.alert_url(alert_id, queue),
         adjacent=_adjacent_urls(store, row, queue),
-        flash=flash.read_flash(asks.multi_items(), store),
+        flash=flash.read_flash(request, store, deps.settings),
         now=deps.clock.now(),
         newest_change=newest,
         urls=urls,
         total=row.events,
         story=story,
-        disposition=_disposition_in_force(store, row),
         **alert_context(found),
         **_timeline_context(store, alert_id, story, parse_timeline(asks), queue),
         **_related_context(deps, found, row, story),
@@ -79,11 +79,6 @@ def show_record(alert_id: str, event: str, request: Request, caller: Viewer, dep
     return render_page(
         request, "queue/record.html", title="A record", back=back, event=found, removed=removed
     )
-
-
-def _disposition_in_force(store: Store, row: QueueRow) -> Disposition | None:
-    """Return who decided the alert, when and why; None while it is open."""
-    return None if row.open else next(iter(store.cases.dispositions(row.alert_id)[::-1]), None)
 
 
 def _timeline_context(
@@ -137,6 +132,7 @@ def _related_context(deps: Dependencies, found: Alert, row: QueueRow, story: Ale
             each for each in store.queue.similar(alert_id, limit=MAX_SIMILAR) if each.alert_id != alert_id
         ],
         "thresholds": _thresholds_in_force(deps, found, story),
+        "decided": decision_in_force(store, row),
         "activity": audit_text.activity_log(
             store.audit.entries(alert_id), store.cases.notes(alert_id), store.cases.dispositions(alert_id)
         ),
