@@ -16,6 +16,7 @@ from fingerprint.web.api import (
     principals,
     saved_views,
     sessions,
+    suggestions,
     suppressions,
     thresholds,
 )
@@ -25,6 +26,7 @@ _PARTS = (
     cases.router,
     export.router,
     alerts.router,
+    suggestions.router,
     principals.router,
     suppressions.router,
     thresholds.router,

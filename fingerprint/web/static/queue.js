@@ -3,11 +3,13 @@ import { listenForKeys } from "./shortcuts.js";
 import { choose } from "./selection.js";
 import { followLive } from "./live_updates.js";
 import { fetchRecords } from "./raw_records.js";
+import { suggestTerms } from "./suggestions.js";
 
 choose();
 listenForKeys();
 followLive();
 fetchRecords();
+suggestTerms();
 
 // An empty filter does not go into the address.
 document.querySelector("form.filters")?.addEventListener("formdata", ({ formData }) => {
