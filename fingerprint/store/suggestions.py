@@ -30,7 +30,9 @@ def suggest_values(connection: sql.Connection, field: str, begins: str, limit: i
     kind = CALL if field == "action" and ":" in begins else field
     table, low = alert_values.c, BytesOrder(alert_values.c.value)
     lowest = sql.func.lower(sql.literal(storable(begins), sql.Text))
-    within = sql.select(table.value, low.label("low")).where(table.kind == kind, low < lowest.concat(LAST_CHARACTER))
+    within = sql.select(table.value, low.label("low")).where(
+        table.kind == kind, low < lowest.concat(LAST_CHARACTER)
+    )
     # One lower bound a query: of two, SQLite may take the one that makes it read all rows of a common value.
     first = within.where(low >= lowest).order_by(low).limit(1)
     following = within.where(low > sql.bindparam("last", type_=sql.Text)).order_by(low).limit(1)

@@ -83,7 +83,10 @@ PrincipalFilter = Annotated[
 QueryFilter = Annotated[
     str,
     typer.Option(
-        "--where", metavar="QUERY", help="A query such as 'action:StopLogging -principal:ci-*'.", show_default=False
+        "--where",
+        metavar="QUERY",
+        help="A query such as 'action:StopLogging -principal:ci-*'.",
+        show_default=False,
     ),
 ]
 SinceFilter = Annotated[

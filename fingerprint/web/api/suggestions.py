@@ -51,7 +51,9 @@ def list_suggestions(
             for name, about in FIELDS.items()
             if name.startswith(begins.lower())
         ][:MAX_SUGGESTIONS]
-    return [Suggestion(term=str(Term(field, (value,))), about="") for value in _values(deps.store, field, begins)]
+    return [
+        Suggestion(term=str(Term(field, (value,))), about="") for value in _values(deps.store, field, begins)
+    ]
 
 
 def _values(store: Store, field: str, begins: str) -> list[str]:
