@@ -102,6 +102,7 @@ analyst  any     POST    /api/v1/alerts/{alert_id}/disposition
 analyst  any     POST    /api/v1/alerts/{alert_id}/assignee
 analyst  any     POST    /api/v1/alerts/{alert_id}/reopen
 analyst  any     POST    /api/v1/alerts/{alert_id}/notes
+viewer   any     GET     /api/v1/suggestions
 viewer   any     GET     /api/v1/entities
 viewer   any     GET     /api/v1/entities/{principal:path}
 viewer   any     GET     /api/v1/graph

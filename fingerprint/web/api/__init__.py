@@ -17,6 +17,7 @@ from fingerprint.web.api import (
     principals,
     saved_views,
     sessions,
+    suggestions,
     suppressions,
     thresholds,
 )
@@ -26,6 +27,7 @@ _PARTS = (
     cases.router,
     export.router,
     alerts.router,
+    suggestions.router,
     graph.router,
     principals.router,
     suppressions.router,
