@@ -89,7 +89,7 @@ def asks_for(which: AlertFilter, row: QueueRow) -> bool:
     wanted = which.text.lower()
     places = (row.title, row.principal, row.human, row.alert_id)
     return (
-        (which.status == "all" or (which.status == "open") == row.open)
+        (which.status == "all" or which.status in STATUSES[row.open, row.in_progress])
         and which.least_urgency <= row.urgency <= which.most_urgency
         and which.principal in ("", row.principal)
         and (not which.service or which.service in row.services)
@@ -104,6 +104,11 @@ def asks_for(which: AlertFilter, row: QueueRow) -> bool:
     )
 
 
+STATUSES = {
+    (True, False): ("open", "new"),
+    (True, True): ("open", "in_progress"),
+    (False, False): ("closed",),
+}
 SORTED = {
     "urgency": lambda row: (-row.urgency, row.first_event_time, row.alert_id),
     "newest": lambda row: (-row.last_event_time.timestamp(), row.alert_id),
@@ -116,7 +121,7 @@ def drawn_filter(draw: random.Random) -> AlertFilter:
     """One that asks two things of all that can be asked."""
     moment = START + timedelta(hours=2, minutes=draw.randrange(5) * 600)
     values = {
-        "status": ["open", "closed", "all"],
+        "status": ["open", "new", "in_progress", "closed", "all"],
         "least_urgency": [0, 36, 50],
         "most_urgency": [100, 50],
         "principal": [f"{ACCOUNT}:user/a", f"{ACCOUNT}:user/b"],
@@ -164,7 +169,8 @@ class QueueContract:
         assert row == QueueRow(
             alert.alert_id, 0, 91, 91, 0, alert.title, alert.principal, alert.human, "entity", False,
             alert.bank_version, alert.window_start, alert.first_event_time, alert.last_event_time, 9,
-            ("cloudtrail", "ec2", "iam", "secretsmanager", "sts"), (ACCOUNT,), tuple(sorted(alert.tactics)), True,
+            ("cloudtrail", "ec2", "iam", "secretsmanager", "sts"), (ACCOUNT,), tuple(sorted(alert.tactics)),
+            store.session.now(), alert.alert_id, 1, True,
         )  # fmt: skip
         touch(store, alert, AssignCase("kim"))
         touch(store, alert, SetDisposition("benign", "asked her"))
@@ -189,7 +195,8 @@ class QueueContract:
 
     def test_every_filter_finds_some_and_leaves_some(self, busy):
         for which in (
-            AlertFilter(), AlertFilter(status="closed"), AlertFilter(least_urgency=50), AlertFilter(most_urgency=49),
+            AlertFilter(), AlertFilter(status="closed"), AlertFilter("new"), AlertFilter("in_progress"),
+            AlertFilter(least_urgency=50), AlertFilter(most_urgency=49),
             AlertFilter(service="iam"), AlertFilter(account=ACCOUNT), AlertFilter(tactic="Impact"), AlertFilter(assignee="maria"),
             AlertFilter(assignee=""), AlertFilter("all", decision="benign"), AlertFilter(level="peer"), AlertFilter(text="100%"),
             AlertFilter(text="_"), AlertFilter(text="\\"), AlertFilter(text="ömer ç"), AlertFilter(text="called i"),
@@ -205,6 +212,8 @@ class QueueContract:
             wanted = dict.fromkeys([word for _, word in SEVERITY_LEVELS], 0) | Counter(
                 severity_of(row.urgency) for row in left
             )
+            started = sum(row.in_progress for row in left)
+            wanted |= {"new": len(left) - started, "in_progress": started}
             wanted |= {"open": len(left), "closed": len(rows) - len(left), "suppressed": 0}
             assert busy.queue.counts(which) == wanted | {"unassigned": sum(not row.assignee for row in left)}
 

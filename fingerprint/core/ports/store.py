@@ -125,8 +125,8 @@ class QueueRepository(Protocol):
     def counts(self, alert_filter: AlertFilter) -> dict[str, int]:
         """Return how many alerts of a filter are `open`, `closed` and `suppressed`.
 
-        Of the open ones also how many are `critical`, `high`, `medium`, `low` and `unassigned`. The filter's own status and
-        `suppressed` are ignored.
+        Of the open ones also how many are `new`, `in_progress`, `unassigned`, `critical`, `high`, `medium` and `low`. The
+        filter's own status and `suppressed` are ignored.
         """
         ...
 
