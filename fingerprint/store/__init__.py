@@ -36,6 +36,7 @@ from fingerprint.store.evidence import SqlEvidenceRepository
 from fingerprint.store.feedback import SqlFeedbackRepository
 from fingerprint.store.feeds import SqlFeedRepository
 from fingerprint.store.heartbeats import SqlHeartbeatRepository
+from fingerprint.store.incidents import SqlIncidentRepository
 from fingerprint.store.migrate import prepare_schema
 from fingerprint.store.outbox import SqlOutbox
 from fingerprint.store.prevalence import SqlPrevalenceRepository
@@ -95,6 +96,7 @@ def compose_store(session: Session, redaction: Redactor) -> SqlStore:
         evidence=SqlEvidenceRepository(session),
         prevalence=SqlPrevalenceRepository(session),
         cases=SqlCaseRepository(session),
+        incidents=SqlIncidentRepository(session),
         views=SqlViewRepository(session),
         suppressions=SqlSuppressionRepository(session),
         feedback=SqlFeedbackRepository(session),

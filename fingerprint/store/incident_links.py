@@ -99,7 +99,7 @@ def regroup(connection: sql.Connection, alert_ids: Collection[str], recount: boo
         seeds |= _mark_common_values(connection, alert_ids)
     members, edits = _affected_alerts(connection, seeds)
     before = read_memberships(connection, members)
-    after = group_alerts(_read_links(connection, members), edits)
+    after = group_alerts(_read_links(connection, members), edits, MAX_ALERTS)
     new = {alert_id: each for alert_id, each in after.items() if before.get(alert_id) != each}
     rows = [{"alert_id": alert_id, **each._asdict()} for alert_id, each in sorted(new.items())]
     statement = insert_into(connection, incident_alerts)
