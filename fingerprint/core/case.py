@@ -91,6 +91,11 @@ class QueueRow:
     notes: int = 0
     suppressed_by: str = ""  # a suppression's id
 
+    @property
+    def status(self) -> Literal["new", "in_progress", "closed"]:
+        """Return the status of its case."""
+        return "closed" if not self.open else "in_progress" if self.in_progress else "new"
+
 
 @dataclass(frozen=True, slots=True)
 class QueuePage:

@@ -135,10 +135,12 @@ class IncidentPage:
 
 @dataclass(frozen=True, slots=True)
 class IncidentAlert:
-    """An alert of an incident, and why it is there."""
+    """An alert of an incident, and what it shares with which other one there: `value` is the key or address."""
 
     row: QueueRow
-    membership: Membership
+    reason: LinkReason
+    value: str
+    with_alert: str
 
 
 @dataclass(frozen=True, slots=True)

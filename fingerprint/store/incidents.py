@@ -49,6 +49,7 @@ from fingerprint.core.incident import (
     IncidentPage,
     IncidentRow,
     IncidentStatus,
+    Membership,
 )
 from fingerprint.core.sanitize import storable
 from fingerprint.store import incident_links
@@ -412,9 +413,15 @@ def _read_incident(connection: sql.Connection, incident_id: str, now: datetime) 
     members = sorted(incident_links.members_of(connection, {incident_id}))
     memberships = incident_links.read_memberships(connection, members)
     rows = sorted(read_queue_rows(connection, members, now), key=_in_time)
-    listed = tuple(IncidentAlert(each, memberships[each.alert_id]) for each in rows)
+    listed = tuple(_to_alert(each, memberships[each.alert_id]) for each in rows)
     edits = incident_links.read_edits(connection, members)
     return Incident(_read_rows(connection, [row])[0], listed, tuple(reversed(edits)))
+
+
+def _to_alert(row: QueueRow, membership: Membership) -> IncidentAlert:
+    """Return an alert of an incident; a principal is named in place of its digest."""
+    _, reason, value, with_alert = membership
+    return IncidentAlert(row, reason, row.principal if reason == "principal" else value, with_alert)
 
 
 def _in_time(row: QueueRow) -> tuple[datetime, str]:

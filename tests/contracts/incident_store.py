@@ -138,13 +138,13 @@ class IncidentContract:
         assert together(store) == [{"a"}, {"b"}]
         store.alerts.save((), credential_issues=[issue("ASIA3", "AKIA1"), issue("ASIA2", "ASIA3")])
         store.alerts.save([alert("c", "kim", 2, "203.0.113.7"), alert("d", "admin", 3, "203.0.113.7")])
-        reasons = {each.row.alert_id: each.membership for each in store.incidents.get("a").alerts}
-        assert reasons == {
-            "a": ("a", "first", "", ""),
-            "b": ("a", "credential_chain", "AKIA1", "a"),
-            "c": ("a", "address", "203.0.113.7", "d"),
-            "d": ("a", "principal", reasons["d"].value, "b"),
-        }
+        alerts = store.incidents.get("a").alerts
+        assert [(each.row.alert_id, each.reason, each.value, each.with_alert) for each in alerts] == [
+            ("a", "first", "", ""),
+            ("b", "credential_chain", "AKIA1", "a"),
+            ("c", "address", "203.0.113.7", "d"),
+            ("d", "principal", f"{ACCOUNT}:user/admin", "b"),
+        ]
 
     def test_an_address_that_too_many_principals_show_joins_none_of_them(self, make_store):
         store, most = make_store(), rule.MAX_PRINCIPALS["address"]
@@ -195,7 +195,8 @@ class IncidentContract:
         store.alerts.save([alert("a0"), alert("a1", hour=1), alert("b0", "kim", 50), alert("b1", "kim", 51)])
         edit = store.incidents.join("a1", "b1", "maria")
         assert together(store) == [{"a0", "a1", "b0", "b1"}]
-        assert store.incidents.get("b0").alerts[2].membership == ("a0", "hand", "", "a0")
+        joined = store.incidents.get("b0").alerts[2]
+        assert (joined.reason, joined.with_alert) == ("hand", "a0")
         store.alerts.save([alert("b2", "kim", 52), alert("a-", hour=-1)])
         assert together(store) == [{"a-", "a0", "a1", "b0", "b1", "b2"}]
         store.incidents.undo(edit.edit_id, "maria")

@@ -11,6 +11,7 @@ from fingerprint.web.api import (
     banks,
     cases,
     export,
+    incidents,
     live,
     openapi,
     principals,
@@ -25,6 +26,7 @@ _PARTS = (
     cases.router,
     export.router,
     alerts.router,
+    incidents.router,
     principals.router,
     suppressions.router,
     thresholds.router,
@@ -34,6 +36,7 @@ _PARTS = (
     accounts.token_router,
     sessions.router,
     accounts.router,
+    accounts.people_router,
     live.router,
     openapi.router,
 )
