@@ -15,7 +15,7 @@ stay as they were.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -210,10 +210,10 @@ def _save_links(
         rows += [own | {"kind": kind, "value": value, "inherited": False} for kind, value in found]
     again = [_timed_link(alert) for alert in saved if alert["alert_id"] in known]
     if again:
-        own = alert_links.c.alert_id == sql.bindparam("own")
-        times = {name: sql.bindparam(f"new_{name}") for name in ("first_at", "last_at")}
+        same = alert_links.c.alert_id == sql.bindparam("own")
+        times: Row = {name: sql.bindparam(f"new_{name}") for name in ("first_at", "last_at")}
         connection.execute(
-            sql.update(alert_links).where(own).values(**times),
+            sql.update(alert_links).where(same).values(**times),
             [
                 {"own": row["alert_id"], "new_first_at": row["first_at"], "new_last_at": row["last_at"]}
                 for row in again
@@ -273,9 +273,9 @@ def _extend_chains(connection: sql.Connection, alert_ids: Collection[str]) -> se
         for key, issuer in issuers:
             for alert_id in holders[key] - holders[issuer]:
                 if len(links[alert_id]) < 2 * MAX_VALUES:
-                    row = links[alert_id][key] | {"value": issuer, "inherited": True, "common": False}
-                    links[alert_id][issuer] = row
-                    new.append(row)
+                    link = links[alert_id][key] | {"value": issuer, "inherited": True, "common": False}
+                    links[alert_id][issuer] = link
+                    new.append(link)
                     holders[issuer].add(alert_id)
                     frontier.add(issuer)
     _insert_links(connection, new)
@@ -400,7 +400,7 @@ def read_edits(connection: sql.Connection, alert_ids: Collection[str]) -> list[I
 
 def read_edits_by_id(connection: sql.Connection, edit_ids: Collection[str]) -> list[IncidentEdit]:
     """Return these edits, the oldest first."""
-    found: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    found: dict[str, list[sql.RowMapping]] = defaultdict(list)
     table = incident_edits.c
     for batch in id_batches(sorted(edit_ids)):
         query = sql.select(incident_edits).where(table.edit_id.in_(batch)).order_by(table.place)

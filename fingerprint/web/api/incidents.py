@@ -6,7 +6,7 @@ Example:
 
 Every alert's id names its incident. A change names the revision that the caller read: If-Match with the incident's ETag, or
 `revision` in the body. It changes all alerts of the incident that it concerns, or answers 409 and changes none: an alert of it
-was changed, has grown, joined or left since. Nothing but a decision closes an alert, so an incident that grows later is open again.
+was changed, has grown, joined or left since. Nothing but a decision closes an alert, so an incident that grows is open again.
 """
 
 from __future__ import annotations
