@@ -115,7 +115,7 @@ class Cluster:
             return
         owners = {
             f"{RELEASE}-models": 10001,
-            f"{RELEASE}-snapshots": 10001,
+            f"{RELEASE}-checkpoints": 10001,
             f"data-{RELEASE}-kafka-0": 1000,
             f"data-{RELEASE}-postgres-0": self.values["postgres"]["uid"],
         }

@@ -45,7 +45,9 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
 
 def told(text: str) -> None:
     """Figures that docs/how-to/kubernetes.md has, also where output is captured."""
-    with Path("build/helm-test.txt").open("a") as file:
+    report = Path("build/helm-test.txt")
+    report.parent.mkdir(exist_ok=True)
+    with report.open("a") as file:
         print(text, file=file)
     print(text)
 
