@@ -186,8 +186,9 @@ class SqlIncidentRepository(Repository):
     def add_note(self, connection: sql.Connection, incident_id: str, text: str, by: str) -> int:
         """Write a note on each alert of an incident, and return how many those are."""
         members = sorted(incident_links.members_of(connection, {_resolve(connection, incident_id)}))
+        now = self._session.now()
         for alert_id in members:
-            insert_note(connection, alert_id, text, by, self._session.now())
+            insert_note(connection, alert_id, text, by, now)
         finish_changes(connection, members)
         return len(members)
 

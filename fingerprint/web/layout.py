@@ -30,6 +30,7 @@ class NavEntry(NamedTuple):
 
 NAVIGATION = (
     NavEntry("/", "Queue", "viewer"),
+    NavEntry("/incidents", "Incidents", "viewer"),
     NavEntry("/suppressions", "Suppressions", "viewer"),
     NavEntry("/thresholds", "Thresholds", "viewer"),
     NavEntry("/banks", "Banks and health", "viewer"),

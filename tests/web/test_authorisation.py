@@ -43,6 +43,12 @@ viewer   any     GET     /
 analyst  any     POST    /views
 analyst  any     POST    /views/forget
 analyst  any     POST    /changes
+viewer   any     GET     /incidents
+viewer   any     GET     /incidents/{incident_id}
+analyst  any     POST    /incidents/{incident_id}/changes
+analyst  any     POST    /incidents/{incident_id}/split
+analyst  any     POST    /incidents/{incident_id}/join
+analyst  any     POST    /incidents/edits/{edit_id}/undo
 viewer   any     GET     /alerts/{alert_id}
 viewer   any     GET     /alerts/{alert_id}/record
 viewer   any     GET     /alerts/{alert_id}/entity

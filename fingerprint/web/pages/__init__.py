@@ -12,6 +12,7 @@ from fingerprint.web.pages import (
     banks,
     cases,
     confirm_identity,
+    incidents,
     login,
     principal,
     queue,
@@ -24,6 +25,7 @@ from fingerprint.web.pages import (
 ROUTERS: tuple[APIRouter, ...] = (
     queue.router,
     cases.router,
+    incidents.router,
     alert.router,
     principal.router,
     suppressions.router,

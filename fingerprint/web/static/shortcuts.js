@@ -1,7 +1,7 @@
 // Single keys: j and k go from alert to alert, the others act on the one that is focused or on those that are selected.
 import { chooseAtLeast, openDialog, tick } from "./selection.js";
 
-const PLACES = { q: "/", s: "/suppressions", t: "/thresholds", b: "/banks", a: "/audit" };
+const PLACES = { q: "/", i: "/incidents", o: "/overview", s: "/suppressions", t: "/thresholds", b: "/banks", a: "/audit" };
 const WAIT = 1500; // milliseconds that a `g` waits for its second key
 const rows = () => [...document.querySelectorAll(".queue.interactive > li")];
 let current = null;

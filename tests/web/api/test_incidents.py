@@ -64,8 +64,8 @@ def test_a_change_names_the_revision_that_was_read_and_changes_all_or_none(site,
 
 def test_an_incident_is_taken_started_and_noted_as_one(analyst):
     seen = analyst.get("/api/v1/incidents/a0").json()["row"]["revision"]
-    nobody = analyst.post("/api/v1/incidents/a0/assignee", json={"to": "mallory", "revision": seen})
-    assert (nobody.status_code, "no active account" in nobody.text) == (400, True)
+    unknown = analyst.post("/api/v1/incidents/a0/assignee", json={"to": "mallory", "revision": seen})
+    assert (unknown.status_code, "no active account" in unknown.text) == (400, True)
     taken = analyst.post("/api/v1/incidents/a0/assignee", json={"to": "analyst", "revision": seen}).json()
     assert taken["incident"]["row"]["assignees"] == ["analyst"]
     assert taken["incident"]["row"]["status"] == "in_progress"

@@ -66,7 +66,7 @@ def analyst(clients: dict[str, TestClient]) -> TestClient:
 @pytest.mark.parametrize(
     ("path", "status", "said"),
     [
-        ("/?status=nonsense", 400, "status: choose one of open, closed, all"),
+        ("/?status=nonsense", 400, "status: choose one of open, new, in_progress, closed, all"),
         ("/?following=nonsense", 400, "following"),
         (f"/?text={'x' * 1001}", 400, "at most 1000 characters"),
         ("/?by=day&by=level&by=human&by=service", 400, "up to 3 fields"),
