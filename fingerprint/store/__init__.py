@@ -39,6 +39,7 @@ from fingerprint.store.heartbeats import SqlHeartbeatRepository
 from fingerprint.store.incidents import SqlIncidentRepository
 from fingerprint.store.migrate import prepare_schema
 from fingerprint.store.outbox import SqlOutbox
+from fingerprint.store.overview import SqlOverviewRepository
 from fingerprint.store.prevalence import SqlPrevalenceRepository
 from fingerprint.store.queue import SqlQueueRepository
 from fingerprint.store.retention import SqlRetentionRepository
@@ -97,6 +98,7 @@ def compose_store(session: Session, redaction: Redactor) -> SqlStore:
         prevalence=SqlPrevalenceRepository(session),
         cases=SqlCaseRepository(session),
         incidents=SqlIncidentRepository(session),
+        overview=SqlOverviewRepository(session),
         views=SqlViewRepository(session),
         suppressions=SqlSuppressionRepository(session),
         feedback=SqlFeedbackRepository(session),

@@ -31,6 +31,7 @@ class NavEntry(NamedTuple):
 NAVIGATION = (
     NavEntry("/", "Queue", "viewer"),
     NavEntry("/incidents", "Incidents", "viewer"),
+    NavEntry("/overview", "Overview", "viewer"),
     NavEntry("/suppressions", "Suppressions", "viewer"),
     NavEntry("/thresholds", "Thresholds", "viewer"),
     NavEntry("/banks", "Banks and health", "viewer"),

@@ -43,6 +43,7 @@ viewer   any     GET     /
 analyst  any     POST    /views
 analyst  any     POST    /views/forget
 analyst  any     POST    /changes
+viewer   any     GET     /overview
 viewer   any     GET     /incidents
 viewer   any     GET     /incidents/{incident_id}
 analyst  any     POST    /incidents/{incident_id}/changes
@@ -117,6 +118,7 @@ analyst  any     POST    /api/v1/incidents/{incident_id}/split
 analyst  any     POST    /api/v1/incidents/{incident_id}/join
 analyst  any     POST    /api/v1/incidents/edits/{edit_id}/undo
 viewer   any     GET     /api/v1/people
+viewer   any     GET     /api/v1/overview
 viewer   any     GET     /api/v1/entities
 viewer   any     GET     /api/v1/entities/{principal:path}
 viewer   any     GET     /api/v1/votes

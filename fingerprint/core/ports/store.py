@@ -41,6 +41,7 @@ from fingerprint.core.case import (
     ThresholdOverride,
 )
 from fingerprint.core.incident import Incident, IncidentEdit, IncidentFilter, IncidentOrder, IncidentPage
+from fingerprint.core.overview import Overview
 from fingerprint.core.ports import Partition, VoteTable
 from fingerprint.core.settings import Retention
 
@@ -265,6 +266,16 @@ class IncidentRepository(Protocol):
         ...
 
 
+class OverviewRepository(Protocol):
+    """Figures for a lead (`core.overview`)."""
+
+    def figures(
+        self, since: datetime, until: datetime, response_target: float, close_target: float
+    ) -> Overview:
+        """Return the figures of alerts that came from `since` on and before `until`; targets are in seconds."""
+        ...
+
+
 class ViewRepository(Protocol):
     """Filters of the queue that people save under a name."""
 
@@ -455,6 +466,7 @@ class Store:
     prevalence: PrevalenceRepository
     cases: CaseRepository
     incidents: IncidentRepository
+    overview: OverviewRepository
     views: ViewRepository
     suppressions: SuppressionRepository
     feedback: FeedbackRepository

@@ -45,6 +45,7 @@ ROWS_PER_PAGE = 50
 MAX_TEXT = 4000  # characters of a reason or a note
 MAX_NEIGHBOURS = 8  # incidents that are offered to be joined
 NEAR = timedelta(days=3)  # in which these lie
+MAX_SHORT_NAME = 60  # characters of a principal in a row
 UNASSIGNED = "-"
 DECISIONS = ("true_positive", "benign", "false_positive", "duplicate")
 REASON_REQUIRED = ("benign", "false_positive")  # training learns from these, and others read why
@@ -134,6 +135,7 @@ def show_incidents(
         counts=deps.store.incidents.counts(wanted),
         page=deps.store.incidents.page(wanted, query.order, ROWS_PER_PAGE, query.following),
         people=[each.name for each in active_people(deps)],
+        short_principal=short_principal,
         urls=urls,
         incident_url=incident_url,
         now=deps.clock.now(),
@@ -204,6 +206,12 @@ def submit_undo(edit_id: str, caller: Analyst, deps: Deps) -> Response:
 def incident_url(incident_id: str) -> str:
     """Return the page of an alert's incident."""
     return urls.alert_url(incident_id).replace("/alerts/", "/incidents/", 1)
+
+
+def short_principal(principal: str) -> str:
+    """Return a principal without its account, at most MAX_SHORT_NAME characters."""
+    name = principal.partition(":")[2] or principal or "without a name"
+    return name if len(name) <= MAX_SHORT_NAME else f"{name[: MAX_SHORT_NAME - 1]}…"
 
 
 def _to_action(form: IncidentForm, caller_name: str) -> CaseAction:
