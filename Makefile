@@ -6,7 +6,7 @@ LOCK   ?= dev
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --require-hashes
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast lint types notebooks notebooks-test docs compose-test helm-test bench bench-long bench-gpu gpu lock sbom audit clean
+.PHONY: help demo pictures test test-fast lint types notebooks notebooks-test docs compose-test helm-test bench bench-long bench-gpu gpu lock sbom audit clean
 
 help:            ## this list
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
@@ -19,8 +19,11 @@ help:            ## this list
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-demo: .venv/stamp   ## from records to alerts on one machine, about a minute
+demo: .venv/stamp   ## from records to alerts on one machine, about a minute; its last line opens the queue in a browser
 	@$(BIN)/fingerprint demo --out build/demo
+
+pictures: .venv/stamp   ## the pictures of the README and the documentation, taken from a demo of today in Chromium
+	$(BIN)/python -m tests.support.take_screenshots
 
 # One process more than there are cores, up to four: many tests wait for a service. A file of tests stays with one process, and the
 # long files come first (tests/conftest.py).

@@ -9,8 +9,10 @@ Example:
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from threading import Thread
 
 from prometheus_client import REGISTRY
 
@@ -31,8 +33,16 @@ from pipelines.runtime.delivery_service import DeliverMetrics
 from pipelines.runtime.service import announce_wait, shutdown_requested
 
 
-def run_web_app(settings: Settings, database_url: str | None, bank: Path) -> None:
-    """Serve until SIGTERM. FingerprintError for a database or an address that is unavailable."""
+def run_web_app(
+    settings: Settings,
+    database_url: str | None,
+    bank: Path,
+    open_browser: Callable[[str], object] | None = None,
+) -> None:
+    """Serve until SIGTERM. FingerprintError for a database or an address that is unavailable.
+
+    `open_browser` is called with the link to begin with, once the address is listened on.
+    """
     from fingerprint.web.app import create_app
     from fingerprint.web.security_events import SecurityEventLog
     from fingerprint.web.server import DeadlineServer, uvicorn_config
@@ -43,11 +53,15 @@ def run_web_app(settings: Settings, database_url: str | None, bank: Path) -> Non
         store = open_store(url, redact=settings.database.redacted_fields)
     with _listening_socket(settings.web) as listening:
         dependencies = create_dependencies(store, settings, bank)
-        _print_welcome(
+        link = _print_welcome(
             dependencies.account_store,
             public_base_url(settings.web, listening.getsockname()[1]),
             settings.web,
         )
+        if paused := retention.describe_pause(store, settings.retention, url):
+            print(paused, flush=True)
+        if open_browser:
+            Thread(target=open_browser, args=(link,), daemon=True).start()  # some wait until the browser ends
         server = DeadlineServer(uvicorn_config(create_app(dependencies, SecurityEventLog(REGISTRY))))
         # uvicorn ends in good order and then raises the signal again, which would be our end before it is ours to end
         with (
@@ -117,7 +131,8 @@ def _listening_socket(web: Web) -> socket.socket:
         ) from None
 
 
-def _print_welcome(account_store: AccountStore, base: str, web: Web) -> None:
+def _print_welcome(account_store: AccountStore, base: str, web: Web) -> str:
+    """Print where the queue is, and the link that makes the first account; return what to open first."""
     print(f"The alert queue is at {base}", flush=True)
     if not web.https and web.host not in ("127.0.0.1", "localhost", "::1"):
         print(
@@ -126,3 +141,5 @@ def _print_welcome(account_store: AccountStore, base: str, web: Web) -> None:
     if secret := account_store.accounts.create_first_invitation():
         link = f"{base}/setup/{secret}"
         print(f"No account exists yet. Open this once, within 24 hours: {link}", flush=True)
+        return link
+    return base

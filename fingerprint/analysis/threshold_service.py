@@ -57,6 +57,10 @@ class ThresholdService(Protocol):
         """Return the estimate for a threshold and a quorum."""
         ...
 
+    def estimate_rate(self, alerts_per_day: float, quorum: int) -> ThresholdEstimate:
+        """Return the estimate for the threshold of a number of alerts a day, and in `unmet` why it cannot be met."""
+        ...
+
     def estimate_curve(self, quorum: int) -> Sequence[ThresholdEstimate]:
         """Return estimates for the thresholds that people may want, the lowest first."""
         ...
@@ -70,11 +74,17 @@ class ThresholdService(Protocol):
         ...
 
     def set_override(
-        self, threshold: float | None, quorum: int | None, reason: str, by: str
+        self,
+        threshold: float | None,
+        quorum: int | None,
+        reason: str,
+        by: str,
+        alerts_per_day: float | None = None,
     ) -> ThresholdOverride:
         """Override threshold and quorum from now on; without both, return to the configured ones.
 
-        Raises FingerprintError where they do not fit the settings.
+        `alerts_per_day` is what the threshold has to keep; without a threshold it gives one. Raises FingerprintError where it
+        cannot be kept, and where threshold and quorum do not fit the settings.
         """
         ...
 
@@ -119,6 +129,16 @@ class ThresholdForecast:
             self._what_if(quorum), threshold, quorum, self.known_attack_scores()
         )
 
+    def estimate_rate(self, alerts_per_day: float, quorum: int) -> ThresholdEstimate:
+        """Return the estimate for the threshold of a number of alerts a day, and in `unmet` why it cannot be met."""
+        return self._judge(
+            self.estimate(self.threshold_for_rate(alerts_per_day, quorum), quorum), alerts_per_day
+        )
+
+    def _judge(self, estimate: ThresholdEstimate, alerts_per_day: float) -> ThresholdEstimate:
+        lowest = self.settings.database.min_vote_score
+        return threshold_what_if.judge_budget(estimate, alerts_per_day, self.detector_count, lowest)
+
     def estimate_curve(self, quorum: int) -> Sequence[ThresholdEstimate]:
         """Return CURVE_POINTS estimates from the floor of kept votes to MAX_CURVE_THRESHOLD."""
         thresholds = np.linspace(self.settings.database.min_vote_score, MAX_CURVE_THRESHOLD, CURVE_POINTS)
@@ -141,9 +161,22 @@ class ThresholdForecast:
         return self.store.thresholds.history()
 
     def set_override(
-        self, threshold: float | None, quorum: int | None, reason: str, by: str
+        self,
+        threshold: float | None,
+        quorum: int | None,
+        reason: str,
+        by: str,
+        alerts_per_day: float | None = None,
     ) -> ThresholdOverride:
-        """Store an override; refuse here what does not fit the settings, rather than in every program that reads it."""
+        """Store an override; refuse here what does not fit the settings, rather than in every program that reads it.
+
+        Refuse an alert budget that cannot be met, too: nothing is applied.
+        """
+        if alerts_per_day is not None:
+            quorum = quorum or self.current().quorum
+            threshold = threshold or round(self.threshold_for_rate(alerts_per_day, quorum), 3)
+            if unmet := self._judge(self.estimate(threshold, quorum), alerts_per_day).unmet:
+                raise FingerprintError(unmet)
         now = self.clock.now()
         wanted = ThresholdOverride(
             0, now, by, reason, threshold, quorum, threshold is None and quorum is None

@@ -25,7 +25,7 @@ are at most too many; docs/how-to/tune-thresholds.md says by how much.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -50,6 +50,8 @@ LEAST_SHARE = 0.1  # of an alert's events, for it to be about the attack
 INTERVAL_ID_PREFIX = "interval:"  # how the id of a vote on an interval begins; a silence is never a verdict
 DAY_SECONDS = 86_400  # seconds
 PEER_LEVELS = LEVELS[LEVELS.index("peer") :]
+ROUNDING = 0.005  # of alerts a day in an estimate
+SETTINGS_VALUE = "from the settings"  # in place of a value that no override gives
 CONFIRMED: Decision = "true_positive"
 
 
@@ -290,20 +292,66 @@ def _stored_alert_of(placed: pd.DataFrame, stored: Sequence[str], settings: Sett
 def estimate_threshold(
     what_if: ThresholdWhatIf, threshold: float, quorum: int, attack_scores: NDArray[np.float32] | None = None
 ) -> ThresholdEstimate:
-    """Return the estimate for a threshold, by the what-if of its quorum; `attack_scores` (A,): the z of each known attack."""
-    share = (
-        None
-        if attack_scores is None or not len(attack_scores)
-        else round(float((attack_scores >= threshold).mean()), 4)
-    )
+    """Return the estimate for a threshold, by the what-if of its quorum.
+
+    `attack_scores` (A,) is the highest z of each known attack session.
+    """
+    sessions = None if attack_scores is None else len(attack_scores)
+    flagged = None if attack_scores is None else int((attack_scores >= threshold).sum())
     return ThresholdEstimate(
         round(threshold, 3),
         quorum,
         round(what_if.alerts_per_day(threshold), 2),
         what_if.sessions,
         round(what_if.recall(threshold) * what_if.sessions),
-        share,
+        sessions,
+        flagged,
     )
+
+
+def judge_budget(
+    estimate: ThresholdEstimate, wanted: float, detectors: int, lowest: float
+) -> ThresholdEstimate:
+    """Return the estimate with what is to be said of at most `wanted` alerts a day: `unmet`, or a `note`.
+
+    `detectors` is how many vote, `lowest` the least z of a vote that is kept.
+    """
+    shown = estimate.alerts_per_day
+    if shown > wanted + ROUNDING:
+        more_votes = "ask for more votes, " if estimate.quorum < detectors else ""
+        return replace(
+            estimate,
+            unmet=f"at most {wanted:g} alerts a day cannot be met with {estimate.quorum} of {detectors} votes: a threshold of "
+            f"{estimate.threshold:g} would still have shown {shown:g} a day; {more_votes}suppress what is noisy, or allow more",
+        )
+    if estimate.threshold <= lowest and shown < wanted:
+        return replace(
+            estimate,
+            note=f"votes below a z of {lowest:g} are not kept (database.min_vote_score), so no more than {shown:g} alerts a day "
+            "can be estimated",
+        )
+    return estimate
+
+
+def describe_overrides(history: Sequence[ThresholdOverride]) -> list[str]:
+    """Return what each override of a history, the newest first, changed: `threshold 3.20 -> 3.60`.
+
+    Example:
+        >>> describe_overrides(store.thresholds.history())
+        ['threshold from the settings -> 3.60; votes needed from the settings -> 2']
+    """
+    before = [*history, None][1:]
+    return [_describe_change(old, new) for new, old in zip(history, before, strict=True)]
+
+
+def _describe_change(old: ThresholdOverride | None, new: ThresholdOverride) -> str:
+    changes = []
+    for label, name, form in (("threshold", "threshold", "{:.2f}"), ("votes needed", "quorum", "{}")):
+        was, becomes = getattr(old, name, None), getattr(new, name)
+        if was != becomes:
+            texts = (SETTINGS_VALUE if value is None else form.format(value) for value in (was, becomes))
+            changes.append(f"{label} {' -> '.join(texts)}")
+    return "; ".join(changes) or "nothing changed"
 
 
 def _votes_on_events(timed: pd.DataFrame, event_id: pd.Series) -> NDArray[np.int64]:

@@ -29,6 +29,9 @@ SCOPES: dict[Scope, Role] = dict(
 
 ACCOUNT_NAME_PATTERN = re.compile(r"[a-z0-9][a-z0-9._@+-]{0,63}")
 MAX_TOKEN_DAYS = 366
+NAME_RULE = (
+    "Small letters, digits and . _ @ + -, up to 64, for example ola.nordmann. A name cannot be changed later."
+)
 RECENT_PROOF = timedelta(minutes=10)  # that a proof of identity counts for what needs a fresh one
 
 ProofKind = Literal["password", "code", "recovery code", "passkey", "provider"]  # what opened a session

@@ -288,8 +288,9 @@ class ThresholdOverride:
 class ThresholdEstimate:
     """The effect of a threshold and a quorum on the last days: alerts a day, and attacks found.
 
-    `found` counts attacks that analysts `confirmed`; `known` is the share of the known attacks (`training.attack_injection`)
-    that the autoencoder would vote on, None without a bank.
+    `found` counts attacks that analysts `confirmed`. `sessions` counts known attack sessions (`training.attack_injection`) and
+    `sessions_found` those with a call that reaches the threshold by the autoencoder's z; both are None without a bank. An
+    estimate for a number of alerts a day says in `unmet` why that number cannot be met, and in `note` what limits it.
     """
 
     threshold: float
@@ -297,7 +298,15 @@ class ThresholdEstimate:
     alerts_per_day: float
     confirmed: int
     found: int
-    known: float | None
+    sessions: int | None = None
+    sessions_found: int | None = None
+    unmet: str = ""
+    note: str = ""
+
+    @property
+    def session_share(self) -> float | None:
+        """The share of the known attack sessions that is found; None without a bank, or without any."""
+        return (self.sessions_found or 0) / self.sessions if self.sessions else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,10 +55,18 @@ class SqlAccountRepository(AccountTable):
     @writes(Locking.ACCOUNTS)
     def create_first_invitation(self, connection: sql.Connection) -> str | None:
         """Return the secret of the first admin's invitation, None where there is an admin or the provider has them all."""
-        by_provider = self._web.single_sign_on_only and not self._web.emergency_account
-        if by_provider or account_rows.has_active_admin(connection):
+        if not self._awaits_first_account(connection):
             return None
         return account_rows.insert_invitation(connection, self._now(), name="")
+
+    @reads
+    def awaits_first_account(self, connection: sql.Connection) -> bool:
+        """Return whether there is no admin yet who could log in or invite: the first invitation makes one."""
+        return self._awaits_first_account(connection)
+
+    def _awaits_first_account(self, connection: sql.Connection) -> bool:
+        by_provider = self._web.single_sign_on_only and not self._web.emergency_account
+        return not by_provider and not account_rows.has_active_admin(connection)
 
     @reads
     def invitation(self, connection: sql.Connection, secret: str) -> Invitation | None:
@@ -121,12 +129,16 @@ def _require_remaining_admin(connection: sql.Connection, row: Row) -> None:
     person = account_rows.to_account(row)
     active = person.role == "admin" and person.disabled_at is None and not person.is_invited
     if active and not account_rows.has_active_admin(connection, except_account_id=person.account_id):
-        raise FingerprintError(f"{person.name} is the last admin: make another account an admin first")
+        raise FingerprintError(
+            f"the account {person.name} is the last admin: make another account an admin first"
+        )
 
 
 def _require_password_allowed(row: Row) -> None:
     """Raise FingerprintError for an account that cannot have a password now."""
     if row["subject"]:
-        raise FingerprintError(f"{row['name']} logs in at {row['issuer']} and has no password here")
+        raise FingerprintError(
+            f"the account {row['name']} logs in at {row['issuer']} and has no password here"
+        )
     if row["disabled_at"]:
-        raise FingerprintError(f"{row['name']} is disabled: enable the account first")
+        raise FingerprintError(f"the account {row['name']} is disabled: enable the account first")

@@ -10,6 +10,10 @@ A step reads what is old and removes it in short writing transactions, so that t
 Age counts from when the store received a row, not from the time in a record: a record that was dated back would be removed before
 an analyst could see it. Records are removed whatever the state of their alert. Alerts are removed when they are closed and no
 remaining alert is their duplicate; every table that has an alert's id loses its rows too, so that a new table is not forgotten.
+
+The daily run asks `paused_since` first. A store that received nothing for as long as it keeps things is a demo, an archive or a
+copy: the first run would empty it before anyone has looked. There it waits until it was asked for once. A store whose daily run
+has removed rows before is in use, and goes on when its stream stops: what its settings promise about old records stays true.
 """
 
 from __future__ import annotations
@@ -27,10 +31,11 @@ from fingerprint.core.sanitize import printable, storable
 from fingerprint.core.settings import Retention
 from fingerprint.store import incident_links, prevalence
 from fingerprint.store.audit import add_audit_entry, mark_changed
-from fingerprint.store.database import Locking, Repository, writes
+from fingerprint.store.database import Locking, Repository, reads, writes
 from fingerprint.store.schema import (
     alert_events,
     alerts,
+    audit_entries,
     cases,
     credential_issues,
     dispositions,
@@ -46,6 +51,7 @@ from fingerprint.store.suppressions import principal_digest
 
 ALERT_BATCH = 200  # alerts of one transaction
 VOTE_BATCH = 5_000  # votes of one transaction
+ACTION, TARGET = "retention.apply", "database"  # of its entries in the audit
 
 Keys = Sequence[Any]
 Progress = Callable[[str, int], None]  # a kind, and how many of it were removed so far
@@ -81,9 +87,22 @@ class SqlRetentionRepository(Repository):
         finally:
             if removed:
                 detail = {"removed": dict(removed), "days": retention.model_dump()}
-                entry = partial(add_audit_entry, action="retention.apply", target="database", detail=detail)
+                entry = partial(add_audit_entry, action=ACTION, target=TARGET, detail=detail)
                 self._session.write(lambda connection: entry(connection, now, by))
         return dict(removed)
+
+    @reads
+    def paused_since(self, connection: sql.Connection, retention: Retention) -> datetime | None:
+        """Return when the store last received a row, where removal waits until it is asked for; else None.
+
+        It waits where nothing was ever removed and all rows are older than the shortest period: removal would leave nothing.
+        """
+        periods = [days for days in retention.model_dump().values() if days]
+        if not periods or _was_applied(connection):
+            return None
+        newest = _newest_row(connection)
+        before = self._session.now() - timedelta(days=min(periods))
+        return newest if newest is not None and newest < before else None
 
     @writes(Locking.SERIALIZED)
     def purge_principal(self, connection: sql.Connection, principal: str, by: str) -> dict[str, int]:
@@ -110,6 +129,18 @@ class SqlRetentionRepository(Repository):
                 yield removed
             if not done:  # they are needed again
                 return
+
+
+def _was_applied(connection: sql.Connection) -> bool:
+    own = (audit_entries.c.target == TARGET) & (audit_entries.c.action == ACTION)
+    return connection.scalar(sql.select(sql.literal(1)).where(own).limit(1)) is not None
+
+
+def _newest_row(connection: sql.Connection) -> datetime | None:
+    """Return when the newest row was stored; None in an empty store."""
+    columns = (each.c.stored_at for each in (votes, credential_issues, alert_events))
+    newest = [connection.scalar(sql.select(sql.func.max(column))) for column in columns]
+    return max((each for each in newest if each is not None), default=None)
 
 
 def _retention_steps(retention: Retention, now: datetime) -> Iterator[RetentionStep]:

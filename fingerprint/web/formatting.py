@@ -73,6 +73,11 @@ def level_description(name: Level) -> str:
     return LEVEL_DESCRIPTIONS[name]
 
 
+def sentence(text: str) -> str:
+    """Return an error's text as a sentence of a page, with a capital letter; a setting at its start stays as it is."""
+    return text[:1].upper() + text[1:] if text.partition(" ")[0].rstrip(",:").isalpha() else text
+
+
 def format_iso(moment: datetime) -> str:
     """Return ISO 8601 in UTC with a Z: 2026-03-04T14:02:00Z; fractions of a second only where there are any."""
     return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
@@ -133,6 +138,12 @@ def interval_unit(seconds: int) -> str:
 def interval_start(start: datetime, seconds: int, index: int) -> datetime:
     """Return the start of the interval number `index`."""
     return start + timedelta(seconds=seconds * index)
+
+
+def format_rate(per_day: float) -> str:
+    """Return alerts a day: `6.43`; a rate below one also as days between two: `0.12 (one in 8 days)`."""
+    days = round(1 / per_day) if per_day > 0 else 0
+    return f"{per_day:g} (one in {days} days)" if days > 1 else f"{per_day:g}"
 
 
 def format_figure(value: float) -> str:

@@ -1,4 +1,4 @@
-"""The chart of thresholds: alerts a day as bars, the share of injected attacks flagged as a line.
+"""The chart of thresholds: alerts a day as dashes on a log scale, the share of attack sessions flagged as a line.
 
 Example:
     >>> drawing = draw_threshold_chart(thresholds.estimate_curve(quorum=2), {"now": 3.2, "previewed": 3.8}, 960, 260)
@@ -14,15 +14,21 @@ from dataclasses import dataclass
 
 from fingerprint.core.case import ThresholdEstimate
 from fingerprint.web.charts import Tick
-from fingerprint.web.formatting import abbreviate
+from fingerprint.web.formatting import abbreviate, format_rate
 
-LEFT, RIGHT, TOP, BOTTOM = 44, 44, 36, 30  # margins in units of the drawing, for the labels
+LEFT, RIGHT, TOP, BOTTOM = (
+    44,
+    44,
+    60,
+    48,
+)  # margins in units of the drawing, for the labels and the titles of the axes
+DASH = 4  # height of a dash: a bar's length would mean nothing on a log scale, which has no zero
 MIN_ALERTS_PER_DAY = 0.1  # alerts a day at the foot of the axis, which is logarithmic
 
 
 @dataclass(frozen=True, slots=True)
 class ThresholdBar:
-    """A threshold's alerts a day, and its text."""
+    """A threshold's alerts a day as a dash at their height, and its text."""
 
     x: float
     y: float
@@ -53,8 +59,8 @@ def draw_threshold_chart(
     if len(curve) < 2:
         return None
     frame = _Axes.from_curve(curve, width, height)
-    known = [each for each in curve if each.known is not None]
-    points = (f"{frame.x(each.threshold)} {frame.share_y(each.known or 0.0)}" for each in known)
+    known = [each for each in curve if each.session_share is not None]
+    points = (f"{frame.x(each.threshold)} {frame.share_y(each.session_share or 0.0)}" for each in known)
     return ThresholdChart(
         width,
         height,
@@ -62,7 +68,10 @@ def draw_threshold_chart(
         tuple(frame.bar(each) for each in curve),
         "M" + "L".join(points) if known else "",
         tuple(frame.x_ticks()),
-        tuple(Tick(frame.y(value), abbreviate(value)) for value in frame.decades()),
+        tuple(
+            Tick(frame.y(value), abbreviate(value) if value > MIN_ALERTS_PER_DAY else f"≤ {value:g}")
+            for value in frame.decades()
+        ),
         tuple(Tick(frame.share_y(part), f"{part:.0%}") for part in (0.0, 0.5, 1.0)) if known else (),
         tuple(Tick(frame.x(at), name) for name, at in marks.items() if frame.low <= at <= frame.high),
     )
@@ -103,12 +112,12 @@ class _Axes:
 
     def bar(self, each: ThresholdEstimate) -> ThresholdBar:
         wide = 0.7 * self.slot_width
-        y = self.y(each.alerts_per_day)
-        text = f"threshold {each.threshold:.2f}: {each.alerts_per_day:g} alerts a day"
-        if each.known is not None:
-            text += f", {each.known:.0%} of injected attacks"
+        y = min(self.y(each.alerts_per_day) - DASH / 2, self.baseline - DASH)
+        text = f"threshold {each.threshold:.2f}: {format_rate(each.alerts_per_day)} alerts a day"
+        if each.sessions:
+            text += f", {each.sessions_found:,} of {each.sessions:,} attack sessions flagged"
         return ThresholdBar(
-            round(self.x(each.threshold) - wide / 2, 2), y, round(wide, 2), round(self.baseline - y, 2), text
+            round(self.x(each.threshold) - wide / 2, 2), round(y, 2), round(wide, 2), DASH, text
         )
 
     def decades(self) -> list[float]:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import shlex
+import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Protocol
 
 from rich import progress as bars
 from rich.console import Console
 
 from fingerprint.adapters.event_spool import EventSpool
+from fingerprint.core.credentials import mask_credentials
 from pipelines.simulate import SimulationSummary
+
+PROGRAM = "fingerprint"
 
 
 class Progress(Protocol):
@@ -169,8 +176,18 @@ READMISSION_REASONS = {
 }
 
 
-def print_scoring(figures: dict[str, Any]) -> None:
-    """Print the summary of `score`: what was read, votes with their units, verdicts, alerts."""
+def command_line(*words: str) -> str:
+    """Return a command of this program as a line that a shell takes as it is, with the program's path where PATH lacks it."""
+    called = sys.argv[0]
+    by_path = Path(called).name == PROGRAM and not shutil.which(PROGRAM)
+    return shlex.join((called if by_path else PROGRAM, *words))
+
+
+def print_scoring(figures: dict[str, Any], database_url: str | None = None) -> None:
+    """Print the summary of `score`: what was read, votes with their units, verdicts, alerts.
+
+    `database_url` is the database that was named on the command line: the command that lists the alerts names it too.
+    """
     print(f"{_records_read(figures)}; started from: {figures['started_from']}")
     _print_future_dated(figures)
     votes = ", ".join(f"{name} {count:,} {vote_unit(name)}" for name, count in figures["votes"].items())
@@ -191,7 +208,8 @@ def print_scoring(figures: dict[str, Any]) -> None:
     _print_rejections(figures)
     memory = f"{figures['peak_memory_bytes'] / 2**20:,.0f} MiB"
     print(f"alerts: {figures['alerts']:,} in {figures['seconds']:.1f} s, {memory} of memory at most")
-    print("show them: fingerprint alerts list")
+    named = ("--database", mask_credentials(database_url)) if database_url else ()
+    print(f"show them: {command_line('alerts', 'list', *named)}")
 
 
 def vote_unit(detector: str) -> str:

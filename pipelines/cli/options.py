@@ -355,6 +355,20 @@ NewcomersOnly = Annotated[
     ),
 ]
 DemoOut = Annotated[Path, typer.Option(help="The folder for everything the demo makes.")]
+DemoUntil = Annotated[
+    str,
+    typer.Option(
+        metavar="DATE",
+        help="The last day is the one before: 2026-01-25, or `today`. The same date gives the same alerts.",
+    ),
+]
+DemoServe = Annotated[
+    bool, typer.Option("--serve", help="Serve the queue afterwards, until it is interrupted.")
+]
+DemoBrowser = Annotated[
+    bool,
+    typer.Option("--open-browser", help="With --serve: open the queue in a browser, if there is a display."),
+]
 ProveBackend = Annotated[
     bool,
     typer.Option("--prove", help="Read some records by it and by the CPU: exit status 3 if they differ."),
@@ -472,6 +486,10 @@ OverrideWhy = Annotated[str, typer.Option(help="The reason, for the history.")]
 Threshold = Annotated[
     float | None,
     typer.Option(help="The threshold of alerts, a z-score.", show_default="the settings"),
+]
+AlertsPerDay = Annotated[
+    float | None,
+    typer.Option(min=0, help="Take the threshold that shows at most so many, by the stored votes."),
 ]
 Quorum = Annotated[int | None, typer.Option(help="Votes that make a verdict.", show_default="the settings")]
 

@@ -19,7 +19,10 @@ from pipelines.cli.options import (
     AllowImmature,
     BankFolder,
     DatabaseUrl,
+    DemoBrowser,
     DemoOut,
+    DemoServe,
+    DemoUntil,
     EvaluateAttacks,
     EvaluateDays,
     EvaluateKeep,
@@ -28,8 +31,10 @@ from pipelines.cli.options import (
     EvaluateSources,
     ExclusionDatabase,
     FinalSeeds,
+    Host,
     Json,
     NewcomersOnly,
+    Port,
     ProveBackend,
     RealDataFolders,
     RealDataSets,
@@ -181,7 +186,7 @@ def score(
             out=out,
             state_folder=state,
         )
-    print_result(figures, json, lambda: console.print_scoring(figures))
+    print_result(figures, json, lambda: console.print_scoring(figures, database))
     if warning := missing_history_warning(figures):
         typer.echo(f"warning: {warning}", err=True)
         if not any(figures["votes"].values()):
@@ -260,12 +265,27 @@ def evaluate(
 
 def demo(
     out: DemoOut = Path("build/demo"),
+    until: DemoUntil = "today",
+    serve: DemoServe = False,
+    open_browser: DemoBrowser = False,
+    host: Host = None,
+    port: Port = None,
     settings: SettingsFile = None,
 ) -> None:
-    """Run the whole detection pipeline once: simulate an organisation, train, score its last week, show the alerts."""
-    from pipelines.demo import run_demo
+    """Run the whole detection pipeline once: simulate an organisation, train, score its last week, show the alerts.
 
-    run_demo(out, load_settings(settings))
+    The simulated days end today. `fingerprint demo --serve` then serves the queue until it is interrupted, and prints the link
+    that makes the first account.
+    """
+    from fingerprint.adapters.system import SystemClock
+    from pipelines.demo import DemoFolder, browser_opener, run_demo
+    from pipelines.serve import run_web_app
+
+    folder, loaded = DemoFolder(out), load_settings(settings, {"web": {"host": host, "port": port}})
+    run_demo(folder, loaded, SystemClock().now().date(), until)
+    if serve or open_browser:
+        opener = browser_opener() if open_browser else None
+        run_web_app(loaded, folder.database_url, folder.bank, opener)
 
 
 def backend(

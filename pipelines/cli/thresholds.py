@@ -8,6 +8,7 @@ import typer
 
 from pipelines.cli.common import database_url, load_settings, print_result
 from pipelines.cli.options import (
+    AlertsPerDay,
     BankFolder,
     DatabaseUrl,
     EstimateDays,
@@ -41,8 +42,8 @@ def threshold_estimate(
 ) -> None:
     """Estimate the threshold for 1 to 50 alerts a day, and what it finds.
 
-    Uses the single votes of the last days in the database. *Confirmed attacks* are alerts triaged as true positives, *known
-    attacks* are labelled attack calls made by the bank's own principals.
+    Uses the single votes of the last days in the database. *Confirmed attacks* are alerts triaged as true positives,
+    *attack sessions* are labelled attack calls made by the bank's own principals, as the autoencoder alone sees them.
     """
     from pipelines.commands import thresholds as threshold_commands
 
@@ -55,6 +56,7 @@ def threshold_estimate(
 def threshold_set(
     why: OverrideWhy,
     threshold: Threshold = None,
+    alerts_per_day: AlertsPerDay = None,
     quorum: Quorum = None,
     database: DatabaseUrl = None,
     settings: SettingsFile = None,
@@ -62,13 +64,13 @@ def threshold_set(
 ) -> None:
     """Override the threshold and the quorum of the settings from now on.
 
-    Streams apply it by their next checkpoint, `score` in its next run. Without `--threshold` and `--quorum` the settings hold
-    again.
+    Streams apply it by their next checkpoint, `score` in its next run. Without `--threshold`, `--alerts-per-day` and `--quorum`
+    the settings hold again. A number of alerts a day that cannot be met is refused, and nothing is changed.
     """
     from pipelines.commands import thresholds as threshold_commands
 
     loaded = load_settings(settings)
     figures = threshold_commands.set_threshold(
-        database_url(database, settings), loaded, why, threshold, quorum
+        database_url(database, settings), loaded, why, threshold, quorum, alerts_per_day
     )
     print_result(figures, json, lambda: threshold_commands.print_threshold(figures))

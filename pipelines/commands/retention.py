@@ -13,10 +13,11 @@ from threading import Event, Thread
 from typing import Any
 
 from fingerprint.core.alert import FingerprintError
+from fingerprint.core.credentials import mask_credentials
 from fingerprint.core.log import get_logger
 from fingerprint.core.settings import Retention
 from fingerprint.store import SqlStore, open_store
-from pipelines.cli.console import Progress
+from pipelines.cli.console import Progress, command_line
 from pipelines.runtime import host
 
 RETENTION_ACTOR = (
@@ -34,7 +35,7 @@ NOT_PURGED = (  # what a purge of the database does not reach
 KIND_LABELS = {
     "records": "raw records",
     "votes": "single votes",
-    "hops": "session starts",
+    "credential_issues": "session starts",
     "alerts": "alerts",
 }
 
@@ -77,6 +78,18 @@ def print_purge_summary(figures: dict[str, Any]) -> None:
     print(f"removed {', '.join(parts)}\nnot reached: {figures['beyond']}")
 
 
+def describe_pause(store: SqlStore, retention: Retention, database_url: str) -> str:
+    """Return why the daily run removes nothing, and how to ask for it; empty where it does its work."""
+    since = store.retention.paused_since(retention)
+    if since is None:
+        return ""
+    command = command_line("database", "prune", "--database", mask_credentials(database_url))
+    return (
+        f"Nothing is removed from this database: it received nothing since {since:%Y-%m-%d}, and all in it is older than the "
+        f"settings keep it (retention.record_days, vote_days, closed_alert_days). To remove what is old: {command}"
+    )
+
+
 @contextmanager
 def daily_retention(store: SqlStore, retention: Retention, *chores: Callable[[], None]) -> Iterator[None]:
     """Prune soon after the start and once a day, beside whatever else goes on, until the end; so with other chores."""
@@ -101,10 +114,18 @@ def _run_retention(
 
 
 def apply_retention(store: SqlStore, retention: Retention, chores: Sequence[Callable[[], None]] = ()) -> bool:
-    """Run the chores and remove what is older than it is kept; return False if the database is unavailable."""
+    """Run the chores and remove what is older than it is kept; return False if the database is unavailable.
+
+    Nothing is removed from a store where removal waits until it is asked for (`paused_since`).
+    """
     try:
         for chore in chores:
             chore()
+        if since := store.retention.paused_since(retention):
+            log.warning(
+                "nothing old is removed until it is asked for", nothing_received_since=since.isoformat()
+            )
+            return True
         removed = store.retention.apply(retention, RETENTION_ACTOR)
     except FingerprintError as error:
         log.warning("what is old could not be removed", reason=str(error))

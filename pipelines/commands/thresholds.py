@@ -25,8 +25,13 @@ DEFAULT_ALERTS_PER_DAY = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0)  # for which threshol
 def show_threshold(database_url: str, settings: Settings) -> dict[str, Any]:
     """Return the current threshold, its author, and all overrides."""
     store = open_store(database_url, create=False)
+    history = store.thresholds.history()
+    changes = threshold_what_if.describe_overrides(history)
     current = threshold_what_if.apply_override(settings, store.thresholds.current())
-    overrides = [asdict(each) | {"at": formatting.format_iso(each.at)} for each in store.thresholds.history()]
+    overrides = [
+        asdict(each) | {"at": formatting.format_iso(each.at), "change": change}
+        for each, change in zip(history, changes, strict=True)
+    ]
     return {
         "current": threshold_what_if.describe_threshold(current, store.thresholds.current()),
         "overrides": overrides,
@@ -50,18 +55,26 @@ def estimate_thresholds(
             rows.append(
                 {
                     "wanted": wish,
-                    **asdict(forecast.estimate(forecast.threshold_for_rate(wish, quorum), quorum)),
+                    **asdict(forecast.estimate_rate(wish, quorum)),
                 }
             )
     return rows
 
 
 def set_threshold(
-    database_url: str, settings: Settings, why: str, threshold: float | None = None, quorum: int | None = None
+    database_url: str,
+    settings: Settings,
+    why: str,
+    threshold: float | None = None,
+    quorum: int | None = None,
+    alerts_per_day: float | None = None,
 ) -> dict[str, Any]:
-    """Override threshold and quorum from now on; without both, the settings hold again."""
+    """Override threshold and quorum from now on; without both, the settings hold again.
+
+    `alerts_per_day` gives the threshold. Raise FingerprintError where so few cannot be met.
+    """
     forecast = ThresholdForecast(open_store(database_url, create=False), None, settings, SystemClock())
-    forecast.set_override(threshold, quorum, why, by=host.operator_name())
+    forecast.set_override(threshold, quorum, why, host.operator_name(), alerts_per_day)
     return show_threshold(database_url, settings)
 
 
@@ -76,24 +89,20 @@ def print_threshold(figures: dict[str, Any]) -> None:
     budget = f"for {current['budget_per_100_principals']:g} alerts a day per 100 principals on held-out days"
     print(printable(f"threshold {budget if at is None else f'{at:g}'}, quorum {current['quorum']}{whose}"))
     for each in figures["overrides"]:
-        print(printable(f"  {each['at']}  {each['by']}: {_override_text(each)} ({each['why']})"))
+        print(printable(f"  {each['at']}  {each['by']}: {each['change']} ({each['why']})"))
 
 
 def print_threshold_estimates(rows: list[dict[str, Any]]) -> None:
     """Print a table of estimates, one row a threshold."""
     table = Table(box=None, pad_edge=False)
-    for name in ("wanted", "votes", "threshold", "alerts a day", "confirmed attacks", "known attacks"):
+    for name in ("wanted", "votes", "threshold", "alerts a day", "confirmed attacks", "attack sessions"):
         table.add_column(name, justify="right")
     for row in rows:
         wanted = "now" if row["wanted"] is None else f"{row['wanted']:g} a day"
-        known = "" if row["known"] is None else f"{row['known']:.0%}"
-        shown = (f"{row['quorum']}", f"{row['threshold']:.2f}", f"{row['alerts_per_day']:g}")
+        known = f"{row['sessions_found']} of {row['sessions']}" if row["sessions"] else ""
+        rate = "cannot be met" if row["unmet"] else formatting.format_rate(row["alerts_per_day"])
+        shown = (f"{row['quorum']}", f"{row['threshold']:.2f}", rate)
         table.add_row(wanted, *shown, f"{row['found']} of {row['confirmed']}", known)
     Console().print(table)
-
-
-def _override_text(each: dict[str, Any]) -> str:
-    parts = ((name, each[name]) for name in ("threshold", "quorum"))
-    return (
-        ", ".join(f"{name} {value:g}" for name, value in parts if value is not None) or "as the settings say"
-    )
+    for sentence in dict.fromkeys(row["note"] for row in rows if row["note"]):
+        print(printable(sentence))

@@ -458,6 +458,34 @@ class GuardContract:
         )
         assert all(each.raw for each in store.alerts.get(alert.alert_id).events)
 
+    def test_a_store_whose_newest_row_is_older_than_it_is_kept_waits_until_it_is_asked(self, make_guarded):
+        clock, alert, kept = Moving(), stolen_session(), Retention(record_days=30, vote_days=40)
+        store = make_guarded(now=clock)
+        assert store.retention.paused_since(kept) is None  # there is nothing to lose
+        store.alerts.save([alert], votes(alert))
+        clock.at = NOW + 30 * DAY
+        assert store.retention.paused_since(kept) is None
+        clock.at += timedelta(seconds=1)
+        assert store.retention.paused_since(kept) == NOW
+        assert store.retention.paused_since(FOR_EVER) is None
+        store.retention.apply(kept, by="omar")
+        assert store.retention.paused_since(kept) is None, "it was asked for once"
+
+    def test_a_store_that_receives_rows_removes_what_is_old_and_goes_on_when_its_stream_stops(
+        self, make_guarded
+    ):
+        clock, alert, kept = Moving(), stolen_session(), Retention(record_days=30, vote_days=30)
+        store = make_guarded(now=clock)
+        store.alerts.save([alert], votes(alert))
+        clock.at = NOW + 20 * DAY
+        store.alerts.save([new_pipeline()])
+        clock.at = NOW + 31 * DAY
+        assert store.retention.paused_since(kept) is None
+        assert store.retention.apply(kept, by="program:retention") == {"records": 9, "votes": 9}
+        clock.at = NOW + 60 * DAY
+        assert store.retention.paused_since(kept) is None
+        assert store.retention.apply(kept, by="program:retention") == {"records": 3}
+
     def test_single_votes_go_when_they_are_old_and_no_others(self, make_guarded):
         clock, alert, later = Moving(), stolen_session(), new_pipeline()
         store = make_guarded(now=clock)

@@ -94,12 +94,12 @@ class Place:
 
 
 @contextmanager
-def served(url: str, folder: Path) -> Iterator[Place]:
-    """`fingerprint serve` over an alert store, on a free port, until the block ends."""
+def served(url: str, folder: Path, bank: Path | None = None) -> Iterator[Place]:
+    """`fingerprint serve` over an alert store, on a free port, until the block ends; without `bank` no bank is there."""
     command = [sys.executable, "-m", "pipelines.cli", "serve", "--port", "0", "--database", url]
     with (folder / "serve.log").open("wb") as log:
         process = subprocess.Popen(  # noqa: S603
-            [*command, "--bank", str(folder / "bank")],
+            [*command, "--bank", str(bank or folder / "bank")],
             stdout=subprocess.PIPE,
             stderr=log,
             cwd=Path(__file__).parents[2],

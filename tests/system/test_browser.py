@@ -386,7 +386,7 @@ def invited(page: Page, place: Place, name: str) -> str:
     """The link of a new account, as a browser opens it where passkeys work: at a name."""
     page.goto(f"{place.base}/accounts")
     page.get_by_label("Name").fill(name)
-    page.get_by_role("button", name="Make a link").click()
+    page.get_by_role("button", name="Create an invitation link").click()
     return page.locator("code.secret").inner_text().replace("127.0.0.1", "localhost")
 
 

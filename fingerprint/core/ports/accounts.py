@@ -45,6 +45,10 @@ class AccountRepository(Protocol):
         """Return the secret of the first admin's invitation in place of the one before; None where there is an admin."""
         ...
 
+    def awaits_first_account(self) -> bool:
+        """Return whether there is no admin yet who could log in or invite: the first invitation makes one."""
+        ...
+
     def invitation(self, secret: str) -> Invitation | None:
         """Return an invitation by its secret; None for one that is unknown, used, too old, or no longer needed."""
         ...

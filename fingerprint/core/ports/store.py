@@ -450,6 +450,10 @@ class RetentionRepository(Protocol):
         """Remove what is older than it is kept, and return how many rows that were, by kind."""
         ...
 
+    def paused_since(self, retention: Retention) -> datetime | None:
+        """Return when the store last received a row, where removal waits until it is asked for; else None."""
+        ...
+
     def purge_principal(self, principal: str, by: str) -> dict[str, int]:
         """Remove all rows of a principal, and return how many they were, by table. Raise NotFound where there are none."""
         ...

@@ -34,12 +34,16 @@ class ThresholdPreviewRequest(RequestModel):
 
     alerts_per_day: Annotated[float | None, Field(gt=0, le=10_000, allow_inf_nan=False)] = None
     threshold: Threshold | None = None
-    quorum: Quorum = 2
+    quorum: Quorum | None = None
 
 
 class ThresholdRequest(RequestModel):
-    """An override; without threshold and quorum the settings apply again."""
+    """An override; without threshold and quorum the settings apply again.
 
+    `alerts_per_day` is what the threshold has to keep; without a threshold it gives one. Status 400 where it cannot be met.
+    """
+
+    alerts_per_day: Annotated[float | None, Field(gt=0, le=10_000, allow_inf_nan=False)] = None
     threshold: Threshold | None = None
     quorum: Quorum | None = None
     why: ReasonText
@@ -54,14 +58,21 @@ def get_thresholds(caller: Viewer, deps: Deps) -> ThresholdsResponse:
 
 @router.post("/thresholds/preview")
 def preview_threshold(body: ThresholdPreviewRequest, caller: Viewer, deps: Deps) -> ThresholdEstimate:
-    """Estimate a threshold by the stored votes of the last two weeks; nothing is changed."""
+    """Estimate a threshold by the stored votes of the last two weeks; nothing is changed.
+
+    `unmet` says why a number of alerts a day cannot be met. The quorum in force is the default.
+    """
     found = require_thresholds(deps)
+    now = found.current()
+    quorum = body.quorum or now.quorum
     if body.alerts_per_day is not None:
-        return found.estimate(found.threshold_for_rate(body.alerts_per_day, body.quorum), body.quorum)
-    return found.estimate(body.threshold or found.current().threshold, body.quorum)
+        return found.estimate_rate(body.alerts_per_day, quorum)
+    return found.estimate(body.threshold or now.threshold, quorum)
 
 
 @router.post("/thresholds", status_code=201)
 def set_threshold(body: ThresholdRequest, caller: Engineer, deps: Deps) -> ThresholdOverride:
     """Apply a threshold from now on."""
-    return require_thresholds(deps).set_override(body.threshold, body.quorum, body.why, by=caller.name)
+    return require_thresholds(deps).set_override(
+        body.threshold, body.quorum, body.why, by=caller.name, alerts_per_day=body.alerts_per_day
+    )

@@ -46,7 +46,7 @@ def submit_password(
     """Change the password; end all sessions but the new one, and all tokens if the box is ticked."""
     annotate_request(request.scope, event="password")
     if new != again:
-        return _page(request, caller, deps, 400, error="the two new passwords differ")
+        return _page(request, caller, deps, 400, error="the two new passwords differ: type both again")
     session, where = session_secret(request, deps.settings), client_context(request, deps.settings)
     try:
         secret = deps.account_store.logins.change_password(session, old, new, where, end_tokens)

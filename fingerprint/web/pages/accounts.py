@@ -6,13 +6,14 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Request, Response
 
-from fingerprint.core.account import ROLES, Role
+from fingerprint.core.account import NAME_RULE, ROLES, Role
 from fingerprint.core.alert import FingerprintError
 from fingerprint.web.auth import Caller, ReauthenticatedAdmin, SessionAdmin
 from fingerprint.web.dependencies import Dependencies, Deps
 from fingerprint.web.layout import absolute_url, redirect, render_page
 
 router = APIRouter()
+NEW_PERSON = {"name": "", "wanted_role": "analyst"}  # what the form of an invitation begins with
 AccountNameField = Annotated[str, Form(max_length=1000)]
 
 
@@ -94,12 +95,14 @@ def _invite(request: Request, caller: Caller, deps: Dependencies, name: str, rol
     try:
         secret = deps.account_store.accounts.invite(name, role, by=caller.name)
     except FingerprintError as error:
-        return _page(request, deps, 409, error=str(error))
+        return _page(
+            request, deps, 409, error=str(error), **({"name": name[:64], "wanted_role": role} if role else {})
+        )
     return _page(request, deps, invited=name.strip().lower(), link=absolute_url(request, f"/setup/{secret}"))
 
 
 def _page(request: Request, deps: Dependencies, status: int = 200, **values: Any) -> Response:
-    values = {"error": "", "invited": "", "link": ""} | values
+    values = NEW_PERSON | {"error": "", "invited": "", "link": "", "name_rule": NAME_RULE} | values
     now = deps.clock.now()
     tokens = [
         token

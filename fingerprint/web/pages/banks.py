@@ -33,7 +33,7 @@ class PartitionProgress(NamedTuple):
 
 @router.get("/banks")
 def show_banks(request: Request, caller: Viewer, deps: Deps) -> Response:
-    """Show banks, programs, partitions and feed gaps."""
+    """Show banks, programs, partitions, feed gaps, and whether retention waits."""
     now = deps.clock.now()
     bank, bank_error = _served_bank(deps)
     return render_page(
@@ -47,6 +47,7 @@ def show_banks(request: Request, caller: Viewer, deps: Deps) -> Response:
         partitions=_partitions(deps, now),
         programs=[(each, now - each.at > SILENT_AFTER) for each in deps.store.heartbeats.recent()],
         gaps=deps.store.feeds.gaps(),
+        retention_paused_since=deps.store.retention.paused_since(deps.settings.retention),
         now=now,
     )
 

@@ -9,6 +9,7 @@ from urllib.parse import quote, unquote
 from fastapi import APIRouter, Form, HTTPException, Request, Response
 
 from fingerprint.core.account import (
+    NAME_RULE,
     RECENT_PROOF,
     AuthenticationFailed,
     ExternalIdentity,
@@ -79,11 +80,13 @@ def _form(request: Request, deps: Dependencies, next: str, status: int = 200, er
     web = deps.settings.web
     provider = web.oidc.provider_name if deps.provider else ""
     values: dict[str, Any] = {"next": safe_local_path(next), "error": error, "provider": provider}
+    values["first_account"] = deps.account_store.accounts.awaits_first_account()
     values |= {"passwords": not web.single_sign_on_only, "emergency": bool(web.emergency_account)}
     return render_page(request, "account/login.html", status, title="Log in", **values)
 
 
 LINK_EXPIRED = "this link was used, or is older than a day: ask for another"
+FIRST_LINK_EXPIRED = "this link is older than a day, or there is a newer one: start `fingerprint serve` again, it prints another"
 
 
 @router.get("/setup/{secret}")
@@ -106,7 +109,7 @@ def submit_invitation_acceptance(
     check_origin(request, deps.settings)
     invited = _valid_invitation(deps, secret)
     if password != again:
-        return _invitation_form(request, invited, "the two passwords differ", name)
+        return _invitation_form(request, invited, "the two passwords differ: type both again", name)
     try:
         session = deps.account_store.logins.accept_invitation(
             secret, name, password, client_context(request, deps.settings)
@@ -124,13 +127,14 @@ def submit_invitation_acceptance(
 def _valid_invitation(deps: Dependencies, secret: str) -> Invitation:
     invited = deps.account_store.accounts.invitation(secret)
     if invited is None:
-        raise HTTPException(404, LINK_EXPIRED)
+        first = deps.account_store.accounts.awaits_first_account()
+        raise HTTPException(404, FIRST_LINK_EXPIRED if first else LINK_EXPIRED)
     return invited
 
 
 def _invitation_form(request: Request, invited: Invitation, error: str = "", name: str = "") -> Response:
     title = "Set a password" if invited.name else "The first account"
-    values = {"invited": invited, "error": error, "name": name}
+    values = {"invited": invited, "error": error, "name": name[:64], "name_rule": NAME_RULE}
     return render_page(request, "account/invitation.html", 400 if error else 200, title=title, **values)
 
 

@@ -6,13 +6,17 @@ Example:
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Query, Request, Response
 from pydantic import BaseModel, Field
 
 from fingerprint.analysis.threshold_service import ThresholdService
-from fingerprint.core.alert import FingerprintError
+from fingerprint.analysis.threshold_what_if import CONFIRMED, describe_overrides
+from fingerprint.core.alert import SEVERITY_LEVELS, FingerprintError, severity_of
 from fingerprint.core.case import MAX_QUORUM, QueueRow, ThresholdEstimate
 from fingerprint.web import urls
 from fingerprint.web.auth import Engineer, Viewer
@@ -21,12 +25,47 @@ from fingerprint.web.layout import redirect, render_page
 from fingerprint.web.threshold_chart import draw_threshold_chart
 
 WIDE_THRESHOLD_CHART, NARROW_THRESHOLD_CHART = (
-    (1000, 280),
-    (350, 230),
+    (1000, 320),
+    (350, 270),
 )  # for a wide and a narrow screen
-MAX_HIDDEN_ALERTS = 20  # alerts that are named
+MAX_HIDDEN_ALERTS = 200  # alerts that are counted
+MAX_LISTED_ALERTS = 20  # alerts that are named
 MAX_WHY_LENGTH = 2000  # characters of a reason
+GRAVE = ("high", "critical")
 router = APIRouter()
+
+
+@dataclass(frozen=True, slots=True)
+class HiddenAlerts:
+    """Stored alerts that another threshold would not have raised: the gravest first, and how many of which kind there are.
+
+    `graver` counts, by words, what would be missed: confirmed attacks, then open alerts of high or critical severity.
+    """
+
+    rows: Sequence[QueueRow]
+    count: int
+    graver: Mapping[str, int]
+    by_severity: Mapping[str, int]
+
+    @classmethod
+    def of(cls, rows: Sequence[QueueRow]) -> HiddenAlerts:
+        """Return what is to be said about these rows."""
+        ordered = sorted(
+            rows, key=lambda row: (row.decision != CONFIRMED, not row.open, -row.urgency, row.alert_id)
+        )
+        severity = Counter(severity_of(row.urgency) for row in rows)
+        graver = {
+            "confirmed attack": sum(row.decision == CONFIRMED for row in rows),
+            "open alert of high or critical severity": sum(
+                row.open and severity_of(row.urgency) in GRAVE for row in rows
+            ),
+        }
+        return cls(
+            ordered[:MAX_LISTED_ALERTS],
+            len(rows),
+            {name: count for name, count in graver.items() if count},
+            {level: severity[level] for _, level in SEVERITY_LEVELS if severity[level]},
+        )
 
 
 class ThresholdQuery(BaseModel):
@@ -42,6 +81,7 @@ class ThresholdForm(BaseModel):
 
     threshold: float | None = None
     quorum: int | None = None
+    alerts_per_day: Annotated[float | None, Field(gt=0, le=10_000)] = None  # that the threshold has to keep
     why: Annotated[str, Field(max_length=MAX_WHY_LENGTH)] = ""
 
 
@@ -59,10 +99,16 @@ def submit_threshold(
 ) -> Response:
     """Apply the threshold from now on."""
     try:
-        require_thresholds(deps).set_override(choice.threshold, choice.quorum, choice.why, by=caller.name)
+        require_thresholds(deps).set_override(
+            choice.threshold,
+            choice.quorum,
+            choice.why,
+            by=caller.name,
+            alerts_per_day=choice.alerts_per_day,
+        )
     except FingerprintError as error:
         wish = ThresholdQuery.model_construct(
-            alerts_per_day=None, threshold=choice.threshold, quorum=choice.quorum
+            alerts_per_day=choice.alerts_per_day, threshold=choice.threshold, quorum=choice.quorum
         )
         return _page(request, deps, wish, status=400, error=str(error), why=choice.why)
     return redirect("/thresholds")
@@ -76,6 +122,7 @@ def _page(
     quorum = query.quorum or now.quorum
     wanted = _requested(thresholds, query, quorum, now)
     curve = thresholds.estimate_curve(quorum)
+    overrides = thresholds.override_history()
     marks = {"now": now.threshold} | ({"previewed": wanted.threshold} if wanted else {})
     return render_page(
         request,
@@ -92,8 +139,8 @@ def _page(
             draw_threshold_chart(curve, marks, *size)
             for size in (WIDE_THRESHOLD_CHART, NARROW_THRESHOLD_CHART)
         ],
-        hidden_alerts=_hidden_alerts(deps, thresholds, wanted) if wanted else [],
-        overrides=thresholds.override_history(),
+        hidden=HiddenAlerts.of(_hidden_alerts(deps, thresholds, wanted)) if wanted else None,
+        overrides=list(zip(overrides, describe_overrides(overrides), strict=True)),
         urls=urls,
         at=deps.clock.now(),
         **{"error": "", "why": "", **values},
@@ -105,7 +152,7 @@ def _requested(
 ) -> ThresholdEstimate | None:
     """Return the estimate of the requested threshold; None without a request."""
     if query.alerts_per_day is not None:
-        return thresholds.estimate(thresholds.threshold_for_rate(query.alerts_per_day, quorum), quorum)
+        return thresholds.estimate_rate(query.alerts_per_day, quorum)
     if query.threshold is not None or query.quorum is not None:
         return thresholds.estimate(query.threshold or now.threshold, quorum)
     return None

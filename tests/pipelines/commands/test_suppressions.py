@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -12,11 +11,10 @@ from typer.testing import CliRunner
 
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.case import AlertFilter
-from fingerprint.core.settings import Database, Retention, load_settings
+from fingerprint.core.settings import Database, load_settings
 from fingerprint.store import open_store
 from pipelines.cli.app import app
 from pipelines.cli.console import no_progress
-from pipelines.commands import retention
 from pipelines.score import score_sources
 from tests.support import sample_organisation
 from tests.support.alerts import NASTY, nasty, new_pipeline, stolen_session, votes
@@ -123,25 +121,6 @@ def test_what_is_old_is_removed_as_the_settings_say(store_url):
     )
     assert figures["removed"] == {"records": 12}
     assert len(open_store(store_url).votes.read()) == 9
-
-
-def test_serving_prunes_beside_the_pages_and_goes_on_when_the_store_is_away(store_url, monkeypatch, caplog):
-    store = open_store(store_url)
-    assert retention.apply_retention(store, Retention(record_days=1, vote_days=1, closed_alert_days=0))
-    assert len(store.votes.read()) == 0
-    assert [entry.by for entry in store.audit.entries("database")] == ["program:retention"]
-    broken = open_store("sqlite://")
-    with broken.session.engine.begin() as connection:
-        connection.exec_driver_sql("DROP TABLE votes")
-    assert not retention.apply_retention(broken, Retention())
-    assert "could not be removed" in caplog.text
-
-
-def test_the_daily_turn_ends_with_the_program(store_url):
-    """A thread that waited out its day would hold up SIGTERM."""
-    with retention.daily_retention(open_store(store_url), Retention()):
-        assert "retention" in {each.name for each in threading.enumerate()}
-    assert "retention" not in {each.name for each in threading.enumerate()}
 
 
 def test_scoring_stores_no_record_with_what_is_redacted(organisation, tmp_path):

@@ -1,19 +1,26 @@
-"""Thresholds chosen in the browser and over the API, on the own history."""
+"""Thresholds chosen in the browser, over the API and on the command line, on the own history."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from fingerprint.adapters.system import SystemClock
 from fingerprint.analysis.threshold_service import ThresholdForecast
-from fingerprint.core.alert import FingerprintError
-from fingerprint.core.case import ThresholdEstimate
+from fingerprint.core.alert import FingerprintError, Vote
+from fingerprint.core.case import AlertRevision, SetDisposition, ThresholdEstimate, ThresholdOverride
+from fingerprint.core.settings import load_settings
 from fingerprint.store import SqlStore, open_store
+from fingerprint.web.formatting import format_rate
 from fingerprint.web.threshold_chart import draw_threshold_chart
+from pipelines.cli.app import app
 from tests.support import sample_organisation
+from tests.support.alerts import ACCOUNT, stolen_session
+from tests.support.web_app import Site, store_in
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +49,7 @@ def test_a_wish_for_alerts_a_day_gives_a_threshold_that_keeps_it(thresholds: Thr
 
 
 def test_known_attacks_fall_away_as_the_threshold_rises(thresholds: ThresholdForecast) -> None:
-    known = [each.known for each in thresholds.estimate_curve(quorum=2)]
+    known = [each.session_share or 0.0 for each in thresholds.estimate_curve(quorum=2)]
     assert known == sorted(known, reverse=True)
     assert known[0] > 0.5 > known[-1]
 
@@ -65,8 +72,133 @@ def test_a_quorum_that_cannot_be_estimated_is_refused(thresholds: ThresholdForec
 
 def test_without_a_bank_known_attacks_are_not_tried(store: SqlStore, tmp_path: Path) -> None:
     found = ThresholdForecast(store, tmp_path / "none", sample_organisation.SETTINGS, SystemClock()).current()
-    assert found.known is None
+    assert (found.sessions, found.session_share) == (None, None)
     assert found.alerts_per_day > 0
+
+
+LOUD = 10  # events in a day, of as many people, stranger than any threshold
+
+
+@pytest.fixture
+def loud(tmp_path: Path) -> Site:
+    """A site whose alerts a day no threshold brings below ten; two of its alerts are decided on."""
+    store = store_in(tmp_path)
+    begun = stolen_session().first_event_time
+    names = [f"{ACCOUNT}:user/loud-{at}" for at in range(LOUD)]
+    store.alerts.save(
+        [],
+        [
+            Vote(who, begun, who, f"{who}|iam|direct", "autoencoder", 50.0, 3.2, True, "entity")
+            for who in names
+        ],
+    )
+    grave, mild, harmless = (
+        replace(stolen_session(), alert_id=f"{at:016x}", urgency=urgency)
+        for at, urgency in ((1, 80), (2, 20), (3, 60))
+    )
+    store.alerts.save([grave, mild, harmless])
+    store.cases.change([AlertRevision(mild.alert_id, 0)], SetDisposition("true_positive", "hers"), "maria")
+    store.cases.change([AlertRevision(harmless.alert_id, 0)], SetDisposition("benign", "an audit"), "maria")
+    clock, settings = SystemClock(), load_settings(environment={})
+    return Site.of(store, settings, clock=clock, thresholds=ThresholdForecast(store, None, settings, clock))
+
+
+def overrides(site: Site) -> list[ThresholdOverride]:
+    return site.deps.store.thresholds.history()
+
+
+def test_a_budget_that_cannot_be_met_says_so_on_the_page_and_cannot_be_applied(loud: Site) -> None:
+    engineer, said = loud.browser("engineer"), "At most 3 alerts a day cannot be met with 1 of 3 votes"
+    page = engineer.get("/thresholds?alerts_per_day=3&quorum=1").text
+    assert said in page
+    assert (
+        "would still have shown 10 a day; ask for more votes, suppress what is noisy, or allow more." in page
+    )
+    assert "Apply threshold" not in page
+    form = {
+        "csrf": loud.csrf("engineer"),
+        "threshold": "37",
+        "quorum": "1",
+        "alerts_per_day": "3",
+        "why": "less",
+    }
+    answer = engineer.post("/thresholds", data=form)
+    assert (answer.status_code, overrides(loud)) == (400, [])
+    assert said in answer.text
+    assert "Apply threshold 1.60" in engineer.get("/thresholds?alerts_per_day=10&quorum=1").text
+
+
+def test_a_budget_that_cannot_be_met_is_refused_by_the_api(loud: Site) -> None:
+    client = loud.client("engineer")
+    preview = client.post("/api/v1/thresholds/preview", json={"alerts_per_day": 3, "quorum": 1}).json()
+    assert preview["unmet"].startswith("at most 3 alerts a day cannot be met")
+    wish = {"alerts_per_day": 3, "quorum": 1, "why": "less"}
+    answer = client.post("/api/v1/thresholds", json=wish)
+    assert (answer.status_code, answer.json()["detail"], overrides(loud)) == (400, preview["unmet"], [])
+    assert client.post("/api/v1/thresholds", json=wish | {"alerts_per_day": 10}).status_code == 201
+    assert [(each.threshold, each.quorum) for each in overrides(loud)] == [(1.6, 1)]
+
+
+def test_a_budget_that_cannot_be_met_is_refused_on_the_command_line(loud: Site, tmp_path: Path) -> None:
+    words = [
+        "thresholds",
+        "set",
+        "--why",
+        "less",
+        "--quorum",
+        "1",
+        "--database",
+        f"sqlite:///{tmp_path}/alerts.sqlite",
+    ]
+    refused = CliRunner().invoke(app, [*words, "--alerts-per-day", "3"])
+    assert "at most 3 alerts a day cannot be met" in str(refused.exception)
+    assert overrides(loud) == []
+    CliRunner().invoke(app, [*words, "--alerts-per-day", "20"])
+    assert [each.threshold for each in overrides(loud)] == [1.6]
+    table = CliRunner().invoke(app, ["thresholds", "estimate", *words[-2:]], env={"COLUMNS": "200"}).output
+    assert "cannot be met" in table
+
+
+def test_what_is_not_kept_limits_what_can_be_estimated_and_is_said(loud: Site) -> None:
+    assert loud.deps.thresholds is not None
+    assert "votes below a z of 1.6 are not kept" in loud.deps.thresholds.estimate_rate(100, 1).note
+    assert loud.deps.thresholds.estimate_rate(10, 1).note == ""
+
+
+def test_the_alerts_that_would_be_hidden_are_marked_and_the_gravest_come_first(loud: Site) -> None:
+    page = (
+        loud.browser("viewer")
+        .get("/thresholds?threshold=37&quorum=3")
+        .text.partition('id="hidden-alerts"')[2]
+    )
+    assert "Among them: 1 confirmed attack, 1 open alert of high or critical severity." in page
+    assert "3 alerts: 1 critical, 1 high, 1 low." in page
+    order = [page.index(text) for text in ("confirmed attack</span>", ">open</span>", ">benign</span>")]
+    assert order == sorted(order)
+
+
+def test_an_override_says_the_old_and_the_new_value(loud: Site) -> None:
+    engineer, form = loud.browser("engineer"), {"csrf": loud.csrf("engineer"), "why": "less noise"}
+    for choice in ({"threshold": "3.6"}, {"threshold": "4", "quorum": "3"}, {}):
+        assert engineer.post("/thresholds", data=form | choice).status_code == 303
+    page = engineer.get("/thresholds").text.partition('id="overrides"')[2]
+    changes = (
+        "Override removed: threshold 4.00 → from the settings; votes needed 3 → from the settings",
+        "threshold 3.60 → 4.00; votes needed from the settings → 3",
+        "threshold from the settings → 3.60",
+    )
+    assert [page.index(text) for text in changes] == sorted(page.index(text) for text in changes)
+
+
+def test_a_rate_below_one_a_day_is_also_a_number_of_days() -> None:
+    assert [format_rate(rate) for rate in (0.12, 0.5, 0.9, 1.0, 6.43, 0.0)] == [
+        "0.12 (one in 8 days)",
+        "0.5 (one in 2 days)",
+        "0.9",
+        "1",
+        "6.43",
+        "0",
+    ]
 
 
 def test_a_store_without_votes_foresees_nothing_and_breaks_nothing(tmp_path: Path) -> None:
@@ -79,8 +211,8 @@ def test_a_store_without_votes_foresees_nothing_and_breaks_nothing(tmp_path: Pat
 
 def test_a_drawing_stays_within_its_frame_whatever_was_foreseen() -> None:
     curve = [
-        ThresholdEstimate(2.0 + at, 2, alerts, 0, 0, known)
-        for at, (alerts, known) in enumerate([(1e9, 1.0), (0.0, None), (0.3, 0.2)])
+        ThresholdEstimate(2.0 + at, 2, alerts, 0, 0, None if found is None else 10, found)
+        for at, (alerts, found) in enumerate([(1e9, 10), (0.0, None), (0.3, 2)])
     ]
     drawing = draw_threshold_chart(curve, {"now": 2.5, "far": 99.0}, 900, 200)
     assert drawing is not None
