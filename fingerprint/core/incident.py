@@ -40,7 +40,7 @@ IncidentStatusFilter = Literal["open", "new", "in_progress", "closed", "all"]
 IncidentOrder = Literal["urgency", "newest", "oldest"]
 EditKind = Literal["split", "join"]
 
-GAP_SECONDS = 6 * 3600  # between two alerts that touch: as long as an alert lasts at most
+GAP_SECONDS = 6 * 3600  # between two alerts that touch
 RECENT_SECONDS = (
     7 * 86_400
 )  # before and after an alert, in which principals of a key or an address are counted

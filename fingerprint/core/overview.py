@@ -145,7 +145,8 @@ def measure_durations(
     spans: Iterable[tuple[datetime, datetime | None]], now: datetime, target: float
 ) -> DurationFigures:
     """Return how long spans took from their beginning to their end, None while they have none."""
-    took, waiting = [], []
+    took: list[float] = []
+    waiting: list[float] = []
     for begin, end in spans:
         seconds = max(0.0, ((end or now) - begin).total_seconds())
         (waiting if end is None else took).append(seconds)
