@@ -2,47 +2,63 @@
 
 Example:
     >>> for alert in build_alerts(scored.batch, scored.frame, explainer):
-    ...     print(alert.urgency, alert.title)
-    84 alice@example.com called iam:CreateAccessKey and 4 other actions new to them from 198.51.100.0/24 (never seen), ...
+    ...     print(alert.urgency, alert.rarity, alert.impact, alert.title)
+    90 84 75 alice@example.com called iam:CreateAccessKey and 4 other new actions from 198.51.100.0/24 (new network)
 
-Urgency is how rare the alert is as a whole: of each of its distinct actions the highest z of the calibrated detectors, as nats
-of a tail probability (`tail_calibration`), the most unusual action in full and each further one with a fading weight, mapped to
-0 ... 100. So it means the same for every principal, the queue is worked from what happens least often by chance, and no urgency
-falls while its alert grows. A fingerprint that had to fall back knows less, so its urgency is capped. The title of an alert about
-a principal without a history of counts says when it was first seen, and that only its peers are a measure for it.
+Rarity is how rare the alert is as a whole: of each of its distinct actions the highest z of the calibrated detectors, as nats
+of a tail probability (`tail_calibration`), the most unusual action in full and each further one with a fading weight. So it means
+the same for every principal. To its nats those of the impact are added (`impact`): what the calls can do that were new. The sum,
+mapped to 0 ... 100, is the urgency, and no urgency falls while its alert grows. A fingerprint that had to fall back knows less,
+so its urgency is capped. The title of an alert about a principal without a history of counts says when it was first seen, and
+that only its peers are a measure for it.
 
 What drove an alert is explained by the detectors themselves (`Detector.drivers`, `Detector.curve`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fingerprint.compute import frames
-from fingerprint.core.alert import ActivityCurve, Alert, AlertEvent, Level, SurpriseDriver, z_column
+from fingerprint.alerting import impact, titles
+from fingerprint.compute import frames, hashing
+from fingerprint.core.alert import (
+    ActionImpact,
+    ActivityCurve,
+    Alert,
+    AlertEvent,
+    Level,
+    SurpriseDriver,
+    z_column,
+)
 from fingerprint.core.settings import Settings
 from fingerprint.detection.detectors import calibrated_detectors, interval_detectors, load_known_detectors
 from fingerprint.estimators import tail_calibration
+from fingerprint.features.encoding import FEATURE_NAMES
 from fingerprint.registry.bank import PEER_LEVEL, Bank
 from fingerprint.sources.active import SOURCE
+from fingerprint.sources.base import Suspicion
 from fingerprint.state.activity_series import ActivitySeries
 from fingerprint.state.event_batch import EventBatch
 from fingerprint.state.interval_amounts import IntervalAmounts
 from fingerprint.state.scorer_state import ScorerState
 
-HALF_URGENCY_NATS = 10.0  # nats of tail probability at which urgency is 50: one active interval in 22,000
 URGENCY_CAP: dict[Level, int] = {"entity": 100, "principal": 100, "peer": 85, "generic": 70}
 NEXT_ACTION_WEIGHT = 0.3  # of an alert's next unusual action, beside the one before
 MAX_ACTIONS = 10  # that count
 # With it the strongest harmless alerts have as many nats as their most unusual events; measured on three worlds, 0.70 to 0.78.
 CALIBRATION = 0.72
 MAX_DRIVERS = 10  # values shown
+MAX_LEADING_DRIVERS = (
+    3  # of them, the actions that can do the gravest harm, before the most surprising values
+)
+ACTION_COLUMN = FEATURE_NAMES.index(titles.ACTION_FEATURE)
+PLACE_COLUMNS = [FEATURE_NAMES.index(name) for name in ("network", "address")]
 
 
 @dataclass(frozen=True)
@@ -64,18 +80,21 @@ class Explainer:
         """The calls of each action in the last days' intervals."""
         return self.state.interval_amounts
 
-    def bank_and_row(self, batch: EventBatch, row: int) -> tuple[Bank, NDArray[np.int32]]:
-        """Return the bank that measured the event at a row, and the row of its fingerprint, (1,).
+    def bank_and_rows(self, batch: EventBatch, rows: NDArray[np.intp]) -> tuple[Bank, NDArray[np.int32]]:
+        """Return the bank that measured events of one version, and the rows of their fingerprints, (R,).
 
         The current bank stands in for one that is no longer loaded.
         """
-        version = batch.frame["bank_version"].iloc[row]
+        version = batch.frame["bank_version"].iloc[rows[0]]
         if version == self.bank.version or version in self.previous_banks:
-            return self.previous_banks.get(version, self.bank), batch.fingerprint[[row]]
-        which = slice(row, row + 1)
+            return self.previous_banks.get(version, self.bank), batch.fingerprint[rows]
         return self.bank, self.bank.resolve(
-            batch.entity[which], batch.principal[which], batch.frame.iloc[which]
+            batch.entity[rows], batch.principal[rows], batch.frame.iloc[rows]
         )[0]
+
+    def bank_and_row(self, batch: EventBatch, row: int) -> tuple[Bank, NDArray[np.int32]]:
+        """Return the bank that measured the event at a row, and the row of its fingerprint, (1,)."""
+        return self.bank_and_rows(batch, np.array([row]))
 
 
 def build_alerts(batch: EventBatch, frame: pd.DataFrame, explainer: Explainer) -> Iterator[Alert]:
@@ -93,34 +112,47 @@ def _sort_by_time(frame: pd.DataFrame, rows: NDArray[np.intp]) -> NDArray[np.int
 
 
 def _build_alert(alert_id: str, batch: EventBatch, frame: pd.DataFrame, explainer: Explainer) -> Alert:
-    drivers = _find_drivers(batch, frame, explainer)
     level = _most_common_level(frame)
     interval = explainer.settings.spectral.interval_seconds
     times = frame["event_time"]
     events = tuple(_alert_events(frame, batch))
+    novelty = find_novelty(batch, frame, explainer)
+    actions = impact.alert_impact(events, novelty.actions, novelty.events)
+    drivers = _lead_with_impact(_find_drivers(batch, frame, explainer), actions)
+    rarity, cap = alert_nats(batch, frame), URGENCY_CAP[level]
+    facts = titles.TitleFacts(
+        events,
+        drivers,
+        actions,
+        novelty.actions,
+        ranked=tuple(_ranked_actions(batch, frame)),
+        first_seen=_first_seen_text(batch, frame, explainer),
+        late_days=_late_days(frame),
+    )
+    principal, human = str(frame["principal"].iloc[0]), _human(frame)
     return Alert(
         alert_id=alert_id,
-        principal=str(frame["principal"].iloc[0]),
-        human=_human(frame),
+        principal=principal,
+        human=human,
         window_start=times.iloc[0].floor(f"{interval}s").to_pydatetime(),
         first_event_time=times.min().to_pydatetime(),
         last_event_time=times.max().to_pydatetime(),
-        urgency=min(round(urgency_from_nats(alert_nats(batch, frame))), URGENCY_CAP[level]),
-        title=_build_title(batch, frame, drivers, _first_seen_text(batch, frame, explainer)),
+        urgency=impact.combined_urgency(rarity, actions, cap),
+        rarity=min(round(impact.urgency_from_nats(rarity)), cap),
+        impact=impact.impact_score(actions),
+        impact_of=actions[: impact.MAX_SHOWN_ACTIONS],
+        title=titles.build_title(principal, human, facts),
         level=level,
         bank_version=events[-1].bank_version,
         drivers=tuple(drivers[:MAX_DRIVERS]),
         curve=_find_curve(batch, frame, explainer),
         tactics=_tactics(frame),
-        next_steps=_next_steps(frame, drivers, _first_seen_text(batch, frame, explainer)),
+        next_steps=SOURCE.next_steps(
+            Suspicion(principal, human, events, actions, titles.strangest(facts), facts.first_seen)
+        ),
         events=events,
         degraded="degraded" in frame and bool(frame["degraded"].eq(True).any()),
     )
-
-
-def urgency_from_nats(nats: Any) -> Any:
-    """Return an urgency, 0 to below 100, from the nats of a tail probability; HALF_URGENCY_NATS are 50."""
-    return 100 * (1 - 2 ** (-nats / HALF_URGENCY_NATS))
 
 
 def alert_nats(batch: EventBatch, frame: pd.DataFrame) -> float:
@@ -154,6 +186,59 @@ def _find_drivers(batch: EventBatch, frame: pd.DataFrame, explainer: Explainer) 
     return sorted(found, key=lambda driver: -driver.surprise)
 
 
+class Novelty(NamedTuple):
+    """The actions (`service:Action`) of an alert that its principal never called, and the ids of events from a new network.
+
+    Never is: not in what the bank learned. What began after the training stays new until the next one, so that a thief who comes
+    again the next day is still one.
+    """
+
+    actions: frozenset[str]
+    events: frozenset[str]
+
+
+def find_novelty(batch: EventBatch, frame: pd.DataFrame, explainer: Explainer) -> Novelty:
+    """Return what of an alert's events is new to the fingerprints that measured them."""
+    wanted = [ACTION_COLUMN, *PLACE_COLUMNS]
+    key = np.column_stack([batch.fingerprint.astype(np.uint64), batch.codes[:, wanted].astype(np.uint64)])
+    versions = frame["bank_version"].astype(str).to_numpy()
+    unseen = np.zeros((len(frame), len(wanted)), bool)
+    for version in np.unique(versions):
+        of_version = np.flatnonzero(versions == version)
+        _, first, inverse = np.unique(key[of_version], axis=0, return_index=True, return_inverse=True)
+        rows = of_version[first]
+        bank, at = explainer.bank_and_rows(batch, rows)
+        share = bank.vocabulary.observed_share(at, batch.codes[rows])[:, wanted]
+        present = batch.codes[rows][:, wanted] != hashing.MISSING
+        unseen[of_version] = ((share == 0) & present)[inverse.reshape(-1)]
+    named = frame["service"].astype(str) + ":" + frame["action"].astype(str)
+    from_new = unseen[:, 1:].any(axis=1)
+    ids = frame["event_id"].astype(str).to_numpy()
+    return Novelty(frozenset(named.to_numpy()[unseen[:, 0]]), frozenset(ids[from_new]))
+
+
+def _lead_with_impact(
+    drivers: Sequence[SurpriseDriver], actions: Sequence[ActionImpact]
+) -> list[SurpriseDriver]:
+    """Return the drivers with the few new actions that can do the gravest harm first, then the most surprising new action.
+
+    The others follow by surprise, MAX_DRIVERS of a feature.
+    """
+    graver = {row.action: place for place, row in enumerate(actions) if impact.action_nats(row) > 0}
+    new = [each for each in drivers if (each.feature, each.rarity) == (titles.ACTION_FEATURE, "unseen")]
+    leading = sorted((each for each in new if each.seen in graver), key=lambda driver: graver[driver.seen])[
+        :MAX_LEADING_DRIVERS
+    ]
+    if leading and new[0] not in leading:
+        leading.append(new[0])
+    others: dict[str, list[SurpriseDriver]] = {}
+    for driver in drivers:
+        if driver not in leading:
+            others.setdefault(driver.feature, []).append(driver)
+    few = [driver for same in others.values() for driver in same[:MAX_DRIVERS]]
+    return [*leading, *sorted(few, key=lambda driver: -driver.surprise)]
+
+
 def _find_curve(batch: EventBatch, frame: pd.DataFrame, explainer: Explainer) -> ActivityCurve | None:
     """Return the activity curve of the first detector that has one."""
     detectors = load_known_detectors(batch.evidence)
@@ -184,39 +269,9 @@ def _first_seen_text(batch: EventBatch, frame: pd.DataFrame, explainer: Explaine
     )
 
 
-def _build_title(
-    batch: EventBatch, frame: pd.DataFrame, drivers: list[SurpriseDriver], first_seen: str
-) -> str:
-    """Return a sentence: who did what, where, and how unusual that is; of a newcomer also when it was `first_seen`."""
-    new = [driver for driver in drivers if driver.feature == "action" and driver.rarity == "unseen"]
-    actions = [driver.seen for driver in new] or list(_ranked_actions(batch, frame))
-    more = f" and {len(actions) - 1} other{'s' if len(actions) > 2 else ''}" if len(actions) > 1 else ""
-    what = f"called {actions[0]}{more}" + (", new to them," if new else "")
-    unseen = {driver.feature: driver.seen for driver in reversed(drivers) if driver.rarity == "unseen"}
-    network = unseen.get("network") or unseen.get("address range")
-    origin = (
-        f"{network}, a network never seen before"
-        if network
-        else _text_or_empty(frame["source_address"].iloc[0])
-    )
-    tool = f", with {unseen['program']} for the first time" if "program" in unseen else ""
-    failed = int(frame["error_code"].notna().sum())
-    errors = f"; {failed} of {len(frame)} calls failed" if failed else ""
-    size = f"{len(frame)} {'events' if len(frame) > 1 else 'event'}"
-    who = f"{_actor_name(frame)} (new: {first_seen})" if first_seen else _actor_name(frame)
-    return f"{who} {what} from {origin}{tool} ({_account_text(frame)}, {size}){errors}{_lateness_text(frame)}"
-
-
-def _lateness_text(frame: pd.DataFrame) -> str:
-    """Return how long after they happened the events came, if that is days: back-dated records deserve a look."""
-    days = int(frame["delay"].max()) // 86400 if "delay" in frame else 0
-    return f"; delivered {days:,} day{'s' if days > 1 else ''} late" if days else ""
-
-
-def _actor_name(frame: pd.DataFrame) -> str:
-    """Return the person if there is one, else the principal without its account, and what ran behind it."""
-    human, name = _human(frame), str(frame["principal"].iloc[0]).split(":", 1)[-1]
-    return human if "@" in human else f"{name} ({human})" if human and human not in name else name
+def _late_days(frame: pd.DataFrame) -> int:
+    """Return how many days after they happened the events came: back-dated records deserve a look."""
+    return int(frame["delay"].max()) // 86400 if "delay" in frame else 0
 
 
 def _human(frame: pd.DataFrame) -> str:
@@ -235,13 +290,6 @@ def _ranked_actions(batch: EventBatch, frame: pd.DataFrame) -> Iterator[str]:
     yield from (ranked["service"].astype(object) + ":" + ranked["action"].astype(object)).drop_duplicates()
 
 
-def _account_text(frame: pd.DataFrame) -> str:
-    region = _text_or_empty(frame["region"].iloc[0])
-    return f"account {_text_or_empty(frame['recipient_account'].iloc[0]) or 'unknown'}" + (
-        f", {region}" if region else ""
-    )
-
-
 def _text_or_empty(value: object) -> str:
     return "" if value is None or value is pd.NA or value != value else str(value)
 
@@ -249,23 +297,6 @@ def _text_or_empty(value: object) -> str:
 def _tactics(frame: pd.DataFrame) -> tuple[str, ...]:
     pairs = frame[["service", "action"]].drop_duplicates().astype(str)
     return SOURCE.tactics_among(list(zip(pairs["service"], pairs["action"], strict=True)))
-
-
-def _next_steps(frame: pd.DataFrame, drivers: list[SurpriseDriver], first_seen: str) -> tuple[str, str]:
-    """Return the two things that an analyst would do next."""
-    who, first = _human(frame), frame["event_time"].min()
-    asked = f"Ask {who}" if "@" in who else f"Ask the owner of {frame['principal'].iloc[0]}"
-    strange = next(
-        (f"{driver.feature} {driver.seen}" for driver in drivers if driver.rarity == "unseen"), "this"
-    )
-    key = _first_value(frame["access_key"])
-    cut = SOURCE.containment_step(key)
-    trail = f"key {key}" if key else "this session"
-    judged = " It is new and judged by its peers alone: who made it, and what for?" if first_seen else ""
-    return (
-        f"{asked} about {strange} at {first:%H:%M} UTC on {first:%d %B}.{judged}",
-        f"If they do not know it: {cut or 'block the principal'}, then list everything done with {trail} and undo it.",
-    )
 
 
 def _alert_events(frame: pd.DataFrame, batch: EventBatch) -> Iterator[AlertEvent]:

@@ -14,8 +14,9 @@ median). Only what a roll-out brings is counted: actions, parameters, errors and
 - a value that an attack shows: as soon as one of the principals that share it has a true positive, it excuses no other.
 
 From MIN_OTHERS others on, urgency falls by URGENCY_PER_DOUBLING for each doubling, by MAX_REDUCTION at most and never below half.
-It is bounded because an attacker may make noise to be shared: a critical alert stays high, and the page shows both figures. No
-verdict changes.
+It is bounded because an attacker may make noise to be shared: a critical alert stays high, and the page shows both figures. Nor
+does it fall below the floor of a grave call that was new (`impact.urgency_floor`): twenty principals whose trails are stopped on
+one day are no roll-out, and if they are, the floor is all that is left of the alert's impact. No verdict changes.
 """
 
 from __future__ import annotations
@@ -57,11 +58,15 @@ def counts_towards_prevalence(feature: str) -> bool:
     return feature in SHARED_FEATURES or feature in PLACE_FEATURES
 
 
-def adjust_urgency(urgency: int, surprises: Sequence[SurprisingValue]) -> tuple[int, int]:
-    """Return the adjusted urgency, and how many other principals share at least half of the surprise."""
+def adjust_urgency(urgency: int, surprises: Sequence[SurprisingValue], floor: int = 0) -> tuple[int, int]:
+    """Return the adjusted urgency, and how many other principals share at least half of the surprise.
+
+    What lowers it stops at `floor` (`impact.urgency_floor`).
+    """
     others = _weighted_median_others(surprises)
     one_thief = any(each.other_principals for each in surprises if each.feature in PLACE_FEATURES)
-    return (urgency if one_thief else reduce_urgency(urgency, others)), others
+    lowered = urgency if one_thief else reduce_urgency(urgency, others)
+    return max(lowered, min(floor, urgency)), others
 
 
 def reduce_urgency(urgency: int, others: int) -> int:

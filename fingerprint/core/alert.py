@@ -24,7 +24,11 @@ Level = Literal["entity", "principal", "peer", "generic"]
 Rarity = Literal["unseen", "rare", "infrequent", "frequent"]
 CallPath = Literal["direct", "service"]
 Decision = Literal["true_positive", "benign", "false_positive", "duplicate"]
+Gravity = Literal["none", "minor", "notable", "grave", "severe"]
+StepPhase = Literal["contain", "verify", "extent", "undo"]
 
+GRAVITIES: tuple[Gravity, ...] = ("none", "minor", "notable", "grave", "severe")  # least first
+STEP_PHASES: tuple[StepPhase, ...] = ("contain", "verify", "extent", "undo")  # in the order of work
 MAX_CHAIN_LENGTH = 20  # calls; AWS allows any number, one after the other
 LEVELS: tuple[Level, ...] = ("entity", "principal", "peer", "generic")  # finest first
 
@@ -114,6 +118,45 @@ class SurpriseDriver:
 
 
 @dataclass(frozen=True, slots=True)
+class ActionImpact:
+    """One action of an alert that can do harm: what it does, and how often it was called, failed, and on which resources.
+
+    `action` is `service:Action`, `effect` completes "the call ..." ("stops or removes an audit log"). `tactic` and `technique`
+    are MITRE ATT&CK's, empty where none fits. `new`: the principal never called it before. `new_place`: it came from a network
+    that is new for the principal. `calls` counts its events in the alert, `failed` those of them that were refused or failed.
+    `resources` are the first few, `type:name`.
+    """
+
+    action: str
+    gravity: Gravity
+    effect: str
+    tactic: str
+    technique: str
+    calls: int
+    failed: int
+    new: bool
+    new_place: bool
+    resources: tuple[str, ...] = ()
+
+    @property
+    def succeeded(self) -> bool:
+        """Return whether any of its calls succeeded."""
+        return self.failed < self.calls
+
+
+@dataclass(frozen=True, slots=True)
+class NextStep:
+    """One step of the response: its phase, one or two sentences, and commands to copy, empty where a person acts.
+
+    Commands are for a POSIX shell; what comes from a record is quoted in them.
+    """
+
+    phase: StepPhase
+    text: str
+    command: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ActivityCurve:
     """An entity's activity in one channel: counts and expected counts per interval, oldest first, same length.
 
@@ -158,7 +201,9 @@ class AlertEvent:
 class Alert:
     """Verdicts of one principal in one run of intervals, explained: what the analyst reads.
 
-    `alert_id` is a hash of principal and first interval, so scoring again overwrites instead of repeating. `urgency` is 0 to 100.
+    `alert_id` is a hash of principal and first interval, so scoring again overwrites instead of repeating. `urgency`, 0 to 100,
+    ranks it and makes its severity; it combines `rarity` (how unlikely its events are by chance) and `impact` (what its new calls
+    can do), 0 to 100 each. `impact_of` are the gravest actions behind the impact, the gravest first.
     `bank_version` is that of the bank that measured its newest event. `degraded`: some losses were computed in process, because
     the inference server was unavailable; they are the same to 1e-4.
     """
@@ -176,9 +221,12 @@ class Alert:
     drivers: tuple[SurpriseDriver, ...] = ()
     curve: ActivityCurve | None = None
     tactics: tuple[str, ...] = ()
-    next_steps: tuple[str, ...] = ()
+    next_steps: tuple[NextStep, ...] = ()
     events: tuple[AlertEvent, ...] = field(default=())
     degraded: bool = False
+    rarity: int = 0
+    impact: int = 0
+    impact_of: tuple[ActionImpact, ...] = ()
 
     @property
     def event_ids(self) -> tuple[str, ...]:

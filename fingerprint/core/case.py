@@ -29,6 +29,8 @@ GroupField = Literal[
     "principal", "service", "account", "tactic", "assignee", "level", "day", "human"
 ]  # to group by
 
+Within = Literal["1h", "24h", "7d", "30d"]  # ages of an alert's last event
+
 MAX_PAGE_SIZE = 500
 MAX_GROUP_FIELDS = 3  # fields
 MAX_QUORUM = 16  # votes; the settings say how many detectors there are
@@ -49,7 +51,8 @@ class AlertFilter:
     assignee: str | None = None  # "" asks for those without one
     decision: Decision | None = None
     level: Level | None = None
-    text: str = ""  # in title, principal, human, or the alert's id
+    q: str = ""  # a query of `alert_query`
+    within: Within | None = None  # of the alert's last event: so long ago at most
     since: datetime | None = None  # of the alert's last event
     until: datetime | None = None  # of its first
     suppressed: bool = False  # those that a suppression hides, instead of those that none does
@@ -90,6 +93,12 @@ class QueueRow:
     decision: Decision | None = None
     notes: int = 0
     suppressed_by: str = ""  # a suppression's id
+    actions: tuple[str, ...] = ()  # service:action; of each of these three at most some hundred
+    addresses: tuple[str, ...] = ()
+    regions: tuple[str, ...] = ()
+    rarity: int = 0
+    impact: int = 0
+    gravest_action: str = ""  # `service:Action` that counts most towards the impact, empty for none
 
     @property
     def status(self) -> Literal["new", "in_progress", "closed"]:

@@ -6,6 +6,7 @@ quorums             several quorums over the same votes
 metrics             what is reported, with its formulas; precision-recall curves
 statistics          confidence intervals; figures of several organisations as one
 delivery_floor      sessions found and false alerts above each urgency
+severity            severities of attacks and of harmless alerts, by rarity alone and with impact
 false_alert_causes  false alerts by the harmless anomaly behind them
 time_to_alert       how long an attack goes on before there is an alert about it
 newcomers           attacks by principals that the bank does not know

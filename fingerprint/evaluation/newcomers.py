@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fingerprint.alerting import explanation
+from fingerprint.alerting import explanation, impact
 from fingerprint.analysis.threshold_what_if import alert_session_pairs
 from fingerprint.compute import frames, hashing
 from fingerprint.compute.hashing import Hashes
@@ -211,8 +211,6 @@ def _highest_urgency(shown: pd.DataFrame) -> int | None:
         None
         if pd.isna(best)
         else round(
-            float(
-                explanation.urgency_from_nats(explanation.combined_nats(tail_calibration.z_to_nats([best])))
-            )
+            float(impact.urgency_from_nats(explanation.combined_nats(tail_calibration.z_to_nats([best]))))
         )
     )

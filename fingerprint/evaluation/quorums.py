@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fingerprint.alerting import explanation
+from fingerprint.alerting import explanation, impact
 from fingerprint.alerting.explanation import Explainer
 from fingerprint.alerting.grouping import AlertGroups
 from fingerprint.core.alert import Alert, vote_column, z_column
@@ -160,7 +160,7 @@ def rank_by_urgency(
     lower = needs - sum(others.values(), np.zeros(len(judged), int)) <= 1
     would = np.where(
         lower,
-        explanation.urgency_from_nats(
+        impact.urgency_from_nats(
             explanation.CALIBRATION
             * tail_calibration.z_to_nats(_detector_z(judged, AutoencoderDetector.name))
         ),

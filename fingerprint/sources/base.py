@@ -24,7 +24,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.compute.frames import Frame
-from fingerprint.core.alert import CallPath, CredentialIssue, Reject
+from fingerprint.core.alert import (
+    ActionImpact,
+    AlertEvent,
+    CallPath,
+    CredentialIssue,
+    Gravity,
+    NextStep,
+    Reject,
+)
 from fingerprint.core.time_range import TimeRange
 from fingerprint.sources.inflate import ExpansionBudget
 from fingerprint.sources.limits import ReadLimits
@@ -94,6 +102,30 @@ class Principal:
     via: str = ""
     human: str = ""
     session: str = ""
+
+
+class CallImpact(NamedTuple):
+    """What a call can do: its gravity, the effect as a verb phrase, and MITRE ATT&CK's tactic and technique, empty for none."""
+
+    gravity: Gravity
+    effect: str
+    tactic: str
+    technique: str
+
+
+class Suspicion(NamedTuple):
+    """What the next steps of an alert are made from.
+
+    `events` are the alert's, the oldest first; `actions` what they can do, the gravest first; `strange` the first thing that was
+    new (`network 185.220.101.0/24`), and `first_seen` how long before a newcomer was first seen, both empty where there is none.
+    """
+
+    principal: str
+    human: str
+    events: Sequence[AlertEvent]
+    actions: Sequence[ActionImpact]
+    strange: str = ""
+    first_seen: str = ""
 
 
 class FileSystem(Protocol):
@@ -171,14 +203,17 @@ class LogSource(Protocol):
     def tactics_among(self, calls: Iterable[tuple[str, str]]) -> tuple[str, ...]:
         """Return the tactics that any of many (service, action) serves, in the order of the matrix."""
 
+    def impact_of(self, service: str, action: str, record: str) -> CallImpact:
+        """Return what a call can do, listed or not, by its action and by what its record (JSON text, or empty) says."""
+
+    def next_steps(self, suspicion: Suspicion) -> tuple[NextStep, ...]:
+        """Return what to do about an alert: contain, verify, find the extent, undo, in this order, with commands to copy."""
+
     def known_attacks(self) -> list[tuple[str, bytes]]:
         """Return (technique, record) of the labelled attack calls that travel with the project; empty where there are none."""
 
     def check_batches(self) -> Iterator[list[bytes]]:
         """Yield batches of records that a device must read as the CPU does before it is used: hard ones, plain ones, no event."""
-
-    def containment_step(self, access_key: str) -> str:
-        """Return what stops an access key, as part of a sentence; empty for a key of no known kind."""
 
     def record_account(self, record: str) -> str:
         """Return the account whose log has the record: never one that a caller wrote into it; empty where there is none."""

@@ -43,6 +43,9 @@ from fingerprint.store.votes import vote_rows
 VISIBLE_COLUMNS = (  # of a row of the queue
     "event_count",
     "urgency",
+    "rarity",
+    "impact",
+    "gravest_action",
     "title",
     "human",
     "level",
@@ -50,6 +53,7 @@ VISIBLE_COLUMNS = (  # of a row of the queue
     "last_event_time",
     "degraded",
 )
+_IMPACT_COLUMNS = ("impact", "impact_of", "gravest_action")
 _ISSUE_COLUMNS = tuple(column.name for column in credential_issues.columns if column.name != STORED_AT)
 
 
@@ -57,7 +61,7 @@ class SqlAlertRepository(Repository):
     """Alerts and their evidence.
 
     When an alert's evidence grows, what is derived from it is the newest save's. If that save has fewer events than the stored
-    evidence, first and last time cover both, urgency never falls, and degraded stays.
+    evidence, first and last time cover both, urgency, rarity and impact never fall, and degraded stays.
     """
 
     def __init__(self, session: Session, redaction: Redactor = NO_REDACTION) -> None:
@@ -193,18 +197,21 @@ def _evidence_sizes(connection: sql.Connection, ids: Sequence[str]) -> dict[str,
 
 
 def _cover_both(new: Row, old: Row) -> Row:
+    graver = new if new["impact"] >= old["impact"] else old
     return new | {
         "first_event_time": min(new["first_event_time"], old["first_event_time"]),
         "last_event_time": max(new["last_event_time"], old["last_event_time"]),
         "urgency": max(new["urgency"], old["urgency"]),
+        "rarity": max(new["rarity"], old["rarity"]),
         "degraded": new["degraded"] or old["degraded"],
+        **{name: graver[name] for name in _IMPACT_COLUMNS},
     }
 
 
 def _keep_lowered_urgency(row: Row, old: Row | None) -> Row:
     """Lower the urgency as much as before, until prevalence is counted again."""
     lowered_by = old["urgency"] - old["urgency_shown"] if old else 0
-    shown = max(0, row["urgency"] - lowered_by)
+    shown = max(0, row["urgency"] - lowered_by)  # counting it again minds the floor
     return row | {"urgency_shown": shown, "sharing": old["sharing"] if old else 0}
 
 

@@ -265,7 +265,6 @@ def _set_up_sqlite(connection: Any, _: Any) -> None:
         connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=NORMAL")
     connection.execute(f"PRAGMA cache_size=-{CACHE_KIB}")
-    connection.create_function("unicode_lower", 1, str.lower, deterministic=True)  # for `filters.py`
 
 
 # --- the password -----------------------------------------------------------------------------------------------------

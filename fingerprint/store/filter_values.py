@@ -1,26 +1,32 @@
-"""Values that the queue is filtered and grouped by, derived from saved alerts: services, accounts, tactics, surprises.
+"""Values that the queue is filtered, searched and grouped by, derived from saved alerts.
 
 Example:
-    >>> sorted(derive_filter_values("123456789012:role/ci", ["Discovery"], ["ec2", "s3"], [record]))
-    [('account', '123456789012'), ('account', '210987654321'), ('service', 'ec2'), ('service', 's3'), ('tactic', 'Discovery')]
+    >>> values = derive_filter_values("123456789012:user/ola", "ola", ["Persistence"], [event_row])
+    >>> sorted(values["action"]), sorted(values["call"])
+    (['CreateUser'], ['iam:CreateUser'])
 
-Services and accounts cover all evidence and are never removed; tactics and surprises are the newest save's, as on the alert.
+All values but tactics and surprises cover all evidence and are never removed; those two are the newest save's, as on the alert.
+An alert keeps the first MAX_VALUES of a kind, so that a flood of resources or addresses stays bounded. `alert_texts` holds the
+words of all of them, with those of the title, for full text search.
 """
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
 import sqlalchemy as sql
 
+from fingerprint.core.alert_query import words_of
 from fingerprint.core.sanitize import storable
 from fingerprint.sources.active import SOURCE
 from fingerprint.store.schema import (
     Row,
     alert_surprises,
+    alert_texts,
     alert_values,
     execute_batches,
     id_batches,
@@ -28,35 +34,92 @@ from fingerprint.store.schema import (
     insert_into,
 )
 
+MAX_VALUES = 300  # of a kind of one save of an alert
+MAX_WORDS = 3_000  # of an alert, in its full text
+EVENT_VALUES = {  # kind: column of `alert_events`
+    "service": "service",
+    "action": "action",
+    "address": "source_address",
+    "key": "access_key",
+    "resource": "resource",
+    "error": "error_code",
+    "agent": "user_agent",
+    "region": "region",
+}
+CALL = "call"  # service:action
 _ACCOUNT = re.compile(r"[0-9]{12}")
+_TEXT_COLUMNS = ("title", "principal", "human", "alert_id")
 
 
 def update_filter_values(connection: sql.Connection, alerts: Sequence[Row], events: Iterable[Row]) -> None:
     """Replace the values that are derived from the rows of these alerts and of their events."""
-    services, raws = _group_by_alert(events, "service"), _group_by_alert(events, "raw")
-    names = [row["alert_id"] for row in alerts]
-    for batch in id_batches(names):
+    by_alert: dict[str, list[Row]] = defaultdict(list)
+    for event in events:
+        by_alert[event["alert_id"]].append(event)
+    for batch in id_batches([row["alert_id"] for row in alerts]):
         _delete_values(connection, batch)
     values: list[Row] = []
     surprises: list[Row] = []
     for row in alerts:
         name = row["alert_id"]
-        found = derive_filter_values(
-            row["principal"], row["tactics"], services.get(name, ()), raws.get(name, ())
-        )
-        values += [{"alert_id": name, "kind": kind, "value": value} for kind, value in sorted(found)]
+        found = derive_filter_values(row["principal"], row["human"], row["tactics"], by_alert[name])
+        values += [
+            {"alert_id": name, "kind": kind, "value": value} for kind, many in found.items() for value in many
+        ]
         surprises += surprise_rows(name, row["drivers"])
     _insert_rows(connection, alert_values, values)
     _insert_rows(connection, alert_surprises, surprises)
+    _update_texts(connection, alerts)
 
 
 def derive_filter_values(
-    principal: str, tactics: Iterable[str], services: Iterable[str], raws: Iterable[str]
-) -> set[tuple[str, str]]:
-    """Return (kind, value) of an alert; its accounts are the principal's and those whose trails recorded its calls."""
-    accounts = {principal.partition(":")[0], *map(SOURCE.record_account, raws)}
-    found = {"account": filter(_ACCOUNT.fullmatch, accounts), "service": services, "tactic": tactics}
-    return {(kind, index_key(value)) for kind, values in found.items() for value in values}
+    principal: str, human: str, tactics: Iterable[str], events: Sequence[Row]
+) -> dict[str, list[str]]:
+    """Return the distinct values of each kind.
+
+    Accounts are the principal's and those whose trails recorded its calls. A principal is found as a whole, without its account,
+    and by its last part; a person also by what comes before an @.
+    """
+    accounts = (principal.partition(":")[0], *(SOURCE.record_account(row["raw"]) for row in events))
+    found: dict[str, Iterable[str]] = {
+        kind: [row[column] for row in events] for kind, column in EVENT_VALUES.items()
+    }
+    found[CALL] = (f"{row['service']}:{row['action']}" for row in events)
+    found["account"] = filter(_ACCOUNT.fullmatch, accounts)
+    found["tactic"] = tactics
+    found["principal"] = (principal, principal.partition(":")[2], principal.rpartition("/")[2])
+    found["person"] = (human, human.partition("@")[0])
+    return {kind: _first_distinct(values) for kind, values in found.items()}
+
+
+def _first_distinct(values: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(index_key(value) for value in values if value))[:MAX_VALUES]
+
+
+def _update_texts(connection: sql.Connection, alerts: Sequence[Row]) -> None:
+    """Replace the words of alerts by those of their title, people and values."""
+    texts = {row["alert_id"]: [str(row[name]) for name in _TEXT_COLUMNS] for row in alerts}
+    table = alert_values.c
+    for batch in id_batches(list(texts)):
+        query = sql.select(table.alert_id, table.value).where(table.alert_id.in_(batch), table.kind != "action")
+        for alert_id, value in connection.execute(query.order_by(table.alert_id, table.kind, table.value)):
+            texts[alert_id].append(value)
+    rows = [{"alert_id": name, "words": " ".join(_words(parts))} for name, parts in texts.items()]
+    insert = insert_into(connection, alert_texts)
+    replaced = insert.on_conflict_do_update(
+        index_elements=["alert_id"], set_={"words": insert.excluded.words}
+    )
+    execute_batches(connection, replaced, rows)
+
+
+def _words(texts: Iterable[str]) -> list[str]:
+    """Return the words of texts, each once."""
+    found: dict[str, None] = {}
+    for text in texts:
+        found.update(dict.fromkeys(words_of(text)))
+        if len(found) >= MAX_WORDS:
+            break
+    return list(found)[:MAX_WORDS]
 
 
 def surprise_rows(alert_id: str, drivers: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
@@ -72,15 +135,8 @@ def surprise_id(feature: str, seen: str) -> str:
     return blake2b(f"{feature}\0{seen}".encode(), digest_size=16).hexdigest()
 
 
-def _group_by_alert(events: Iterable[Row], column: str) -> dict[str, set[str]]:
-    found: dict[str, set[str]] = {}
-    for row in events:
-        found.setdefault(row["alert_id"], set()).add(row[column])
-    return found
-
-
 def _delete_values(connection: sql.Connection, alert_ids: Collection[str]) -> None:
-    """Delete what the newest save replaces; services and accounts stay."""
+    """Delete what the newest save replaces; the values of events and accounts stay."""
     tactics = (alert_values.c.kind == "tactic") & alert_values.c.alert_id.in_(alert_ids)
     connection.execute(sql.delete(alert_values).where(tactics))
     connection.execute(sql.delete(alert_surprises).where(alert_surprises.c.alert_id.in_(alert_ids)))

@@ -10,16 +10,13 @@ Whether an alert is open is never stored: it is, unless a decision covers all of
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timedelta
 
 import sqlalchemy as sql
-from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.sql.compiler import SQLCompiler
-from sqlalchemy.sql.functions import GenericFunction
 
-from fingerprint.core.case import AlertFilter, CaseStatus
+from fingerprint.core.case import AlertFilter, CaseStatus, Within
 from fingerprint.core.sanitize import storable
+from fingerprint.store.query_conditions import query_conditions
 from fingerprint.store.schema import alert_values, alerts, cases, index_key
 from fingerprint.store.suppression_hits import is_hidden
 
@@ -37,15 +34,21 @@ STATUS_CONDITIONS: Mapping[CaseStatus, Sequence[Condition]] = {
     "closed": [CLOSED],
     "all": [],
 }
+AGES: Mapping[Within, timedelta] = {
+    "1h": timedelta(hours=1),
+    "24h": timedelta(days=1),
+    "7d": timedelta(days=7),
+    "30d": timedelta(days=30),
+}
 
 
 def filter_conditions(alert_filter: AlertFilter, now: datetime) -> list[Condition]:
     """Return all conditions of a filter."""
     shown = is_hidden(now) if alert_filter.suppressed else ~is_hidden(now)
-    return [*STATUS_CONDITIONS[alert_filter.status], *property_conditions(alert_filter), shown]
+    return [*STATUS_CONDITIONS[alert_filter.status], *property_conditions(alert_filter, now), shown]
 
 
-def property_conditions(alert_filter: AlertFilter) -> list[Condition]:
+def property_conditions(alert_filter: AlertFilter, now: datetime) -> list[Condition]:
     """Return the conditions besides status and suppression."""
     found = [alerts.c.urgency_shown >= alert_filter.least_urgency] if alert_filter.least_urgency > 0 else []
     found += [alerts.c.urgency_shown <= alert_filter.most_urgency] if alert_filter.most_urgency < 100 else []
@@ -53,8 +56,8 @@ def property_conditions(alert_filter: AlertFilter) -> list[Condition]:
         *found,
         *_equality_conditions(alert_filter),
         *_multi_value_conditions(alert_filter),
-        *_time_conditions(alert_filter),
-        *_text_conditions(alert_filter.text),
+        *_time_conditions(alert_filter, now),
+        *query_conditions(alert_filter.q),
     ]
 
 
@@ -86,46 +89,10 @@ def _multi_value_conditions(alert_filter: AlertFilter) -> Iterator[Condition]:
             yield sql.exists(sql.select(table.alert_id).where(own))
 
 
-def _time_conditions(alert_filter: AlertFilter) -> Iterator[Condition]:
+def _time_conditions(alert_filter: AlertFilter, now: datetime) -> Iterator[Condition]:
+    if alert_filter.within is not None:
+        yield alerts.c.last_event_time >= now - AGES[alert_filter.within]
     if alert_filter.since is not None:
         yield alerts.c.last_event_time >= alert_filter.since
     if alert_filter.until is not None:
         yield alerts.c.first_event_time <= alert_filter.until
-
-
-def _text_conditions(text: str) -> Iterator[Condition]:
-    """Yield a condition on a part of a text field, in any case. It is no pattern, so nothing has to be escaped."""
-    if not text:
-        return
-    columns = (alerts.c[name] for name in ("title", "principal", "human", "alert_id"))
-    lower = sql.func.lower if text.isascii() else _Lowercase
-    wanted = lower(sql.literal(storable(text), sql.Text))
-    yield sql.or_(*(_Position(lower(column), wanted) > 0 for column in columns))
-
-
-class _Lowercase(GenericFunction[str]):
-    """Text in small letters of any alphabet; SQLite's own `lower` knows only ASCII, and is faster."""
-
-    type = sql.Text()
-    inherit_cache = True
-    name = "lower"
-    identifier = "unicode_lower"
-
-
-class _Position(GenericFunction[int]):
-    """The position of a text within another, counted from 1; 0 without one."""
-
-    type = sql.Integer()
-    inherit_cache = True
-    name = "strpos"
-    identifier = "text_position"
-
-
-@compiles(_Lowercase, "sqlite")
-def _compile_lowercase(element: _Lowercase, compiler: SQLCompiler, **options: Any) -> str:
-    return f"unicode_lower({compiler.process(element.clauses, **options)})"  # defined in `database.py`
-
-
-@compiles(_Position, "sqlite")
-def _compile_position(element: _Position, compiler: SQLCompiler, **options: Any) -> str:
-    return f"instr({compiler.process(element.clauses, **options)})"

@@ -19,6 +19,7 @@ from typing import Any
 
 import sqlalchemy as sql
 
+from fingerprint.alerting.impact import urgency_floor
 from fingerprint.alerting.prevalence import (
     MAX_COUNTED_OTHERS,
     WINDOW_SECONDS,
@@ -28,6 +29,7 @@ from fingerprint.alerting.prevalence import (
 )
 from fingerprint.core.alert import Decision
 from fingerprint.store.database import Repository, acquire_writer_lock, reads
+from fingerprint.store.rows import to_action_impact
 from fingerprint.store.schema import Row, alert_surprises, alerts, cases, id_batches, insert_into
 from fingerprint.store.schema import shared_surprises as shared
 
@@ -195,9 +197,17 @@ def _update_urgencies(connection: sql.Connection, alert_ids: Collection[str]) ->
     changed: set[str] = set()
     for part in _alert_chunks(list(alert_ids)):
         shown = _read_shown_surprises(connection, part)
-        figures = sql.select(alerts.c.alert_id, alerts.c.urgency, alerts.c.urgency_shown, alerts.c.sharing)
-        for alert_id, own, *before in connection.execute(figures.where(alerts.c.alert_id.in_(part))).all():
-            urgency, sharing = adjust_urgency(own, shown[alert_id])
+        figures = sql.select(
+            alerts.c.alert_id,
+            alerts.c.urgency,
+            alerts.c.impact_of,
+            alerts.c.urgency_shown,
+            alerts.c.sharing,
+        )
+        found = connection.execute(figures.where(alerts.c.alert_id.in_(part))).all()
+        for alert_id, own, actions, *before in found:
+            floor = urgency_floor(map(to_action_impact, actions))
+            urgency, sharing = adjust_urgency(own, shown[alert_id], floor)
             if before != [urgency, sharing]:
                 one = sql.update(alerts).where(alerts.c.alert_id == alert_id)
                 connection.execute(one.values(urgency_shown=urgency, sharing=sharing))

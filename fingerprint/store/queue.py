@@ -71,6 +71,7 @@ ORDERS: dict[QueueOrder, tuple[tuple[Column, bool], ...]] = {  # with True the l
     "events": ((EVENT_COUNT, True), (FIRST_EVENT_TIME, False), (ALERT_ID, False)),
 }
 _MULTI_VALUED_FIELDS = {"service": "services", "account": "accounts", "tactic": "tactics"}
+_ROW_VALUES = _MULTI_VALUED_FIELDS | {"call": "actions", "address": "addresses", "region": "regions"}
 
 
 class SqlQueueRepository(Repository):
@@ -145,7 +146,7 @@ class SqlQueueRepository(Repository):
         query = (
             sql.select(state.label("state"), started, *at_least)
             .select_from(ALERTS_WITH_CASES)
-            .where(*property_conditions(alert_filter))
+            .where(*property_conditions(alert_filter, self._session.now()))
         )
         found = {name: list(map(int, many)) for name, *many in connection.execute(query.group_by("state"))}
         return _to_counts(found)
@@ -194,7 +195,10 @@ def read_queue_rows(connection: sql.Connection, alert_ids: Sequence[str], now: d
 
 def _select(now: datetime) -> sql.Select[Any]:
     """Return a query for the fields of a QueueRow, but for those that an alert has several of."""
-    own = ("alert_id", "sharing", "title", "principal", "human", "level", "degraded", "bank_version")
+    own = (
+        *("alert_id", "sharing", "title", "principal", "human", "level", "degraded", "bank_version"),
+        *("rarity", "impact", "gravest_action"),
+    )
     times = ("window_start", "first_event_time", "last_event_time")
     written = sql.select(sql.func.count()).where(notes.c.alert_id == ALERT_ID).scalar_subquery()
     incident = sql.select(incident_alerts.c.incident_id).where(incident_alerts.c.alert_id == ALERT_ID)
@@ -234,14 +238,16 @@ def _read_rows(connection: sql.Connection, query: sql.Select[Any]) -> list[Queue
 def _read_multi_values(
     connection: sql.Connection, alert_ids: Sequence[str]
 ) -> dict[str, dict[str, tuple[str, ...]]]:
-    """Return the services, accounts and tactics of alerts, in alphabetical order."""
+    """Return what a row shows of what alerts have several of, in alphabetical order."""
     table = alert_values.c
-    query = sql.select(table.alert_id, table.kind, table.value).where(table.alert_id.in_(alert_ids))
+    query = sql.select(table.alert_id, table.kind, table.value).where(
+        table.alert_id.in_(alert_ids), table.kind.in_(_ROW_VALUES)
+    )
     found: dict[str, dict[str, list[str]]] = {
-        each: {name: [] for name in _MULTI_VALUED_FIELDS.values()} for each in alert_ids
+        each: {name: [] for name in _ROW_VALUES.values()} for each in alert_ids
     }
     for alert_id, kind, value in connection.execute(query):
-        found[alert_id][_MULTI_VALUED_FIELDS[kind]].append(value)
+        found[alert_id][_ROW_VALUES[kind]].append(value)
     return {
         each: {name: tuple(sorted(values)) for name, values in kinds.items()} for each, kinds in found.items()
     }

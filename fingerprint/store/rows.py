@@ -12,20 +12,30 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from fingerprint.core.alert import ActivityCurve, Alert, AlertEvent, FeedGap, SurpriseDriver
+from fingerprint.alerting.impact import gravest_action
+from fingerprint.core.alert import (
+    ActionImpact,
+    ActivityCurve,
+    Alert,
+    AlertEvent,
+    FeedGap,
+    NextStep,
+    SurpriseDriver,
+)
 from fingerprint.core.redaction import Redactor
 from fingerprint.core.sanitize import storable
 from fingerprint.store.schema import LARGEST, STORED_AT, Row, alert_events, alerts, feed_gaps, index_key
 
 NO_REDACTION = Redactor()
 
-_QUEUE_COLUMNS = ("event_count", "urgency_shown", "sharing", STORED_AT)
+_QUEUE_COLUMNS = ("event_count", "urgency_shown", "sharing", STORED_AT, "gravest_action")
 _ALERT_COLUMNS = tuple(column.name for column in alerts.columns if column.name not in _QUEUE_COLUMNS)
 _OWN_EVENT_COLUMNS = ("alert_id", "event_id", "scores", "raw", STORED_AT)  # not copied as they are
 _EVENT_COLUMNS = tuple(
     column.name for column in alert_events.columns if column.name not in _OWN_EVENT_COLUMNS
 )
 _DRIVER_FIELDS, _CURVE_FIELDS = tuple(SurpriseDriver.__slots__), tuple(ActivityCurve.__slots__)
+_STEP_FIELDS, _IMPACT_FIELDS = tuple(NextStep.__slots__), tuple(ActionImpact.__slots__)
 _FEED_GAP_COLUMNS = tuple(column.name for column in feed_gaps.columns)
 
 
@@ -34,6 +44,9 @@ def alert_row(alert: Alert) -> Row:
     row = {name: storable(getattr(alert, name)) for name in _ALERT_COLUMNS}
     return row | {
         "drivers": [_select_fields(driver, _DRIVER_FIELDS) for driver in alert.drivers],
+        "next_steps": [_select_fields(step, _STEP_FIELDS) for step in alert.next_steps],
+        "impact_of": [_select_fields(each, _IMPACT_FIELDS) for each in alert.impact_of],
+        "gravest_action": storable(gravest_action(alert.impact_of)),
         "curve": _curve_row(alert.curve),
     }
 
@@ -42,9 +55,18 @@ def to_alert(row: Mapping[str, Any], events: Sequence[Mapping[str, Any]]) -> Ale
     """Return the alert of a row and the rows of its events."""
     drivers = tuple(SurpriseDriver(**driver) for driver in row["drivers"])
     parts: Row = {"drivers": drivers, "curve": _to_curve(row["curve"])}
-    parts |= {name: tuple(row[name]) for name in ("tactics", "next_steps")}
+    parts |= {
+        "tactics": tuple(row["tactics"]),
+        "next_steps": tuple(NextStep(**step) for step in row["next_steps"]),
+        "impact_of": tuple(to_action_impact(each) for each in row["impact_of"]),
+    }
     parts["events"] = tuple(to_event(event) for event in events)
     return Alert(**{name: row[name] for name in _ALERT_COLUMNS} | parts)
+
+
+def to_action_impact(row: Mapping[str, Any]) -> ActionImpact:
+    """Return an action's impact of an element of `impact_of`."""
+    return ActionImpact(**{**row, "resources": tuple(row["resources"])})
 
 
 def event_rows(alert: Alert, redaction: Redactor = NO_REDACTION) -> list[Row]:

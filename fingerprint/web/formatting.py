@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from fingerprint.core.alert import LEVELS, Decision, Level
+from fingerprint.core.alert import LEVELS, Decision, Level, StepPhase
 from fingerprint.core.alert import SEVERITY_LEVELS as SEVERITY_LEVELS
 from fingerprint.core.alert import severity_of as severity_of
 
@@ -30,6 +30,12 @@ LEVEL_DESCRIPTIONS = dict(
     )
 )
 RARITY_LABELS = {"unseen": "never seen", "rare": "rare", "infrequent": "infrequent", "frequent": "frequent"}
+PHASE_LABELS: dict[StepPhase, str] = {
+    "contain": "Contain",
+    "verify": "Verify",
+    "extent": "Find the extent",
+    "undo": "Undo",
+}
 DECISION_LABELS: dict[Decision, str] = {
     "true_positive": "true positive",
     "benign": "benign",

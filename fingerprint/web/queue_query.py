@@ -18,6 +18,15 @@ from typing import Any, get_args
 from urllib.parse import parse_qsl, urlencode
 
 from fingerprint.core.alert import LEVELS, Decision, FingerprintError
+from fingerprint.core.alert_query import (
+    NO_VALUE,
+    Term,
+    format_alert_query,
+    parse_alert_query,
+    resolve_me,
+    with_term,
+    without_term,
+)
 from fingerprint.core.case import (
     MAX_GROUP_FIELDS,
     AlertFilter,
@@ -25,6 +34,7 @@ from fingerprint.core.case import (
     CaseStatus,
     GroupField,
     QueueOrder,
+    Within,
 )
 from fingerprint.core.sanitize import storable
 
@@ -36,6 +46,7 @@ FIELD_CHOICES: Mapping[str, tuple[str, ...]] = {
     "level": LEVELS,
     "decision": get_args(Decision),
     "order": get_args(QueueOrder),
+    "within": get_args(Within),
     "by": get_args(GroupField),
 }
 _FILTER_FIELDS = tuple(each.name for each in fields(AlertFilter))
@@ -59,6 +70,19 @@ class QueueQuery:
     def url_with(self, **changes: Any) -> str:
         """Return the address with some values changed, from its first page on. `None` or empty text removes a filter."""
         return f"?{_with_changes(self, changes).query}"
+
+    def narrowed_url(self, field: str, value: str) -> str:
+        """Return the address that asks for a value of a field of the query language as well."""
+        return self.url_with(q=with_term(self.filter.q, field, value))
+
+    def excluded_url(self, field: str, value: str) -> str:
+        """Return the address that leaves out the alerts with a value of a field."""
+        terms = parse_alert_query(self.filter.q)
+        return self.url_with(q=format_alert_query((*terms, Term(field, (value,), negated=True))))
+
+    def filter_of(self, reader: str) -> AlertFilter:
+        """Return the filter, with the reader's name in place of `assignee:me`."""
+        return replace(self.filter, q=resolve_me(self.filter.q, reader)) if self.filter.q else self.filter
 
     @property
     def cleared_url(self) -> str:
@@ -86,14 +110,19 @@ class QueueQuery:
 
     @property
     def active_filters(self) -> list[tuple[str, str, str]]:
-        """Return the active filters: field, value as text, and the address without it."""
+        """Return the active filters: field, value as text, and the address without it; each term of the query by itself."""
         plain = AlertFilter(status=self.filter.status)
+        terms = parse_alert_query(self.filter.q)
+        queried = [
+            ("", str(term), self.url_with(q=without_term(self.filter.q, number)))
+            for number, term in enumerate(terms)
+        ]
         active = [
             (name, _format_value(self.filter, name))
             for name in _FILTER_FIELDS
-            if name not in ("status", "suppressed")
+            if name not in ("status", "suppressed", "q")
         ]
-        return [
+        return queried + [
             (name, text, self.url_with(**{name: getattr(plain, name)}))
             for name, text in active
             if getattr(self.filter, name) != getattr(plain, name)
@@ -138,6 +167,8 @@ def _check(name: str, value: str) -> None:
         raise FingerprintError(f"{name}: at most {MAX_QUERY_VALUE_LENGTH} characters")
     if name in FIELD_CHOICES and value not in FIELD_CHOICES[name]:
         raise FingerprintError(f"{name}: choose one of {', '.join(FIELD_CHOICES[name])}")
+    if name == "q":
+        parse_alert_query(value)
 
 
 def _parse_value(name: str, text: str) -> Any:
@@ -201,7 +232,9 @@ def _with_changes(query: QueueQuery, changes: Mapping[str, Any]) -> QueueQuery:
 
 
 def _group_filter(by: GroupField, value: str) -> list[tuple[str, Any]]:
-    """Return the filter of a group's alerts: a day has a beginning and an end, a human is found by text."""
+    """Return the filter of a group's alerts: a day has a beginning and an end, a person is a term of the query."""
     if by == "day":
         return [("since", _parse_moment("since", value)), ("until", _parse_moment("until", value))]
-    return [("text" if by == "human" else by, value)]
+    if by == "human":
+        return [("q", str(Term("person", (value or NO_VALUE,))))]
+    return [(by, value)]

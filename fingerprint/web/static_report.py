@@ -96,12 +96,18 @@ def template_environment() -> jinja2.Environment:
     )
     environment.globals["fmt"] = formatting
     environment.filters["record"] = _format_record
+    environment.filters["lines"] = _escape_lines
     return environment
 
 
 def _escape_value(value: Any) -> Any:
     """Escape the value of a template's expression. Markup comes from the templates only."""
     return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _escape_lines(text: str) -> Markup:
+    """Return a text of several lines with its line ends kept; what else controls a screen is escaped."""
+    return escape(printable(text, lines=True))
 
 
 def _format_record(raw: str) -> Markup:

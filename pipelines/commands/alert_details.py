@@ -11,9 +11,10 @@ from rich.table import Table
 from rich.text import Text
 
 from fingerprint.analysis import principal_profile
-from fingerprint.core.alert import ActivityCurve, Alert, AlertEvent, Disposition
+from fingerprint.core.alert import ActionImpact, ActivityCurve, Alert, AlertEvent, Disposition, NextStep
 from fingerprint.core.case import QueueRow
 from fingerprint.core.settings import Settings
+from fingerprint.delivery.formats.text import impact_text
 from fingerprint.detection.detectors import detector_label
 from fingerprint.store import open_store
 from fingerprint.web import formatting
@@ -22,6 +23,7 @@ from pipelines.commands import triage
 from pipelines.commands.alerts import alert_summary, print_json, terminal_text, urgency_text
 
 SPARKLINE_BLOCKS = "▁▂▃▄▅▆▇█"
+MAX_IMPACT_ROWS = 5  # the page has all
 MAX_EVENTS_SHOWN = 40  # the page has all
 DEFAULT_SETTINGS = Settings()
 
@@ -56,13 +58,17 @@ def _explain(
     console: Console, alert: Alert, row: QueueRow, disposition: list[Disposition], moved: list[dict[str, Any]]
 ) -> None:
     _print_summary(console, alert, row, disposition, moved)
+    for each in alert.impact_of[:MAX_IMPACT_ROWS]:
+        console.print(Text.assemble((f"{each.gravity}: ", "bold"), terminal_text(impact_text(each))))
     if alert.drivers:
         console.print(_drivers_table(alert))
     if alert.curve and alert.curve.counts:
         _print_curve(console, alert.curve)
     console.print(_events_table(alert))
-    for number, step in enumerate(alert.next_steps, 1):
-        console.print(Text.assemble((f"{number}. ", "bold"), terminal_text(step)))
+    for step in alert.next_steps:
+        console.print(Text.assemble((f"{step.phase}: ", "bold"), terminal_text(step.text)))
+        if step.command:
+            console.print(terminal_text(step.command, "cyan"), soft_wrap=True)
 
 
 def alert_detail(alert: Alert) -> dict[str, Any]:
@@ -75,7 +81,8 @@ def alert_detail(alert: Alert) -> dict[str, Any]:
         "degraded": alert.degraded,
         "window_start": formatting.format_iso(alert.window_start),
         "tactics": list(alert.tactics),
-        "next_steps": list(alert.next_steps),
+        "impact_of": [_as_json(each, ActionImpact.__slots__) for each in alert.impact_of],
+        "next_steps": [_as_json(step, NextStep.__slots__) for step in alert.next_steps],
         "drivers": [_as_json(driver, driver.__slots__) for driver in alert.drivers],
         "curve": curve,
         "events": [_as_json(event, AlertEvent.__slots__) for event in alert.events],
@@ -112,6 +119,7 @@ def _print_summary(
     console.print(Text.assemble(urgency_text(row.urgency), "  ", terminal_text(alert.title, "bold")))
     facts = Table.grid(padding=(0, 2))
     facts.add_row("alert", terminal_text(alert.alert_id))
+    facts.add_row("urgency from", f"rarity {alert.rarity}, impact {alert.impact}")
     facts.add_row("principal", terminal_text(alert.principal))
     facts.add_row("behind it", terminal_text(alert.human or "not recorded"))
     facts.add_row("when", formatting.format_span(alert.first_event_time, alert.last_event_time))

@@ -39,7 +39,20 @@ WIDE_COLUMNS = 1000  # of `-o wide`: lines are not wrapped
 MAX_FIELD_CHARACTERS = 400  # of a text on the terminal; the page and --json have it whole
 COLOURS = {"critical": "bold red", "high": "red", "medium": "yellow", "low": "cyan"}
 CSV_COLUMNS = (
-    *("alert_id", "urgency", "severity", "status", "decision", "assignee", "title", "principal", "human"),
+    *(
+        "alert_id",
+        "urgency",
+        "severity",
+        "rarity",
+        "impact",
+        "gravest_action",
+        "status",
+        "decision",
+        "assignee",
+        "title",
+        "principal",
+        "human",
+    ),
     *(
         "first_event_time",
         "last_event_time",
@@ -161,6 +174,8 @@ def alert_summary(alert: Alert) -> dict[str, Any]:
         "first_event_time": formatting.format_iso(alert.first_event_time),
         "last_event_time": formatting.format_iso(alert.last_event_time),
         "urgency": alert.urgency,
+        "rarity": alert.rarity,
+        "impact": alert.impact,
         "title": alert.title,
         "event_ids": list(alert.event_ids),
     }

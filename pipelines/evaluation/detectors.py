@@ -37,12 +37,14 @@ Quorum = tuple[tuple[str, ...], int]  # detectors, and how many of them must vot
 class EvaluatedDetectors(NamedTuple):
     """The scored events (`ScoredEventTable`), and what each method makes of them, by name; the served queue comes first.
 
-    `without` has the queue of the others by the detector that is left out; empty where there is one detector.
+    `without` has the queue of the others by the detector that is left out; empty where there is one detector. `alerts` are those
+    that were served, their events without records.
     """
 
     judged: pd.DataFrame
     methods: dict[str, Method]
     without: dict[str, Method]
+    alerts: list[Alert]
 
 
 def evaluate_detectors(
@@ -72,7 +74,7 @@ def evaluate_detectors(
             stores.save_alerts(panel, panel.process(events))
             progress("scoring events", panel.counters.events + panel.counters.repeats)
         stores.save_alerts(panel, panel.flush())
-        judged, urgency = panel.scored_events.to_frame(), stores.urgencies()
+        judged, urgency, alerts = panel.scored_events.to_frame(), stores.urgencies(), stores.served_alerts()
     thresholds = {each.name: each.threshold for each in panel.scorer.detectors}
     methods = _standing_methods(judged, settings, quorums_of, urgency, thresholds)
     if terms:
@@ -80,7 +82,7 @@ def evaluate_detectors(
     if names is not own:
         methods |= _with_third(judged, names, settings.voting.quorum, urgency[WITH_THIRD])
     without = {name: methods[_title(own, name, settings.voting.quorum)] for name in own if len(own) > 1}
-    return EvaluatedDetectors(judged, methods, without)
+    return EvaluatedDetectors(judged, methods, without, alerts)
 
 
 def _quorums(own: tuple[str, ...], names: tuple[str, ...], quorum: int) -> dict[str, Quorum]:
@@ -180,6 +182,10 @@ class QuorumStores:
         self.stores[self.own].alerts.save(result.alerts, empty_votes())
         for name, quorum in panel.quorums.items():
             self.stores[name].alerts.save(quorum.take_alerts(), empty_votes())
+
+    def served_alerts(self) -> list[Alert]:
+        """Return the alerts of the served quorum, their events without records."""
+        return self.stores[SERVED].alerts.by_urgency(raw=False)
 
     def urgencies(self) -> dict[str, pd.Series]:
         """Return by quorum the urgency of alerts, by the `group` (principal and window) of their events."""

@@ -41,6 +41,7 @@ from fingerprint.evaluation.labels import (
 from fingerprint.evaluation.metrics import Figures, compute_metrics
 from fingerprint.evaluation.quorums import Method
 from fingerprint.evaluation.ranking import PeerMethod
+from fingerprint.evaluation.severity import severity_figures
 from fingerprint.evaluation.statistics import confidence_intervals, pool_figures
 from fingerprint.evaluation.vote_rates import PrincipalKinds, count_votes
 from fingerprint.evaluation.world_statistics import activity_of, measure_world
@@ -145,6 +146,7 @@ def pool_results(runs: Sequence[OrganisationResult]) -> Figures:
         "methods": [_pool_figures(list(same)) for same in by_method],
         "time_to_alert": time_to_alert.time_to_alert(delays),
         "by_urgency": pool_figures([run.by_urgency for run in runs]),
+        "severity": pool_figures([run.severity for run in runs]),
         "vote_counts": pool_figures([run.vote_counts for run in runs]),
         "vote_effects": (effects := pool_figures([run.vote_effects for run in runs])),
         "idle_votes": list(idle_detectors(effects)),
@@ -160,14 +162,16 @@ class OrganisationResult(NamedTuple):
     """The evaluation of one organisation.
 
     `about` describes it; `methods` has the figures of every method on it; `time_to_alert` one row a session that is found
-    (strength, seconds, events); `by_urgency` what our alerts above each urgency show; `vote_counts` the votes on harmless events
-    by kind of principal; `vote_effects` what changes when a detector is left out.
+    (strength, seconds, events); `by_urgency` what our alerts above each urgency show; `severity` how severities divide attacks
+    from harmless alerts, by rarity alone and with impact; `vote_counts` the votes on harmless events by kind of principal;
+    `vote_effects` what changes when a detector is left out.
     """
 
     about: Figures
     methods: list[Figures]
     time_to_alert: pd.DataFrame
     by_urgency: Figures
+    severity: Figures
     vote_counts: Figures
     vote_effects: Figures
 
@@ -198,7 +202,7 @@ class OrganisationEvaluation:
             cut = self._inspect_history(history)
             bank = pipeline.train(events_between(history, None, cut), self.settings, self.progress)
             judging = events_between(history, cut, None)
-            judged, methods, without = evaluate_detectors(
+            judged, methods, without, alerts = evaluate_detectors(
                 bank,
                 judging,
                 self.settings,
@@ -224,6 +228,7 @@ class OrganisationEvaluation:
             figures,
             delays,
             floor_figures(_with_results(events, served), days),
+            severity_figures(alerts, set(self.labels["event_id"])),
             dict(count_votes(judged, kinds, harmless, names, served.flagged)),
             dict(
                 vote_effects(events, served.flagged, {name: rest.flagged for name, rest in without.items()})

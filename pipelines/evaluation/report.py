@@ -10,6 +10,7 @@ from rich.table import Table
 
 from fingerprint.evaluation.false_alert_causes import ORDINARY_DAY
 from fingerprint.evaluation.metrics import ALERT_BUDGETS
+from fingerprint.evaluation.severity import WORDS
 from pipelines.evaluation.standing_table import real_attack_tables, standing_tables
 
 Figures = dict[str, Any]
@@ -34,7 +35,7 @@ def print_evaluation(figures: Figures) -> None:
     tables = standing_tables(figures)
     tables += [_threshold_table(methods), _budget_table(methods), _strength_table(methods)]
     tables += [_time_to_alert_table(figures["time_to_alert"])] if figures["time_to_alert"] else []
-    tables += [_urgency_table(figures["by_urgency"])]
+    tables += [_urgency_table(figures["by_urgency"]), _severity_table(figures["severity"])]
     tables += [_causes_table(methods[0])] if methods[0].get("by_surprise") else []
     for table in tables:
         caption, table.caption = table.caption, None
@@ -195,6 +196,33 @@ def _urgency_table(by_urgency: Figures) -> Table:
             *(str(part["found_by_strength"].get(name, 0)) for name in strengths),
             f"{part['alerts_per_day']:.2f}",
             f"{part['false_alerts_per_day']:.2f}",
+        )
+    return table
+
+
+def _severity_table(severity: Figures) -> Table:
+    attacks, harmless = severity["attack_alerts"], severity["harmless_alerts"]
+    table = _figures_table(
+        "Severity at least",
+        "attack alerts, rarity alone",
+        "with impact",
+        "harmless, rarity alone",
+        "with impact",
+    )
+    table.caption = (
+        f"Of {attacks} alerts of attacks and {harmless} harmless ones. In {severity['hidden_actions']} of the "
+        f"{severity['alerts_with_grave_action']} attack alerts with a\n"
+        "grave new action, rarity alone would have led the title with another one. "
+        f"{severity['harmless_alerts_with_grave_action']} harmless alerts have such an action."
+    )
+    for word in WORDS:
+        cells = [
+            (severity[measure][word][kind], total)
+            for kind, total in (("attack_alerts", attacks), ("harmless_alerts", harmless))
+            for measure in ("rarity", "urgency")
+        ]
+        table.add_row(
+            word, *(f"{count} ({count / total:.0%})" if total else EMPTY_CELL for count, total in cells)
         )
     return table
 

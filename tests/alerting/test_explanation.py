@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -13,9 +14,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fingerprint.alerting import explanation
+from fingerprint.alerting import explanation, impact
 from fingerprint.alerting.grouping import alert_ids
-from fingerprint.core.alert import Alert
+from fingerprint.core.alert import STEP_PHASES, Alert
 from fingerprint.core.settings import Alerts, Autoencoder, Settings, Voting
 from fingerprint.detection.detectors import autoencoder, spectral
 from fingerprint.registry.bank import open_bank
@@ -33,16 +34,36 @@ def stolen(scored: sample_organisation.Run, organisation: sample_organisation.Sa
     return max(scored.alerts, key=lambda alert: len(attack & set(alert.event_ids)))
 
 
-def test_the_title_says_who_did_what_where_and_how_unusual_that_is(stolen: Alert) -> None:
+def test_the_title_says_who_did_what_and_from_where_led_by_the_gravest_new_action(stolen: Alert) -> None:
     who, called, rest = stolen.title.partition(" called ")
     assert called
     assert who.split(" (")[0] in stolen.principal
-    new = [driver for driver in stolen.drivers if driver.feature == "action" and driver.rarity == "unseen"]
-    assert rest.startswith(new[0].seen)
-    assert "new to them" in rest
-    assert f"account {stolen.principal[:12]}" in rest
-    assert f"{len(stolen.events)} events" in rest
-    assert any(event.region in rest for event in stolen.events)
+    assert rest.startswith(stolen.impact_of[0].action)
+    assert stolen.impact_of[0].gravity == "severe"
+    assert "(new network)" in rest
+    assert len(stolen.title) <= 140
+    assert stolen.principal[:12] not in stolen.title, "the account stands beside it"
+
+
+def test_the_number_of_new_actions_in_a_title_is_counted_and_not_cut(
+    scored: sample_organisation.Run, organisation: sample_organisation.SampleOrganisation
+) -> None:
+    """Against the bank itself: each distinct action of the alert whose share at its fingerprint is zero."""
+    history = {
+        (record["eventSource"].split(".")[0], record["eventName"])
+        for line in sample_organisation.lines_of(organisation.learned)
+        if (record := json.loads(line))
+    }
+    counts = []
+    for alert in scored.alerts:
+        found = re.search(r" and ([\d,]+) other new action", alert.title)
+        if not found:
+            continue
+        never = {(event.service, event.action) for event in alert.events} - history
+        assert int(found[1]) + 1 >= len(never), "what no one ever called is new to all"
+        assert int(found[1]) + 1 <= len({(event.service, event.action) for event in alert.events})
+        counts.append(int(found[1]))
+    assert max(counts) > explanation.MAX_DRIVERS
 
 
 def test_a_session_name_that_the_caller_chose_never_stands_for_the_principal(
@@ -62,8 +83,10 @@ def test_what_drove_the_loss_is_shown_beside_what_is_usual(
     scored: sample_organisation.Run, stolen: Alert
 ) -> None:
     for alert in scored.alerts:
-        surprises = [driver.surprise for driver in alert.drivers]
-        assert surprises == sorted(surprises, reverse=True)
+        most = explanation.MAX_LEADING_DRIVERS + 1  # and the most surprising new action
+        led = any(impact.action_nats(row) > 0 and row.new for row in alert.impact_of)
+        rest = [driver.surprise for driver in alert.drivers[most if led else 0 :]]
+        assert rest == sorted(rest, reverse=True)
         for driver in alert.drivers:
             assert driver.seen
             assert driver.expected
@@ -72,6 +95,17 @@ def test_what_drove_the_loss_is_shown_beside_what_is_usual(
             assert (driver.rarity == "unseen") <= (driver.seen not in driver.expected.split(", "))
     assert stolen.drivers[0].rarity == "unseen"
     assert any(driver.expected != "nothing yet" for driver in stolen.drivers)
+
+
+def test_the_gravest_new_actions_come_first_among_the_drivers_and_the_others_follow_by_surprise(
+    stolen: Alert,
+) -> None:
+    counted = [row.action for row in stolen.impact_of if impact.action_nats(row) > 0]
+    seen = [driver.seen for driver in stolen.drivers]
+    assert seen[0] in counted
+    leading = [name for name in seen[: explanation.MAX_LEADING_DRIVERS] if name in counted]
+    assert leading == sorted(leading, key=counted.index)
+    assert all(driver.rarity == "unseen" for driver in stolen.drivers if driver.seen in leading)
 
 
 def test_what_is_new_to_a_principal_may_be_usual_among_its_peers(
@@ -96,11 +130,11 @@ def test_how_rare_a_value_is_follows_its_share_of_the_history(share: float, rari
 
 def test_urgency_grows_with_surprise_and_never_quite_reaches_a_hundred() -> None:
     nats = np.linspace(0, 400, 100)
-    urgency = [explanation.urgency_from_nats(each) for each in nats]
+    urgency = [impact.urgency_from_nats(each) for each in nats]
     assert urgency[0] == 0
     assert all(one < other for one, other in itertools.pairwise(urgency))
     assert urgency[-1] < 100
-    assert explanation.urgency_from_nats(explanation.HALF_URGENCY_NATS) == pytest.approx(50)
+    assert impact.urgency_from_nats(impact.HALF_URGENCY_NATS) == pytest.approx(50)
 
 
 def strange_calls(z: list[float], actions: list[str]) -> pd.DataFrame:
@@ -165,14 +199,35 @@ def test_someone_no_one_knows_is_judged_by_everybody_and_capped(
         assert alert.urgency <= explanation.URGENCY_CAP[alert.level] < 100
 
 
-def test_the_next_two_steps_name_whom_to_ask_and_what_to_cut_off(scored: sample_organisation.Run) -> None:
+def test_the_next_steps_contain_first_ask_by_another_channel_and_undo_what_was_done(
+    scored: sample_organisation.Run, stolen: Alert
+) -> None:
     for alert in scored.alerts:
-        ask, cut = alert.next_steps
+        phases = [step.phase for step in alert.next_steps]
+        assert phases[0] == "contain"
+        assert phases == sorted(phases, key=STEP_PHASES.index)
+        assert {"contain", "verify", "extent"} <= set(phases)
+        [ask] = [step.text for step in alert.next_steps if step.phase == "verify"]
         assert ask.startswith("Ask ")
-        assert ask.endswith(".")
+        assert "by telephone or in person" in ask
         assert "UTC on" in ask
-        assert cut.startswith("If ")
-        assert any(word in cut for word in ("revoke", "deactivate", "block"))
+        key = next((event.access_key for event in alert.events if event.access_key), None)
+        commands = "\n".join(step.command for step in alert.next_steps)
+        assert key is None or key in commands
+    undone = [step for step in stolen.next_steps if step.phase == "undo"]
+    assert any(step.command.startswith("aws ") for step in undone)
+
+
+def test_urgency_combines_rarity_and_impact_and_no_grave_new_call_is_low(
+    scored: sample_organisation.Run,
+) -> None:
+    for alert in scored.alerts:
+        cap = explanation.URGENCY_CAP[alert.level]
+        assert 0 <= alert.rarity <= alert.urgency <= cap
+        assert alert.urgency >= min(impact.urgency_floor(alert.impact_of), cap)
+        if alert.impact == 0:
+            assert alert.urgency == alert.rarity
+    assert any(alert.urgency > alert.rarity for alert in scored.alerts)
 
 
 def test_the_curve_shows_the_activity_with_its_expected_line_and_the_flagged_interval(stolen: Alert) -> None:

@@ -129,3 +129,12 @@ def test_noise_cannot_be_made_to_count_for_more_than_it_is():
     """Anyone who shows a hundred small things that others show is judged by the one that no one does."""
     noise = [SurprisingValue("error", 0.01, MAX_COUNTED_OTHERS) for _ in range(100)]
     assert adjust_urgency(90, [*noise, SurprisingValue("action", 10.0)]) == (90, 0)
+
+
+@pytest.mark.parametrize("urgency", [40, 52, 60, 90])
+def test_no_roll_out_lowers_an_alert_below_the_floor_of_its_gravest_call(urgency):
+    shared = [SurprisingValue("action", 10.0, 1000)]
+    assert adjust_urgency(urgency, shared, floor=50)[0] == max(
+        reduce_urgency(urgency, 1000), min(50, urgency)
+    )
+    assert adjust_urgency(urgency, shared)[0] == reduce_urgency(urgency, 1000)

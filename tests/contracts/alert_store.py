@@ -158,7 +158,8 @@ class StoreContract:
         found = store.alerts.get(alert.alert_id)
         assert (found.title, found.principal) == (storable(text), storable(text))
         assert {item.user_agent for item in found.events} == {storable(text)}
-        assert (found.drivers[0].seen, found.next_steps[0]) == (storable(text), storable(text))
+        assert (found.drivers[0].seen, found.next_steps[0].text) == (storable(text), storable(text))
+        assert found.impact_of[0].resources == (storable(text), storable(text))
         assert len(store.votes.read(principal=text)) == 3
 
     def test_times_are_moments_whatever_zone_they_came_in(self, make_store):

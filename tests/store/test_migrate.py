@@ -47,12 +47,17 @@ def test_the_migrations_create_the_tables_of_the_schema(url, engine):
     with engine.connect() as connection:
         foreign = FOREIGN_INDEX[connection.dialect.name]
         options = {
-            "include_object": lambda _, name, *__: name != foreign,
+            "include_object": lambda _, name, *__: name != foreign and not _is_search_index(name),
             "compare_type": True,
             "compare_server_default": connection.dialect.name != "sqlite",  # the next test compares these
         }
         context = MigrationContext.configure(connection, opts=options)
         assert compare_metadata(context, schema.metadata) == []
+
+
+def _is_search_index(name: str | None) -> bool:
+    """Search indexes are the same statements in both: what SQLAlchemy cannot describe."""
+    return (name or "").startswith((schema.WORD_INDEX, "alert_values_search"))
 
 
 def test_tables_created_by_the_migrations_are_those_that_the_schema_creates(tmp_path):

@@ -10,7 +10,15 @@ from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from typing import Any
 
-from fingerprint.core.alert import ActivityCurve, Alert, AlertEvent, SurpriseDriver, Vote
+from fingerprint.core.alert import (
+    ActionImpact,
+    ActivityCurve,
+    Alert,
+    AlertEvent,
+    NextStep,
+    SurpriseDriver,
+    Vote,
+)
 
 START = datetime(2026, 3, 4, 12, tzinfo=UTC)
 ACCOUNT = "123456789012"
@@ -116,6 +124,33 @@ DRIVERS = (
 )
 
 
+IMPACT_OF = (
+    ActionImpact(
+        "ec2:ModifySnapshotAttribute",
+        "severe",
+        "opens stored data to outsiders",
+        "Exfiltration",
+        "T1537",
+        1,
+        0,
+        True,
+        True,
+        ("snapshot:snap-0f3a",),
+    ),
+    ActionImpact(
+        "cloudtrail:StopLogging",
+        "severe",
+        "stops or weakens the audit log",
+        "Defense Evasion",
+        "T1562.008",
+        1,
+        1,
+        True,
+        True,
+    ),
+)
+
+
 def stolen_session(**fields: Any) -> Alert:
     """A data scientist's single sign-on session, used from elsewhere: urgent."""
     events = tuple(
@@ -145,11 +180,24 @@ def stolen_session(**fields: Any) -> Alert:
         curve=curve(),
         tactics=("Discovery", "Credential Access", "Exfiltration", "Defense Evasion"),
         next_steps=(
-            "Ask Maria Lopez whether she used aws-cli from 185.220.101.34 on 4 March; if not, revoke "
-            "the role's sessions.",
-            "Look at who snap-0f3a is shared with now (account 210987654321 is not yours) and "
-            "rotate both secrets read.",
+            NextStep(
+                "contain", "Revoke the role's sessions.", "aws iam put-role-policy --role-name DataScience"
+            ),
+            NextStep(
+                "verify",
+                "Ask Maria Lopez by telephone whether she used aws-cli from 185.220.101.34 on 4 March.",
+            ),
+            NextStep(
+                "undo",
+                "ec2:ModifySnapshotAttribute on snapshot:snap-0f3a. Stop sharing the snapshot: account 210987654321 "
+                "is not yours; and rotate both secrets read.",
+                "aws ec2 reset-snapshot-attribute --snapshot-id snap-0f3a --attribute createVolumePermission\n"
+                "aws secretsmanager rotate-secret --secret-id prod/db",
+            ),
         ),
+        rarity=84,
+        impact=88,
+        impact_of=IMPACT_OF,
         events=events,
     )
     return replace(made, **fields)
@@ -180,6 +228,9 @@ def new_pipeline(**fields: Any) -> Alert:
         human="i-0ab",
         events=events,
         urgency=38,
+        rarity=38,
+        impact=0,
+        impact_of=(),
         level="peer",
         title="ci-deploy called ecs:UpdateService 3 times, which no role of its kind does",
         curve=None,
@@ -254,7 +305,8 @@ def nasty(text: str) -> Alert:
         title=text,
         bank_version=text,
         tactics=(text,),
-        next_steps=(text, text),
+        next_steps=(NextStep("contain", text, f"aws {text}"), NextStep("undo", text)),
+        impact_of=(ActionImpact(text, "severe", text, text, text, 2, 1, True, False, (text, text)),),
         drivers=(SurpriseDriver(text, text, text, "unseen", 3.0, 2),),
         events=(replace(events[0], event_id=text), *events),
         curve=replace(curve(), entity=text, channel=text),

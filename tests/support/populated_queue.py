@@ -20,7 +20,7 @@ from datetime import timedelta
 from hashlib import blake2b
 from pathlib import Path
 
-from fingerprint.core.alert import Alert, AlertEvent
+from fingerprint.core.alert import Alert, AlertEvent, NextStep
 from fingerprint.store import open_store
 from tests.support.alerts import ACCOUNT, DRIVERS, curve, event, new_pipeline, stolen_session, votes
 
@@ -144,7 +144,13 @@ def _alert(at: int, who: str, story: tuple[str, str, tuple[str, ...], tuple[str,
         tactics=tactics,
         drivers=(replace(DRIVERS[0], seen=address), replace(DRIVERS[1], seen=calls[-1]), DRIVERS[2]),
         curve=replace(curve(peak=9.0 + at), entity=f"{principal}|{service}|direct"),
-        next_steps=(f"Ask {name} whether this was them.", f"Look at what {service} was used for since."),
+        next_steps=(
+            NextStep("verify", f"Ask {name} by telephone whether this was them."),
+            NextStep("extent", f"Look at what {service} was used for since.", "aws cloudtrail lookup-events"),
+        ),
+        rarity=max(1, urgency - 4 * at),
+        impact=0,
+        impact_of=(),
         events=events,
         degraded=at == 3,
     )

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from fingerprint.core.alert import LEVELS, Decision, FingerprintError
-from fingerprint.core.case import AlertFilter, AlertGroup, CaseStatus, GroupField, QueueOrder
+from fingerprint.core.case import AlertFilter, AlertGroup, CaseStatus, GroupField, QueueOrder, Within
 from fingerprint.web.queue_query import QueueQuery, parse_query_pairs, parse_query_string
 from tests.support.alerts import NASTY
 
@@ -22,10 +22,14 @@ FILTERS = some.builds(
     status=some.sampled_from(get_args(CaseStatus)),
     least_urgency=some.integers(0, 100),
     most_urgency=some.integers(0, 100),
-    **dict.fromkeys(("principal", "service", "account", "tactic", "text"), TEXTS),
+    **dict.fromkeys(("principal", "service", "account", "tactic"), TEXTS),
     assignee=some.none() | TEXTS.filter(lambda text: text != "-"),
     decision=some.none() | some.sampled_from(get_args(Decision)),
     level=some.none() | some.sampled_from(LEVELS),
+    q=some.sampled_from(
+        ["", "action:(StopLogging, DeleteTrail) -principal:ci-*", "iam:CreateUser", '"Ola N"']
+    ),
+    within=some.none() | some.sampled_from(get_args(Within)),
     since=MOMENTS,
     until=MOMENTS,
     suppressed=some.booleans(),
@@ -107,7 +111,9 @@ def test_each_filter_is_said_with_the_address_without_it():
         ("since=yesterday", "since: a day"),
         ("since=0001-01-01T00:00:00%2B14:00", "since: a day"),
         ("until=9999-12-31", "until: a day"),
-        (f"text={'x' * 1001}", "text: at most 1000"),
+        (f"q={'x' * 1001}", "q: at most 1000"),
+        ("q=acton:StopLogging", "q: there is no field"),
+        ("within=3h", "within: choose"),
     ],
 )
 def test_what_cannot_be_asked_is_said_with_the_name_of_the_field(query, said):
@@ -118,8 +124,8 @@ def test_what_cannot_be_asked_is_said_with_the_name_of_the_field(query, said):
 @pytest.mark.parametrize("text", NASTY, ids=range(len(NASTY)))
 def test_an_address_carries_any_text_and_nothing_but_text(text):
     short = text[:500]
-    link = parse_query_pairs([("text", short)]).url_with(service="iam")
+    link = parse_query_pairs([("principal", short)]).url_with(service="iam")
     assert link.isascii()
     assert not set(link) & set(" \"'<>\\")
-    assert dict(parse_qsl(link[1:], keep_blank_values=True)).keys() <= {"text", "service"}
-    assert parse_query_string(link) == parse_query_pairs([("text", short), ("service", "iam")])
+    assert dict(parse_qsl(link[1:], keep_blank_values=True)).keys() <= {"principal", "service"}
+    assert parse_query_string(link) == parse_query_pairs([("principal", short), ("service", "iam")])

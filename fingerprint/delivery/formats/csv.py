@@ -18,17 +18,29 @@ from collections.abc import Iterable, Iterator
 
 from fingerprint.core.alert import severity_of
 from fingerprint.core.sanitize import printable
-from fingerprint.delivery.formats.text import truncate
+from fingerprint.delivery.formats.text import impact_text, step_text, truncate
 from fingerprint.delivery.notification import Notification, account_of, distinct_values
 
 MAX_CELL_LENGTH = 32_000  # characters of a cell; a spreadsheet takes 32,767
 COLUMNS = (
-    *("alert_id", "urgency", "severity", "decision", "title", "principal", "human", "account"),
+    *(
+        "alert_id",
+        "urgency",
+        "severity",
+        "rarity",
+        "impact",
+        "decision",
+        "title",
+        "principal",
+        "human",
+        "account",
+    ),
     *("first_event_time", "last_event_time", "events", "services", "actions", "regions", "source_addresses"),
     *(
         "resources",
         "errors",
         "scores",
+        "impact_of",
         "tactics",
         "level",
         "degraded",
@@ -60,7 +72,14 @@ def csv_cells(notification: Notification) -> list[str]:
     alert, disposition = notification.alert, notification.disposition
     events = alert.events
     return [
-        *(alert.alert_id, str(alert.urgency), severity_of(alert.urgency), notification.decision or "open"),
+        *(
+            alert.alert_id,
+            str(alert.urgency),
+            severity_of(alert.urgency),
+            str(alert.rarity),
+            str(alert.impact),
+        ),
+        notification.decision or "open",
         *(alert.title, alert.principal, alert.human, account_of(alert)),
         *(alert.first_event_time.isoformat(), alert.last_event_time.isoformat(), str(len(events))),
         _join_distinct(event.service for event in events),
@@ -70,8 +89,9 @@ def csv_cells(notification: Notification) -> list[str]:
         _join_distinct(event.resource for event in events),
         _join_distinct(event.error_code for event in events),
         _join_distinct(f"{name} {z:.1f}" for name, z in alert.highest_scores.items()),
+        "; ".join(impact_text(each) for each in alert.impact_of),
         *(_join_distinct(alert.tactics), alert.level, "yes" if alert.degraded else "no", alert.bank_version),
-        " ".join(alert.next_steps),
+        " ".join(step_text(step) for step in alert.next_steps),
         *((disposition.by, disposition.why) if disposition else ("", "")),
         notification.link,
     ]

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from fingerprint.core.alert import Alert, severity_of
-from fingerprint.delivery.formats.text import truncate_texts, without_empty
+from fingerprint.delivery.formats.text import impact_text, truncate_texts, without_empty
 from fingerprint.delivery.notification import (
     Notification,
     account_of,
@@ -116,12 +116,14 @@ def _addresses(notification: Notification) -> list[str]:
 
 def _threat_fields(alert: Alert) -> dict[str, Any]:
     known = [name for name in alert.tactics if name in TACTICS]
-    if not known:
+    techniques = distinct_values(each.technique for each in alert.impact_of)
+    if not known and not techniques:
         return {}
-    return {
-        "framework": "MITRE ATT&CK",
-        "tactic": {"id": [TACTICS[name] for name in known], "name": known},
-    }
+    return without_empty(
+        framework="MITRE ATT&CK",
+        tactic={"id": [TACTICS[name] for name in known], "name": known} if known else None,
+        technique={"id": techniques} if techniques else None,
+    )
 
 
 def _custom_fields(notification: Notification) -> dict[str, Any]:
@@ -138,7 +140,12 @@ def _custom_fields(notification: Notification) -> dict[str, Any]:
         scores=alert.highest_scores,
         event_count=len(alert.events),
         event_ids=[event.event_id for event in notification.newest_events],
-        next_steps=list(alert.next_steps),
+        rarity=alert.rarity,
+        impact=alert.impact,
+        impact_of=[impact_text(each) for each in alert.impact_of],
+        next_steps=[
+            without_empty(phase=each.phase, text=each.text, command=each.command) for each in alert.next_steps
+        ],
         drivers=[
             without_empty(feature=each.feature, seen=each.seen, expected=each.expected, rarity=each.rarity)
             for each in alert.drivers

@@ -26,7 +26,7 @@ from fingerprint.core.alert import (
     SurpriseDriver,
     severity_of,
 )
-from fingerprint.delivery.formats.text import truncate_texts, without_empty
+from fingerprint.delivery.formats.text import impact_text, step_text, truncate_texts, without_empty
 from fingerprint.delivery.notification import (
     ChangeKind,
     Notification,
@@ -60,6 +60,7 @@ RISK: dict[str, EnumValue] = {
     "medium": (2, "Medium"),
     "low": (1, "Low"),
 }
+IMPACT = RISK  # the same numbers and captions
 CONFIDENCE: dict[Level, EnumValue] = {  # by the fingerprint that judged
     "entity": (3, "High"),
     "principal": (3, "High"),
@@ -113,8 +114,16 @@ def ocsf_finding(notification: Notification) -> dict[str, Any]:
             evidences=[_evidence_fields(alert, event) for event in notification.newest_events],
             observables=list(_find_observables(notification)),
             anomaly_analyses=anomaly_analyses(alert),
-            remediation=without_empty(desc=" ".join(alert.next_steps)),
-            unmapped={"level": alert.level, "degraded": alert.degraded, "bank_version": alert.bank_version},
+            **_enum_fields("impact", IMPACT[severity_of(alert.impact)]),
+            impact_score=alert.impact,
+            remediation=without_empty(desc=" ".join(step_text(step) for step in alert.next_steps)),
+            unmapped={
+                "level": alert.level,
+                "degraded": alert.degraded,
+                "bank_version": alert.bank_version,
+                "rarity": alert.rarity,
+                "impact_of": [impact_text(each) for each in alert.impact_of],
+            },
         )
     )
     return made
@@ -195,7 +204,9 @@ def _finding_info(notification: Notification) -> dict[str, Any]:
 
 
 def _cloud_fields(alert: Alert) -> dict[str, Any]:
-    region = next((event.region for event in alert.events if event.region), None)
+    """Return provider, account, and the region where there is one: events of several each name theirs in their evidence."""
+    regions = distinct_values(event.region for event in alert.events)
+    region = regions[0] if len(regions) == 1 else None
     return without_empty(provider=SOURCE.CLOUD_PROVIDER, region=region, account=_account_fields(alert))
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from fingerprint.core.alert import severity_of
 from fingerprint.core.sanitize import printable
-from fingerprint.delivery.formats.text import truncate
+from fingerprint.delivery.formats.text import impact_text, truncate
 from fingerprint.delivery.notification import Notification, display_name, distinct_values
 
 MAX_HEADER_LENGTH, MAX_SECTION_LENGTH, MAX_FIELD_LENGTH = (
@@ -88,6 +88,8 @@ def _summary_fields(notification: Notification) -> Iterable[tuple[str, str]]:
     yield "From", ", ".join(distinct_values((event.source_address for event in alert.events), 5))
     yield "Services", ", ".join(distinct_values((event.service for event in alert.events), 10))
     yield "Tactics", ", ".join(alert.tactics)
+    if alert.impact_of:
+        yield "Impact", f"{alert.impact} of 100: {impact_text(alert.impact_of[0])}"
     yield "Alert", alert.alert_id
     if disposition:
         why = f": {disposition.why}" if disposition.why else ""
@@ -100,7 +102,7 @@ def _field_block(label: str, value: str) -> dict[str, Any]:
 
 def _next_steps_text(notification: Notification) -> str:
     return "\n".join(
-        f"{number}. {escape_untrusted(step, MAX_SHORT_LENGTH)}"
+        f"{number}. {escape_untrusted(f'{step.phase.capitalize()}: {step.text}', MAX_SHORT_LENGTH)}"
         for number, step in enumerate(notification.alert.next_steps, 1)
     )
 

@@ -14,6 +14,7 @@ import json
 import math
 from typing import Any
 
+from fingerprint.core.alert import ActionImpact, NextStep
 from fingerprint.core.sanitize import storable
 
 MAX_TEXT_LENGTH = 4_096  # characters of one text
@@ -33,6 +34,19 @@ def truncate_texts(value: Any, max_length: int = MAX_TEXT_LENGTH) -> Any:
     if isinstance(value, dict):
         return {truncate(key, max_length): truncate_texts(part, max_length) for key, part in value.items()}
     return value
+
+
+def impact_text(row: ActionImpact) -> str:
+    """Return one action behind an alert's impact as a phrase: `iam:CreateUser creates a user, T1136.003 (3 calls, 1 failed)`."""
+    technique = f", {row.technique}" if row.technique else ""
+    failed = f", {row.failed:,} failed" if row.failed else ""
+    where = f" on {', '.join(row.resources)}" if row.resources else ""
+    return f"{row.action} {row.effect}{technique} ({row.calls:,} call{'s' * (row.calls != 1)}{failed}){where}"
+
+
+def step_text(step: NextStep) -> str:
+    """Return a step as one line: its phase, the text, then the command."""
+    return f"{step.phase.capitalize()}: {step.text}" + (f" {step.command}" if step.command else "")
 
 
 def without_empty(**fields: Any) -> dict[str, Any]:

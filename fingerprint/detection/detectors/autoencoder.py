@@ -47,6 +47,7 @@ ACTION_COLUMN = FEATURE_NAMES.index("action")
 AMOUNT_COLUMNS = slice(len(FEATURE_NAMES), len(FEATURE_NAMES) + 2)
 TAIL_COLUMNS = 8
 MAX_DRIVERS = 10  # values of a feature that are looked at
+MAX_ACTION_DRIVERS = 60  # of actions: what they can do decides which ones lead (`alerting.impact`)
 MIN_DRIVER_SURPRISE = 1.0  # nats; less is not worth an analyst's time
 # Nats beyond "something new": the cost of one of about ten recent novelties.
 RECENT_NOVELTY_NATS = float(-np.log(0.1))
@@ -236,7 +237,7 @@ class AutoencoderDetector(Detector):
         shown = [
             (place, row, value, count)
             for place, each in enumerate(strongest)
-            for row, value, count in each[:MAX_DRIVERS]
+            for row, value, count in each[: MAX_ACTION_DRIVERS if place == ACTION_COLUMN else MAX_DRIVERS]
             if value >= MIN_DRIVER_SURPRISE
         ]
         texts = encoding.feature_texts(frame.iloc[sorted({row for _, row, _, _ in shown})])

@@ -1,4 +1,4 @@
-"""Calls that hand out credentials: the links of a credential chain, and what stops an access key.
+"""Calls that hand out credentials: the links of a credential chain.
 
 Example:
     >>> issues = find_issued_credentials(events)            # of events with entities: AssumeRole and its like
@@ -37,13 +37,3 @@ def find_issued_credentials(events: Frame) -> list[CredentialIssue]:
         CredentialIssue(at=at.to_pydatetime(), **{str(name): str(value) for name, value in row.items()})
         for at, row in zip(found["event_time"], rows, strict=True)
     ]
-
-
-def containment_step(access_key: str) -> str:
-    """Return what stops an access key, as part of a sentence; empty for a key of no known kind."""
-    match access_key[:4]:
-        case "AKIA":
-            return f"deactivate access key {access_key}"
-        case "ASIA":
-            return "revoke the role's active sessions"
-    return ""

@@ -3,8 +3,8 @@
 Example:
     >>> split_lines([b'{"eventName": "GetUser"}']).lines
     [b'{"eventName": "GetUser"}']
-    >>> containment_step("AKIAIOSFODNN7EXAMPLE")
-    'deactivate access key AKIAIOSFODNN7EXAMPLE'
+    >>> impact_of("cloudtrail", "StopLogging", "").effect
+    'stops or weakens the audit log'
 
 `schema.COLUMNS` says which column comes from which path of a record as which type. `duckdb_reader` reads it on a host,
 `cudf_reader` on a device; both give the same events and the same rejects (docs/explanation/reading.md).
@@ -16,7 +16,7 @@ from fingerprint.sources.base import FlattenedRecords, RecordBatch
 from fingerprint.sources.cloudtrail import cudf_reader, duckdb_reader
 from fingerprint.sources.cloudtrail.attack_tactics import tactics_among, tactics_of
 from fingerprint.sources.cloudtrail.check_records import check_batches
-from fingerprint.sources.cloudtrail.credential_chain import containment_step, find_issued_credentials
+from fingerprint.sources.cloudtrail.credential_chain import find_issued_credentials
 from fingerprint.sources.cloudtrail.envelopes import (
     RECORD_PREFIX,
     may_be_envelope,
@@ -25,6 +25,8 @@ from fingerprint.sources.cloudtrail.envelopes import (
     split_message_in_parts,
 )
 from fingerprint.sources.cloudtrail.identity import IDENTITY_COLUMNS, principal_of, record_account
+from fingerprint.sources.cloudtrail.impact import impact_of
+from fingerprint.sources.cloudtrail.playbook import next_steps
 from fingerprint.sources.cloudtrail.s3_layout import (
     holds_events,
     is_log_folder,
@@ -44,14 +46,15 @@ __all__ = [
     "NAME",
     "RECORD_PREFIX",
     "check_batches",
-    "containment_step",
     "find_issued_credentials",
     "flatten",
     "holds_events",
+    "impact_of",
     "is_log_folder",
     "known_attacks",
     "list_months",
     "may_be_envelope",
+    "next_steps",
     "notified_objects",
     "object_day",
     "ordered_prefix",

@@ -12,7 +12,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field, field_validator
 
-from fingerprint.core.alert import AlertEvent, Disposition, Rarity
+from fingerprint.core.alert import AlertEvent, Disposition, Gravity, Rarity, StepPhase
 from fingerprint.core.case import (
     MAX_GROUP_FIELDS,
     AlertGroup,
@@ -78,6 +78,32 @@ class CurveResponse(ResponseModel):
     flagged: tuple[int, ...]
 
 
+class ImpactResponse(ResponseModel):
+    """One action of the alert that can do harm, the gravest first; `technique` is MITRE ATT&CK's, empty for none.
+
+    `new`: the principal never called it before. `new_place`: it came from a network that is new for the principal.
+    """
+
+    action: str
+    gravity: Gravity
+    effect: str
+    tactic: str
+    technique: str
+    calls: int
+    failed: int
+    new: bool
+    new_place: bool
+    resources: tuple[str, ...]
+
+
+class StepResponse(ResponseModel):
+    """One step of the response; `command` is for a POSIX shell, its names quoted, empty where a person acts."""
+
+    phase: StepPhase
+    text: str
+    command: str
+
+
 class EventResponse(ResponseModel):
     """One event with its `scores`, which map each detector to its z, null for no opinion; `resource` is `type:name`.
 
@@ -125,7 +151,8 @@ class AlertDetail(ResponseModel):
     alert: QueueRow
     drivers: tuple[DriverResponse, ...]
     curve: CurveResponse | None
-    next_steps: tuple[str, ...]
+    impact_of: tuple[ImpactResponse, ...]
+    next_steps: tuple[StepResponse, ...]
     shared: tuple[SharedSurprise, ...]
     similar: tuple[QueueRow, ...]
     notes: tuple[CaseNote, ...]
@@ -183,7 +210,8 @@ def get_alert(alert_id: StorableText, caller: Viewer, deps: Deps, response: Resp
         alert=row,
         drivers=[DriverResponse.model_validate(each) for each in explained.drivers],
         curve=explained.curve and CurveResponse.model_validate(explained.curve),
-        next_steps=explained.next_steps,
+        impact_of=[ImpactResponse.model_validate(each) for each in explained.impact_of],
+        next_steps=[StepResponse.model_validate(each) for each in explained.next_steps],
         shared=[
             SharedSurprise(feature=name, seen=seen, others=others)
             for name, seen, others in store.prevalence.of_alert(alert_id)

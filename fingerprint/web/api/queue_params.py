@@ -13,8 +13,9 @@ from typing import Annotated
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
 
-from fingerprint.core.alert import Decision, Level
-from fingerprint.core.case import MAX_PAGE_SIZE, AlertFilter, CaseStatus, QueueOrder
+from fingerprint.core.alert import Decision, FingerprintError, Level
+from fingerprint.core.alert_query import MAX_QUERY_LENGTH, parse_alert_query
+from fingerprint.core.case import MAX_PAGE_SIZE, AlertFilter, CaseStatus, QueueOrder, Within
 from fingerprint.core.sanitize import storable
 
 MAX_REQUEST_TEXT_LENGTH = 2_000  # characters of a text parameter
@@ -26,6 +27,15 @@ EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9998, 12, 31, tzin
 def _clamp_to_utc(moment: datetime) -> datetime:
     """Return the time in UTC, within the range of all databases."""
     return min(max(moment, EARLIEST), LATEST).astimezone(UTC)
+
+
+def _check_query(text: str) -> str:
+    """Return a query that can be read; raise ValueError with what is wrong with it."""
+    try:
+        parse_alert_query(text)
+    except FingerprintError as error:
+        raise ValueError(str(error).removeprefix("q: ")) from None
+    return text
 
 
 # A NUL or half a surrogate pair is looked for as it is kept: as U+FFFD.
@@ -69,7 +79,15 @@ class AlertFilterParams(RequestModel):
     ] = None
     decision: Decision | None = None
     level: Level | None = None
-    text: Annotated[StorableText, Field(description="in title, principal, human, or the alert's id")] = ""
+    q: Annotated[
+        str,
+        Field(
+            max_length=MAX_QUERY_LENGTH,
+            description="a query such as `action:StopLogging -principal:ci-*` (how-to: triage)",
+        ),
+        AfterValidator(_check_query),
+    ] = ""
+    within: Annotated[Within | None, Field(description="age of the alert's last event, at most")] = None
     since: Annotated[UtcDatetime | None, Field(description="of the alert's last event")] = None
     until: Annotated[UtcDatetime | None, Field(description="of the alert's first event")] = None
     suppressed: Annotated[

@@ -12,6 +12,7 @@ from fastapi import APIRouter, Form, Request, Response
 from pydantic import BaseModel, Field
 
 from fingerprint.core.alert import FingerprintError
+from fingerprint.core.alert_query import FIELDS
 from fingerprint.core.case import SavedView
 from fingerprint.web import flash, queue_query, urls
 from fingerprint.web.auth import Analyst, Viewer
@@ -28,19 +29,21 @@ def show_queue(request: Request, caller: Viewer, deps: Deps) -> Response:
     """Show rows, or groups where the query asks for them, below the result of the last change."""
     pairs, store = request.query_params.multi_items(), deps.store
     wanted, newest = queue_query.parse_query_pairs(pairs), store.changes.newest_number()
+    which = wanted.filter_of(caller.name)
     return render_page(
         request,
         "queue/queue.html",
         title="Queue",
         query=wanted,
         choices=queue_query.FIELD_CHOICES,
+        query_fields=FIELDS,
         unassigned=queue_query.UNASSIGNED,
         date_field_value=queue_query.date_field_value,
-        counts=store.queue.counts(wanted.filter),
+        counts=store.queue.counts(which),
         page=None
         if wanted.by
-        else store.queue.page(wanted.filter, wanted.order, ROWS_PER_PAGE, wanted.following),
-        groups=store.queue.groups(wanted.filter, wanted.by) if wanted.by else [],
+        else store.queue.page(which, wanted.order, ROWS_PER_PAGE, wanted.following),
+        groups=store.queue.groups(which, wanted.by) if wanted.by else [],
         views=store.views.of_owner(caller.name),
         flash=flash.read_flash(pairs, store),
         newest_change=newest,

@@ -83,6 +83,7 @@ ECS = {
     "threat.framework": "keyword",
     "threat.tactic.id": "keyword",
     "threat.tactic.name": "keyword",
+    "threat.technique.id": "keyword",
     "observer.product": "keyword",
     "observer.type": "keyword",
 }

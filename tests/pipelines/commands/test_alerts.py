@@ -18,7 +18,10 @@ from pipelines.commands.alerts import list_alerts
 from pipelines.commands.triage import triage_alert
 from tests.support.alerts import NASTY, nasty, new_pipeline, stolen_session
 
-KEYS = ["alert_id", "principal", "first_event_time", "last_event_time", "urgency", "title", "event_ids"]
+KEYS = [
+    *("alert_id", "principal", "first_event_time", "last_event_time"),
+    *("urgency", "rarity", "impact", "title", "event_ids"),
+]
 
 
 @pytest.fixture
@@ -94,7 +97,8 @@ def test_an_alert_explains_itself_on_the_terminal(queue, capsys, monkeypatch):
     ):
         assert part in shown
     for step in alert.next_steps:
-        assert step in shown
+        assert step.text in " ".join(shown.split())
+        assert all(line in shown for line in step.command.splitlines())
 
 
 def test_a_program_reads_all_of_an_alert(queue, capsys):

@@ -8,14 +8,16 @@ from typing import Any
 
 import pandas as pd
 
-from fingerprint.core.alert import Reject
+from fingerprint.core.alert import NextStep, Reject
 from fingerprint.core.time_range import TimeRange
 from fingerprint.sources.base import (
     EVENT_COLUMNS,
+    CallImpact,
     FileListing,
     FlattenedRecords,
     Principal,
     RecordBatch,
+    Suspicion,
     escape_key,
 )
 from fingerprint.sources.inflate import ExpansionBudget
@@ -89,8 +91,12 @@ def tactics_among(calls: Iterable[tuple[str, str]]) -> tuple[str, ...]:
     return ()
 
 
-def containment_step(access_key: str) -> str:
-    return ""
+def impact_of(service: str, action: str, record: str) -> CallImpact:
+    return CallImpact("none", "", "", "")
+
+
+def next_steps(suspicion: Suspicion) -> tuple[NextStep, ...]:
+    return (NextStep("verify", f"Ask {suspicion.principal}."),)
 
 
 def record_account(record: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sql
 from alembic import op
 
-from fingerprint.store.schema import AUTOINCREMENT_TYPE, FiniteJson, NanAsNull, UtcDateTime
+from fingerprint.store.schema import AUTOINCREMENT_TYPE, SEARCH_DDL, FiniteJson, NanAsNull, UtcDateTime
 
 revision, down_revision = "0001", None
 
@@ -43,6 +43,8 @@ def _create_alert_tables() -> None:
         sql.Column("first_event_time", UtcDateTime, nullable=False),
         sql.Column("last_event_time", UtcDateTime, nullable=False),
         sql.Column("urgency", sql.Integer(), nullable=False),
+        sql.Column("rarity", sql.Integer(), server_default="0", nullable=False),
+        sql.Column("impact", sql.Integer(), server_default="0", nullable=False),
         sql.Column("title", sql.Text(), nullable=False),
         sql.Column("level", sql.Text(), nullable=False),
         sql.Column("bank_version", sql.Text(), nullable=False),
@@ -51,10 +53,12 @@ def _create_alert_tables() -> None:
         sql.Column("urgency_shown", sql.Integer(), server_default="0", nullable=False),
         sql.Column("sharing", sql.Integer(), server_default="0", nullable=False),
         sql.Column("stored_at", UtcDateTime, nullable=True),
+        sql.Column("gravest_action", sql.Text(), server_default="", nullable=False),
         sql.Column("drivers", FiniteJson, nullable=False),
         sql.Column("curve", FiniteJson(none_as_null=True), nullable=True),
         sql.Column("tactics", FiniteJson, nullable=False),
         sql.Column("next_steps", FiniteJson, nullable=False),
+        sql.Column("impact_of", FiniteJson, nullable=False),
         sql.PrimaryKeyConstraint("alert_id"),
     )
     op.create_index(
@@ -62,7 +66,7 @@ def _create_alert_tables() -> None:
         "alerts",
         [sql.text("urgency_shown DESC"), "first_event_time", "alert_id", "event_count"],
     )
-    op.create_index("alerts_counted", "alerts", ["alert_id", "event_count", "urgency_shown"])
+    op.create_index("alerts_counted", "alerts", ["alert_id", "event_count", "urgency_shown", "urgency"])
     op.create_index("alerts_in_order", "alerts", [sql.text("urgency DESC"), "first_event_time", "alert_id"])
     op.create_index(
         "alerts_largest", "alerts", [sql.text("event_count DESC"), "first_event_time", "alert_id"]
@@ -135,6 +139,16 @@ def _create_alert_tables() -> None:
         sqlite_with_rowid=False,
     )
     op.create_index("alerts_of_value", "alert_values", ["kind", "value", "alert_id"])
+    op.create_table(
+        "alert_texts",
+        sql.Column("number", AUTOINCREMENT_TYPE, nullable=False),
+        sql.Column("alert_id", sql.Text(), nullable=False),
+        sql.Column("words", sql.Text(), nullable=False),
+        sql.PrimaryKeyConstraint("number"),
+        sql.UniqueConstraint("alert_id"),
+    )
+    for statement in SEARCH_DDL[op.get_bind().dialect.name]:
+        op.execute(statement)
     op.create_table(
         "alert_surprises",
         sql.Column("alert_id", sql.Text(), nullable=False),

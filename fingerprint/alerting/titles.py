@@ -1,0 +1,117 @@
+"""The title of an alert: one line that says who did what, from where, led by the gravest thing that was new.
+
+Example:
+    >>> build_title("123456789012:user/alice", "alice@example.com", facts)
+    'alice@example.com called iam:CreateAccessKey and 4 other new actions from 198.51.100.0/24 (new network); 2 failed'
+
+A title stands in a dense table beside the account, the times and the number of events, so it repeats none of them. It aims at 120
+characters, and every name in it, which an attacker may have chosen, is cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from fingerprint.alerting import impact
+from fingerprint.core.alert import ActionImpact, AlertEvent, SurpriseDriver
+
+MAX_NAME_LENGTH = 80  # characters of a name in a title
+ACTION_FEATURE, NETWORK_FEATURES, PROGRAM_FEATURE = "action", ("network", "address range"), "program"
+
+
+@dataclass(frozen=True, slots=True)
+class TitleFacts:
+    """What a title is made of.
+
+    `actions` are what the calls can do, those that count most first; `new_actions` the `service:Action` that are new for the
+    principal; `ranked` all distinct ones, the most unusual first. `first_seen` says when a newcomer was first seen, else empty.
+    """
+
+    events: Sequence[AlertEvent]
+    drivers: Sequence[SurpriseDriver]
+    actions: Sequence[ActionImpact]
+    new_actions: Collection[str]
+    ranked: Sequence[str]
+    first_seen: str = ""
+    late_days: int = 0
+
+
+def build_title(principal: str, human: str, facts: TitleFacts) -> str:
+    """Return one line: who called what, from where, how much of it failed; of a newcomer also when it was first seen."""
+    who = _cut(actor_name(principal, human)) + (f" (new: {facts.first_seen})" if facts.first_seen else "")
+    late = f"; delivered {_count(facts.late_days, 'day')} late" if facts.late_days else ""
+    return f"{who} {_called(facts)} from {_origin(facts)}{_tool(facts)}{_failures(facts)}{late}"
+
+
+def actor_name(principal: str, human: str) -> str:
+    """Return the person if there is one, else the principal without its account, and what ran behind it."""
+    name = principal.split(":", 1)[-1]
+    return human if "@" in human else f"{name} ({human})" if human and human not in name else name
+
+
+def strangest(facts: TitleFacts) -> str:
+    """Return the first thing that was new, as `feature value`; empty where nothing was."""
+    found = (f"{each.feature} {_cut(each.seen)}" for each in facts.drivers if each.rarity == "unseen")
+    return next(found, "")
+
+
+def _called(facts: TitleFacts) -> str:
+    """Return the leading call and how many other actions there were: those that were new too, if it was new."""
+    lead, tried = _lead(facts)
+    verb = "tried" if tried else "called"
+    if lead in facts.new_actions:
+        others = len(facts.new_actions) - 1
+        more = f" and {_count(others, 'other new action')}" if others else ", new to them,"
+    else:
+        others = len(facts.ranked) - 1
+        more = f" and {_count(others, 'other action')}" if others else ""
+    return f"{verb} {_cut(lead)}{more}"
+
+
+def _lead(facts: TitleFacts) -> tuple[str, bool]:
+    """Return the action that leads, and whether all its calls failed.
+
+    That is the one that counts most by what it can do; without one the most surprising new one, then the most unusual one.
+    """
+    if facts.actions and impact.action_nats(facts.actions[0]) > 0:
+        return facts.actions[0].action, not facts.actions[0].succeeded
+    new = [
+        each.seen
+        for each in facts.drivers
+        if each.feature == ACTION_FEATURE and each.seen in facts.new_actions
+    ]
+    lead = next(
+        iter(new or [each for each in facts.ranked if each in facts.new_actions] or facts.ranked), "something"
+    )
+    return lead, all(bool(event.error_code) for event in facts.events if impact.action_name(event) == lead)
+
+
+def _origin(facts: TitleFacts) -> str:
+    unseen = {each.feature: each.seen for each in reversed(facts.drivers) if each.rarity == "unseen"}
+    network = next((unseen[name] for name in NETWORK_FEATURES if name in unseen), "")
+    return (
+        f"{_cut(network)} (new network)"
+        if network
+        else _cut(facts.events[0].source_address) or "nowhere named"
+    )
+
+
+def _tool(facts: TitleFacts) -> str:
+    programs = [
+        each.seen for each in facts.drivers if each.feature == PROGRAM_FEATURE and each.rarity == "unseen"
+    ]
+    return f", new tool {_cut(programs[0])}" if programs else ""
+
+
+def _failures(facts: TitleFacts) -> str:
+    failed = sum(bool(event.error_code) for event in facts.events)
+    return f"; {'all' if failed == len(facts.events) else f'{failed:,}'} failed" if failed else ""
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'s' if number != 1 else ''}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MAX_NAME_LENGTH else f"{text[: MAX_NAME_LENGTH - 1]}…"

@@ -1,0 +1,222 @@
+"""The filter language of the queue: `action:StopLogging -principal:ci-* severity>=high "access denied"`.
+
+Example:
+    >>> parse_alert_query("action:(StopLogging, DeleteTrail) -principal:ci-*")
+    (Term(field='action', values=('StopLogging', 'DeleteTrail')), Term(field='principal', values=('ci-*',), negated=True))
+
+A term is `field:value`, `field:(one, other)`, a comparison of a number or severity, or a word of free text. All terms must match;
+one of a term's values must. `-` before a term excludes what matches. `*` in a value stands for any text. Quotes hold a value with
+blanks, commas or brackets together. Small and capital letters are alike.
+
+The grammar is a regular expression and a loop: a parser generator would be a dependency for fifty lines.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from functools import lru_cache
+from typing import Literal
+
+from fingerprint.core.alert import LEVELS, MINIMUM_URGENCY, FingerprintError
+from fingerprint.core.sanitize import storable
+
+MAX_QUERY_LENGTH = 1000  # characters
+MAX_TERMS = 30
+MAX_VALUES = 50  # of a term
+MAX_WORD_LENGTH = 64  # characters of a word of free text; longer ones are found by their beginning
+
+Comparison = Literal[":", ">=", "<=", ">", "<"]
+FIELDS: dict[str, str] = {  # what a query can ask for, in the order in which it is suggested
+    "action": "call, with or without its service: StopLogging, iam:CreateUser",
+    "service": "service: iam, s3",
+    "principal": "principal, whole or its last part: ci-*",
+    "person": "person behind the session",
+    "address": "source address, or a range: 203.0.113.7, 203.0.113.0/24",
+    "key": "access key",
+    "resource": "resource that a call touched",
+    "error": "error code: AccessDenied",
+    "agent": "user agent: aws-cli*",
+    "region": "region: eu-west-1",
+    "account": "account that recorded a call",
+    "tactic": "ATT&CK tactic",
+    "severity": "low, medium, high, critical; also severity>=high",
+    "urgency": "0 to 100: urgency>=50",
+    "events": "events of the alert: events>=10",
+    "decision": "true_positive, benign, false_positive, duplicate, or none",
+    "assignee": "name, me, or none",
+    "judged": "fingerprint that judged it: entity, principal, peer, generic",
+}
+NUMBERS = frozenset({"severity", "urgency", "events"})  # fields that can be compared
+CHOICES: dict[str, tuple[str, ...]] = {
+    "severity": tuple(MINIMUM_URGENCY),
+    "decision": ("true_positive", "benign", "false_positive", "duplicate", "none"),
+    "judged": LEVELS,
+}
+NO_VALUE = "none"  # the value of `assignee` and `decision` for alerts without one
+TEXT = ""  # the field of free text
+_TOKEN = re.compile(
+    r"""\s*(?:
+        (?P<not>-)?
+        (?:(?P<field>[A-Za-z_]{1,20})(?P<compare>>=|<=|>|<|:))?
+        (?:\((?P<list>(?:"[^"]*"|[^"()])*)\)|"(?P<quoted>[^"]*)"|(?P<bare>[^\s"()]+))
+    )""",
+    re.VERBOSE,
+)
+_LISTED = re.compile(r'\s*(?:"([^"]*)"|([^",]+))\s*(?:,|$)')
+_WORD = re.compile(r"[^\W_]+")
+_CAMEL_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z][a-z]+|[a-z]+|[0-9]+")
+_PLAIN = re.compile(r"[A-Za-z0-9.*_/@+=][A-Za-z0-9.*_/@+=:-]*")  # a value that needs no quotes
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A condition: one of the values of a field; with `negated`, none of them. The field of free text is empty."""
+
+    field: str
+    values: tuple[str, ...]
+    negated: bool = False
+    compare: Comparison = ":"
+
+    def __str__(self) -> str:
+        """Return the term as it is typed."""
+        parts = [_quote(self.field, value) for value in self.values]
+        values = parts[0] if len(parts) == 1 else f"({', '.join(parts)})"
+        return f"{'-' * self.negated}{self.field}{self.compare if self.field else ''}{values}"
+
+
+Terms = tuple[Term, ...]
+
+
+@lru_cache(maxsize=256)
+def parse_alert_query(text: str) -> Terms:
+    """Return the terms of a query. Raise FingerprintError with the place of what cannot be read."""
+    if len(text) > MAX_QUERY_LENGTH:
+        raise FingerprintError(f"q: at most {MAX_QUERY_LENGTH} characters")
+    terms = tuple(_terms(storable(text)))
+    if len(terms) > MAX_TERMS:
+        raise FingerprintError(f"q: at most {MAX_TERMS} terms")
+    return terms
+
+
+def format_alert_query(terms: Terms) -> str:
+    """Return the text that `parse_alert_query` reads as these terms."""
+    return " ".join(map(str, terms))
+
+
+def with_term(text: str, field: str, value: str) -> str:
+    """Return a query that asks for a value as well; in place of what it asked of that field, unless that was excluded."""
+    kept = tuple(term for term in parse_alert_query(text) if term.field != field or term.negated)
+    return format_alert_query((*kept, Term(field, (value,))))
+
+
+def without_term(text: str, index: int) -> str:
+    """Return a query without one of its terms."""
+    terms = parse_alert_query(text)
+    return format_alert_query(terms[:index] + terms[index + 1 :])
+
+
+def resolve_me(text: str, name: str) -> str:
+    """Return a query with the name of the reader in place of `assignee:me`."""
+    found = (
+        replace(term, values=tuple(name if value == "me" else value for value in term.values))
+        if term.field == "assignee"
+        else term
+        for term in parse_alert_query(text)
+    )
+    return format_alert_query(tuple(found))
+
+
+def words_of(text: str) -> list[str]:
+    """Return the words of a text in small letters, and the parts of words such as `StopLogging`, each once."""
+    found: dict[str, None] = {}
+    for word in _WORD.findall(text):
+        found[word[:MAX_WORD_LENGTH].lower()] = None
+        parts = _CAMEL_PART.findall(word[:MAX_WORD_LENGTH])
+        found.update(dict.fromkeys(part.lower() for part in parts if len(part) > 2))
+    return list(found)
+
+
+def query_words(text: str) -> list[str]:
+    """Return the words of free text to look for."""
+    return list(dict.fromkeys(word[:MAX_WORD_LENGTH].lower() for word in _WORD.findall(text)))
+
+
+def like_pattern(value: str) -> str:
+    """Return a pattern of LIKE with the escape character `!`: `*` is any text, everything else is itself."""
+    return "".join("%" if each == "*" else f"!{each}" if each in "%_!" else each for each in value.lower())
+
+
+def address_pattern(value: str) -> str:
+    """Return the beginning that all addresses of a range have, with `*`: `203.0.113.0/24` is `203.0.113.*`."""
+    if "/" not in value:
+        return value
+    try:
+        network = ipaddress.ip_network(value, strict=False)
+    except ValueError:
+        raise _error(f"{value!r} is no address range", "203.0.113.0/24") from None
+    if network.version == 4 and network.prefixlen in (8, 16, 24, 32):
+        parts = str(network.network_address).split(".")[: network.prefixlen // 8]
+        return ".".join(parts) + (".*" if len(parts) < 4 else "")
+    raise _error(f"{value!r}: a range has 8, 16, 24 or 32 bits and is of IPv4", "203.0.113.0/24")
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def _terms(text: str) -> Iterator[Term]:
+    place = 0
+    while text[place:].strip():
+        found = _TOKEN.match(text, place)
+        if not found or found.end() == place:
+            rest = text[place:].strip()[:20]
+            raise _error(f"cannot be read from {rest!r} on: a quote or a bracket is missing", 'error:"Access Denied"')
+        place = found.end()
+        yield from _term(found)
+
+
+def _term(found: re.Match[str]) -> Iterator[Term]:
+    field, compare = (found["field"] or "").lower(), found["compare"] or ":"
+    values = _values(found)
+    if field and field not in FIELDS:
+        if compare != ":" or get_close_matches(field, FIELDS):
+            raise _error(f"there is no field {field!r}; there are {', '.join(FIELDS)}", "action:StopLogging")
+        field, values = TEXT, [f"{field}:{each}" for each in values]  # an action, or an ARN, that was pasted
+    if compare != ":" and field not in NUMBERS:
+        raise _error(f"{field} cannot be compared", f"{field}:{values[0]}")
+    if not values or not any(values):
+        raise _error(f"{field or 'the text'} has no value", f"{field or 'action'}:StopLogging")
+    if len(values) > MAX_VALUES:
+        raise _error(f"{field} has more than {MAX_VALUES} values", "action:(StopLogging, DeleteTrail)")
+    yield Term(field, tuple(_checked(field, value) for value in values), bool(found["not"]), compare)  # type: ignore[arg-type]
+
+
+def _values(found: re.Match[str]) -> list[str]:
+    if found["list"] is not None:
+        return [one or (two or "").strip() for one, two in _LISTED.findall(found["list"])]
+    return [found["quoted"] if found["quoted"] is not None else found["bare"]]
+
+
+def _checked(field: str, value: str) -> str:
+    """Return a value as it is kept; raise FingerprintError for one that the field cannot have."""
+    if field in CHOICES:
+        if value.lower() not in CHOICES[field]:
+            raise _error(f"{field} is one of {', '.join(CHOICES[field])}", f"{field}:{CHOICES[field][0]}")
+        return value.lower()
+    if field in NUMBERS and not (value.isascii() and value.isdecimal() and len(value) < 10):
+        raise _error(f"{field} is a whole number", f"{field}>=50")
+    if field == "address":
+        address_pattern(value)
+    return value
+
+
+def _quote(field: str, value: str) -> str:
+    plain = _PLAIN.fullmatch(value) and (field or not re.search("[:=]", value))
+    return value if plain else f'"{value.replace(chr(34), "")}"'
+
+
+def _error(problem: str, example: str) -> FingerprintError:
+    return FingerprintError(f"q: {problem}; write, for example, {example}")

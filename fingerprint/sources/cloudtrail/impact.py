@@ -1,0 +1,370 @@
+"""What AWS actions can do: stop the audit log, create credentials, open data, delete it ...; by a table, then by the verb.
+
+Example:
+    >>> impact_of("cloudtrail", "StopLogging", "")
+    CallImpact(gravity='severe', effect='stops or weakens the audit log', tactic='Defense Evasion', technique='T1562.008')
+    >>> impact_of("s3", "GetBucketPolicy", "").gravity, impact_of("newservice", "PutResourcePolicy", "").gravity
+    ('none', 'notable')
+
+Four degrees, each by what undoing it takes:
+
+- severe: blinds the defenders, or hands credentials, data or the account to an outsider;
+- grave: makes it easy to stay, to become more, to lose data or to spend money;
+- notable: one step of that which everyday work knows too: reading a secret, running a command, changing a policy;
+- minor: any other write. Reads that only look around are none.
+
+Techniques are MITRE ATT&CK's (v15), chosen by hand from its descriptions of Cloud techniques and from data/attack_tactics. An
+action that no line names is judged by the words of its name (`_by_name`), so a service that AWS makes tomorrow is judged too.
+What the request says can lower or raise an action (`impact_requests`): a bucket policy for everybody is severe, one that names
+no outsider is not.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import NamedTuple
+
+from fingerprint.core.alert import Gravity
+from fingerprint.sources.base import CallImpact
+from fingerprint.sources.cloudtrail.attack_tactics import tactics_of, without_api_version
+from fingerprint.sources.cloudtrail.features import READ_PREFIXES
+from fingerprint.sources.cloudtrail.impact_requests import adjust_gravity, reads_only
+
+NO_IMPACT = CallImpact("none", "", "", "")
+
+
+class _Effect(NamedTuple):
+    """Actions with one effect; `actions` are `service:Action Action ... service:Action`."""
+
+    gravity: Gravity
+    effect: str
+    tactic: str
+    technique: str
+    actions: str
+
+
+_EFFECTS = (
+    # --- the defenders' eyes
+    _Effect(
+        "severe", "stops or weakens the audit log", "Defense Evasion", "T1562.008",
+        "cloudtrail:StopLogging DeleteTrail UpdateTrail PutEventSelectors DeleteEventDataStore UpdateEventDataStore "
+        "StopEventDataStoreIngestion DeleteChannel DeregisterOrganizationDelegatedAdmin",
+    ),
+    _Effect(
+        "severe", "switches off threat detection", "Defense Evasion", "T1562.001",
+        "guardduty:DeleteDetector UpdateDetector DisassociateFromMasterAccount DisassociateFromAdministratorAccount "
+        "DeleteMembers DisassociateMembers StopMonitoringMembers CreateIPSet UpdateIPSet CreateFilter UpdateFilter "
+        "DeletePublishingDestination DisableOrganizationAdminAccount "
+        "securityhub:DisableSecurityHub DisableSecurityHubV2 DisassociateFromMasterAccount "
+        "DisassociateFromAdministratorAccount BatchDisableStandards DisableImportFindingsForProduct "
+        "macie2:DisableMacie UpdateMacieSession macie:UpdateMacieSession inspector2:Disable detective:DeleteGraph "
+        "access-analyzer:DeleteAnalyzer shield:DeleteProtection DisassociateDRTRole",
+    ),
+    _Effect(
+        "severe", "stops recording of configuration", "Defense Evasion", "T1562.001",
+        "config:StopConfigurationRecorder DeleteConfigurationRecorder DeleteDeliveryChannel",
+    ),
+    _Effect(
+        "grave", "removes configuration rules", "Defense Evasion", "T1562.001",
+        "config:DeleteConfigRule DeleteConformancePack DeleteOrganizationConfigRule DeleteRetentionConfiguration "
+        "DeleteAggregationAuthorization DeleteEvaluationResults "
+        "securityhub:DeleteInsight UpdateFindings BatchUpdateFindings UpdateStandardsControl DeleteActionTarget",
+    ),
+    _Effect(
+        "severe", "stops network or access logs", "Defense Evasion", "T1562.008",
+        "ec2:DeleteFlowLogs route53resolver:DeleteResolverQueryLogConfig DisassociateResolverQueryLogConfig "
+        "bedrock:DeleteModelInvocationLoggingConfiguration rds:StopActivityStream "
+        "eks:UpdateClusterConfig wafv2:DeleteLoggingConfiguration network-firewall:UpdateLoggingConfiguration",
+    ),
+    _Effect(
+        "grave", "deletes logs or alarms", "Defense Evasion", "T1562.008",
+        "logs:DeleteLogGroup DeleteLogStream PutRetentionPolicy DeleteSubscriptionFilter DeleteMetricFilter DeleteDestination "
+        "monitoring:DeleteAlarms DisableAlarmActions events:DeleteRule DisableRule RemoveTargets "
+        "s3:PutBucketLogging sns:Unsubscribe",
+    ),
+    _Effect(
+        "grave", "weakens a firewall or content filter", "Defense Evasion", "T1562.007",
+        "wafv2:DisassociateWebACL DeleteWebACL DeleteRuleGroup UpdateWebACL waf:DeleteWebACL waf-regional:DeleteWebACL "
+        "network-firewall:DeleteFirewall DeleteFirewallPolicy DisassociateSubnets bedrock:DeleteGuardrail UpdateGuardrail",
+    ),
+    _Effect(
+        "severe", "takes the account out of its organisation", "Defense Evasion", "T1666",
+        "organizations:LeaveOrganization RemoveAccountFromOrganization DeleteOrganization CloseAccount "
+        "account:CloseAccount",
+    ),
+    _Effect(
+        "grave", "loosens the organisation's guard rails", "Defense Evasion", "T1484",
+        "organizations:DetachPolicy DeletePolicy UpdatePolicy DisablePolicyType DisableAWSServiceAccess "
+        "DeregisterDelegatedAdministrator RegisterDelegatedAdministrator InviteAccountToOrganization AcceptHandshake "
+        "CreateAccount MoveAccount account:EnableRegion PutAlternateContact",
+    ),
+    # --- credentials and rights
+    _Effect(
+        "severe", "creates a credential that lasts", "Persistence", "T1098.001",
+        "iam:CreateAccessKey CreateLoginProfile UpdateLoginProfile CreateServiceSpecificCredential "
+        "ResetServiceSpecificCredential UploadSSHPublicKey UploadSigningCertificate "
+        "rolesanywhere:CreateTrustAnchor CreateProfile UpdateTrustAnchor EnableTrustAnchor "
+        "iam:CreateSAMLProvider UpdateSAMLProvider CreateOpenIDConnectProvider AddClientIDToOpenIDConnectProvider "
+        "UpdateOpenIDConnectProviderThumbprint lightsail:CreateBucketAccessKey bedrock:CreateApiKey",
+    ),
+    _Effect(
+        "severe", "creates a user", "Persistence", "T1136.003",
+        "iam:CreateUser identitystore:CreateUser sso-directory:CreateUser",
+    ),
+    _Effect(
+        "severe", "changes who may assume a role", "Persistence", "T1098.003", "iam:UpdateAssumeRolePolicy",
+    ),
+    _Effect(
+        "severe", "gives rights to a user or group", "Privilege Escalation", "T1098.003",
+        "iam:AttachUserPolicy PutUserPolicy AttachGroupPolicy PutGroupPolicy AddUserToGroup CreatePolicyVersion "
+        "SetDefaultPolicyVersion DeleteUserPermissionsBoundary",
+    ),
+    _Effect(
+        "grave", "gives rights to a role", "Privilege Escalation", "T1098.003",
+        "iam:AttachRolePolicy PutRolePolicy DeleteRolePermissionsBoundary AddRoleToInstanceProfile "
+        "sso:CreateAccountAssignment AttachManagedPolicyToPermissionSet PutInlinePolicyToPermissionSet "
+        "AttachCustomerManagedPolicyReferenceToPermissionSet ProvisionPermissionSet CreatePermissionSet "
+        "rds:AddRoleToDBCluster AddRoleToDBInstance ec2:AssociateIamInstanceProfile ReplaceIamInstanceProfileAssociation "
+        "eks:CreateAccessEntry AssociateAccessPolicy identitystore:CreateGroupMembership",
+    ),
+    _Effect(
+        "notable", "creates a role or policy", "Persistence", "T1136.003",
+        "iam:CreateRole CreatePolicy CreateInstanceProfile CreateGroup CreateServiceLinkedRole",
+    ),
+    _Effect(
+        "grave", "weakens sign-in: second factor or password rules", "Persistence", "T1556.006",
+        "iam:DeactivateMFADevice DeleteVirtualMFADevice EnableMFADevice CreateVirtualMFADevice ResyncMFADevice "
+        "UpdateAccountPasswordPolicy DeleteAccountPasswordPolicy sso-directory:DeleteMfaDeviceForUser "
+        "cognito-idp:SetUserPoolMfaConfig account:PutChallengeQuestions signin:PasswordRecoveryRequested",
+    ),
+    _Effect(
+        "grave", "takes rights or access from others", "Impact", "T1531",
+        "iam:DeleteUser DeleteLoginProfile DeleteAccessKey DetachUserPolicy DetachRolePolicy DeleteRole DeleteRolePolicy "
+        "DeleteUserPolicy RemoveUserFromGroup DeleteGroupPolicy DeletePolicyVersion DeleteSAMLProvider "
+        "DeleteOpenIDConnectProvider identitystore:DeleteUser sso:DeleteAccountAssignment DeletePermissionSet",
+    ),
+    _Effect("notable", "changes a password or key", "Persistence", "T1098.001", "iam:ChangePassword UpdateAccessKey UpdateUser"),
+    _Effect(
+        "grave", "changes what code runs, or who may start it", "Persistence", "T1546",
+        "lambda:AddPermission CreateFunctionUrlConfig UpdateFunctionUrlConfig AddLayerVersionPermission",
+    ),
+    _Effect(
+        "notable", "changes code or configuration that runs", "Persistence", "T1546",
+        "lambda:UpdateFunctionCode UpdateFunctionConfiguration CreateFunction CreateEventSourceMapping PublishLayerVersion "
+        "codebuild:CreateProject UpdateProject ecr:PutImage events:PutRule PutTargets scheduler:CreateSchedule "
+        "ecs:RegisterTaskDefinition glue:CreateJob UpdateJob CreateDevEndpoint UpdateDevEndpoint "
+        "sagemaker:CreateNotebookInstance CreatePresignedNotebookInstanceUrl cloudformation:CreateStack UpdateStack "
+        "ec2:CreateLaunchTemplateVersion ssm:CreateAssociation CreateDocument UpdateDocument",
+    ),
+    # --- data that leaves
+    _Effect(
+        "severe", "opens stored data to outsiders", "Exfiltration", "T1537",
+        "ec2:ModifySnapshotAttribute ModifyImageAttribute rds:ModifyDBSnapshotAttribute ModifyDBClusterSnapshotAttribute "
+        "redshift:AuthorizeSnapshotAccess s3:PutBucketPolicy PutBucketAcl PutObjectAcl DeleteBucketPublicAccessBlock "
+        "PutBucketPublicAccessBlock DeletePublicAccessBlock PutPublicAccessBlock DeleteAccountPublicAccessBlock "
+        "PutAccountPublicAccessBlock PutAccessPointPolicy DeleteAccessPointPublicAccessBlock "
+        "ec2:DisableSnapshotBlockPublicAccess DisableImageBlockPublicAccess",
+    ),
+    _Effect(
+        "grave", "copies stored data away", "Exfiltration", "T1537",
+        "s3:PutBucketReplication rds:StartExportTask CopyDBSnapshot CopyDBClusterSnapshot RestoreDBInstanceFromDBSnapshot "
+        "ec2:CreateStoreImageTask CreateInstanceExportTask ExportImage datasync:CreateTask CreateLocationS3 "
+        "dynamodb:ExportTableToPointInTime backup:StartCopyJob ecr:PutReplicationConfiguration "
+        "secretsmanager:ReplicateSecretToRegions",
+    ),
+    _Effect(
+        "grave", "lets others use a resource", "Exfiltration", "T1537",
+        "kms:PutKeyPolicy CreateGrant secretsmanager:PutResourcePolicy ecr:SetRepositoryPolicy PutRegistryPolicy "
+        "sqs:SetQueueAttributes AddPermission sns:AddPermission SetTopicAttributes ram:CreateResourceShare "
+        "AssociateResourceShare dynamodb:PutResourcePolicy es:UpdateElasticsearchDomainConfig UpdateDomainConfig "
+        "CreateElasticsearchDomain codebuild:UpdateProjectVisibility logs:PutResourcePolicy PutDestinationPolicy "
+        "lakeformation:GrantPermissions glacier:SetVaultAccessPolicy elasticfilesystem:PutFileSystemPolicy "
+        "backup:PutBackupVaultAccessPolicy ssm:ModifyDocumentPermission cloudtrail:PutResourcePolicy",
+    ),
+    _Effect(
+        "notable", "copies stored data", "Collection", "T1530",
+        "ec2:CreateSnapshot CreateSnapshots CopySnapshot CreateImage CopyImage rds:CreateDBSnapshot CreateDBClusterSnapshot "
+        "s3:CopyObject redshift-data:ExecuteStatement dynamodb:CreateBackup rds-data:ExecuteStatement",
+    ),
+    # --- secrets read
+    _Effect(
+        "notable", "reads a secret or password", "Credential Access", "T1555.006",
+        "secretsmanager:GetSecretValue BatchGetSecretValue ec2:GetPasswordData rds:DownloadDBLogFilePortion "
+        "DownloadCompleteDBLogFile redshift:GetClusterCredentials GetClusterCredentialsWithIAM "
+        "rds-db:connect lightsail:GetInstanceAccessDetails DownloadDefaultKeyPair",
+    ),
+    _Effect(
+        "minor", "reads a secret or password", "Credential Access", "T1555.006",
+        "ssm:GetParameter GetParameters GetParametersByPath kms:Decrypt ecr:GetAuthorizationToken",
+    ),
+    _Effect(
+        "notable", "makes temporary credentials", "Defense Evasion", "T1550.001",
+        "sts:GetFederationToken GetSessionToken signin:GetSigninToken",
+    ),
+    _Effect(
+        "minor", "assumes a role", "Privilege Escalation", "T1078.004",
+        "sts:AssumeRole AssumeRoleWithSAML AssumeRoleWithWebIdentity AssumeRoot cognito-identity:GetCredentialsForIdentity",
+    ),
+    _Effect("minor", "signs in", "Initial Access", "T1078.004", "signin:ConsoleLogin"),
+    # --- machines
+    _Effect(
+        "notable", "runs commands on machines", "Execution", "T1651",
+        "ssm:SendCommand StartSession ResumeSession StartAutomationExecution ecs:ExecuteCommand "
+        "ec2-instance-connect:SendSSHPublicKey SendSerialConsoleSSHPublicKey OpenTunnel "
+        "eks:AccessKubernetesApi batch:SubmitJob",
+    ),
+    _Effect(
+        "notable", "starts machines", "Impact", "T1496",
+        "ec2:RunInstances RequestSpotInstances RequestSpotFleet CreateFleet ecs:CreateCluster RunTask "
+        "sagemaker:CreateTrainingJob lightsail:CreateInstances batch:CreateComputeEnvironment gamelift:CreateFleet",
+    ),
+    _Effect(
+        "notable", "changes a machine's start script, key or image", "Execution", "T1059.009",
+        "ec2:ModifyInstanceAttribute ImportKeyPair CreateKeyPair ReplaceRootVolume CreateReplaceRootVolumeTask "
+        "DetachVolume AttachVolume EnableSerialConsoleAccess",
+    ),
+    _Effect(
+        "grave", "opens a network", "Defense Evasion", "T1562.007",
+        "ec2:AuthorizeSecurityGroupIngress AuthorizeSecurityGroupEgress CreateNetworkAclEntry ReplaceNetworkAclEntry "
+        "rds:AuthorizeDBSecurityGroupIngress redshift:AuthorizeClusterSecurityGroupIngress ModifyClusterSubnetGroup",
+    ),
+    _Effect(
+        "notable", "changes routes between networks", "Command and Control", "T1090",
+        "ec2:CreateRoute ReplaceRoute AttachInternetGateway CreateVpcPeeringConnection AcceptVpcPeeringConnection "
+        "CreateClientVpnEndpoint CreateTrafficMirrorSession CreateTransitGatewayVpcAttachment route53:ChangeResourceRecordSets "
+        "DisableDomainTransferLock route53domains:TransferDomainToAnotherAwsAccount DisableDomainTransferLock",
+    ),
+    # --- data and keys that are lost
+    _Effect(
+        "severe", "destroys an encryption key", "Impact", "T1486",
+        "kms:ScheduleKeyDeletion DeleteImportedKeyMaterial DisableKey DeleteCustomKeyStore",
+    ),
+    _Effect(
+        "severe", "removes backups or the way back", "Impact", "T1490",
+        "rds:DeleteDBClusterAutomatedBackup DeleteDBInstanceAutomatedBackup DeleteDBClusterSnapshot DeleteDBSnapshot "
+        "backup:DeleteRecoveryPoint DeleteBackupVault DeleteBackupPlan DeleteBackupVaultLockConfiguration "
+        "DisassociateRecoveryPoint s3:PutBucketVersioning DeleteBucketReplication dynamodb:DeleteBackup "
+        "UpdateContinuousBackups fsx:DeleteBackup elasticfilesystem:DeleteReplicationConfiguration "
+        "redshift:DeleteClusterSnapshot",
+    ),
+    _Effect(
+        "severe", "deletes stored data", "Impact", "T1485",
+        "s3:DeleteBucket rds:DeleteDBCluster DeleteDBInstance dynamodb:DeleteTable efs:DeleteFileSystem "
+        "elasticfilesystem:DeleteFileSystem redshift:DeleteCluster secretsmanager:DeleteSecret fsx:DeleteFileSystem "
+        "glacier:DeleteVault ecr:DeleteRepository es:DeleteDomain",
+    ),
+    _Effect(
+        "notable", "deletes data or machines", "Impact", "T1485",
+        "ec2:DeleteSnapshot DeleteVolume DeregisterImage TerminateInstances DeleteVpc s3:DeleteObjects DeleteObject "
+        "lambda:DeleteFunction cloudformation:DeleteStack eks:DeleteCluster ecs:DeleteCluster sqs:PurgeQueue DeleteQueue "
+        "sns:DeleteTopic codecommit:DeleteRepository route53:DeleteHostedZone kms:DeleteAlias ssm:DeleteParameter",
+    ),
+    _Effect(
+        "grave", "shortens how long data is kept, or changes its encryption", "Impact", "T1485",
+        "s3:PutBucketLifecycle PutBucketLifecycleConfiguration PutLifecycleConfiguration PutBucketEncryption "
+        "DeleteBucketEncryption ec2:DisableEbsEncryptionByDefault ModifyEbsDefaultKmsKeyId",
+    ),
+    _Effect(
+        "notable", "interrupts a service", "Impact", "T1489",
+        "ec2:StopInstances RebootInstances rds:StopDBInstance StopDBCluster RebootDBInstance RebootDBCluster "
+        "FailoverDBCluster FailoverGlobalCluster ecs:DeleteService autoscaling:DeleteAutoScalingGroup",
+    ),
+    _Effect(
+        "notable", "prepares mail or message abuse", "Impact", "T1496",
+        "ses:VerifyEmailIdentity VerifyDomainIdentity CreateEmailIdentity UpdateAccountSendingEnabled PutAccountDetails "
+        "DeleteIdentity sns:SetSMSAttributes CreateSMSSandboxPhoneNumber servicequotas:RequestServiceQuotaIncrease "
+        "bedrock:PutUseCaseForModelAccess CreateFoundationModelAgreement",
+    ),
+)  # fmt: skip
+
+_GUARDED_SERVICES = frozenset(
+    (
+        *("iam", "organizations", "cloudtrail", "guardduty", "config", "securityhub", "kms", "backup", "sso"),
+        *(
+            "sso-directory",
+            "identitystore",
+            "account",
+            "access-analyzer",
+            "macie2",
+            "detective",
+            "inspector2",
+        ),
+        *("secretsmanager", "rolesanywhere", "ram", "sts"),
+    )
+)
+_WATCHING = ("Logging", "LogConfig", "FlowLog", "Detector", "Alarm", "Trail", "Recorder", "Monitoring")
+_RECOVERY = ("Backup", "Snapshot", "Recovery", "Replication")
+_CREDENTIAL = ("AccessKey", "Credential", "Password", "ApiKey", "LoginProfile", "SSHPublicKey", "AuthToken")
+_SHARING = ("Policy", "Permission", "PublicAccess", "Acl", "Grant", "Share", "Access")
+_TAKES_AWAY = (
+    "Delete",
+    "Disable",
+    "Stop",
+    "Remove",
+    "Terminate",
+    "Deregister",
+    "Disassociate",
+    "Purge",
+    "Cancel",
+)
+_GIVES = (
+    "Put",
+    "Set",
+    "Add",
+    "Attach",
+    "Modify",
+    "Update",
+    "Create",
+    "Authorize",
+    "Grant",
+    "Share",
+    "Import",
+    "Reset",
+)
+
+
+def impact_of(service: str, action: str, record: str) -> CallImpact:
+    """Return what a call of an action can do; `record` is its JSON text, empty where it is not at hand.
+
+    The verb says whether an unlisted action writes, and the record's own flag that it does not.
+    """
+    action = without_api_version(action)
+    found = listed_actions().get((service, action))
+    if found is None:
+        reads = not action or action.startswith(READ_PREFIXES)
+        found = NO_IMPACT if reads else _by_name(service, action)
+        return NO_IMPACT if found.gravity == "notable" and reads_only(record) else found
+    gravity = adjust_gravity(service, action, found.gravity, record)
+    return found if gravity == found.gravity else found._replace(gravity=gravity)
+
+
+@cache
+def listed_actions() -> dict[tuple[str, str], CallImpact]:
+    """Return the impact of each (service, action) of the table."""
+    found = {}
+    for effect in _EFFECTS:
+        service = ""
+        for word in effect.actions.split():
+            service, action = word.split(":") if ":" in word else (service, word)
+            found[service, action] = CallImpact(*effect[:4])
+    return found
+
+
+def _by_name(service: str, action: str) -> CallImpact:
+    """Return the impact of a write that no line names, by the words of its name and by its service."""
+    tactics = tactics_of(service, action)
+    listed = tactics[0] if tactics else ""
+    if action.startswith(_TAKES_AWAY):
+        if any(word in action for word in _WATCHING):
+            return CallImpact(
+                "notable", "removes or disables something that watches", listed or "Defense Evasion", "T1562"
+            )
+        if any(word in action for word in _RECOVERY):
+            return CallImpact("notable", "removes a way back", listed or "Impact", "T1490")
+    elif any(word in action for word in _CREDENTIAL):
+        return CallImpact("notable", "creates or changes a credential", listed or "Persistence", "T1098")
+    elif action.startswith(_GIVES) and any(word in action for word in _SHARING):
+        return CallImpact("notable", "changes who has access", listed or "Privilege Escalation", "T1098")
+    if service in _GUARDED_SERVICES:
+        return CallImpact("notable", "changes identities, keys or guards", listed, "")
+    return CallImpact("minor", "changes something", listed, "")

@@ -1,0 +1,306 @@
+"""How to undo what a call changed: for each AWS action a sentence and commands with the names of its record.
+
+Example:
+    >>> undo_step("iam:AttachUserPolicy", [Call({"userName": "eve", "policyArn": "arn:aws:iam::aws:policy/AdministratorAccess"})])
+    NextStep(phase='undo', text='Take the policy from the user.', command='aws iam detach-user-policy --user-name eve ...')
+
+In a command `<member>` is the value of the request's or the response's member, by its path; `<region>` and `<account>` are the
+record's. A value is an attacker's text: it is used only if it consists of characters that neither a shell nor the AWS CLI reads
+as anything else (`safe_argument`), and else its name stands there in capitals, to be filled in. Source of the commands: the AWS
+CLI reference, and AWS's incident response playbooks (github.com/aws-samples/aws-customer-playbook-framework).
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from fingerprint.core.alert import NextStep
+from fingerprint.sources.cloudtrail.attack_tactics import without_api_version
+
+MAX_ARGUMENT_LENGTH = 256  # characters of a value in a command
+MAX_CALLS = 5  # distinct calls of one action with a command each
+DENY_ALL = '\'{"Version":"2012-10-17","Statement":[{"Effect":"Deny","Action":"*","Resource":"*"}]}\''
+_BLOCK_ALL = "BlockPublicAcls=true,IgnorePublicAcls=true,BlockPublicPolicy=true,RestrictPublicBuckets=true"
+_SAFE_CHARACTERS = frozenset(string.ascii_letters + string.digits + "._/@+=,:-")
+
+
+class Call(NamedTuple):
+    """One call as its record names things: the members of request and response, region and account."""
+
+    request: Mapping[str, Any]
+    response: Mapping[str, Any] = {}
+    region: str = ""
+    account: str = ""
+
+
+class _Undo(NamedTuple):
+    text: str
+    command: str
+
+
+_UNDO: dict[str, _Undo] = {
+    "cloudtrail:StopLogging": _Undo(
+        "Switch the trail on again.", "aws cloudtrail start-logging --region <region> --name <name>"
+    ),
+    "cloudtrail:DeleteTrail": _Undo(
+        "Make the trail again, with its bucket and settings as your infrastructure code or AWS Config has them.",
+        "aws cloudtrail create-trail --region <region> --name <name> --s3-bucket-name TRAIL_BUCKET --is-multi-region-trail\n"
+        "aws cloudtrail start-logging --region <region> --name <name>",
+    ),
+    "cloudtrail:UpdateTrail": _Undo(
+        "Compare the trail with what it should be.",
+        "aws cloudtrail describe-trails --region <region> --trail-name-list <name>",
+    ),
+    "cloudtrail:PutEventSelectors": _Undo(
+        "Record all management events again, then add the data events that were selected before.",
+        "aws cloudtrail put-event-selectors --region <region> --trail-name <trailName> "
+        '--event-selectors \'[{"ReadWriteType":"All","IncludeManagementEvents":true}]\'',
+    ),
+    "cloudtrail:DeleteEventDataStore": _Undo(
+        "Restore the event data store; it can be restored for seven days.",
+        "aws cloudtrail restore-event-data-store --region <region> --event-data-store <eventDataStore>",
+    ),
+    "guardduty:DeleteDetector": _Undo(
+        "Switch GuardDuty on again.", "aws guardduty create-detector --region <region> --enable"
+    ),
+    "guardduty:UpdateDetector": _Undo(
+        "Switch the detector on again.",
+        "aws guardduty update-detector --region <region> --detector-id <detectorId> --enable",
+    ),
+    "securityhub:DisableSecurityHub": _Undo(
+        "Switch Security Hub on again.", "aws securityhub enable-security-hub --region <region>"
+    ),
+    "config:StopConfigurationRecorder": _Undo(
+        "Start the recorder again.",
+        "aws configservice start-configuration-recorder --region <region> "
+        "--configuration-recorder-name <configurationRecorderName>",
+    ),
+    "ec2:DeleteFlowLogs": _Undo(
+        "Make the flow log again, for the network that it covered.",
+        "aws ec2 create-flow-logs --region <region> --resource-type VPC --resource-ids VPC_ID --traffic-type ALL "
+        "--log-destination-type s3 --log-destination FLOW_LOG_BUCKET_ARN",
+    ),
+    "organizations:LeaveOrganization": _Undo(
+        "If the account has left, invite it back from the management account.",
+        "aws organizations invite-account-to-organization --target Id=<account>,Type=ACCOUNT",
+    ),
+    "iam:CreateUser": _Undo(
+        "Deny the new user everything at once; delete it when its evidence is kept.",
+        f"aws iam put-user-policy --user-name <userName> --policy-name incident-deny-all --policy-document {DENY_ALL}",
+    ),
+    "iam:CreateAccessKey": _Undo(
+        "Deactivate the new access key; it works however the first one is cut off.",
+        "aws iam update-access-key --user-name <accessKey.userName> --access-key-id <accessKey.accessKeyId> --status Inactive",
+    ),
+    "iam:UpdateAccessKey": _Undo(
+        "Deactivate the access key.",
+        "aws iam update-access-key --user-name <userName> --access-key-id <accessKeyId> --status Inactive",
+    ),
+    "iam:CreateLoginProfile": _Undo(
+        "Take the console password away.", "aws iam delete-login-profile --user-name <userName>"
+    ),
+    "iam:UpdateLoginProfile": _Undo(
+        "Take the console password away; its owner sets a new one.",
+        "aws iam delete-login-profile --user-name <userName>",
+    ),
+    "iam:AttachUserPolicy": _Undo(
+        "Take the policy from the user.",
+        "aws iam detach-user-policy --user-name <userName> --policy-arn <policyArn>",
+    ),
+    "iam:PutUserPolicy": _Undo(
+        "Take the policy from the user.",
+        "aws iam delete-user-policy --user-name <userName> --policy-name <policyName>",
+    ),
+    "iam:AttachGroupPolicy": _Undo(
+        "Take the policy from the group.",
+        "aws iam detach-group-policy --group-name <groupName> --policy-arn <policyArn>",
+    ),
+    "iam:PutGroupPolicy": _Undo(
+        "Take the policy from the group.",
+        "aws iam delete-group-policy --group-name <groupName> --policy-name <policyName>",
+    ),
+    "iam:AddUserToGroup": _Undo(
+        "Take the user out of the group.",
+        "aws iam remove-user-from-group --user-name <userName> --group-name <groupName>",
+    ),
+    "iam:AttachRolePolicy": _Undo(
+        "Take the policy from the role.",
+        "aws iam detach-role-policy --role-name <roleName> --policy-arn <policyArn>",
+    ),
+    "iam:PutRolePolicy": _Undo(
+        "Take the policy from the role.",
+        "aws iam delete-role-policy --role-name <roleName> --policy-name <policyName>",
+    ),
+    "iam:UpdateAssumeRolePolicy": _Undo(
+        "Look at who may assume the role now, and set its trust policy back.",
+        "aws iam get-role --role-name <roleName> --query Role.AssumeRolePolicyDocument\n"
+        "aws iam update-assume-role-policy --role-name <roleName> --policy-document file://EARLIER_TRUST_POLICY.json",
+    ),
+    "iam:CreateRole": _Undo(
+        "Deny the new role everything at once; delete it when its evidence is kept.",
+        f"aws iam put-role-policy --role-name <roleName> --policy-name incident-deny-all --policy-document {DENY_ALL}",
+    ),
+    "iam:CreatePolicyVersion": _Undo(
+        "Make the earlier version of the policy the default again.",
+        "aws iam list-policy-versions --policy-arn <policyArn>\n"
+        "aws iam set-default-policy-version --policy-arn <policyArn> --version-id EARLIER_VERSION",
+    ),
+    "iam:DeactivateMFADevice": _Undo(
+        "Make the user register a second factor again before its next sign-in.",
+        "aws iam list-mfa-devices --user-name <userName>",
+    ),
+    "rolesanywhere:CreateTrustAnchor": _Undo(
+        "Disable the trust anchor: certificates of its authority get credentials from outside AWS.",
+        "aws rolesanywhere disable-trust-anchor --region <region> --trust-anchor-id <trustAnchor.trustAnchorId>",
+    ),
+    "rolesanywhere:CreateProfile": _Undo(
+        "Disable the profile that maps certificates to roles.",
+        "aws rolesanywhere disable-profile --region <region> --profile-id <profile.profileId>",
+    ),
+    "ec2:ModifySnapshotAttribute": _Undo(
+        "Stop sharing the snapshot. What was copied in the other account stays there: treat its data as lost.",
+        "aws ec2 reset-snapshot-attribute --region <region> --snapshot-id <snapshotId> --attribute createVolumePermission",
+    ),
+    "ec2:ModifyImageAttribute": _Undo(
+        "Stop sharing the image.",
+        "aws ec2 reset-image-attribute --region <region> --image-id <imageId> --attribute launchPermission",
+    ),
+    "rds:ModifyDBSnapshotAttribute": _Undo(
+        "Stop sharing the database snapshot: look at who has it, and remove them.",
+        "aws rds describe-db-snapshot-attributes --region <region> --db-snapshot-identifier <dBSnapshotIdentifier>\n"
+        "aws rds modify-db-snapshot-attribute --region <region> --db-snapshot-identifier <dBSnapshotIdentifier> "
+        "--attribute-name restore --values-to-remove <valuesToAdd>",
+    ),
+    "rds:StartExportTask": _Undo(
+        "Cancel the export, and look at what already lies in its bucket.",
+        "aws rds cancel-export-task --region <region> --export-task-identifier <exportTaskIdentifier>",
+    ),
+    "s3:PutBucketPolicy": _Undo(
+        "Close the bucket to everybody outside, then set its policy back.",
+        f"aws s3api put-public-access-block --bucket <bucketName> --public-access-block-configuration {_BLOCK_ALL}\n"
+        "aws s3api get-bucket-policy --bucket <bucketName> --query Policy --output text",
+    ),
+    "s3:PutBucketAcl": _Undo(
+        "Close the bucket to everybody outside.", "aws s3api put-bucket-acl --bucket <bucketName> --acl private"
+    ),
+    "s3:DeleteBucketPublicAccessBlock": _Undo(
+        "Block public access again.",
+        f"aws s3api put-public-access-block --bucket <bucketName> --public-access-block-configuration {_BLOCK_ALL}",
+    ),
+    "s3:PutBucketVersioning": _Undo(
+        "Keep earlier versions of objects again.",
+        "aws s3api put-bucket-versioning --bucket <bucketName> --versioning-configuration Status=Enabled",
+    ),
+    "s3:PutBucketLifecycle": _Undo(
+        "Look at which objects expire now, and set the rules back before they do.",
+        "aws s3api get-bucket-lifecycle-configuration --bucket <bucketName>",
+    ),
+    "kms:ScheduleKeyDeletion": _Undo(
+        "Cancel the deletion: without the key its data cannot be read any more.",
+        "aws kms cancel-key-deletion --region <region> --key-id <keyId>\n"
+        "aws kms enable-key --region <region> --key-id <keyId>",
+    ),
+    "kms:DisableKey": _Undo("Enable the key again.", "aws kms enable-key --region <region> --key-id <keyId>"),
+    "kms:PutKeyPolicy": _Undo(
+        "Look at who may use the key, and set its policy back.",
+        "aws kms get-key-policy --region <region> --key-id <keyId> --policy-name default --output text",
+    ),
+    "kms:CreateGrant": _Undo(
+        "Revoke the grant.", "aws kms revoke-grant --region <region> --key-id <keyId> --grant-id <grantId>"
+    ),
+    "lambda:UpdateFunctionCode": _Undo(
+        "Deploy the function again from its source, and keep the code that was uploaded as evidence.",
+        "aws lambda get-function --region <region> --function-name <functionName> --query Code.Location --output text",
+    ),
+    "lambda:AddPermission": _Undo(
+        "Take the permission back.",
+        "aws lambda remove-permission --region <region> --function-name <functionName> --statement-id <statementId>",
+    ),
+    "lambda:CreateFunctionUrlConfig": _Undo(
+        "Delete the function's public address.",
+        "aws lambda delete-function-url-config --region <region> --function-name <functionName>",
+    ),
+    "ec2:AuthorizeSecurityGroupIngress": _Undo(
+        "Look at the group's rules and revoke the new ones.",
+        "aws ec2 describe-security-group-rules --region <region> --filters Name=group-id,Values=<groupId>\n"
+        "aws ec2 revoke-security-group-ingress --region <region> --group-id <groupId> --security-group-rule-ids NEW_RULE_ID",
+    ),
+    "ec2:RunInstances": _Undo(
+        "Stop the machines that were started; keep a snapshot of their disks before they are terminated.",
+        "aws ec2 stop-instances --region <region> --instance-ids <instancesSet.items.instanceId>",
+    ),
+    "ec2:GetPasswordData": _Undo(
+        "Change the machine's administrator password and replace its key pair.",
+        "aws ec2 describe-instances --region <region> --instance-ids <instanceId>",
+    ),
+    "secretsmanager:GetSecretValue": _Undo(
+        "Treat the secret as known: change it where it is used, then rotate it.",
+        "aws secretsmanager rotate-secret --region <region> --secret-id <secretId>",
+    ),
+    "secretsmanager:DeleteSecret": _Undo(
+        "Restore the secret.", "aws secretsmanager restore-secret --region <region> --secret-id <secretId>"
+    ),
+    "ssm:SendCommand": _Undo(
+        "Read what ran on which machines, and isolate them.",
+        "aws ssm list-command-invocations --region <region> --command-id <command.commandId> --details",
+    ),
+    "ssm:StartSession": _Undo(
+        "End the session, and isolate the machine.",
+        "aws ssm terminate-session --region <region> --session-id <sessionId>",
+    ),
+    "rds:DeleteDBInstance": _Undo(
+        "Restore the database from its last snapshot.",
+        "aws rds describe-db-snapshots --region <region> --db-instance-identifier <dBInstanceIdentifier>\n"
+        "aws rds describe-db-instance-automated-backups --region <region> --db-instance-identifier <dBInstanceIdentifier>",
+    ),
+}  # fmt: skip
+
+
+def undo_step(action: str, calls: Sequence[Call]) -> NextStep | None:
+    """Return how to undo calls of one `service:Action`, with a command for each distinct one; None for an unlisted action."""
+    found = _UNDO.get(without_api_version(action))
+    if found is None:
+        return None
+    commands = dict.fromkeys(fill_command(found.command, call) for call in calls)
+    return NextStep("undo", found.text, "\n".join(list(commands)[:MAX_CALLS]))
+
+
+def fill_command(template: str, call: Call) -> str:
+    """Return a template with its `<member>` filled in, or its name in capitals where the record has none that is safe."""
+    first, *rest = template.split("<")
+    parts = [first]
+    for part in rest:
+        member, _, text = part.partition(">")
+        parts += [_argument(member, call), text]
+    return "".join(parts)
+
+
+def safe_argument(value: object) -> str:
+    """Return a value as an argument of a command, or an empty text for one that is not plainly a name.
+
+    A name begins with no hyphen (an option), holds no `://` (which the AWS CLI reads as a file or an address to load), and has no
+    character but letters, digits and ._/@+=,:- of ASCII: nothing to quote, nothing that a terminal acts on.
+    """
+    text = str(value) if isinstance(value, str | int) else ""
+    plain = _SAFE_CHARACTERS.issuperset(text) and "://" not in text and not text.startswith(("-", "@", "="))
+    return text if plain and len(text) <= MAX_ARGUMENT_LENGTH else ""
+
+
+def _argument(member: str, call: Call) -> str:
+    for values in (call.request, call.response, {"region": call.region, "account": call.account}):
+        found = [text for text in map(safe_argument, _members(values, member.split("."))) if text]
+        if found:
+            return " ".join(dict.fromkeys(found[:MAX_CALLS]))
+    last = member.rpartition(".")[2]
+    return "".join(f"_{letter}" if letter.isupper() else letter for letter in last).strip("_").upper()
+
+
+def _members(node: Any, path: Sequence[str]) -> list[Any]:
+    """Return what stands at a path, of every element where there is a list on the way."""
+    if isinstance(node, list):
+        return [each for part in node[:MAX_CALLS] for each in _members(part, path)]
+    if not path:
+        return [node]
+    return _members(node[path[0]], path[1:]) if isinstance(node, Mapping) and path[0] in node else []

@@ -1,0 +1,144 @@
+"""Impact beside rarity: what counts, how much, what is never low, and that an alert that grows never becomes less urgent."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from fingerprint.alerting import impact
+from fingerprint.core.alert import GRAVITIES, MINIMUM_URGENCY, ActionImpact, AlertEvent
+from tests.support.alerts import event
+
+STOP, LIST = "cloudtrail:StopLogging", "guardduty:ListDetectors"
+
+
+def call(name: str, number: int = 0, error: str = "", **fields: object) -> AlertEvent:
+    service, _, action = name.partition(":")
+    made = event(number, service, action, error_code=error)
+    return replace(made, event_id=f"{name} {number}", raw="", **fields)
+
+
+def row(gravity: str = "severe", calls: int = 1, failed: int = 0, **fields: object) -> ActionImpact:
+    made = ActionImpact(
+        "iam:CreateUser", gravity, "creates a user", "Persistence", "T1136.003", calls, failed, True, False
+    )
+    return replace(made, **fields)
+
+
+def test_a_new_stop_of_the_trail_counts_and_a_new_list_call_does_not() -> None:
+    rows = impact.alert_impact([call(STOP), call(LIST)], {STOP, LIST}, ())
+    assert [each.action for each in rows] == [STOP], "looking around is no impact"
+    assert rows[0].technique == "T1562.008"
+    assert impact.impact_nats(rows) == impact.GRAVITY_NATS["severe"]
+
+
+def test_the_gravest_new_action_comes_first_whatever_came_first_in_time() -> None:
+    events = [call("lambda:TagResource"), call("iam:CreateRole", 1), call("cloudtrail:StopLogging", 2)]
+    rows = impact.alert_impact(events, {impact.action_name(each) for each in events}, ())
+    assert [each.gravity for each in rows] == ["severe", "notable", "minor"]
+
+
+def test_a_row_counts_calls_failures_and_names_each_resource_once() -> None:
+    events = [
+        call("iam:CreateUser", 0, resource="user:eve"),
+        call("iam:CreateUser", 1, "AccessDenied", resource="user:eve"),
+        call("iam:CreateUser", 2, "AccessDenied", resource="user:mallory"),
+    ]
+    [found] = impact.alert_impact(events, {"iam:CreateUser"}, ())
+    assert (found.calls, found.failed, found.resources) == (3, 2, ("user:eve", "user:mallory"))
+    assert found.succeeded
+
+
+def test_what_is_usual_from_a_usual_place_says_nothing_and_a_new_network_counts_it_in_part() -> None:
+    [usual] = impact.alert_impact([call(STOP)], (), ())
+    [elsewhere] = impact.alert_impact([call(STOP)], (), {f"{STOP} 0"})
+    [new] = impact.alert_impact([call(STOP)], {STOP}, {f"{STOP} 0"})
+    assert impact.action_nats(usual) == 0 < impact.action_nats(elsewhere) < impact.action_nats(new)
+    assert impact.urgency_floor([usual]) == 0
+
+
+def test_a_failed_call_counts_but_less() -> None:
+    assert 0 < impact.action_nats(row(failed=1)) < impact.action_nats(row())
+    assert impact.action_nats(row(calls=2, failed=1)) == impact.action_nats(row()), "one of them succeeded"
+
+
+@pytest.mark.parametrize(
+    ("rows", "word"),
+    [
+        ([row()], "high"),
+        ([row(failed=1)], "medium"),
+        ([row(new=False, new_place=True)], "medium"),
+        ([row("grave")], "medium"),
+        ([row("grave", failed=1)], "low"),
+        ([row(new=False)], "low"),
+        ([row("notable"), row("minor")], "low"),
+        ([], "low"),
+    ],
+)
+def test_what_is_grave_and_new_is_never_low_however_usual_the_rest_is(
+    rows: list[ActionImpact], word: str
+) -> None:
+    assert impact.urgency_floor(rows) == MINIMUM_URGENCY[word]
+    assert impact.combined_urgency(0.0, rows) >= MINIMUM_URGENCY[word]
+    assert impact.combined_urgency(0.0, rows, cap=70) <= 70
+
+
+def test_without_impact_urgency_is_rarity_and_with_it_more() -> None:
+    for nats in (0.0, 1.0, 5.0, 10.0, 40.0):
+        alone = round(impact.urgency_from_nats(nats))
+        assert impact.combined_urgency(nats, []) == alone
+        assert impact.combined_urgency(nats, [row()]) >= alone
+    assert impact.combined_urgency(10.0, [row()]) == round(
+        impact.urgency_from_nats(10.0 + impact.GRAVITY_NATS["severe"])
+    )
+
+
+def test_graver_is_more_and_each_further_action_adds_less() -> None:
+    by_gravity = [impact.impact_score([row(gravity)]) for gravity in GRAVITIES]
+    assert by_gravity == sorted(by_gravity)
+    scores = [impact.impact_nats([row()] * many) for many in range(6)]
+    steps = [after - before for before, after in pairwise(scores)]
+    assert steps == sorted(steps, reverse=True)
+    assert all(step > 0 for step in steps)
+    assert impact.impact_score([row()] * 30) < 100
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_no_event_that_joins_an_alert_makes_it_less_grave(seed: int) -> None:
+    draw = random.Random(seed)
+    names = [
+        STOP,
+        LIST,
+        "iam:CreateUser",
+        "iam:CreateRole",
+        "s3:PutObject",
+        "kms:DisableKey",
+        "sts:AssumeRole",
+    ]
+    events = [call(draw.choice(names), number, draw.choice(["", "AccessDenied"])) for number in range(25)]
+    new = {name for name in names if draw.random() < 0.6}
+    places = {each.event_id for each in events if draw.random() < 0.3}
+    nats = [impact.impact_nats(impact.alert_impact(events[:size], new, places)) for size in range(1, 26)]
+    floors = [impact.urgency_floor(impact.alert_impact(events[:size], new, places)) for size in range(1, 26)]
+    assert all(after >= before - 1e-9 for before, after in pairwise(nats))
+    assert floors == sorted(floors)
+
+
+def test_the_order_of_events_does_not_change_an_impact() -> None:
+    events = [
+        call(name, number) for number, name in enumerate([STOP, "iam:CreateUser", "iam:CreateUser", LIST])
+    ]
+    new = {STOP, "iam:CreateUser"}
+    assert impact.alert_impact(events, new, ()) == impact.alert_impact(events[::-1], new, ())
+
+
+def test_many_records_of_one_action_are_not_all_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    whole = impact.SOURCE.impact_of
+    monkeypatch.setattr(impact.SOURCE, "impact_of", lambda *call: (read.append(call[2]), whole(*call))[1])
+    events = [replace(call("s3:PutBucketPolicy", number), raw="{}") for number in range(500)]
+    impact.alert_impact(events, {"s3:PutBucketPolicy"}, ())
+    assert read.count("{}") == impact.MAX_RECORDS_READ

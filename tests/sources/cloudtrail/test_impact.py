@@ -1,0 +1,93 @@
+"""What AWS actions can do: the listed ones, the others by their names, and nothing for a look around."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from fingerprint.core.alert import GRAVITIES
+from fingerprint.sources.base import TACTICS
+from fingerprint.sources.cloudtrail.attack_tactics import tactics_of
+from fingerprint.sources.cloudtrail.impact import _EFFECTS, impact_of, listed_actions
+from fingerprint.sources.cloudtrail.samples import known_attacks
+
+
+@pytest.mark.parametrize(
+    ("call", "gravity", "tactic"),
+    [
+        ("cloudtrail:StopLogging", "severe", "Defense Evasion"),
+        ("guardduty:DeleteDetector", "severe", "Defense Evasion"),
+        ("ec2:DeleteFlowLogs", "severe", "Defense Evasion"),
+        ("config:StopConfigurationRecorder", "severe", "Defense Evasion"),
+        ("organizations:LeaveOrganization", "severe", "Defense Evasion"),
+        ("iam:CreateAccessKey", "severe", "Persistence"),
+        ("iam:CreateLoginProfile", "severe", "Persistence"),
+        ("iam:UpdateAssumeRolePolicy", "severe", "Persistence"),
+        ("ec2:ModifySnapshotAttribute", "severe", "Exfiltration"),
+        ("s3:PutBucketPolicy", "severe", "Exfiltration"),
+        ("kms:ScheduleKeyDeletion", "severe", "Impact"),
+        ("s3:PutBucketVersioning", "severe", "Impact"),
+        ("lambda:CreateFunctionUrlConfig20211031", "grave", "Persistence"),
+        ("iam:DeactivateMFADevice", "grave", "Persistence"),
+        ("secretsmanager:GetSecretValue", "notable", "Credential Access"),
+        ("ssm:SendCommand", "notable", "Execution"),
+        ("ec2:RunInstances", "notable", "Impact"),
+        ("sts:AssumeRole", "minor", "Privilege Escalation"),
+    ],
+)
+def test_what_a_listed_action_does_is_known(call: str, gravity: str, tactic: str) -> None:
+    found = impact_of(*call.split(":"), "")
+    assert (found.gravity, found.tactic) == (gravity, tactic)
+    assert found.technique.startswith("T")
+    assert found.effect
+
+
+@pytest.mark.parametrize(
+    ("call", "gravity"),
+    [
+        ("newservice:PutResourcePolicy", "notable"),
+        ("newservice:DeleteAuditLoggingConfiguration", "notable"),
+        ("newservice:DeleteBackup", "notable"),
+        ("newservice:CreateApiKey", "notable"),
+        ("guardduty:TagResource", "notable"),
+        ("newservice:CreateThing", "minor"),
+        ("newservice:DescribeThings", "none"),
+        ("newservice:ListPolicies", "none"),
+        ("iam:GetAccountAuthorizationDetails", "none"),
+        ("s3:GetObject", "none"),
+        (":", "none"),
+    ],
+)
+def test_an_action_that_no_line_names_is_judged_by_its_name(call: str, gravity: str) -> None:
+    assert impact_of(*call.split(":", 1), "").gravity == gravity
+
+
+def test_a_record_that_says_it_only_read_outweighs_a_verb() -> None:
+    assert impact_of("newservice", "PutPolicyQuestion", json.dumps({"readOnly": True})).gravity == "none"
+    assert impact_of("newservice", "PutPolicyQuestion", json.dumps({"readOnly": False})).gravity == "notable"
+
+
+def test_every_call_of_known_attacks_that_serves_more_than_discovery_does_something() -> None:
+    """The labelled attacks of data/real: none of their harmful calls is called harmless."""
+    missed = set()
+    for _, raw in known_attacks():
+        record = json.loads(raw)
+        call = record["eventSource"].split(".")[0], record["eventName"]
+        tactics = set(tactics_of(*call)) - {"Discovery"}
+        if tactics and impact_of(*call, raw.decode()).gravity == "none":
+            missed.add(call)
+    assert not missed
+
+
+def test_the_table_lists_each_action_once_and_only_words_that_exist() -> None:
+    calls = []
+    for effect in _EFFECTS:
+        assert effect.gravity in GRAVITIES[1:]
+        assert effect.tactic in TACTICS
+        service = ""
+        for word in effect.actions.split():
+            service, action = word.split(":") if ":" in word else (service, word)
+            assert service, "a line begins with a service"
+            calls.append((service, action))
+    assert len(set(calls)) == len(calls) == len(listed_actions())

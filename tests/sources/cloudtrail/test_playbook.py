@@ -1,0 +1,227 @@
+"""Next steps: the right cut for each kind of credential, another channel, true time ranges, and names that are only names."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from fingerprint.alerting.impact import action_name, alert_impact
+from fingerprint.core.alert import STEP_PHASES, AlertEvent, NextStep
+from fingerprint.sources.base import Suspicion, escape_key
+from fingerprint.sources.cloudtrail.impact import listed_actions
+from fingerprint.sources.cloudtrail.playbook import credential_kind, next_steps
+from fingerprint.sources.cloudtrail.playbook_undo import _UNDO, Call, fill_command, safe_argument, undo_step
+from tests.support.alerts import NASTY, event
+
+ACCOUNT = "123456789012"
+AKIA, ASIA = "AKIAIOSFODNN7EXAMPLE", "ASIAIOSFODNN7EXAMPLE"
+
+
+def call(name: str, request: Any = None, response: Any = None, key: str = AKIA, **fields: Any) -> AlertEvent:
+    service, _, action = name.partition(":")
+    record = {"recipientAccountId": ACCOUNT, "requestParameters": request, "responseElements": response}
+    made = event(0, service, action)
+    return replace(made, event_id=name, raw=json.dumps(record), access_key=key, **fields)
+
+
+def suspicion(*events: AlertEvent, principal: str = f"{ACCOUNT}:user/grace", human: str = "") -> Suspicion:
+    actions = alert_impact(events, {action_name(each) for each in events}, ())
+    return Suspicion(principal, human, events, actions, "action iam:ListUsers")
+
+
+def commands(steps: tuple[NextStep, ...], phase: str) -> str:
+    return "\n".join(step.command for step in steps if step.phase == phase)
+
+
+@pytest.mark.parametrize(
+    ("principal", "key", "kind", "cut"),
+    [
+        (
+            "user/grace",
+            AKIA,
+            "access key",
+            f"update-access-key --user-name grace --access-key-id {AKIA} --status Inactive",
+        ),
+        ("user/grace", ASIA, "user session", "delete-login-profile --user-name grace"),
+        (
+            "role/ci-deploy",
+            ASIA,
+            "role session",
+            "put-role-policy --role-name ci-deploy --policy-name AWSRevokeOlderSessions",
+        ),
+        (
+            "role/AWSReservedSSO_Admin_0a1b/ann@example.com",
+            ASIA,
+            "single sign-on",
+            "sso-admin put-inline-policy",
+        ),
+        ("root", AKIA, "root", f"attach-policy --policy-id POLICY_ID --target-id {ACCOUNT}"),
+        ("role/AWSServiceRoleForEC2Spot", "", "service", "AttributeValue=AWSServiceRoleForEC2Spot"),
+        ("service/ec2.amazonaws.com", "", "service", "lookup-events"),
+        ("federated/accounts.example.com/x", "", "unknown", "list-roles"),
+    ],
+)
+def test_each_kind_of_credential_has_its_cut(principal: str, key: str, kind: str, cut: str) -> None:
+    assert credential_kind(f"{ACCOUNT}:{principal}", [key] if key else []) == kind
+    steps = next_steps(suspicion(call("iam:ListUsers", key=key), principal=f"{ACCOUNT}:{principal}"))
+    assert cut in commands(steps, "contain")
+    assert steps[0].phase == "contain"
+
+
+def test_a_machine_whose_role_was_used_is_isolated_too() -> None:
+    steps = next_steps(
+        suspicion(
+            call("s3:GetObject", key=ASIA, session="i-0ab12cd34ef56ab78"), principal=f"{ACCOUNT}:role/web"
+        )
+    )
+    assert "--instance-id i-0ab12cd34ef56ab78" in commands(steps, "contain")
+
+
+def test_the_question_names_the_gravest_new_call_and_goes_by_another_channel() -> None:
+    events = (call("iam:ListUsers"), call("cloudtrail:StopLogging", {"name": "main"}, resource="trail:main"))
+    [ask] = [
+        step for step in next_steps(suspicion(*events, human="grace@example.com")) if step.phase == "verify"
+    ]
+    assert "grace@example.com by telephone or in person, not by mail" in ask.text
+    assert "cloudtrail:StopLogging on trail:main" in ask.text
+
+
+def test_the_extent_is_searched_by_key_from_a_day_before_in_each_region_and_where_global_services_log() -> (
+    None
+):
+    first = call("iam:ListUsers", region="eu-west-1")
+    shown = commands(next_steps(suspicion(first)), "extent")
+    assert "for region in eu-west-1 us-east-1; do" in shown
+    assert f"AttributeKey=AccessKeyId,AttributeValue={AKIA}" in shown
+    assert "--start-time 2026-03-03T14:00:00Z" in shown
+    assert f"useridentity.accesskeyid IN ('{AKIA}')" in shown
+    assert "start-query-execution" in shown
+    assert "EVENT_DATA_STORE_ID" in shown
+
+
+def test_sessions_that_it_opened_are_followed() -> None:
+    steps = next_steps(suspicion(call("sts:AssumeRole", {"roleArn": f"arn:aws:iam::{ACCOUNT}:role/x"})))
+    assert any("Follow the sessions" in step.text for step in steps)
+
+
+def test_what_was_done_is_undone_by_name_the_gravest_first_and_what_failed_is_not() -> None:
+    events = (
+        call("secretsmanager:GetSecretValue", {"secretId": "prod/db"}, region="eu-west-1"),
+        call("iam:CreateUser", {"userName": "backdoor"}),
+        replace(call("kms:DisableKey", {"keyId": "abc"}), error_code="AccessDenied"),
+    )
+    undone = [step for step in next_steps(suspicion(*events)) if step.phase == "undo"]
+    assert ["backdoor" in undone[0].command, "prod/db" in undone[1].command] == [True, True]
+    assert not any("abc" in step.command for step in undone)
+
+
+def test_a_new_key_is_named_by_the_response() -> None:
+    made = {"accessKey": {"userName": "backdoor", "accessKeyId": "AKIANEW0000000000000"}}
+    step = undo_step("iam:CreateAccessKey", [Call({"userName": "backdoor"}, made)])
+    assert step
+    assert "--user-name backdoor --access-key-id AKIANEW0000000000000 --status Inactive" in step.command
+
+
+def test_several_things_of_one_kind_have_a_command_each_up_to_a_number() -> None:
+    step = undo_step("iam:CreateUser", [Call({"userName": f"u{n}"}) for n in range(9)])
+    assert step
+    assert step.command.count("--user-name") == 5
+
+
+def test_phases_come_in_the_order_of_work_and_no_step_is_empty() -> None:
+    steps = next_steps(suspicion(*(call(name) for name in _UNDO)))
+    phases = [step.phase for step in steps]
+    assert phases == sorted(phases, key=STEP_PHASES.index)
+    assert all(step.text.strip() for step in steps)
+
+
+def test_each_undo_is_of_an_action_whose_impact_is_known() -> None:
+    assert {tuple(name.split(":")) for name in _UNDO} <= set(listed_actions())
+
+
+def test_every_command_is_read_by_a_shell_as_commands() -> None:
+    """`bash -n` parses them all, with names filled in and without."""
+    principals = (
+        "user/grace",
+        "role/web",
+        "role/AWSReservedSSO_A_1/a@example.com",
+        "root",
+        "federated/x/y",
+        "service/x",
+    )
+    texts = [step.command for name in principals for step in next_steps(suspicion(
+        *(call(each, {"userName": "eve", "name": "x"}, session="i-0ab12cd34ef56ab78") for each in _UNDO),
+        principal=f"{ACCOUNT}:{name}",
+    ))]  # fmt: skip
+    done = subprocess.run(["bash", "-n"], input="\n".join(texts), text=True, capture_output=True, check=False)  # noqa: S607
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+HOSTILE = (
+    *NASTY,
+    *(
+        "--debug",
+        "file:///etc/passwd",
+        "fileb://x",
+        "https://evil.example/x",
+        "$(id)",
+        "`id`",
+        "a;id",
+        "a b",
+        "a'b",
+    ),
+    *(
+        'a"b',
+        "a|b",
+        "a&b",
+        "a\\b",
+        "a>b",
+        "{a,b}",
+        "~root",
+        "a*",
+        "a?",
+        "!!",
+        "#x",
+        "@file",
+        "=x",
+        "x" * 257,
+        "\u0430dmin",
+    ),
+)
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+def test_a_name_that_is_no_plain_name_is_never_in_a_command(text: str) -> None:
+    assert safe_argument(text) == ""
+    for name, undo in _UNDO.items():
+        members = {part.partition(">")[0] for part in undo.command.split("<")[1:]}
+        request = {member.split(".")[0]: text for member in members}
+        assert fill_command(undo.command, Call(request, {}, text, text)) == fill_command(
+            undo.command, Call({})
+        ), name
+    harmless = replace(
+        call("iam:CreateUser"),
+        raw="",
+        **dict.fromkeys(("region", "source_address", "access_key", "session"), ""),
+    )
+    fields = dict.fromkeys(("region", "source_address", "access_key", "session", "resource", "raw"), text)
+    steps = next_steps(
+        suspicion(replace(harmless, **fields), principal=f"{ACCOUNT}:user/{escape_key(text)}", human=text)
+    )
+    plain = next_steps(suspicion(harmless, principal=f"{ACCOUNT}:user/?x"))
+    assert [step.command for step in steps if step.phase != "verify"] == [
+        step.command for step in plain if step.phase != "verify"
+    ]
+
+
+@pytest.mark.parametrize(
+    "text", ["grace", "prod/db-a1", "arn:aws:iam::1:role/x", "a.b+c=d,e@f", "i-0ab", "2026-01-01"]
+)
+def test_a_plain_name_is_one_argument_as_it_is(text: str) -> None:
+    assert safe_argument(text) == text
+    assert shlex.split(f"x {text}") == ["x", text]
