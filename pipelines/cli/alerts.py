@@ -156,8 +156,10 @@ def alerts_export(
     `csv` is for spreadsheets, where no cell is a formula; `jsonl` has everything, raw records too; `ecs` (Elastic Common Schema)
     and `ocsf` (Detection Finding 2004) have the newest events and truncate long texts.
     """
+    from fingerprint.adapters.address_tables import open_address_tables
     from pipelines.commands.alerts import export_alerts
 
-    written = export_alerts(database_url(database, settings), format, out)
+    addresses = open_address_tables(load_settings(settings).enrichment)
+    written = export_alerts(database_url(database, settings), format, out, addresses)
     if out:
         print(f"{written:,} alerts: {out}")
