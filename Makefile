@@ -76,7 +76,7 @@ gpu: .venv/stamp   ## where a GPU is at hand: its tests, then bench-gpu, ten min
 	$(MAKE) bench-gpu
 
 # What the images run; what an image installs beside it; make's own. Pins are kept: `make lock UPGRADE=--upgrade` takes the newest.
-IMAGE  := kafka confluent triton web deliver postgres s3
+IMAGE  := kafka confluent triton web deliver postgres s3 enrichment
 locked = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --only-binary :all: --emit-build-options \
   --no-annotate --custom-compile-command "make lock" $(UPGRADE) $(2) -o locks/$(1).txt
 with   = pyproject.toml $(foreach extra,$(1),--extra $(extra))

@@ -21,6 +21,7 @@ import pandas as pd
 import pyarrow as pa
 
 from fingerprint.adapters import files, result_files, work_directory
+from fingerprint.adapters.address_tables import open_address_tables
 from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.adapters.files import SourceFile
 from fingerprint.adapters.result_files import ResultWriter
@@ -66,7 +67,11 @@ def backfill(
     bank = banks.open_bank(folder, settings.bank)
     banks.check_bank_settings(bank, settings)
     backend.get_backend(settings)
-    store = open_store(database_url or settings.database.url, redact=settings.database.redacted_fields)
+    store = open_store(
+        database_url or settings.database.url,
+        redact=settings.database.redacted_fields,
+        addresses=open_address_tables(settings.enrichment),
+    )
     found = files.find_files(sources)
     settings = threshold_what_if.apply_override(settings, store.thresholds.current())
     about = _plan_fingerprint(found, bank, settings, state_folder, every_event=out is not None)

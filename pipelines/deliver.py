@@ -9,6 +9,7 @@ from typing import Any
 
 from prometheus_client import REGISTRY, CollectorRegistry
 
+from fingerprint.adapters.address_tables import open_address_tables
 from fingerprint.adapters.system import SystemClock
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.settings import Settings
@@ -66,6 +67,7 @@ def create_senders(settings: Settings, outbox: Outbox, metrics: DeliverMetrics) 
     """Return a sender for each receiver of the settings; links lead to our own pages unless the receiver names others."""
     clock, base = SystemClock(), settings.web.public_url
     pages = {"alert_url_prefix": f"{base}/alerts/"} if base else {}
+    addresses = open_address_tables(settings.enrichment)
     return [
         DeliverySender(
             name,
@@ -74,6 +76,7 @@ def create_senders(settings: Settings, outbox: Outbox, metrics: DeliverMetrics) 
             create_receiver(name, settings),
             clock,
             metrics,
+            addresses=addresses,
         )
         for name, wants in settings.deliver.items()
     ]

@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from fingerprint.adapters import files
+from fingerprint.adapters.address_tables import open_address_tables
 from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.adapters.result_files import ResultWriter
 from fingerprint.analysis import threshold_what_if
@@ -51,7 +52,11 @@ def score_sources(
     banks.check_bank_settings(bank, settings)
     backend = backends.get_backend(settings)
     bank = bank.on(backend.to_device)
-    store = open_store(database_url or settings.database.url, redact=settings.database.redacted_fields)
+    store = open_store(
+        database_url or settings.database.url,
+        redact=settings.database.redacted_fields,
+        addresses=open_address_tables(settings.enrichment),
+    )
     settings = threshold_what_if.apply_override(settings, store.thresholds.current())
     with (
         backends.open_history(settings) as history,

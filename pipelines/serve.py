@@ -17,6 +17,7 @@ from threading import Thread
 from prometheus_client import REGISTRY
 
 from fingerprint.adapters import health, logs
+from fingerprint.adapters.address_tables import open_address_tables
 from fingerprint.adapters.system import SystemClock
 from fingerprint.analysis.threshold_service import ThresholdForecast
 from fingerprint.core.alert import FingerprintError
@@ -81,7 +82,8 @@ def create_dependencies(store: SqlStore, settings: Settings, bank: Path) -> Depe
     provider = _create_identity_provider(settings.web, clock)
     thresholds = ThresholdForecast(store, bank, settings, clock)
     banks = BankListing(bank, settings)
-    return Dependencies(store, account_store, clock, settings, provider, banks, thresholds)
+    addresses = open_address_tables(settings.enrichment)
+    return Dependencies(store, account_store, clock, settings, provider, banks, thresholds, addresses)
 
 
 def _delivering_in_background(settings: Settings, database_url: str) -> AbstractContextManager[health.Check]:

@@ -9,6 +9,7 @@ from typing import Any
 from prometheus_client import REGISTRY, Gauge
 
 from fingerprint.adapters import network_table
+from fingerprint.adapters.address_tables import open_address_tables
 from fingerprint.adapters.checkpoints import FileCheckpointStore
 from fingerprint.adapters.system import SystemClock
 from fingerprint.core.log import get_logger
@@ -49,7 +50,11 @@ def run_stream(
     ):
         url = database_url or settings.database.url
         with announce_wait(f"the database {masked_url(url)}"):
-            store = open_store(url, redact=settings.database.redacted_fields)
+            store = open_store(
+                url,
+                redact=settings.database.redacted_fields,
+                addresses=open_address_tables(settings.enrichment),
+            )
         checkpoints = FileCheckpointStore(settings.checkpoints)
         adapters = StreamAdapters(consumer, producer, store, checkpoints, SystemClock())
         networks_file = settings.reading.networks_file

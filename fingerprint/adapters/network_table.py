@@ -1,4 +1,4 @@
-"""A table of networks from a file: CIDR and name, or first address, last address and name.
+"""A table of networks from a file: CIDR and name, or first address, last address and name; or the owners of an MMDB.
 
 Example:
     >>> networks = load_networks("ip2asn-combined.tsv.gz")    # start <tab> end <tab> AS number <tab> country <tab> name
@@ -16,6 +16,7 @@ from itertools import chain
 
 import fsspec
 
+from fingerprint.adapters.mmdb import MMDB_SUFFIX, mmdb_networks
 from fingerprint.core.alert import FingerprintError
 from fingerprint.sources.networks import NetworkTable
 
@@ -24,14 +25,26 @@ def load_networks(path: str | None) -> NetworkTable:
     """Return the table of a file or URL (.gz allowed), an empty one without a path. Raise FingerprintError for a bad line."""
     if not path:
         return NetworkTable()
+    if path.endswith(MMDB_SUFFIX):
+        return NetworkTable.from_ranges(mmdb_networks(path))
+    return NetworkTable.from_ranges(
+        (first, last, _network_name(cells)) for first, last, cells in read_rows(path)
+    )
+
+
+def read_rows(path: str) -> Iterator[tuple[str, str, list[str]]]:
+    """Yield the first address, the last address and the other cells of each row of a file or URL (.gz allowed).
+
+    Raise FingerprintError for a file that cannot be read and for a bad line.
+    """
     try:
         with fsspec.open(path, "rt", compression="infer", newline="", encoding="utf-8") as stream:
-            return NetworkTable.from_ranges(_read_ranges(stream, path))
+            yield from _parse_rows(stream, path)
     except (OSError, EOFError, UnicodeDecodeError) as error:
         raise FingerprintError(f"the table of networks {path} cannot be read: {error}") from None
 
 
-def _read_ranges(stream: Iterator[str], path: str) -> Iterator[tuple[str, str, str]]:
+def _parse_rows(stream: Iterator[str], path: str) -> Iterator[tuple[str, str, list[str]]]:
     first = next(iter(stream), "")
     separator = next((sign for sign in "\t;" if sign in first), ",")
     for number, row in enumerate(csv.reader(chain([first], stream), delimiter=separator), 1):
@@ -43,13 +56,13 @@ def _read_ranges(stream: Iterator[str], path: str) -> Iterator[tuple[str, str, s
                 raise FingerprintError(f"line {number} of the table of networks {path}: {error}") from None
 
 
-def _parse_range(row: list[str]) -> tuple[str, str, str]:
+def _parse_range(row: list[str]) -> tuple[str, str, list[str]]:
     if "/" in row[0]:
         network = ipaddress.ip_network(row[0].strip(), strict=False)
-        return str(network[0]), str(network[-1]), _network_name(row[1:])
+        return str(network[0]), str(network[-1]), [cell.strip() for cell in row[1:]]
     first, last = (str(ipaddress.ip_address(cell.strip())) for cell in row[:2])
-    return first, last, _network_name(row[2:])
+    return first, last, [cell.strip() for cell in row[2:]]
 
 
 def _network_name(cells: list[str]) -> str:
-    return " ".join(cell.strip() for cell in cells if cell.strip()) or "unnamed network"
+    return " ".join(cell for cell in cells if cell) or "unnamed network"

@@ -36,6 +36,9 @@ FIELDS: dict[str, str] = {  # what a query can ask for, in the order in which it
     "principal": "principal, whole or its last part: ci-*",
     "person": "person behind the session",
     "address": "source address, or a range: 203.0.113.7, 203.0.113.0/24",
+    "country": "country of an address, by a table of the settings: NL",
+    "network_owner": "owner of an address's network, by a table: AS64500*, *hosting*",
+    "known_range": "known range of an address, by a table: *VPN*",
     "key": "access key",
     "resource": "resource that a call touched",
     "error": "error code: AccessDenied",
@@ -173,7 +176,9 @@ def _terms(text: str) -> Iterator[Term]:
         found = _TOKEN.match(text, place)
         if not found or found.end() == place:
             rest = text[place:].strip()[:20]
-            raise _error(f"cannot be read from {rest!r} on: a quote or a bracket is missing", 'error:"Access Denied"')
+            raise _error(
+                f"cannot be read from {rest!r} on: a quote or a bracket is missing", 'error:"Access Denied"'
+            )
         place = found.end()
         yield from _term(found)
 

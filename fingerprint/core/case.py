@@ -15,20 +15,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 from typing import Literal, NamedTuple
 
 from fingerprint.core.alert import AlertEvent, Decision, Disposition, Level
 
 CaseStatus = Literal["open", "closed", "all"]
-QueueOrder = Literal["urgency", "newest", "oldest", "events"]
+QueueOrder = Literal["urgency", "newest", "oldest", "events", "lowest", "fewest"]
 GroupField = Literal[
     "principal", "service", "account", "tactic", "assignee", "level", "day", "human"
 ]  # to group by
 
 Within = Literal["1h", "24h", "7d", "30d"]  # ages of an alert's last event
 
+REASONED_DECISIONS: frozenset[Decision] = frozenset(
+    {"benign", "false_positive"}
+)  # training learns from these
 MAX_PAGE_SIZE = 500
+MAX_TREND_DAYS = 366  # days of counts by day
 MAX_GROUP_FIELDS = 3  # fields
 MAX_QUORUM = 16  # votes; the settings say how many detectors there are
 MIN_THRESHOLD, MAX_THRESHOLD = 1.0, 37.0  # below, every event passes; above, a double has no probability left
@@ -112,6 +116,22 @@ class EvidencePage:
     following: str | None = None
 
 
+class PrincipalEvent(NamedTuple):
+    """An event of an alert, and the principal that acted."""
+
+    alert_id: str
+    principal: str
+    event: AlertEvent
+
+
+@dataclass(frozen=True, slots=True)
+class PrincipalEvents:
+    """The newest of the `total` events of some alerts, the oldest first."""
+
+    events: tuple[PrincipalEvent, ...]
+    total: int
+
+
 @dataclass(frozen=True, slots=True)
 class AlertGroup:
     """Alerts of one filter that share their values of up to three fields."""
@@ -121,6 +141,20 @@ class AlertGroup:
     urgency: int  # the highest
     first_event_time: datetime
     last_event_time: datetime
+    severities: tuple[int, ...] = ()  # alerts of each severity, critical first
+
+
+@dataclass(frozen=True, slots=True)
+class DayCount:
+    """How many alerts had their last event on a day (UTC), by severity: critical, high, medium, low."""
+
+    day: date
+    severities: tuple[int, ...]
+
+    @property
+    def total(self) -> int:
+        """Return the number of alerts of the day."""
+        return sum(self.severities)
 
 
 class AlertRevision(NamedTuple):
@@ -165,6 +199,14 @@ class ReopenCase:
 
 
 CaseAction = SetDisposition | AssignCase | ReopenCase
+
+
+def lacks_reason(decision: str, why: str) -> bool:
+    """Return whether a decision needs a reason and has none: a benign alert or a false positive teaches the detector.
+
+    A true positive may be closed in haste; a duplicate names the other alert, which has the reason.
+    """
+    return decision in REASONED_DECISIONS and not why.strip()
 
 
 @dataclass(frozen=True, slots=True)

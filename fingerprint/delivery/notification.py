@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Literal, get_args
 
+from fingerprint.core.address import NO_ADDRESS_TABLES, UNKNOWN_PLACE, AddressPlace, AddressTables
 from fingerprint.core.alert import Alert, AlertEvent, Decision, Disposition
 
 ChangeKind = Literal["new", "updated", "decided"]
@@ -28,13 +29,20 @@ _EMAIL = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]+@[A-Za-z0-9-]+\.[A-Za-z0-9
 class Notification:
     """An alert and its change.
 
-    `disposition` is the current decision, None while it is open; `link` is its page, if it has one.
+    `disposition` is the current decision, None while it is open; `link` is its page, if it has one; `tables` say more about its
+    addresses.
     """
 
     alert: Alert
     change: ChangeKind = "new"
     disposition: Disposition | None = None
     link: str = ""
+    tables: AddressTables = NO_ADDRESS_TABLES
+
+    def places(self) -> list[AddressPlace]:
+        """Return what the tables know of the addresses of its newest events, each once."""
+        found = (self.tables.place(event.source_address) for event in self.newest_events)
+        return list(dict.fromkeys(place for place in found if place != UNKNOWN_PLACE))
 
     @property
     def decision(self) -> Decision | None:

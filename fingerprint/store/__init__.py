@@ -17,6 +17,7 @@ from pathlib import Path
 
 import sqlalchemy as sql
 
+from fingerprint.core.address import NO_ADDRESS_TABLES, AddressTables
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports.store import Store
 from fingerprint.core.redaction import Redactor
@@ -39,6 +40,7 @@ from fingerprint.store.heartbeats import SqlHeartbeatRepository
 from fingerprint.store.migrate import prepare_schema
 from fingerprint.store.outbox import SqlOutbox
 from fingerprint.store.prevalence import SqlPrevalenceRepository
+from fingerprint.store.principals import SqlPrincipalRepository
 from fingerprint.store.queue import SqlQueueRepository
 from fingerprint.store.retention import SqlRetentionRepository
 from fingerprint.store.schema import REQUIRED_TABLES, STORED_AT, dump_rows, metadata
@@ -69,12 +71,17 @@ class SqlStore(Store):
 
 
 def open_store(
-    url: str, create: bool = True, redact: Sequence[str] = (), now: NowFunction = utc_now
+    url: str,
+    create: bool = True,
+    redact: Sequence[str] = (),
+    now: NowFunction = utc_now,
+    addresses: AddressTables = NO_ADDRESS_TABLES,
 ) -> SqlStore:
     """Open the alert store at an SQLAlchemy URL; create its tables where there are none, unless `create` is false.
 
-    `redact` names fields of raw records that are not stored (`core.redaction`); `now` is the clock of changes. Raise
-    FingerprintError for a URL, folder, file, server or schema version that cannot be used.
+    `redact` names fields of raw records that are not stored (`core.redaction`); `now` is the clock of changes; `addresses`
+    says what is known of addresses when an alert is saved, for filters. Raise FingerprintError for a URL, folder, file, server
+    or schema version that cannot be used.
     """
     parsed = parse_database_url(url)
     if not create and _is_missing_file(parsed):
@@ -82,17 +89,20 @@ def open_store(
     with translate_database_errors(parsed):
         engine = create_store_engine(parsed)
         prepare_schema(engine, create)
-    return compose_store(Session(engine, now), Redactor(redact))
+    return compose_store(Session(engine, now), Redactor(redact), addresses)
 
 
-def compose_store(session: Session, redaction: Redactor) -> SqlStore:
+def compose_store(
+    session: Session, redaction: Redactor, addresses: AddressTables = NO_ADDRESS_TABLES
+) -> SqlStore:
     """Return the repositories over one session."""
     return SqlStore(
         session=session,
-        alerts=SqlAlertRepository(session, redaction),
+        alerts=SqlAlertRepository(session, redaction, addresses),
         votes=SqlVoteRepository(session),
         queue=SqlQueueRepository(session),
         evidence=SqlEvidenceRepository(session),
+        principals=SqlPrincipalRepository(session),
         prevalence=SqlPrevalenceRepository(session),
         cases=SqlCaseRepository(session),
         views=SqlViewRepository(session),

@@ -17,6 +17,7 @@ from typing import Any
 
 import sqlalchemy as sql
 
+from fingerprint.core.address import NO_ADDRESS_TABLES, AddressTables
 from fingerprint.core.alert import Alert, CredentialIssue, trace_credentials
 from fingerprint.core.ports import VoteTable
 from fingerprint.core.redaction import Redactor
@@ -53,8 +54,10 @@ VISIBLE_COLUMNS = (  # of a row of the queue
     "last_event_time",
     "degraded",
 )
+CREDENTIAL_ISSUE_COLUMNS = tuple(
+    column.name for column in credential_issues.columns if column.name != STORED_AT
+)
 _IMPACT_COLUMNS = ("impact", "impact_of", "gravest_action")
-_ISSUE_COLUMNS = tuple(column.name for column in credential_issues.columns if column.name != STORED_AT)
 
 
 class SqlAlertRepository(Repository):
@@ -64,9 +67,14 @@ class SqlAlertRepository(Repository):
     evidence, first and last time cover both, urgency, rarity and impact never fall, and degraded stays.
     """
 
-    def __init__(self, session: Session, redaction: Redactor = NO_REDACTION) -> None:
+    def __init__(
+        self,
+        session: Session,
+        redaction: Redactor = NO_REDACTION,
+        addresses: AddressTables = NO_ADDRESS_TABLES,
+    ) -> None:
         super().__init__(session)
-        self._redaction = redaction
+        self._redaction, self._addresses = redaction, addresses
 
     def save(
         self,
@@ -81,7 +89,9 @@ class SqlAlertRepository(Repository):
         events = [row | stored for alert in alerts for row in event_rows(alert, self._redaction)]
         single = [row | stored for row in vote_rows(votes)]
         issues = [_issue_row(issue) | stored for issue in credential_issues]
-        self._session.write(lambda connection: _save_rows(connection, rows, events, single, issues, now))
+        self._session.write(
+            lambda connection: _save_rows(connection, rows, events, single, issues, now, self._addresses)
+        )
 
     @reads
     def by_urgency(
@@ -140,12 +150,13 @@ def _save_rows(
     single: Sequence[Row],
     issues: Sequence[Row],
     now: datetime,
+    addresses: AddressTables,
 ) -> None:
     known = _existing_alerts(connection, [row["alert_id"] for row in rows])
     _upsert(connection, alert_events, events, keep_if_empty=("raw",))
     new = _merge_evidence(connection, rows, events, known)
     _upsert(connection, alerts, new)
-    filter_values.update_filter_values(connection, new, events)
+    filter_values.update_filter_values(connection, new, events, addresses)
     _upsert(connection, votes, single)
     first_issue_wins = insert_into(connection, credential_issues).on_conflict_do_nothing()
     execute_batches(connection, first_issue_wins, issues)
@@ -219,7 +230,7 @@ def _is_visible_change(row: Row, known: Mapping[str, Row]) -> bool:
 
 
 def _issue_row(issue: CredentialIssue) -> Row:
-    row = {name: storable(getattr(issue, name)) for name in _ISSUE_COLUMNS}
+    row = {name: storable(getattr(issue, name)) for name in CREDENTIAL_ISSUE_COLUMNS}
     return row | {"issued_key": index_key(issue.issued_key), "access_key": index_key(issue.access_key)}
 
 
@@ -233,7 +244,7 @@ def _read_alerts(connection: sql.Connection, query: sql.Select[Any], raw: bool =
 
 
 def _find_issue(connection: sql.Connection, access_key: str) -> CredentialIssue | None:
-    query = sql.select(*(credential_issues.c[name] for name in _ISSUE_COLUMNS))
+    query = sql.select(*(credential_issues.c[name] for name in CREDENTIAL_ISSUE_COLUMNS))
     own = credential_issues.c.issued_key == index_key(access_key)
     row = connection.execute(query.where(own)).mappings().first()
     return CredentialIssue(**row) if row else None

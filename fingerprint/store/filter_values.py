@@ -20,6 +20,7 @@ from typing import Any
 
 import sqlalchemy as sql
 
+from fingerprint.core.address import NO_ADDRESS_TABLES, AddressTables
 from fingerprint.core.alert_query import words_of
 from fingerprint.core.sanitize import storable
 from fingerprint.sources.active import SOURCE
@@ -46,12 +47,19 @@ EVENT_VALUES = {  # kind: column of `alert_events`
     "agent": "user_agent",
     "region": "region",
 }
+# what tables know of the addresses when the alert is saved; pages look it up when they are shown
+PLACE_VALUES = ("country", "network_owner", "known_range")
 CALL = "call"  # service:action
 _ACCOUNT = re.compile(r"[0-9]{12}")
 _TEXT_COLUMNS = ("title", "principal", "human", "alert_id")
 
 
-def update_filter_values(connection: sql.Connection, alerts: Sequence[Row], events: Iterable[Row]) -> None:
+def update_filter_values(
+    connection: sql.Connection,
+    alerts: Sequence[Row],
+    events: Iterable[Row],
+    tables: AddressTables = NO_ADDRESS_TABLES,
+) -> None:
     """Replace the values that are derived from the rows of these alerts and of their events."""
     by_alert: dict[str, list[Row]] = defaultdict(list)
     for event in events:
@@ -62,7 +70,7 @@ def update_filter_values(connection: sql.Connection, alerts: Sequence[Row], even
     surprises: list[Row] = []
     for row in alerts:
         name = row["alert_id"]
-        found = derive_filter_values(row["principal"], row["human"], row["tactics"], by_alert[name])
+        found = derive_filter_values(row["principal"], row["human"], row["tactics"], by_alert[name], tables)
         values += [
             {"alert_id": name, "kind": kind, "value": value} for kind, many in found.items() for value in many
         ]
@@ -73,7 +81,11 @@ def update_filter_values(connection: sql.Connection, alerts: Sequence[Row], even
 
 
 def derive_filter_values(
-    principal: str, human: str, tactics: Iterable[str], events: Sequence[Row]
+    principal: str,
+    human: str,
+    tactics: Iterable[str],
+    events: Sequence[Row],
+    tables: AddressTables = NO_ADDRESS_TABLES,
 ) -> dict[str, list[str]]:
     """Return the distinct values of each kind.
 
@@ -89,6 +101,10 @@ def derive_filter_values(
     found["tactic"] = tactics
     found["principal"] = (principal, principal.partition(":")[2], principal.rpartition("/")[2])
     found["person"] = (human, human.partition("@")[0])
+    places = [tables.place(address) for address in dict.fromkeys(row["source_address"] for row in events)]
+    found["country"] = (place.country for place in places)
+    found["network_owner"] = (place.owner for place in places)
+    found["known_range"] = (name for place in places for name in place.ranges)
     return {kind: _first_distinct(values) for kind, values in found.items()}
 
 
@@ -101,7 +117,9 @@ def _update_texts(connection: sql.Connection, alerts: Sequence[Row]) -> None:
     texts = {row["alert_id"]: [str(row[name]) for name in _TEXT_COLUMNS] for row in alerts}
     table = alert_values.c
     for batch in id_batches(list(texts)):
-        query = sql.select(table.alert_id, table.value).where(table.alert_id.in_(batch), table.kind != "action")
+        query = sql.select(table.alert_id, table.value).where(
+            table.alert_id.in_(batch), table.kind != "action"
+        )
         for alert_id, value in connection.execute(query.order_by(table.alert_id, table.kind, table.value)):
             texts[alert_id].append(value)
     rows = [{"alert_id": name, "words": " ".join(_words(parts))} for name, parts in texts.items()]

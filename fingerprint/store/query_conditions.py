@@ -31,12 +31,12 @@ from fingerprint.core.alert_query import (
     parse_alert_query,
     query_words,
 )
-from fingerprint.store.filter_values import CALL, EVENT_VALUES
+from fingerprint.store.filter_values import CALL, EVENT_VALUES, PLACE_VALUES
 from fingerprint.store.schema import WORD_INDEX, alert_texts, alert_values, alerts, cases
 
 Condition = sql.ColumnElement[bool]
 
-VALUE_FIELDS = (*EVENT_VALUES, "account", "tactic", "principal")
+VALUE_FIELDS = (*EVENT_VALUES, *PLACE_VALUES, "account", "tactic", "principal")
 NO_WORD = ""  # of a text without letters and digits, such as "!"
 LAST_CHARACTER = "\U0010ffff"  # after every text that begins alike
 _COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
@@ -58,7 +58,9 @@ def query_conditions(query: str) -> list[Condition]:
     words = [term for term in terms if term.field == TEXT and not term.negated and len(term.values) == 1]
     others = sorted((term for term in terms if term not in words), key=lambda term: term.field in _OWN_FIELDS)
     found = [sql.not_(_any_of(term)) if term.negated else _any_of(term) for term in others]
-    return [_has_words([word for term in words for word in _words(term.values[0])]), *found] if words else found
+    return (
+        [_has_words([word for term in words for word in _words(term.values[0])]), *found] if words else found
+    )
 
 
 def _any_of(term: Term) -> Condition:
@@ -86,7 +88,7 @@ def _has_value(field: str, value: str) -> Condition:
     if "*" in value.removesuffix("*"):
         own = (table.alert_id == alerts.c.alert_id) & (table.kind == kind)
         return sql.exists(sql.select(table.alert_id).where(own, _is_like(table.value, value)))
-    low = _BytesOrder(table.value)
+    low = BytesOrder(table.value)
     first = sql.func.lower(sql.literal(value.removesuffix("*"), sql.Text))
     found = (low >= first) & (low < first.concat(LAST_CHARACTER)) if value.endswith("*") else low == first
     return _AlertId(alerts.c.alert_id).in_(sql.select(table.alert_id).where(table.kind == kind, found))
@@ -106,15 +108,15 @@ class _AlertId(GenericFunction[str]):
 
 @compiles(_AlertId)
 def _compile_alert_id(element: _AlertId, compiler: SQLCompiler, **options: Any) -> str:
-    return compiler.process(list(element.clauses)[0], **options)
+    return compiler.process(next(iter(element.clauses)), **options)
 
 
 @compiles(_AlertId, "sqlite")
 def _compile_unindexed(element: _AlertId, compiler: SQLCompiler, **options: Any) -> str:
-    return f"+{compiler.process(list(element.clauses)[0], **options)}"
+    return f"+{compiler.process(next(iter(element.clauses)), **options)}"
 
 
-class _BytesOrder(GenericFunction[str]):
+class BytesOrder(GenericFunction[str]):
     """A text in small letters, in the order of its bytes, as the index `alert_values_search` has it."""
 
     type = sql.Text()
@@ -123,8 +125,8 @@ class _BytesOrder(GenericFunction[str]):
     identifier = "bytes_order"
 
 
-@compiles(_BytesOrder, "postgresql")
-def _compile_bytes_order(element: _BytesOrder, compiler: SQLCompiler, **options: Any) -> str:
+@compiles(BytesOrder, "postgresql")
+def _compile_bytes_order(element: BytesOrder, compiler: SQLCompiler, **options: Any) -> str:
     return f'(lower({compiler.process(element.clauses, **options)}) COLLATE "C")'
 
 
@@ -155,8 +157,8 @@ class _WordMatch(GenericFunction[bool]):
 
 @compiles(_WordMatch, "sqlite")
 def _compile_fts5(element: _WordMatch, compiler: SQLCompiler, **options: Any) -> str:
-    query = compiler.process(list(element.clauses)[0], **options)
-    return f"alert_texts.number IN (SELECT rowid FROM {WORD_INDEX} WHERE {WORD_INDEX} MATCH {query})"
+    query = compiler.process(next(iter(element.clauses)), **options)
+    return f"alert_texts.number IN (SELECT rowid FROM {WORD_INDEX} WHERE {WORD_INDEX} MATCH {query})"  # noqa: S608 - `query` is the name of a bound parameter
 
 
 @compiles(_WordMatch, "postgresql")

@@ -15,7 +15,8 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
 from functools import cache
 from hashlib import blake2b
 from typing import Any
@@ -26,8 +27,10 @@ from fingerprint.core.alert import SEVERITY_LEVELS, FingerprintError, NotFound
 from fingerprint.core.case import (
     MAX_GROUP_FIELDS,
     MAX_PAGE_SIZE,
+    MAX_TREND_DAYS,
     AlertFilter,
     AlertGroup,
+    DayCount,
     GroupField,
     QueueOrder,
     QueuePage,
@@ -45,6 +48,7 @@ from fingerprint.store.filters import (
     property_conditions,
 )
 from fingerprint.store.schema import alert_surprises, alert_values, alerts, cases, notes
+from fingerprint.store.suggestions import suggest_values
 from fingerprint.store.suppression_hits import hiding_suppression, is_hidden
 
 Column = sql.Column[Any]
@@ -59,13 +63,16 @@ ORDERS: dict[QueueOrder, tuple[tuple[Column, bool], ...]] = {  # with True the l
     "newest": ((LAST_EVENT_TIME, True), (ALERT_ID, False)),
     "oldest": ((FIRST_EVENT_TIME, False), (ALERT_ID, False)),
     "events": ((EVENT_COUNT, True), (FIRST_EVENT_TIME, False), (ALERT_ID, False)),
+    # The reverse of one above column by column, so that its index serves: read backwards.
+    "lowest": ((URGENCY, False), (FIRST_EVENT_TIME, True), (ALERT_ID, True)),
+    "fewest": ((EVENT_COUNT, False), (FIRST_EVENT_TIME, True), (ALERT_ID, True)),
 }
 _MULTI_VALUED_FIELDS = {"service": "services", "account": "accounts", "tactic": "tactics"}
 _ROW_VALUES = _MULTI_VALUED_FIELDS | {"call": "actions", "address": "addresses", "region": "regions"}
 
 
 class SqlQueueRepository(Repository):
-    """Rows of alerts without their events, in one of four orders."""
+    """Rows of alerts without their events, in one of six orders."""
 
     @reads
     def page(
@@ -131,14 +138,41 @@ class SqlQueueRepository(Repository):
         """
         hidden = (is_hidden(self._session.now()), "suppressed")
         state = sql.case(hidden, (CLOSED, "closed"), (ASSIGNEE == "", "unassigned"), else_="assigned")
-        at_least = (_count_where(least <= URGENCY) for least, _ in SEVERITY_LEVELS)
         query = (
-            sql.select(state.label("state"), *at_least)
+            sql.select(state.label("state"), *_severity_counts())
             .select_from(ALERTS_WITH_CASES)
             .where(*property_conditions(alert_filter, self._session.now()))
         )
         found = {name: list(map(int, many)) for name, *many in connection.execute(query.group_by("state"))}
         return _to_counts(found)
+
+    @reads
+    def daily_counts(
+        self, connection: sql.Connection, alert_filter: AlertFilter, days: int = 30
+    ) -> list[DayCount]:
+        """Return counts by day of the last event and by severity, the oldest day first, days without an alert included.
+
+        The days of the filter are ignored. The last day is today; in a store without an alert in these days it is the day
+        of the newest alert. Raise FingerprintError for more than MAX_TREND_DAYS.
+        """
+        if not 0 < days <= MAX_TREND_DAYS:
+            raise FingerprintError(f"alerts are counted over 1 to {MAX_TREND_DAYS} days, not {days}")
+        now = self._session.now()
+        first = _first_day(connection, now, days)
+        start = datetime.combine(first, datetime.min.time(), UTC)
+        within = start <= LAST_EVENT_TIME, start + timedelta(days=days) > LAST_EVENT_TIME
+        day = _day_column(connection).label("day")
+        query = (
+            sql.select(day, *_severity_counts())
+            .select_from(ALERTS_WITH_CASES)
+            .where(
+                *within, *filter_conditions(replace(alert_filter, since=None, until=None, within=None), now)
+            )
+            .group_by(day)
+        )
+        found = {name: _split_by_severity(many) for name, *many in connection.execute(query)}
+        wanted = (first + timedelta(days=number) for number in range(days))
+        return [DayCount(each, found.get(each.isoformat(), (0,) * len(SEVERITY_LEVELS))) for each in wanted]
 
     @reads
     def groups(
@@ -161,7 +195,7 @@ class SqlQueueRepository(Repository):
         most, many = sql.func.max(URGENCY), sql.func.count()
         span = sql.func.min(FIRST_EVENT_TIME), sql.func.max(LAST_EVENT_TIME)
         query = (
-            sql.select(*fields, many, most, *span)
+            sql.select(*fields, many, most, *span, *_severity_counts())
             .select_from(source)
             .where(*filter_conditions(alert_filter, self._session.now()))
             .group_by(*fields)
@@ -169,6 +203,11 @@ class SqlQueueRepository(Repository):
             .limit(max(0, limit))
         )
         return [_to_group(row, len(by)) for row in connection.execute(query).all()]
+
+    @reads
+    def suggest(self, connection: sql.Connection, field: str, begins: str, limit: int = 10) -> list[str]:
+        """Return values of a field of the query language that begin so, in alphabetical order."""
+        return suggest_values(connection, field, begins, limit)
 
 
 def read_queue_rows(connection: sql.Connection, alert_ids: Sequence[str], now: datetime) -> list[QueueRow]:
@@ -240,8 +279,25 @@ def _select_strongest(alert_id: str) -> sql.Select[tuple[str]]:
 # --- counts and groups ------------------------------------------------------------------------------------------------
 
 
-def _count_where(condition: Condition) -> sql.ColumnElement[Any]:
-    return sql.func.sum(sql.case((condition, 1), else_=0))
+def _severity_counts() -> list[sql.ColumnElement[Any]]:
+    """Return, for each severity, the count of alerts of that severity or above."""
+    return [sql.func.sum(sql.case((least <= URGENCY, 1), else_=0)) for least, _ in SEVERITY_LEVELS]
+
+
+def _split_by_severity(at_least: Sequence[Any]) -> tuple[int, ...]:
+    """Return the counts of each severity alone, given those of that severity or above."""
+    counts = list(map(int, at_least))
+    return tuple(count - above for count, above in zip(counts, [0, *counts], strict=False))
+
+
+def _first_day(connection: sql.Connection, now: datetime, days: int) -> date:
+    """Return the first of `days` days that end today, or with the newest alert where that is older than these."""
+    today = now.astimezone(UTC).date()
+    first = today - timedelta(days=days - 1)
+    newest = connection.scalar(sql.select(sql.func.max(LAST_EVENT_TIME)))
+    if newest is None or newest.date() >= first:
+        return first
+    return newest.date() - timedelta(days=days - 1)
 
 
 def _to_counts(found: dict[str, list[int]]) -> dict[str, int]:
@@ -250,8 +306,7 @@ def _to_counts(found: dict[str, list[int]]) -> dict[str, int]:
     unassigned, assigned = found.get("unassigned", none), found.get("assigned", none)
     is_open = [one + other for one, other in zip(unassigned, assigned, strict=True)]
     severities = {
-        name: count - above
-        for (_, name), count, above in zip(SEVERITY_LEVELS, is_open, [0, *is_open], strict=False)
+        name: count for (_, name), count in zip(SEVERITY_LEVELS, _split_by_severity(is_open), strict=True)
     }
     closed, suppressed = (found.get(name, none)[-1] for name in ("closed", "suppressed"))
     states = {
@@ -264,8 +319,8 @@ def _to_counts(found: dict[str, list[int]]) -> dict[str, int]:
 
 
 def _to_group(row: Sequence[Any], fields: int) -> AlertGroup:
-    many, most, first, last = row[fields:]
-    return AlertGroup(tuple(map(str, row[:fields])), many, most, first, last)
+    many, most, first, last, *at_least = row[fields:]
+    return AlertGroup(tuple(map(str, row[:fields])), many, most, first, last, _split_by_severity(at_least))
 
 
 def _join_values(source: sql.FromClause, kind: GroupField) -> sql.FromClause:
@@ -287,10 +342,13 @@ def _group_column(connection: sql.Connection, kind: GroupField) -> sql.ColumnEle
         return sql.func.coalesce(_values_of_kind(kind).c.value, "")
     if kind == "assignee":
         return ASSIGNEE
-    if kind != "day":
-        return alerts.c[kind]
+    return _day_column(connection) if kind == "day" else alerts.c[kind]
+
+
+def _day_column(connection: sql.Connection) -> sql.ColumnElement[str]:
+    """Return the day of the last event as ISO text. SQLite stores times as ISO text, so its beginning is the day."""
     if connection.dialect.name == "sqlite":
-        return sql.func.strftime("%Y-%m-%d", LAST_EVENT_TIME)
+        return sql.func.substr(sql.type_coerce(LAST_EVENT_TIME, sql.Text), 1, 10)
     return sql.func.to_char(LAST_EVENT_TIME, "YYYY-MM-DD")
 
 

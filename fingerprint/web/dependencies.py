@@ -14,6 +14,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from fingerprint.analysis.threshold_service import ThresholdService
+from fingerprint.core.address import NO_ADDRESS_TABLES, AddressTables
 from fingerprint.core.alert import FingerprintError, NotFound
 from fingerprint.core.case import AssignCase, CaseAction
 from fingerprint.core.ports import Clock
@@ -34,6 +35,7 @@ class Dependencies:
     provider: IdentityProvider | None = None
     banks: BankCatalog | None = None
     thresholds: ThresholdService | None = None
+    addresses: AddressTables = NO_ADDRESS_TABLES
 
 
 def _dependencies(request: Request) -> Dependencies:
@@ -53,13 +55,19 @@ def require_thresholds(deps: Dependencies) -> ThresholdService:
 
 def check_assignee(change: CaseAction, deps: Dependencies) -> CaseAction:
     """Return the change; raise FingerprintError for an assignee without an active account."""
-    if isinstance(change, AssignCase) and change.to and not _is_active_account(change.to, deps):
+    if isinstance(change, AssignCase) and change.to and not has_active_account(change.to, deps):
         raise FingerprintError(f"{change.to!r} has no active account: choose another assignee")
     return change
 
 
-def _is_active_account(name: str, deps: Dependencies) -> bool:
+def has_active_account(name: str, deps: Dependencies) -> bool:
+    """Return whether an account of this name exists and is not disabled."""
     try:
         return deps.account_store.accounts.get(name).disabled_at is None
     except NotFound:
         return False
+
+
+def active_account_names(deps: Dependencies) -> list[str]:
+    """Return the names of all active accounts, for the field of an assignee."""
+    return [each.name for each in deps.account_store.accounts.list_all() if each.disabled_at is None]

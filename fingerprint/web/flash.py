@@ -1,24 +1,38 @@
-"""The result of a change, carried in the address of the page that follows (POST, redirect, GET).
+"""The result of a change, shown once on the page that follows (POST, redirect, GET).
 
 Example:
-    >>> flash_url("/?status=all", "benign", [Outcome("3fa9", True, 4), Outcome("77b0", False, 2, "changed by maria")])
-    '/?status=all&action=benign&changed=4%3A3fa9&conflicts=77b0'
+    >>> response = redirect("/?service=iam")
+    >>> set_flash(response, FlashNote("benign", changed=("4:3fa9",), conflicts=("77b0",), why="a new laptop"), settings)
 
-Only ids travel, never sentences, so a forged address cannot make the page show false text.
+It travels in a cookie that the next page reads and deletes, not in the address: a reload does not repeat it, and a link that is
+sent to another person does not show them what they did not do. The cookie is not signed. Only ids and the caller's own input
+travel, never sentences, so a forged cookie cannot make a page show false text; ids lead to what the caller may read anyway.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
+import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from fastapi import Request, Response
 
 from fingerprint.core.alert import FingerprintError
-from fingerprint.core.case import ActionOutcome, AlertRevision, AuditEntry, QueueRow
+from fingerprint.core.case import ActionOutcome, AlertRevision, QueueRow
 from fingerprint.core.ports.store import Store
+from fingerprint.core.sanitize import storable
+from fingerprint.core.settings import Settings
+from fingerprint.web import audit_text
+from fingerprint.web.audit_text import ActivityLine
 
-MAX_IDS = 50  # ids that an address carries; of more it only counts
+MAX_IDS = 50  # ids that a note carries; of more it only counts
+MAX_KEPT_TEXT = 800  # characters of a reason that a note carries
+MAX_COOKIE_LENGTH = 3800  # characters; browsers keep 4,096 with the name and the attributes
+SHOWN_SECONDS = 60  # within which the next page must come
 ACTION_SENTENCES = {
     "true_positive": "closed as true positive",
     "benign": "closed as benign",
@@ -30,9 +44,26 @@ ACTION_SENTENCES = {
     "reopen": "reopened",
     "note": "noted",
 }
+REFUSALS = {  # the field that a change was refused for, and why
+    "why": "A reason is required for benign and false positive: the detector learns from it.",
+    "to": "There is no active account of this name: choose one of the list.",
+}
 DECISIONS = ("true_positive", "benign", "false_positive", "duplicate")
 _SELECTION = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?:(.+)", re.DOTALL)  # version, events, id
-_FLASH_PARAMETERS = frozenset({"action", "changed", "conflicts", "count"})
+
+
+@dataclass(frozen=True, slots=True)
+class FlashNote:
+    """What the cookie carries. `changed` are alerts at their new version, `selected` those of a refused form as sent."""
+
+    action: str
+    count: int = 0
+    changed: tuple[str, ...] = ()
+    conflicts: tuple[str, ...] = ()
+    refused: str = ""  # a field of REFUSALS
+    selected: tuple[str, ...] = ()
+    why: str = ""
+    to: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +71,26 @@ class UnchangedAlert:
     """An alert that was not changed, and the last change that another person made to it."""
 
     row: QueueRow
-    last_change: AuditEntry | None
+    last_change: ActivityLine | None
 
 
 @dataclass(frozen=True, slots=True)
 class FlashMessage:
-    """The result of a change. `changed` are alerts at their new version, which can be undone; `count` is how many there were."""
+    """The result of a change. `changed` are alerts at their new version, which can be undone; `count` is how many there were.
+
+    `refusal` says why the form was refused as a whole: then `selected`, `why` and `to` are what it had. `why` also survives
+    conflicts.
+    """
 
     action: str
     count: int
     changed: tuple[AlertRevision, ...]
     conflicts: tuple[UnchangedAlert, ...]
-    missing: int  # that are no longer in the alert store
+    missing: int
+    refused: str = ""
+    selected: frozenset[str] = frozenset()
+    why: str = ""
+    to: str = ""
 
     @property
     def sentence(self) -> str:
@@ -59,34 +98,92 @@ class FlashMessage:
         return ACTION_SENTENCES[self.action]
 
     @property
+    def refusal(self) -> str:
+        """Return the sentence beside the field that was refused; empty where none was."""
+        return REFUSALS.get(self.refused, "")
+
+    @property
     def can_undo(self) -> bool:
         """Return whether the action can be undone."""
         return self.action in DECISIONS and bool(self.changed)
 
 
-def flash_url(back: str, action: str, outcomes: Sequence[ActionOutcome]) -> str:
-    """Return the address after a change: the page it came from, with the result."""
-    parts = urlsplit(back)
-    kept = [(name, value) for name, value in parse_qsl(parts.query) if name not in _FLASH_PARAMETERS]
-    done = [f"{each.version}:{each.alert_id}" for each in outcomes if each.done]
-    changed = [("changed", each) for each in done] if len(done) <= MAX_IDS else [("count", str(len(done)))]
-    conflicts = [("conflicts", each.alert_id) for each in outcomes if not each.done][:MAX_IDS]
-    return f"{parts.path}?{urlencode([*kept, ('action', action), *changed, *conflicts])}"
+def note_outcomes(action: str, outcomes: Sequence[ActionOutcome], why: str = "") -> FlashNote:
+    """Return the note of a change: what was done, and what was not, with the reason to try again."""
+    done = tuple(f"{each.version}:{each.alert_id}" for each in outcomes if each.done)
+    conflicts = tuple(each.alert_id for each in outcomes if not each.done)
+    return FlashNote(
+        action, len(done), done if len(done) <= MAX_IDS else (), conflicts, why=why if conflicts else ""
+    )
 
 
-def read_flash(pairs: Sequence[tuple[str, str]], store: Store) -> FlashMessage | None:
-    """Return the message that a page shows on top; None where nothing was changed."""
-    action = dict(pairs).get("action", "")
-    if action not in ACTION_SENTENCES:
+def set_flash(response: Response, note: FlashNote, settings: Settings) -> Response:
+    """Set the cookie that the next page shows and deletes, and return the response."""
+    name, secure = flash_cookie_name(settings), settings.web.https
+    response.set_cookie(
+        name, encode_flash(note), SHOWN_SECONDS, path="/", httponly=True, samesite="lax", secure=secure
+    )
+    return response
+
+
+def clear_flash(response: Response, settings: Settings) -> Response:
+    """Delete the cookie, and return the response."""
+    name, secure = flash_cookie_name(settings), settings.web.https
+    response.delete_cookie(name, path="/", httponly=True, samesite="lax", secure=secure)
+    return response
+
+
+def flash_cookie_name(settings: Settings) -> str:
+    """Return the cookie's name: `__Host-` binds it to this host."""
+    return "__Host-flash" if settings.web.https else "flash"
+
+
+def encode_flash(note: FlashNote) -> str:
+    """Return a note as a cookie's value; what is too long is left out: first ids, then text."""
+    given = asdict(note) | {"why": note.why[:MAX_KEPT_TEXT], "to": note.to[:100]}
+    for name in ("", "selected", "changed", "conflicts", "why", "to"):
+        given |= {name: type(given[name])()} if name else {}
+        kept = {key: value[:MAX_IDS] if isinstance(value, tuple) else value for key, value in given.items()}
+        text = json.dumps({key: value for key, value in kept.items() if value}, separators=(",", ":"))
+        encoded = base64.urlsafe_b64encode(text.encode("utf-8", "replace")).decode().rstrip("=")
+        if len(encoded) <= MAX_COOKIE_LENGTH:
+            return encoded
+    return ""
+
+
+def parse_flash(text: str) -> FlashNote | None:
+    """Return the note of a cookie; None for any other text."""
+    if not text or len(text) > MAX_COOKIE_LENGTH:
         return None
-    changed = tuple(filter(None, (parse_selection(value) for name, value in pairs if name == "changed")))[
-        :MAX_IDS
-    ]
-    conflict_ids = [value for name, value in pairs if name == "conflicts"][:MAX_IDS]
-    conflicts = tuple(filter(None, (_unchanged_alert(store, alert_id) for alert_id in conflict_ids)))
-    counted = dict(pairs).get("count", "")
-    count = int(counted) if counted.isascii() and counted.isdecimal() and len(counted) < 7 else len(changed)
-    return FlashMessage(action, count, changed, conflicts, len(conflict_ids) - len(conflicts))
+    try:
+        found = json.loads(base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True))
+    except (ValueError, binascii.Error, RecursionError):
+        return None
+    if not isinstance(found, dict) or found.get("action") not in (*ACTION_SENTENCES, ""):
+        return None
+    kept = {each.name: _clean(found.get(each.name), each.default) for each in fields(FlashNote)}
+    return FlashNote(**kept | {"action": found["action"]})
+
+
+def read_flash(request: Request, store: Store, settings: Settings) -> FlashMessage | None:
+    """Return the message that a page shows on top; None where nothing was changed."""
+    note = parse_flash(request.cookies.get(flash_cookie_name(settings), ""))
+    if note is None or (note.action not in ACTION_SENTENCES and not note.refused):
+        return None
+    changed = tuple(filter(None, map(parse_selection, note.changed)))
+    conflicts = tuple(filter(None, (_unchanged_alert(store, alert_id) for alert_id in note.conflicts)))
+    missing = len(note.conflicts) - len(conflicts)
+    return FlashMessage(
+        note.action,
+        note.count,
+        changed,
+        conflicts,
+        missing,
+        note.refused if note.refused in REFUSALS else "",
+        frozenset(note.selected),
+        note.why,
+        note.to,
+    )
 
 
 def parse_selection(text: str) -> AlertRevision | None:
@@ -98,9 +195,19 @@ def parse_selection(text: str) -> AlertRevision | None:
     return AlertRevision(seen[3], int(seen[1]), int(seen[2]) if seen[2] else None) if seen else None
 
 
+def _clean(value: Any, plain: Any) -> Any:
+    """Return a value of a note if it has the type and a length that it should have, else the default."""
+    if isinstance(plain, tuple):
+        return tuple(str(each) for each in value[:MAX_IDS]) if isinstance(value, list) else ()
+    if isinstance(plain, int):
+        return value if isinstance(value, int) and 0 <= value < 10**6 else 0
+    return storable(value)[:MAX_KEPT_TEXT] if isinstance(value, str) else ""
+
+
 def _unchanged_alert(store: Store, alert_id: str) -> UnchangedAlert | None:
     try:
         row = store.queue.row(alert_id)
     except FingerprintError:
         return None
-    return UnchangedAlert(row, next(iter(store.audit.entries(row.alert_id, limit=1)), None))
+    newest = next(iter(store.audit.entries(row.alert_id, limit=1)), None)
+    return UnchangedAlert(row, audit_text.describe_entry(newest) if newest else None)

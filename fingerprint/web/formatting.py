@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import NamedTuple
 
 from fingerprint.core.alert import LEVELS, Decision, Level, StepPhase
@@ -42,6 +42,20 @@ DECISION_LABELS: dict[Decision, str] = {
     "false_positive": "false positive",
     "duplicate": "duplicate",
 }
+GRAVEST_TACTICS = (
+    "Impact",
+    "Exfiltration",
+    "Defense Evasion",
+    "Credential Access",
+    "Persistence",
+    "Privilege Escalation",
+    "Lateral Movement",
+    "Command and Control",
+    "Collection",
+    "Execution",
+    "Initial Access",
+    "Discovery",
+)
 _UNITS = ((86400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 
 
@@ -81,7 +95,7 @@ def level_description(name: Level) -> str:
 
 def sentence(text: str) -> str:
     """Return an error's text as a sentence of a page, with a capital letter; a setting at its start stays as it is."""
-    return text[:1].upper() + text[1:] if text.partition(" ")[0].rstrip(",:").isalpha() else text
+    return text[:1].upper() + text[1:] if text.partition(" ")[0].rstrip(",").isalpha() else text
 
 
 def format_iso(moment: datetime) -> str:
@@ -98,6 +112,16 @@ def format_day(moment: datetime) -> str:
     """Return the day in UTC: 4 March 2026."""
     there = moment.astimezone(UTC)
     return f"{there.day} {there:%B %Y}"
+
+
+def format_stamp(moment: datetime) -> str:
+    """Return day and time in UTC, short: 2026-03-04 14:02."""
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M}"
+
+
+def format_short_day(day: date) -> str:
+    """Return a day without its year: 4 Mar."""
+    return f"{day.day} {day:%b}"
 
 
 def format_span(first: datetime, last: datetime) -> str:
@@ -128,6 +152,27 @@ def format_ago(then: datetime, now: datetime) -> str:
     seconds = max(0, int((now - then).total_seconds()))
     count, unit = next(((seconds // size, unit) for size, unit in _UNITS if seconds >= size), (0, "second"))
     return "just now" if unit == "second" else f"{pluralize(count, unit)} ago"
+
+
+def format_age(then: datetime, now: datetime) -> str:
+    """Return the elapsed time in its largest unit, short: `now`, `5 min`, `3 h`, `12 d`."""
+    seconds = max(0, int((now - then).total_seconds()))
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds // size} {unit}"
+    return "now"
+
+
+def order_tactics(tactics: Iterable[str]) -> list[str]:
+    """Return tactics, the gravest first: what does harm, then what lets an attacker stay, then what only looks around."""
+    place = {name: at for at, name in enumerate(GRAVEST_TACTICS)}
+    return sorted(tactics, key=lambda name: (place.get(name, len(place)), name))
+
+
+def short_principal(principal: str) -> str:
+    """Return a principal without its account, which has a column of its own: `user/ana` of `123456789012:user/ana`."""
+    account, separator, name = principal.partition(":")
+    return name if separator and name and account.isdecimal() else principal
 
 
 def pluralize(count: int, noun: str) -> str:

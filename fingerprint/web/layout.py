@@ -15,8 +15,10 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from fingerprint.core.account import Role
+from fingerprint.web.address_places import using_address_tables
 from fingerprint.web.auth import Caller
 from fingerprint.web.dependencies import Dependencies
+from fingerprint.web.flash import clear_flash
 from fingerprint.web.static_report import template_environment
 
 
@@ -42,10 +44,9 @@ def render_page(request: Request, template: str, status: int = 200, **values: An
     """Render a page for the caller. `title` is among the values."""
     caller: Caller | None = getattr(request.state, "caller", None)
     deps: Dependencies = request.app.state.dependencies
-    text = (
-        template_environment()
-        .get_template(template)
-        .render(
+    source = template_environment().get_template(template)
+    with using_address_tables(deps.addresses):
+        text = source.render(
             caller=caller,
             csrf=caller.csrf if caller else "",
             nav=[entry for entry in NAVIGATION if caller and caller.has_role(entry.role)],
@@ -53,8 +54,10 @@ def render_page(request: Request, template: str, status: int = 200, **values: An
             site=deps.settings.web.title,
             **values,
         )
-    )
-    return HTMLResponse(text, status)
+    page = HTMLResponse(text, status)
+    if values.get("flash"):  # it was shown, once
+        clear_flash(page, deps.settings)
+    return page
 
 
 def redirect(path: str) -> RedirectResponse:

@@ -25,6 +25,7 @@ from markupsafe import Markup, escape
 from fingerprint.core.alert import Alert, FingerprintError
 from fingerprint.core.sanitize import indent_json, printable
 from fingerprint.web import formatting
+from fingerprint.web.address_places import place_of
 from fingerprint.web.charts import draw_activity_chart
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -95,6 +96,7 @@ def template_environment() -> jinja2.Environment:
         finalize=_escape_value,
     )
     environment.globals["fmt"] = formatting
+    environment.globals["place_of"] = place_of
     environment.filters["record"] = _format_record
     environment.filters["lines"] = _escape_lines
     return environment

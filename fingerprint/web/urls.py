@@ -8,7 +8,12 @@ Example:
 from __future__ import annotations
 
 import re
+from dataclasses import fields
+from datetime import datetime
+from typing import Any
 from urllib.parse import quote, urlencode
+
+from fingerprint.core.case import AlertFilter, QueueOrder
 
 MAX_PRINCIPAL_LENGTH = 1000  # characters of a principal in an address; servers and proxies take some 8,000
 _PLAIN_PATH = re.compile(r"[^/]+(/[^/]+)*")  # no empty part: `//` at its beginning would name another host
@@ -18,6 +23,12 @@ def alert_url(alert_id: str, queue: str = "") -> str:
     """Return an alert's page; `queue` is the query of the queue it was opened from."""
     came = f"?{urlencode({'from': queue})}" if queue else ""
     return f"/alerts/{quote(alert_id, safe='')}{came}"
+
+
+def preview_url(alert_id: str, queue: str = "") -> str:
+    """Return the page of an alert's preview, which the queue shows beside its list."""
+    came = f"?{urlencode({'from': queue})}" if queue else ""
+    return f"/alerts/{quote(alert_id, safe='')}/preview{came}"
 
 
 def record_url(alert_id: str, event_id: str) -> str:
@@ -36,6 +47,29 @@ def principal_url(principal: str, alert_id: str) -> str:
     return f"/entities/{quote(principal)}" if plain and not dots else f"{alert_url(alert_id)}/entity"
 
 
+def graph_url(alert_id: str, scope: str = "alert") -> str:
+    """Return the investigation picture of an alert, or of its `principal` or `incident`."""
+    return f"/graph?{urlencode({'alert': alert_id, 'of': scope})}"
+
+
 def new_suppression_url(alert_id: str) -> str:
     """Return the form of a new suppression of alerts like this."""
     return f"/suppressions/new?{urlencode({'alert': alert_id})}"
+
+
+def export_url(alert_filter: AlertFilter, order: QueueOrder, export_format: str) -> str:
+    """Return the API's address of a file with all alerts of a filter."""
+    plain = AlertFilter()
+    changed = [
+        each.name for each in fields(plain) if getattr(alert_filter, each.name) != getattr(plain, each.name)
+    ]
+    pairs = [(name, _parameter(getattr(alert_filter, name))) for name in changed]
+    wanted = [*pairs, ("order", order), ("format", export_format)]
+    return f"/api/v1/alerts/export?{urlencode(wanted, doseq=True)}"
+
+
+def _parameter(value: Any) -> Any:
+    """Return a field of a filter as the API takes it."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return str(value).lower() if isinstance(value, bool) else value

@@ -34,6 +34,7 @@ EXTRAS = {  # the extra that installs each optional package
     "confluent_kafka": "confluent",
     "distributed": "scale",
     "kafka": "kafka",
+    "maxminddb": "enrichment",
     "torch": "train",
     "tritonclient": "triton",
 }

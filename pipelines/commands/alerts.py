@@ -23,7 +23,9 @@ from rich.text import Text
 
 from fingerprint.adapters.system import SystemClock
 from fingerprint.core import time_range
+from fingerprint.core.address import NO_ADDRESS_TABLES, AddressTables
 from fingerprint.core.alert import MINIMUM_URGENCY, Alert, Decision, FingerprintError, severity_of
+from fingerprint.core.alert_query import parse_alert_query
 from fingerprint.core.case import MAX_PAGE_SIZE, AlertFilter, CaseStatus, QueueRow
 from fingerprint.core.sanitize import printable
 from fingerprint.delivery.formats import encode_export
@@ -70,15 +72,26 @@ _AGE_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
 def queue_filter(
-    status: CaseStatus = "all", severity: str | None = None, principal: str = "", since: str | None = None
+    status: CaseStatus = "all",
+    severity: str | None = None,
+    principal: str = "",
+    since: str | None = None,
+    where: str = "",
 ) -> AlertFilter:
     """Return the filter of `alerts list`: `severity` is the least one; `since` is a date, or an age such as `24h` or `7d`.
 
-    Raises FingerprintError for a `since` that is neither.
+    `where` is a query of `core.alert_query`. Raises FingerprintError for a `since` or a query that cannot be read.
     """
-    least = MINIMUM_URGENCY[severity] if severity else 0
+    try:
+        parse_alert_query(where)
+    except FingerprintError as error:
+        raise FingerprintError(f"--where: {str(error).removeprefix('q: ')}") from None
     return AlertFilter(
-        status=status, least_urgency=least, principal=principal, since=parse_since(since, SystemClock().now())
+        status=status,
+        least_urgency=MINIMUM_URGENCY[severity] if severity else 0,
+        principal=principal,
+        since=parse_since(since, SystemClock().now()),
+        q=where,
     )
 
 
@@ -246,13 +259,15 @@ def urgency_text(urgency: int) -> Text:
     return Text(f"{urgency:>3} {severity}", style=COLOURS[severity])
 
 
-def export_alerts(database_url: str, format: str, out: Path | None = None) -> int:
+def export_alerts(
+    database_url: str, format: str, out: Path | None = None, addresses: AddressTables = NO_ADDRESS_TABLES
+) -> int:
     """Write every alert, most urgent first, to a file or to standard output; return their number.
 
     Raises FingerprintError if there is no database, or the file cannot be written.
     """
     with closing(open_store(database_url, create=False)) as store, _open_atomic(out) as file:
-        notifications = CountedNotifications(store, raw=format == "jsonl")
+        notifications = CountedNotifications(store, format == "jsonl", addresses)
         for piece in encode_export(format, notifications):
             file.write(piece)
     return notifications.count
@@ -261,13 +276,13 @@ def export_alerts(database_url: str, format: str, out: Path | None = None) -> in
 class CountedNotifications:
     """Iterate over the alerts of a database, few of them in memory at a time, and count them."""
 
-    def __init__(self, store: SqlStore, raw: bool) -> None:
-        self.store, self.raw, self.count = store, raw, 0
+    def __init__(self, store: SqlStore, raw: bool, addresses: AddressTables) -> None:
+        self.store, self.raw, self.addresses, self.count = store, raw, addresses, 0
 
     def __iter__(self) -> Iterator[Notification]:
         for alert, disposition in self.store.evidence.iterate_full_alerts(self.raw):
             self.count += 1
-            yield Notification(alert, "new", disposition)
+            yield Notification(alert, "new", disposition, tables=self.addresses)
 
 
 @contextmanager

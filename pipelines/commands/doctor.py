@@ -15,10 +15,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from fingerprint.adapters.address_tables import open_address_tables
 from fingerprint.adapters.system import SystemClock
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.sanitize import printable
-from fingerprint.core.settings import Settings
+from fingerprint.core.settings import Enrichment, Settings
 from fingerprint.registry import bank as banks
 from fingerprint.registry import versions
 from fingerprint.store import database as store_database
@@ -33,6 +34,7 @@ BROKER_TIMEOUT_SECONDS = 5.0
 MAX_CLOCK_DIFFERENCE_SECONDS = 5.0  # between this machine and the database server
 OLDEST_POSSIBLE_YEAR = 2026  # of a clock that was set
 MAX_BANK_AGE_DAYS = 7.0  # of a bank that is retrained every day
+MAX_TABLE_AGE_DAYS = 60.0  # of a table of addresses
 COLOURS = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
 
@@ -56,6 +58,7 @@ def run_checks(
         "bank": lambda: check_bank(settings, bank),
         "triton": lambda: check_triton(settings),
         "backend": lambda: check_backend(settings),
+        "enrichment": lambda: check_enrichment(settings.enrichment),
         "permissions": lambda: check_permissions(settings, bank),
     }
     return [{"check": name, **_run(check)._asdict()} for name, check in checks.items()]
@@ -194,6 +197,24 @@ def check_backend(settings: Settings) -> Finding:
     if report["trouble"]:
         return Finding("warn", f"{finding}: {report['reason']}", "`fingerprint backend --prove` says more")
     return Finding("ok", finding)
+
+
+def check_enrichment(options: Enrichment) -> Finding:
+    """Check that the tables of addresses can be read, and are not old: addresses change hands."""
+    files = [
+        *filter(None, (options.country_file, options.network_owner_file)),
+        *options.known_ranges_files,
+    ]
+    if not files:
+        return Finding("ok", "no tables of addresses: countries and network owners are not shown")
+    open_address_tables(options)
+    now = SystemClock().now().timestamp()
+    old = [file for file in files if now - os.stat(file).st_mtime > MAX_TABLE_AGE_DAYS * 86400]
+    if old:
+        return Finding(
+            "warn", f"older than {MAX_TABLE_AGE_DAYS:.0f} days: {', '.join(old)}", "fetch newer tables"
+        )
+    return Finding("ok", f"{len(files)} tables of addresses: {', '.join(files)}")
 
 
 def check_permissions(settings: Settings, bank: Path) -> Finding:

@@ -18,6 +18,7 @@ from uuid import uuid4
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from fingerprint.core.address import NO_ADDRESS_TABLES, AddressTables
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.log import get_logger
 from fingerprint.core.ports import Clock, ObjectNotFound, Unavailable
@@ -52,9 +53,11 @@ class DeliverySender:
         clock: Clock,
         metrics: DeliverMetrics,
         random_fraction: Callable[[], float] = random.random,
+        addresses: AddressTables = NO_ADDRESS_TABLES,
     ) -> None:
         self.name, self.options, self.outbox, self.receiver = name, options, outbox, receiver
         self.clock, self.metrics, self.random_fraction = clock, metrics, random_fraction
+        self.addresses = addresses
         self.lease_owner = uuid4().hex
         self.is_registered = False
         self.problem: str | None = "has not read the database yet"
@@ -107,9 +110,8 @@ class DeliverySender:
         )
         try:
             with self.metrics.seconds.labels(self.name).time():
-                sent = encode_notification(
-                    self.options.resolved_format, Notification(alert, delivery.happened, disposition, link)
-                )
+                found_now = Notification(alert, delivery.happened, disposition, link, self.addresses)
+                sent = encode_notification(self.options.resolved_format, found_now)
                 self.receiver.deliver(delivery.key, sent, alert.principal, self.clock.now())
         except (Unavailable, ObjectNotFound) as error:
             self._handle_failure(delivery, error)

@@ -7,8 +7,8 @@ import itertools
 import random
 from collections import Counter
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from datetime import UTC, datetime, timedelta
+from fnmatch import fnmatchcase
 
 import pytest
 
@@ -27,6 +27,7 @@ from fingerprint.core.case import (
     AlertGroup,
     AlertRevision,
     AssignCase,
+    DayCount,
     QueueRow,
     ReopenCase,
     SavedView,
@@ -45,7 +46,7 @@ QUERIES = (  # each finds some of the alerts below, and leaves some
     "-principal:(a, b)", "person:maria", "person:none", "severity>=high", "severity:medium", "urgency<50", "urgency>=75",
     "judged:(peer, generic)", "decision:none", "decision:(benign, true_positive)", "assignee:maria", "assignee:none",
 )  # fmt: skip
-ORDERS = ("urgency", "newest", "oldest", "events")
+ORDERS = ("urgency", "newest", "oldest", "events", "lowest", "fewest")
 
 
 def many(count: int = 60, seed: int = 7) -> list[Alert]:
@@ -72,6 +73,12 @@ def _drawn(draw: random.Random, number: int) -> Alert:
         first_event_time=events[0].event_time,
         last_event_time=events[-1].event_time,
     )
+
+
+def by_severity(rows: list[QueueRow]) -> tuple[int, ...]:
+    """How many rows are critical, high, medium and low."""
+    counted = Counter(severity_of(row.urgency) for row in rows)
+    return tuple(counted[word] for _, word in SEVERITY_LEVELS)
 
 
 def seen(row: QueueRow) -> AlertRevision:
@@ -127,9 +134,19 @@ def any_holds(term: Term, row: QueueRow) -> bool:
         "principal": {row.principal, row.principal.partition(":")[2], row.principal.rpartition("/")[2]},
     }  # fmt: skip
     if term.field == "":
-        texts = (row.title, row.principal, row.human, row.alert_id, *row.actions, *row.addresses, *row.regions)
+        texts = (
+            row.title,
+            row.principal,
+            row.human,
+            row.alert_id,
+            *row.actions,
+            *row.addresses,
+            *row.regions,
+        )
         words = [word for text in texts for word in words_of(text)]
-        return any(all(any(each.startswith(one) for each in words) for one in query_words(v)) for v in term.values)
+        return any(
+            all(any(each.startswith(one) for each in words) for one in query_words(v)) for v in term.values
+        )
     if term.field in ("urgency", "severity"):
         least = [int(MINIMUM_URGENCY.get(value, value)) for value in term.values]
         if term.field == "severity" and term.compare == ":":
@@ -144,6 +161,7 @@ SORTED = {
     "oldest": lambda row: (row.first_event_time, row.alert_id),
     "events": lambda row: (-row.events, row.first_event_time, row.alert_id),
 }
+REVERSED = {"lowest": "urgency", "fewest": "events"}
 
 
 def drawn_filter(draw: random.Random) -> AlertFilter:
@@ -215,9 +233,9 @@ class QueueContract:
     @pytest.mark.parametrize("order", ORDERS)
     def test_filters_and_pages_give_what_reading_row_by_row_gives(self, busy, order):
         rows = everything(busy, AlertFilter(status="all"), order, size=500)
-        assert rows == sorted(rows, key=SORTED[order])
+        assert rows == sorted(rows, key=SORTED[REVERSED.get(order, order)], reverse=order in REVERSED)
         assert Counter(row.open for row in rows)[False] > 3
-        draw, found = random.Random(order), 0
+        draw, found = random.Random(REVERSED.get(order, order)), 0
         for _ in range(25):
             which = drawn_filter(draw)
             wanted = [row for row in rows if asks_for(which, row)]
@@ -229,7 +247,8 @@ class QueueContract:
         for which in (
             AlertFilter(), AlertFilter(status="closed"), AlertFilter(least_urgency=50), AlertFilter(most_urgency=49),
             AlertFilter(service="iam"), AlertFilter(account=ACCOUNT), AlertFilter(tactic="Impact"), AlertFilter(assignee="maria"),
-            AlertFilter(assignee=""), AlertFilter("all", decision="benign"), AlertFilter(level="peer"), *(AlertFilter(q=query) for query in QUERIES),
+            AlertFilter(assignee=""), AlertFilter("all", decision="benign"), AlertFilter(level="peer"),
+            *(AlertFilter(q=query) for query in QUERIES),
             AlertFilter(since=START + timedelta(days=1)), AlertFilter(until=START + timedelta(days=1)),
         ):  # fmt: skip
             assert 0 < busy.queue.page(which).total < 60, which
@@ -244,6 +263,33 @@ class QueueContract:
             )
             wanted |= {"open": len(left), "closed": len(rows) - len(left), "suppressed": 0}
             assert busy.queue.counts(which) == wanted | {"unassigned": sum(not row.assignee for row in left)}
+
+    def test_counts_by_day_are_those_of_the_rows(self, busy):
+        """The clock stands years later, so the days end with the newest alert's."""
+        draw = random.Random(5)
+        last = max(row.last_event_time for row in everything(busy, AlertFilter("all"))).date()
+        filters = [replace(drawn_filter(draw), since=None, until=None) for _ in range(8)]
+        for which in [AlertFilter(), AlertFilter("closed"), *filters]:
+            found = busy.queue.daily_counts(replace(which, since=START, until=START), 5)
+            assert [each.day for each in found] == [last - timedelta(days=4 - at) for at in range(5)]
+            rows = everything(busy, which)
+            for each in found:
+                own = [row for row in rows if row.last_event_time.date() == each.day]
+                assert each == DayCount(each.day, by_severity(own))
+        assert sum(each.total for each in busy.queue.daily_counts(AlertFilter("all"), 30)) == 60
+        for days in (0, 367):
+            with pytest.raises(FingerprintError, match="over 1 to 366 days"):
+                busy.queue.daily_counts(AlertFilter(), days)
+
+    def test_counts_by_day_end_today_where_an_alert_is_recent(self, make_store):
+        store = make_store()
+        today = store.session.now().date()
+        assert store.queue.daily_counts(AlertFilter(), 2) == [
+            DayCount(today - timedelta(days=1), (0, 0, 0, 0)), DayCount(today, (0, 0, 0, 0)),
+        ]  # fmt: skip
+        at = store.session.now() - timedelta(days=2)
+        store.alerts.save([stolen_session(window_start=at, first_event_time=at, last_event_time=at)])
+        assert [each.severities[0] for each in store.queue.daily_counts(AlertFilter(), 4)] == [0, 1, 0, 0]
 
     @pytest.mark.parametrize(
         "by",
@@ -261,7 +307,7 @@ class QueueContract:
         wanted = {
             AlertGroup(
                 values, len(rows), max(row.urgency for row in rows),
-                min(row.first_event_time for row in rows), max(row.last_event_time for row in rows),
+                min(row.first_event_time for row in rows), max(row.last_event_time for row in rows), by_severity(rows),
             )
             for values, rows in groups.items()
         }  # fmt: skip
@@ -276,6 +322,36 @@ class QueueContract:
     def test_groups_of_no_field_or_of_too_many_are_refused(self, busy, by):
         with pytest.raises(FingerprintError, match="grouped by 1 to 3"):
             busy.queue.groups(AlertFilter(), by)
+
+    @pytest.mark.parametrize(
+        ("field", "column"),
+        [
+            ("action", "action"),
+            ("service", "service"),
+            ("address", "source_address"),
+            ("region", "region"),
+            ("agent", "user_agent"),
+        ],
+    )
+    def test_what_alerts_hold_is_suggested_by_its_beginning_each_value_once(self, busy, field, column):
+        values = {getattr(event, column) for alert in many() for event in alert.events} - {""}
+        assert values
+        for begins in {"", *(value[:3].upper() for value in values)}:
+            fitting = sorted((v for v in values if v.lower().startswith(begins.lower())), key=str.lower)
+            assert busy.queue.suggest(field, begins, 7) == fitting[:7]
+
+    def test_calls_of_a_service_are_suggested_and_fields_without_values_have_none(self, busy):
+        event = many()[0].events[0]
+        call = f"{event.service}:{event.action}"
+        assert call in busy.queue.suggest("action", call[:-2], 500)
+        assert busy.queue.suggest("urgency", "") == busy.queue.suggest("call", "") == []
+        assert busy.queue.suggest("action", "%") == busy.queue.suggest("action", "*") == []
+
+    @pytest.mark.parametrize("nasty", NASTY)
+    def test_any_text_may_begin_a_suggestion(self, busy, nasty):
+        for field in ("action", "resource", nasty):
+            found = busy.queue.suggest(field, nasty)
+            assert len(found) <= 10
 
     def test_an_alert_that_comes_in_above_pushes_no_row_onto_the_next_page(self, make_store):
         store, alerts = make_store(), many(10)

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from typing import Any
 
+from fingerprint.core.address import UNKNOWN_PLACE, AddressPlace
 from fingerprint.core.alert import (
     ActionImpact,
     ActivityCurve,
@@ -311,3 +312,14 @@ def nasty(text: str) -> Alert:
         events=(replace(events[0], event_id=text), *events),
         curve=replace(curve(), entity=text, channel=text),
     )
+
+
+class KnownAddresses:
+    """Tables that know every address of the stolen session."""
+
+    def place(self, address: str) -> AddressPlace:
+        known = AddressPlace("NL", "AS64500 Example Hosting", ("VPN exits of Example",))
+        return known if address[:1].isdigit() else UNKNOWN_PLACE
+
+
+KNOWN_ADDRESSES = KnownAddresses()

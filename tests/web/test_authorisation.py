@@ -40,13 +40,17 @@ viewer   person  GET     /confirm
 viewer   person  POST    /confirm
 
 viewer   any     GET     /
+viewer   any     POST    /display
+viewer   any     GET     /help
 analyst  any     POST    /views
 analyst  any     POST    /views/forget
 analyst  any     POST    /changes
 viewer   any     GET     /alerts/{alert_id}
+viewer   any     GET     /alerts/{alert_id}/preview
 viewer   any     GET     /alerts/{alert_id}/record
 viewer   any     GET     /alerts/{alert_id}/entity
 viewer   any     GET     /entities/{principal:path}
+viewer   any     GET     /graph
 viewer   any     GET     /suppressions
 engineer any     GET     /suppressions/new
 engineer any     POST    /suppressions/preview
@@ -98,8 +102,10 @@ analyst  any     POST    /api/v1/alerts/{alert_id}/disposition
 analyst  any     POST    /api/v1/alerts/{alert_id}/assignee
 analyst  any     POST    /api/v1/alerts/{alert_id}/reopen
 analyst  any     POST    /api/v1/alerts/{alert_id}/notes
+viewer   any     GET     /api/v1/suggestions
 viewer   any     GET     /api/v1/entities
 viewer   any     GET     /api/v1/entities/{principal:path}
+viewer   any     GET     /api/v1/graph
 viewer   any     GET     /api/v1/votes
 viewer   any     GET     /api/v1/suppressions
 viewer   any     POST    /api/v1/suppressions/preview
@@ -133,7 +139,7 @@ RULES = {
     for role, how, method, path in (line.split() for line in TABLE.splitlines() if line)
 }
 GUARDED = {route: rule for route, rule in RULES.items() if rule[0] != "open"}
-GATES = re.compile("needs the role|a token cannot do this|too old or not ours")
+GATES = re.compile("needs the role|a token cannot do this|too old or not ours", re.IGNORECASE)
 
 
 @dataclass
@@ -163,7 +169,7 @@ class Kind:
         filled = re.sub(r"\{[^}]*\}", "nothing", path) + ("?seconds=0" if path.endswith("/live") else "")
         answer = self.client.request(method, filled, headers={"X-CSRF-Token": self.csrf} if self.csrf else {})
         location = answer.headers.get("location", "")
-        if location.startswith("/confirm?next=") or "confirm your identity first" in answer.text:
+        if location.startswith("/confirm?next=") or "confirm your identity first" in answer.text.lower():
             return "prove"
         if answer.status_code == 303 and location.startswith("/login"):
             return "login"

@@ -26,7 +26,9 @@ FILTERS = some.builds(
     assignee=some.none() | TEXTS.filter(lambda text: text != "-"),
     decision=some.none() | some.sampled_from(get_args(Decision)),
     level=some.none() | some.sampled_from(LEVELS),
-    q=some.sampled_from(["", "action:(StopLogging, DeleteTrail) -principal:ci-*", "iam:CreateUser", '"Ola N"']),
+    q=some.sampled_from(
+        ["", "action:(StopLogging, DeleteTrail) -principal:ci-*", "iam:CreateUser", '"Ola N"']
+    ),
     within=some.none() | some.sampled_from(get_args(Within)),
     since=MOMENTS,
     until=MOMENTS,

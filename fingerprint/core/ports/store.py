@@ -28,8 +28,10 @@ from fingerprint.core.case import (
     AuditEntry,
     CaseAction,
     CaseNote,
+    DayCount,
     EvidencePage,
     GroupField,
+    PrincipalEvents,
     ProgramStatus,
     QueueOrder,
     QueuePage,
@@ -130,12 +132,26 @@ class QueueRepository(Protocol):
         """
         ...
 
+    def daily_counts(self, alert_filter: AlertFilter, days: int = 30) -> list[DayCount]:
+        """Return counts by day of the last event and by severity, the oldest day first; the filter's days are ignored.
+
+        The last day is today, or the day of the newest alert where no alert is from these days.
+        """
+        ...
+
     def groups(
         self, alert_filter: AlertFilter, by: Sequence[GroupField], limit: int = 200
     ) -> list[AlertGroup]:
         """Return groups by up to three fields, the one with the most urgent alert first.
 
         An alert of two services is in two groups.
+        """
+        ...
+
+    def suggest(self, field: str, begins: str, limit: int = 10) -> list[str]:
+        """Return values that alerts have of a field of the query language (`alert_query.FIELDS`) and that begin so.
+
+        They come in alphabetical order. Fields that alerts have no values of, such as `urgency`, have none.
         """
         ...
 
@@ -169,6 +185,31 @@ class EvidenceRepository(Protocol):
 
     def records_removed_at(self, alert_id: str) -> datetime | None:
         """Return when raw records of it were removed; None while all are stored."""
+        ...
+
+
+class PrincipalRepository(Protocol):
+    """Principals as their alerts show them."""
+
+    def events(self, principal: str, limit: int) -> PrincipalEvents:
+        """Return the newest events of all alerts of a principal, the oldest first, without their records."""
+        ...
+
+    def events_of_alerts(self, alert_ids: Sequence[str], limit: int) -> PrincipalEvents:
+        """Return the newest events of some alerts, the oldest first, without their records."""
+        ...
+
+    def credential_issues(
+        self, principal: str, access_keys: Sequence[str], limit: int
+    ) -> list[CredentialIssue]:
+        """Return the newest calls of a principal, or with one of the keys, that issued credentials, and those that issued a key.
+
+        The oldest comes first. An empty principal asks for the keys alone.
+        """
+        ...
+
+    def notes(self, principal: str, limit: int) -> list[CaseNote]:
+        """Return the newest notes on alerts of a principal, the newest first."""
         ...
 
 
@@ -406,6 +447,7 @@ class Store:
     votes: VoteRepository
     queue: QueueRepository
     evidence: EvidenceRepository
+    principals: PrincipalRepository
     prevalence: PrevalenceRepository
     cases: CaseRepository
     views: ViewRepository

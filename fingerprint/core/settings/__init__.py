@@ -8,6 +8,7 @@ A section of the file is a class in this package, one file a theme:
     kafka       kafka
     storage     database, retention
     clusters    workers, triton
+    enrichment  enrichment
     web         web, web.oidc, deliver.NAME
     base        what every section is; files that hold secrets
     loading     the order of the sources, and errors in one sentence
@@ -38,6 +39,7 @@ from fingerprint.core.settings.detection import (
     Spectral,
     Voting,
 )
+from fingerprint.core.settings.enrichment import Enrichment
 from fingerprint.core.settings.kafka import Kafka, KafkaSecurity
 from fingerprint.core.settings.storage import Database, Retention
 from fingerprint.core.settings.streaming import Checkpoints, FeedGaps, Health, Ingest, Sqs, Stream
@@ -50,6 +52,7 @@ __all__ = [
     "Bank",
     "Checkpoints",
     "Database",
+    "Enrichment",
     "Entities",
     "FeedGaps",
     "Health",
@@ -112,6 +115,7 @@ class Settings(Section):
     alerts: Alerts = Field(Alerts(), description="How verdicts become alerts.")
     database: Database = Field(Database(), description="The alert store.")
     retention: Retention = Field(Retention(), description="For how long the alert store keeps what.")
+    enrichment: Enrichment = Field(Enrichment(), description="Tables that say more about addresses.")
     kafka: Kafka = Field(Kafka(), description="Brokers, topics and their security.")
     ingest: Ingest = Field(Ingest(), description="When ingest stops because of dead letters.")
     sqs: Sqs = Field(Sqs(), description="Notifications of S3 objects from SQS.")

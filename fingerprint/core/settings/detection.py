@@ -16,8 +16,8 @@ class Reading(Section):
 
     networks_file: str | None = Field(
         None,
-        description="Path of a table of networks with one CIDR block, or first and last address, and a name in each row; "
-        "no table if unset.",
+        description="Path of a table of networks with one CIDR block, or first and last address, and a name in each row, "
+        "or of an MMDB of network owners; no table if unset.",
     )
     batch_records: int = Field(
         20_000, gt=0, description="Number of records that are read, encoded and scored together."

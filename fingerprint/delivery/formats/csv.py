@@ -36,6 +36,7 @@ COLUMNS = (
         "account",
     ),
     *("first_event_time", "last_event_time", "events", "services", "actions", "regions", "source_addresses"),
+    *("countries", "network_owners", "known_ranges"),
     *(
         "resources",
         "errors",
@@ -70,7 +71,7 @@ def csv_lines(notifications: Iterable[Notification]) -> Iterator[bytes]:
 def csv_cells(notification: Notification) -> list[str]:
     """Return the cells of an alert, in the order of COLUMNS."""
     alert, disposition = notification.alert, notification.disposition
-    events = alert.events
+    events, places = alert.events, notification.places()
     return [
         *(
             alert.alert_id,
@@ -86,6 +87,9 @@ def csv_cells(notification: Notification) -> list[str]:
         _join_distinct(f"{event.service}:{event.action}" for event in events),
         _join_distinct(event.region for event in events),
         _join_distinct(event.source_address for event in events),
+        _join_distinct(place.country for place in places),
+        _join_distinct(place.owner for place in places),
+        _join_distinct(name for place in places for name in place.ranges),
         _join_distinct(event.resource for event in events),
         _join_distinct(event.error_code for event in events),
         _join_distinct(f"{name} {z:.1f}" for name, z in alert.highest_scores.items()),

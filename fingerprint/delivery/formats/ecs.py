@@ -98,9 +98,14 @@ def _cloud_fields(alert: Alert) -> dict[str, Any]:
 
 
 def _source_fields(notification: Notification) -> dict[str, Any]:
+    places = notification.places()
+    numbers = list(dict.fromkeys(place.as_number for place in places if place.as_number is not None))
+    organisations = distinct_values(place.organisation for place in places)
     return without_empty(
         address=distinct_values(event.source_address for event in notification.newest_events),
         ip=_addresses(notification),
+        geo=without_empty(country_iso_code=distinct_values(place.country for place in places)),
+        **{"as": without_empty(number=numbers, organization=without_empty(name=organisations))},
     )
 
 

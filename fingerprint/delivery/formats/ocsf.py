@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
+from fingerprint.core.address import AddressPlace
 from fingerprint.core.alert import (
     ActivityCurve,
     Alert,
@@ -111,7 +112,10 @@ def ocsf_finding(notification: Notification) -> dict[str, Any]:
             finding_info=_finding_info(notification),
             cloud=_cloud_fields(alert),
             actor={"user": _user_fields(alert)},
-            evidences=[_evidence_fields(alert, event) for event in notification.newest_events],
+            evidences=[
+                _evidence_fields(alert, event, notification.tables.place(event.source_address))
+                for event in notification.newest_events
+            ],
             observables=list(_find_observables(notification)),
             anomaly_analyses=anomaly_analyses(alert),
             **_enum_fields("impact", IMPACT[severity_of(alert.impact)]),
@@ -226,7 +230,7 @@ def _user_fields(alert: Alert) -> dict[str, Any]:
     )
 
 
-def _evidence_fields(alert: Alert, event: AlertEvent) -> dict[str, Any]:
+def _evidence_fields(alert: Alert, event: AlertEvent, place: AddressPlace) -> dict[str, Any]:
     """Return one event as evidence: caller, call, source and user agent."""
     address = parse_address(event.source_address)
     data = {
@@ -244,9 +248,19 @@ def _evidence_fields(alert: Alert, event: AlertEvent) -> dict[str, Any]:
             response=without_empty(error=event.error_code),
         ),
         actor=without_empty(user=_user_fields(alert), session=without_empty(uid=event.session)),
-        src_endpoint={"ip": address} if address else without_empty(name=event.source_address),
+        src_endpoint={"ip": address, **_place_fields(place)}
+        if address
+        else without_empty(name=event.source_address),
         http_request=without_empty(user_agent=event.user_agent),
         data=without_empty(**data),
+    )
+
+
+def _place_fields(place: AddressPlace) -> dict[str, Any]:
+    """Return country and network owner of an address, where tables know them."""
+    return without_empty(
+        location=without_empty(country=place.country),
+        autonomous_system=without_empty(number=place.as_number, name=place.organisation),
     )
 
 

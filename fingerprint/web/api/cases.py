@@ -12,10 +12,10 @@ only grown is changed, and a decision covers the events that were read: the aler
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from fastapi import APIRouter, Header, HTTPException, Response
-from pydantic import AfterValidator, Field, StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from fingerprint.core.alert import Decision, FingerprintError, NotFound
 from fingerprint.core.case import (
@@ -29,6 +29,7 @@ from fingerprint.core.case import (
     QueueRow,
     ReopenCase,
     SetDisposition,
+    lacks_reason,
 )
 from fingerprint.core.sanitize import storable
 from fingerprint.web.api.queue_params import (
@@ -50,13 +51,20 @@ SeenVersion = Annotated[int, Field(ge=0, le=2**31 - 1, description="the one that
 
 
 class DecisionModel(RequestModel):
-    """An analyst's decision on an alert."""
+    """An analyst's decision on an alert. `benign` and `false_positive` need a reason: the detector learns from them."""
 
     decision: Decision
     why: OptionalReason = ""
     duplicate_of: Annotated[
         StorableText, Field(description="an alert's id, where the decision is `duplicate`")
     ] = ""
+
+    @model_validator(mode="after")
+    def check_reason(self) -> Self:
+        """Return the decision. Raise ValueError where it needs a reason and has none."""
+        if lacks_reason(self.decision, self.why):
+            raise ValueError(f"`why` is required for the decision {self.decision}")
+        return self
 
     def to_change(self) -> CaseAction:
         """Return the change of the case."""

@@ -65,9 +65,8 @@ def _export_rows(deps: Dependencies, params: ExportParams, page: QueuePage) -> I
     base = deps.settings.web.public_url or ""
     while True:
         for alert, disposition in deps.store.evidence.full_alerts([row.alert_id for row in page.rows]):
-            yield Notification(
-                alert, "new", disposition, f"{base}{urls.alert_url(alert.alert_id)}" if base else ""
-            )
+            link = f"{base}{urls.alert_url(alert.alert_id)}" if base else ""
+            yield Notification(alert, "new", disposition, link, deps.addresses)
         if not page.following:
             return
         page = deps.store.queue.page(params.to_filter(), params.order, EXPORT_BATCH, page.following)

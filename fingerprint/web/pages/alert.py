@@ -22,6 +22,7 @@ from fingerprint.web import audit_text, flash, queue_query, urls
 from fingerprint.web.auth import Viewer
 from fingerprint.web.dependencies import Dependencies, Deps
 from fingerprint.web.layout import render_page
+from fingerprint.web.pages.preview import decision_in_force
 from fingerprint.web.security_metrics import record_read
 from fingerprint.web.static_report import alert_context
 
@@ -49,7 +50,7 @@ def show_alert(alert_id: str, request: Request, caller: Viewer, deps: Deps) -> R
         queue=queue,
         back=urls.alert_url(alert_id, queue),
         adjacent=_adjacent_urls(store, row, queue),
-        flash=flash.read_flash(asks.multi_items(), store),
+        flash=flash.read_flash(request, store, deps.settings),
         now=deps.clock.now(),
         newest_change=newest,
         urls=urls,
@@ -100,6 +101,7 @@ def _related_context(deps: Dependencies, found: Alert, row: QueueRow) -> dict[st
             each for each in store.queue.similar(alert_id, limit=MAX_SIMILAR) if each.alert_id != alert_id
         ],
         "thresholds": _thresholds_in_force(deps, found),
+        "decided": decision_in_force(store, row),
         "activity": audit_text.activity_log(
             store.audit.entries(alert_id), store.cases.notes(alert_id), store.cases.dispositions(alert_id)
         ),

@@ -2,6 +2,9 @@
 
 Example:
     POST /changes   csrf=...&do=benign&why=a+migration&chosen=4-9:3fa94c1be0d27a58&back=/?service=iam
+
+A form that lacks something (a reason, an assignee who exists) comes back with what was selected and written, and says beside the
+field what is missing.
 """
 
 from __future__ import annotations
@@ -21,11 +24,12 @@ from fingerprint.core.case import (
     CaseAction,
     ReopenCase,
     SetDisposition,
+    lacks_reason,
 )
 from fingerprint.core.ports.store import Store
 from fingerprint.web import flash
 from fingerprint.web.auth import Analyst
-from fingerprint.web.dependencies import Deps, check_assignee
+from fingerprint.web.dependencies import Dependencies, Deps, has_active_account
 from fingerprint.web.layout import redirect, safe_local_path
 
 MAX_ACTION_TEXT = 4000  # characters of a reason or a note
@@ -33,38 +37,59 @@ router = APIRouter()
 
 
 class AlertActionForm(BaseModel):
-    """The form. `do` is a decision, or one of take, assign, release, reopen and note; `chosen` are alerts at the version read."""
+    """The form. `do` is a decision, or one of take, assign, release, reopen and note; `chosen` are alerts at the version read.
 
-    do: str
+    `take` is one alert to assign to the caller, whatever else is selected: the button of its row. `onward` opens the page `next`
+    instead of `back` once the change is done. `here` is the form's own page, if it is not `back`: it says what was not done.
+    """
+
+    do: str = ""
     chosen: list[str] = []
+    take: Annotated[str, Field(max_length=300)] = ""
     why: Annotated[str, Field(max_length=MAX_ACTION_TEXT)] = ""
     duplicate_of: Annotated[str, Field(max_length=200)] = ""
     to: Annotated[str, Field(max_length=64)] = ""
     note: Annotated[str, Field(max_length=MAX_ACTION_TEXT)] = ""
     back: Annotated[str, Field(max_length=4000)] = "/"
+    here: Annotated[str, Field(max_length=4000)] = ""
+    onward: bool = False
+    next: Annotated[str, Field(max_length=4000)] = ""
 
 
 @router.post("/changes")
 def submit_alert_action(form: Annotated[AlertActionForm, Form()], caller: Analyst, deps: Deps) -> Response:
-    """Apply the action to each alert or leave it; the page it came from shows the result."""
-    chosen = [each for each in map(flash.parse_selection, form.chosen) if each]
+    """Apply the action to each alert or leave it; the page that follows shows the result."""
+    do, sent = ("take", [form.take]) if form.take else (form.do, form.chosen)
+    chosen = [each for each in map(flash.parse_selection, sent) if each]
     if not chosen or len(chosen) > MAX_PAGE_SIZE:
         raise FingerprintError(f"choose from 1 to {MAX_PAGE_SIZE} alerts: go back and tick the ones you mean")
-    if form.do == "note":
+    here = safe_local_path(form.here or form.back)
+    if refused := _find_refusal(do, form, deps):
+        kept = flash.FlashNote(do, refused=refused, selected=tuple(sent), why=form.why, to=form.to)
+        return flash.set_flash(redirect(here), kept, deps.settings)
+    if do == "note":
         outcomes = _add_notes(deps.store, chosen, form.note, caller.name)
     else:
-        outcomes = deps.store.cases.change(
-            chosen, check_assignee(_build_change(form, caller.name), deps), by=caller.name
-        )
-    return redirect(flash.flash_url(safe_local_path(form.back), form.do, outcomes))
+        outcomes = deps.store.cases.change(chosen, _build_change(do, form, caller.name), by=caller.name)
+    following = safe_local_path(form.next) if form.onward and form.next else safe_local_path(form.back)
+    there = following if all(each.done for each in outcomes) else here
+    return flash.set_flash(redirect(there), flash.note_outcomes(do, outcomes, form.why), deps.settings)
 
 
-def _build_change(form: AlertActionForm, caller_name: str) -> CaseAction:
-    if form.do in flash.DECISIONS:
-        return SetDisposition(cast(Decision, form.do), form.why.strip(), form.duplicate_of.strip())
-    if form.do == "reopen":
+def _find_refusal(do: str, form: AlertActionForm, deps: Dependencies) -> str:
+    """Return the field for which the form is refused; empty if it is fine."""
+    if lacks_reason(do, form.why):
+        return "why"
+    to = form.to.strip()
+    return "to" if do == "assign" and not (to and has_active_account(to, deps)) else ""
+
+
+def _build_change(do: str, form: AlertActionForm, caller_name: str) -> CaseAction:
+    if do in flash.DECISIONS:
+        return SetDisposition(cast(Decision, do), form.why.strip(), form.duplicate_of.strip())
+    if do == "reopen":
         return ReopenCase(form.why.strip())
-    to = {"take": caller_name, "release": "", "assign": form.to.strip()}.get(form.do)
+    to = {"take": caller_name, "release": "", "assign": form.to.strip()}.get(do)
     if to is None:
         raise FingerprintError("nothing was done: choose what to do with the alerts")
     return AssignCase(to)

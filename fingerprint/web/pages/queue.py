@@ -6,7 +6,8 @@ Example:
 
 from __future__ import annotations
 
-from typing import Annotated
+from datetime import UTC, date, datetime, timedelta
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Request, Response
 from pydantic import BaseModel, Field
@@ -14,13 +15,16 @@ from pydantic import BaseModel, Field
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.alert_query import FIELDS
 from fingerprint.core.case import SavedView
-from fingerprint.web import flash, queue_query, urls
+from fingerprint.web import flash, queue_display, queue_query, urls
 from fingerprint.web.auth import Analyst, Viewer
-from fingerprint.web.dependencies import Deps
-from fingerprint.web.layout import redirect, render_page
+from fingerprint.web.dependencies import Deps, active_account_names
+from fingerprint.web.layout import redirect, render_page, safe_local_path
+from fingerprint.web.trend_chart import draw_trend
 
 ROWS_PER_PAGE = 50  # rows of a page
+TREND_DAYS = 30  # days of the picture above the queue
 MAX_VIEW_FIELD_LENGTH = 60  # characters of a view's name
+EXPORT_FORMATS = (("csv", "CSV"), ("jsonl", "JSON lines"), ("ecs", "ECS"), ("ocsf", "OCSF"))
 router = APIRouter()
 
 
@@ -40,16 +44,55 @@ def show_queue(request: Request, caller: Viewer, deps: Deps) -> Response:
         unassigned=queue_query.UNASSIGNED,
         date_field_value=queue_query.date_field_value,
         counts=store.queue.counts(which),
-        page=None
-        if wanted.by
-        else store.queue.page(which, wanted.order, ROWS_PER_PAGE, wanted.following),
+        page=None if wanted.by else store.queue.page(which, wanted.order, ROWS_PER_PAGE, wanted.following),
         groups=store.queue.groups(which, wanted.by) if wanted.by else [],
+        trend=draw_trend(store.queue.daily_counts(which, TREND_DAYS)),
+        which=which,
         views=store.views.of_owner(caller.name),
-        flash=flash.read_flash(pairs, store),
+        people=active_account_names(deps) if caller.has_role("analyst") else [],
+        flash=flash.read_flash(request, store, deps.settings),
+        select_all=request.query_params.get("select") == "all",
         newest_change=newest,
+        export_formats=EXPORT_FORMATS,
         urls=urls,
         now=deps.clock.now(),
+        **_display_context(request, wanted, deps),
     )
+
+
+def _display_context(request: Request, wanted: queue_query.QueueQuery, deps: Deps) -> dict[str, Any]:
+    """Return how this browser shows the queue, and where the headings of its columns lead."""
+    display = queue_display.read_display(request, deps.settings)
+    sorts = {
+        name: (state, wanted.url_with(order=order))
+        for name, (state, order) in queue_display.sort_states(wanted.order).items()
+    }
+    days = {"day_start": _day_start, "day_end": _day_end}
+    return {"display": display, "columns": queue_display.COLUMNS, "sorts": sorts, **days}
+
+
+def _day_start(day: date) -> datetime:
+    return datetime.combine(day, datetime.min.time(), UTC)
+
+
+def _day_end(day: date) -> datetime:
+    return _day_start(day) + timedelta(days=1) - timedelta(microseconds=1)
+
+
+class DisplayForm(BaseModel):
+    """How a browser shows the queue."""
+
+    density: Annotated[str, Field(max_length=20)] = "table"
+    column: Annotated[list[str], Field(max_length=40)] = []
+    back: Annotated[str, Field(max_length=4000)] = "/"
+
+
+@router.post("/display")
+def submit_display(form: Annotated[DisplayForm, Form()], caller: Viewer, deps: Deps) -> Response:
+    """Keep density and columns in this browser; without columns, the usual ones."""
+    columns = form.column or queue_display.DEFAULT_COLUMNS
+    display = queue_display.build_display(form.density, columns)
+    return queue_display.set_display_cookie(redirect(safe_local_path(form.back)), display, deps.settings)
 
 
 class SavedViewForm(BaseModel):

@@ -1,22 +1,45 @@
 // Live updates: server-sent events name new and changed alerts, and the page shows how many.
+import { keepSelection } from "./selection.js";
+import { rows } from "./rows.js";
 
 export function followLive() {
+  markFresh();
   const bar = document.getElementById("live");
   if (!bar || !("EventSource" in window)) return;
   const fresh = new Set();
   const own = bar.dataset.alert; // of an alert's page: only that one
   const events = new EventSource(`/api/v1/live?since=${bar.dataset.since}`);
+  const title = document.title;
   events.addEventListener("alerts", (event) => {
     for (const id of JSON.parse(event.data).alert_ids) if (!own || id === own) fresh.add(id);
-    if (fresh.size) announce(bar, fresh);
+    if (fresh.size) announce(bar, fresh, title);
+  });
+  bar.querySelector("a").addEventListener("click", () => {
+    sessionStorage.setItem("fresh", JSON.stringify([...fresh].slice(-500)));
+    keepSelection();
   });
   addEventListener("pagehide", () => events.close());
 }
 
-function announce(bar, fresh) {
+function announce(bar, fresh, title) {
   const link = bar.querySelector("a");
   bar.hidden = false; // first: changes of hidden elements are not announced
   link.textContent = bar.dataset.alert
     ? "This alert has changed: reload"
     : `${fresh.size} new or changed ${fresh.size === 1 ? "alert" : "alerts"}: show`;
+  document.title = `(${fresh.size}) ${title}`;
+}
+
+/** After "show", the rows that were announced are marked. */
+function markFresh() {
+  const ids = new Set(JSON.parse(sessionStorage.getItem("fresh") ?? "[]"));
+  sessionStorage.removeItem("fresh");
+  for (const row of rows()) {
+    if (!ids.has(row.dataset.alert)) continue;
+    row.classList.add("fresh");
+    const chip = document.createElement("span");
+    chip.className = "chip new";
+    chip.textContent = "new";
+    row.querySelector(".badges")?.prepend(chip);
+  }
 }

@@ -26,7 +26,7 @@ from fingerprint.delivery.formats import (
 from fingerprint.delivery.formats import csv as csv_rows
 from fingerprint.delivery.formats.text import MAX_TEXT_LENGTH, to_json_line
 from fingerprint.delivery.notification import MAX_NOTIFICATION_EVENTS, Notification
-from tests.support.alerts import NASTY, nasty, new_pipeline, stolen_session
+from tests.support.alerts import KNOWN_ADDRESSES, NASTY, nasty, new_pipeline, stolen_session
 
 DECISION = Disposition("a", "benign", "maria", "a new laptop", datetime(2026, 3, 6, 9, tzinfo=UTC), 9)
 AWFUL = (
@@ -73,6 +73,9 @@ ECS = {
     "user.email": "keyword",
     "source.address": "keyword",
     "source.ip": "ip",
+    "source.geo.country_iso_code": "keyword",
+    "source.as.number": "long",
+    "source.as.organization.name": "keyword",
     "user_agent.original": "keyword",
     "error.code": "keyword",
     "related.user": "keyword",
@@ -241,6 +244,22 @@ def test_a_document_has_fields_of_the_common_schema_with_values_of_their_types(t
         assert not [
             (name, value) for name in set(found) - own for value in found[name] if not fits(value, ECS[name])
         ]
+
+
+def test_what_tables_know_of_an_address_goes_into_its_fields():
+    document = ecs.ecs_document(Notification(stolen_session(), tables=KNOWN_ADDRESSES))
+    assert document["source"]["geo"] == {"country_iso_code": ["NL"]}
+    assert document["source"]["as"] == {"number": [64500], "organization": {"name": ["Example Hosting"]}}
+    found = fields(json.loads(to_json_line(document)))
+    assert not [name for name in found if name.startswith("source.") and name not in ECS]
+    (row,) = csv.DictReader(
+        io.StringIO(
+            b"".join(encode_export("csv", [Notification(stolen_session(), tables=KNOWN_ADDRESSES)])).decode()
+        )
+    )
+    assert (row["countries"], row["network_owners"]) == ("NL", "AS64500 Example Hosting")
+    assert row["known_ranges"] == "VPN exits of Example"
+    assert "geo" not in ecs.ecs_document(Notification(stolen_session()))["source"]
 
 
 def test_an_addresses_field_holds_addresses_alone():

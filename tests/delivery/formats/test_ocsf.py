@@ -15,7 +15,7 @@ from fingerprint.core.alert import SEVERITY_LEVELS, Disposition
 from fingerprint.delivery.formats.ocsf import OCSF_VERSION, PROFILES, ocsf_finding
 from fingerprint.delivery.formats.text import MAX_TEXT_LENGTH, to_json_line
 from fingerprint.delivery.notification import CHANGE_KINDS, MAX_NOTIFICATION_EVENTS, Notification
-from tests.support.alerts import NASTY, nasty, new_pipeline, stolen_session
+from tests.support.alerts import KNOWN_ADDRESSES, NASTY, nasty, new_pipeline, stolen_session
 
 if TYPE_CHECKING:
     from jsonschema import Draft202012Validator
@@ -155,3 +155,12 @@ def test_a_finding_is_of_a_bounded_size():
     assert document["count"] == document["finding_info"]["related_events_count"] == 5_000
     assert len(document["message"]) == MAX_TEXT_LENGTH
     assert faults(document) == []
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_an_address_has_its_country_and_network_owner_where_tables_know_them(version):
+    finding = ocsf_finding(Notification(stolen_session(), tables=KNOWN_ADDRESSES))
+    assert faults(json.loads(to_json_line(finding)), version) == []
+    endpoint = finding["evidences"][0]["src_endpoint"]
+    assert endpoint["location"] == {"country": "NL"}
+    assert endpoint["autonomous_system"] == {"number": 64500, "name": "Example Hosting"}

@@ -107,6 +107,7 @@ def test_doctor_warns_on_an_empty_machine_and_succeeds(
         "bank",
         "triton",
         "backend",
+        "enrichment",
         "permissions",
     }
     assert {found[name]["status"] for name in ("database", "bank")} == {"warn"}

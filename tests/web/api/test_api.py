@@ -119,7 +119,8 @@ def test_the_queue_comes_page_by_page_every_alert_once_the_most_urgent_first(api
         {"tactic": "Discovery"},
         {"assignee": ""},
         {"level": "peer"},
-        {"text": "STOP CloudTrail"},
+        {"q": "STOP CloudTrail"},
+        {"within": "30d"},
         {"since": "2026-03-10T00:00:00Z"},
         {"until": "2026-03-06T00:00:00+01:00"},
         {"status": "closed"},
@@ -160,7 +161,7 @@ def test_every_field_of_a_filter_can_be_asked_for(api: Api) -> None:
         ("until=0000-01-01T00:00:00Z", "until"),
         ("colour=red", "colour"),
         ("q=" + "A" * 2_001, "q"),
-        ("q=acton:StopLogging", "there is no field"),
+        ("q=acton:StopLogging", "q: there is no field"),
     ],
 )
 def test_what_cannot_be_asked_is_refused_by_name(api: Api, asked: str, named: str) -> None:
@@ -177,6 +178,24 @@ def test_a_page_that_no_one_was_given_is_refused(api: Api) -> None:
     for following in ("nonsense", "bm9uc2Vuc2U", "%00", "W10"):
         refused(api("GET", f"/alerts?following={following}"), 400)
         refused(api("GET", f"/alerts/{STOLEN}/events?following={following}"), 400)
+
+
+def test_terms_are_suggested_as_they_are_typed(api: Api, place: Place) -> None:
+    def terms(**asked: str) -> list[str]:
+        return [each["term"] for each in said(api("GET", "/suggestions", role="viewer", params=asked))]
+
+    assert terms(begins="a") == ["action:", "address:", "agent:", "account:", "assignee:"]
+    assert terms(field="severity", begins="H") == ["severity:high"]
+    assert terms(field="assignee") == ["assignee:me", "assignee:none"]
+    assert terms(field="nothing", begins="x") == []
+    for field in ("action", "agent", "principal", "person", "resource"):
+        for term in terms(field=field):
+            which = AlertFilter("all", q=term)
+            assert place.store.queue.page(which).total, term
+    service = terms(field="service")[0].partition(":")[2]
+    calls = terms(field="action", begins=f"{service}:")
+    assert calls
+    assert all(term.startswith(f"action:{service}:") for term in calls)
 
 
 def test_groups_are_those_of_the_store(api: Api, place: Place) -> None:
@@ -286,7 +305,7 @@ def test_a_decision_is_over_the_events_that_were_seen(api: Api, place: Place, al
         whole.events[0], event_id="0" * 32, event_time=whole.last_event_time + timedelta(minutes=1)
     )
     place.store.alerts.save([replace(whole, events=(*whole.events, late), last_event_time=late.event_time)])
-    asked = {"decision": "benign"}
+    asked = {"decision": "benign", "why": "known"}
     row = said(api("POST", f"/alerts/{alert_id}/disposition", json=asked, headers={"If-Match": seen}))
     assert (row["decision"], row["open"], row["grown"]) == ("benign", True, 1)
 
@@ -302,12 +321,26 @@ def test_versions_that_are_none_or_differ_are_refused(api: Api, alert_id: str) -
 def test_a_duplicate_is_one_of_another_alert(api: Api, alert_id: str) -> None:
     path = f"/alerts/{alert_id}/disposition"
     refused(api("POST", path, json={"decision": "duplicate", "version": 0}), 400)
-    refused(api("POST", path, json={"decision": "benign", "duplicate_of": STOLEN, "version": 0}), 400)
+    refused(
+        api("POST", path, json={"decision": "benign", "why": "known", "duplicate_of": STOLEN, "version": 0}),
+        400,
+    )
     for other in (alert_id, "feedfeedfeedfeed"):
         asked = {"decision": "duplicate", "duplicate_of": other, "version": 0}
         assert api("POST", path, json=asked).status_code in (400, 404, 409)
     asked = {"decision": "duplicate", "duplicate_of": STOLEN, "version": 0}
     assert said(api("POST", path, json=asked))["decision"] == "duplicate"
+
+
+@pytest.mark.parametrize("decision", ["benign", "false_positive"])
+def test_what_the_detector_learns_from_needs_a_reason(api: Api, alert_id: str, decision: str) -> None:
+    for why in ({}, {"why": ""}, {"why": " \n"}):
+        asked = {"decision": decision, "version": 0} | why
+        assert "`why` is required" in refused(api("POST", f"/alerts/{alert_id}/disposition", json=asked), 422)
+    chosen = [{"alert_id": alert_id, "version": 0}]
+    change = {"kind": "decide", "decision": decision}
+    refused(api("POST", "/alerts/bulk", json={"chosen": chosen, "change": change}), 422)
+    assert said(api("GET", f"/alerts/{alert_id}"))["alert"]["decision"] is None
 
 
 def test_alerts_are_assigned_to_people_who_can_work_on_them(api: Api, alert_id: str) -> None:
@@ -318,7 +351,7 @@ def test_alerts_are_assigned_to_people_who_can_work_on_them(api: Api, alert_id: 
 
 
 def test_of_many_who_decide_at_once_one_does_and_the_others_are_told(api: Api, alert_id: str) -> None:
-    path, asked = f"/alerts/{alert_id}/disposition", {"decision": "benign", "version": 0}
+    path, asked = f"/alerts/{alert_id}/disposition", {"decision": "benign", "why": "known", "version": 0}
     with ThreadPoolExecutor(12) as pool:
         answers = list(pool.map(lambda _: api("POST", path, json=asked), range(12)))
     assert sorted(answer.status_code for answer in answers) == [200] + [409] * 11
@@ -571,7 +604,7 @@ def test_nasty_texts_can_be_asked_for(hostile: tuple[Place, Api]) -> None:
     for text in NASTY:
         if 0 < len(text) <= 2_000:
             wanted = text.encode("utf-8", "replace").decode()  # an address takes no lone surrogate
-            for name in ("principal", "service", "tactic", "text"):
+            for name in ("principal", "service", "tactic"):
                 found = said(api("GET", "/alerts", params={name: wanted, "size": 500}))
                 assert found["total"] >= ("\ud800" not in text)
             said(api("GET", "/entities", params={"principal": wanted}))

@@ -83,5 +83,6 @@ def test_an_invitation_that_is_refused_keeps_what_was_typed(site):
 def test_a_sentence_begins_with_a_capital_letter_unless_a_name_begins_it():
     assert sentence("the old password is wrong") == "The old password is wrong"
     assert sentence("web.public_url: give a URL") == "web.public_url: give a URL"
+    assert sentence("status: choose one of open, closed") == "status: choose one of open, closed"
     assert sentence("'x' has no account") == "'x' has no account"
     assert sentence("") == ""

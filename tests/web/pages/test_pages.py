@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
+from hashlib import sha256
+from html import escape
 from itertools import pairwise
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -15,6 +19,8 @@ from fastapi.testclient import TestClient
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
+from fingerprint import web
+from fingerprint.analysis.principal_activity import hours_of
 from fingerprint.analysis.principal_profile import DailyVotes
 from fingerprint.core.alert import CredentialIssue, Disposition
 from fingerprint.core.case import (
@@ -27,7 +33,7 @@ from fingerprint.core.case import (
 )
 from fingerprint.core.settings import Settings
 from fingerprint.store import SqlStore, open_store
-from fingerprint.web import audit_text, flash, risk_chart, urls
+from fingerprint.web import audit_text, flash, risk_chart, urls, week_chart
 from fingerprint.web.app import create_app
 from fingerprint.web.pages.suppressions import suggest_match
 from pipelines.serve import create_dependencies
@@ -66,23 +72,23 @@ def analyst(clients: dict[str, TestClient]) -> TestClient:
 @pytest.mark.parametrize(
     ("path", "status", "said"),
     [
-        ("/?status=nonsense", 400, "status: choose one of open, closed, all"),
+        ("/?status=nonsense", 400, "Status: choose one of"),
         ("/?following=nonsense", 400, "following"),
         (f"/?text={'x' * 1001}", 400, "at most 1000 characters"),
         ("/?by=day&by=level&by=human&by=service", 400, "up to 3 fields"),
         ("/alerts/ffff", 404, "ffff"),
-        (f"/alerts/{STOLEN.alert_id}?events=nonsense", 400, "no page begins there"),
-        (f"/alerts/{STOLEN.alert_id}?from=order%3Dnonsense", 400, "order: choose one of"),
+        (f"/alerts/{STOLEN.alert_id}?events=nonsense", 400, "No page begins there"),
+        (f"/alerts/{STOLEN.alert_id}?from=order%3Dnonsense", 400, "Order: choose one of"),
         (f"/alerts/{STOLEN.alert_id}/record?event=ffff", 404, "no event"),
         ("/suppressions/new?alert=ffff", 404, "ffff"),
-        ("/audit?before=0", 422, "before"),
+        ("/audit?before=0", 422, "Before"),
         ("/nowhere", 404, "Not Found"),
     ],
 )
 def test_what_cannot_be_shown_is_a_page_that_says_why(clients, path, status, said):
     answer = clients["engineer"].get(path)
     assert (answer.status_code, answer.headers["content-type"]) == (status, "text/html; charset=utf-8")
-    assert said in answer.text
+    assert said.lower() in answer.text.lower()  # a page begins the sentence with a capital letter
 
 
 PATHS = (
@@ -130,12 +136,32 @@ def test_no_address_breaks_a_page(clients, path, name, query):
 
 
 def test_no_one_is_given_an_alert_who_has_no_account_here(analyst, store):
-    """As over the API: a name that was mistyped would take it out of everybody's sight."""
-    form = {"do": "assign", "to": "mraia", "chosen": f"0:{PIPELINE.alert_id}"}
-    answer = analyst.post("/changes", data=form)
-    assert answer.status_code == 400
-    assert "has no active account" in answer.text
+    """As over the API: a name that was mistyped would take it out of everybody's sight. The selection and the name stay."""
+    revision = re.search(rf'name="chosen" value="([^"]*:{PIPELINE.alert_id})"', analyst.get("/").text)[1]
+    page = follow(analyst, {"do": "assign", "to": "mraia", "chosen": revision, "back": "/"})
+    assert "“<bdi>mraia</bdi>” has no active account" in page
+    assert 'value="mraia" aria-invalid="true"' in page
+    assert f'value="{revision}" checked' in page
+    assert "Nothing was changed." in page
     assert store.queue.row(PIPELINE.alert_id).assignee == ""
+
+
+@pytest.mark.parametrize("decision", ["benign", "false_positive"])
+@pytest.mark.parametrize("why", ["", "  "])
+def test_what_the_detector_learns_from_needs_a_reason(analyst, store, decision, why):
+    revision = re.search(rf'name="chosen" value="([^"]*:{STOLEN.alert_id})"', analyst.get("/").text)[1]
+    page = follow(analyst, {"do": decision, "why": why, "chosen": revision, "back": "/"})
+    assert "Nothing was changed." in page
+    assert 'aria-invalid="true" aria-describedby="decide-lacking"' in page
+    assert f'value="{revision}" checked' in page
+    assert store.queue.row(STOLEN.alert_id).decision is None
+
+
+def follow(client, form: dict[str, str]) -> str:
+    """The page that follows a form."""
+    answer = client.post("/changes", data=form)
+    assert answer.status_code == 303
+    return client.get(answer.headers["location"]).text
 
 
 def test_what_would_hide_a_critical_alert_wants_a_box_checked_and_a_reason(clients, store):
@@ -149,10 +175,10 @@ def test_what_would_hide_a_critical_alert_wants_a_box_checked_and_a_reason(clien
     for more, why in (
         ({}, "make it narrower"),
         ({"forced": "x"}, "make it narrower"),
-        ({"force": "true"}, "to force a suppression, say why"),
+        ({"force": "true"}, "To force a suppression, say why"),
     ):
         answer = engineer.post("/suppressions", data=form | more)
-        assert (answer.status_code, why in answer.text) == (400, True)
+        assert (answer.status_code, why in answer.text.lower()) == (400, True)
     assert store.suppressions.list_all() == []
     engineer.post("/suppressions", data=form | {"force": "true", "forced": "the red team, 4711"})
     (made,) = store.suppressions.list_all()
@@ -178,9 +204,9 @@ def test_a_change_goes_back_to_where_it_came_from_and_nowhere_else(analyst, stor
         assert answer.status_code == 303
         return answer.headers["location"]
 
-    assert change("/?service=ecs&action=old").startswith("/?service=ecs&action=take&changed=")
+    assert change("/?service=ecs&order=newest") == "/?service=ecs&order=newest"
     for elsewhere in ("//evil.example/", "https://evil.example/", "/\\evil.example", "javascript:alert(1)"):
-        assert change(elsewhere).startswith("/?action=take")
+        assert change(elsewhere) == "/"
 
 
 def test_an_alert_says_who_began_its_session_the_first_caller_first(analyst, store):
@@ -214,7 +240,7 @@ def test_a_decision_on_a_page_is_over_the_events_that_it_showed(analyst, store, 
     page = analyst.get(path.format(early.alert_id)).text
     seen = re.search(rf'name="chosen" value="([^"]*:{early.alert_id})"', page)[1]
     store.alerts.save([replace(early, events=STOLEN.events)])
-    analyst.post("/changes", data={"do": "benign", "chosen": seen})
+    analyst.post("/changes", data={"do": "benign", "why": "known", "chosen": seen})
     row = store.queue.row(early.alert_id)
     assert (row.decision, row.open, row.grown) == ("benign", True, len(STOLEN.events) - 3)
 
@@ -226,29 +252,83 @@ def test_anyone_who_comes_second_reads_who_was_first(analyst, store):
         SetDisposition("true_positive", "she was on a train"),
         by="maria",
     )
-    form = {"do": "benign", "chosen": f"{seen}:{STOLEN.alert_id}", "back": "/"}
-    page = analyst.get(analyst.post("/changes", data=form).headers["location"]).text
-    assert "was changed by <bdi>maria</bdi> just now" in page
+    mine = "a new laptop & <b>phone</b>"
+    page = follow(analyst, {"do": "benign", "why": mine, "chosen": f"{seen}:{STOLEN.alert_id}", "back": "/"})
+    assert re.search("was changed by <bdi>maria</bdi> <time [^>]*>just now</time>", page)
+    assert "<strong><bdi>closed it as true positive</bdi></strong>, “<bdi>she was on a train</bdi>”" in page
+    assert 'value="a new laptop &amp; &lt;b&gt;phone&lt;/b&gt;"' in page
     assert store.queue.row(STOLEN.alert_id).decision == "true_positive"
 
 
-def test_an_address_can_make_the_page_say_nothing_that_is_not_so(analyst):
-    page = analyst.get(
-        "/", params={"action": "benign", "conflicts": "<b>the alert store is closed</b>", "count": "1"}
-    ).text
+def test_what_was_done_is_said_once_and_in_no_address(analyst, store):
+    row = store.queue.row(PIPELINE.alert_id)
+    form = {"do": "take", "chosen": f"{row.version}:{PIPELINE.alert_id}", "back": "/?service=ecs"}
+    answer = analyst.post("/changes", data=form)
+    assert answer.headers["location"] == "/?service=ecs"
+    assert "assigned to you" in analyst.get("/?service=ecs").text
+    assert "assigned to you" not in analyst.get("/?service=ecs").text
+    assert "assigned to you" not in analyst.get(f"/?action=take&changed=1:{PIPELINE.alert_id}").text
+
+
+def test_the_next_alert_is_opened_where_that_is_asked_for(analyst, store):
+    def change(**more: str) -> str:
+        row = store.queue.row(PIPELINE.alert_id)
+        seen = {"do": "take", "chosen": f"{row.version}:{PIPELINE.alert_id}", "back": "/?service=ecs"}
+        return analyst.post("/changes", data=seen | more).headers["location"]
+
+    there = f"/alerts/{STOLEN.alert_id}"
+    assert change(next=there, onward="true") == there
+    assert change(next=there) == "/?service=ecs"
+    assert change(next="https://evil.example/", onward="true") == "/"
+    assert change(next=there, onward="true", chosen=f"0:{PIPELINE.alert_id}") == "/?service=ecs"  # refused
+
+
+def test_a_cookie_can_make_the_page_say_nothing_that_is_not_so(analyst):
+    forged = flash.FlashNote("benign", 1, conflicts=("<b>the alert store is closed</b>",), why="<script>1")
+    analyst.cookies.clear()
+    analyst.cookies.set("flash", flash.encode_flash(forged))
+    page = analyst.get("/").text
     assert "the alert store is closed" not in page
+    assert "<script>1" not in page
     assert "no longer in the alert store" in page
-    assert flash.read_flash([("action", "owned")], None) is None
+
+
+@given(text=some.text(max_size=60) | some.binary(max_size=60).map(lambda raw: raw.hex()))
+def test_no_cookie_breaks_the_flash(text):
+    assert flash.parse_flash(text) is None or isinstance(flash.parse_flash(text), flash.FlashNote)
+
+
+@pytest.mark.parametrize(
+    "found", [[], 1, "x", {"action": "owned"}, {"action": []}, {"changed": 3}, {"action": {"benign": 1}}]
+)
+def test_only_what_a_note_may_have_is_read(found):
+    text = base64.urlsafe_b64encode(json.dumps(found).encode()).decode()
+    assert flash.parse_flash(text) is None
+    wild = {"action": "benign", "count": -1, "changed": 7, "conflicts": [[1]], "why": None, "refused": 9}
+    note = flash.parse_flash(base64.urlsafe_b64encode(json.dumps(wild).encode()).decode().rstrip("="))
+    assert note == flash.FlashNote("benign", conflicts=("[1]",))
 
 
 class TestAfter:
     def test_few_are_named_and_many_are_counted(self):
-        few = flash.flash_url(
-            "/?a=1", "benign", [ActionOutcome("aa", True, 3), ActionOutcome("bb", False, 2, "changed")]
-        )
-        assert few == "/?a=1&action=benign&changed=3%3Aaa&conflicts=bb"
-        many = flash.flash_url("/", "benign", [ActionOutcome(f"{at}", True, 1) for at in range(120)])
-        assert many == "/?action=benign&count=120"
+        outcomes = [ActionOutcome("aa", True, 3), ActionOutcome("bb", False, 2, "changed")]
+        few = flash.note_outcomes("benign", outcomes, "a test")
+        assert few == flash.FlashNote("benign", 1, ("3:aa",), ("bb",), why="a test")
+        assert flash.parse_flash(flash.encode_flash(few)) == few
+        many = flash.note_outcomes("benign", [ActionOutcome(f"{at}", True, 1) for at in range(120)])
+        assert many == flash.FlashNote("benign", 120)
+
+    @pytest.mark.parametrize("text", ["x" * 4000, "\U0001f600" * 4000, '"\\' * 4000])
+    def test_a_cookie_is_never_longer_than_a_browser_keeps(self, text):
+        ids = tuple(f"{at}:{'i' * 500}" for at in range(50))
+        long = flash.FlashNote("benign", 50, ids, ids, "why", ids, text, text)
+        encoded = flash.encode_flash(long)
+        assert len(encoded) <= flash.MAX_COOKIE_LENGTH
+        note = flash.parse_flash(encoded)
+        assert (note.count, note.refused) == (50, "why")
+        reason = flash.FlashNote("benign", refused="why", selected=("1-2:aa",), why="y" * 4000)
+        kept = flash.parse_flash(flash.encode_flash(reason))
+        assert (kept.selected, kept.why) == (("1-2:aa",), "y" * flash.MAX_KEPT_TEXT)
 
     @pytest.mark.parametrize("text", ["", "3", ":aa", "x:aa", "-1:aa", "\u0663:aa", "99999999999:aa", "3:"])
     def test_what_is_no_choice_is_none(self, text):
@@ -300,35 +380,104 @@ class TestTold:
 
 
 class TestRisk:
-    def test_a_day_has_a_bar_for_each_detector_as_high_as_its_strongest_vote(self):
+    def test_each_detector_has_a_chart_with_a_scale_and_a_threshold_line_of_its_own(self):
         days = [
-            DailyVotes(date(2026, 3, 4), "autoencoder", 5, 2, 10.0, 3.2),
-            DailyVotes(date(2026, 3, 4), "spectral", 5, 0, 3.0, 4.0),
+            DailyVotes(date(2026, 3, 4), "autoencoder", 5, 2, 6.4, 3.2),
+            DailyVotes(date(2026, 3, 4), "spectral", 5, 0, 30.0, 40.0),
             DailyVotes(date(2026, 3, 6), "autoencoder", 1, 1, 400.0, 3.2),
         ]
-        drawing = risk_chart.draw_risk_chart(days, 960, 160)
-        habit, volume, later = drawing.bars
-        assert habit.height == pytest.approx((drawing.baseline - risk_chart.TOP) / 2, abs=0.01)
-        assert (habit.voted, volume.voted) == (True, False)
-        assert later.y == risk_chart.TOP
-        assert habit.x < volume.x < later.x < 960
-        assert habit.text == "4 March 2026, autoencoder: 2 votes, the strongest 10.0"
+        habit, volume = risk_chart.draw_risk_charts(days, 960, 160)
+        assert (habit.threshold_text, volume.threshold_text) == ("3.2", "40.0")
+        assert [tick.label for tick in habit.y_ticks] == ["0", "6.4", "12.8"]
+        assert habit.bars[0].height == pytest.approx((habit.baseline - risk_chart.TOP) / 2, abs=0.01)
+        line = float(habit.threshold.split()[1].partition("H")[0])
+        assert line == pytest.approx(habit.baseline - (habit.baseline - risk_chart.TOP) / 4, abs=0.01)
+        assert [bar.voted for bar in (*habit.bars, *volume.bars)] == [True, True, False]
+        assert habit.bars[0].text == "4 March 2026: 2 votes, the strongest 6.4, threshold 3.2"
+        assert habit.x_ticks == volume.x_ticks
+
+    def test_what_is_higher_than_the_scale_says_so_with_its_number(self):
+        days = [DailyVotes(date(2026, 3, at), "spectral", 1, 1, z, 4.0) for at, z in ((4, 5.0), (5, 383.8))]
+        usual, beyond = risk_chart.draw_risk_charts(days, 960, 160)[0].bars
+        assert (usual.beyond, beyond.beyond, beyond.y) == ("", "384", risk_chart.TOP)
+
+    def test_a_scale_without_anything_beyond_it_ends_at_the_strongest_vote(self):
+        [chart] = risk_chart.draw_risk_charts([DailyVotes(date(2026, 3, 4), "x", 1, 1, 7.0, 4.0)], 960, 160)
+        assert (chart.y_ticks[-1].label, chart.bars[0].beyond) == ("7", "")
+
+    def test_days_without_a_vote_take_no_room_and_the_axis_says_how_many_they_were(self):
+        days = [DailyVotes(date(2026, 3, at), "spectral", 1, 1, 5.0, 4.0) for at in (1, 3, 28)]
+        [chart] = risk_chart.draw_risk_charts(days, 960, 160)
+        assert [gap.text for gap in chart.skipped] == ["24 days without a vote"]
+        assert chart.bars[-1].x + chart.bars[-1].width <= chart.width < 400
 
     @pytest.mark.parametrize("days", [1, 2, 30, 90, 1000])
     @pytest.mark.parametrize("width", [350, 1000])
     def test_any_number_of_days_fits_and_its_labels_never_crowd(self, days, width):
         many = [
-            DailyVotes(date(2026, 1, 1) + timedelta(days=at), "spectral", 1, 1, 5.0, 4.0)
+            DailyVotes(date(2026, 1, 1) + timedelta(days=at), "spectral", 1, 1, 50.0, 4.0)
             for at in range(days)
         ]
-        drawing = risk_chart.draw_risk_chart(many, width, 160)
-        assert len(drawing.bars) == min(days, risk_chart.MAX_DAYS)
-        assert all(bar.x >= 0 and bar.x + bar.width <= width for bar in drawing.bars)
-        at = [tick.at for tick in drawing.x_ticks]
-        assert all(later - earlier >= risk_chart.DAY_LABEL_WIDTH for earlier, later in pairwise(at))
+        [chart] = risk_chart.draw_risk_charts(many, width, 160)
+        assert len(chart.bars) == min(days, risk_chart.MAX_DAYS)
+        assert all(bar.x >= 0 and bar.x + bar.width <= chart.width <= width for bar in chart.bars)
+        at = [tick.at for tick in chart.x_ticks]
+        step = chart.bars[1].x - chart.bars[0].x if days > 1 else 100.0
+        assert all(
+            later - earlier >= min(risk_chart.DAY_LABEL_WIDTH, 2 * step) for earlier, later in pairwise(at)
+        )
+        numbered = [bar.x for bar in chart.bars if bar.beyond == "50.0"]
+        assert numbered
+        assert all(later - earlier >= risk_chart.NUMBER_WIDTH - 0.01 for earlier, later in pairwise(numbered))
 
     def test_nothing_is_drawn_of_no_one(self):
-        assert risk_chart.draw_risk_chart([], 960, 160) is None
+        assert risk_chart.draw_risk_charts([], 960, 160) == []
+
+
+class TestWeek:
+    def test_a_week_has_a_square_an_hour_darker_for_more(self):
+        monday_nine = datetime(2026, 3, 2, 9, 30, tzinfo=UTC)
+        week = hours_of([monday_nine] * 25 + [monday_nine + timedelta(days=6)])
+        chart = week_chart.draw_week(week)
+        assert len(chart.cells) == 168
+        assert {cell.text for cell in chart.cells if cell.shade} == {
+            "Monday 09:00 to 10:00: 25",
+            "Sunday 09:00 to 10:00: 1",
+        }
+        assert [cell.shade for cell in chart.cells if cell.shade] == [5, 1]
+        assert [chart.rows[0].counts[9], chart.rows[6].counts[9], chart.rows[6].counts[10]] == [
+            "25",
+            "1",
+            "0",
+        ]
+
+    def test_a_week_without_anything_is_not_drawn(self):
+        assert week_chart.draw_week(None) is None
+        assert week_chart.draw_week(hours_of([])) is None
+
+
+class TestPicture:
+    def test_the_list_says_what_the_drawing_does(self, analyst):
+        page = analyst.get("/graph", params={"alert": STOLEN.alert_id, "of": "principal"}).text
+        data = analyst.get("/api/v1/graph", params={"alert": STOLEN.alert_id, "of": "principal"}).json()
+        assert data["nodes"]
+        assert all(escape(node["label"]) in page for node in data["nodes"])
+        assert page.count('data-label="Connection"') == len(data["edges"])
+
+    @pytest.mark.parametrize(
+        ("asked", "status"), [({"alert": "none"}, 404), ({}, 422), ({"alert": "x", "of": "everything"}, 422)]
+    )
+    def test_a_picture_of_nothing_is_a_page_that_says_why(self, analyst, asked, status):
+        assert analyst.get("/graph", params=asked).status_code == status
+
+    def test_the_drawing_alone_loads_the_library_and_its_style_is_the_one_it_looks_for(self, analyst):
+        page = analyst.get("/graph", params={"alert": STOLEN.alert_id}).text
+        assert "/static/vendor/cytoscape.min.js" in page
+        assert 'id="__________cytoscape_stylesheet"' in page
+        assert "cytoscape" not in analyst.get(f"/alerts/{STOLEN.alert_id}").text
+        library = analyst.get("/static/vendor/cytoscape.min.js").content
+        noted = (Path(web.__file__).parent / "static/vendor/README.md").read_text()
+        assert sha256(library).hexdigest() in noted
 
 
 class TestLikeness:

@@ -70,7 +70,11 @@ def _create_alert_tables() -> None:
     op.create_index(
         "alerts_largest", "alerts", [sql.text("event_count DESC"), "first_event_time", "alert_id"]
     )
-    op.create_index("alerts_newest", "alerts", [sql.text("last_event_time DESC"), "alert_id", "event_count"])
+    op.create_index(
+        "alerts_newest",
+        "alerts",
+        [sql.text("last_event_time DESC"), "alert_id", "event_count", "urgency_shown"],
+    )
     op.create_index("alerts_oldest", "alerts", ["first_event_time", "alert_id", "event_count"])
     op.create_index("ix_alerts_principal", "alerts", ["principal"], postgresql_using="hash")
     op.create_table(
@@ -128,6 +132,8 @@ def _create_alert_tables() -> None:
     )
     op.create_index("ix_credential_issues_at", "credential_issues", ["at"])
     op.create_index("ix_credential_issues_stored_at", "credential_issues", ["stored_at"])
+    op.create_index("issues_of_principal", "credential_issues", ["principal"], postgresql_using="hash")
+    op.create_index("issues_with_key", "credential_issues", ["access_key"])
     op.create_table(
         "alert_values",
         sql.Column("alert_id", sql.Text(), nullable=False),

@@ -1,0 +1,124 @@
+"""How a person likes to see the queue: density and columns, kept in a cookie of the browser.
+
+Example:
+    >>> parse_display("cards:severity.principal.<script>")
+    QueueDisplay(density='cards', columns=('severity', 'principal'))
+    >>> QueueDisplay("table", ("severity", "age")).text
+    'table:severity.age'
+
+The page is rendered on the server, so the server must know: the browser's storage would show one table and then another. The
+cookie has no secret and no text of its own: names that are not in the whitelist are ignored, so a forged one can show other
+columns and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, cast, get_args
+
+from fastapi import Request, Response
+
+from fingerprint.core.case import QueueOrder
+from fingerprint.core.settings import Settings
+
+Density = Literal["table", "cards"]
+MAX_COOKIE_LENGTH = 300  # characters
+KEPT_SECONDS = 400 * 86400  # the longest that browsers keep a cookie
+
+
+class QueueColumn(NamedTuple):
+    """A column of the table. `orders` are the first and the second order that its heading sorts by; none: it does not sort."""
+
+    name: str
+    label: str
+    orders: tuple[QueueOrder, QueueOrder] | None = None
+
+
+# In the order of the table. The alert's title is always shown, after the severity.
+COLUMNS = (
+    QueueColumn("severity", "Severity", ("urgency", "lowest")),
+    QueueColumn("title", "What"),
+    QueueColumn("principal", "Who"),
+    QueueColumn("tactic", "Tactic"),
+    QueueColumn("address", "From"),
+    QueueColumn("account", "Account"),
+    QueueColumn("region", "Region"),
+    QueueColumn("service", "Service"),
+    QueueColumn("age", "Last seen", ("newest", "oldest")),
+    QueueColumn("events", "Events", ("events", "fewest")),
+    QueueColumn("owner", "Assignee"),
+)
+COLUMN_NAMES = tuple(each.name for each in COLUMNS)
+REQUIRED_COLUMNS = frozenset({"title"})
+DEFAULT_COLUMNS = tuple(name for name in COLUMN_NAMES if name not in ("region", "service"))
+ASCENDING_ORDERS = frozenset({"lowest", "oldest", "fewest"})
+
+
+@dataclass(frozen=True, slots=True)
+class QueueDisplay:
+    """Density and columns, in the order of `COLUMNS`."""
+
+    density: Density = "table"
+    columns: tuple[str, ...] = DEFAULT_COLUMNS
+
+    @property
+    def text(self) -> str:
+        """Return the cookie's value."""
+        return f"{self.density}:{'.'.join(self.columns)}"
+
+    @property
+    def shown(self) -> list[QueueColumn]:
+        """Return the columns of the table."""
+        return [each for each in COLUMNS if each.name in self.columns]
+
+
+def build_display(density: str, columns: Iterable[str]) -> QueueDisplay:
+    """Return a display of known names alone: unknown ones are left out, the required ones are added."""
+    wanted = {*columns} | REQUIRED_COLUMNS
+    known = cast(Density, density) if density in get_args(Density) else "table"
+    return QueueDisplay(known, tuple(name for name in COLUMN_NAMES if name in wanted))
+
+
+def parse_display(text: str) -> QueueDisplay:
+    """Return the display of a cookie; the usual one for any other text."""
+    density, separator, names = text.partition(":")
+    if not separator or len(text) > MAX_COOKIE_LENGTH or density not in get_args(Density):
+        return QueueDisplay()
+    return build_display(density, names.split("."))
+
+
+def read_display(request: Request, settings: Settings) -> QueueDisplay:
+    """Return how this browser shows the queue."""
+    return parse_display(request.cookies.get(display_cookie_name(settings), ""))
+
+
+def set_display_cookie(response: Response, display: QueueDisplay, settings: Settings) -> Response:
+    """Keep a display in the browser, and return the response."""
+    response.set_cookie(
+        display_cookie_name(settings),
+        display.text,
+        max_age=KEPT_SECONDS,
+        path="/",
+        httponly=True,
+        samesite="lax",
+        secure=settings.web.https,
+    )
+    return response
+
+
+def display_cookie_name(settings: Settings) -> str:
+    """Return the cookie's name: `__Host-` binds it to this host."""
+    return "__Host-display" if settings.web.https else "display"
+
+
+def sort_states(order: QueueOrder) -> Mapping[str, tuple[str, QueueOrder]]:
+    """Return, for each column that sorts, its `aria-sort` and the order that its heading asks for next."""
+    return {each.name: _sort_state(each.orders, order) for each in COLUMNS if each.orders}
+
+
+def _sort_state(orders: tuple[QueueOrder, QueueOrder], order: QueueOrder) -> tuple[str, QueueOrder]:
+    first, second = orders
+    if order not in orders:
+        return "none", first
+    return ("ascending" if order in ASCENDING_ORDERS else "descending"), second if order == first else first

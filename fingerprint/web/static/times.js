@@ -1,0 +1,86 @@
+// Times on every page: UTC as the server wrote them, or the time zone of this browser, as the switch in the header says.
+
+const button = document.getElementById("zone");
+const now = () => Date.now();
+const part = (options) => {
+  const formats = [undefined, "UTC"].map((timeZone) => new Intl.DateTimeFormat("en-GB", { timeZone, ...options }));
+  return (when, local) => formats[local ? 0 : 1].format(when);
+};
+const day = part({ day: "numeric", month: "long", year: "numeric" });
+const clock = part({ hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
+const both = (when, local) => `${day(when, local)}, ${clock(when, local)}`;
+const zone = (local) =>
+  local
+    ? new Intl.DateTimeFormat("en-GB", { timeZoneName: "short" }).formatToParts(now()).find((each) => each.type === "timeZoneName").value
+    : "UTC";
+
+const UNITS = [[86400, "d", "day"], [3600, "h", "hour"], [60, "min", "minute"]];
+
+const FORMS = {
+  time: (when, local) => clock(when, local),
+  day: (when, local) => day(when, local),
+  "day-time": (when, local) => both(when, local),
+  age: (when) => elapsed(when, (count, short) => `${count} ${short}`, "now"),
+  ago: (when) => elapsed(when, (count, _, long) => `${count.toLocaleString("en-GB")} ${long}${count === 1 ? "" : "s"} ago`, "just now"),
+};
+
+function elapsed(when, words, none) {
+  const seconds = Math.max(0, Math.floor((now() - when) / 1000));
+  const found = UNITS.find(([size]) => seconds >= size);
+  return found ? words(Math.floor(seconds / found[0]), found[1], found[2]) : none;
+}
+
+const isLocal = () => localStorage.getItem("zone") === "local";
+
+/** Write all times of an element, with both zones in its title. */
+export function showTimes(within = document) {
+  const local = isLocal();
+  for (const element of within.querySelectorAll("time[data-show]")) {
+    const when = new Date(element.dateTime);
+    if (Number.isNaN(when.valueOf())) continue;
+    const form = FORMS[endsOnAnotherDay(element, when, local) ? "day-time" : element.dataset.show];
+    if (!form) continue;
+    const text = form(when, local);
+    if (element.textContent !== text) element.textContent = text;
+    element.title = `${both(when, false)} UTC · ${both(when, true)} ${zone(true)}`;
+  }
+  for (const element of within.querySelectorAll("[data-zone]")) element.textContent = zone(local);
+}
+
+/** The end of a span has its day only where it differs from that of the beginning, which depends on the zone. */
+function endsOnAnotherDay(element, when, local) {
+  const { after, show } = element.dataset;
+  return after && (show === "time" || show === "day-time") && day(when, local) !== day(new Date(after), local);
+}
+
+function label() {
+  button.hidden = false;
+  button.textContent = isLocal() ? zone(true) : "UTC";
+  button.title = isLocal() ? "Times are local: show UTC" : "Times are in UTC: show local time";
+  button.setAttribute("aria-pressed", String(isLocal()));
+  button.setAttribute("aria-label", `Local time (now ${button.textContent})`);
+}
+
+if (button) {
+  label();
+  button.addEventListener("click", () => {
+    localStorage.setItem("zone", isLocal() ? "utc" : "local");
+    label();
+    showTimes();
+  });
+}
+showTimes();
+setInterval(() => showTimes(), 60_000);
+
+// A menu of the header or the toolbar closes where another one opens, and on Escape.
+document.addEventListener("toggle", ({ target }) => {
+  if (!target.open || !target.matches("details.menu")) return;
+  for (const other of document.querySelectorAll("details.menu[open]")) if (other !== target) other.open = false;
+}, true);
+document.addEventListener("click", ({ target }) => {
+  for (const menu of document.querySelectorAll("details.menu[open]")) if (!menu.contains(target)) menu.open = false;
+});
+document.addEventListener("keydown", (event) => {
+  const menu = event.key === "Escape" && document.activeElement?.closest?.("details.menu[open]");
+  if (menu) { menu.open = false; menu.querySelector("summary").focus(); event.preventDefault(); }
+});

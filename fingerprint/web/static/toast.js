@@ -1,0 +1,31 @@
+// The result of a change, where the eye is: a box that stays in view until it is closed, with Undo.
+
+export function showToast() {
+  const toast = document.querySelector(".outcome");
+  if (!toast?.firstElementChild) return;
+  toast.classList.add("floating");
+  const close = document.createElement("button");
+  close.type = "button";
+  close.className = "plain dismiss";
+  close.setAttribute("aria-label", "Dismiss");
+  close.textContent = "×";
+  close.addEventListener("click", () => closeToast());
+  toast.append(close);
+  reopen(toast.querySelector("[data-refused]")?.dataset.refused);
+}
+
+/** Close it; false where there is none. */
+export function closeToast() {
+  const toast = document.querySelector(".outcome.floating");
+  toast?.remove();
+  return Boolean(toast);
+}
+
+/** A form that was refused is open again, with what it had. */
+function reopen(field) {
+  if (field === "why") {
+    const panel = document.getElementById("decide");
+    if (panel) document.getElementById("deciding")?.click();
+    document.getElementById(panel ? "decide-why" : "page-why")?.focus();
+  } else if (field === "to") document.getElementById("assign-to")?.focus();
+}
