@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from fingerprint.analysis import fingerprints as looking
 from fingerprint.core.alert import LEVELS, Alert, Detector, FingerprintError, Level
 from fingerprint.core.settings import Settings
+from fingerprint.features.encoding import FEATURES
 from fingerprint.registry import bank as banks
 from fingerprint.registry import quality, versions
 from fingerprint.registry.bank import FEEDBACK_COLUMNS, Bank
@@ -32,6 +33,9 @@ from fingerprint.registry.bank import FEEDBACK_COLUMNS, Bank
 MAX_FINGERPRINTS = 200  # of a profile, the busiest
 MAX_VALUES = 5  # of a feature
 READINESS_HORIZONS_DAYS = (1.0, 7.0, 30.0)  # days
+
+_BIN_LABELS = {each.label for each in FEATURES if each.kind == "bin" and each.name != "mode"}
+_UNIT_SECONDS = {"min": 60.0, "minute": 60.0, "h": 3600.0, "hour": 3600.0, "d": 86400.0, "day": 86400.0}
 
 RowIndices = NDArray[np.intp]
 Doubles = NDArray[np.float64]
@@ -251,14 +255,40 @@ def _days_until_ready(table: pd.DataFrame, seconds: int, settings: Settings) -> 
 
 
 def _feature_profiles(bank: Bank, key: str) -> list[FeatureProfile]:
-    """Return the usual values by feature, in the order of the features."""
+    """Return the usual values by feature, in the order of the features; values of one text are one, bins are by size."""
     table = looking.usual_values(bank, key, MAX_VALUES)
+    summed = table.groupby(["feature", "value"], sort=False, as_index=False)["share"].sum()
     return [
-        FeatureProfile(
-            str(feature), tuple(map(UsualValue, rows["value"], map(float, rows["share"].round(4))))
-        )
-        for feature, rows in table.groupby("feature", sort=False)
+        FeatureProfile(str(feature), tuple(_in_order(str(feature), rows["value"], rows["share"])))
+        for feature, rows in summed.groupby("feature", sort=False)
     ]
+
+
+def _in_order(feature: str, texts: pd.Series, shares: pd.Series) -> list[UsualValue]:
+    """Return the values of a feature: amounts and times by size, others by share."""
+    values = [
+        UsualValue(str(text), min(round(float(share), 4), 1.0))
+        for text, share in zip(texts, shares, strict=True)
+    ]
+    if feature in _BIN_LABELS:
+        return sorted(values, key=lambda value: bin_size(value.text))
+    return sorted(values, key=lambda value: -value.share)
+
+
+def bin_size(text: str) -> tuple[int, float, str]:
+    """Return by what a bin's text is sorted: `under 64`, `up to 2 h ago`, `weekend 08-10 UTC`; those without a figure come last.
+
+    Example:
+        >>> sorted(["under 64", "under 8", "never seen before"], key=bin_size)
+        ['under 8', 'under 64', 'never seen before']
+    """
+    words = text.split()
+    for at, word in enumerate(words):
+        digits = word.partition("-")[0].replace(",", "")
+        if digits.isascii() and digits.replace(".", "", 1).isdigit():
+            unit = words[at + 1] if at + 1 < len(words) else ""
+            return int(words[0] == "weekend"), float(digits) * _UNIT_SECONDS.get(unit.rstrip("s"), 1.0), text
+    return 2, 0.0, text
 
 
 def adjusted_thresholds(folder: Path, alert: Alert, settings: Settings) -> list[dict[str, Any]]:

@@ -116,6 +116,22 @@ class EvidencePage:
     following: str | None = None
 
 
+class PrincipalEvent(NamedTuple):
+    """An event of an alert, and the principal that acted."""
+
+    alert_id: str
+    principal: str
+    event: AlertEvent
+
+
+@dataclass(frozen=True, slots=True)
+class PrincipalEvents:
+    """The newest of the `total` events of some alerts, the oldest first."""
+
+    events: tuple[PrincipalEvent, ...]
+    total: int
+
+
 @dataclass(frozen=True, slots=True)
 class AlertGroup:
     """Alerts of one filter that share their values of up to three fields."""

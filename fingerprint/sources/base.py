@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime
 from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -102,6 +102,13 @@ class Principal:
     via: str = ""
     human: str = ""
     session: str = ""
+
+
+class EventQuery(NamedTuple):
+    """A query to copy, and where it runs. Words in capitals are to be filled in."""
+
+    where: str
+    text: str
 
 
 class CallImpact(NamedTuple):
@@ -214,6 +221,11 @@ class LogSource(Protocol):
 
     def check_batches(self) -> Iterator[list[bytes]]:
         """Yield batches of records that a device must read as the CPU does before it is used: hard ones, plain ones, no event."""
+
+    def principal_queries(
+        self, principal: str, access_keys: Sequence[str], since: datetime, until: datetime
+    ) -> tuple[EventQuery, ...]:
+        """Return queries for all events of a principal and of access keys in a span; none where they name nothing to ask for."""
 
     def record_account(self, record: str) -> str:
         """Return the account whose log has the record: never one that a caller wrote into it; empty where there is none."""

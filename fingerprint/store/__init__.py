@@ -39,6 +39,7 @@ from fingerprint.store.heartbeats import SqlHeartbeatRepository
 from fingerprint.store.migrate import prepare_schema
 from fingerprint.store.outbox import SqlOutbox
 from fingerprint.store.prevalence import SqlPrevalenceRepository
+from fingerprint.store.principals import SqlPrincipalRepository
 from fingerprint.store.queue import SqlQueueRepository
 from fingerprint.store.retention import SqlRetentionRepository
 from fingerprint.store.schema import REQUIRED_TABLES, STORED_AT, dump_rows, metadata
@@ -93,6 +94,7 @@ def compose_store(session: Session, redaction: Redactor) -> SqlStore:
         votes=SqlVoteRepository(session),
         queue=SqlQueueRepository(session),
         evidence=SqlEvidenceRepository(session),
+        principals=SqlPrincipalRepository(session),
         prevalence=SqlPrevalenceRepository(session),
         cases=SqlCaseRepository(session),
         views=SqlViewRepository(session),

@@ -53,8 +53,10 @@ VISIBLE_COLUMNS = (  # of a row of the queue
     "last_event_time",
     "degraded",
 )
+CREDENTIAL_ISSUE_COLUMNS = tuple(
+    column.name for column in credential_issues.columns if column.name != STORED_AT
+)
 _IMPACT_COLUMNS = ("impact", "impact_of", "gravest_action")
-_ISSUE_COLUMNS = tuple(column.name for column in credential_issues.columns if column.name != STORED_AT)
 
 
 class SqlAlertRepository(Repository):
@@ -219,7 +221,7 @@ def _is_visible_change(row: Row, known: Mapping[str, Row]) -> bool:
 
 
 def _issue_row(issue: CredentialIssue) -> Row:
-    row = {name: storable(getattr(issue, name)) for name in _ISSUE_COLUMNS}
+    row = {name: storable(getattr(issue, name)) for name in CREDENTIAL_ISSUE_COLUMNS}
     return row | {"issued_key": index_key(issue.issued_key), "access_key": index_key(issue.access_key)}
 
 
@@ -233,7 +235,7 @@ def _read_alerts(connection: sql.Connection, query: sql.Select[Any], raw: bool =
 
 
 def _find_issue(connection: sql.Connection, access_key: str) -> CredentialIssue | None:
-    query = sql.select(*(credential_issues.c[name] for name in _ISSUE_COLUMNS))
+    query = sql.select(*(credential_issues.c[name] for name in CREDENTIAL_ISSUE_COLUMNS))
     own = credential_issues.c.issued_key == index_key(access_key)
     row = connection.execute(query.where(own)).mappings().first()
     return CredentialIssue(**row) if row else None

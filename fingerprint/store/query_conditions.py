@@ -58,7 +58,9 @@ def query_conditions(query: str) -> list[Condition]:
     words = [term for term in terms if term.field == TEXT and not term.negated and len(term.values) == 1]
     others = sorted((term for term in terms if term not in words), key=lambda term: term.field in _OWN_FIELDS)
     found = [sql.not_(_any_of(term)) if term.negated else _any_of(term) for term in others]
-    return [_has_words([word for term in words for word in _words(term.values[0])]), *found] if words else found
+    return (
+        [_has_words([word for term in words for word in _words(term.values[0])]), *found] if words else found
+    )
 
 
 def _any_of(term: Term) -> Condition:
@@ -106,12 +108,12 @@ class _AlertId(GenericFunction[str]):
 
 @compiles(_AlertId)
 def _compile_alert_id(element: _AlertId, compiler: SQLCompiler, **options: Any) -> str:
-    return compiler.process(list(element.clauses)[0], **options)
+    return compiler.process(next(iter(element.clauses)), **options)
 
 
 @compiles(_AlertId, "sqlite")
 def _compile_unindexed(element: _AlertId, compiler: SQLCompiler, **options: Any) -> str:
-    return f"+{compiler.process(list(element.clauses)[0], **options)}"
+    return f"+{compiler.process(next(iter(element.clauses)), **options)}"
 
 
 class _BytesOrder(GenericFunction[str]):
@@ -155,8 +157,8 @@ class _WordMatch(GenericFunction[bool]):
 
 @compiles(_WordMatch, "sqlite")
 def _compile_fts5(element: _WordMatch, compiler: SQLCompiler, **options: Any) -> str:
-    query = compiler.process(list(element.clauses)[0], **options)
-    return f"alert_texts.number IN (SELECT rowid FROM {WORD_INDEX} WHERE {WORD_INDEX} MATCH {query})"
+    query = compiler.process(next(iter(element.clauses)), **options)
+    return f"alert_texts.number IN (SELECT rowid FROM {WORD_INDEX} WHERE {WORD_INDEX} MATCH {query})"  # noqa: S608 - `query` is the name of a bound parameter
 
 
 @compiles(_WordMatch, "postgresql")

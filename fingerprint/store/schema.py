@@ -155,9 +155,7 @@ sql.Index("alerts_oldest", alerts.c.first_event_time, alerts.c.alert_id, alerts.
 sql.Index("alerts_largest", alerts.c.event_count.desc(), alerts.c.first_event_time, alerts.c.alert_id)
 # Counting reads this index and `cases`, both in the order of ids, and no row of `alerts`, which are wide. It has all that a count
 # asks for: with `urgency` missing, which says what a suppression may not hide, a count took five times as long.
-sql.Index(
-    "alerts_counted", alerts.c.alert_id, alerts.c.event_count, alerts.c.urgency_shown, alerts.c.urgency
-)
+sql.Index("alerts_counted", alerts.c.alert_id, alerts.c.event_count, alerts.c.urgency_shown, alerts.c.urgency)
 # A hash index takes a principal longer than a B-tree does.
 sql.Index("ix_alerts_principal", alerts.c.principal, postgresql_using="hash")
 
@@ -216,6 +214,9 @@ credential_issues = sql.Table(  # calls that handed out an access key
     required_text("region"),
     sql.Column(STORED_AT, UtcDateTime, index=True),
 )
+
+sql.Index("issues_of_principal", credential_issues.c.principal, postgresql_using="hash")
+sql.Index("issues_with_key", credential_issues.c.access_key)
 
 feed_counts = sql.Table(  # `at` is the start of an interval, seconds since 1970
     "feed_counts",
@@ -284,19 +285,19 @@ WORD_INDEX = (
 )
 SEARCH_DDL = {
     "sqlite": (
-        f"CREATE VIRTUAL TABLE {WORD_INDEX} USING fts5(words, content='alert_texts', content_rowid='number', "
+        "CREATE VIRTUAL TABLE alert_words USING fts5(words, content='alert_texts', content_rowid='number', "
         "detail='none', tokenize='unicode61 remove_diacritics 0')",
         "CREATE INDEX alert_values_search ON alert_values (kind, lower(value), alert_id)",
-        f"CREATE TRIGGER {WORD_INDEX}_insert AFTER INSERT ON alert_texts BEGIN "
-        f"INSERT INTO {WORD_INDEX} (rowid, words) VALUES (new.number, new.words); END",
-        f"CREATE TRIGGER {WORD_INDEX}_delete AFTER DELETE ON alert_texts BEGIN "
-        f"INSERT INTO {WORD_INDEX} ({WORD_INDEX}, rowid, words) VALUES ('delete', old.number, old.words); END",
-        f"CREATE TRIGGER {WORD_INDEX}_update AFTER UPDATE ON alert_texts BEGIN "
-        f"INSERT INTO {WORD_INDEX} ({WORD_INDEX}, rowid, words) VALUES ('delete', old.number, old.words); "
-        f"INSERT INTO {WORD_INDEX} (rowid, words) VALUES (new.number, new.words); END",
+        "CREATE TRIGGER alert_words_insert AFTER INSERT ON alert_texts BEGIN "
+        "INSERT INTO alert_words (rowid, words) VALUES (new.number, new.words); END",
+        "CREATE TRIGGER alert_words_delete AFTER DELETE ON alert_texts BEGIN "
+        "INSERT INTO alert_words (alert_words, rowid, words) VALUES ('delete', old.number, old.words); END",
+        "CREATE TRIGGER alert_words_update AFTER UPDATE ON alert_texts BEGIN "
+        "INSERT INTO alert_words (alert_words, rowid, words) VALUES ('delete', old.number, old.words); "
+        "INSERT INTO alert_words (rowid, words) VALUES (new.number, new.words); END",
     ),
     "postgresql": (
-        f"CREATE INDEX {WORD_INDEX} ON alert_texts USING gin (array_to_tsvector(string_to_array(words, ' ')))",
+        "CREATE INDEX alert_words ON alert_texts USING gin (array_to_tsvector(string_to_array(words, ' ')))",
         'CREATE INDEX alert_values_search ON alert_values (kind, (lower(value) COLLATE "C"), alert_id)',
     ),
 }

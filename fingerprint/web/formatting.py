@@ -114,6 +114,11 @@ def format_day(moment: datetime) -> str:
     return f"{there.day} {there:%B %Y}"
 
 
+def format_stamp(moment: datetime) -> str:
+    """Return day and time in UTC, short: 2026-03-04 14:02."""
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M}"
+
+
 def format_short_day(day: date) -> str:
     """Return a day without its year: 4 Mar."""
     return f"{day.day} {day:%b}"

@@ -1,9 +1,13 @@
-"""The chart of a principal's anomaly by day: a bar for each detector, as high as its strongest vote.
+"""The charts of a principal's anomaly by day: one for each detector, with a scale and a threshold line of its own.
 
 Example:
-    >>> drawing = draw_risk_chart(daily_votes(store.votes.read(principal)), width=960, height=160)
-    >>> drawing.bars[-1].text
-    '4 March 2026, autoencoder: 9 votes, the strongest 16.8'
+    >>> charts = draw_risk_charts(daily_votes(store.votes.read(principal)), width=960, height=160)
+    >>> charts[0].bars[-1].text
+    '4 March 2026: 9 votes, the strongest 16.8, threshold 3.2'
+
+Detectors measure different things, so each has its own scale. It ends at SCALE_IN_THRESHOLDS thresholds, or at the strongest vote
+where that is less. A bar that goes beyond has an open top and its number: nothing is cut off silently. Days without a kept vote
+are left out where they are more than MAX_EMPTY_DAYS together, and the axis says how many they were.
 """
 
 from __future__ import annotations
@@ -16,109 +20,200 @@ from datetime import date, timedelta
 from fingerprint.analysis.principal_profile import DailyVotes
 from fingerprint.detection.detectors import detector_label, load_known_detectors
 from fingerprint.web.charts import Tick
-from fingerprint.web.formatting import pluralize
+from fingerprint.web.formatting import abbreviate, pluralize
 
 MAX_DAYS = 90
-MAX_Z = 20.0  # z: what is stranger is drawn no higher
-LEFT, RIGHT, TOP, BOTTOM = 34, 8, 10, 26  # margins in units of the drawing, for the labels
+MAX_EMPTY_DAYS = 2  # in a row that are drawn
+SCALE_IN_THRESHOLDS = 4
+LEFT, RIGHT, TOP, BOTTOM = 44, 8, 24, 26  # margins in units of the drawing, for the labels
 DAY_LABEL_WIDTH = 64  # units that a label of a day needs
+NUMBER_WIDTH = 44  # units that the number of a bar beyond the scale needs
+WIDEST_BAR, WIDEST_STEP = 28.0, 60.0
+LEAST_SLOTS = 3  # that a drawing is as wide as
 COLOURS = 3  # of bars, by the place of their detector: style classes detector-0 ...
+
+Slot = date | int  # a day, or how many days were left out
 
 
 @dataclass(frozen=True, slots=True)
-class DetectorBar:
-    """One detector's day; `voted`: it reached its threshold."""
+class DayBar:
+    """A detector's day; `voted`: it reached its threshold. `beyond` is the number of one that is higher than the scale."""
 
     x: float
     y: float
     width: float
     height: float
-    kind: str
     voted: bool
+    beyond: str
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class LegendEntry:
-    """A detector's style class, its label, and the question it answers."""
+class SkippedDays:
+    """Days without a vote that the axis leaves out."""
 
-    kind: str
-    label: str
-    question: str
+    at: float
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
 class RiskChart:
-    """The chart, in units of a drawing `width` by `height`."""
+    """The chart of one detector, in units of a drawing `width` by `height`; `threshold` is an SVG path."""
 
+    detector: str
+    label: str
+    question: str
+    kind: str
     width: int
     height: int
     baseline: float
-    bars: tuple[DetectorBar, ...]
+    bars: tuple[DayBar, ...]
+    threshold: str
+    threshold_text: str
+    skipped: tuple[SkippedDays, ...]
     x_ticks: tuple[Tick, ...]
     y_ticks: tuple[Tick, ...]
-    legend: tuple[LegendEntry, ...] = ()
 
 
-def draw_risk_chart(days: Sequence[DailyVotes], width: int, height: int) -> RiskChart | None:
-    """Return the chart of the last MAX_DAYS days up to the newest vote; None without votes."""
+def draw_risk_charts(days: Sequence[DailyVotes], width: int, height: int) -> list[RiskChart]:
+    """Return a chart for each detector, of the last MAX_DAYS days up to the newest vote, all with the same axis of days.
+
+    `width` is the most that a drawing has; that of few days is smaller.
+    """
     if not days:
-        return None
+        return []
     last = max(day.day for day in days)
-    first = max(min(day.day for day in days), last - timedelta(days=MAX_DAYS - 1))
-    span = (last - first).days + 1
-    base, step = height - BOTTOM, min(40.0, (width - LEFT - RIGHT) / span)
-    names = detectors_of(days)
-    bars = (
-        _bar(day, names, (day.day - first).days * step + LEFT, step, base) for day in days if day.day >= first
-    )
-    levels = (Tick(_y(z, base), f"{z:g}") for z in (0.0, MAX_Z / 2, MAX_Z))
-    ticks = tuple(_day_ticks(first, span, step))
-    return RiskChart(width, height, base, tuple(bars), ticks, tuple(levels), tuple(_legend(names)))
-
-
-def _legend(names: Sequence[str]) -> Iterator[LegendEntry]:
+    recent = [day for day in days if day.day > last - timedelta(days=MAX_DAYS)]
+    slots = _day_slots(sorted({day.day for day in recent}))
+    width = min(
+        width, LEFT + RIGHT + round(max(len(slots), LEAST_SLOTS) * WIDEST_STEP)
+    )  # few days: no blank beside them
+    names = sorted({day.detector for day in recent})
     questions = {each.name: each.question for each in load_known_detectors(names)}
-    for place, name in enumerate(names):
-        yield LegendEntry(detector_class(place), detector_label(name), questions.get(name, ""))
-
-
-def detectors_of(days: Sequence[DailyVotes]) -> list[str]:
-    """Return the names of the detectors with votes, in the order of their bars."""
-    return sorted({day.detector for day in days})
-
-
-def detector_class(place: int) -> str:
-    """Return the style class of the bars of the detector at a place."""
-    return f"detector-{place % COLOURS}"
-
-
-def _bar(day: DailyVotes, names: Sequence[str], left: float, step: float, baseline: float) -> DetectorBar:
-    """Return a detector's bar of a day, beside those of the other detectors."""
-    place, width = names.index(day.detector), 0.84 * step / max(len(names), 2)
-    y = _y(day.strongest, baseline)
-    when = f"{day.day.day} {day.day:%B %Y}"
-    label = detector_label(day.detector).lower()
-    text = f"{when}, {label}: {pluralize(day.votes, 'vote')}, the strongest {day.strongest:.1f}"
-    x = round(left + 0.08 * step + place * width, 2)
-    return DetectorBar(
-        x, y, round(width, 2), round(baseline - y, 2), detector_class(place), day.votes > 0, text
-    )
-
-
-def _y(z: float, baseline: float) -> float:
-    share = min(max(z, 0.0), MAX_Z) / MAX_Z if math.isfinite(z) else 1.0
-    return round(baseline - (baseline - TOP) * share, 2)
-
-
-def _day_ticks(first: date, span: int, step: float) -> list[Tick]:
-    """Return labels of days, as many as fit."""
-    every = max(1, math.ceil(DAY_LABEL_WIDTH / step))
-    days = range(0, span, every)
     return [
-        Tick(
-            round(LEFT + (at + 0.5) * step, 2),
-            f"{(first + timedelta(days=at)).day} {first + timedelta(days=at):%b}",
+        _Axes(name, place, questions.get(name, ""), slots, width, height).draw(
+            [day for day in recent if day.detector == name]
         )
-        for at in days
+        for place, name in enumerate(names)
     ]
+
+
+def _day_slots(days: Sequence[date]) -> list[Slot]:
+    """Return the days of the axis; more than MAX_EMPTY_DAYS days without a vote are one slot."""
+    slots: list[Slot] = []
+    for at, day in enumerate(days):
+        empty = (day - days[at - 1]).days - 1 if at else 0
+        if empty > MAX_EMPTY_DAYS:
+            slots.append(empty)
+        else:
+            slots += [day - timedelta(days=back) for back in range(empty, 0, -1)]
+        slots.append(day)
+    return slots
+
+
+@dataclass(frozen=True, slots=True)
+class _Axes:
+    """The axes of one detector's chart."""
+
+    detector: str
+    place: int
+    question: str
+    slots: Sequence[Slot]
+    width: int
+    height: int
+
+    @property
+    def step(self) -> float:
+        return (self.width - LEFT - RIGHT) / max(len(self.slots), 1)
+
+    @property
+    def baseline(self) -> int:
+        return self.height - BOTTOM
+
+    def draw(self, days: Sequence[DailyVotes]) -> RiskChart:
+        """Return the chart of the detector's days."""
+        top = _scale(days)
+        levels = (Tick(self._y(share * top, top), abbreviate(round(share * top, 1))) for share in (0, 0.5, 1))
+        thresholds = sorted({day.threshold for day in days})
+        low, high = f"{thresholds[0]:.1f}", f"{thresholds[-1]:.1f}"
+        return RiskChart(
+            detector=self.detector,
+            label=detector_label(self.detector),
+            question=self.question,
+            kind=f"detector-{self.place % COLOURS}",
+            width=self.width,
+            height=self.height,
+            baseline=self.baseline,
+            bars=tuple(self._bars(days, top)),
+            threshold="".join(self._threshold(days, top)),
+            threshold_text=low if low == high else f"{low} to {high}",
+            skipped=tuple(self._skipped()),
+            x_ticks=tuple(self._ticks()),
+            y_ticks=tuple(levels),
+        )
+
+    def _y(self, z: float, top: float) -> float:
+        share = min(max(z / top, 0.0), 1.0) if math.isfinite(z) else 1.0
+        return round(self.baseline - (self.baseline - TOP) * share, 2)
+
+    def _left(self, day: date) -> float:
+        return LEFT + self.slots.index(day) * self.step
+
+    def _bars(self, days: Sequence[DailyVotes], top: float) -> Iterator[DayBar]:
+        numbered = self._numbered([day for day in days if day.strongest > top])
+        width = min(0.76 * self.step, WIDEST_BAR)
+        for day in days:
+            y = self._y(day.strongest, top)
+            number = (
+                f"{day.strongest:,.{0 if day.strongest >= 100 else 1}f}"
+                if math.isfinite(day.strongest)
+                else "∞"
+            )
+            when = f"{day.day.day} {day.day:%B %Y}"
+            yield DayBar(
+                x=round(self._left(day.day) + (self.step - width) / 2, 2),
+                y=y,
+                width=round(width, 2),
+                height=round(max(self.baseline - y, 1.0), 2),
+                voted=day.votes > 0,
+                beyond="" if day.strongest <= top else number if day.day in numbered else "↑",
+                text=f"{when}: {pluralize(day.votes, 'vote')}, the strongest {day.strongest:.1f}, threshold {day.threshold:.1f}",
+            )
+
+    def _numbered(self, beyond: Sequence[DailyVotes]) -> set[date]:
+        """Return the days whose numbers have room above their bars, the strongest first."""
+        chosen: set[date] = set()
+        for day in sorted(beyond, key=lambda day: -day.strongest):
+            here = self._left(day.day)
+            if all(abs(here - self._left(other)) >= NUMBER_WIDTH for other in chosen):
+                chosen.add(day.day)
+        return chosen
+
+    def _threshold(self, days: Sequence[DailyVotes], top: float) -> Iterator[str]:
+        """Yield the line of the threshold over each of the slots, the last known one where a day has none."""
+        by_day, current = {day.day: day.threshold for day in days}, days[0].threshold
+        for at, slot in enumerate(self.slots):
+            current = by_day.get(slot, current) if isinstance(slot, date) else current
+            y, left = self._y(current, top), round(LEFT + at * self.step, 2)
+            yield f"{'M' if at == 0 else 'L'}{left} {y}H{round(left + self.step, 2)}"
+
+    def _skipped(self) -> Iterator[SkippedDays]:
+        for at, slot in enumerate(self.slots):
+            if isinstance(slot, int):
+                yield SkippedDays(round(LEFT + (at + 0.5) * self.step, 2), f"{slot} days without a vote")
+
+    def _ticks(self) -> Iterator[Tick]:
+        """Yield labels of days, as many as fit."""
+        every, free = max(1, math.ceil(DAY_LABEL_WIDTH / self.step)), 0
+        for at, slot in enumerate(self.slots):
+            if isinstance(slot, date) and at >= free:
+                yield Tick(round(LEFT + (at + 0.5) * self.step, 2), f"{slot.day} {slot:%b}")
+                free = at + every
+
+
+def _scale(days: Sequence[DailyVotes]) -> float:
+    """Return the upper end of a detector's scale."""
+    highest = max((day.strongest for day in days if math.isfinite(day.strongest)), default=1.0)
+    threshold = max((day.threshold for day in days if math.isfinite(day.threshold)), default=0.0)
+    least = 1.25 * threshold  # the line of the threshold is never at the edge
+    return max(min(highest, SCALE_IN_THRESHOLDS * threshold) if threshold > 0 else highest, least, 1.0)

@@ -47,6 +47,11 @@ def principal_url(principal: str, alert_id: str) -> str:
     return f"/entities/{quote(principal)}" if plain and not dots else f"{alert_url(alert_id)}/entity"
 
 
+def graph_url(alert_id: str, scope: str = "alert") -> str:
+    """Return the investigation picture of an alert, or of its `principal` or `incident`."""
+    return f"/graph?{urlencode({'alert': alert_id, 'of': scope})}"
+
+
 def new_suppression_url(alert_id: str) -> str:
     """Return the form of a new suppression of alerts like this."""
     return f"/suppressions/new?{urlencode({'alert': alert_id})}"

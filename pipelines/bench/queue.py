@@ -142,7 +142,13 @@ SEARCHES = (  # one that finds little, one that finds much, words, exclusion, al
 )
 
 
-@benchmark("the slowest of six searches in them, first page and counts", "ms", f"{TARGET_SECONDS * 1000:.0f} ms", 1, at_most=True)
+@benchmark(
+    "the slowest of six searches in them, first page and counts",
+    "ms",
+    f"{TARGET_SECONDS * 1000:.0f} ms",
+    1,
+    at_most=True,
+)
 def search_latency() -> tuple[float, float]:
     """Read the first page of what each query finds, with its counts."""
     reads = [partial(_read_page, _store(), AlertFilter(q=query)) for query in SEARCHES]

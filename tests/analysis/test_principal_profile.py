@@ -10,6 +10,7 @@ import pytest
 
 from fingerprint.analysis import fingerprints, principal_profile
 from fingerprint.core.alert import FingerprintError
+from fingerprint.features.encoding import FEATURES
 from fingerprint.registry.bank import Bank
 from tests.support import sample_organisation
 from tests.support.alerts import stolen_session, votes
@@ -49,9 +50,45 @@ def test_a_card_says_what_is_usual_of_the_principal_or_of_the_entity_that_is_ask
         (entity, principal_profile.build_profile(bank, principal, sample_organisation.SETTINGS, entity)),
     ):
         table = fingerprints.usual_values(bank, key, principal_profile.MAX_VALUES)
-        said = [(one.feature, each.text) for one in shown.usual for each in one.values]
-        assert said == list(zip(table["feature"], table["value"], strict=True))
+        said = {(one.feature, each.text): each.share for one in shown.usual for each in one.values}
+        summed = table.groupby(["feature", "value"])["share"].sum()
+        assert said == pytest.approx({place: min(share, 1.0) for place, share in summed.items()}, abs=1e-4)
         assert all(sum(each.share for each in one.values) <= 1.001 for one in shown.usual)
+
+
+def test_values_are_listed_once_amounts_by_size_and_others_by_share(bank: Bank, principal: str) -> None:
+    card = principal_profile.build_profile(bank, principal, sample_organisation.SETTINGS)
+    bins = {each.label for each in FEATURES if each.kind == "bin"} - {"read or write"}
+    for one in card.usual:
+        texts = [each.text for each in one.values]
+        assert len(texts) == len(set(texts))
+        if one.feature in bins:
+            assert texts == sorted(texts, key=principal_profile.bin_size)
+        else:
+            assert [each.share for each in one.values] == sorted(
+                (each.share for each in one.values), reverse=True
+            )
+
+
+def test_bins_are_sorted_by_their_size_and_what_has_none_comes_last() -> None:
+    texts = [
+        "under 128",
+        "up to 2 h ago",
+        "never seen before",
+        "under 64",
+        "up to 15 min ago",
+        "up to 3 d ago",
+    ]
+    assert sorted(texts, key=principal_profile.bin_size) == [
+        "under 64",
+        "under 128",
+        "up to 15 min ago",
+        "up to 2 h ago",
+        "up to 3 d ago",
+        "never seen before",
+    ]
+    days = ["weekend 00-02 UTC", "weekday 10-12 UTC", "weekday 08-10 UTC"]
+    assert sorted(days, key=principal_profile.bin_size) == days[::-1]
 
 
 def test_anyone_who_is_not_ready_is_told_how_long_it_takes_at_their_pace(bank: Bank, principal: str) -> None:

@@ -247,7 +247,8 @@ class QueueContract:
         for which in (
             AlertFilter(), AlertFilter(status="closed"), AlertFilter(least_urgency=50), AlertFilter(most_urgency=49),
             AlertFilter(service="iam"), AlertFilter(account=ACCOUNT), AlertFilter(tactic="Impact"), AlertFilter(assignee="maria"),
-            AlertFilter(assignee=""), AlertFilter("all", decision="benign"), AlertFilter(level="peer"), *(AlertFilter(q=query) for query in QUERIES),
+            AlertFilter(assignee=""), AlertFilter("all", decision="benign"), AlertFilter(level="peer"),
+            *(AlertFilter(q=query) for query in QUERIES),
             AlertFilter(since=START + timedelta(days=1)), AlertFilter(until=START + timedelta(days=1)),
         ):  # fmt: skip
             assert 0 < busy.queue.page(which).total < 60, which

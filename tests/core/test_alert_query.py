@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
@@ -95,10 +96,9 @@ def test_what_cannot_be_read_says_what_to_do(text, said):
 def test_any_text_is_read_or_refused_in_a_sentence(text):
     try:
         terms = parse_alert_query(text)
-    except FingerprintError as error:
-        assert len(str(error)) < 1000
-    else:
-        assert parse_alert_query(format_alert_query(terms)) is not None
+    except FingerprintError:
+        return
+    assert len(parse_alert_query(format_alert_query(terms))) == len(terms)
 
 
 @pytest.mark.parametrize(
@@ -106,10 +106,8 @@ def test_any_text_is_read_or_refused_in_a_sentence(text):
 )
 def test_no_text_takes_long_to_read(text):
     began = time.process_time()
-    try:
+    with suppress(FingerprintError):
         parse_alert_query(text)
-    except FingerprintError:
-        pass
     assert time.process_time() - began < 0.5
 
 

@@ -30,6 +30,7 @@ PAGES = (
     "/alerts/{alert}/preview",
     "/help",
     "/entities/{principal}",
+    "/graph?alert={alert}&of=principal",
     "/suppressions",
     "/suppressions/new?alert={alert}",
     "/banks",
@@ -140,7 +141,7 @@ def test_a_morning_by_mouse(browser, place, admitted):
         log_in(page, "maria")
         expect(page.get_by_role("heading", name="Queue")).to_be_visible()
 
-        page.get_by_label("Urgency from").select_option("75")
+        page.locator("select[name=least_urgency]").select_option("75")
         page.get_by_role("button", name="Filter").click()
         expect(page).to_have_url(re.compile("least_urgency=75"))
         expect(page).not_to_have_url(re.compile("service="))
@@ -501,6 +502,33 @@ def test_everything_that_matters_works_without_script(browser, place, admitted):
         expect(page.locator("#record")).to_contain_text("eventName")
 
 
+def test_the_investigation_picture_is_drawn_and_walked_by_keyboard(browser, place, admitted):
+    with seen(browser, storage_state=admitted) as page:
+        page.goto(f"{place.base}/entities/{STOLEN.principal}")
+        page.get_by_role("link", name="Investigation picture").click()
+        drawing = page.get_by_role("application")
+        expect(drawing).to_have_attribute(
+            "data-drawn", str(page.locator("#things ~ .scroll tbody tr").count())
+        )
+        tab_to(page, "#graph")
+        said = set()
+        for key in ("ArrowRight", "ArrowRight", "ArrowLeft"):
+            press(page, key)
+            said.add(page.locator("#graph-says").inner_text())
+        assert len(said) == 2
+        assert any(STOLEN.events[0].source_address in text and "called from" in text for text in said)
+        with_address = page.locator("#connections ~ .scroll tr").filter(has_text="called from")
+        expect(with_address.first).to_contain_text(STOLEN.events[0].source_address)
+
+
+def test_the_investigation_picture_is_a_list_without_script(browser, place, admitted):
+    with seen(browser, storage_state=admitted, java_script_enabled=False) as page:
+        page.goto(f"{place.base}/graph?alert={STOLEN.alert_id}")
+        expect(page.locator("#graph")).to_be_hidden()
+        expect(page.get_by_text("The drawing needs JavaScript")).to_be_visible()
+        expect(page.locator("#connections ~ .scroll")).to_contain_text("called from")
+
+
 def test_a_view_that_was_saved_is_one_click_away(browser, place, admitted):
     with seen(browser, storage_state=admitted) as page:
         page.goto(f"{place.base}/?status=all&service=iam&by=principal")
@@ -559,7 +587,7 @@ def test_an_alert_that_comes_while_the_page_is_open_is_announced(browser, place,
         page.mouse.wheel(0, 600)
         expect(bar).to_be_in_viewport()
         bar.get_by_role("link").click()
-        expect(page.get_by_role("link", name="It came just now")).to_be_visible()
+        expect(page.locator("a.go", has_text="It came just now")).to_be_visible()
         expect(page.locator(".fresh")).to_have_attribute("data-alert", "0000000000000002")
         expect(page.locator("#selected")).to_have_text("1 selected")
         expect(page.locator(f"[data-alert='{kept}'] input")).to_be_checked()

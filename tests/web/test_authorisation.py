@@ -50,6 +50,7 @@ viewer   any     GET     /alerts/{alert_id}/preview
 viewer   any     GET     /alerts/{alert_id}/record
 viewer   any     GET     /alerts/{alert_id}/entity
 viewer   any     GET     /entities/{principal:path}
+viewer   any     GET     /graph
 viewer   any     GET     /suppressions
 engineer any     GET     /suppressions/new
 engineer any     POST    /suppressions/preview
@@ -103,6 +104,7 @@ analyst  any     POST    /api/v1/alerts/{alert_id}/reopen
 analyst  any     POST    /api/v1/alerts/{alert_id}/notes
 viewer   any     GET     /api/v1/entities
 viewer   any     GET     /api/v1/entities/{principal:path}
+viewer   any     GET     /api/v1/graph
 viewer   any     GET     /api/v1/votes
 viewer   any     GET     /api/v1/suppressions
 viewer   any     POST    /api/v1/suppressions/preview

@@ -31,6 +31,7 @@ from fingerprint.core.case import (
     DayCount,
     EvidencePage,
     GroupField,
+    PrincipalEvents,
     ProgramStatus,
     QueueOrder,
     QueuePage,
@@ -177,6 +178,31 @@ class EvidenceRepository(Protocol):
 
     def records_removed_at(self, alert_id: str) -> datetime | None:
         """Return when raw records of it were removed; None while all are stored."""
+        ...
+
+
+class PrincipalRepository(Protocol):
+    """Principals as their alerts show them."""
+
+    def events(self, principal: str, limit: int) -> PrincipalEvents:
+        """Return the newest events of all alerts of a principal, the oldest first, without their records."""
+        ...
+
+    def events_of_alerts(self, alert_ids: Sequence[str], limit: int) -> PrincipalEvents:
+        """Return the newest events of some alerts, the oldest first, without their records."""
+        ...
+
+    def credential_issues(
+        self, principal: str, access_keys: Sequence[str], limit: int
+    ) -> list[CredentialIssue]:
+        """Return the newest calls of a principal, or with one of the keys, that issued credentials, and those that issued a key.
+
+        The oldest comes first. An empty principal asks for the keys alone.
+        """
+        ...
+
+    def notes(self, principal: str, limit: int) -> list[CaseNote]:
+        """Return the newest notes on alerts of a principal, the newest first."""
         ...
 
 
@@ -414,6 +440,7 @@ class Store:
     votes: VoteRepository
     queue: QueueRepository
     evidence: EvidenceRepository
+    principals: PrincipalRepository
     prevalence: PrevalenceRepository
     cases: CaseRepository
     views: ViewRepository

@@ -24,6 +24,7 @@ from fingerprint.sources.cloudtrail.envelopes import (
     split_lines_in_parts,
     split_message_in_parts,
 )
+from fingerprint.sources.cloudtrail.event_queries import principal_queries
 from fingerprint.sources.cloudtrail.identity import IDENTITY_COLUMNS, principal_of, record_account
 from fingerprint.sources.cloudtrail.impact import impact_of
 from fingerprint.sources.cloudtrail.playbook import next_steps
@@ -59,6 +60,7 @@ __all__ = [
     "object_day",
     "ordered_prefix",
     "principal_of",
+    "principal_queries",
     "record_account",
     "split_lines",
     "split_lines_in_parts",

@@ -12,6 +12,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from pydantic import Field
 
+from fingerprint.analysis.principal_activity import PrincipalActivity
 from fingerprint.analysis.principal_profile import (
     MAX_CHARTED_VOTES,
     DailyVotes,
@@ -25,6 +26,7 @@ from fingerprint.web.api.queue_params import RequestModel, StorableText, UtcDate
 from fingerprint.web.api.responses import FiniteFloat, ResponseModel
 from fingerprint.web.auth import Viewer
 from fingerprint.web.dependencies import Dependencies, Deps
+from fingerprint.web.principal_events import load_activity
 
 router = APIRouter(tags=["entities"])
 VOTE_DAYS = 90  # of single votes, back from the newest in the alert store
@@ -38,7 +40,7 @@ class PrincipalResponse(ResponseModel):
     """A principal. `card` is its profile in the served bank; without one, `no_card` is the reason.
 
     `days` summarises its votes of the last 90 days with any; `alerts` are the newest 100 of `alerts_in_all`, open or closed, but
-    not suppressed.
+    not suppressed. `activity` is what the newest 2,000 events of its alerts show, of `events_in_all`.
     """
 
     principal: str
@@ -48,6 +50,8 @@ class PrincipalResponse(ResponseModel):
     alerts: tuple[QueueRow, ...]
     alerts_in_all: int
     suppressions: tuple[Suppression, ...]
+    activity: PrincipalActivity
+    events_in_all: int
 
 
 class VoteResponse(ResponseModel):
@@ -101,6 +105,7 @@ def get_principal(
     which = AlertFilter(status="all", principal=principal)
     page = deps.store.queue.page(which, "newest", 100)
     card, why = _load_profile(deps, principal, fingerprint)
+    found, activity = load_activity(deps.store, principal)
     in_force = deps.store.suppressions.list_all()
     return PrincipalResponse(
         principal=principal,
@@ -110,6 +115,8 @@ def get_principal(
         alerts=page.rows,
         alerts_in_all=page.total,
         suppressions=[each for each in in_force if each.match.principal == principal],
+        activity=activity,
+        events_in_all=found.total,
     )
 
 

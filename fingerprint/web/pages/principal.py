@@ -1,4 +1,4 @@
-"""A principal: its usual behaviour, anomaly by day, alerts and suppressions.
+"""A principal: its alerts, what else it did, from where and with which credentials, its hours, and its usual behaviour.
 
 Example:
     GET /entities/123456789012:user/ana?key=123456789012:user/ana|s3|direct
@@ -6,8 +6,19 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import pandas as pd
 from fastapi import APIRouter, Request, Response
 
+from fingerprint.analysis.principal_activity import (
+    PrincipalActivity,
+    fold_repeats,
+    hours_of,
+    usual_hours,
+)
 from fingerprint.analysis.principal_profile import (
     MAX_CHARTED_VOTES,
     PrincipalProfile,
@@ -15,17 +26,33 @@ from fingerprint.analysis.principal_profile import (
     daily_votes,
 )
 from fingerprint.core.alert import FingerprintError
-from fingerprint.core.case import AlertFilter, QueuePage
-from fingerprint.web import risk_chart, urls
+from fingerprint.core.case import AlertFilter, PrincipalEvents, QueuePage, QueueRow
+from fingerprint.detection.detectors import load_known_detectors
+from fingerprint.sources.active import SOURCE
+from fingerprint.sources.base import EventQuery
+from fingerprint.web import risk_chart, urls, week_chart
 from fingerprint.web.auth import Viewer
 from fingerprint.web.dependencies import Dependencies, Deps
 from fingerprint.web.layout import render_page
+from fingerprint.web.principal_events import load_activity
 
 ALERTS_SHOWN = 50  # the newest
+LINES_SHOWN = 100  # of the list of events, repeats folded
+NOTES_SHOWN = 20
+AROUND = timedelta(days=1)  # before and after an alert that a query asks for
+QUERIED_KEYS = 5
 WIDE_RISK_CHART, NARROW_RISK_CHART = (
-    (1000, 170),
+    (1000, 150),
     (350, 150),
 )  # the drawing for a wide and a narrow screen
+KINDS = (  # of what was seen, with their headings
+    ("sessions", "Sessions"),
+    ("access_keys", "Access keys"),
+    ("addresses", "Addresses"),
+    ("resources", "Resources"),
+    ("actions", "Actions"),
+    ("user_agents", "User agents"),
+)
 router = APIRouter()
 
 
@@ -46,11 +73,9 @@ def show_alert_principal(
 
 
 def _page(request: Request, deps: Dependencies, principal: str, key: str | None) -> Response:
-    store = deps.store
     profile, profile_error = _load_profile(deps, principal, key)
-    days = daily_votes(store.votes.read(principal, limit=MAX_CHARTED_VOTES, newest=True))
-    mine = [each for each in store.suppressions.list_all(ended=True) if each.match.principal == principal]
     pages = _alerts(deps, principal)
+    rows = [row for page in pages for row in page.rows]
     return render_page(
         request,
         "queue/principal.html",
@@ -58,18 +83,73 @@ def _page(request: Request, deps: Dependencies, principal: str, key: str | None)
         principal=principal,
         profile=profile,
         profile_error=profile_error,
-        drawings=[
-            drawing
-            for size in (WIDE_RISK_CHART, NARROW_RISK_CHART)
-            if (drawing := risk_chart.draw_risk_chart(days, *size))
-        ],
-        days=days[::-1],
-        alerts=[row for page in pages for row in page.rows],
+        alerts=rows,
         total=sum(page.total for page in pages),
-        suppressions=mine,
+        suppressions=_suppressions(deps, principal),
+        notes=deps.store.principals.notes(principal, NOTES_SHOWN),
         urls=urls,
         now=deps.clock.now(),
+        **_activity_context(deps, principal, rows),
     )
+
+
+def _activity_context(deps: Dependencies, principal: str, rows: Sequence[QueueRow]) -> dict[str, Any]:
+    """Return what the alerts and single votes of a principal show of what it did, and the queries for the rest."""
+    store = deps.store
+    found, activity = load_activity(store, principal)
+    votes = store.votes.read(principal, limit=MAX_CHARTED_VOTES, newest=True)
+    days = daily_votes(votes)
+    lines = fold_repeats(found.events)
+    return {
+        "activity": activity,
+        "kinds": [(name, heading, getattr(activity, name)) for name, heading in KINDS],
+        "events_total": found.total,
+        "lines": lines[:LINES_SHOWN],
+        "lines_total": len(lines),
+        "queries": _queries(principal, rows, activity),
+        "weeks": _weeks(deps, principal, found, votes),
+        "charts": [risk_chart.draw_risk_charts(days, *size) for size in (WIDE_RISK_CHART, NARROW_RISK_CHART)],
+        "days": days[::-1],
+    }
+
+
+def _queries(
+    principal: str, rows: Sequence[QueueRow], activity: PrincipalActivity
+) -> tuple[datetime, datetime, tuple[EventQuery, ...]] | None:
+    """Return the span around the newest alert, and queries for all that the principal did in it; None where nothing names it."""
+    if not rows:
+        return None
+    newest = max(rows, key=lambda row: row.last_event_time)
+    since, until = newest.first_event_time - AROUND, newest.last_event_time + AROUND
+    keys = [each.text for each in activity.access_keys[:QUERIED_KEYS]]
+    queries = SOURCE.principal_queries(principal, keys, since, until)
+    return (since, until, queries) if queries else None
+
+
+def _weeks(
+    deps: Dependencies, principal: str, found: PrincipalEvents, votes: pd.DataFrame
+) -> dict[str, week_chart.WeekChart | None]:
+    """Return the pictures of the usual week and of the hours in which its known events were."""
+    usual = None
+    if deps.banks is not None:
+        try:
+            usual = usual_hours(deps.banks.open_served(), principal)
+        except FingerprintError:  # the page says so where it speaks of the bank
+            usual = None
+    times = {each.event.event_id: each.event.event_time for each in found.events}
+    by_event = [
+        each.name for each in load_known_detectors(votes["detector"].unique()) if each.granularity == "event"
+    ]
+    single = votes[votes["detector"].isin(by_event)]
+    for event_id, at in zip(single["event_id"], single["event_time"], strict=True):
+        times.setdefault(event_id, at.to_pydatetime())
+    return {"usual": week_chart.draw_week(usual), "now": week_chart.draw_week(hours_of(times.values()))}
+
+
+def _suppressions(deps: Dependencies, principal: str) -> list[Any]:
+    return [
+        each for each in deps.store.suppressions.list_all(ended=True) if each.match.principal == principal
+    ]
 
 
 def _alerts(deps: Dependencies, principal: str) -> list[QueuePage]:

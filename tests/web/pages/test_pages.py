@@ -8,7 +8,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
-from html import unescape
+from hashlib import sha256
+from html import escape, unescape
 from itertools import pairwise
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -18,6 +19,8 @@ from fastapi.testclient import TestClient
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
+from fingerprint import web
+from fingerprint.analysis.principal_activity import hours_of
 from fingerprint.analysis.principal_profile import DailyVotes
 from fingerprint.core import alert_query
 from fingerprint.core.alert import CredentialIssue, Disposition
@@ -32,7 +35,7 @@ from fingerprint.core.case import (
 )
 from fingerprint.core.settings import Settings
 from fingerprint.store import SqlStore, open_store
-from fingerprint.web import audit_text, flash, queue_display, risk_chart, urls
+from fingerprint.web import audit_text, flash, queue_display, risk_chart, urls, week_chart
 from fingerprint.web import formatting as fmt
 from fingerprint.web.app import create_app
 from fingerprint.web.pages.preview import count_calls
@@ -74,16 +77,16 @@ def analyst(clients: dict[str, TestClient]) -> TestClient:
 @pytest.mark.parametrize(
     ("path", "status", "said"),
     [
-        ("/?status=nonsense", 400, "status: choose one of open, closed, all"),
+        ("/?status=nonsense", 400, "Status: choose one of"),
         ("/?following=nonsense", 400, "following"),
         (f"/?text={'x' * 1001}", 400, "at most 1000 characters"),
         ("/?by=day&by=level&by=human&by=service", 400, "up to 3 fields"),
         ("/alerts/ffff", 404, "ffff"),
-        (f"/alerts/{STOLEN.alert_id}?events=nonsense", 400, "no page begins there"),
-        (f"/alerts/{STOLEN.alert_id}?from=order%3Dnonsense", 400, "order: choose one of"),
+        (f"/alerts/{STOLEN.alert_id}?events=nonsense", 400, "No page begins there"),
+        (f"/alerts/{STOLEN.alert_id}?from=order%3Dnonsense", 400, "Order: choose one of"),
         (f"/alerts/{STOLEN.alert_id}/record?event=ffff", 404, "no event"),
         ("/suppressions/new?alert=ffff", 404, "ffff"),
-        ("/audit?before=0", 422, "before"),
+        ("/audit?before=0", 422, "Before"),
         ("/nowhere", 404, "Not Found"),
     ],
 )
@@ -177,7 +180,7 @@ def test_what_would_hide_a_critical_alert_wants_a_box_checked_and_a_reason(clien
     for more, why in (
         ({}, "make it narrower"),
         ({"forced": "x"}, "make it narrower"),
-        ({"force": "true"}, "to force a suppression, say why"),
+        ({"force": "true"}, "To force a suppression, say why"),
     ):
         answer = engineer.post("/suppressions", data=form | more)
         assert (answer.status_code, why in answer.text.lower()) == (400, True)
@@ -382,35 +385,104 @@ class TestTold:
 
 
 class TestRisk:
-    def test_a_day_has_a_bar_for_each_detector_as_high_as_its_strongest_vote(self):
+    def test_each_detector_has_a_chart_with_a_scale_and_a_threshold_line_of_its_own(self):
         days = [
-            DailyVotes(date(2026, 3, 4), "autoencoder", 5, 2, 10.0, 3.2),
-            DailyVotes(date(2026, 3, 4), "spectral", 5, 0, 3.0, 4.0),
+            DailyVotes(date(2026, 3, 4), "autoencoder", 5, 2, 6.4, 3.2),
+            DailyVotes(date(2026, 3, 4), "spectral", 5, 0, 30.0, 40.0),
             DailyVotes(date(2026, 3, 6), "autoencoder", 1, 1, 400.0, 3.2),
         ]
-        drawing = risk_chart.draw_risk_chart(days, 960, 160)
-        habit, volume, later = drawing.bars
-        assert habit.height == pytest.approx((drawing.baseline - risk_chart.TOP) / 2, abs=0.01)
-        assert (habit.voted, volume.voted) == (True, False)
-        assert later.y == risk_chart.TOP
-        assert habit.x < volume.x < later.x < 960
-        assert habit.text == "4 March 2026, autoencoder: 2 votes, the strongest 10.0"
+        habit, volume = risk_chart.draw_risk_charts(days, 960, 160)
+        assert (habit.threshold_text, volume.threshold_text) == ("3.2", "40.0")
+        assert [tick.label for tick in habit.y_ticks] == ["0", "6.4", "12.8"]
+        assert habit.bars[0].height == pytest.approx((habit.baseline - risk_chart.TOP) / 2, abs=0.01)
+        line = float(habit.threshold.split()[1].partition("H")[0])
+        assert line == pytest.approx(habit.baseline - (habit.baseline - risk_chart.TOP) / 4, abs=0.01)
+        assert [bar.voted for bar in (*habit.bars, *volume.bars)] == [True, True, False]
+        assert habit.bars[0].text == "4 March 2026: 2 votes, the strongest 6.4, threshold 3.2"
+        assert habit.x_ticks == volume.x_ticks
+
+    def test_what_is_higher_than_the_scale_says_so_with_its_number(self):
+        days = [DailyVotes(date(2026, 3, at), "spectral", 1, 1, z, 4.0) for at, z in ((4, 5.0), (5, 383.8))]
+        usual, beyond = risk_chart.draw_risk_charts(days, 960, 160)[0].bars
+        assert (usual.beyond, beyond.beyond, beyond.y) == ("", "384", risk_chart.TOP)
+
+    def test_a_scale_without_anything_beyond_it_ends_at_the_strongest_vote(self):
+        [chart] = risk_chart.draw_risk_charts([DailyVotes(date(2026, 3, 4), "x", 1, 1, 7.0, 4.0)], 960, 160)
+        assert (chart.y_ticks[-1].label, chart.bars[0].beyond) == ("7", "")
+
+    def test_days_without_a_vote_take_no_room_and_the_axis_says_how_many_they_were(self):
+        days = [DailyVotes(date(2026, 3, at), "spectral", 1, 1, 5.0, 4.0) for at in (1, 3, 28)]
+        [chart] = risk_chart.draw_risk_charts(days, 960, 160)
+        assert [gap.text for gap in chart.skipped] == ["24 days without a vote"]
+        assert chart.bars[-1].x + chart.bars[-1].width <= chart.width < 400
 
     @pytest.mark.parametrize("days", [1, 2, 30, 90, 1000])
     @pytest.mark.parametrize("width", [350, 1000])
     def test_any_number_of_days_fits_and_its_labels_never_crowd(self, days, width):
         many = [
-            DailyVotes(date(2026, 1, 1) + timedelta(days=at), "spectral", 1, 1, 5.0, 4.0)
+            DailyVotes(date(2026, 1, 1) + timedelta(days=at), "spectral", 1, 1, 50.0, 4.0)
             for at in range(days)
         ]
-        drawing = risk_chart.draw_risk_chart(many, width, 160)
-        assert len(drawing.bars) == min(days, risk_chart.MAX_DAYS)
-        assert all(bar.x >= 0 and bar.x + bar.width <= width for bar in drawing.bars)
-        at = [tick.at for tick in drawing.x_ticks]
-        assert all(later - earlier >= risk_chart.DAY_LABEL_WIDTH for earlier, later in pairwise(at))
+        [chart] = risk_chart.draw_risk_charts(many, width, 160)
+        assert len(chart.bars) == min(days, risk_chart.MAX_DAYS)
+        assert all(bar.x >= 0 and bar.x + bar.width <= chart.width <= width for bar in chart.bars)
+        at = [tick.at for tick in chart.x_ticks]
+        step = chart.bars[1].x - chart.bars[0].x if days > 1 else 100.0
+        assert all(
+            later - earlier >= min(risk_chart.DAY_LABEL_WIDTH, 2 * step) for earlier, later in pairwise(at)
+        )
+        numbered = [bar.x for bar in chart.bars if bar.beyond == "50.0"]
+        assert numbered
+        assert all(later - earlier >= risk_chart.NUMBER_WIDTH - 0.01 for earlier, later in pairwise(numbered))
 
     def test_nothing_is_drawn_of_no_one(self):
-        assert risk_chart.draw_risk_chart([], 960, 160) is None
+        assert risk_chart.draw_risk_charts([], 960, 160) == []
+
+
+class TestWeek:
+    def test_a_week_has_a_square_an_hour_darker_for_more(self):
+        monday_nine = datetime(2026, 3, 2, 9, 30, tzinfo=UTC)
+        week = hours_of([monday_nine] * 25 + [monday_nine + timedelta(days=6)])
+        chart = week_chart.draw_week(week)
+        assert len(chart.cells) == 168
+        assert {cell.text for cell in chart.cells if cell.shade} == {
+            "Monday 09:00 to 10:00: 25",
+            "Sunday 09:00 to 10:00: 1",
+        }
+        assert [cell.shade for cell in chart.cells if cell.shade] == [5, 1]
+        assert [chart.rows[0].counts[9], chart.rows[6].counts[9], chart.rows[6].counts[10]] == [
+            "25",
+            "1",
+            "0",
+        ]
+
+    def test_a_week_without_anything_is_not_drawn(self):
+        assert week_chart.draw_week(None) is None
+        assert week_chart.draw_week(hours_of([])) is None
+
+
+class TestPicture:
+    def test_the_list_says_what_the_drawing_does(self, analyst):
+        page = analyst.get("/graph", params={"alert": STOLEN.alert_id, "of": "principal"}).text
+        data = analyst.get("/api/v1/graph", params={"alert": STOLEN.alert_id, "of": "principal"}).json()
+        assert data["nodes"]
+        assert all(escape(node["label"]) in page for node in data["nodes"])
+        assert page.count('data-label="Connection"') == len(data["edges"])
+
+    @pytest.mark.parametrize(
+        ("asked", "status"), [({"alert": "none"}, 404), ({}, 422), ({"alert": "x", "of": "everything"}, 422)]
+    )
+    def test_a_picture_of_nothing_is_a_page_that_says_why(self, analyst, asked, status):
+        assert analyst.get("/graph", params=asked).status_code == status
+
+    def test_the_drawing_alone_loads_the_library_and_its_style_is_the_one_it_looks_for(self, analyst):
+        page = analyst.get("/graph", params={"alert": STOLEN.alert_id}).text
+        assert "/static/vendor/cytoscape.min.js" in page
+        assert 'id="__________cytoscape_stylesheet"' in page
+        assert "cytoscape" not in analyst.get(f"/alerts/{STOLEN.alert_id}").text
+        library = analyst.get("/static/vendor/cytoscape.min.js").content
+        noted = (Path(web.__file__).parent / "static/vendor/README.md").read_text()
+        assert sha256(library).hexdigest() in noted
 
 
 class TestLikeness:

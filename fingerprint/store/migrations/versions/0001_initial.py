@@ -132,6 +132,8 @@ def _create_alert_tables() -> None:
     )
     op.create_index("ix_credential_issues_at", "credential_issues", ["at"])
     op.create_index("ix_credential_issues_stored_at", "credential_issues", ["stored_at"])
+    op.create_index("issues_of_principal", "credential_issues", ["principal"], postgresql_using="hash")
+    op.create_index("issues_with_key", "credential_issues", ["access_key"])
     op.create_table(
         "alert_values",
         sql.Column("alert_id", sql.Text(), nullable=False),

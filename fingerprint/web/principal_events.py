@@ -1,0 +1,26 @@
+"""What the events of a principal's alerts show, for its page and for the API.
+
+Example:
+    >>> found, activity = load_activity(store, "123456789012:user/ana")
+    >>> found.total, activity.addresses[0].text
+    (31, '185.220.101.34')
+"""
+
+from __future__ import annotations
+
+from fingerprint.analysis.principal_activity import PrincipalActivity, summarise_activity
+from fingerprint.core.case import PrincipalEvents
+from fingerprint.core.ports.store import Store
+
+MAX_EVENTS = 2_000  # of a principal's alerts, the newest
+MAX_ISSUES = 200  # calls that issued credentials, and keys that they are looked for
+
+
+def load_activity(store: Store, principal: str) -> tuple[PrincipalEvents, PrincipalActivity]:
+    """Return the newest events of a principal's alerts, and what they and the calls that issued credentials show."""
+    if not principal:
+        return PrincipalEvents((), 0), summarise_activity(())
+    found = store.principals.events(principal, MAX_EVENTS)
+    keys = sorted({each.event.access_key for each in found.events if each.event.access_key})
+    issues = store.principals.credential_issues(principal, keys[:MAX_ISSUES], MAX_ISSUES)
+    return found, summarise_activity(found.events, issues)

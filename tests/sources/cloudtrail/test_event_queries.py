@@ -1,0 +1,60 @@
+"""Queries for all that a principal did: whatever its name is, it stays one word of the shell and one text of SQL."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from datetime import UTC, datetime
+
+import duckdb
+import pytest
+
+from fingerprint.sources.base import escape_key
+from fingerprint.sources.cloudtrail.event_queries import MAX_KEYS, principal_queries
+from tests.support.alerts import NASTY
+
+SINCE, UNTIL = datetime(2026, 3, 4, tzinfo=UTC), datetime(2026, 3, 5, 12, 30, tzinfo=UTC)
+
+
+def test_a_user_is_asked_for_by_key_and_by_name() -> None:
+    command, lake, athena = principal_queries("123456789012:user/ana", ("AKIAONE",), SINCE, UNTIL)
+    first, second = command.text.splitlines()
+    assert shlex.split(first)[:4] == [
+        *("aws", "cloudtrail", "lookup-events", "--lookup-attributes"),
+    ]
+    assert json.loads(shlex.split(first)[4]) == [{"AttributeKey": "AccessKeyId", "AttributeValue": "AKIAONE"}]
+    assert json.loads(shlex.split(second)[4]) == [{"AttributeKey": "Username", "AttributeValue": "ana"}]
+    assert "--start-time 2026-03-04T00:00:00Z --end-time 2026-03-05T12:30:00Z" in first
+    assert "userIdentity.userName = 'ana' AND userIdentity.accountId = '123456789012'" in lake.text
+    assert "useridentity.accesskeyid IN ('AKIAONE')" in athena.text
+
+
+def test_a_person_at_a_role_is_asked_for_by_the_role_and_by_the_sessions_name() -> None:
+    command, lake, _ = principal_queries("123456789012:role/Admin/ana@example.com", (), SINCE, UNTIL)
+    assert '"AttributeValue":"ana@example.com"' in command.text
+    assert "userIdentity.sessionContext.sessionIssuer.userName = 'Admin'" in lake.text
+
+
+def test_who_has_neither_key_nor_name_is_not_asked_for() -> None:
+    assert principal_queries("unknown:service/ec2", (), SINCE, UNTIL) == ()
+    assert principal_queries("", (), SINCE, UNTIL) == ()
+
+
+def test_of_many_keys_the_first_are_asked_for() -> None:
+    command = principal_queries("1:root", tuple(f"AKIA{at}" for at in range(50)), SINCE, UNTIL)[0]
+    assert len(command.text.splitlines()) == MAX_KEYS
+
+
+@pytest.mark.parametrize("text", [*NASTY, "x'; DROP TABLE y; --", "$(reboot)", "`id`", "a\nb", "'", "\\'"])
+def test_a_hostile_name_is_one_word_and_one_text(text: str) -> None:
+    for principal, keys in ((f"123456789012:user/{escape_key(text)}", ()), ("x", (text,))):
+        for query in principal_queries(principal, keys, SINCE, UNTIL):
+            assert query.text.replace("\n", "").isprintable()
+            if query.text.startswith("aws"):
+                for line in query.text.splitlines():
+                    words = shlex.split(line)
+                    assert len(words) == 11
+                    assert len(json.loads(words[4])) == 1
+            else:
+                parsed = query.text.partition("WHERE")[2].partition("ORDER")[0]
+                assert len(duckdb.extract_statements("SELECT * FROM events WHERE " + parsed)) == 1  # noqa: S608
