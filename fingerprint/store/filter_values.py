@@ -70,9 +70,7 @@ def update_filter_values(
     surprises: list[Row] = []
     for row in alerts:
         name = row["alert_id"]
-        found = derive_filter_values(
-            row["principal"], row["human"], row["tactics"], by_alert[name], tables
-        )
+        found = derive_filter_values(row["principal"], row["human"], row["tactics"], by_alert[name], tables)
         values += [
             {"alert_id": name, "kind": kind, "value": value} for kind, many in found.items() for value in many
         ]
