@@ -88,7 +88,7 @@ def _has_value(field: str, value: str) -> Condition:
     if "*" in value.removesuffix("*"):
         own = (table.alert_id == alerts.c.alert_id) & (table.kind == kind)
         return sql.exists(sql.select(table.alert_id).where(own, _is_like(table.value, value)))
-    low = _BytesOrder(table.value)
+    low = BytesOrder(table.value)
     first = sql.func.lower(sql.literal(value.removesuffix("*"), sql.Text))
     found = (low >= first) & (low < first.concat(LAST_CHARACTER)) if value.endswith("*") else low == first
     return _AlertId(alerts.c.alert_id).in_(sql.select(table.alert_id).where(table.kind == kind, found))
@@ -116,7 +116,7 @@ def _compile_unindexed(element: _AlertId, compiler: SQLCompiler, **options: Any)
     return f"+{compiler.process(next(iter(element.clauses)), **options)}"
 
 
-class _BytesOrder(GenericFunction[str]):
+class BytesOrder(GenericFunction[str]):
     """A text in small letters, in the order of its bytes, as the index `alert_values_search` has it."""
 
     type = sql.Text()
@@ -125,8 +125,8 @@ class _BytesOrder(GenericFunction[str]):
     identifier = "bytes_order"
 
 
-@compiles(_BytesOrder, "postgresql")
-def _compile_bytes_order(element: _BytesOrder, compiler: SQLCompiler, **options: Any) -> str:
+@compiles(BytesOrder, "postgresql")
+def _compile_bytes_order(element: BytesOrder, compiler: SQLCompiler, **options: Any) -> str:
     return f'(lower({compiler.process(element.clauses, **options)}) COLLATE "C")'
 
 

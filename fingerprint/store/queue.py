@@ -58,6 +58,7 @@ from fingerprint.store.schema import (
     incidents,
     notes,
 )
+from fingerprint.store.suggestions import suggest_values
 from fingerprint.store.suppression_hits import hiding_suppression, is_hidden
 
 Column = sql.Column[Any]
@@ -213,6 +214,11 @@ class SqlQueueRepository(Repository):
             .limit(max(0, limit))
         )
         return [_to_group(row, len(by)) for row in connection.execute(query).all()]
+
+    @reads
+    def suggest(self, connection: sql.Connection, field: str, begins: str, limit: int = 10) -> list[str]:
+        """Return values of a field of the query language that begin so, in alphabetical order."""
+        return suggest_values(connection, field, begins, limit)
 
 
 def read_queue_rows(connection: sql.Connection, alert_ids: Sequence[str], now: datetime) -> list[QueueRow]:

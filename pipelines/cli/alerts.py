@@ -25,6 +25,7 @@ from pipelines.cli.options import (
     NoteText,
     OutputFormat,
     PrincipalFilter,
+    QueryFilter,
     SettingsFile,
     SinceFilter,
     StatusFilter,
@@ -40,6 +41,7 @@ def alerts_list(
     severity: LeastSeverity = None,
     principal: PrincipalFilter = "",
     since: SinceFilter = None,
+    where: QueryFilter = "",
     limit: AlertLimit = None,
     output: OutputFormat = "table",
     database: DatabaseUrl = None,
@@ -48,11 +50,12 @@ def alerts_list(
 ) -> None:
     """List the queue, most urgent first: `fingerprint alerts list --status open --severity high --since 7d`.
 
-    `-o id` prints ids alone, for `xargs`; JSON has suppressed alerts too, marked as such.
+    `--where` is what the queue's search field takes: `--where 'action:StopLogging -principal:ci-*'`. `-o id` prints ids alone,
+    for `xargs`; JSON has suppressed alerts too, marked as such.
     """
     from pipelines.commands.alerts import list_alerts, queue_filter
 
-    which = queue_filter(status, severity, principal, since)
+    which = queue_filter(status, severity, principal, since, where)
     list_alerts(database_url(database, settings), "json" if json else output, which, limit)
 
 

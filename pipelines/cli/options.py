@@ -81,6 +81,15 @@ LeastSeverity = Annotated[
 PrincipalFilter = Annotated[
     str, typer.Option(help="Alerts of this principal, by its full name.", show_default=False)
 ]
+QueryFilter = Annotated[
+    str,
+    typer.Option(
+        "--where",
+        metavar="QUERY",
+        help="A query such as 'action:StopLogging -principal:ci-*'.",
+        show_default=False,
+    ),
+]
 SinceFilter = Annotated[
     str | None,
     typer.Option(

@@ -25,6 +25,7 @@ from fingerprint.adapters.system import SystemClock
 from fingerprint.core import time_range
 from fingerprint.core.address import NO_ADDRESS_TABLES, AddressTables
 from fingerprint.core.alert import MINIMUM_URGENCY, Alert, Decision, FingerprintError, severity_of
+from fingerprint.core.alert_query import parse_alert_query
 from fingerprint.core.case import MAX_PAGE_SIZE, AlertFilter, CaseStatus, QueueRow
 from fingerprint.core.sanitize import printable
 from fingerprint.delivery.formats import encode_export
@@ -71,15 +72,26 @@ _AGE_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
 def queue_filter(
-    status: CaseStatus = "all", severity: str | None = None, principal: str = "", since: str | None = None
+    status: CaseStatus = "all",
+    severity: str | None = None,
+    principal: str = "",
+    since: str | None = None,
+    where: str = "",
 ) -> AlertFilter:
     """Return the filter of `alerts list`: `severity` is the least one; `since` is a date, or an age such as `24h` or `7d`.
 
-    Raises FingerprintError for a `since` that is neither.
+    `where` is a query of `core.alert_query`. Raises FingerprintError for a `since` or a query that cannot be read.
     """
-    least = MINIMUM_URGENCY[severity] if severity else 0
+    try:
+        parse_alert_query(where)
+    except FingerprintError as error:
+        raise FingerprintError(f"--where: {str(error).removeprefix('q: ')}") from None
     return AlertFilter(
-        status=status, least_urgency=least, principal=principal, since=parse_since(since, SystemClock().now())
+        status=status,
+        least_urgency=MINIMUM_URGENCY[severity] if severity else 0,
+        principal=principal,
+        since=parse_since(since, SystemClock().now()),
+        q=where,
     )
 
 

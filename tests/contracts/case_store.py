@@ -334,6 +334,36 @@ class QueueContract:
         with pytest.raises(FingerprintError, match="grouped by 1 to 3"):
             busy.queue.groups(AlertFilter(), by)
 
+    @pytest.mark.parametrize(
+        ("field", "column"),
+        [
+            ("action", "action"),
+            ("service", "service"),
+            ("address", "source_address"),
+            ("region", "region"),
+            ("agent", "user_agent"),
+        ],
+    )
+    def test_what_alerts_hold_is_suggested_by_its_beginning_each_value_once(self, busy, field, column):
+        values = {getattr(event, column) for alert in many() for event in alert.events} - {""}
+        assert values
+        for begins in {"", *(value[:3].upper() for value in values)}:
+            fitting = sorted((v for v in values if v.lower().startswith(begins.lower())), key=str.lower)
+            assert busy.queue.suggest(field, begins, 7) == fitting[:7]
+
+    def test_calls_of_a_service_are_suggested_and_fields_without_values_have_none(self, busy):
+        event = many()[0].events[0]
+        call = f"{event.service}:{event.action}"
+        assert call in busy.queue.suggest("action", call[:-2], 500)
+        assert busy.queue.suggest("urgency", "") == busy.queue.suggest("call", "") == []
+        assert busy.queue.suggest("action", "%") == busy.queue.suggest("action", "*") == []
+
+    @pytest.mark.parametrize("nasty", NASTY)
+    def test_any_text_may_begin_a_suggestion(self, busy, nasty):
+        for field in ("action", "resource", nasty):
+            found = busy.queue.suggest(field, nasty)
+            assert len(found) <= 10
+
     def test_an_alert_that_comes_in_above_pushes_no_row_onto_the_next_page(self, make_store):
         store, alerts = make_store(), many(10)
         store.alerts.save(alerts)

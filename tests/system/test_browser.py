@@ -144,7 +144,7 @@ def test_a_morning_by_mouse(browser, place, admitted):
         log_in(page, "maria")
         expect(page.get_by_role("heading", name="Queue")).to_be_visible()
 
-        page.get_by_label("Urgency from").select_option("75")
+        page.locator("select[name=least_urgency]").select_option("75")
         page.get_by_role("button", name="Filter").click()
         expect(page).to_have_url(re.compile("least_urgency=75"))
         expect(page).not_to_have_url(re.compile("service="))
@@ -616,7 +616,7 @@ def test_an_alert_that_comes_while_the_page_is_open_is_announced(browser, place,
         page.mouse.wheel(0, 600)
         expect(bar).to_be_in_viewport()
         bar.get_by_role("link").click()
-        expect(page.get_by_role("link", name="It came just now")).to_be_visible()
+        expect(page.locator("a.go", has_text="It came just now")).to_be_visible()
         expect(page.locator(".fresh")).to_have_attribute("data-alert", "0000000000000002")
         expect(page.locator("#selected")).to_have_text("1 selected")
         expect(page.locator(f"[data-alert='{kept}'] input")).to_be_checked()

@@ -109,6 +109,7 @@ analyst  any     POST    /api/v1/alerts/{alert_id}/disposition
 analyst  any     POST    /api/v1/alerts/{alert_id}/assignee
 analyst  any     POST    /api/v1/alerts/{alert_id}/reopen
 analyst  any     POST    /api/v1/alerts/{alert_id}/notes
+viewer   any     GET     /api/v1/suggestions
 analyst  any     POST    /api/v1/alerts/{alert_id}/status
 viewer   any     GET     /api/v1/incidents
 viewer   any     GET     /api/v1/incidents/counts

@@ -150,6 +150,13 @@ class QueueRepository(Protocol):
         """
         ...
 
+    def suggest(self, field: str, begins: str, limit: int = 10) -> list[str]:
+        """Return values that alerts have of a field of the query language (`alert_query.FIELDS`) and that begin so.
+
+        They come in alphabetical order. Fields that alerts have no values of, such as `urgency`, have none.
+        """
+        ...
+
 
 class EvidenceRepository(Protocol):
     """The evidence of alerts, in parts."""

@@ -19,6 +19,7 @@ from fingerprint.web.api import (
     principals,
     saved_views,
     sessions,
+    suggestions,
     suppressions,
     thresholds,
 )
@@ -28,6 +29,7 @@ _PARTS = (
     cases.router,
     export.router,
     alerts.router,
+    suggestions.router,
     incidents.router,
     overview.router,
     graph.router,

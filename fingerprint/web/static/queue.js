@@ -7,6 +7,7 @@ import { previewBeside } from "./preview.js";
 import { resizeColumns } from "./columns.js";
 import { followLive } from "./live_updates.js";
 import { fetchRecords } from "./raw_records.js";
+import { suggestTerms } from "./suggestions.js";
 
 choose();
 requireReasons();
@@ -16,6 +17,7 @@ listenForKeys();
 showToast();
 followLive();
 fetchRecords();
+suggestTerms();
 
 // An empty filter does not go into the address.
 document.querySelector("form.filters")?.addEventListener("formdata", ({ formData }) => {

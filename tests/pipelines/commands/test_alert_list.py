@@ -55,6 +55,14 @@ def test_filters_choose_by_severity_principal_time_and_status(
     assert ids(capsys, queue, status="closed") == [pipeline]
 
 
+def test_a_query_chooses_by_what_events_hold(queue: str, capsys: pytest.CaptureFixture[str]) -> None:
+    stolen, action = stolen_session().alert_id, stolen_session().events[0].action
+    assert stolen in ids(capsys, queue, where=f"action:{action}")
+    assert stolen not in ids(capsys, queue, where=f"-action:{action}")
+    with pytest.raises(FingerprintError, match=r"^--where: there is no field 'acton'"):
+        queue_filter(where="acton:StopLogging")
+
+
 @pytest.mark.parametrize(
     ("text", "age"),
     [

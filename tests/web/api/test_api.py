@@ -180,6 +180,24 @@ def test_a_page_that_no_one_was_given_is_refused(api: Api) -> None:
         refused(api("GET", f"/alerts/{STOLEN}/events?following={following}"), 400)
 
 
+def test_terms_are_suggested_as_they_are_typed(api: Api, place: Place) -> None:
+    def terms(**asked: str) -> list[str]:
+        return [each["term"] for each in said(api("GET", "/suggestions", role="viewer", params=asked))]
+
+    assert terms(begins="a") == ["action:", "address:", "agent:", "account:", "assignee:"]
+    assert terms(field="severity", begins="H") == ["severity:high"]
+    assert terms(field="assignee") == ["assignee:me", "assignee:none"]
+    assert terms(field="nothing", begins="x") == []
+    for field in ("action", "agent", "principal", "person", "resource"):
+        for term in terms(field=field):
+            which = AlertFilter("all", q=term)
+            assert place.store.queue.page(which).total, term
+    service = terms(field="service")[0].partition(":")[2]
+    calls = terms(field="action", begins=f"{service}:")
+    assert calls
+    assert all(term.startswith(f"action:{service}:") for term in calls)
+
+
 def test_groups_are_those_of_the_store(api: Api, place: Place) -> None:
     found = said(api("GET", "/alerts/groups?by=service&by=level&status=all"))
     expected = place.store.queue.groups(AlertFilter(status="all"), ["service", "level"])
