@@ -303,7 +303,7 @@ SEARCH_DDL = {
 }
 for _dialect, _statements in SEARCH_DDL.items():
     for _statement in _statements:
-        sql.event.listen(alert_texts, "after_create", sql.DDL(_statement).execute_if(dialect=_dialect))
+        sql.event.listen(alert_texts, "after_create", sql.DDL(_statement).execute_if(dialect=_dialect))  # type: ignore[no-untyped-call]
 
 alert_surprises = sql.Table(  # derived: an alert's drivers, a row each, to find alerts that show the same
     "alert_surprises",

@@ -26,7 +26,7 @@ from fingerprint.core.alert import (
 from fingerprint.core.case import AlertFilter, AlertRevision, SetDisposition, SuppressionMatch
 from fingerprint.core.sanitize import storable
 from fingerprint.core.settings import Retention
-from tests.support.alerts import ACCOUNT, NASTY, event, nasty, new_pipeline, stolen_session, votes
+from tests.support.alerts import ACCOUNT, IMPACT_OF, NASTY, event, nasty, new_pipeline, stolen_session, votes
 
 NOW = datetime(2026, 3, 6, 9, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -376,6 +376,15 @@ class GuardContract:
         store.alerts.save([rolled_out(number) for number in range(MAX_COUNTED_OTHERS + 5)])
         store.alerts.save([rolled_out(99, hours=23)])
         assert urgencies(store)[rolled_out(99, hours=23).alert_id] == (19, 38, MAX_COUNTED_OTHERS)
+
+    def test_what_many_share_never_lowers_a_grave_new_call_below_its_floor(self, make_guarded):
+        store = make_guarded()
+        graver = {"urgency": 54, "impact": 88, "impact_of": IMPACT_OF}
+        store.alerts.save([rolled_out(number, urgency=54) for number in range(12)])
+        store.alerts.save([rolled_out(99, **graver)])
+        shown = urgencies(store)
+        assert shown[f"{99:016x}"] == (MINIMUM_URGENCY["high"], 54, 12)
+        assert shown[f"{0:016x}"][0] < MINIMUM_URGENCY["high"]
 
     def test_an_alert_that_grew_past_what_it_shared_is_as_urgent_as_it_is(self, make_guarded):
         store, alerts = make_guarded(), [rolled_out(number) for number in range(5)]

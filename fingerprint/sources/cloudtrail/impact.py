@@ -197,6 +197,7 @@ _EFFECTS = (
         "minor", "reads a secret or password", "Credential Access", "T1555.006",
         "ssm:GetParameter GetParameters GetParametersByPath kms:Decrypt ecr:GetAuthorizationToken",
     ),
+    _Effect("minor", "reads a machine's start script", "Credential Access", "T1552", "ec2:DescribeInstanceAttribute"),
     _Effect(
         "notable", "makes temporary credentials", "Defense Evasion", "T1550.001",
         "sts:GetFederationToken GetSessionToken signin:GetSigninToken",

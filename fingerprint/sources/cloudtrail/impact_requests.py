@@ -210,6 +210,20 @@ def _key_status(request: Request, account: str) -> Gravity | None:
     return "grave" if "Active" in states else "minor" if "Inactive" in states else None
 
 
+def _with_decryption(request: Request, account: str) -> Gravity | None:
+    """Return notable where a parameter is asked for in plain text: then it is a secret."""
+    return (
+        "notable"
+        if any(name == "withDecryption" and text == "True" for name, text in _values(request))
+        else None
+    )
+
+
+def _user_data(request: Request, account: str) -> Gravity | None:
+    """Return notable where a machine's start script is read, which often holds secrets, none for its other attributes."""
+    return "notable" if any(text == "userData" for _, text in _values(request)) else "none"
+
+
 _OUTSIDE = (
     "s3:PutBucketPolicy s3:PutAccessPointPolicy iam:UpdateAssumeRolePolicy iam:CreateRole kms:PutKeyPolicy "
     "secretsmanager:PutResourcePolicy ecr:SetRepositoryPolicy sqs:SetQueueAttributes sns:SetTopicAttributes "
@@ -245,4 +259,6 @@ _CHECKS: dict[tuple[str, str], Check] = (
     | _table("s3:PutBucketVersioning", _when_suspended)
     | _table("guardduty:UpdateDetector macie2:UpdateMacieSession", _when_disabled)
     | _table("iam:UpdateAccessKey", _key_status)
+    | _table("ssm:GetParameter ssm:GetParameters ssm:GetParametersByPath", _with_decryption)
+    | _table("ec2:DescribeInstanceAttribute", _user_data)
 )

@@ -109,6 +109,7 @@ async function draw() {
   const graph = await answer.json();
   if (!graph.nodes.length) return;
   document.getElementById("graph-area").hidden = false;
+  document.getElementById("no-drawing").hidden = true;
   const where = places(graph);
   const cy = window.cytoscape({ container: box, elements: elements(graph), style: styles(), layout: { name: "preset", positions: (node) => where[node.id()], padding: 34 }, minZoom: 0.15, maxZoom: 3, userZoomingEnabled: false, boxSelectionEnabled: false, autounselectify: true });
   showAll(cy);

@@ -90,6 +90,10 @@ OWN, OTHER = f"arn:aws:iam::{ACCOUNT}:role/app", "arn:aws:iam::210987654321:root
         ("iam:AttachUserPolicy", {"policyArn": "arn:aws:iam::aws:policy/ReadOnlyAccess"}, "notable"),
         ("iam:UpdateAccessKey", {"status": "Inactive"}, "minor"),
         ("iam:UpdateAccessKey", {"status": "Active"}, "grave"),
+        ("ssm:GetParameters", {"names": ["/prod/db"], "withDecryption": True}, "notable"),
+        ("ssm:GetParameters", {"names": ["/prod/region"]}, "minor"),
+        ("ec2:DescribeInstanceAttribute", {"attribute": "userData"}, "notable"),
+        ("ec2:DescribeInstanceAttribute", {"attribute": "instanceType"}, "none"),
     ],
 )
 def test_the_same_action_protects_or_harms_by_its_parameters(call: str, request_: Any, expected: str) -> None:
