@@ -8,7 +8,9 @@ Example:
     [ActionOutcome(alert_id='397edb7b6806', done=True, version=2, reason='')]
 
 A *case* is the work on an alert: its assignee, its decision, and how often it was changed. An alert without any change has
-version 0. It is *closed* while its newest disposition covers all of its events; one that has *grown* since is open again.
+version 0. It is *closed* while its newest disposition covers all of its events; one that has *grown* since is open again. An open
+alert is *new* until a person assigns it, writes a note on it or says that it is *in progress*. It is new again only where a
+person says so: who gives an alert back has looked at it.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ from typing import Literal, NamedTuple
 
 from fingerprint.core.alert import AlertEvent, Decision, Disposition, Level
 
-CaseStatus = Literal["open", "closed", "all"]
+CaseStatus = Literal["open", "new", "in_progress", "closed", "all"]  # open: new or in progress
+WorkStatus = Literal["new", "in_progress"]
 QueueOrder = Literal["urgency", "newest", "oldest", "events", "lowest", "fewest"]
 GroupField = Literal[
     "principal", "service", "account", "tactic", "assignee", "level", "day", "human"
@@ -84,7 +87,11 @@ class QueueRow:
     services: tuple[str, ...]
     accounts: tuple[str, ...]
     tactics: tuple[str, ...]
+    stored_at: datetime  # when it came
+    incident_id: str
+    incident_size: int  # alerts of its incident, this one among them
     open: bool
+    in_progress: bool = False  # while it is open: a person took it, wrote a note, or said so
     grown: int = 0  # events since it was judged
     assignee: str = ""
     decision: Decision | None = None
@@ -96,6 +103,11 @@ class QueueRow:
     rarity: int = 0
     impact: int = 0
     gravest_action: str = ""  # `service:Action` that counts most towards the impact, empty for none
+
+    @property
+    def status(self) -> Literal["new", "in_progress", "closed"]:
+        """Return the status of its case."""
+        return "closed" if not self.open else "in_progress" if self.in_progress else "new"
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +210,14 @@ class ReopenCase:
     why: str = ""
 
 
-CaseAction = SetDisposition | AssignCase | ReopenCase
+@dataclass(frozen=True, slots=True)
+class SetStatus:
+    """Say that an open alert is worked on, or that it is not."""
+
+    status: WorkStatus
+
+
+CaseAction = SetDisposition | AssignCase | ReopenCase | SetStatus
 
 
 def lacks_reason(decision: str, why: str) -> bool:

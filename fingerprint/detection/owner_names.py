@@ -39,9 +39,11 @@ class OwnerNames:
             distinct, first, group = xp.unique(
                 hashing.without_bucket(owner), return_index=True, return_inverse=True
             )
+            new = ~find_sorted(self.hashes, distinct)[1]
+            if not new.any():
+                continue
             last = xp.zeros(len(distinct), np.int32)
             xp.maximum.at(last, group, batch.interval)
-            new = ~find_sorted(self.hashes, distinct)[1]
             texts = frames.to_pandas(frames.select_rows(batch.frame[[column]], first[new]))[column]
             for name, text, at in zip(distinct[new].tolist(), texts, last[new].tolist(), strict=True):
                 self.unknown_owners[name] = (text, max(at, self.unknown_owners.get(name, (text, 0))[1]))

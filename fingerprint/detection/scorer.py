@@ -336,12 +336,20 @@ class Scorer:
 
     def _vote_rows(self, batch: EventBatch, z: Mapping[str, NDArray[Any]]) -> pd.DataFrame:
         """Return a row for each event and event detector whose z (N,) is at or above the floor; NaN is no row."""
-        parts = [empty_votes()]
+        floor = self.settings.database.min_vote_score
+        rows_of = {
+            each: namespace(z[each.name]).flatnonzero(z[each.name] >= floor)
+            for each in self._event_detectors()
+        }
+        if not any(map(len, rows_of.values())):
+            return empty_votes()
+        parts = []
         opinions = {each.name: each.has_opinion(batch) for each in self.detectors}
         share, alone = self._threshold_share(opinions, batch), ensemble.sole_opinion_mask(opinions)
-        for detector in self._event_detectors():
+        for detector, strong in rows_of.items():
+            if not len(strong):
+                continue
             own, at = z[detector.name], detector.threshold * share
-            strong = namespace(own).flatnonzero(own >= self.settings.database.min_vote_score)
             rows, level = (
                 self._vote_identity(batch, strong),
                 np.array(LEVELS, dtype=object)[to_host(batch.level[strong])],
@@ -357,9 +365,7 @@ class Scorer:
                     alone=sole,
                 )
             )
-        return pd.concat(
-            [part[list(VOTE_COLUMNS)] for part in parts if len(part)] or parts, ignore_index=True
-        )
+        return pd.concat([part[list(VOTE_COLUMNS)] for part in parts], ignore_index=True)
 
     def _vote_identity(self, batch: EventBatch, which: NDArray[np.intp]) -> pd.DataFrame:
         """Return the identity columns of the events at some places, on the host, with the bank that measured them."""

@@ -210,11 +210,34 @@ class Bank:
         xp, known = namespace(principal), self.people["hash"].to_numpy()
         distinct, first, inverse = xp.unique(principal, return_index=True, return_inverse=True)
         place, found = find_sorted(known, to_host(distinct))
-        strangers = frames.select_rows(frame[["principal", "kind", "role"]], to_host(first)[~found])
-        groups = np.empty(len(found), object)
-        groups[found] = self.people["peer"].to_numpy(dtype=object)[place[found]]
-        groups[~found] = peer_groups.assign_peer_groups(frames.to_pandas(strangers))
-        return to_device_of(hashing.hash_strings(pd.Series(groups, dtype=object)), principal)[inverse]
+        hashes = np.empty(len(found), np.uint64)
+        hashes[found] = self._known_peer_group_hashes[place[found]]
+        if not found.all():
+            strangers = frames.select_rows(frame[["principal", "kind", "role"]], to_host(first)[~found])
+            groups = peer_groups.assign_peer_groups(frames.to_pandas(strangers))
+            hashes[~found] = hashing.hash_strings(pd.Series(groups, dtype=object))
+        return to_device_of(hashes, principal)[inverse]
+
+    @cached_property
+    def _known_peer_group_hashes(self) -> Hashes:
+        """The hash of the peer group of each of `people`."""
+        return hashing.hash_strings(self.people["peer"].astype(object))
+
+    @cached_property
+    def sorted_series_owners(self) -> tuple[Hashes, Hashes, NDArray[np.bool_]]:
+        """Owners of series, on the host and sorted once a bank: key, principal, is it an entity, (M,) each.
+
+        Entities that principals share are left out. Each partition's scorer asks, at the start and when settings change.
+        """
+        table = self.fingerprints
+        level, hashes = table["level"].to_numpy(), table["hash"].to_numpy(np.uint64)
+        parent = np.clip(table["parent"].to_numpy(), 0, len(table) - 1)
+        principals, entities = np.flatnonzero(level == 1), np.flatnonzero((level == 0) & (level[parent] == 1))
+        above = hashes[parent[entities]]
+        key = np.concatenate([hashes[principals], hashing.rebucket(above, hashes[entities])])
+        order = np.argsort(key)
+        principal = np.concatenate([hashes[principals], above])
+        return key[order], principal[order], order >= len(principals)
 
     def value_texts(self, codes: Hashes) -> list[str]:
         """Return the texts of values (N,); empty for a value that no fingerprint knows."""

@@ -37,8 +37,10 @@ from fingerprint.store.evidence import SqlEvidenceRepository
 from fingerprint.store.feedback import SqlFeedbackRepository
 from fingerprint.store.feeds import SqlFeedRepository
 from fingerprint.store.heartbeats import SqlHeartbeatRepository
+from fingerprint.store.incidents import SqlIncidentRepository
 from fingerprint.store.migrate import prepare_schema
 from fingerprint.store.outbox import SqlOutbox
+from fingerprint.store.overview import SqlOverviewRepository
 from fingerprint.store.prevalence import SqlPrevalenceRepository
 from fingerprint.store.principals import SqlPrincipalRepository
 from fingerprint.store.queue import SqlQueueRepository
@@ -105,6 +107,8 @@ def compose_store(
         principals=SqlPrincipalRepository(session),
         prevalence=SqlPrevalenceRepository(session),
         cases=SqlCaseRepository(session),
+        incidents=SqlIncidentRepository(session),
+        overview=SqlOverviewRepository(session),
         views=SqlViewRepository(session),
         suppressions=SqlSuppressionRepository(session),
         feedback=SqlFeedbackRepository(session),

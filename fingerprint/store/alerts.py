@@ -22,7 +22,7 @@ from fingerprint.core.alert import Alert, CredentialIssue, trace_credentials
 from fingerprint.core.ports import VoteTable
 from fingerprint.core.redaction import Redactor
 from fingerprint.core.sanitize import storable
-from fingerprint.store import evidence, filter_values, prevalence, suppression_hits
+from fingerprint.store import evidence, filter_values, incident_links, prevalence, suppression_hits
 from fingerprint.store.audit import mark_changed
 from fingerprint.store.database import Repository, Session, reads
 from fingerprint.store.rows import NO_REDACTION, alert_row, event_rows, to_alert
@@ -85,7 +85,7 @@ class SqlAlertRepository(Repository):
         """Save all of it or none. Votes without an opinion (z is NaN) are left out; a repeat overwrites itself."""
         now = self._session.now()
         stored = {STORED_AT: now}
-        rows = [alert_row(alert) for alert in alerts]
+        rows = [alert_row(alert) | stored for alert in alerts]
         events = [row | stored for alert in alerts for row in event_rows(alert, self._redaction)]
         single = [row | stored for row in vote_rows(votes)]
         issues = [_issue_row(issue) | stored for issue in credential_issues]
@@ -163,8 +163,11 @@ def _save_rows(
     ids = [row["alert_id"] for row in new]
     suppression_hits.update_suppression_hits(connection, ids, now)
     shared = prevalence.update_prevalence(connection, ids)
+    regrouped = incident_links.update_incidents(connection, new, events, issues, known)
+    grown = incident_links.incidents_of(connection, {*ids, *shared})
+    incident_links.refresh_incidents(connection, regrouped.incidents | grown)
     changed = [row["alert_id"] for row in new if _is_visible_change(row, known)]
-    mark_changed(connection, [*changed, *shared])
+    mark_changed(connection, [*changed, *shared, *regrouped.moved])
 
 
 def _upsert(

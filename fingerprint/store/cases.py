@@ -29,11 +29,13 @@ from fingerprint.core.case import (
     AssignCase,
     CaseAction,
     CaseNote,
+    ReopenCase,
     SetDisposition,
+    SetStatus,
     current_dispositions,
 )
 from fingerprint.core.sanitize import storable
-from fingerprint.store import prevalence
+from fingerprint.store import incident_links, prevalence
 from fingerprint.store.audit import add_audit_entry, mark_changed
 from fingerprint.store.database import Locking, Repository, reads, writes
 from fingerprint.store.evidence import resolve_alert_id
@@ -70,13 +72,9 @@ class SqlCaseRepository(Repository):
             raise FingerprintError(
                 f"at most {MAX_PAGE_SIZE} alerts are changed at once, not {len(revisions)}"
             )
-        change = _check_change(connection, action, storable(by), self._session.now())
-        known = _read_cases(connection, {storable(each.alert_id) for each in revisions})
-        places = sorted(range(len(revisions)), key=lambda place: revisions[place].alert_id)
-        outcomes = {place: _change_one(connection, revisions[place], change, known) for place in places}
-        done = [outcome.alert_id for outcome in outcomes.values() if outcome.done]
-        mark_changed(connection, [*done, *prevalence.update_decided_prevalence(connection, done)])
-        return [outcomes[place] for place in range(len(revisions))]
+        outcomes = change_cases(connection, revisions, action, by, self._session.now())
+        finish_changes(connection, [outcome.alert_id for outcome in outcomes if outcome.done])
+        return outcomes
 
     @writes(Locking.ROW_VERSIONS)
     def add_disposition(self, connection: sql.Connection, disposition: Disposition) -> None:
@@ -89,15 +87,14 @@ class SqlCaseRepository(Repository):
             return
         detail = {"decision": new.decision, "why": new.why, "duplicate_of": new.duplicate_of}
         add_audit_entry(connection, new.at, new.by, "alert.decide", new.alert_id, detail)
-        row = _decision_columns(new) | {"at": new.at, "by": storable(new.by)}
+        row = _decision_columns(new) | {"at": new.at, "by": storable(new.by), "responded_at": new.at}
         statement = insert_into(connection, cases).values(alert_id=new.alert_id, version=1, **row)
         older = cases.c.decided_at.is_(None) | (cases.c.decided_at <= new.at)
-        again = row | {"version": cases.c.version + 1}
+        again = row | {"version": cases.c.version + 1, "responded_at": _first_response(new.at)}
         connection.execute(
             statement.on_conflict_do_update(index_elements=["alert_id"], set_=again, where=older)
         )
-        shared = prevalence.update_decided_prevalence(connection, [new.alert_id])
-        mark_changed(connection, [new.alert_id, *shared])
+        finish_changes(connection, [new.alert_id])
 
     @reads
     def dispositions(self, connection: sql.Connection, alert_id: str | None = None) -> list[Disposition]:
@@ -111,17 +108,9 @@ class SqlCaseRepository(Repository):
 
     @writes(Locking.ROW_VERSIONS)
     def add_note(self, connection: sql.Connection, alert_id: str, text: str, by: str) -> CaseNote:
-        """Add a note. Raise FingerprintError without the alert or text, or beyond MAX_NOTE_LENGTH characters."""
-        now = self._session.now()
-        note = CaseNote(secrets.token_hex(8), storable(alert_id), now, storable(by), storable(text).strip())
-        if not 0 < len(note.text) <= MAX_NOTE_LENGTH:
-            raise FingerprintError(f"a note has 1 to {MAX_NOTE_LENGTH:,} characters, not {len(note.text):,}")
-        if not connection.scalar(sql.select(alerts.c.alert_id).where(alerts.c.alert_id == note.alert_id)):
-            raise NotFound(f"there is no alert {alert_id!r} to write a note on")
-        row = {name: getattr(note, name) for name in CaseNote.__slots__}
-        connection.execute(sql.insert(notes).values(row))
-        add_audit_entry(connection, now, by, "alert.note", note.alert_id, {"note_id": note.note_id})
-        mark_changed(connection, [note.alert_id])
+        """Add a note: the alert is in progress then. Raise FingerprintError without the alert or text, or for a long one."""
+        note = insert_note(connection, alert_id, text, by, self._session.now())
+        finish_changes(connection, [note.alert_id])
         return note
 
     @reads
@@ -130,6 +119,60 @@ class SqlCaseRepository(Repository):
         query = sql.select(notes).where(notes.c.alert_id == storable(alert_id))
         rows = connection.execute(query.order_by(notes.c.at, notes.c.note_id)).mappings()
         return [CaseNote(**row) for row in rows]
+
+
+def change_cases(
+    connection: sql.Connection,
+    revisions: Sequence[AlertRevision],
+    action: CaseAction,
+    by: str,
+    now: datetime,
+    incident_id: str = "",
+) -> list[ActionOutcome]:
+    """Change each alert or leave it, and return the outcomes in their order; `finish_changes` comes last.
+
+    `incident_id` is the incident that was changed as a whole, for the audit.
+    """
+    change = _check_change(connection, action, storable(by), now, incident_id)
+    known = _read_cases(connection, {storable(each.alert_id) for each in revisions})
+    places = sorted(range(len(revisions)), key=lambda place: revisions[place].alert_id)
+    outcomes = {place: _change_one(connection, revisions[place], change, known) for place in places}
+    return [outcomes[place] for place in range(len(revisions))]
+
+
+def finish_changes(connection: sql.Connection, alert_ids: Sequence[str]) -> None:
+    """Update what is derived from the cases of these alerts. Nothing may follow in the transaction but the commit."""
+    shared = prevalence.update_decided_prevalence(connection, alert_ids)
+    incident_links.refresh_incidents(
+        connection, incident_links.incidents_of(connection, {*alert_ids, *shared})
+    )
+    mark_changed(connection, [*alert_ids, *shared])
+
+
+def insert_note(connection: sql.Connection, alert_id: str, text: str, by: str, now: datetime) -> CaseNote:
+    """Insert a note, and set the alert in progress; `finish_changes` comes last."""
+    note = CaseNote(secrets.token_hex(8), storable(alert_id), now, storable(by), storable(text).strip())
+    if not 0 < len(note.text) <= MAX_NOTE_LENGTH:
+        raise FingerprintError(f"a note has 1 to {MAX_NOTE_LENGTH:,} characters, not {len(note.text):,}")
+    if not connection.scalar(sql.select(alerts.c.alert_id).where(alerts.c.alert_id == note.alert_id)):
+        raise NotFound(f"there is no alert {alert_id!r} to write a note on")
+    row = {name: getattr(note, name) for name in CaseNote.__slots__}
+    connection.execute(sql.insert(notes).values(row))
+    first = {
+        "alert_id": note.alert_id,
+        "version": 0,
+        "at": now,
+        "by": note.by,
+    }  # 0: a note changes no version
+    statement = insert_into(connection, cases).values(**first, in_progress=True, responded_at=now)
+    again = {"in_progress": True, "responded_at": _first_response(now)}
+    connection.execute(statement.on_conflict_do_update(index_elements=["alert_id"], set_=again))
+    add_audit_entry(connection, now, by, "alert.note", note.alert_id, {"note_id": note.note_id})
+    return note
+
+
+def _first_response(now: datetime) -> sql.ColumnElement[datetime]:
+    return sql.func.coalesce(cases.c.responded_at, sql.literal(now, cases.c.responded_at.type))
 
 
 def read_current_decisions(connection: sql.Connection) -> dict[str, Decision]:
@@ -199,19 +242,23 @@ class _CheckedChange:
     now: datetime
     duplicate_of: str = ""
     excluded_originals: frozenset[str] = frozenset()
+    incident_id: str = ""  # that was changed as a whole
 
 
-def _check_change(connection: sql.Connection, action: CaseAction, by: str, now: datetime) -> _CheckedChange:
+def _check_change(
+    connection: sql.Connection, action: CaseAction, by: str, now: datetime, incident_id: str
+) -> _CheckedChange:
     if isinstance(action, AssignCase) and len(action.to) > MAX_KEY_LENGTH:
         raise FingerprintError(f"a name has at most {MAX_KEY_LENGTH} characters")
     if not isinstance(action, SetDisposition):
-        return _CheckedChange(action, by, now)
+        return _CheckedChange(action, by, now, incident_id=incident_id)
     if (action.decision == "duplicate") != bool(action.duplicate_of):
         raise FingerprintError("a duplicate is a duplicate of another alert: give its id")
     if not action.duplicate_of:
-        return _CheckedChange(action, by, now)
+        return _CheckedChange(action, by, now, incident_id=incident_id)
     original = resolve_alert_id(connection, action.duplicate_of)
-    return _CheckedChange(action, by, now, original, frozenset(_duplicate_chain(connection, original)))
+    chain = frozenset(_duplicate_chain(connection, original))
+    return _CheckedChange(action, by, now, original, chain, incident_id)
 
 
 def _duplicate_chain(connection: sql.Connection, alert_id: str) -> list[str]:
@@ -256,16 +303,24 @@ def _conflict_reason(case: Row, revision: AlertRevision, change: _CheckedChange)
         return _describe_last_change(case)
     if case["alert_id"] in change.excluded_originals:
         return "it cannot be a duplicate of itself, or of its own duplicate"
-    reopens = not isinstance(change.action, AssignCase | SetDisposition)
+    if isinstance(change.action, SetStatus) and _is_closed(case):
+        return "it is closed: reopen it first"
+    reopens = isinstance(change.action, ReopenCase)
     return "it is not decided" if reopens and case["decision"] is None else ""
+
+
+def _is_closed(case: Row) -> bool:
+    return case["decision"] is not None and case["decided_events"] >= case["event_count"]
 
 
 def _changed_row(case: Row, revision: AlertRevision, change: _CheckedChange, at: datetime) -> Row:
     """Return the case's row after the change."""
-    row: Row = {"at": at, "by": change.by}
+    row: Row = {"at": at, "by": change.by, "responded_at": case["responded_at"] or at}
     match change.action:
         case AssignCase(to):
-            return row | {"assignee": storable(to)}
+            return row | {"assignee": storable(to)} | ({"in_progress": True} if to else {})
+        case SetStatus(status):
+            return row | {"in_progress": status == "in_progress"}
         case SetDisposition(decision, why):
             seen = case["event_count"] if revision.events is None else revision.events
             events = max(0, min(seen, case["event_count"]))
@@ -279,7 +334,11 @@ def _update_case(connection: sql.Connection, alert_id: str, seen: int, row: Row)
     """Return the version after the change; None where another change, which the database waited for, was faster."""
     if seen == 0:
         first = insert_into(connection, cases).values(alert_id=alert_id, version=1, **row)
-        return connection.scalar(first.on_conflict_do_nothing().returning(cases.c.version))
+        noted = {"version": 1, **row}  # a note on an alert without a case left one of version 0
+        first = first.on_conflict_do_update(
+            index_elements=["alert_id"], set_=noted, where=cases.c.version == 0
+        )
+        return connection.scalar(first.returning(cases.c.version))
     same = (cases.c.alert_id == alert_id) & (cases.c.version == seen)
     later = sql.update(cases).where(same).values(version=seen + 1, **row)
     return connection.scalar(later.returning(cases.c.version))
@@ -288,8 +347,11 @@ def _update_case(connection: sql.Connection, alert_id: str, seen: int, row: Row)
 def _record_change(connection: sql.Connection, alert_id: str, change: _CheckedChange, row: Row) -> None:
     """Add to the history that training reads, and to the audit."""
     action, at, by = change.action, row["at"], change.by
+    whole = {"incident": change.incident_id} if change.incident_id else {}
     if isinstance(action, AssignCase):
-        add_audit_entry(connection, at, by, "alert.assign", alert_id, {"to": action.to})
+        add_audit_entry(connection, at, by, "alert.assign", alert_id, {"to": action.to} | whole)
+    elif isinstance(action, SetStatus):
+        add_audit_entry(connection, at, by, "alert.status", alert_id, {"status": action.status} | whole)
     elif isinstance(action, SetDisposition):
         events, original = row["decided_events"], change.duplicate_of
         made = Disposition(alert_id, action.decision, by, action.why, at, events, original)
@@ -300,9 +362,9 @@ def _record_change(connection: sql.Connection, alert_id: str, change: _CheckedCh
             "duplicate_of": original,
             "events": events,
         }
-        add_audit_entry(connection, at, by, "alert.decide", alert_id, detail)
+        add_audit_entry(connection, at, by, "alert.decide", alert_id, detail | whole)
     else:
-        add_audit_entry(connection, at, by, "alert.reopen", alert_id, {"why": action.why})
+        add_audit_entry(connection, at, by, "alert.reopen", alert_id, {"why": action.why} | whole)
 
 
 def _conflict_outcome(connection: sql.Connection, alert_id: str) -> ActionOutcome:

@@ -9,12 +9,12 @@ Whether an alert is open is never stored: it is, unless a decision covers all of
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
 import sqlalchemy as sql
 
-from fingerprint.core.case import AlertFilter, Within
+from fingerprint.core.case import AlertFilter, CaseStatus, Within
 from fingerprint.core.sanitize import storable
 from fingerprint.store.query_conditions import query_conditions
 from fingerprint.store.schema import alert_values, alerts, cases, index_key
@@ -26,6 +26,14 @@ ALERTS_WITH_CASES = alerts.outerjoin(cases, cases.c.alert_id == alerts.c.alert_i
 OPEN: Condition = cases.c.decision.is_(None) | (cases.c.decided_events < alerts.c.event_count)
 CLOSED: Condition = cases.c.decision.is_not(None) & (cases.c.decided_events >= alerts.c.event_count)
 ASSIGNEE = sql.func.coalesce(cases.c.assignee, "")
+IN_PROGRESS: Condition = sql.func.coalesce(cases.c.in_progress, sql.false())
+STATUS_CONDITIONS: Mapping[CaseStatus, Sequence[Condition]] = {
+    "open": [OPEN],
+    "new": [OPEN, ~IN_PROGRESS],
+    "in_progress": [OPEN, IN_PROGRESS],
+    "closed": [CLOSED],
+    "all": [],
+}
 AGES: Mapping[Within, timedelta] = {
     "1h": timedelta(hours=1),
     "24h": timedelta(days=1),
@@ -37,8 +45,7 @@ AGES: Mapping[Within, timedelta] = {
 def filter_conditions(alert_filter: AlertFilter, now: datetime) -> list[Condition]:
     """Return all conditions of a filter."""
     shown = is_hidden(now) if alert_filter.suppressed else ~is_hidden(now)
-    status = {"open": [OPEN], "closed": [CLOSED], "all": []}[alert_filter.status]
-    return [*status, *property_conditions(alert_filter, now), shown]
+    return [*STATUS_CONDITIONS[alert_filter.status], *property_conditions(alert_filter, now), shown]
 
 
 def property_conditions(alert_filter: AlertFilter, now: datetime) -> list[Condition]:

@@ -42,12 +42,22 @@ from fingerprint.store.filters import (
     ALERTS_WITH_CASES,
     ASSIGNEE,
     CLOSED,
+    IN_PROGRESS,
     OPEN,
     Condition,
     filter_conditions,
     property_conditions,
 )
-from fingerprint.store.schema import alert_surprises, alert_values, alerts, cases, notes
+from fingerprint.store.schema import (
+    UtcDateTime,
+    alert_surprises,
+    alert_values,
+    alerts,
+    cases,
+    incident_alerts,
+    incidents,
+    notes,
+)
 from fingerprint.store.suggestions import suggest_values
 from fingerprint.store.suppression_hits import hiding_suppression, is_hidden
 
@@ -132,14 +142,15 @@ class SqlQueueRepository(Repository):
 
     @reads
     def counts(self, connection: sql.Connection, alert_filter: AlertFilter) -> dict[str, int]:
-        """Return how many alerts of a filter, but for its status, are open, closed, suppressed, unassigned, and of each severity.
+        """Return how many alerts of a filter, but for its status, are open, closed and suppressed.
 
-        Severities and `unassigned` are of open alerts.
+        Of the open ones also how many are new, in progress, unassigned, and of each severity.
         """
         hidden = (is_hidden(self._session.now()), "suppressed")
         state = sql.case(hidden, (CLOSED, "closed"), (ASSIGNEE == "", "unassigned"), else_="assigned")
+        started = sql.func.sum(sql.case((IN_PROGRESS, 1), else_=0))
         query = (
-            sql.select(state.label("state"), *_severity_counts())
+            sql.select(state.label("state"), started, *_severity_counts())
             .select_from(ALERTS_WITH_CASES)
             .where(*property_conditions(alert_filter, self._session.now()))
         )
@@ -229,6 +240,13 @@ def _select(now: datetime) -> sql.Select[Any]:
     )
     times = ("window_start", "first_event_time", "last_event_time")
     written = sql.select(sql.func.count()).where(notes.c.alert_id == ALERT_ID).scalar_subquery()
+    incident = sql.select(incident_alerts.c.incident_id).where(incident_alerts.c.alert_id == ALERT_ID)
+    of_incident = incidents.c.incident_id == incident_alerts.c.incident_id
+    size = (
+        sql.select(incidents.c.alerts)
+        .join_from(incident_alerts, incidents, of_incident)
+        .where(incident_alerts.c.alert_id == ALERT_ID)
+    )
     grown = sql.case((cases.c.decision.is_not(None) & OPEN, EVENT_COUNT - cases.c.decided_events), else_=0)
     return sql.select(
         *(alerts.c[name] for name in own + times),
@@ -236,7 +254,11 @@ def _select(now: datetime) -> sql.Select[Any]:
         alerts.c.urgency.label("own_urgency"),
         EVENT_COUNT.label("events"),
         sql.func.coalesce(cases.c.version, 0).label("version"),
+        sql.func.coalesce(alerts.c.stored_at, LAST_EVENT_TIME, type_=UtcDateTime).label("stored_at"),
+        sql.func.coalesce(incident.scalar_subquery(), ALERT_ID).label("incident_id"),
+        sql.func.coalesce(size.scalar_subquery(), 1).label("incident_size"),
         OPEN.label("open"),
+        (OPEN & IN_PROGRESS).label("in_progress"),
         grown.label("grown"),
         ASSIGNEE.label("assignee"),
         cases.c.decision,
@@ -301,16 +323,18 @@ def _first_day(connection: sql.Connection, now: datetime, days: int) -> date:
 
 
 def _to_counts(found: dict[str, list[int]]) -> dict[str, int]:
-    """Return counts by name from those by state: of each how many have at least the urgency of each severity."""
-    none = [0] * len(SEVERITY_LEVELS)  # the last severity is the lowest, so its count is that of all alerts
+    """Return counts by name from those by state: of each how many are in progress, and have at least each severity."""
+    none = [0] * (1 + len(SEVERITY_LEVELS))  # the last severity is the lowest, so its count is that of all
     unassigned, assigned = found.get("unassigned", none), found.get("assigned", none)
-    is_open = [one + other for one, other in zip(unassigned, assigned, strict=True)]
+    started, *is_open = (one + other for one, other in zip(unassigned, assigned, strict=True))
     severities = {
         name: count for (_, name), count in zip(SEVERITY_LEVELS, _split_by_severity(is_open), strict=True)
     }
     closed, suppressed = (found.get(name, none)[-1] for name in ("closed", "suppressed"))
     states = {
         "open": is_open[-1],
+        "new": is_open[-1] - started,
+        "in_progress": started,
         "closed": closed,
         "suppressed": suppressed,
         "unassigned": unassigned[-1],

@@ -28,7 +28,7 @@ from fingerprint.store.schema import LARGEST, STORED_AT, Row, alert_events, aler
 
 NO_REDACTION = Redactor()
 
-_QUEUE_COLUMNS = ("event_count", "urgency_shown", "sharing", "gravest_action")
+_QUEUE_COLUMNS = ("event_count", "urgency_shown", "sharing", STORED_AT, "gravest_action")
 _ALERT_COLUMNS = tuple(column.name for column in alerts.columns if column.name not in _QUEUE_COLUMNS)
 _OWN_EVENT_COLUMNS = ("alert_id", "event_id", "scores", "raw", STORED_AT)  # not copied as they are
 _EVENT_COLUMNS = tuple(

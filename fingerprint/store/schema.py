@@ -124,6 +124,7 @@ alerts = sql.Table(
     sql.Column("event_count", sql.Integer, nullable=False, server_default="0"),
     sql.Column("urgency_shown", sql.Integer, nullable=False, server_default="0"),
     sql.Column("sharing", sql.Integer, nullable=False, server_default="0"),
+    sql.Column(STORED_AT, UtcDateTime),
     required_text(
         "gravest_action", server_default=""
     ),  # `service:Action` of the first of `impact_of` that counts
@@ -153,6 +154,7 @@ sql.Index(  # with the urgency: counts by day and severity read this index alone
 )
 sql.Index("alerts_oldest", alerts.c.first_event_time, alerts.c.alert_id, alerts.c.event_count)
 sql.Index("alerts_largest", alerts.c.event_count.desc(), alerts.c.first_event_time, alerts.c.alert_id)
+sql.Index("alerts_stored", alerts.c.stored_at)
 # Counting reads this index and `cases`, both in the order of ids, and no row of `alerts`, which are wide. It has all that a count
 # asks for: with `urgency` missing, which says what a suppression may not hide, a count took five times as long.
 sql.Index("alerts_counted", alerts.c.alert_id, alerts.c.event_count, alerts.c.urgency_shown, alerts.c.urgency)
@@ -332,6 +334,59 @@ shared_surprises = (
 )
 sql.Index("surprises_shared", shared_surprises.c.surprise_id, shared_surprises.c.last_at)
 
+alert_links = (
+    sql.Table(  # derived: values by which an alert may join an incident; times in seconds since 1970
+        "alert_links",
+        metadata,
+        required_text("alert_id", primary_key=True),
+        required_text("kind", primary_key=True),  # principal, access_key, address
+        required_text("value", primary_key=True),
+        required_text("principal_digest"),
+        sql.Column("first_at", sql.BigInteger, nullable=False),
+        sql.Column("last_at", sql.BigInteger, nullable=False),
+        sql.Column("inherited", sql.Boolean, nullable=False, server_default=sql.false()),  # an issuer's key
+        sql.Column(
+            "common", sql.Boolean, nullable=False, server_default=sql.false()
+        ),  # too many principals show it
+    )
+)
+sql.Index("alerts_of_link", alert_links.c.kind, alert_links.c.value, alert_links.c.last_at)
+
+incident_alerts = sql.Table(  # derived: the incident of each alert, and why
+    "incident_alerts",
+    metadata,
+    required_text("alert_id", primary_key=True),
+    required_text("incident_id"),
+    required_text("reason"),
+    required_text("value"),
+    required_text("with_alert"),
+)
+sql.Index("alerts_of_incident", incident_alerts.c.incident_id, incident_alerts.c.alert_id)
+
+incidents = sql.Table(  # derived: figures over an incident's alerts, to list incidents in order
+    "incidents",
+    metadata,
+    required_text("incident_id", primary_key=True),  # the id of its oldest alert
+    sql.Column("alerts", sql.Integer, nullable=False),
+    sql.Column("open_alerts", sql.Integer, nullable=False),
+    sql.Column("touched_alerts", sql.Integer, nullable=False),  # closed or in progress
+    sql.Column("urgency", sql.Integer, nullable=False),
+    required_time("first_event_time"),
+    required_time("last_event_time"),
+    sql.Column(STORED_AT, UtcDateTime),  # of the first alert that came
+)
+sql.Index(
+    "incidents_by_urgency",
+    incidents.c.urgency.desc(),
+    incidents.c.first_event_time,
+    incidents.c.incident_id,
+    incidents.c.open_alerts,
+)
+sql.Index(
+    "incidents_newest", incidents.c.last_event_time.desc(), incidents.c.incident_id, incidents.c.open_alerts
+)
+sql.Index("incidents_oldest", incidents.c.first_event_time, incidents.c.incident_id, incidents.c.open_alerts)
+
 change_counter = sql.Table(  # one row: the number of the newest change
     "change_counter",
     metadata,
@@ -361,6 +416,8 @@ cases = sql.Table(  # the state of an alert that an analyst has changed
     sql.Column("decided_events", sql.Integer, nullable=False, server_default="0"),  # events it was decided on
     sql.Column("decided_at", UtcDateTime),  # of the newest decision or reopening
     required_text("duplicate_of", server_default=""),
+    sql.Column("in_progress", sql.Boolean, nullable=False, server_default=sql.false()),  # while it is open
+    sql.Column("responded_at", UtcDateTime),  # of the first thing that a person did
     required_time("at"),  # of the newest change
     required_text("by"),
     sqlite_with_rowid=False,  # the queue looks here for every row: one step down the tree instead of two
@@ -389,6 +446,21 @@ notes = sql.Table(
     required_text("text"),
 )
 sql.Index("notes_of_alert", notes.c.alert_id, notes.c.at)
+
+incident_edits = sql.Table(  # splits and joins by hand, a row for each alert; the rule never undoes them
+    "incident_edits",
+    metadata,
+    required_text("edit_id", primary_key=True),
+    sql.Column("place", sql.Integer, primary_key=True, autoincrement=False),  # of the alert in the edit
+    required_text("alert_id"),
+    required_text("kind"),  # split, join
+    required_text("with_alert"),
+    required_time("at"),
+    required_text("by"),
+    sql.Column("undone", sql.Boolean, nullable=False, server_default=sql.false()),
+)
+sql.Index("incident_edits_of_alert", incident_edits.c.alert_id)
+sql.Index("incident_edits_with_alert", incident_edits.c.with_alert)
 
 views = sql.Table(  # filters of the queue that a person saved under a name
     "views",

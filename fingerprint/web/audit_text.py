@@ -84,4 +84,8 @@ _SENTENCES: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "alert.decide": _describe_decision,
     "alert.assign": _describe_assignment,
     "alert.reopen": lambda _: "reopened it",
+    "alert.status": lambda detail: f"set it to {str(detail.get('status', '')).replace('_', ' ')}",
+    "incident.split": lambda _: "split it off its incident",
+    "incident.join": lambda _: "joined its incident with another",
+    "incident.undo": lambda detail: f"undid a {detail.get('kind', 'change')} of its incident",
 }

@@ -14,6 +14,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from fingerprint.analysis.threshold_service import ThresholdService
+from fingerprint.core.account import Account, role_includes
 from fingerprint.core.address import NO_ADDRESS_TABLES, AddressTables
 from fingerprint.core.alert import FingerprintError, NotFound
 from fingerprint.core.case import AssignCase, CaseAction
@@ -51,6 +52,15 @@ def require_thresholds(deps: Dependencies) -> ThresholdService:
     if deps.thresholds is None:
         raise FingerprintError("thresholds are unavailable: this server was started without --bank")
     return deps.thresholds
+
+
+def active_people(deps: Dependencies) -> list[Account]:
+    """Return the accounts that alerts are assigned to: active ones of analysts and above, by name."""
+    return [
+        each
+        for each in deps.account_store.accounts.list_all()
+        if each.disabled_at is None and not each.is_invited and role_includes(each.role, "analyst")
+    ]
 
 
 def check_assignee(change: CaseAction, deps: Dependencies) -> CaseAction:

@@ -32,6 +32,8 @@ class NavEntry(NamedTuple):
 
 NAVIGATION = (
     NavEntry("/", "Queue", "viewer"),
+    NavEntry("/incidents", "Incidents", "viewer"),
+    NavEntry("/overview", "Overview", "viewer"),
     NavEntry("/suppressions", "Suppressions", "viewer"),
     NavEntry("/thresholds", "Thresholds", "viewer"),
     NavEntry("/banks", "Banks and health", "viewer"),

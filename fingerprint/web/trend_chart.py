@@ -1,7 +1,7 @@
 """The picture above the queue: alerts by day and severity, a bar a day.
 
 Example:
-    >>> drawing = draw_trend(store.queue.daily_counts(AlertFilter()), "2026-03-04")
+    >>> drawing = draw_trend(store.queue.daily_counts(AlertFilter()))
     >>> drawing.bars[-1].text
     '4 March 2026: 3 alerts, 1 critical, 2 high'
 

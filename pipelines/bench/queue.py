@@ -17,6 +17,7 @@ from pathlib import Path
 import sqlalchemy as sql
 
 from fingerprint.core.case import AlertFilter, AlertRevision, ReopenCase, SetDisposition
+from fingerprint.core.incident import IncidentFilter
 from fingerprint.store import SqlStore, open_store
 from fingerprint.store.schema import FiniteJson
 from pipelines.bench.report import Skipped, benchmark, fastest_interleaved, run_benchmarks
@@ -30,8 +31,9 @@ _stores: list[SqlStore] = []
 
 # A row for each alert, and what is drawn for it: multiplied by a prime, numbers are mixed well enough.
 NUMBERS_SQL = """WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < :many),
-drawn AS (SELECT 'a' || (i * 2654435761 % 4294967296) AS id, i * 2654435761 % 1000003 AS h, i % 5000 AS who,
-    i % 59 + 1 AS events, i % 2 AS closed FROM n)"""
+drawn AS (SELECT 'a' || (i * 2654435761 % 4294967296) AS id, i - (i - 1) % 3 AS oldest, i * 2654435761 % 1000003 AS h,
+    i % 5000 AS who, i % 59 + 1 AS events, i % 2 AS closed FROM n)"""
+FIRST_SQL = "'a' || (oldest * 2654435761 % 4294967296)"  # the id of an incident
 TIMESTAMP_SQL = {
     "sqlite": "strftime('%Y-%m-%d %H:%M:%S.000000', 1767225600 + h * 7, 'unixepoch')",
     "postgresql": "to_timestamp(1767225600 + h * 7)",
@@ -46,6 +48,10 @@ INSERT_ALERTS_SQL = (
     "INSERT INTO alert_values {numbers} SELECT id, 'service', 'iam' FROM drawn",
     "INSERT INTO alert_values {numbers} SELECT id, 'account', '123456789012' FROM drawn",
     "INSERT INTO alert_values {numbers} SELECT id, 'tactic', 'Discovery' FROM drawn",
+    # Three alerts in a row are an incident.
+    "INSERT INTO incident_alerts {numbers} SELECT id, {first}, 'principal', '', '' FROM drawn",
+    """INSERT INTO incidents {numbers} SELECT {first}, count(*), sum(1 - closed), sum(closed), max(8 + h % 91), min({moment}),
+    max({moment}), min({moment}) FROM drawn GROUP BY 1""",
     "INSERT INTO alert_values {numbers} SELECT id, 'principal', '123456789012:user/' || who FROM drawn",
     "INSERT INTO alert_values {numbers} SELECT id, 'principal', 'user/' || who FROM drawn",
     "INSERT INTO alert_values {numbers} SELECT id, 'principal', 'u' || who FROM drawn",
@@ -100,7 +106,9 @@ def insert_alerts(engine: sql.Engine, count: int = ALERT_COUNT) -> None:
     ]
     with engine.begin() as connection:
         for text in INSERT_ALERTS_SQL:
-            statement = sql.text(text.format(numbers=NUMBERS_SQL, moment=TIMESTAMP_SQL[dialect]))
+            statement = sql.text(
+                text.format(numbers=NUMBERS_SQL, moment=TIMESTAMP_SQL[dialect], first=FIRST_SQL)
+            )
             used = [each for each in values if re.search(rf":{each.key}\b", statement.text)]
             connection.execute(statement.bindparams(*used))
     if dialect == "postgresql":
@@ -129,6 +137,21 @@ def tenth_page_latency() -> tuple[float, float]:
     for _ in range(9):
         following = store.queue.page(which, cursor=following).following
     (seconds,) = fastest_interleaved(partial(_read_page, store, which, following))
+    return 1000 * seconds, seconds / TARGET_SECONDS
+
+
+@benchmark(
+    "incidents of 100,000 alerts, first page and counts", "ms", f"{TARGET_SECONDS * 1000:.0f} ms", None
+)
+def incident_page_latency() -> tuple[float, float]:
+    """Read fifty open incidents by urgency with the counts above them, as their page does."""
+    store = _store()
+
+    def read() -> None:
+        store.incidents.page(IncidentFilter(), "urgency", 50)
+        store.incidents.counts(IncidentFilter())
+
+    (seconds,) = fastest_interleaved(read)
     return 1000 * seconds, seconds / TARGET_SECONDS
 
 

@@ -16,6 +16,7 @@ from pipelines.cli import (
     database,
     deliveries,
     feed_gaps,
+    incidents,
     programs,
     secrets,
     services,
@@ -36,6 +37,7 @@ app = typer.Typer(
 
 COMMAND_GROUPS = {
     "alerts": alerts.alerts_app,
+    "incidents": incidents.incidents_app,
     "suppressions": suppressions.suppressions_app,
     "thresholds": thresholds.thresholds_app,
     "deliveries": deliveries.deliveries_app,

@@ -13,6 +13,7 @@ import typer
 
 from fingerprint.core.account import Role
 from fingerprint.core.alert import Decision
+from fingerprint.core.case import CaseStatus
 
 # --- shared ---
 
@@ -71,7 +72,7 @@ RoleArgument = Annotated[Role, typer.Argument(help="The new role.", show_default
 AlertId = Annotated[str, typer.Argument(metavar="ALERT_ID", help="The id of the alert, or its beginning.")]
 By = Annotated[str | None, typer.Option("--by", help="The author.", show_default="the name of the login")]
 StatusFilter = Annotated[
-    Literal["open", "closed", "all"], typer.Option(help="Open alerts, closed ones, or all.")
+    CaseStatus, typer.Option(help="Open alerts (new or in progress), closed ones, or all.")
 ]
 LeastSeverity = Annotated[
     Literal["low", "medium", "high", "critical"] | None,

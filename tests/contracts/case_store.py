@@ -109,7 +109,7 @@ def everything(store, which: AlertFilter, order="urgency", size: int = 7) -> lis
 def asks_for(which: AlertFilter, row: QueueRow) -> bool:
     """A filter, read row by row."""
     return (
-        (which.status == "all" or (which.status == "open") == row.open)
+        (which.status == "all" or which.status in STATUSES[row.open, row.in_progress])
         and which.least_urgency <= row.urgency <= which.most_urgency
         and which.principal in ("", row.principal)
         and (not which.service or which.service in row.services)
@@ -122,6 +122,13 @@ def asks_for(which: AlertFilter, row: QueueRow) -> bool:
         and (which.since is None or row.last_event_time >= which.since)
         and (which.until is None or row.first_event_time <= which.until)
     )
+
+
+STATUSES = {
+    (True, False): ("open", "new"),
+    (True, True): ("open", "in_progress"),
+    (False, False): ("closed",),
+}
 
 
 def any_holds(term: Term, row: QueueRow) -> bool:
@@ -168,7 +175,7 @@ def drawn_filter(draw: random.Random) -> AlertFilter:
     """One that asks two things of all that can be asked."""
     moment = START + timedelta(hours=2, minutes=draw.randrange(5) * 600)
     values = {
-        "status": ["open", "closed", "all"],
+        "status": ["open", "new", "in_progress", "closed", "all"],
         "least_urgency": [0, 36, 50],
         "most_urgency": [100, 50],
         "principal": [f"{ACCOUNT}:user/a", f"{ACCOUNT}:user/b"],
@@ -216,7 +223,8 @@ class QueueContract:
         assert row == QueueRow(
             alert.alert_id, 0, 91, 91, 0, alert.title, alert.principal, alert.human, "entity", False,
             alert.bank_version, alert.window_start, alert.first_event_time, alert.last_event_time, 9,
-            ("cloudtrail", "ec2", "iam", "secretsmanager", "sts"), (ACCOUNT,), tuple(sorted(alert.tactics)), True,
+            ("cloudtrail", "ec2", "iam", "secretsmanager", "sts"), (ACCOUNT,), tuple(sorted(alert.tactics)),
+            store.session.now(), alert.alert_id, 1, True,
             actions=tuple(sorted({f"{each.service}:{each.action}" for each in alert.events})),
             addresses=tuple(sorted({each.source_address for each in alert.events})),
             regions=tuple(sorted({each.region for each in alert.events})),
@@ -245,7 +253,8 @@ class QueueContract:
 
     def test_every_filter_finds_some_and_leaves_some(self, busy):
         for which in (
-            AlertFilter(), AlertFilter(status="closed"), AlertFilter(least_urgency=50), AlertFilter(most_urgency=49),
+            AlertFilter(), AlertFilter(status="closed"), AlertFilter("new"), AlertFilter("in_progress"),
+            AlertFilter(least_urgency=50), AlertFilter(most_urgency=49),
             AlertFilter(service="iam"), AlertFilter(account=ACCOUNT), AlertFilter(tactic="Impact"), AlertFilter(assignee="maria"),
             AlertFilter(assignee=""), AlertFilter("all", decision="benign"), AlertFilter(level="peer"),
             *(AlertFilter(q=query) for query in QUERIES),
@@ -261,6 +270,8 @@ class QueueContract:
             wanted = dict.fromkeys([word for _, word in SEVERITY_LEVELS], 0) | Counter(
                 severity_of(row.urgency) for row in left
             )
+            started = sum(row.in_progress for row in left)
+            wanted |= {"new": len(left) - started, "in_progress": started}
             wanted |= {"open": len(left), "closed": len(rows) - len(left), "suppressed": 0}
             assert busy.queue.counts(which) == wanted | {"unassigned": sum(not row.assignee for row in left)}
 

@@ -27,6 +27,9 @@ PAGES = (
     "/",
     "/?by=service&by=tactic",
     "/alerts/{alert}",
+    "/incidents",
+    "/incidents/{alert}",
+    "/overview",
     "/alerts/{alert}/preview",
     "/help",
     "/entities/{principal}",
@@ -141,7 +144,7 @@ def test_a_morning_by_mouse(browser, place, admitted):
         log_in(page, "maria")
         expect(page.get_by_role("heading", name="Queue")).to_be_visible()
 
-        page.get_by_label("Urgency from").select_option("75")
+        page.locator("select[name=least_urgency]").select_option("75")
         page.get_by_role("button", name="Filter").click()
         expect(page).to_have_url(re.compile("least_urgency=75"))
         expect(page).not_to_have_url(re.compile("service="))
@@ -563,6 +566,32 @@ def test_who_decides_second_is_told_who_was_first(browser, place, admitted):
         expect(second).to_have_url(re.compile("/alerts/"))
 
 
+def test_an_incident_is_split_decided_and_undone_by_keyboard(browser, place, admitted):
+    with seen(browser, storage_state=admitted) as page:
+        page.goto(place.base)
+        press(page, "g", "i")
+        expect(page.get_by_role("heading", name="Incidents")).to_be_visible()
+        page.get_by_role("row").filter(has_text="hugo.lind").get_by_role("link").first.focus()
+        press(page, "Enter")
+        expect(page.get_by_role("heading", name="Decide on all 4 alerts")).to_be_visible()
+        tab_to(page, "input[name=alert_ids]")
+        press(page, "Space")
+        tab_to(page, "form[action$='/split'] button:not([disabled])")
+        press(page, "Enter")
+        expect(page.get_by_text("split off: they stay apart until it is undone")).to_be_visible()
+        expect(page.get_by_role("heading", name="Decide on all 3 alerts")).to_be_visible()
+        press(page, "u")
+        expect(page.get_by_role("heading", name="Decide on all 4 alerts")).to_be_visible()
+        press(page, "e")
+        page.keyboard.type("the yearly audit")
+        tab_to(page, "button[value=benign]")
+        press(page, "Enter")
+        expect(page.get_by_text("4 alerts closed as benign")).to_be_visible()
+        check_page(page)
+        press(page, "u")
+        expect(page.get_by_text("4 alerts reopened")).to_be_visible()
+
+
 def test_an_alert_that_comes_while_the_page_is_open_is_announced(browser, place, url, admitted):
     with seen(browser, storage_state=admitted) as page:
         with page.expect_response("**/api/v1/live**"):
@@ -587,7 +616,7 @@ def test_an_alert_that_comes_while_the_page_is_open_is_announced(browser, place,
         page.mouse.wheel(0, 600)
         expect(bar).to_be_in_viewport()
         bar.get_by_role("link").click()
-        expect(page.get_by_role("link", name="It came just now")).to_be_visible()
+        expect(page.locator("a.go", has_text="It came just now")).to_be_visible()
         expect(page.locator(".fresh")).to_have_attribute("data-alert", "0000000000000002")
         expect(page.locator("#selected")).to_have_text("1 selected")
         expect(page.locator(f"[data-alert='{kept}'] input")).to_be_checked()
@@ -794,7 +823,10 @@ def test_whatever_a_record_says_is_text_on_the_alert_and_on_whom_it_is_about(hos
 
 @pytest.mark.parametrize(
     "path",
-    ["/?status=all", "/?status=all&by=tactic&by=principal&by=service", "/suppressions", "/audit", "/banks"],
+    [
+        *("/?status=all", "/?status=all&by=tactic&by=principal&by=service", "/incidents?status=all"),
+        *("/suppressions", "/audit", "/banks"),
+    ],
 )
 def test_whatever_a_record_says_is_text_on_every_list(hostile, reader, path):
     reader.goto(hostile[1].base + path)

@@ -100,7 +100,7 @@ def test_each_filter_is_said_with_the_address_without_it():
 @pytest.mark.parametrize(
     ("query", "said"),
     [
-        ("status=nonsense", "status: choose one of open, closed, all"),
+        ("status=nonsense", "status: choose one of open, new, in_progress, closed, all"),
         ("by=human&by=day&by=level&by=service", "up to 3"),
         ("by=shoes", "by: choose"),
         ("order=random", "order: choose"),

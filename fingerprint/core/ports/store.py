@@ -42,6 +42,8 @@ from fingerprint.core.case import (
     SuppressionPreview,
     ThresholdOverride,
 )
+from fingerprint.core.incident import Incident, IncidentEdit, IncidentFilter, IncidentOrder, IncidentPage
+from fingerprint.core.overview import Overview
 from fingerprint.core.ports import Partition, VoteTable
 from fingerprint.core.settings import Retention
 
@@ -127,8 +129,8 @@ class QueueRepository(Protocol):
     def counts(self, alert_filter: AlertFilter) -> dict[str, int]:
         """Return how many alerts of a filter are `open`, `closed` and `suppressed`.
 
-        Of the open ones also how many are `critical`, `high`, `medium`, `low` and `unassigned`. The filter's own status and
-        `suppressed` are ignored.
+        Of the open ones also how many are `new`, `in_progress`, `unassigned`, `critical`, `high`, `medium` and `low`. The
+        filter's own status and `suppressed` are ignored.
         """
         ...
 
@@ -253,6 +255,65 @@ class CaseRepository(Protocol):
 
     def notes(self, alert_id: str) -> list[CaseNote]:
         """Return the notes of an alert, the oldest first."""
+        ...
+
+
+class IncidentRepository(Protocol):
+    """Incidents: alerts that belong together (`core.incident`), changed as one. Every alert's id names its incident."""
+
+    def page(
+        self,
+        incident_filter: IncidentFilter,
+        order: IncidentOrder = "urgency",
+        size: int = 50,
+        cursor: str | None = None,
+    ) -> IncidentPage:
+        """Return a page of incidents and the number of all of them; those that suppressions hide whole are left out."""
+        ...
+
+    def counts(self, incident_filter: IncidentFilter) -> dict[str, int]:
+        """Return how many incidents of a filter, but for its status, are `new`, `in_progress`, `open` and `closed`."""
+        ...
+
+    def get(self, id_or_prefix: str) -> Incident:
+        """Return the incident of an alert, which its id or first characters name. Raise NotFound without one."""
+        ...
+
+    def activity(self, incident_id: str, limit: int = 500) -> tuple[list[AuditEntry], list[CaseNote]]:
+        """Return the newest audit entries and notes of an incident's alerts, the newest first."""
+        ...
+
+    def change(self, incident_id: str, revision: str, action: CaseAction, by: str) -> int:
+        """Change all alerts of an incident that the action concerns, or none; return how many.
+
+        Raise Conflict where it is not as it was at `revision`, or nothing is left to change.
+        """
+        ...
+
+    def add_note(self, incident_id: str, text: str, by: str) -> int:
+        """Write a note on each alert of an incident, and return how many those are."""
+        ...
+
+    def split(self, incident_id: str, alert_ids: Sequence[str], by: str) -> IncidentEdit:
+        """Split alerts off an incident, into one of their own, whatever the rule would say."""
+        ...
+
+    def join(self, incident_id: str, other_id: str, by: str) -> IncidentEdit:
+        """Join another incident with this one."""
+        ...
+
+    def undo(self, edit_id: str, by: str) -> IncidentEdit:
+        """Undo a split or a join."""
+        ...
+
+
+class OverviewRepository(Protocol):
+    """Figures for a lead (`core.overview`)."""
+
+    def figures(
+        self, since: datetime, until: datetime, response_target: float, close_target: float
+    ) -> Overview:
+        """Return the figures of alerts that came from `since` on and before `until`; targets are in seconds."""
         ...
 
 
@@ -450,6 +511,8 @@ class Store:
     principals: PrincipalRepository
     prevalence: PrevalenceRepository
     cases: CaseRepository
+    incidents: IncidentRepository
+    overview: OverviewRepository
     views: ViewRepository
     suppressions: SuppressionRepository
     feedback: FeedbackRepository

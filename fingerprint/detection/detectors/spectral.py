@@ -255,18 +255,11 @@ class SeriesOwners(NamedTuple):
     @classmethod
     def of_bank(cls, bank: Bank, tails: SurgeTails, placement: Placement) -> SeriesOwners:
         """Return the principals and entities of a bank; entities that principals share are left out."""
-        table = bank.fingerprints
-        level, hashes = table["level"].to_numpy(), table["hash"].to_numpy(np.uint64)
-        parent = np.clip(table["parent"].to_numpy(), 0, len(table) - 1)
-        principals, entities = np.flatnonzero(level == 1), np.flatnonzero((level == 0) & (level[parent] == 1))
-        above = hashes[parent[entities]]
-        key = np.concatenate([hashes[principals], hashing.rebucket(above, hashes[entities])])
-        order = np.argsort(key)
+        key, principal, is_entity = bank.sorted_series_owners
         known, everybody = to_host(tails.key), len(tails.tail) - 1
-        place, found = find_sorted(known, np.concatenate([hashes[principals], above]))
+        place, found = find_sorted(known, principal)
         tail = np.where(found, place, everybody).astype(np.int32)
-        is_entity = np.arange(len(key)) >= len(principals)
-        return cls(placement(key[order]), placement(tail[order]), placement(is_entity[order]), everybody)
+        return cls(placement(key), placement(tail), placement(is_entity), everybody)
 
     def find(self, owner: Hashes) -> tuple[Ints, Mask]:
         """Return the tail of each owner (N,), everybody's for one that the bank does not know, and which are entities."""

@@ -26,10 +26,11 @@ def find_issued_credentials(events: Frame) -> list[CredentialIssue]:
     handed = (
         (events["issued_key"].fillna("") != "") & (events["kind"] != "service") & events["event_id"].notna()
     )
+    mask = frames.to_mask(handed)
+    if not mask.any():
+        return []
     calls = events[["event_time", "event_id", "issued_key", *EVENT_COLUMNS]]
-    found = frames.to_pandas(frames.select_rows(calls, frames.to_mask(handed))).sort_values(
-        ["event_time", "event_id"]
-    )
+    found = frames.to_pandas(frames.select_rows(calls, mask)).sort_values(["event_time", "event_id"])
     found = found.drop_duplicates("issued_key")
     texts = found[["event_id", "issued_key", *EVENT_COLUMNS]].astype(object)
     rows = texts.where(texts.notna(), "").to_dict("records")

@@ -26,7 +26,7 @@ from fingerprint.web.auth import (
     SessionCaller,
     Viewer,
 )
-from fingerprint.web.dependencies import Deps
+from fingerprint.web.dependencies import Deps, active_people
 from fingerprint.web.layout import absolute_url
 
 router = APIRouter(tags=["accounts"])
@@ -64,6 +64,22 @@ class InvitationLink(ResponseModel):
 
     name: str
     link: str
+
+
+class Person(ResponseModel):
+    """An active account that may work on alerts."""
+
+    name: str
+    role: Role
+
+
+people_router = APIRouter(tags=["people"])
+
+
+@people_router.get("/people")
+def list_people(caller: Viewer, deps: Deps) -> list[Person]:
+    """List active accounts of analysts and above by name, to assign alerts to."""
+    return [Person.model_validate(each) for each in active_people(deps)]
 
 
 @router.get("/accounts")

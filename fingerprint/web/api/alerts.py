@@ -41,9 +41,11 @@ MAX_SIMILAR_ALERTS = 10
 
 
 class AlertCounts(ResponseModel):
-    """Counts of alerts of a filter; of the open ones by severity and without an assignee."""
+    """Counts of alerts of a filter; of the open ones by status, by severity and without an assignee."""
 
     open: int
+    new: int
+    in_progress: int
     closed: int
     suppressed: int
     critical: int

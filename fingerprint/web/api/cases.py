@@ -29,6 +29,8 @@ from fingerprint.core.case import (
     QueueRow,
     ReopenCase,
     SetDisposition,
+    SetStatus,
+    WorkStatus,
     lacks_reason,
 )
 from fingerprint.core.sanitize import storable
@@ -91,6 +93,16 @@ class ReopenModel(RequestModel):
         return ReopenCase(self.why)
 
 
+class StatusModel(RequestModel):
+    """The status of open alerts."""
+
+    status: WorkStatus
+
+    def to_change(self) -> CaseAction:
+        """Return the change of the case."""
+        return SetStatus(self.status)
+
+
 class SeenState(RequestModel):
     """The state of the alert that the caller read.
 
@@ -113,6 +125,10 @@ class ReopenRequest(ReopenModel, SeenState):
     """A closed alert to open again."""
 
 
+class StatusRequest(StatusModel, SeenState):
+    """A new status of one open alert."""
+
+
 class BulkDecision(DecisionModel):
     """A decision on several alerts."""
 
@@ -131,6 +147,12 @@ class BulkReopen(ReopenModel):
     kind: Literal["reopen"]
 
 
+class BulkStatus(StatusModel):
+    """A new status of several open alerts."""
+
+    kind: Literal["status"]
+
+
 class SelectedAlert(RequestModel):
     """An alert at the version that the caller read."""
 
@@ -147,7 +169,7 @@ class BulkChangeRequest(RequestModel):
     """One change of many alerts."""
 
     chosen: Annotated[list[SelectedAlert], Field(min_length=1, max_length=MAX_PAGE_SIZE)]
-    change: Annotated[BulkDecision | BulkAssignment | BulkReopen, Field(discriminator="kind")]
+    change: Annotated[BulkDecision | BulkAssignment | BulkReopen | BulkStatus, Field(discriminator="kind")]
 
 
 class NoteRequest(RequestModel):
@@ -210,6 +232,19 @@ def reopen_alert(
     if_match: IfMatch = None,
 ) -> QueueRow | Response:
     """Revert the last decision."""
+    return _apply_change(deps, _seen_alert(alert_id, body, if_match), body.to_change(), caller.name, response)
+
+
+@router.post("/alerts/{alert_id}/status", response_model=QueueRow, responses=ALERT_CONFLICT_RESPONSES)
+def set_alert_status(
+    alert_id: StorableText,
+    body: StatusRequest,
+    caller: Analyst,
+    deps: Deps,
+    response: Response,
+    if_match: IfMatch = None,
+) -> QueueRow | Response:
+    """Say that an open alert is worked on, or that it is new again. Assigning it or writing a note says so, too."""
     return _apply_change(deps, _seen_alert(alert_id, body, if_match), body.to_change(), caller.name, response)
 
 

@@ -14,7 +14,9 @@ from fingerprint.web.pages import (
     confirm_identity,
     graph,
     help,
+    incidents,
     login,
+    overview,
     preview,
     principal,
     queue,
@@ -27,6 +29,8 @@ from fingerprint.web.pages import (
 ROUTERS: tuple[APIRouter, ...] = (
     queue.router,
     cases.router,
+    incidents.router,
+    overview.router,
     alert.router,
     preview.router,
     principal.router,

@@ -14,14 +14,13 @@ from dataclasses import dataclass
 
 from fastapi import APIRouter, Request, Response
 
-from fingerprint.core.alert import AlertEvent, Disposition
+from fingerprint.core.alert import GRAVITIES, AlertEvent, Disposition
 from fingerprint.core.case import QueueRow
 from fingerprint.core.ports.store import Store
 from fingerprint.sources.active import SOURCE
 from fingerprint.web import queue_query, urls
 from fingerprint.web.auth import Viewer
 from fingerprint.web.dependencies import Deps
-from fingerprint.web.formatting import GRAVEST_TACTICS
 from fingerprint.web.layout import render_page
 
 MAX_EVENTS = 200  # of an alert, whose calls are counted
@@ -70,13 +69,11 @@ def decision_in_force(store: Store, row: QueueRow) -> Disposition | None:
 
 
 def count_calls(events: Sequence[AlertEvent]) -> list[CallCount]:
-    """Return the calls of some events: those that serve a tactic first, the gravest of these, then the most frequent."""
+    """Return the calls of some events: the gravest first, of equally grave ones the most frequent."""
     counts = Counter((event.service, event.action) for event in events)
     failures = Counter((event.service, event.action) for event in events if event.error_code)
-    places = {name: at for at, name in enumerate(GRAVEST_TACTICS)}
 
-    def gravity(call: tuple[str, str]) -> tuple[int, int, tuple[str, str]]:
-        found = (places.get(tactic, len(places)) for tactic in SOURCE.tactics_of(*call))
-        return min(found, default=len(places)), -counts[call], call
+    def order(call: tuple[str, str]) -> tuple[int, int, tuple[str, str]]:
+        return -GRAVITIES.index(SOURCE.impact_of(*call, "").gravity), -counts[call], call
 
-    return [CallCount(*call, counts[call], failures[call]) for call in sorted(counts, key=gravity)]
+    return [CallCount(*call, counts[call], failures[call]) for call in sorted(counts, key=order)]

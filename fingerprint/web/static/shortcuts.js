@@ -4,7 +4,9 @@ import { currentRow, fewerStops, focusRow, mark, rows } from "./rows.js";
 import { chooseAtLeast, clear, extendTo, openDialog, tick } from "./selection.js";
 import { closeToast } from "./toast.js";
 
-const PLACES = { q: "/", s: "/suppressions", t: "/thresholds", b: "/banks", a: "/audit", h: "/help" };
+const PLACES = {
+  q: "/", i: "/incidents", o: "/overview", s: "/suppressions", t: "/thresholds", b: "/banks", a: "/audit", h: "/help",
+};
 const WAIT = 1500; // milliseconds that a `g` waits for its second key
 let went = 0; // when `g` was pressed
 

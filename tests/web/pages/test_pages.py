@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from hashlib import sha256
-from html import escape
+from html import escape, unescape
 from itertools import pairwise
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -22,20 +22,25 @@ from hypothesis import strategies as some
 from fingerprint import web
 from fingerprint.analysis.principal_activity import hours_of
 from fingerprint.analysis.principal_profile import DailyVotes
+from fingerprint.core import alert_query
 from fingerprint.core.alert import CredentialIssue, Disposition
 from fingerprint.core.case import (
     ActionOutcome,
     AlertRevision,
     AuditEntry,
     CaseNote,
+    DayCount,
     SetDisposition,
     SuppressionMatch,
 )
 from fingerprint.core.settings import Settings
 from fingerprint.store import SqlStore, open_store
-from fingerprint.web import audit_text, flash, risk_chart, urls, week_chart
+from fingerprint.web import audit_text, flash, queue_display, risk_chart, urls, week_chart
+from fingerprint.web import formatting as fmt
 from fingerprint.web.app import create_app
+from fingerprint.web.pages.preview import count_calls
 from fingerprint.web.pages.suppressions import suggest_match
+from fingerprint.web.trend_chart import draw_trend
 from pipelines.serve import create_dependencies
 from tests.support.alerts import NASTY, event, new_pipeline, stolen_session, votes
 from tests.support.web_server import tokens
@@ -494,3 +499,96 @@ class TestLikeness:
     def test_a_service_of_aws_that_calls_by_its_name_has_no_network(self):
         named = [replace(event(1, "s3", "GetObject"), source_address="athena.amazonaws.com")]
         assert suggest_match(STOLEN, named).network == ""
+
+
+class TestPreview:
+    def test_it_has_the_gravest_call_first_and_what_to_do(self, analyst, store):
+        page = analyst.get(f"/alerts/{STOLEN.alert_id}/preview?from=service%3Diam").text
+        assert "What to do next" in page
+        assert 'href="/alerts/' in page
+        calls = [(each.action, each.count, each.failed) for each in count_calls(STOLEN.events)]
+        assert calls[0][0] == "StopLogging"
+        assert sum(count for _, count, _ in calls) == len(STOLEN.events)
+        assert sum(failed for *_, failed in calls) == sum(bool(each.error_code) for each in STOLEN.events)
+
+
+class TestDisplay:
+    def test_a_browser_keeps_its_columns_and_its_density(self, clients):
+        viewer = clients["viewer"]
+        assert "<table" in (plain := viewer.get("/").text)
+        assert 'class="c-account"' in plain
+        answer = viewer.post(
+            "/display", data={"density": "table", "column": ["owner", "severity"], "back": "/?order=newest"}
+        )
+        assert answer.headers["location"] == "/?order=newest"
+        page = viewer.get("/").text
+        assert 'class="c-account"' not in page
+        assert 'class="c-owner"' in page
+        assert 'class="c-title"' in page  # it is always there
+        viewer.post("/display", data={"density": "cards", "back": "https://evil.example/"})
+        assert '<ol class="queue interactive comfortable"' in viewer.get("/").text
+        viewer.cookies.clear()
+
+    @pytest.mark.parametrize(
+        "text", ["", "x", "<script>", "wide:title", "table" * 100, "cards:" + "a." * 400]
+    )
+    def test_any_other_cookie_is_the_usual_display(self, text):
+        assert queue_display.parse_display(text) == queue_display.QueueDisplay()
+
+    @given(text=some.text(max_size=80) | some.text(max_size=60).map(lambda more: f"table:{more}"))
+    def test_a_cookie_shows_known_columns_alone(self, text):
+        shown = queue_display.parse_display(text)
+        assert {*shown.columns} <= {*queue_display.COLUMN_NAMES}
+        assert "title" in shown.columns
+        assert queue_display.parse_display(shown.text) == shown
+
+    def test_a_heading_sorts_one_way_and_then_the_other(self, analyst):
+        assert queue_display.sort_states("urgency")["severity"] == ("descending", "lowest")
+        assert queue_display.sort_states("lowest")["severity"] == ("ascending", "urgency")
+        assert queue_display.sort_states("newest")["severity"] == ("none", "urgency")
+        assert 'aria-sort="ascending"><a href="?order=newest"' in analyst.get("/?order=oldest").text
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["", "?service=iam&assignee=-", "?since=2026-03-01&until=2026-03-31&status=all", "?q=stop&order=fewest"],
+)
+def test_an_export_has_the_alerts_of_the_page(analyst, query):
+    page = analyst.get(f"/{query}").text
+    found = re.findall(r'href="(/api/v1/alerts/export[^"]*format=jsonl)"', page)
+    assert len(found) == 1
+    answer = analyst.get(unescape(found[0]))
+    assert answer.status_code == 200
+    assert len(answer.text.splitlines()) == len(set(re.findall(r'data-alert="([^"]+)" id="row', page)))
+
+
+class TestTrend:
+    def test_a_day_is_a_bar_with_the_gravest_at_its_foot(self):
+        days = [DayCount(date(2026, 3, 3), (0, 0, 0, 0)), DayCount(date(2026, 3, 4), (1, 0, 0, 99))]
+        drawing = draw_trend(days)
+        assert drawing.bars[0].parts == ()
+        critical, low = drawing.bars[1].parts
+        assert (critical.severity, low.severity) == ("critical", "low")
+        assert critical.y + critical.height == drawing.height
+        assert critical.height >= 2  # one among a hundred is seen
+        assert low.y >= 0
+        assert drawing.bars[1].text == "4 March 2026: 100 alerts, 1 critical, 99 low"
+        assert (drawing.total, drawing.peak) == (100, 100)
+
+    def test_nothing_is_drawn_of_nothing(self):
+        assert draw_trend([DayCount(date(2026, 3, 3), (0, 0, 0, 0))]) is None
+
+
+def test_words_of_ages_and_of_whom_are_short():
+    assert [fmt.format_age(NOW - timedelta(seconds=each), NOW) for each in (0, 59, 60, 7200, 10**6)] == [
+        "now", "now", "1 min", "2 h", "11 d",
+    ]  # fmt: skip
+    assert fmt.short_principal("123456789012:user/ana") == "user/ana"
+    assert fmt.short_principal("arn:aws:x") == "arn:aws:x"
+    assert fmt.order_tactics(["Discovery", "made up", "Impact"]) == ["Impact", "Discovery", "made up"]
+
+
+def test_help_names_every_field_of_the_language(analyst):
+    page = analyst.get("/help").text
+    assert all(f"<code>{name}</code>" in page for name in alert_query.FIELDS)
+    assert "https://" not in page  # no link leads out

@@ -52,6 +52,7 @@ def _create_alert_tables() -> None:
         sql.Column("event_count", sql.Integer(), server_default="0", nullable=False),
         sql.Column("urgency_shown", sql.Integer(), server_default="0", nullable=False),
         sql.Column("sharing", sql.Integer(), server_default="0", nullable=False),
+        sql.Column("stored_at", UtcDateTime, nullable=True),
         sql.Column("gravest_action", sql.Text(), server_default="", nullable=False),
         sql.Column("drivers", FiniteJson, nullable=False),
         sql.Column("curve", FiniteJson(none_as_null=True), nullable=True),
@@ -76,6 +77,7 @@ def _create_alert_tables() -> None:
         [sql.text("last_event_time DESC"), "alert_id", "event_count", "urgency_shown"],
     )
     op.create_index("alerts_oldest", "alerts", ["first_event_time", "alert_id", "event_count"])
+    op.create_index("alerts_stored", "alerts", ["stored_at"])
     op.create_index("ix_alerts_principal", "alerts", ["principal"], postgresql_using="hash")
     op.create_table(
         "alert_events",
@@ -177,6 +179,50 @@ def _create_alert_tables() -> None:
     )
     op.create_index("surprises_shared", "shared_surprises", ["surprise_id", "last_at"])
     op.create_table(
+        "alert_links",
+        sql.Column("alert_id", sql.Text(), nullable=False),
+        sql.Column("kind", sql.Text(), nullable=False),
+        sql.Column("value", sql.Text(), nullable=False),
+        sql.Column("principal_digest", sql.Text(), nullable=False),
+        sql.Column("first_at", sql.BigInteger(), nullable=False),
+        sql.Column("last_at", sql.BigInteger(), nullable=False),
+        sql.Column("inherited", sql.Boolean(), server_default=sql.false(), nullable=False),
+        sql.Column("common", sql.Boolean(), server_default=sql.false(), nullable=False),
+        sql.PrimaryKeyConstraint("alert_id", "kind", "value"),
+    )
+    op.create_index("alerts_of_link", "alert_links", ["kind", "value", "last_at"])
+    op.create_table(
+        "incident_alerts",
+        sql.Column("alert_id", sql.Text(), nullable=False),
+        sql.Column("incident_id", sql.Text(), nullable=False),
+        sql.Column("reason", sql.Text(), nullable=False),
+        sql.Column("value", sql.Text(), nullable=False),
+        sql.Column("with_alert", sql.Text(), nullable=False),
+        sql.PrimaryKeyConstraint("alert_id"),
+    )
+    op.create_index("alerts_of_incident", "incident_alerts", ["incident_id", "alert_id"])
+    op.create_table(
+        "incidents",
+        sql.Column("incident_id", sql.Text(), nullable=False),
+        sql.Column("alerts", sql.Integer(), nullable=False),
+        sql.Column("open_alerts", sql.Integer(), nullable=False),
+        sql.Column("touched_alerts", sql.Integer(), nullable=False),
+        sql.Column("urgency", sql.Integer(), nullable=False),
+        sql.Column("first_event_time", UtcDateTime, nullable=False),
+        sql.Column("last_event_time", UtcDateTime, nullable=False),
+        sql.Column("stored_at", UtcDateTime, nullable=True),
+        sql.PrimaryKeyConstraint("incident_id"),
+    )
+    op.create_index(
+        "incidents_by_urgency",
+        "incidents",
+        [sql.text("urgency DESC"), "first_event_time", "incident_id", "open_alerts"],
+    )
+    op.create_index(
+        "incidents_newest", "incidents", [sql.text("last_event_time DESC"), "incident_id", "open_alerts"]
+    )
+    op.create_index("incidents_oldest", "incidents", ["first_event_time", "incident_id", "open_alerts"])
+    op.create_table(
         "change_counter",
         sql.Column("only", sql.Integer(), autoincrement=False, nullable=False),
         sql.Column("number", sql.BigInteger(), nullable=False),
@@ -251,6 +297,8 @@ def _create_case_tables() -> None:
         sql.Column("decided_events", sql.Integer(), server_default="0", nullable=False),
         sql.Column("decided_at", UtcDateTime, nullable=True),
         sql.Column("duplicate_of", sql.Text(), server_default="", nullable=False),
+        sql.Column("in_progress", sql.Boolean(), server_default=sql.false(), nullable=False),
+        sql.Column("responded_at", UtcDateTime, nullable=True),
         sql.Column("at", UtcDateTime, nullable=False),
         sql.Column("by", sql.Text(), nullable=False),
         sql.PrimaryKeyConstraint("alert_id"),
@@ -278,6 +326,20 @@ def _create_case_tables() -> None:
         sql.PrimaryKeyConstraint("note_id"),
     )
     op.create_index("notes_of_alert", "notes", ["alert_id", "at"])
+    op.create_table(
+        "incident_edits",
+        sql.Column("edit_id", sql.Text(), nullable=False),
+        sql.Column("place", sql.Integer(), autoincrement=False, nullable=False),
+        sql.Column("alert_id", sql.Text(), nullable=False),
+        sql.Column("kind", sql.Text(), nullable=False),
+        sql.Column("with_alert", sql.Text(), nullable=False),
+        sql.Column("at", UtcDateTime, nullable=False),
+        sql.Column("by", sql.Text(), nullable=False),
+        sql.Column("undone", sql.Boolean(), server_default=sql.false(), nullable=False),
+        sql.PrimaryKeyConstraint("edit_id", "place"),
+    )
+    op.create_index("incident_edits_of_alert", "incident_edits", ["alert_id"])
+    op.create_index("incident_edits_with_alert", "incident_edits", ["with_alert"])
     op.create_table(
         "views",
         sql.Column("owner", sql.Text(), nullable=False),

@@ -1,0 +1,312 @@
+"""Incidents: the rule that joins alerts of one attack, what a person may change about it, and what the pages read.
+
+Example:
+    >>> links = [AlertLink("a1", "principal", "maria", 0, 600), AlertLink("a2", "principal", "maria", 4_000, 4_600)]
+    >>> group_alerts(links)["a2"]
+    Membership(incident_id='a1', reason='principal', value='maria', with_alert='a1')
+
+Two alerts are linked where they share a principal, an access key, a credential chain (one used a key that issued the other's, or
+both have an issuer in common) or a source address, and at most GAP_SECONDS lie between the end of one and the beginning of the
+other. Linked alerts are one incident. Three things keep an incident from swallowing its surroundings:
+
+- An address links only alerts whose principals had never or hardly used its network before: the address of an office, a VPN or a
+  NAT gateway is usual for those behind it. Names of cloud services and private addresses are no addresses.
+- A key or address that more than MAX_PRINCIPALS principals showed within RECENT_SECONDS links none of these alerts.
+- Links are taken in order, the surest kind and the shortest gap first, and none that makes an incident larger than MAX_ALERTS.
+
+An incident has the id of its oldest alert, so an older alert that joins changes the id; every alert's id finds its incident. The
+result is a function of the alerts and of what people said, and not of the order in which alerts were saved.
+
+What a person says goes before the rule: an alert that was split off is linked by hand alone, whatever comes later, and alerts
+that were joined stay together. Edits are replayed in their order, so one can be undone without losing the others.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from ipaddress import ip_address, ip_network
+from typing import Literal, NamedTuple
+
+from fingerprint.core.alert import Decision
+from fingerprint.core.case import QueueRow
+
+LinkKind = Literal["principal", "access_key", "address"]
+LinkReason = Literal["first", "principal", "access_key", "credential_chain", "address", "hand"]
+IncidentStatus = Literal["new", "in_progress", "closed"]
+IncidentStatusFilter = Literal["open", "new", "in_progress", "closed", "all"]
+IncidentOrder = Literal["urgency", "newest", "oldest"]
+EditKind = Literal["split", "join"]
+
+GAP_SECONDS = 6 * 3600  # between two alerts that touch
+RECENT_SECONDS = (
+    7 * 86_400
+)  # before and after an alert, in which principals of a key or an address are counted
+MAX_PRINCIPALS: Mapping[LinkKind, int] = {"access_key": 20, "address": 5}  # of a key or address that links
+MAX_ALERTS = 200  # of one incident
+MAX_VALUES = 50  # keys, and addresses, of one alert
+NEW_RARITIES = ("unseen", "rare")  # of a network whose addresses link
+_KINDS: tuple[LinkKind, ...] = ("access_key", "principal", "address")  # the surest first
+_INSIDE = tuple(  # networks whose addresses many hosts have
+    ip_network(each)
+    for each in (
+        *("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16"),
+        *("fc00::/7", "fe80::/10", "::1/128"),
+    )
+)
+
+
+class AlertLink(NamedTuple):
+    """A value by which an alert may be linked, and its first and last event in seconds since 1970.
+
+    `inherited`: the key is not the alert's own, but issued one of its keys.
+    """
+
+    alert_id: str
+    kind: LinkKind
+    value: str
+    first_at: int
+    last_at: int
+    inherited: bool = False
+
+
+class Membership(NamedTuple):
+    """The incident of an alert, and what it shares with which other alert there; the first alert has no other."""
+
+    incident_id: str
+    reason: LinkReason = "first"
+    value: str = ""
+    with_alert: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentEdit:
+    """What a person said about alerts: a set was split off, or the first of them joined with another alert's incident."""
+
+    edit_id: str
+    kind: EditKind
+    alert_ids: tuple[str, ...]
+    with_alert: str
+    at: datetime
+    by: str
+    undone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentFilter:
+    """A filter of incidents. An empty field or None does not restrict; `open` is new or in progress."""
+
+    status: IncidentStatusFilter = "open"
+    assignee: str | None = None  # "" asks for those without one
+    principal: str = ""
+    least_urgency: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentRow:
+    """One incident in a list. `revision` changes when an alert joins, leaves, grows or is changed by a person."""
+
+    incident_id: str
+    revision: str
+    status: IncidentStatus
+    urgency: int  # the highest of its alerts
+    first_event_time: datetime
+    last_event_time: datetime
+    stored_at: datetime  # when the first of its alerts came
+    alerts: int
+    open_alerts: int
+    principals: tuple[str, ...]
+    titles: tuple[str, ...]  # of the gravest alerts
+    tactics: tuple[str, ...]
+    assignees: tuple[str, ...]
+    decisions: tuple[Decision, ...]  # of its closed alerts, each once
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentPage:
+    """Rows of one filter; `following` asks for the next ones, None at the end. `total` counts all."""
+
+    rows: tuple[IncidentRow, ...]
+    total: int
+    following: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentAlert:
+    """An alert of an incident, and what it shares with which other one there: `value` is the key or address."""
+
+    row: QueueRow
+    reason: LinkReason
+    value: str
+    with_alert: str
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """An incident with its alerts, the oldest first, and what people changed about it, the newest first."""
+
+    row: IncidentRow
+    alerts: tuple[IncidentAlert, ...]
+    edits: tuple[IncidentEdit, ...]
+
+
+def linking_addresses(addresses: Iterable[str], drivers: Iterable[Mapping[str, object]]) -> list[str]:
+    """Return the addresses of an alert that lie in a network which was new to its principal, as its drivers say.
+
+    Example:
+        >>> linking_addresses(["203.0.113.7", "lambda.amazonaws.com"], [{"seen": "203.0.113.0/24", "rarity": "unseen"}])
+        ['203.0.113.7']
+    """
+    networks = []
+    for driver in drivers:
+        seen = str(driver["seen"])
+        if driver["rarity"] in NEW_RARITIES and "/" in seen:
+            try:
+                networks.append(ip_network(seen, strict=False))
+            except ValueError:
+                continue
+    found = {address for address in addresses if _is_in(address, networks)} if networks else set()
+    return sorted(found)[:MAX_VALUES]
+
+
+def _is_in(address: str, networks: Sequence[object]) -> bool:
+    try:
+        there = ip_address(address)
+    except ValueError:
+        return False
+    return any(there in network for network in networks) and not any(there in each for each in _INSIDE)  # type: ignore[operator]
+
+
+# --- the rule ---------------------------------------------------------------------------------------------------------
+
+
+class _Edge(NamedTuple):
+    """A link of two alerts; sorted, the surest comes first."""
+
+    rank: int
+    gap: int
+    later_at: int
+    later: str
+    earlier: str
+    reason: LinkReason
+    value: str
+
+
+def group_alerts(
+    links: Iterable[AlertLink], edits: Iterable[IncidentEdit] = (), most: int = MAX_ALERTS
+) -> dict[str, Membership]:
+    """Return the membership of each alert, given all links of these alerts that are not too common.
+
+    Every alert has a link by its principal, which gives its time.
+    """
+    listed = list(links)
+    order = {each.alert_id: (each.first_at, each.alert_id) for each in listed}
+    apart, pairs = replay_edits(edits)
+    groups = _Groups(order)
+    known = [pair for pair in sorted(pairs) if pair[0] in order and pair[1] in order]
+    for one, other in known:
+        groups.join(one, other)
+    edges = sorted(_rule_edges(listed, apart))
+    for edge in edges:
+        groups.join(edge.earlier, edge.later, most)
+    reasons = _reasons(edges, known, groups, order)
+    found = {}
+    for members in groups.sets():
+        first = min(members, key=order.__getitem__)
+        for alert_id in members:
+            reason = reasons.get(alert_id, ("first", "", ""))
+            found[alert_id] = (
+                Membership(first) if alert_id == first else Membership(first, reason[0], reason[1], reason[2])
+            )
+    return found
+
+
+def replay_edits(edits: Iterable[IncidentEdit]) -> tuple[set[str], set[tuple[str, str]]]:
+    """Return the alerts that no rule links any more, and the pairs that are joined by hand; undone edits count for nothing."""
+    apart: set[str] = set()
+    pairs: set[tuple[str, str]] = set()
+    for edit in sorted(edits, key=lambda each: (each.at, each.edit_id)):
+        if edit.undone:
+            continue
+        if edit.kind == "split":
+            moved = {*edit.alert_ids}
+            apart |= moved
+            pairs = {pair for pair in pairs if (pair[0] in moved) == (pair[1] in moved)}
+            pairs |= {_pair(edit.alert_ids[0], other) for other in edit.alert_ids[1:]}
+        else:
+            pairs.add(_pair(edit.alert_ids[0], edit.with_alert))
+    return apart, pairs
+
+
+def _pair(one: str, other: str) -> tuple[str, str]:
+    return (one, other) if one <= other else (other, one)
+
+
+def _rule_edges(links: Sequence[AlertLink], apart: Collection[str]) -> Iterator[_Edge]:
+    """Yield a link of each alert with the one before it that shares a value and ends last, where they touch."""
+    rows = sorted(
+        (each for each in links if each.alert_id not in apart),
+        key=lambda each: (each.kind, each.value, each.first_at, each.alert_id),
+    )
+    before: AlertLink | None = None
+    for row in rows:
+        if before is None or (before.kind, before.value) != (row.kind, row.value):
+            before = row
+            continue
+        gap = max(0, row.first_at - before.last_at)
+        if gap <= GAP_SECONDS:
+            chained = row.inherited or before.inherited
+            reason: LinkReason = "credential_chain" if chained else row.kind
+            rank = _KINDS.index(row.kind)
+            yield _Edge(rank, gap, row.first_at, row.alert_id, before.alert_id, reason, row.value)
+        before = row if row.last_at > before.last_at else before
+
+
+def _reasons(
+    edges: Sequence[_Edge],
+    pairs: Sequence[tuple[str, str]],
+    groups: _Groups,
+    order: Mapping[str, tuple[int, str]],
+) -> dict[str, tuple[LinkReason, str, str]]:
+    """Return the surest link of each alert with one of its incident: an older one if there is any; by hand before all."""
+    found: dict[str, tuple[LinkReason, str, str]] = {}
+    for pair in pairs:
+        older, newer = sorted(pair, key=order.__getitem__)
+        found.setdefault(newer, ("hand", "", older))
+    inside = [edge for edge in edges if groups.root(edge.earlier) == groups.root(edge.later)]
+    for edge in inside:
+        found.setdefault(edge.later, (edge.reason, edge.value, edge.earlier))
+    for edge in inside:
+        found.setdefault(edge.earlier, (edge.reason, edge.value, edge.later))
+    for one, other in pairs:
+        found.setdefault(one, ("hand", "", other))
+        found.setdefault(other, ("hand", "", one))
+    return found
+
+
+class _Groups:
+    """Disjoint sets of alerts."""
+
+    def __init__(self, alert_ids: Iterable[str]) -> None:
+        self._parent = {alert_id: alert_id for alert_id in alert_ids}
+        self._size = dict.fromkeys(self._parent, 1)
+
+    def root(self, alert_id: str) -> str:
+        while (parent := self._parent[alert_id]) != alert_id:
+            self._parent[alert_id] = alert_id = self._parent[parent]
+        return alert_id
+
+    def join(self, one: str, other: str, most: int | None = None) -> None:
+        """Join two sets, unless the result would have more than `most` alerts."""
+        kept, gone = self.root(one), self.root(other)
+        size = self._size[kept] + self._size[gone]
+        if kept != gone and (most is None or size <= most):
+            self._parent[gone], self._size[kept] = kept, size
+
+    def sets(self) -> list[list[str]]:
+        found: dict[str, list[str]] = defaultdict(list)
+        for alert_id in self._parent:
+            found[self.root(alert_id)].append(alert_id)
+        return list(found.values())

@@ -1,0 +1,425 @@
+"""Which alerts are one incident: derived in the transaction that saves alerts, and again where a person changes it.
+
+Example:
+    >>> regrouped = update_incidents(connection, alert_rows, event_rows, issue_rows, known={})
+    >>> refresh_incidents(connection, regrouped.incidents)
+    >>> read_memberships(connection, ["3fa94c1be0d27a58"])["3fa94c1be0d27a58"].incident_id
+    '3fa94c1be0d27a58'
+
+The rule is `core.incident`'s. A save looks at the alerts that it saves, at those that touch them, and at the members of their
+incidents, which are few; a key or address that too many principals show is marked once and not counted again. So the cost of a
+save does not depend on how many alerts are stored. An alert that is deleted is left out of its incident, and counts of principals
+stay as they were.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from datetime import UTC, datetime
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+import sqlalchemy as sql
+
+from fingerprint.core.alert import MAX_CHAIN_LENGTH
+from fingerprint.core.incident import (
+    GAP_SECONDS,
+    MAX_ALERTS,
+    MAX_PRINCIPALS,
+    MAX_VALUES,
+    RECENT_SECONDS,
+    AlertLink,
+    IncidentEdit,
+    Membership,
+    group_alerts,
+    linking_addresses,
+)
+from fingerprint.store.filters import OPEN
+from fingerprint.store.schema import (
+    Row,
+    alert_links,
+    alerts,
+    cases,
+    credential_issues,
+    execute_batches,
+    id_batches,
+    incident_alerts,
+    incident_edits,
+    incidents,
+    index_key,
+    insert_into,
+)
+
+ALERTS_PER_STATEMENT = 100
+MAX_NEARBY_ALERTS = 2_000  # looked at for one alert, where incidents were cut by hand or by their size
+_LINK_COLUMNS = tuple(alert_links.c[name] for name in AlertLink._fields)
+_other = alert_links.alias("other")
+_near = alert_links.alias("near")
+_same_value = (_other.c.kind == alert_links.c.kind) & (_other.c.value == alert_links.c.value)
+
+
+class Regrouped(NamedTuple):
+    """Stored alerts that came into another incident, and the incidents whose figures have to be computed again."""
+
+    moved: set[str]
+    incidents: set[str]
+
+
+def update_incidents(
+    connection: sql.Connection,
+    saved: Sequence[Row],
+    events: Iterable[Row],
+    issues: Sequence[Row],
+    known: Collection[str],
+) -> Regrouped:
+    """Find the incidents of saved alerts again; their figures are left to `refresh_incidents`, the last step of a save.
+
+    `known` are alerts that were stored before. A call that issued a key may be saved after the alert that used the key.
+    """
+    first_at = {row["alert_id"]: row["first_event_time"] for row in saved}
+    _save_links(connection, saved, events, known)
+    late = _alerts_with_keys(connection, {row["issued_key"] for row in issues})
+    extended = _extend_chains(connection, {*first_at, *late})
+    touched = {*first_at, *(late & extended)}
+    beginning = datetime.min.replace(tzinfo=UTC)
+    in_order = sorted(touched, key=lambda alert_id: (first_at.get(alert_id, beginning), alert_id))
+    found = Regrouped(set(), set())
+    for part in id_batches(in_order, ALERTS_PER_STATEMENT):
+        regrouped = regroup(connection, part, recount=True)
+        found.moved.update(regrouped.moved)
+        found.incidents.update(regrouped.incidents)
+    return found
+
+
+def regroup(connection: sql.Connection, alert_ids: Collection[str], recount: bool = False) -> Regrouped:
+    """Find the incidents of these alerts and of all that may be affected by them."""
+    seeds = set(alert_ids)
+    if recount:
+        seeds |= _mark_common_values(connection, alert_ids)
+    members, edits = _affected_alerts(connection, seeds)
+    before = read_memberships(connection, members)
+    after = group_alerts(_read_links(connection, members), edits, MAX_ALERTS)
+    new = {alert_id: each for alert_id, each in after.items() if before.get(alert_id) != each}
+    rows = [{"alert_id": alert_id, **each._asdict()} for alert_id, each in sorted(new.items())]
+    statement = insert_into(connection, incident_alerts)
+    values = {name: statement.excluded[name] for name in Membership._fields}
+    execute_batches(
+        connection, statement.on_conflict_do_update(index_elements=["alert_id"], set_=values), rows
+    )
+    touched = {each.incident_id for each in new.values()}
+    touched |= {before[alert_id].incident_id for alert_id in new if alert_id in before}
+    touched |= {after[alert_id].incident_id for alert_id in alert_ids if alert_id in after}
+    moved = {
+        alert_id
+        for alert_id, each in new.items()
+        if alert_id in before and before[alert_id].incident_id != each.incident_id
+    }
+    return Regrouped(moved, touched)
+
+
+def read_memberships(connection: sql.Connection, alert_ids: Collection[str]) -> dict[str, Membership]:
+    """Return the incident of each of these alerts, and why it is there."""
+    columns = (incident_alerts.c.alert_id, *(incident_alerts.c[name] for name in Membership._fields))
+    queries = (
+        sql.select(*columns).where(incident_alerts.c.alert_id.in_(batch))
+        for batch in id_batches(sorted(alert_ids))
+    )
+    return {row[0]: Membership(*row[1:]) for query in queries for row in connection.execute(query)}
+
+
+def members_of(connection: sql.Connection, incident_ids: Collection[str]) -> set[str]:
+    """Return all alerts of these incidents."""
+    queries = (
+        sql.select(incident_alerts.c.alert_id).where(incident_alerts.c.incident_id.in_(batch))
+        for batch in id_batches(sorted(incident_ids))
+    )
+    return {alert_id for query in queries for alert_id in connection.scalars(query)}
+
+
+def incidents_of(connection: sql.Connection, alert_ids: Collection[str]) -> set[str]:
+    """Return the incidents of these alerts."""
+    return {each.incident_id for each in read_memberships(connection, alert_ids).values()}
+
+
+def refresh_incidents(connection: sql.Connection, incident_ids: Collection[str]) -> None:
+    """Compute the figures of incidents again, and delete those without an alert.
+
+    Their rows are locked first, in the order of ids: of two who change alerts of one incident the second counts what the first
+    left.
+    """
+    for batch in id_batches(sorted(incident_ids)):
+        locked = sql.select(incidents.c.incident_id).where(incidents.c.incident_id.in_(batch))
+        connection.execute(locked.order_by(incidents.c.incident_id).with_for_update()).all()
+        found = [dict(row) for row in connection.execute(_figures(batch)).mappings()]
+        statement = insert_into(connection, incidents)
+        values = {
+            column.name: statement.excluded[column.name]
+            for column in incidents.columns
+            if not column.primary_key
+        }
+        execute_batches(
+            connection, statement.on_conflict_do_update(index_elements=["incident_id"], set_=values), found
+        )
+        gone = set(batch) - {row["incident_id"] for row in found}
+        if gone:
+            connection.execute(sql.delete(incidents).where(incidents.c.incident_id.in_(gone)))
+
+
+def _figures(incident_ids: Sequence[str]) -> sql.Select[Any]:
+    """Return a query for rows of `incidents`, from their alerts and cases."""
+    touched = ~OPEN | sql.func.coalesce(cases.c.in_progress, sql.false())
+    source = incident_alerts.join(alerts, alerts.c.alert_id == incident_alerts.c.alert_id)
+    source = source.outerjoin(cases, cases.c.alert_id == alerts.c.alert_id)
+    return (
+        sql.select(
+            incident_alerts.c.incident_id,
+            sql.func.count().label("alerts"),
+            sql.func.sum(sql.case((OPEN, 1), else_=0)).label("open_alerts"),
+            sql.func.sum(sql.case((touched, 1), else_=0)).label("touched_alerts"),
+            sql.func.max(alerts.c.urgency_shown).label("urgency"),
+            sql.func.min(alerts.c.first_event_time).label("first_event_time"),
+            sql.func.max(alerts.c.last_event_time).label("last_event_time"),
+            sql.func.min(alerts.c.stored_at).label("stored_at"),
+        )
+        .select_from(source)
+        .where(incident_alerts.c.incident_id.in_(incident_ids))
+        .group_by(incident_alerts.c.incident_id)
+    )
+
+
+# --- the links of an alert --------------------------------------------------------------------------------------------
+
+
+def _save_links(
+    connection: sql.Connection, saved: Sequence[Row], events: Iterable[Row], known: Collection[str]
+) -> None:
+    """Store the values by which saved alerts are linked, and their times."""
+    keys, addresses = defaultdict(set), defaultdict(set)
+    for event in events:
+        if event["access_key"]:
+            keys[event["alert_id"]].add(index_key(event["access_key"]))
+        addresses[event["alert_id"]].add(event["source_address"])
+    rows: list[Row] = []
+    for alert in saved:
+        alert_id = alert["alert_id"]
+        own = _timed_link(alert)
+        found = [("principal", own["principal_digest"])]
+        found += [("access_key", key) for key in sorted(keys[alert_id])[:MAX_VALUES]]
+        found += [("address", each) for each in linking_addresses(addresses[alert_id], alert["drivers"])]
+        rows += [own | {"kind": kind, "value": value, "inherited": False} for kind, value in found]
+    again = [_timed_link(alert) for alert in saved if alert["alert_id"] in known]
+    if again:
+        same = alert_links.c.alert_id == sql.bindparam("own")
+        times: Row = {name: sql.bindparam(f"new_{name}") for name in ("first_at", "last_at")}
+        connection.execute(
+            sql.update(alert_links).where(same).values(**times),
+            [
+                {"own": row["alert_id"], "new_first_at": row["first_at"], "new_last_at": row["last_at"]}
+                for row in again
+            ],
+        )
+    _insert_links(connection, rows)
+
+
+def _timed_link(alert: Row) -> Row:
+    return {
+        "alert_id": alert["alert_id"],
+        "principal_digest": blake2b(alert["principal"].encode(), digest_size=8).hexdigest(),
+        "first_at": _to_epoch_seconds(alert["first_event_time"]),
+        "last_at": _to_epoch_seconds(alert["last_event_time"]),
+    }
+
+
+def _insert_links(connection: sql.Connection, rows: Sequence[Row]) -> None:
+    statement = insert_into(connection, alert_links)
+    own = {"inherited": statement.excluded.inherited}  # an own key is surer than an issuer's
+    again = statement.on_conflict_do_update(
+        index_elements=["alert_id", "kind", "value"], set_=own, where=alert_links.c.inherited
+    )
+    execute_batches(connection, again, rows)
+
+
+def _alerts_with_keys(connection: sql.Connection, keys: Collection[str]) -> set[str]:
+    """Return the alerts that used these keys, or keys that these issued."""
+    queries = (
+        sql.select(alert_links.c.alert_id).where(
+            alert_links.c.kind == "access_key", alert_links.c.value.in_(batch)
+        )
+        for batch in id_batches(sorted(keys))
+    )
+    return {alert_id for query in queries for alert_id in connection.scalars(query)}
+
+
+def _extend_chains(connection: sql.Connection, alert_ids: Collection[str]) -> set[str]:
+    """Link alerts by the keys that issued theirs, and so on; return the alerts that have new links."""
+    links: dict[str, dict[str, Row]] = defaultdict(dict)  # of an alert, by key
+    of_key = alert_links.c.kind == "access_key"
+    for batch in id_batches(sorted(alert_ids)):
+        query = sql.select(alert_links).where(alert_links.c.alert_id.in_(batch), of_key)
+        for row in connection.execute(query).mappings():
+            links[row["alert_id"]][row["value"]] = dict(row)
+    holders: dict[str, set[str]] = defaultdict(set)
+    for alert_id, own in links.items():
+        for key in own:
+            holders[key].add(alert_id)
+    new: list[Row] = []
+    frontier = set(holders)
+    for _ in range(MAX_CHAIN_LENGTH):
+        if not frontier:
+            break
+        issuers = _read_issuers(connection, frontier)
+        frontier = set()
+        for key, issuer in issuers:
+            for alert_id in holders[key] - holders[issuer]:
+                if len(links[alert_id]) < 2 * MAX_VALUES:
+                    link = links[alert_id][key] | {"value": issuer, "inherited": True, "common": False}
+                    links[alert_id][issuer] = link
+                    new.append(link)
+                    holders[issuer].add(alert_id)
+                    frontier.add(issuer)
+    _insert_links(connection, new)
+    return {row["alert_id"] for row in new}
+
+
+def _read_issuers(connection: sql.Connection, keys: Collection[str]) -> list[tuple[str, str]]:
+    """Return keys with the key that issued them, where that is known."""
+    table = credential_issues.c
+    queries = (
+        sql.select(table.issued_key, table.access_key).where(
+            table.issued_key.in_(batch), table.access_key != "", table.access_key != table.issued_key
+        )
+        for batch in id_batches(sorted(keys))
+    )
+    return sorted(tuple(row) for query in queries for row in connection.execute(query))
+
+
+def _mark_common_values(connection: sql.Connection, alert_ids: Collection[str]) -> set[str]:
+    """Mark links near these alerts whose value too many principals show by now; return the alerts that they belong to."""
+    if not alert_ids:
+        return set()
+    most = max(MAX_PRINCIPALS.values()) + 1
+    around = _touching(alert_links, _near, RECENT_SECONDS)
+    counted = (
+        sql.select(_near.c.principal_digest)
+        .where(around, _near.c.kind == alert_links.c.kind, _near.c.value == alert_links.c.value)
+        .distinct()
+        .limit(most)
+        .correlate(alert_links)
+        .subquery()
+    )
+    principals = sql.select(sql.func.count()).select_from(counted).correlate(alert_links).scalar_subquery()
+    own = _same_value & _touching(alert_links, _other, RECENT_SECONDS)
+    query = (
+        sql.select(alert_links.c.alert_id, alert_links.c.kind, alert_links.c.value, principals)
+        .join_from(_other, alert_links, own)
+        .where(
+            _other.c.alert_id.in_(alert_ids), _other.c.kind.in_(list(MAX_PRINCIPALS)), ~alert_links.c.common
+        )
+        .distinct()
+    )
+    found = [row for row in connection.execute(query).all() if row[3] > MAX_PRINCIPALS[row[1]]]
+    one = (
+        (alert_links.c.alert_id == sql.bindparam("own"))
+        & (alert_links.c.kind == sql.bindparam("of"))
+        & (alert_links.c.value == sql.bindparam("what"))
+    )
+    if found:
+        connection.execute(
+            sql.update(alert_links).where(one).values(common=True),
+            [{"own": alert_id, "of": kind, "what": value} for alert_id, kind, value, _ in found],
+        )
+    return {row[0] for row in found}
+
+
+def _touching(one: Any, other: Any, seconds: int) -> sql.ColumnElement[bool]:
+    """Return the condition that at most so many seconds lie between two links."""
+    return (other.c.last_at >= one.c.first_at - seconds) & (other.c.first_at <= one.c.last_at + seconds)
+
+
+# --- alerts that a change may concern ---------------------------------------------------------------------------------
+
+
+def _affected_alerts(
+    connection: sql.Connection, seeds: Collection[str]
+) -> tuple[set[str], list[IncidentEdit]]:
+    """Return these alerts, those that touch them, and all of their incidents; with the edits of any of them.
+
+    An incident that a person edited, or that is as large as one may be, is cut from alerts that it touches; these are then looked
+    at too, because the cut may come to lie elsewhere.
+    """
+    members = set(seeds) | _nearby_alerts(connection, seeds)
+    edits: list[IncidentEdit] = []
+    while True:
+        found = read_memberships(connection, members)
+        members |= members_of(connection, {each.incident_id for each in found.values()})
+        edits = read_edits(connection, members)
+        sizes: dict[str, int] = defaultdict(int)
+        for each in read_memberships(connection, members).values():
+            sizes[each.incident_id] += 1
+        full = len(members) > MAX_ALERTS or max(sizes.values(), default=0) >= MAX_ALERTS
+        partners = {alert_id for edit in edits for alert_id in (*edit.alert_ids, edit.with_alert) if alert_id}
+        more = partners | (_nearby_alerts(connection, members) if edits or full else set())
+        if more <= members or len(members) > MAX_NEARBY_ALERTS:
+            return members, edits
+        members |= more
+
+
+def _nearby_alerts(connection: sql.Connection, alert_ids: Collection[str]) -> set[str]:
+    """Return the alerts that share a value with these and touch them."""
+    found: set[str] = set()
+    for batch in id_batches(sorted(alert_ids)):
+        touching = _same_value & _touching(alert_links, _other, GAP_SECONDS) & ~_other.c.common
+        query = (
+            sql.select(_other.c.alert_id)
+            .join_from(alert_links, _other, touching)
+            .where(alert_links.c.alert_id.in_(batch), ~alert_links.c.common)
+            .distinct()
+        )
+        found.update(connection.scalars(query))
+    return found
+
+
+def _read_links(connection: sql.Connection, alert_ids: Collection[str]) -> list[AlertLink]:
+    queries = (
+        sql.select(*_LINK_COLUMNS).where(alert_links.c.alert_id.in_(batch), ~alert_links.c.common)
+        for batch in id_batches(sorted(alert_ids))
+    )
+    return [AlertLink(*row) for query in queries for row in connection.execute(query)]
+
+
+def read_edits(connection: sql.Connection, alert_ids: Collection[str]) -> list[IncidentEdit]:
+    """Return the edits of any of these alerts, the oldest first."""
+    table = incident_edits.c
+    ids: set[str] = set()
+    for batch in id_batches(sorted(alert_ids)):
+        query = sql.select(table.edit_id).where(table.alert_id.in_(batch) | table.with_alert.in_(batch))
+        ids.update(connection.scalars(query))
+    return read_edits_by_id(connection, ids)
+
+
+def read_edits_by_id(connection: sql.Connection, edit_ids: Collection[str]) -> list[IncidentEdit]:
+    """Return these edits, the oldest first."""
+    found: dict[str, list[sql.RowMapping]] = defaultdict(list)
+    table = incident_edits.c
+    for batch in id_batches(sorted(edit_ids)):
+        query = sql.select(incident_edits).where(table.edit_id.in_(batch)).order_by(table.place)
+        for row in connection.execute(query).mappings():
+            found[row["edit_id"]].append(row)
+    edits = [
+        IncidentEdit(
+            edit_id,
+            rows[0]["kind"],
+            tuple(row["alert_id"] for row in rows),
+            rows[0]["with_alert"],
+            rows[0]["at"],
+            rows[0]["by"],
+            rows[0]["undone"],
+        )
+        for edit_id, rows in found.items()
+    ]
+    return sorted(edits, key=lambda each: (each.at, each.edit_id))
+
+
+def _to_epoch_seconds(moment: datetime) -> int:
+    return int((moment - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds())

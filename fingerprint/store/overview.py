@@ -1,0 +1,94 @@
+"""Figures for a lead, read from alerts, cases and suppressions (`core.overview`).
+
+Example:
+    >>> store.overview.figures(now - timedelta(days=28), now, response_target=14_400, close_target=86_400).total.decided
+    17
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sql
+
+from fingerprint.core.alert import FingerprintError
+from fingerprint.core.overview import AlertTimes, Overview, summarise
+from fingerprint.store.database import Repository, reads
+from fingerprint.store.filters import CLOSED
+from fingerprint.store.schema import alert_events, alerts, cases, id_batches, suppression_hits, suppressions
+
+MAX_ALERTS = 200_000  # of one overview; they are read one by one
+MAX_LED_ALERTS = 5_000  # the newest decided ones, whose detectors' scores are read
+_CAME = sql.func.coalesce(alerts.c.stored_at, alerts.c.last_event_time, type_=alerts.c.stored_at.type)
+_COLUMNS = (
+    alerts.c.alert_id,
+    alerts.c.urgency_shown,
+    _CAME,
+    cases.c.responded_at,
+    sql.case((CLOSED, cases.c.decided_at)),
+    sql.case((CLOSED, cases.c.decision)),
+)
+_WITH_CASES = alerts.outerjoin(cases, cases.c.alert_id == alerts.c.alert_id)
+
+
+class SqlOverviewRepository(Repository):
+    """Figures over alerts that came within a span of time."""
+
+    @reads
+    def figures(
+        self,
+        connection: sql.Connection,
+        since: datetime,
+        until: datetime,
+        response_target: float,
+        close_target: float,
+    ) -> Overview:
+        """Return the figures of alerts that came from `since` on and before `until`; targets are in seconds.
+
+        Raise FingerprintError where there are more than MAX_ALERTS.
+        """
+        query = sql.select(*_COLUMNS).select_from(_WITH_CASES)
+        came = query.where(since <= alerts.c.stored_at, alerts.c.stored_at < until).limit(MAX_ALERTS + 1)
+        found = [AlertTimes(*row) for row in connection.execute(came)]
+        if len(found) > MAX_ALERTS:
+            raise FingerprintError(f"more than {MAX_ALERTS:,} alerts came in that time: choose fewer days")
+        decided = [each for each in found if each.decision is not None]
+        decided.sort(key=lambda each: (each.stored_at, each.alert_id), reverse=True)
+        led = _leading_detectors(connection, [each.alert_id for each in decided[:MAX_LED_ALERTS]])
+        hidden = _hidden_alerts(connection, since, until)
+        return summarise(found, since, until, response_target, close_target, led, hidden)
+
+
+def _leading_detectors(connection: sql.Connection, alert_ids: Sequence[str]) -> dict[str, str]:
+    """Return the detector that gave each alert its highest z."""
+    best: dict[str, tuple[float, str]] = {}
+    for batch in id_batches(alert_ids):
+        query = sql.select(alert_events.c.alert_id, alert_events.c.scores)
+        for alert_id, scores in connection.execute(query.where(alert_events.c.alert_id.in_(batch))):
+            for name, z in scores.items():
+                if z is not None:
+                    best[alert_id] = max(best.get(alert_id, (z, name)), (z, name))
+    return {alert_id: name for alert_id, (_, name) in best.items()}
+
+
+def _hidden_alerts(
+    connection: sql.Connection, since: datetime, until: datetime
+) -> dict[str, list[AlertTimes]]:
+    """Return the alerts that each suppression matched and that came in the span, by its reason and id."""
+    found: dict[str, list[AlertTimes]] = defaultdict(list)
+    query: sql.Select[Any] = (
+        sql.select(suppressions.c.suppression_id, suppressions.c.reason, *_COLUMNS)
+        .select_from(
+            _WITH_CASES.join(suppression_hits, suppression_hits.c.alert_id == alerts.c.alert_id).join(
+                suppressions, suppressions.c.suppression_id == suppression_hits.c.suppression_id
+            )
+        )
+        .where(since <= alerts.c.stored_at, alerts.c.stored_at < until)
+        .limit(MAX_ALERTS)
+    )
+    for suppression_id, reason, *values in connection.execute(query):
+        found[f"{reason[:120]} ({suppression_id[:8]})"].append(AlertTimes(*values))
+    return found

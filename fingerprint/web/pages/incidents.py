@@ -1,0 +1,311 @@
+"""Incidents: the list, and one incident as one story with one decision.
+
+Example:
+    GET /incidents?status=new&assignee=-
+    POST /incidents/3fa94c1be0d27a58/changes   csrf=...&do=true_positive&why=a+stolen+key&revision=4f0c9be1a7d2e683
+
+A change that cannot be made shows the page as it is now, with what was typed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Annotated, Any, cast
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Form, Query, Request, Response
+from pydantic import BaseModel, Field
+
+from fingerprint.core.alert import Conflict, Decision, FingerprintError
+from fingerprint.core.case import (
+    AlertFilter,
+    AssignCase,
+    CaseAction,
+    CaseNote,
+    QueueRow,
+    ReopenCase,
+    SetDisposition,
+    SetStatus,
+)
+from fingerprint.core.incident import (
+    Incident,
+    IncidentFilter,
+    IncidentOrder,
+    IncidentRow,
+    IncidentStatusFilter,
+)
+from fingerprint.web import urls
+from fingerprint.web.audit_text import ActivityLine, activity_log
+from fingerprint.web.auth import Analyst, Viewer
+from fingerprint.web.dependencies import Dependencies, Deps, active_people, check_assignee
+from fingerprint.web.layout import redirect, render_page
+
+ROWS_PER_PAGE = 50
+MAX_TEXT = 4000  # characters of a reason or a note
+MAX_NEIGHBOURS = 8  # incidents that are offered to be joined
+NEAR = timedelta(days=3)  # in which these lie
+MAX_SHORT_NAME = 60  # characters of a principal in a row
+UNASSIGNED = "-"
+DECISIONS = ("true_positive", "benign", "false_positive", "duplicate")
+REASON_REQUIRED = ("benign", "false_positive")  # training learns from these, and others read why
+DONE_SENTENCES = {
+    "true_positive": "closed as true positive",
+    "benign": "closed as benign",
+    "false_positive": "closed as false positive",
+    "duplicate": "closed as duplicates",
+    "take": "assigned to you",
+    "assign": "assigned",
+    "release": "unassigned",
+    "reopen": "reopened",
+    "in_progress": "in progress",
+    "new": "new again",
+    "note": "noted",
+    "split": "split off: they stay apart until it is undone",
+    "join": "joined: they stay together until it is undone",
+    "undo": "moved back",
+}
+REASON_PHRASES = {
+    "first": "the first alert",
+    "principal": "same principal",
+    "access_key": "same access key",
+    "credential_chain": "same credential chain, by key",
+    "address": "same new address",
+    "hand": "joined by hand",
+}
+router = APIRouter()
+
+
+class IncidentQuery(BaseModel):
+    """The address of the list. `assignee` is a name, or `-` for incidents without one."""
+
+    status: IncidentStatusFilter = "open"
+    assignee: Annotated[str, Field(max_length=64)] = ""
+    principal: Annotated[str, Field(max_length=1000)] = ""
+    order: IncidentOrder = "urgency"
+    following: Annotated[str | None, Field(max_length=2000)] = None
+
+    def to_filter(self) -> IncidentFilter:
+        """Return the filter that the alert store takes."""
+        assignee = "" if self.assignee == UNASSIGNED else self.assignee or None
+        return IncidentFilter(self.status, assignee, self.principal.strip())
+
+    def url_with(self, **changes: str) -> str:
+        """Return the address with some values changed, from its first page on."""
+        plain = IncidentQuery()
+        values = self.model_dump() | {"following": None} | changes
+        kept = {name: value for name, value in values.items() if value and value != getattr(plain, name)}
+        return f"/incidents?{urlencode(kept)}" if kept else "/incidents"
+
+
+class IncidentForm(BaseModel):
+    """What is done to an incident: `do` is a decision, or one of take, assign, release, reopen, in_progress, new and note."""
+
+    do: str
+    revision: Annotated[str, Field(max_length=16)] = ""
+    why: Annotated[str, Field(max_length=MAX_TEXT)] = ""
+    duplicate_of: Annotated[str, Field(max_length=200)] = ""
+    to: Annotated[str, Field(max_length=64)] = ""
+    note: Annotated[str, Field(max_length=MAX_TEXT)] = ""
+
+
+class SplitForm(BaseModel):
+    """Alerts to split off."""
+
+    alert_ids: list[Annotated[str, Field(max_length=200)]] = []
+
+
+class JoinForm(BaseModel):
+    """An alert whose incident is to be joined."""
+
+    other: Annotated[str, Field(max_length=200)] = ""
+
+
+@router.get("/incidents")
+def show_incidents(
+    query: Annotated[IncidentQuery, Query()], request: Request, caller: Viewer, deps: Deps
+) -> Response:
+    """Show incidents, the gravest first."""
+    wanted = query.to_filter()
+    return render_page(
+        request,
+        "queue/incidents.html",
+        title="Incidents",
+        query=query,
+        counts=deps.store.incidents.counts(wanted),
+        page=deps.store.incidents.page(wanted, query.order, ROWS_PER_PAGE, query.following),
+        people=[each.name for each in active_people(deps)],
+        short_principal=short_principal,
+        urls=urls,
+        incident_url=incident_url,
+        now=deps.clock.now(),
+    )
+
+
+@router.get("/incidents/{incident_id}")
+def show_incident(incident_id: str, request: Request, caller: Viewer, deps: Deps) -> Response:
+    """Show an incident: its alerts in the order of time, why they belong together, and what was done."""
+    found = deps.store.incidents.get(incident_id)
+    return _page(request, deps, found, done=_read_done(request))
+
+
+@router.post("/incidents/{incident_id}/changes")
+def submit_incident_change(
+    incident_id: str, form: Annotated[IncidentForm, Form()], request: Request, caller: Analyst, deps: Deps
+) -> Response:
+    """Change all alerts of an incident, or show why none was changed."""
+    store = deps.store.incidents
+    try:
+        if form.do == "note":
+            count = store.add_note(incident_id, form.note, caller.name)
+        else:
+            action = check_assignee(_to_action(form, caller.name), deps)
+            count = store.change(incident_id, form.revision, action, caller.name)
+    except FingerprintError as error:
+        status = 409 if isinstance(error, Conflict) else 400
+        return _page(request, deps, store.get(incident_id), status, error=str(error), typed=form)
+    return redirect(_done_url(store.get(incident_id).row.incident_id, form.do, count))
+
+
+@router.post("/incidents/{incident_id}/split")
+def submit_split(
+    incident_id: str, form: Annotated[SplitForm, Form()], request: Request, caller: Analyst, deps: Deps
+) -> Response:
+    """Split the ticked alerts off."""
+    before = deps.store.incidents.get(incident_id)
+    try:
+        edit = deps.store.incidents.split(incident_id, form.alert_ids, caller.name)
+    except FingerprintError as error:
+        return _page(request, deps, deps.store.incidents.get(incident_id), 409, error=str(error))
+    left = next(each.row.alert_id for each in before.alerts if each.row.alert_id not in edit.alert_ids)
+    return redirect(_done_url(left, "split", len(edit.alert_ids), edit.edit_id))
+
+
+@router.post("/incidents/{incident_id}/join")
+def submit_join(
+    incident_id: str, form: Annotated[JoinForm, Form()], request: Request, caller: Analyst, deps: Deps
+) -> Response:
+    """Join another incident with this one."""
+    try:
+        edit = deps.store.incidents.join(incident_id, form.other.strip(), caller.name)
+    except FingerprintError as error:
+        return _page(
+            request, deps, deps.store.incidents.get(incident_id), 409, error=str(error), other=form.other
+        )
+    joined = deps.store.incidents.get(incident_id).row
+    return redirect(_done_url(joined.incident_id, "join", joined.alerts, edit.edit_id))
+
+
+@router.post("/incidents/edits/{edit_id}/undo")
+def submit_undo(edit_id: str, caller: Analyst, deps: Deps) -> Response:
+    """Undo a split or a join, and show the incident of its first alert."""
+    edit = deps.store.incidents.undo(edit_id, caller.name)
+    return redirect(_done_url(edit.with_alert or edit.alert_ids[0], "undo", len(edit.alert_ids)))
+
+
+def incident_url(incident_id: str) -> str:
+    """Return the page of an alert's incident."""
+    return urls.alert_url(incident_id).replace("/alerts/", "/incidents/", 1)
+
+
+def short_principal(principal: str) -> str:
+    """Return a principal without its account, at most MAX_SHORT_NAME characters."""
+    name = principal.partition(":")[2] or principal or "without a name"
+    return name if len(name) <= MAX_SHORT_NAME else f"{name[: MAX_SHORT_NAME - 1]}…"
+
+
+def _to_action(form: IncidentForm, caller_name: str) -> CaseAction:
+    why = form.why.strip()
+    if form.do in REASON_REQUIRED and not why:
+        raise FingerprintError("say why: the detectors learn from this decision, and others read it")
+    if form.do in DECISIONS:
+        return SetDisposition(cast(Decision, form.do), why, form.duplicate_of.strip())
+    if form.do == "reopen":
+        return ReopenCase(why)
+    if form.do in ("new", "in_progress"):
+        return SetStatus(cast(Any, form.do))
+    to = {"take": caller_name, "release": "", "assign": form.to.strip()}.get(form.do)
+    if to is None or (form.do == "assign" and not to):
+        raise FingerprintError("nothing was done: choose what to do with the incident, and to whom it goes")
+    return AssignCase(to)
+
+
+def _done_url(incident_id: str, do: str, count: int, edit_id: str = "") -> str:
+    pairs = {"done": do, "count": str(count)} | ({"edit": edit_id} if edit_id else {})
+    return f"{incident_url(incident_id)}?{urlencode(pairs)}"
+
+
+def _read_done(request: Request) -> dict[str, str]:
+    """Return what an address says was done; it carries no sentence, so it cannot be forged to show one."""
+    given = request.query_params
+    do, count = given.get("done", ""), given.get("count", "")
+    if do not in DONE_SENTENCES or not (count.isascii() and count.isdecimal() and len(count) < 5):
+        return {}
+    return {"do": do, "count": count, "edit": given.get("edit", "")[:32]}
+
+
+def _page(
+    request: Request,
+    deps: Dependencies,
+    found: Incident,
+    status: int = 200,
+    error: str = "",
+    done: dict[str, str] | None = None,
+    typed: IncidentForm | None = None,
+    other: str = "",
+) -> Response:
+    entries, notes = deps.store.incidents.activity(found.row.incident_id)
+    gravest = max((each.row for each in found.alerts), key=lambda row: row.urgency)
+    return render_page(
+        request,
+        "queue/incident.html",
+        status,
+        title=f"Incident {found.row.incident_id[:12]}",
+        incident=found,
+        gravest=gravest,
+        titles={each.row.alert_id: each.row.title for each in found.alerts},
+        reasons=REASON_PHRASES,
+        activity=_merge_lines(activity_log(entries, _once(notes), [])),
+        edits=[each for each in found.edits if not each.undone],
+        neighbours=_neighbours(deps, found),
+        people=[each.name for each in active_people(deps)],
+        error=error,
+        done=done or {},
+        done_sentences=DONE_SENTENCES,
+        typed=typed or IncidentForm(do=""),
+        other=other,
+        urls=urls,
+        incident_url=incident_url,
+        now=deps.clock.now(),
+    )
+
+
+def _once(notes: Sequence[CaseNote]) -> list[CaseNote]:
+    """Return each note once that was written on several alerts of the incident."""
+    return list({(each.at, each.by, each.text): each for each in notes}.values())
+
+
+def _merge_lines(lines: Sequence[ActivityLine]) -> list[tuple[ActivityLine, int]]:
+    """Return each line once, with how many alerts it was about: a change of an incident has a line for each of them."""
+    counted: dict[ActivityLine, int] = {}
+    for each in lines:
+        counted[each] = counted.get(each, 0) + 1
+    return list(counted.items())
+
+
+def _neighbours(deps: Dependencies, found: Incident) -> list[QueueRow]:
+    """Return an alert of each other incident of these principals within some days, the nearest first."""
+    start, end = found.row.first_event_time, found.row.last_event_time
+    rows: dict[str, QueueRow] = {}
+    for principal in found.row.principals[:3]:
+        near = AlertFilter(status="all", principal=principal, since=start - NEAR, until=end + NEAR)
+        for row in deps.store.queue.page(near, "newest", 50).rows:
+            if row.incident_id != found.row.incident_id:
+                rows.setdefault(row.incident_id, row)
+    return sorted(rows.values(), key=lambda row: _distance(row, found.row))[:MAX_NEIGHBOURS]
+
+
+def _distance(row: QueueRow, incident: IncidentRow) -> timedelta:
+    before = incident.first_event_time - row.last_event_time
+    after = row.first_event_time - incident.last_event_time
+    return max(before, after, timedelta())

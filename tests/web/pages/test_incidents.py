@@ -1,0 +1,125 @@
+"""The pages of incidents: the list, one story with one decision, splitting and joining, and what an attacker wrote."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from urllib.parse import urlsplit
+
+import pytest
+
+from fingerprint.core.case import AlertFilter
+from fingerprint.core.incident import IncidentFilter
+from tests.contracts.incident_store import alert
+from tests.support.alerts import NASTY, nasty
+from tests.support.web_app import Site, store_in
+
+
+@pytest.fixture
+def site(tmp_path) -> Site:
+    store = store_in(tmp_path)
+    first = alert("a0", title="Maria listed users", urgency=40)
+    store.alerts.save(
+        [first, alert("a1", hour=1, title="Maria made a key"), alert("b0", "kim", 50), alert("a9", hour=20)]
+    )
+    return Site.of(store)
+
+
+def post(site: Site, path: str, role="analyst", **form):
+    return site.browser(role).post(path, data=form | {"csrf": site.csrf(role)})
+
+
+def revision(site: Site, incident_id: str = "a0") -> str:
+    return site.deps.store.incidents.get(incident_id).row.revision
+
+
+def test_the_list_shows_incidents_with_their_gravest_title_first(site):
+    page = site.browser("viewer").get("/incidents").text
+    assert re.findall(r'<a class="go" href="(/incidents/\w+)"', page) == [
+        "/incidents/a0",
+        "/incidents/a9",
+        "/incidents/b0",
+    ]
+    assert page.index("Maria made a key") < page.index("Maria listed users")
+    assert 'action="/incidents/' not in page
+    for query in ("status=closed", "assignee=kim", "principal=nothing", "status=in_progress"):
+        assert "No incident matches" in site.browser("viewer").get(f"/incidents?{query}").text
+    assert site.browser("viewer").get("/incidents?status=nonsense").status_code == 422
+    assert site.browser("viewer").get("/incidents?following=nonsense").status_code == 400
+
+
+def test_an_incident_tells_one_story_and_says_why_its_alerts_belong_together(site):
+    page = site.browser("viewer").get("/incidents/a1").text
+    assert page.index("Maria listed users") < page.rindex("Maria made a key")
+    assert "same principal" in page
+    assert "Read-only" in page
+    assert "Not in this incident, but near" in page
+    assert "/alerts/a9" in page  # the same principal, later that day
+    assert site.browser("viewer").get("/incidents/nothing").status_code == 404
+
+
+def test_one_decision_closes_all_and_can_be_undone(site):
+    done = post(site, "/incidents/a0/changes", do="true_positive", revision=revision(site))
+    assert (done.status_code, urlsplit(done.headers["location"]).path) == (303, "/incidents/a0")
+    page = site.browser("analyst").get(done.headers["location"]).text
+    assert "<strong>2 alerts</strong> closed as true positive" in page
+    assert site.deps.store.queue.page(AlertFilter("closed")).total == 2
+    assert 'value="reopen"' in page
+    post(site, "/incidents/a0/changes", do="reopen", why="undone", revision=revision(site))
+    assert site.deps.store.queue.page(AlertFilter("closed")).total == 0
+    forged = site.browser("analyst").get("/incidents/a0?done=hacked&count=99").text
+    assert "hacked" not in forged
+
+
+def test_who_comes_second_sees_it_as_it_is_and_keeps_what_was_typed(site):
+    seen = revision(site)
+    post(site, "/incidents/a0/changes", do="take", revision=seen)
+    late = post(site, "/incidents/a0/changes", "engineer", do="benign", why="a new laptop", revision=seen)
+    assert late.status_code == 409
+    assert "analyst changed it last" in late.text
+    assert "a new laptop</textarea>" in late.text
+    assert site.deps.store.cases.current_decisions() == {}
+    silent = post(site, "/incidents/a0/changes", do="false_positive", revision=revision(site))
+    assert (silent.status_code, "say why" in silent.text) == (400, True)
+
+
+def test_alerts_are_assigned_started_and_noted_together(site):
+    for form in ({"do": "assign", "to": "engineer"}, {"do": "new"}, {"do": "in_progress"}, {"do": "release"}):
+        assert post(site, "/incidents/a0/changes", revision=revision(site), **form).status_code == 303
+    assert (
+        post(site, "/incidents/a0/changes", do="assign", to="mallory", revision=revision(site)).status_code
+        == 400
+    )
+    assert post(site, "/incidents/a0/changes", do="nonsense", revision=revision(site)).status_code == 400
+    assert post(site, "/incidents/a0/changes", do="note", note="asked her").status_code == 303
+    page = site.browser("viewer").get("/incidents/a0").text
+    assert page.count("asked her") == 1  # written on two alerts, told once
+    assert "in progress" in page
+
+
+def test_an_alert_is_split_off_and_another_joined_and_both_are_undone(site):
+    split = post(site, "/incidents/a0/split", alert_ids=["a1"])
+    page = site.browser("analyst").get(split.headers["location"]).text
+    undo = re.search(r'action="(/incidents/edits/\w+/undo)"', page)[1]
+    assert site.deps.store.incidents.page(IncidentFilter()).total == 4
+    assert post(site, undo).status_code == 303
+    assert site.deps.store.incidents.page(IncidentFilter()).total == 3
+    joined = post(site, "/incidents/a0/join", other="b0")
+    assert "joined: they stay together" in site.browser("analyst").get(joined.headers["location"]).text
+    assert site.deps.store.incidents.get("b0").row.alerts == 3
+    for form in ({"other": "b0"}, {"other": "nothing"}):
+        assert post(site, "/incidents/a0/join", **form).status_code == 409
+    assert post(site, "/incidents/a0/split").status_code == 409
+
+
+@pytest.mark.parametrize("text", NASTY, ids=range(len(NASTY)))
+def test_whatever_an_attacker_wrote_stays_text(site, text):
+    hostile = nasty(text)
+    events = tuple(replace(each, access_key=text) for each in hostile.events)
+    other = replace(hostile, alert_id="bad5ec0de0000001")
+    site.deps.store.alerts.save([replace(hostile, events=events), other])
+    for path in ("/incidents", "/incidents/bad5ec0de0000000"):
+        page = site.browser("analyst").get(path)
+        assert page.status_code == 200
+        for markup in ("<script>alert", "<img src=x", "<svg onload", "\x1b", "\u202e"):
+            assert markup not in page.text
