@@ -67,6 +67,6 @@ class TimelineQuery:
 def parse_timeline(parameters: Mapping[str, str]) -> TimelineQuery:
     """Return the query of an address; what it does not name is not asked."""
     names = [each.name for each in fields(TimelineQuery)]
-    given = {name: parameters.get(PARAMETERS.get(name, name), "") for name in names}
+    given: dict[str, Any] = {name: parameters.get(PARAMETERS.get(name, name), "") for name in names}
     texts = {"tactic", "call", "cursor"}
     return TimelineQuery(**{name: value if name in texts else value == "1" for name, value in given.items()})
