@@ -66,9 +66,7 @@ class TimelineQuery:
 
 def parse_timeline(parameters: Mapping[str, str]) -> TimelineQuery:
     """Return the query of an address; what it does not name is not asked."""
+    names = [each.name for each in fields(TimelineQuery)]
+    given: dict[str, Any] = {name: parameters.get(PARAMETERS.get(name, name), "") for name in names}
     texts = {"tactic", "call", "cursor"}
-    asked: dict[str, Any] = {}
-    for each in fields(TimelineQuery):
-        given = parameters.get(PARAMETERS.get(each.name, each.name), "")
-        asked[each.name] = given if each.name in texts else given == "1"
-    return TimelineQuery(**asked)
+    return TimelineQuery(**{name: value if name in texts else value == "1" for name, value in given.items()})

@@ -136,7 +136,7 @@ def any_holds(term: Term, row: QueueRow) -> bool:
     own = {
         "action": {*row.actions, *(each.partition(":")[2] for each in row.actions)},
         "service": row.services, "account": row.accounts, "tactic": row.tactics, "address": row.addresses,
-        "region": row.regions, "person": (row.human,), "assignee": (row.assignee,), "judged": (row.level,),
+        "region": row.regions, "person": (row.human or "none",), "assignee": (row.assignee or "none",), "judged": (row.level,),
         "decision": (row.decision or "none",),
         "principal": {row.principal, row.principal.partition(":")[2], row.principal.rpartition("/")[2]},
     }  # fmt: skip
