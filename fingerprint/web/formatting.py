@@ -152,6 +152,18 @@ def short_principal(principal: str) -> str:
     return name if separator and name and account.isdecimal() else principal
 
 
+def split_title(title: str) -> tuple[str, str]:
+    """Return a title's beginning with who it was, and what they did: `ana called `, `iam:CreateUser from ...`.
+
+    A table has a column for who it was. The beginning is empty where a title has no verb of ours.
+    """
+    who, verb, what = title.partition(" called ")
+    if verb and " tried " not in who:
+        return who + verb, what
+    who, verb, what = title.partition(" tried ")
+    return (f"{who} ", f"tried {what}") if verb else ("", title)
+
+
 def pluralize(count: int, noun: str) -> str:
     """Return a count with its noun: `1 event`, `1,200 events`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
