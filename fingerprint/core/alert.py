@@ -105,7 +105,8 @@ class SurpriseDriver:
     """One feature that drove the loss: the value that was seen, the expected ones, and how rare it is here.
 
     `surprise` is the loss of the feature in nats above what is usual for the fingerprint; `events` counts the alert's
-    events that share it. `peers` is how rare it is in the principal's peer group, None without one.
+    events that share it. `peers` is how rare it is in the principal's peer group, None without one. `fingerprint` is the key of
+    the fingerprint that `expected` and `rarity` are of, empty where a detector asks none.
     """
 
     feature: str
@@ -115,6 +116,7 @@ class SurpriseDriver:
     surprise: float
     events: int = 1
     peers: Rarity | None = None
+    fingerprint: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,6 +66,14 @@ TACTICS = {
 }
 
 
+class Technique(NamedTuple):
+    """A technique of MITRE ATT&CK: its id (`T1562.008`), its name, and the tactic that an action serves with it."""
+
+    id: str
+    name: str
+    tactic: str
+
+
 @dataclass(frozen=True, slots=True)
 class RecordBatch:
     """Bare records, valid UTF-8 and within the limits; rejects for what could not be read.
@@ -209,6 +217,18 @@ class LogSource(Protocol):
 
     def tactics_among(self, calls: Iterable[tuple[str, str]]) -> tuple[str, ...]:
         """Return the tactics that any of many (service, action) serves, in the order of the matrix."""
+
+    def techniques_of(self, service: str, action: str) -> tuple[Technique, ...]:
+        """Return the ATT&CK techniques that an action carries out, by tactic and id; none where no mapping names one."""
+
+    def changes_something(self, action: str) -> bool:
+        """Return whether an action writes, by its name; one of no known kind does."""
+
+    def record_searches(self, event: AlertEvent) -> tuple[tuple[str, str], ...]:
+        """Return (tool, text) of commands and queries that find the record of an event in the log.
+
+        Empty where the record has no id of its own: no text that a caller chose stands in a command.
+        """
 
     def impact_of(self, service: str, action: str, record: str) -> CallImpact:
         """Return what a call can do, listed or not, by its action and by what its record (JSON text, or empty) says."""

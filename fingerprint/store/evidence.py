@@ -12,6 +12,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,7 +21,9 @@ import sqlalchemy as sql
 from fingerprint.core.alert import Alert, AlertEvent, Disposition, FingerprintError, NotFound
 from fingerprint.core.case import MAX_PAGE_SIZE, EvidencePage
 from fingerprint.core.sanitize import storable
+from fingerprint.core.story import CallSummary, EventSelection, RunPage, Tally
 from fingerprint.store.database import Repository, reads
+from fingerprint.store.event_story import read_calls, read_runs, read_tallies, selected
 from fingerprint.store.rows import to_alert, to_event
 from fingerprint.store.schema import (
     Row,
@@ -31,6 +34,7 @@ from fingerprint.store.schema import (
     id_batches,
     index_key,
     removed_records,
+    votes,
 )
 
 EXPORT_BATCH = 100  # alerts in memory at once, with their events
@@ -55,25 +59,78 @@ class SqlEvidenceRepository(Repository):
         size: int = 200,
         cursor: str | None = None,
         raw: bool = True,
+        selection: EventSelection | None = None,
+        newest_first: bool = False,
     ) -> EvidencePage:
-        """Return a page of an alert's events, the oldest first; without `raw`, records are empty text.
+        """Return a page of an alert's selected events; without `raw`, records are empty text.
 
         Raise NotFound without the alert, and FingerprintError for a page too large or a cursor of no page.
         """
-        if not 0 < size <= MAX_PAGE_SIZE:
-            raise FingerprintError(f"a page has 1 to {MAX_PAGE_SIZE} events, not {size}")
+        _check_size(size)
         table = alert_events.c
-        own = table.alert_id == storable(alert_id)
-        total = connection.scalar(sql.select(sql.func.count()).select_from(alert_events).where(own)) or 0
-        if not total:
-            _read_summary(connection, alert_id)
+        own = sql.and_(table.alert_id == storable(alert_id), *selected(selection))
+        total = _count_events(connection, alert_id, own)
         order = (table.event_time, table.event_id)
-        query = _select_events(raw).where(own).order_by(*order).limit(size + 1)
+        query = _select_events(raw).where(own).limit(size + 1)
+        query = query.order_by(*(each.desc() if newest_first else each for each in order))
         if cursor:
-            query = query.where(sql.tuple_(*order) > sql.tuple_(*_parse_cursor(cursor)))
+            place, end = sql.tuple_(*order), sql.tuple_(*_parse_cursor(cursor))
+            query = query.where(place < end if newest_first else place > end)
         found = [to_event(dict(row)) for row in connection.execute(query).mappings()]
         more = len(found) > size
         return EvidencePage(tuple(found[:size]), total, _cursor(found[size - 1]) if more else None)
+
+    @reads
+    def calls(self, connection: sql.Connection, alert_ids: Sequence[str]) -> list[CallSummary]:
+        """Return a summary of each call over all events of these alerts, the first one called first."""
+        return read_calls(connection, [storable(each) for each in alert_ids])
+
+    @reads
+    def tallies(self, connection: sql.Connection, alert_ids: Sequence[str]) -> dict[str, Tally]:
+        """Return a tally of each of the fields `core.story.TALLIED` over all events of these alerts."""
+        return read_tallies(connection, [storable(each) for each in alert_ids])
+
+    @reads
+    def runs(
+        self,
+        connection: sql.Connection,
+        alert_id: str,
+        selection: EventSelection | None = None,
+        size: int = 100,
+        cursor: str | None = None,
+        newest_first: bool = False,
+    ) -> RunPage:
+        """Return a page of an alert's selected events with repeats folded, without raw records.
+
+        Raise NotFound without the alert, and FingerprintError for a page too large or a cursor of no page.
+        """
+        _check_size(size)
+        asked = selection or EventSelection()
+        own = sql.and_(alert_events.c.alert_id == storable(alert_id), *selected(asked))
+        events = _count_events(connection, alert_id, own)
+        after = _parse_cursor(cursor) if cursor else None
+        found, total = read_runs(connection, storable(alert_id), asked, size + 1, after, newest_first)
+        more = len(found) > size
+        shown = tuple(
+            replace(run, following=_cursor(run.events[-1])) if run.count > len(run.events) else run
+            for run in found[:size]
+        )
+        return RunPage(shown, total, events, _cursor(shown[-1].first) if more else None)
+
+    @reads
+    def vote_thresholds(
+        self, connection: sql.Connection, event_ids: Sequence[str]
+    ) -> dict[tuple[str, str], float]:
+        """Return the threshold that each kept vote on one of these events was compared with, by (event id, detector)."""
+        table, found = votes.c, {}
+        for batch in id_batches([index_key(each) for each in event_ids]):
+            query = sql.select(table.event_id, table.detector, table.threshold).where(
+                table.event_id.in_(batch)
+            )
+            for event_id, detector, threshold in connection.execute(query):
+                if threshold is not None:
+                    found[event_id, detector] = threshold
+        return found
 
     @reads
     def event(self, connection: sql.Connection, alert_id: str, event_id: str) -> AlertEvent:
@@ -160,6 +217,19 @@ def _read_summary(connection: sql.Connection, alert_id: str) -> Alert:
     if row is None:
         raise NotFound(f"there is no alert {alert_id!r}: the queue lists those there are")
     return to_alert(dict(row), [])
+
+
+def _check_size(size: int) -> None:
+    if not 0 < size <= MAX_PAGE_SIZE:
+        raise FingerprintError(f"a page has 1 to {MAX_PAGE_SIZE} events, not {size}")
+
+
+def _count_events(connection: sql.Connection, alert_id: str, own: sql.ColumnElement[bool]) -> int:
+    """Return how many events there are of an alert. Raise NotFound without the alert."""
+    total = connection.scalar(sql.select(sql.func.count()).select_from(alert_events).where(own)) or 0
+    if not total:
+        _read_summary(connection, alert_id)
+    return total
 
 
 def _select_events(raw: bool) -> sql.Select[Any]:

@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from fingerprint.core.alert import ActivityCurve
 from fingerprint.web.formatting import abbreviate, format_figure, interval_start
 
-LEFT, RIGHT, TOP, BOTTOM = 44, 8, 14, 30  # margins in units of the drawing, for the labels
+LEFT, RIGHT, TOP, BOTTOM = 44, 8, 28, 46  # margins in units of the drawing, for labels and titles of axes
 TICK_WIDTH = 75  # units that a label of the time axis needs
 SQUARE_ROOT_RATIO = (
     25  # a peak so many times the largest expected count would flatten all else on a linear axis

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import UTC, date, datetime, timedelta
-from typing import NamedTuple
 
 from fingerprint.core.alert import LEVELS, Decision, Level, StepPhase
 from fingerprint.core.alert import SEVERITY_LEVELS as SEVERITY_LEVELS
@@ -59,33 +58,11 @@ GRAVEST_TACTICS = (
 _UNITS = ((86400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 
 
-class ShownScore(NamedTuple):
-    """A detector's z of an event as text, under the detector's label; `question` is what the detector asks."""
-
-    label: str
-    question: str
-    z: str
-
-
 def detector_label(name: str) -> str:
     """Return what a detector is called on screen."""
     from fingerprint.detection import detectors  # late: commands format times without NumPy and pandas
 
     return detectors.detector_label(name)
-
-
-def describe_scores(scores: Mapping[str, float | None]) -> list[ShownScore]:
-    """Return the z-scores of an event for the screen, without detectors that had no opinion."""
-    from fingerprint.detection.detectors import load_known_detectors  # late, as above
-
-    known = {each.name: each for each in load_known_detectors(scores)}
-    return [
-        ShownScore(known[name].label, known[name].question, f"{z:.1f}")
-        if name in known
-        else ShownScore(name, "", f"{z:.1f}")
-        for name, z in scores.items()
-        if z is not None
-    ]
 
 
 def level_description(name: Level) -> str:

@@ -24,9 +24,11 @@ from markupsafe import Markup, escape
 
 from fingerprint.core.alert import Alert, FingerprintError
 from fingerprint.core.sanitize import indent_json, printable
+from fingerprint.core.story import fold_runs, summarise_calls, tally_events
 from fingerprint.web import formatting
 from fingerprint.web.address_places import place_of
 from fingerprint.web.charts import draw_activity_chart
+from fingerprint.web.urls import technique_url
 
 TEMPLATES = Path(__file__).parent / "templates"
 WIDE_ACTIVITY_CHART, NARROW_ACTIVITY_CHART = (
@@ -57,11 +59,26 @@ def write_queue_page(alerts: Sequence[Alert], folder: Path) -> Path:
 
 def render_alert(alert: Alert, queue: str | None = None) -> str:
     """Return the page as text, without lone surrogates or control characters but line ends."""
-    return _render("report/alert.html", queue=queue, **alert_context(alert))
+    return _render("report/alert.html", queue=queue, **alert_context(alert), **_story_context(alert))
+
+
+def _story_context(alert: Alert) -> dict[str, Any]:
+    """Return the sums over an alert that holds all of its events, and its timeline."""
+    from fingerprint.sources.active import SOURCE  # late: commands show alerts without NumPy and pandas
+    from fingerprint.web.alert_story import alert_story, shown_scores
+
+    return {
+        "story": alert_story(alert, summarise_calls(alert.events), tally_events(alert.events)),
+        "runs": fold_runs(alert.events),
+        "scores_of": lambda event: shown_scores(event, {}),
+        "searches_of": SOURCE.record_searches,
+    }
 
 
 def alert_context(alert: Alert) -> dict[str, Any]:
-    """Return the context of templates that explain an alert, which may hold only some of its events."""
+    """Return the context of templates that explain an alert, whatever it holds of its events."""
+    from fingerprint.web.alert_story import fingerprint_in_words  # late, as above
+
     curve = alert.curve
     drawings = (
         [draw_activity_chart(curve, *size) for size in (WIDE_ACTIVITY_CHART, NARROW_ACTIVITY_CHART)]
@@ -69,12 +86,11 @@ def alert_context(alert: Alert) -> dict[str, Any]:
         else []
     )
     largest_surprise = max((driver.surprise for driver in alert.drivers), default=0.0)
-    events = sorted(alert.events, key=lambda event: (event.event_time, event.event_id))
     return {
         "alert": alert,
         "drawings": drawings,
+        "series": fingerprint_in_words(curve.entity) if curve else "",
         "largest_surprise": max(largest_surprise, 1e-9),
-        "events": events,
     }
 
 
@@ -98,6 +114,7 @@ def template_environment() -> jinja2.Environment:
     environment.globals["fmt"] = formatting
     environment.globals["place_of"] = place_of
     environment.filters["record"] = _format_record
+    environment.filters["technique_url"] = technique_url
     environment.filters["lines"] = _escape_lines
     return environment
 

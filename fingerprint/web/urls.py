@@ -57,6 +57,11 @@ def new_suppression_url(alert_id: str) -> str:
     return f"/suppressions/new?{urlencode({'alert': alert_id})}"
 
 
+def technique_url(technique_id: str) -> str:
+    """Return the page of a technique, by its id in our own table: `T1562.008`."""
+    return f"https://attack.mitre.org/techniques/{quote(technique_id.replace('.', '/'))}/"
+
+
 def export_url(alert_filter: AlertFilter, order: QueueOrder, export_format: str) -> str:
     """Return the API's address of a file with all alerts of a filter."""
     plain = AlertFilter()

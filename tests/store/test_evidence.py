@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -11,8 +12,18 @@ import pytest
 from fingerprint.core.alert import Alert, AlertEvent, FingerprintError, NotFound
 from fingerprint.core.case import AlertRevision, EvidencePage, SetDisposition
 from fingerprint.core.sanitize import storable
+from fingerprint.core.story import (
+    MAX_RESOURCES,
+    MAX_RUN_EVENTS,
+    EventRun,
+    EventSelection,
+    Tally,
+    fold_runs,
+    summarise_calls,
+    tally_events,
+)
 from fingerprint.store import SqlStore, open_store
-from tests.support.alerts import NASTY, nasty, new_pipeline, stolen_session
+from tests.support.alerts import NASTY, nasty, new_pipeline, stolen_session, votes
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
@@ -113,3 +124,133 @@ def test_an_attackers_event_ids_are_no_trouble(store: SqlStore) -> None:
         while pages.following:
             pages = store.evidence.events("bad5ec0de0000000", 1, pages.following)
         assert store.evidence.event("bad5ec0de0000000", text).user_agent == storable(text)
+
+
+class TestStory:
+    """What the queries count is what the plain functions of `core.story` count."""
+
+    @pytest.mark.parametrize("made", [stolen_session, new_pipeline, same_second])
+    def test_calls_tallies_and_runs_are_those_of_the_plain_version(self, store: SqlStore, made: Any) -> None:
+        alert = made()
+        assert store.evidence.calls([alert.alert_id]) == sorted(
+            summarise_calls(alert.events), key=lambda call: (call.first, call.name)
+        )
+        assert store.evidence.tallies([alert.alert_id]) == tally_events(alert.events)
+        assert runs(store, alert.alert_id) == fold_runs(alert.events)
+
+    def test_several_alerts_are_counted_together(self, store: SqlStore) -> None:
+        one, other = stolen_session(), new_pipeline()
+        ids = [one.alert_id, other.alert_id]
+        assert sum(call.events for call in store.evidence.calls(ids)) == 12
+        assert store.evidence.tallies(ids)["region"] == Tally((("eu-west-1", 12),), 1)
+
+    def test_repeats_are_one_run_with_its_first_events_and_true_counts(self, store: SqlStore) -> None:
+        alert = loud_alert()
+        store.alerts.save([alert])
+        page = store.evidence.runs(alert.alert_id)
+        assert [(run.first.action, run.count) for run in page.runs] == [
+            ("ListUsers", 1),
+            ("GetSecretValue", 40),
+            ("ListUsers", 3),
+        ]
+        assert len(page.runs[1].events) == MAX_RUN_EVENTS
+        assert page.runs[1].resources == 40
+        assert page.runs[1].last == alert.events[40].event_time
+        (secrets,) = (
+            call for call in store.evidence.calls([alert.alert_id]) if call.action == "GetSecretValue"
+        )
+        assert len(secrets.resources.values) == MAX_RESOURCES
+        assert secrets.resources.distinct == 40
+        assert secrets.outcomes == (("", 40),)
+
+    @pytest.mark.parametrize("size", [1, 2, 7])
+    @pytest.mark.parametrize(
+        "selection",
+        [
+            EventSelection(),
+            EventSelection(failed=True),
+            EventSelection(frozenset({("secretsmanager", "GetSecretValue"), ("sts", "GetCallerIdentity")})),
+            EventSelection(frozenset({("iam", "ListUsers")}), failed=True),
+            EventSelection(frozenset()),
+        ],
+    )
+    def test_pages_of_a_selection_hold_every_run_once(
+        self, store: SqlStore, size: int, selection: EventSelection
+    ) -> None:
+        alert = stolen_session()
+        assert runs(store, alert.alert_id, selection, size) == fold_runs(alert.events, selection)
+        assert runs(store, alert.alert_id, selection, size, True) == fold_runs(alert.events, selection)[::-1]
+        chosen = [event for event in alert.events if selection.has(event)]
+        page = store.evidence.events(alert.alert_id, selection=selection)
+        assert (list(page.events), page.total) == (chosen, len(chosen))
+        page = store.evidence.events(alert.alert_id, selection=selection, newest_first=True)
+        assert list(page.events) == chosen[::-1]
+
+    def test_an_attackers_texts_are_values_like_others(self, store: SqlStore) -> None:
+        for at, text in enumerate(NASTY):
+            alert = replace(nasty(text), alert_id=f"bad5e1f0{at:08d}")
+            store.alerts.save([alert])
+            (call,) = store.evidence.calls([alert.alert_id])
+            assert (call.service, call.action) == (storable(text), storable(text))
+            assert store.evidence.tallies([alert.alert_id])["user_agent"].distinct == bool(text)
+            selection = EventSelection(frozenset({(storable(text), storable(text))}))
+            (run,) = store.evidence.runs(alert.alert_id, selection).runs
+            assert run.count == call.events
+
+    def test_thresholds_are_those_that_votes_were_compared_with(self, store: SqlStore) -> None:
+        alert = stolen_session()
+        store.alerts.save(votes=votes(alert))
+        first = alert.events[0].event_id
+        assert store.evidence.vote_thresholds([first, "feed"]) == {(first, "autoencoder"): 4.0}
+        assert store.evidence.vote_thresholds([]) == {}
+
+    def test_what_is_not_there_is_said_to_be_not_there(self, store: SqlStore) -> None:
+        with pytest.raises(NotFound):
+            store.evidence.runs("feedfeedfeedfeed")
+        with pytest.raises(FingerprintError, match="1 to 500"):
+            store.evidence.runs(stolen_session().alert_id, size=0)
+        with pytest.raises(FingerprintError, match="no page begins there"):
+            store.evidence.runs(stolen_session().alert_id, cursor="nonsense")
+        assert store.evidence.calls(["feedfeedfeedfeed"]) == []
+
+
+def loud_alert() -> Alert:
+    """Forty secrets read in a row, and four other calls."""
+    one = stolen_session().events[0]
+    secrets = [
+        replace(
+            one,
+            event_id=f"{at:04}",
+            event_time=one.event_time + timedelta(seconds=at),
+            service="secretsmanager",
+            action="GetSecretValue",
+            resource=f"secret:{at:02}",
+        )
+        for at in range(1, 41)
+    ]
+    lists = [
+        replace(one, event_id=f"l{at}", event_time=one.event_time + timedelta(seconds=at), action="ListUsers")
+        for at in (0, 50, 51, 52)
+    ]
+    events = tuple(sorted([*secrets, *lists], key=lambda each: each.event_time))
+    return stolen_session(alert_id="10ad10ad10ad10ad", principal="loud", events=events)
+
+
+def runs(
+    store: SqlStore,
+    alert_id: str,
+    selection: EventSelection | None = None,
+    size: int = 100,
+    newest: bool = False,
+) -> list[EventRun]:
+    """All runs, a page at a time, with the records that the queries leave where they are."""
+    found: list[EventRun] = []
+    page = store.evidence.runs(alert_id, selection, size, newest_first=newest)
+    found += page.runs
+    while page.following:
+        page = store.evidence.runs(alert_id, selection, size, page.following, newest)
+        found += page.runs
+    assert page.total == len(found)
+    assert page.total_events == sum(run.count for run in found)
+    whole = {event.event_id: event for event in store.alerts.get(alert_id).events}
+    return [replace(run, events=tuple(whole[event.event_id] for event in run.events)) for run in found]

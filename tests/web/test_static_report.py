@@ -21,7 +21,7 @@ from tests.support.alerts import NASTY, curve, event, nasty, new_pipeline, stole
 ELEMENTS = set(
     re.findall(
         r"\w+",
-        "html head meta link title style body header main section footer div span p h1 h2 a ul ol li dl "
+        "html head meta link title style body header main section footer div span p h1 h2 h3 a ul ol li dl "
         "strong em b code bdi time table thead tbody tr th td details summary pre svg circle text rect path "
         "desc dt dd",
     )
@@ -41,6 +41,11 @@ class Page(HTMLParser):
         self.close()
         assert self.open == []
 
+    @classmethod
+    def lenient(cls, page: str) -> Page:
+        """Read a page of the app, which has elements without an end."""
+        return _AppPage(page)
+
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
         self.elements.append((tag, dict(attributes)))
         self.open += [] if tag in VOID else [tag]
@@ -53,6 +58,14 @@ class Page(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         self.text += data
+
+
+class _AppPage(Page):
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attributes)))
+
+    def handle_endtag(self, tag: str) -> None:
+        pass
 
 
 def check_harmless(page: str) -> Page:
@@ -76,8 +89,10 @@ def is_page(link: str | None) -> bool:
 def test_whatever_is_in_a_record_is_shown_as_text_and_nothing_else(text):
     plain, parsed = Page(render_alert(nasty("harmless"))), check_harmless(render_alert(nasty(text)))
     assert printable(text) in parsed.text
-    shape = [tag for tag, _ in parsed.elements if tag in ("section", "tr", "h2", "pre", "a", "path")]
-    assert shape == [tag for tag, _ in plain.elements if tag in ("section", "tr", "h2", "pre", "a", "path")]
+    shape = [tag for tag, _ in parsed.elements if tag in ("section", "tr", "h2", "h3", "pre", "a", "path")]
+    assert shape == [
+        tag for tag, _ in plain.elements if tag in ("section", "tr", "h2", "h3", "pre", "a", "path")
+    ]
 
 
 @pytest.mark.parametrize("text", NASTY, ids=range(len(NASTY)))
@@ -127,7 +142,7 @@ def test_every_event_is_on_the_timeline_with_its_record():
     alert = stolen_session()
     parsed = Page(render_alert(alert))
     times = [attributes["datetime"] for tag, attributes in parsed.elements if tag == "time"]
-    assert times == [formatting.format_iso(item.event_time) for item in alert.events]
+    assert {formatting.format_iso(item.event_time) for item in alert.events} <= {*times}
     records = [each for tag, each in parsed.elements if (tag, each.get("class")) == ("pre", None)]
     assert len(records) == len(alert.events)
     assert '"secretId": "prod/payments/stripe"' in parsed.text
@@ -143,7 +158,7 @@ def test_long_text_is_folded_and_never_cut():
 def test_many_addresses_are_folded_and_never_cut():
     events = tuple(event(at, "s3", "GetObject", source_address=f"10.0.0.{at}") for at in range(40))
     text = " ".join(Page(render_alert(stolen_session(events=events))).text.split())
-    assert "34 others" in text
+    assert "36 others" in text
     assert all(text.count(f"10.0.0.{at} ") >= 2 for at in range(40))
 
 

@@ -46,6 +46,7 @@ from fingerprint.core.incident import Incident, IncidentEdit, IncidentFilter, In
 from fingerprint.core.overview import Overview
 from fingerprint.core.ports import Partition, VoteTable
 from fingerprint.core.settings import Retention
+from fingerprint.core.story import CallSummary, EventSelection, RunPage, Tally
 
 
 class AlertRepository(Protocol):
@@ -166,9 +167,41 @@ class EvidenceRepository(Protocol):
         ...
 
     def events(
-        self, alert_id: str, size: int = 200, cursor: str | None = None, raw: bool = True
+        self,
+        alert_id: str,
+        size: int = 200,
+        cursor: str | None = None,
+        raw: bool = True,
+        selection: EventSelection | None = None,
+        newest_first: bool = False,
     ) -> EvidencePage:
-        """Return a page of events; without `raw`, records are empty text. Raise NotFound, and FingerprintError as `page` does."""
+        """Return a page of the selected events, by default the oldest first; without `raw`, records are empty text.
+
+        Raise NotFound, and FingerprintError as `page` does.
+        """
+        ...
+
+    def calls(self, alert_ids: Sequence[str]) -> list[CallSummary]:
+        """Return a summary of each call over all events of these alerts, the first one called first."""
+        ...
+
+    def tallies(self, alert_ids: Sequence[str]) -> dict[str, Tally]:
+        """Return a tally of each of the fields `core.story.TALLIED` over all events of these alerts."""
+        ...
+
+    def runs(
+        self,
+        alert_id: str,
+        selection: EventSelection | None = None,
+        size: int = 100,
+        cursor: str | None = None,
+        newest_first: bool = False,
+    ) -> RunPage:
+        """Return a page of the selected events with repeats folded. Raise as `events` does."""
+        ...
+
+    def vote_thresholds(self, event_ids: Sequence[str]) -> dict[tuple[str, str], float]:
+        """Return the thresholds of the kept votes on these events, by (event id, detector)."""
         ...
 
     def event(self, alert_id: str, event_id: str) -> AlertEvent:

@@ -355,6 +355,7 @@ def _build_driver(
         round(nats, 2),
         count,
         _peer_rarity(bank, int(at[0]), batch.codes[[row]], feature_index),
+        str(bank.fingerprints["key"].iloc[int(at[0])]),
     )
 
 

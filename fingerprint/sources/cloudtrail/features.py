@@ -74,6 +74,11 @@ def is_write(events: Frame) -> Array:
     return arrays.to_device_of(np.array([*(_writes(*values) for values in distinct), False]), code)[code]
 
 
+def changes_something(action: str) -> bool:
+    """Return whether an action writes, by its verb: where the record's own flag is not at hand."""
+    return _writes(action, None)
+
+
 def _writes(action: str | None, read_only: bool | None) -> bool:
     return not ((action or "").startswith(READ_PREFIXES) if read_only is None else read_only)
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from fingerprint.sources.base import FlattenedRecords, RecordBatch
 from fingerprint.sources.cloudtrail import cudf_reader, duckdb_reader
-from fingerprint.sources.cloudtrail.attack_tactics import tactics_among, tactics_of
+from fingerprint.sources.cloudtrail.attack_tactics import tactics_among, tactics_of, techniques_of
 from fingerprint.sources.cloudtrail.check_records import check_batches
 from fingerprint.sources.cloudtrail.credential_chain import find_issued_credentials
 from fingerprint.sources.cloudtrail.envelopes import (
@@ -25,9 +25,11 @@ from fingerprint.sources.cloudtrail.envelopes import (
     split_message_in_parts,
 )
 from fingerprint.sources.cloudtrail.event_queries import principal_queries
+from fingerprint.sources.cloudtrail.features import changes_something
 from fingerprint.sources.cloudtrail.identity import IDENTITY_COLUMNS, principal_of, record_account
 from fingerprint.sources.cloudtrail.impact import impact_of
 from fingerprint.sources.cloudtrail.playbook import next_steps
+from fingerprint.sources.cloudtrail.record_search import record_searches
 from fingerprint.sources.cloudtrail.s3_layout import (
     holds_events,
     is_log_folder,
@@ -46,6 +48,7 @@ __all__ = [
     "IDENTITY_COLUMNS",
     "NAME",
     "RECORD_PREFIX",
+    "changes_something",
     "check_batches",
     "find_issued_credentials",
     "flatten",
@@ -62,11 +65,13 @@ __all__ = [
     "principal_of",
     "principal_queries",
     "record_account",
+    "record_searches",
     "split_lines",
     "split_lines_in_parts",
     "split_message_in_parts",
     "tactics_among",
     "tactics_of",
+    "techniques_of",
 ]
 
 

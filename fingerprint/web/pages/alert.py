@@ -16,32 +16,37 @@ from fastapi import APIRouter, Request, Response
 
 from fingerprint.analysis.principal_profile import FingerprintSummary, build_profile
 from fingerprint.core.alert import Alert, CredentialIssue, FingerprintError
-from fingerprint.core.case import AlertFilter, EvidencePage, QueueRow
+from fingerprint.core.case import AlertFilter, QueueRow
 from fingerprint.core.ports.store import Store
+from fingerprint.core.sanitize import storable
+from fingerprint.core.story import CallSummary, EventRun, RunPage
+from fingerprint.sources.active import SOURCE
 from fingerprint.web import audit_text, flash, queue_query, urls
+from fingerprint.web.alert_story import AlertStory, alert_story, shown_scores
 from fingerprint.web.auth import Viewer
 from fingerprint.web.dependencies import Dependencies, Deps
 from fingerprint.web.layout import render_page
 from fingerprint.web.pages.preview import decision_in_force
 from fingerprint.web.security_metrics import record_read
 from fingerprint.web.static_report import alert_context
+from fingerprint.web.timeline_query import MAX_CALL_LENGTH, TimelineQuery, parse_timeline
 
 MAX_QUEUE_ROWS = 100  # alerts of the queue among which the next one is looked for
 MAX_SIMILAR = 6  # alerts
-EVENTS_PER_PAGE = 200  # of a page
+ROWS_PER_PAGE = 100  # of a timeline
 NEARBY_TIME = timedelta(days=1)  # on either side, in which alerts of the same principal are linked
 router = APIRouter()
 
 
 @router.get("/alerts/{alert_id}")
 def show_alert(alert_id: str, request: Request, caller: Viewer, deps: Deps) -> Response:
-    """Show an alert. `from` is the query of the queue it was opened from, `events` the cursor of its page of events."""
+    """Show an alert. `from` is the query of the queue it was opened from, the rest asks for its timeline."""
     store, asks = deps.store, request.query_params
     queue = queue_query.parse_query_string(asks.get("from", "")).query
     newest = store.changes.newest_number()
     row, whole = store.queue.row(alert_id), store.evidence.summary(alert_id)
-    evidence = store.evidence.events(alert_id, EVENTS_PER_PAGE, asks.get("events") or None, raw=False)
-    found = replace(whole, urgency=row.urgency, events=evidence.events)
+    found = replace(whole, urgency=row.urgency)
+    story = alert_story(found, store.evidence.calls([alert_id]), store.evidence.tallies([alert_id]))
     return render_page(
         request,
         "queue/alert.html",
@@ -54,9 +59,11 @@ def show_alert(alert_id: str, request: Request, caller: Viewer, deps: Deps) -> R
         now=deps.clock.now(),
         newest_change=newest,
         urls=urls,
+        total=row.events,
+        story=story,
         **alert_context(found),
-        **_events_context(alert_id, evidence, queue, asks.get("events", "")),
-        **_related_context(deps, found, row),
+        **_timeline_context(store, alert_id, story, parse_timeline(asks), queue),
+        **_related_context(deps, found, row, story),
     )
 
 
@@ -74,33 +81,57 @@ def show_record(alert_id: str, event: str, request: Request, caller: Viewer, dep
     )
 
 
-def _events_context(alert_id: str, evidence: EvidencePage, queue: str, cursor: str) -> dict[str, Any]:
-    """Return addresses of records and of the pages of events around this one."""
+def _timeline_context(
+    store: Store, alert_id: str, story: AlertStory, asked: TimelineQuery, queue: str
+) -> dict[str, Any]:
+    """Return the rows of the timeline that are asked for, and addresses of others."""
+    page = _read_rows(store, alert_id, story, asked)
+    shown = [event for run in page.runs for event in run.events]
+    thresholds = store.evidence.vote_thresholds([event.event_id for event in shown])
 
-    def events_url(following: str) -> str:
-        asks = {"from": queue, "events": following}
-        return f"{urls.alert_url(alert_id)}?{urlencode(asks)}#timeline"
+    def timeline_url(query: TimelineQuery) -> str:
+        came = {"from": queue} if queue else {}
+        return f"{urls.alert_url(alert_id)}?{urlencode(came | query.parameters())}#timeline"
+
+    def call_url(call: CallSummary) -> str:
+        fits = len(call.name) <= MAX_CALL_LENGTH and storable(call.name) == call.name
+        return timeline_url(TimelineQuery(call=call.name)) if fits else ""
 
     return {
+        "asked": asked,
+        "page": page,
+        "timeline_url": timeline_url,
+        "call_url": call_url,
+        "rest_url": lambda run: timeline_url(
+            asked.toggled(unfolded=True, newest=False, cursor=run.following)
+        ),
         "record_url_of": lambda event: urls.record_url(alert_id, event.event_id),
-        "total": evidence.total,
-        "following": evidence.following,
-        "events_cursor": cursor,
-        "events_url": events_url,
+        "scores_of": lambda event: shown_scores(event, thresholds),
+        "searches_of": SOURCE.record_searches,
     }
 
 
-def _related_context(deps: Dependencies, found: Alert, row: QueueRow) -> dict[str, Any]:
+def _read_rows(store: Store, alert_id: str, story: AlertStory, asked: TimelineQuery) -> RunPage:
+    """Return a page of runs, or of single events in the shape of runs."""
+    selection, cursor = asked.selection(story.phases), asked.cursor or None
+    if not asked.unfolded:
+        return store.evidence.runs(alert_id, selection, ROWS_PER_PAGE, cursor, asked.newest)
+    page = store.evidence.events(alert_id, ROWS_PER_PAGE, cursor, False, selection, asked.newest)
+    runs = tuple(EventRun((event,), 1, event.event_time, 1, 1) for event in page.events)
+    return RunPage(runs, page.total, page.total, page.following)
+
+
+def _related_context(deps: Dependencies, found: Alert, row: QueueRow, story: AlertStory) -> dict[str, Any]:
     """Return what is shown beside an alert: related alerts, credential chain, thresholds and activity."""
     store, alert_id = deps.store, row.alert_id
     return {
         "neighbours": _nearby_alerts(store, row),
-        "chain": _credential_chain(store, found),
+        "chain": _credential_chain(store, story),
         "shared": store.prevalence.of_alert(alert_id),
         "similar": [
             each for each in store.queue.similar(alert_id, limit=MAX_SIMILAR) if each.alert_id != alert_id
         ],
-        "thresholds": _thresholds_in_force(deps, found),
+        "thresholds": _thresholds_in_force(deps, found, story),
         "decided": decision_in_force(store, row),
         "activity": audit_text.activity_log(
             store.audit.entries(alert_id), store.cases.notes(alert_id), store.cases.dispositions(alert_id)
@@ -128,13 +159,13 @@ def _nearby_alerts(store: Store, row: QueueRow) -> list[QueueRow]:
     return [each for each in rows if each.alert_id != row.alert_id]
 
 
-def _credential_chain(store: Store, found: Alert) -> list[CredentialIssue]:
+def _credential_chain(store: Store, story: AlertStory) -> list[CredentialIssue]:
     """Return the credential chain of the access key that most events used, the first caller first."""
-    keys = [event.access_key for event in found.events if event.access_key]
-    return store.alerts.credential_chain(max(keys, key=keys.count))[::-1] if keys else []
+    keys = story.tallies["access_key"].values
+    return store.alerts.credential_chain(keys[0][0])[::-1] if keys else []
 
 
-def _thresholds_in_force(deps: Dependencies, found: Alert) -> Sequence[FingerprintSummary]:
+def _thresholds_in_force(deps: Dependencies, found: Alert, story: AlertStory) -> Sequence[FingerprintSummary]:
     """Return the fingerprints of the served bank that score the alert's events, with their thresholds."""
     if deps.banks is None:
         return ()
@@ -142,5 +173,5 @@ def _thresholds_in_force(deps: Dependencies, found: Alert) -> Sequence[Fingerpri
         card = build_profile(deps.banks.open_served(), found.principal, deps.settings)
     except FingerprintError:
         return ()
-    keys = {found.principal, *(event.entity for event in found.events)}
+    keys = {found.principal, *(key for key, _ in story.tallies["entity"].values)}
     return [each for each in card.fingerprints if each.key in keys and each.ready]

@@ -1,7 +1,9 @@
 // Raw records, fetched when an event is opened, and shown as text in their place. The link leads there without script.
 
+import { offerCopy } from "./copy.js";
+
 export function fetchRecords() {
-  for (const event of document.querySelectorAll(".timeline details")) {
+  for (const event of document.querySelectorAll(".timeline details.event")) {
     const fetchIt = () => show(event.querySelector(".raw"));
     if (event.open) fetchIt(); // opened before this script ran
     else event.addEventListener("toggle", fetchIt, { once: true });
@@ -20,7 +22,11 @@ async function show(place) {
     record.setAttribute("role", "region");
     record.setAttribute("aria-label", "The record");
     record.textContent = page.getElementById("record").textContent;
-    place.replaceWith(record);
+    const whole = document.createElement("div");
+    whole.className = "raw-record";
+    whole.append(record);
+    place.replaceWith(whole);
+    offerCopy(record);
   } catch {
     link.textContent = "The record could not be fetched: open it on a page of its own";
   }

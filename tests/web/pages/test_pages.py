@@ -180,7 +180,7 @@ def test_what_would_hide_a_critical_alert_wants_a_box_checked_and_a_reason(clien
     for more, why in (
         ({}, "make it narrower"),
         ({"forced": "x"}, "make it narrower"),
-        ({"force": "true"}, "To force a suppression, say why"),
+        ({"force": "true"}, "to force a suppression, say why"),
     ):
         answer = engineer.post("/suppressions", data=form | more)
         assert (answer.status_code, why in answer.text.lower()) == (400, True)

@@ -1,0 +1,45 @@
+"""Commands and queries that find one record in CloudTrail, to copy.
+
+Example:
+    >>> for tool, text in record_searches(event):
+    ...     print(tool, text)
+    AWS CLI aws cloudtrail lookup-events --region eu-west-1 --lookup-attributes AttributeKey=EventId,AttributeValue=3038...
+    Athena SELECT * FROM cloudtrail_logs WHERE eventid = '3038...' AND eventtime = '2026-03-04T14:02:00Z'
+
+Only what the record's id and region are made of when AWS wrote them is put into a command: a UUID, and letters, digits and
+hyphens. `lookup-events` knows management events of the last 90 days; Athena reads what the trail delivered, for as long as it is
+kept.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC
+from uuid import UUID
+
+from fingerprint.core.alert import AlertEvent
+
+REGION_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-")
+MAX_REGION_LENGTH = 30  # characters
+
+
+def record_searches(event: AlertEvent) -> tuple[tuple[str, str], ...]:
+    """Return (tool, text) that find an event's record; none for an id that is no UUID."""
+    if not _is_uuid(event.event_id):
+        return ()
+    region = f" --region {event.region}" if _is_region(event.region) else ""
+    moment = f"{event.event_time.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    lookup = f"aws cloudtrail lookup-events{region} --lookup-attributes AttributeKey=EventId,AttributeValue={event.event_id}"
+    wanted = f"eventid = '{event.event_id}' AND eventtime = '{moment}'"
+    query = f"SELECT * FROM cloudtrail_logs WHERE {wanted}"  # noqa: S608  text to copy, of checked parts
+    return ("AWS CLI", lookup), ("Athena", query)
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        return str(UUID(text)) == text
+    except ValueError:
+        return False
+
+
+def _is_region(text: str) -> bool:
+    return 0 < len(text) <= MAX_REGION_LENGTH and REGION_CHARACTERS.issuperset(text)

@@ -1,0 +1,144 @@
+"""What an alert's page and its static report show of its events: phases, who and where, unusual values, the timeline.
+
+Example:
+    >>> story = alert_story(alert, store.evidence.calls([alert_id]), store.evidence.tallies([alert_id]))
+    >>> [phase.name for phase in story.phases], story.tools[0].name
+    (['Persistence', 'Defense Evasion', 'Other reads'], 'aws-cli 2.15 linux')
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fingerprint.analysis.attack_phases import Phase, PhaseCall, attack_phases, new_calls
+from fingerprint.core.alert import Alert, AlertEvent, SurpriseDriver
+from fingerprint.core.case import MAX_THRESHOLD
+from fingerprint.core.story import CallSummary, Tally, ranked
+from fingerprint.features.value_texts import program_and_version
+from fingerprint.web.formatting import detector_label
+
+MAX_DRIVER_CALLS = 3  # calls named beside an error
+# How far a score is above its threshold, in words: the share of the threshold that it reaches.
+SCORE_WORDS = (
+    (3.0, "far above the threshold"),
+    (1.5, "well above the threshold"),
+    (1.0, "above the threshold"),
+)
+
+Thresholds = Mapping[tuple[str, str], float]  # (event id, detector): the threshold of its vote
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A program and its version, with its events and the user agents that say so."""
+
+    name: str
+    events: int
+    agents: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ShownDriver:
+    """A driver with the calls that an error stood at, and the fingerprint that it was compared with, in words."""
+
+    driver: SurpriseDriver
+    calls: tuple[tuple[str, int], ...]
+    fingerprint: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShownScore:
+    """A detector's score of an event in words: how far above its threshold, and the figures behind it."""
+
+    label: str
+    words: str
+    figures: str
+    rank: float
+
+
+@dataclass(frozen=True, slots=True)
+class AlertStory:
+    """An alert's events in sum. `placed` finds the phase and the techniques of a call by (service, action)."""
+
+    phases: tuple[Phase, ...]
+    tallies: Mapping[str, Tally]
+    tools: tuple[Tool, ...]
+    drivers: tuple[ShownDriver, ...]
+    placed: Mapping[tuple[str, str], tuple[Phase, PhaseCall]]
+    events: int
+    failed: int
+
+    def of(self, event: AlertEvent) -> tuple[Phase, PhaseCall] | None:
+        """Return phase and call of an event; None for one that came after the sums were read."""
+        return self.placed.get((event.service, event.action))
+
+
+def alert_story(alert: Alert, calls: Sequence[CallSummary], tallies: Mapping[str, Tally]) -> AlertStory:
+    """Return the story of an alert by sums over all of its events."""
+    phases = attack_phases(calls, new_calls(alert.drivers, alert.impact_of))
+    several = tallies["entity"].distinct > 1
+    return AlertStory(
+        phases,
+        tallies,
+        fold_tools(tallies["user_agent"]),
+        tuple(_shown_driver(driver, calls, alert.principal, several) for driver in alert.drivers),
+        {(each.call.service, each.call.action): (phase, each) for phase in phases for each in phase.calls},
+        sum(call.events for call in calls),
+        sum(call.failed for call in calls),
+    )
+
+
+def fold_tools(agents: Tally) -> tuple[Tool, ...]:
+    """Return programs and versions of user agents, the most frequent first."""
+    found: dict[str, list[tuple[str, int]]] = {}
+    for agent, events in agents.values:
+        found.setdefault(program_and_version(agent)[1], []).append((agent, events))
+    counts = {name: sum(events for _, events in group) for name, group in found.items()}
+    return tuple(Tool(name, events, tuple(found[name])) for name, events in ranked(counts))
+
+
+def _shown_driver(
+    driver: SurpriseDriver, calls: Sequence[CallSummary], principal: str, several: bool
+) -> ShownDriver:
+    found = {}
+    if driver.feature == "error":
+        found = {call.name: dict(call.errors).get(driver.seen, 0) for call in calls}
+    where = fingerprint_in_words(driver.fingerprint, principal) if several and driver.fingerprint else ""
+    return ShownDriver(driver, tuple(each for each in ranked(found) if each[1])[:MAX_DRIVER_CALLS], where)
+
+
+def fingerprint_in_words(key: str, principal: str = "") -> str:
+    """Return what a fingerprint's key says: whose, in which service, and whether a service called.
+
+    >>> fingerprint_in_words("123456789012:user/ana|s3|direct", "123456789012:user/ana")
+    's3, called directly'
+    >>> fingerprint_in_words("123456789012:user/ana|s3|service")
+    'user/ana in s3, through another service'
+    """
+    owner, *rest = key.split("|")
+    if owner == principal and not rest:
+        return "all services"
+    service, path = [*rest, "*", "*"][:2]
+    how = {"direct": ", called directly", "service": ", through another service"}.get(path, "")
+    who = "" if owner == principal else owner.partition(":")[2] or owner
+    what = "" if service == "*" else service
+    return " in ".join(part for part in (who, what) if part) + how
+
+
+def shown_scores(event: AlertEvent, thresholds: Thresholds) -> list[ShownScore]:
+    """Return an event's scores in words, the farthest above its threshold first; one without a threshold as a figure."""
+    found = []
+    for name, z in event.scores.items():
+        if z is not None:
+            found.append(_shown_score(detector_label(name), z, thresholds.get((event.event_id, name))))
+    return sorted(found, key=lambda score: (-score.rank, score.label))
+
+
+def _shown_score(label: str, z: float, threshold: float | None) -> ShownScore:
+    figure = f"over {MAX_THRESHOLD:g}, the end of the scale" if z > MAX_THRESHOLD else f"{z:.1f}"
+    if not threshold or threshold <= 0:
+        return ShownScore(label, f"score {figure}", "no threshold is stored", 0.0)
+    share = z / threshold
+    words = next((words for least, words in SCORE_WORDS if share >= least), "below the threshold")
+    return ShownScore(label, words, f"score {figure}, threshold {threshold:.1f}", share)

@@ -1,0 +1,197 @@
+"""An alert's page in a real browser: the gravest attack in view, a timeline to narrow, records to copy, no layout that breaks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from fingerprint.store import open_store
+from tests.support.alerts import votes
+from tests.support.grave_attack import GRACE, KEY, grave_attack
+from tests.support.populated_queue import Place, lay_out, served
+from tests.support.services import browser as browsers
+from tests.support.services.requirement import needed
+from tests.support.take_screenshots import admitted
+from tests.system.test_browser import faults_of, overflow, seen
+
+SCREEN, NARROW = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
+ALERT = grave_attack()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with needed(), browsers.chromium() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    folder = tmp_path_factory.mktemp("grave")
+    url = f"sqlite:///{folder}/alerts.sqlite"
+    lay_out(url, [ALERT])
+    store = open_store(url)
+    store.alerts.save(votes=[*votes(ALERT), *votes(ALERT, "spectral")])
+    store.close()
+    with served(url, folder) as place:
+        yield place
+
+
+@pytest.fixture(scope="module")
+def reader(browser: Browser, place: Place) -> Any:
+    return admitted(browser, place.setup)
+
+
+@pytest.fixture
+def page(browser: Browser, place: Place, reader: Any) -> Iterator[Page]:
+    with seen(browser, storage_state=reader, viewport=SCREEN) as page:
+        page.goto(f"{place.base}/alerts/{ALERT.alert_id}")
+        page.wait_for_load_state("load")
+        yield page
+
+
+def rows(page: Page) -> Locator:
+    return page.locator(".timeline > li > details")
+
+
+def is_in_view(element: Locator, height: int = SCREEN["height"]) -> bool:
+    box = element.bounding_box()
+    return box is not None and box["y"] >= 0 and box["y"] + box["height"] <= height
+
+
+def test_what_happened_what_to_do_and_the_decision_are_in_view_at_once(page: Page) -> None:
+    """On the gravest alert of a demo, without scrolling, whatever its user agents are like."""
+    gravest = page.locator("ul.impact li")
+    assert gravest.count() == 5
+    assert all(is_in_view(each) for each in gravest.all())
+    expect(gravest.filter(has_text="PutEventSelectors")).to_contain_text("trail:organisation")
+    for text in ("CreateAccessKey", "AttachUserPolicy", "CreateLoginProfile", "CreateUser"):
+        call = page.locator("table.phase tr", has_text=text).first
+        assert is_in_view(call), text
+        expect(call.locator(".technique").first).to_have_text(re.compile(r"^T1\d{3}"))
+    contain = page.locator(".steps pre.command").first
+    assert is_in_view(contain)
+    expect(contain).to_contain_text(f"--access-key-id {KEY} --status Inactive")
+    for name in ("True positive", "Benign", "False positive"):
+        assert is_in_view(page.get_by_role("button", name=name).first)
+    assert is_in_view(page.locator("#page-why"))
+    assert overflow(page) <= 0
+
+
+def test_the_decision_stays_in_view_and_covers_nothing_that_has_the_focus(page: Page) -> None:
+    rows(page).last.locator("summary").first.focus()
+    assert is_in_view(page.get_by_role("button", name="Benign").first)
+    bar = page.locator(".deciding").bounding_box()
+    focused = rows(page).last.locator("summary").first.bounding_box()
+    assert bar is not None
+    assert focused is not None
+    assert focused["y"] >= bar["y"] + bar["height"]
+
+
+def test_hundreds_of_user_agents_are_one_program(page: Page) -> None:
+    programs = page.locator("dt", has_text="Programs").locator("+ dd")
+    expect(programs.locator("summary").first).to_have_text(re.compile(r"aws-cli 2\.24 linux \u00d7 253"))
+    box = programs.bounding_box()
+    assert box is not None
+    assert box["height"] < 60
+    programs.locator("summary").first.click()
+    expect(programs).to_contain_text("and 233 other user agents")
+
+
+def test_repeats_are_one_row_and_each_event_can_be_opened(page: Page) -> None:
+    assert rows(page).count() == 32
+    row = rows(page).filter(has_text="DescribeInstanceInformation")
+    expect(row).to_contain_text("\u00d7 28")
+    row.locator("summary").first.click()
+    assert row.locator(".repeats > li").count() == 10
+    row.locator(".repeats > li > details > summary").nth(1).click()
+    expect(row.get_by_role("region", name="The record")).to_contain_text("DescribeInstanceInformation")
+    row.get_by_role("link", name="18 further events").click()
+    expect(page.get_by_text("100 rows of 253")).to_be_visible()
+    assert rows(page).first.locator(".call").inner_text() == "ssm:DescribeInstanceInformation"
+
+
+def test_an_open_events_user_agent_has_room(page: Page) -> None:
+    """A grid that was meant for rows once squeezed every folded text inside an event into its first column."""
+    row = rows(page).filter(has_text="DeleteFlowLogs")
+    row.locator("summary").first.click()
+    agent = row.locator("dt", has_text="With").locator("+ dd")
+    box = agent.locator("summary, bdi").first.bounding_box()
+    assert box is not None
+    assert box["width"] > 300
+
+
+def test_the_timeline_is_narrowed_by_links_that_work_without_script(
+    browser: Browser, place: Place, reader: Any
+) -> None:
+    with seen(browser, storage_state=reader, viewport=SCREEN, java_script_enabled=False) as page:
+        page.goto(f"{place.base}/alerts/{ALERT.alert_id}")
+        narrow = page.get_by_role("navigation", name="Filter the timeline")
+        narrow.get_by_role("link", name="Failed").click()
+        assert rows(page).locator(".error").count() == rows(page).count() == 6
+        narrow.get_by_role("link", name="Defense Evasion").click()
+        assert rows(page).locator(".call").all_inner_texts() == [
+            "cloudtrail:StopLogging",
+            "cloudtrail:DeleteTrail",
+            "organizations:LeaveOrganization",
+        ]
+        narrow.get_by_role("link", name="Newest first").click()
+        assert rows(page).locator(".call").first.inner_text() == "organizations:LeaveOrganization"
+        narrow.get_by_role("link", name="All 253").click()
+        narrow.get_by_role("link", name="New to them").click()
+        assert rows(page).locator(".what .unseen").count() == rows(page).count() > 10
+        page.locator("table.phase tr", has_text="GetSecretValue").get_by_role(
+            "link", name="\u00d7 21"
+        ).click()
+        assert rows(page).locator(".call").all_inner_texts() == ["secretsmanager:GetSecretValue"]
+
+
+def test_a_record_a_field_and_a_query_are_copied(browser: Browser, place: Place, reader: Any) -> None:
+    with seen(
+        browser, storage_state=reader, viewport=SCREEN, permissions=["clipboard-read", "clipboard-write"]
+    ) as page:
+        page.goto(f"{place.base}/alerts/{ALERT.alert_id}")
+        row = rows(page).filter(has_text="PutEventSelectors")
+        row.locator("summary").first.click()
+        row.locator(".raw-record .copy").click()
+        expect(row.locator(".raw-record .copy")).to_have_text("Copied")
+        assert '"eventName": "PutEventSelectors"' in page.evaluate("navigator.clipboard.readText()")
+        row.locator("dt", has_text="Access key").locator("+ dd .copy").click()
+        expect(row.locator("dt", has_text="Access key").locator("+ dd .copy")).to_have_text("Copied")
+        assert page.evaluate("navigator.clipboard.readText()") == KEY
+        row.locator("dt", has_text="Athena").locator("+ dd .copy").click()
+        expect(row.locator("dt", has_text="Athena").locator("+ dd .copy")).to_have_text("Copied")
+        assert page.evaluate("navigator.clipboard.readText()").startswith(
+            "SELECT * FROM cloudtrail_logs WHERE"
+        )
+
+
+def test_the_principal_is_a_link(page: Page) -> None:
+    page.locator("#who ~ dl").get_by_role("link", name=GRACE).click()
+    expect(page).to_have_url(re.compile("/entities/"))
+
+
+def test_no_one_is_kept_out(page: Page) -> None:
+    page.evaluate("document.querySelectorAll('details:not(.menu)').forEach(each => each.open = true)")
+    page.evaluate(browsers.axe())
+    assert faults_of(page) == []
+    page.set_viewport_size(NARROW)
+    page.emulate_media(color_scheme="dark")
+    assert faults_of(page, ["color-contrast", "scrollable-region-focusable"]) == []
+    assert overflow(page) <= 0
+
+
+def test_a_decision_says_who_when_and_why(page: Page) -> None:
+    page.locator("#page-why").fill("confirmed with Grace by telephone")
+    page.get_by_role("button", name="True positive").first.click()
+    page.goto(page.url.split("/?")[0].rstrip("/") + f"/alerts/{ALERT.alert_id}")
+    decided = page.locator(".deciding")
+    expect(decided).to_contain_text(
+        re.compile("true positive by maria, just now: .confirmed with Grace by telephone")
+    )
+    assert page.locator("#page-why").count() == 0
+    page.get_by_role("button", name="Reopen").click()
+    expect(page.locator("#page-why")).to_be_visible()
