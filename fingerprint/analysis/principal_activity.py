@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 import numpy as np
 import pandas as pd
 
+from fingerprint.analysis.principal_profile import interval_seconds
 from fingerprint.compute import hashing
 from fingerprint.core.alert import AlertEvent, CredentialIssue
 from fingerprint.core.case import PrincipalEvent
@@ -162,7 +163,7 @@ def usual_hours(bank: Bank, principal: str) -> HourOfWeek | None:
     None where nothing of it was counted, or intervals are longer than an hour. What was flagged is counted clipped, as training
     counts it. Weeks are counted from the first to the last interval of the principal, one at least.
     """
-    seconds = int(bank.manifest["settings"]["spectral"]["interval_seconds"])
+    seconds = interval_seconds(bank)
     state = bank.scorer_state
     if seconds > HOUR or "series.owner" not in state:
         return None

@@ -175,7 +175,7 @@ def daily_votes(votes: pd.DataFrame) -> list[DailyVotes]:
 
 def readiness_by_level(bank: Bank, settings: Settings) -> list[LevelReadiness]:
     """Return how many fingerprints are ready and how many still warm up, by level, the finest first."""
-    table, seconds = bank.fingerprints, _interval_seconds(bank)
+    table, seconds = bank.fingerprints, interval_seconds(bank)
     return [
         _level_readiness(level, table[table["level"] == number], seconds, settings)
         for number, level in enumerate(LEVELS)
@@ -195,7 +195,7 @@ def _level_readiness(level: Level, table: pd.DataFrame, seconds: int, settings: 
     )
 
 
-def _interval_seconds(bank: Bank) -> int:
+def interval_seconds(bank: Bank) -> int:
     """Return the seconds of an interval."""
     return int(bank.manifest["settings"]["spectral"]["interval_seconds"])
 
@@ -215,7 +215,7 @@ def _kind_and_group(bank: Bank, principal: str) -> tuple[str, str]:
 
 
 def _fingerprint_summaries(bank: Bank, rows: RowIndices, settings: Settings) -> list[FingerprintSummary]:
-    table, seconds = bank.fingerprints.iloc[rows], _interval_seconds(bank)
+    table, seconds = bank.fingerprints.iloc[rows], interval_seconds(bank)
     first, last = (
         pd.to_datetime(table[name].astype("int64") * seconds, unit="s", utc=True)
         for name in ("first", "last")

@@ -223,7 +223,8 @@ def test_a_record_without_an_id_is_known_by_its_digest_and_its_repeat_dropped(
 def test_the_queue_is_an_array_in_a_fixed_order(scored: Run, capsys: pytest.CaptureFixture[str]) -> None:
     list_alerts(f"sqlite:///{scored.out.parent}/alerts.sqlite", "json")
     queue = json.loads(capsys.readouterr().out)
-    names = ["alert_id", "principal", "first_event_time", "last_event_time", "urgency", "title", "event_ids"]
+    names = ["alert_id", "principal", "first_event_time", "last_event_time", "urgency"]
+    names += ["rarity", "impact", "title", "event_ids"]
     added = ["decision", "own_urgency", "sharing", "suppressed"]
     assert all(list(alert) == [*names, *added] for alert in queue)
     ranks = [(-alert["urgency"], alert["first_event_time"], alert["alert_id"]) for alert in queue]

@@ -161,7 +161,9 @@ def test_a_morning_by_mouse(browser, place, admitted):
             '"eventName": "StopLogging"'
         )
 
-        page.get_by_label("Then open the next alert").uncheck()
+        onward = page.get_by_label("Then open the next alert")
+        expect(onward).to_be_checked()  # by the script
+        onward.uncheck()
         page.locator("#page-why").fill("confirmed with Maria by telephone")
         page.get_by_role("button", name="True positive").click()
         expect(page.locator(".outcome")).to_contain_text("1 alert closed as true positive.")

@@ -12,14 +12,16 @@ only grown is changed, and a decision covers the events that were read: the aler
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, get_args
 
 from fastapi import APIRouter, Header, HTTPException, Response
-from pydantic import AfterValidator, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, StringConstraints, model_validator
+from pydantic.config import JsonDict
 
 from fingerprint.core.alert import Decision, FingerprintError, NotFound
 from fingerprint.core.case import (
     MAX_PAGE_SIZE,
+    REASONED_DECISIONS,
     ActionOutcome,
     AlertRevision,
     AssignCase,
@@ -52,8 +54,20 @@ SeenEvents = Annotated[int, Field(ge=0, le=2**31 - 1, description="so many were 
 SeenVersion = Annotated[int, Field(ge=0, le=2**31 - 1, description="the one that was seen")]
 
 
+# The same rule for whoever reads the schema: a decision that needs no reason, or a reason that is not blank.
+_WITHOUT_REASON: JsonDict = {
+    "properties": {"decision": {"enum": sorted(set(get_args(Decision)) - REASONED_DECISIONS)}}
+}
+_WITH_REASON: JsonDict = {
+    "required": ["why"],
+    "properties": {"why": {"type": "string", "pattern": NON_BLANK_PATTERN}},
+}
+
+
 class DecisionModel(RequestModel):
     """An analyst's decision on an alert. `benign` and `false_positive` need a reason: the detector learns from them."""
+
+    model_config = ConfigDict(json_schema_extra={"anyOf": [_WITHOUT_REASON, _WITH_REASON]})
 
     decision: Decision
     why: OptionalReason = ""

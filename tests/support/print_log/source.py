@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import date
+from datetime import date, datetime
 from typing import Any
 
 import pandas as pd
 
-from fingerprint.core.alert import NextStep, Reject
+from fingerprint.core.alert import AlertEvent, NextStep, Reject
 from fingerprint.core.time_range import TimeRange
 from fingerprint.sources.base import (
     EVENT_COLUMNS,
     CallImpact,
+    EventQuery,
     FileListing,
     FlattenedRecords,
     Principal,
     RecordBatch,
     Suspicion,
+    Technique,
     escape_key,
 )
 from fingerprint.sources.inflate import ExpansionBudget
@@ -88,6 +90,24 @@ def tactics_of(service: str, action: str) -> tuple[str, ...]:
 
 
 def tactics_among(calls: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    return ()
+
+
+def techniques_of(service: str, action: str) -> tuple[Technique, ...]:
+    return ()
+
+
+def changes_something(action: str) -> bool:
+    return True
+
+
+def record_searches(event: AlertEvent) -> tuple[tuple[str, str], ...]:
+    return ()
+
+
+def principal_queries(
+    principal: str, access_keys: Sequence[str], since: datetime, until: datetime
+) -> tuple[EventQuery, ...]:
     return ()
 
 
