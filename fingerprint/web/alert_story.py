@@ -9,14 +9,14 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fingerprint.analysis.attack_phases import Phase, PhaseCall, attack_phases, new_calls
 from fingerprint.core.alert import Alert, AlertEvent, SurpriseDriver
 from fingerprint.core.case import MAX_THRESHOLD
 from fingerprint.core.story import CallSummary, Tally, ranked
 from fingerprint.features.value_texts import program_and_version
-from fingerprint.web.formatting import detector_label
+from fingerprint.web.formatting import detector_label, detector_question
 
 MAX_DRIVER_CALLS = 3  # calls named beside an error
 # How far a score is above its threshold, in words: the share of the threshold that it reaches.
@@ -55,6 +55,7 @@ class ShownScore:
     words: str
     figures: str
     rank: float
+    question: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +132,8 @@ def shown_scores(event: AlertEvent, thresholds: Thresholds) -> list[ShownScore]:
     found = []
     for name, z in event.scores.items():
         if z is not None:
-            found.append(_shown_score(detector_label(name), z, thresholds.get((event.event_id, name))))
+            score = _shown_score(detector_label(name), z, thresholds.get((event.event_id, name)))
+            found.append(replace(score, question=detector_question(name)))
     return sorted(found, key=lambda score: (-score.rank, score.label))
 
 

@@ -65,6 +65,13 @@ def detector_label(name: str) -> str:
     return detectors.detector_label(name)
 
 
+def detector_question(name: str) -> str:
+    """Return what a detector asks about an event; empty for one that is no longer known."""
+    from fingerprint.detection import detectors  # late, as above
+
+    return next((each.question for each in detectors.load_known_detectors([name])), "")
+
+
 def level_description(name: Level) -> str:
     """Return the fingerprint level that scored the events, as a phrase."""
     return LEVEL_DESCRIPTIONS[name]
