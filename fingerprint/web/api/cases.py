@@ -54,7 +54,7 @@ SeenEvents = Annotated[int, Field(ge=0, le=2**31 - 1, description="so many were 
 SeenVersion = Annotated[int, Field(ge=0, le=2**31 - 1, description="the one that was seen")]
 
 
-# The same rule for whoever reads the schema: a decision that needs no reason, or a reason that is not blank.
+# The same rule, for a reader of the schema: a decision that needs no reason, or a reason that is not blank.
 _WITHOUT_REASON: JsonDict = {
     "properties": {"decision": {"enum": sorted(set(get_args(Decision)) - REASONED_DECISIONS)}}
 }
