@@ -114,6 +114,7 @@ def test_an_entry_point_makes_a_detector_known_by_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(detectors, "_loaded", {})
+    monkeypatch.setattr(detectors, "available_detectors", detectors.available_detectors.__wrapped__)
     settings = load_settings(settings_file(tmp_path, detector=NAME), {})
     with pytest.raises(FingerprintError, match=f"no detector '{NAME}'"):
         detector_names(settings)

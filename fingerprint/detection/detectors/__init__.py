@@ -20,6 +20,7 @@ import importlib
 import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from importlib.metadata import entry_points
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
@@ -274,8 +275,12 @@ def calibrated_detectors(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(each.name for each in load_known_detectors(names) if each.calibrated)
 
 
+@cache
 def available_detectors() -> Mapping[str, str]:
-    """Return the import path of every detector that has a name: the modules of this package, then entry points."""
+    """Return the import path of every detector that has a name: the modules of this package, then entry points.
+
+    It is found once: to ask takes tens of milliseconds, and an alert is asked for each score whose detector is not installed.
+    """
     own = {each.name: f"{__name__}.{each.name}:DETECTOR" for each in pkgutil.iter_modules(__path__)}
     return {point.name: point.value for point in entry_points(group=ENTRY_POINT_GROUP)} | own
 
