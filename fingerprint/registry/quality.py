@@ -28,6 +28,8 @@ TAIL_PEAKS = 20  # strongest alerts that say how fast they become fewer
 MAX_STRONGEST = 5_000  # alerts of the days held out whose z is kept, to choose thresholds by
 DEFAULT_THRESHOLD = 3.2  # of a bank whose held-out days showed no alert
 MIN_PRINCIPALS = 100  # a smaller organisation has the alert budget of this many
+# Held-out rows that are taken to have a second vote besides those that were seen: of few rows little is concluded.
+SECOND_VOTE_PRIOR = 20
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,33 @@ def strongest_alerts(holdout: HoldoutScores, options: settings.Settings) -> list
     z = holdout.z[both]
     peaks = alert_runs.alert_peaks(holdout.principal[both], holdout.interval[both], z, gap, MAX_STRONGEST)
     return [round(float(each), 3) for each in z[peaks]]
+
+
+def second_votes(
+    holdout: HoldoutScores,
+    votes: Mapping[str, NDArray[np.bool_]],
+    opinions: Mapping[str, NDArray[np.bool_]],
+    threshold: float,
+) -> dict[str, dict[str, float]]:
+    """Return what a second vote says, by detector, from the held-out rows (L,) that the autoencoder votes for.
+
+    `share` is how many of those on which the detector has an opinion have its vote too: harmless odd events. So its vote is at
+    most ln(1 / share) nats of evidence, as much as if each attack had it. `usual` is the same of the verdicts among them: what a
+    harmless alert has anyway.
+    """
+    odd = holdout.z >= threshold
+    return {
+        name: {
+            "share": _share(votes[name][odd & opinions[name]], SECOND_VOTE_PRIOR),
+            "usual": _share(votes[name][odd & opinions[name] & holdout.decisive], SECOND_VOTE_PRIOR),
+        }
+        for name in votes
+    }
+
+
+def _share(mask: NDArray[np.bool_], prior: int) -> float:
+    """Return the share of a mask that is true, as if `prior` true ones came on top."""
+    return round((int(mask.sum()) + prior) / (len(mask) + prior), 4)
 
 
 def vote_threshold(quality: Mapping[str, Any], share: float) -> float:

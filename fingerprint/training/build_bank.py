@@ -204,7 +204,10 @@ def _baselines_and_quality(
         "amount": {"edge": edge, "slope": slope},
         SpectralDetector.name: {"vote_share": settings.spectral.vote_share, "votes_by_kind": rates},
     }
-    return usual, {**shape, **quality.holdout_metrics(held, settings)}, tails
+    figures = {**shape, **quality.holdout_metrics(held, settings)}
+    odd = quality.vote_threshold(figures, settings.autoencoder.vote_share)
+    figures["second_votes"] = quality.second_votes(held, votes, opinions, odd)
+    return usual, figures, tails
 
 
 def decisive_rows(votes: VoteMasks, opinions: VoteMasks, options: Voting) -> Mask:
