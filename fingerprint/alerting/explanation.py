@@ -31,6 +31,7 @@ from fingerprint.alerting import impact, second_votes, titles
 from fingerprint.alerting.second_votes import SecondVotes
 from fingerprint.compute import frames, hashing
 from fingerprint.core.alert import (
+    SECOND_VOTE_FEATURE,
     ActionImpact,
     ActivityCurve,
     Alert,
@@ -260,7 +261,7 @@ def _lead_with_impact(
 
 def _shown_drivers(drivers: Sequence[SurpriseDriver]) -> tuple[SurpriseDriver, ...]:
     """Return the first drivers, in their order, second votes in any case."""
-    votes = [each for each in drivers if each.feature == second_votes.DRIVER_FEATURE]
+    votes = [each for each in drivers if each.feature == SECOND_VOTE_FEATURE]
     others = [each for each in drivers if each not in votes][: MAX_DRIVERS - len(votes)]
     return tuple(each for each in drivers if each in votes or each in others)
 

@@ -26,14 +26,20 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fingerprint.core.alert import LEVELS, Rarity, SurpriseDriver, vote_column, z_column
+from fingerprint.core.alert import (
+    LEVELS,
+    SECOND_VOTE_FEATURE,
+    Rarity,
+    SurpriseDriver,
+    vote_column,
+    z_column,
+)
 from fingerprint.detection.detectors import Detector, load_known_detectors
 from fingerprint.state.event_batch import EventBatch
 
 # What a bank says of each detector's second vote: `share` and `usual` by the detector's name.
 SecondVotes = Mapping[str, Mapping[str, float]]
 
-DRIVER_FEATURE = "second vote"
 OWN_LEVELS = LEVELS[: LEVELS.index("peer")]  # a principal that is judged by its own habits
 MIN_SHOWN_NATS = 0.1  # of a vote that is named among the drivers
 RARE_SHARE, INFREQUENT_SHARE = 0.01, 0.1
@@ -68,7 +74,7 @@ def second_vote_drivers(batch: EventBatch, frame: pd.DataFrame, says: SecondVote
     """Return a driver for each second vote of an alert that counts, in words."""
     return [
         SurpriseDriver(
-            DRIVER_FEATURE,
+            SECOND_VOTE_FEATURE,
             f"{each.detector.label} agrees"
             + (f": {each.detector.vote_means}" if each.detector.vote_means else ""),
             f"agrees on {says[each.detector.name]['share']:.0%} of what is odd on usual days",

@@ -205,8 +205,11 @@ def _baselines_and_quality(
         SpectralDetector.name: {"vote_share": settings.spectral.vote_share, "votes_by_kind": rates},
     }
     figures = {**shape, **quality.holdout_metrics(held, settings)}
-    odd = quality.vote_threshold(figures, settings.autoencoder.vote_share)
-    figures["second_votes"] = quality.second_votes(held, votes, opinions, odd)
+    odd, oddest = (
+        quality.vote_threshold(figures, share)
+        for share in (settings.autoencoder.vote_share, quality.ODDEST_SHARE)
+    )
+    figures["second_votes"] = quality.second_votes(held, votes, opinions, odd, oddest)
     return usual, figures, tails
 
 

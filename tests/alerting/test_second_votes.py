@@ -11,7 +11,8 @@ import pandas as pd
 import pytest
 
 from fingerprint.alerting import explanation
-from fingerprint.alerting.second_votes import DRIVER_FEATURE, second_vote_drivers, second_vote_nats
+from fingerprint.alerting.second_votes import second_vote_drivers, second_vote_nats
+from fingerprint.core.alert import SECOND_VOTE_FEATURE
 from tests.support import sample_organisation
 
 SAYS = {"spectral": {"share": 0.2, "usual": 0.5}, "sequence": {"share": 0.4, "usual": 0.75}}
@@ -81,7 +82,7 @@ def test_an_alert_names_the_second_votes_that_count_however_much_else_is_odd(
     scored: sample_organisation.Run,
 ) -> None:
     named = [
-        [driver.seen.split(" agrees")[0] for driver in alert.drivers if driver.feature == DRIVER_FEATURE]
+        [driver.seen.split(" agrees")[0] for driver in alert.drivers if driver.feature == SECOND_VOTE_FEATURE]
         for alert in scored.alerts
     ]
     assert {name for names in named for name in names} == {"Spectral", "Sequence"}
