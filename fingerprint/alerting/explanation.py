@@ -7,12 +7,10 @@ Example:
 
 Rarity is how rare the alert is as a whole: of each of its distinct actions the highest z of the calibrated detectors, as nats
 of a tail probability (`tail_calibration`), the most unusual action in full and each further one with a fading weight. So it means
-the same for every principal. To its nats come those of the other detectors' votes (`second_votes`). The sum is the rarity. To it
-the nats of the impact are added (`impact`): what the calls can do that were new. All that, mapped to 0 ... 100, is the urgency,
-and no urgency falls while its alert grows. A fingerprint that had to fall back knows less, so its urgency is capped.
-
-The title of an alert about a principal without a history of counts says when it was first seen, and that only its
-peers are a measure for it.
+the same for every principal. To its nats those of the impact are added (`impact`): what the calls can do that were new. The sum,
+mapped to 0 ... 100, is the urgency, and no urgency falls while its alert grows. A fingerprint that had to fall back knows less,
+so its urgency is capped. The title of an alert about a principal without a history of counts says when it was first seen, and
+that only its peers are a measure for it.
 
 What drove an alert is explained by the detectors themselves (`Detector.drivers`, `Detector.curve`).
 """
@@ -27,11 +25,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fingerprint.alerting import impact, second_votes, titles
-from fingerprint.alerting.second_votes import SecondVotes
+from fingerprint.alerting import impact, titles
 from fingerprint.compute import frames, hashing
 from fingerprint.core.alert import (
-    SECOND_VOTE_FEATURE,
     ActionImpact,
     ActivityCurve,
     Alert,
@@ -84,12 +80,6 @@ class Explainer:
         """The calls of each action in the last days' intervals."""
         return self.state.interval_amounts
 
-    @property
-    def second_votes(self) -> SecondVotes:
-        """What the current bank says of the detectors' second votes."""
-        says: SecondVotes = self.bank.manifest["quality"]["second_votes"]
-        return says
-
     def bank_and_rows(self, batch: EventBatch, rows: NDArray[np.intp]) -> tuple[Bank, NDArray[np.int32]]:
         """Return the bank that measured events of one version, and the rows of their fingerprints, (R,).
 
@@ -129,7 +119,7 @@ def _build_alert(alert_id: str, batch: EventBatch, frame: pd.DataFrame, explaine
     novelty = find_novelty(batch, frame, explainer)
     actions = impact.alert_impact(events, novelty.actions, novelty.events)
     drivers = _lead_with_impact(_find_drivers(batch, frame, explainer), actions)
-    rarity, cap = alert_nats(batch, frame, explainer.second_votes), URGENCY_CAP[level]
+    rarity, cap = alert_nats(batch, frame), URGENCY_CAP[level]
     facts = titles.TitleFacts(
         events,
         drivers,
@@ -154,7 +144,7 @@ def _build_alert(alert_id: str, batch: EventBatch, frame: pd.DataFrame, explaine
         title=titles.build_title(principal, human, facts),
         level=level,
         bank_version=events[-1].bank_version,
-        drivers=_shown_drivers(drivers),
+        drivers=tuple(drivers[:MAX_DRIVERS]),
         curve=_find_curve(batch, frame, explainer),
         tactics=_tactics(frame),
         next_steps=SOURCE.next_steps(
@@ -165,16 +155,7 @@ def _build_alert(alert_id: str, batch: EventBatch, frame: pd.DataFrame, explaine
     )
 
 
-def alert_nats(batch: EventBatch, frame: pd.DataFrame, says: SecondVotes) -> float:
-    """Return how rare the events of an alert are together, in nats, with what second votes add or take; 0 at least.
-
-    0 without a calibrated detector.
-    """
-    own = _tail_nats(batch, frame)
-    return max(own + second_votes.second_vote_nats(batch, frame, says), 0.0) if own else 0.0
-
-
-def _tail_nats(batch: EventBatch, frame: pd.DataFrame) -> float:
+def alert_nats(batch: EventBatch, frame: pd.DataFrame) -> float:
     """Return how rare the events of an alert are together, in nats of a tail probability; 0 without a calibrated detector."""
     nats = tail_calibration.z_to_nats(highest_calibrated_z(batch, frame))
     strongest = (
@@ -202,7 +183,6 @@ def _find_drivers(batch: EventBatch, frame: pd.DataFrame, explainer: Explainer) 
         for detector in load_known_detectors(batch.evidence)
         for driver in detector.drivers(batch, frame, explainer)
     ]
-    found += second_votes.second_vote_drivers(batch, frame, explainer.second_votes)
     return sorted(found, key=lambda driver: -driver.surprise)
 
 
@@ -257,13 +237,6 @@ def _lead_with_impact(
             others.setdefault(driver.feature, []).append(driver)
     few = [driver for same in others.values() for driver in same[:MAX_DRIVERS]]
     return [*leading, *sorted(few, key=lambda driver: -driver.surprise)]
-
-
-def _shown_drivers(drivers: Sequence[SurpriseDriver]) -> tuple[SurpriseDriver, ...]:
-    """Return the first drivers, in their order, second votes in any case."""
-    votes = [each for each in drivers if each.feature == SECOND_VOTE_FEATURE]
-    others = [each for each in drivers if each not in votes][: MAX_DRIVERS - len(votes)]
-    return tuple(each for each in drivers if each in votes or each in others)
 
 
 def _find_curve(batch: EventBatch, frame: pd.DataFrame, explainer: Explainer) -> ActivityCurve | None:

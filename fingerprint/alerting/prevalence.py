@@ -11,7 +11,6 @@ median). Only what a roll-out brings is counted: actions, parameters, errors and
   principal comes from the alert's unusual place too, urgency is not lowered at all;
 - an action that serves an attacker by public mappings (`attack_tactics`, all but discovery): many do it when many keys are
   stolen;
-- another detector's vote, which is no value that one could share;
 - a value that an attack shows: as soon as one of the principals that share it has a true positive, it excuses no other.
 
 From MIN_OTHERS others on, urgency falls by URGENCY_PER_DOUBLING for each doubling, by MAX_REDUCTION at most and never below half.
@@ -26,7 +25,6 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from fingerprint.core.alert import SECOND_VOTE_FEATURE
 from fingerprint.features.encoding import FEATURES
 from fingerprint.sources.active import SOURCE
 
@@ -81,9 +79,8 @@ def reduce_urgency(urgency: int, others: int) -> int:
 
 def _weighted_median_others(surprises: Sequence[SurprisingValue]) -> int:
     """Return the median over values, weighted by surprise, of how many others show each; 0 without values."""
-    values = [each for each in surprises if each.feature != SECOND_VOTE_FEATURE]
-    left = sum(each.surprise for each in values) / 2
-    for each in sorted(values, key=_excusing_others, reverse=True):
+    left = sum(each.surprise for each in surprises) / 2
+    for each in sorted(surprises, key=_excusing_others, reverse=True):
         left -= each.surprise
         if left <= 0:
             return _excusing_others(each)

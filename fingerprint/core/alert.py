@@ -29,9 +29,6 @@ StepPhase = Literal["contain", "verify", "extent", "undo"]
 
 GRAVITIES: tuple[Gravity, ...] = ("none", "minor", "notable", "grave", "severe")  # least first
 STEP_PHASES: tuple[StepPhase, ...] = ("contain", "verify", "extent", "undo")  # in the order of work
-SECOND_VOTE_FEATURE = (
-    "second vote"  # feature of the driver that says that another detector agrees (`alerting.second_votes`)
-)
 MAX_CHAIN_LENGTH = 20  # calls; AWS allows any number, one after the other
 LEVELS: tuple[Level, ...] = ("entity", "principal", "peer", "generic")  # finest first
 

@@ -28,9 +28,6 @@ TAIL_PEAKS = 20  # strongest alerts that say how fast they become fewer
 MAX_STRONGEST = 5_000  # alerts of the days held out whose z is kept, to choose thresholds by
 DEFAULT_THRESHOLD = 3.2  # of a bank whose held-out days showed no alert
 MIN_PRINCIPALS = 100  # a smaller organisation has the alert budget of this many
-# Held-out rows that are taken to have a second vote besides those that were seen: of few rows little is concluded.
-SECOND_VOTE_PRIOR = 20
-ODDEST_SHARE = 0.005  # of the held-out rows, those that are much like an alert's
 
 
 @dataclass(frozen=True)
@@ -80,33 +77,6 @@ def strongest_alerts(holdout: HoldoutScores, options: settings.Settings) -> list
     z = holdout.z[both]
     peaks = alert_runs.alert_peaks(holdout.principal[both], holdout.interval[both], z, gap, MAX_STRONGEST)
     return [round(float(each), 3) for each in z[peaks]]
-
-
-def second_votes(
-    holdout: HoldoutScores,
-    votes: Mapping[str, NDArray[np.bool_]],
-    opinions: Mapping[str, NDArray[np.bool_]],
-    odd: float,
-    oddest: float,
-) -> dict[str, dict[str, float]]:
-    """Return what a second vote says, by detector, from the held-out rows (L,) whose z reaches `odd`.
-
-    `share` is how many of those on which the detector has an opinion have its vote too. So its vote is at most ln(1 / share) nats
-    of evidence: as much as if each attack had it. `usual` is what a harmless alert has anyway: the share with such a vote of the
-    intervals of a principal with a verdict that reaches `oddest`.
-    """
-    strong, verdict = holdout.z >= odd, (holdout.z >= oddest) & holdout.decisive
-    cell = _each(holdout.principal, holdout.interval)
-    figures = {}
-    for name, voted in votes.items():
-        measured, judged = voted[strong & opinions[name]], verdict & opinions[name]
-        share = (measured.sum() + SECOND_VOTE_PRIOR) / (len(measured) + SECOND_VOTE_PRIOR)
-        cells, agreed = (len(np.unique(cell[which])) for which in (judged, judged & voted))
-        figures[name] = {
-            "share": round(float(share), 4),
-            "usual": round(agreed / cells, 4) if cells else 1.0,
-        }
-    return figures
 
 
 def vote_threshold(quality: Mapping[str, Any], share: float) -> float:

@@ -204,13 +204,7 @@ def _baselines_and_quality(
         "amount": {"edge": edge, "slope": slope},
         SpectralDetector.name: {"vote_share": settings.spectral.vote_share, "votes_by_kind": rates},
     }
-    figures = {**shape, **quality.holdout_metrics(held, settings)}
-    odd, oddest = (
-        quality.vote_threshold(figures, share)
-        for share in (settings.autoencoder.vote_share, quality.ODDEST_SHARE)
-    )
-    figures["second_votes"] = quality.second_votes(held, votes, opinions, odd, oddest)
-    return usual, figures, tails
+    return usual, {**shape, **quality.holdout_metrics(held, settings)}, tails
 
 
 def decisive_rows(votes: VoteMasks, opinions: VoteMasks, options: Voting) -> Mask:

@@ -146,8 +146,8 @@ def test_an_alert_is_as_urgent_as_its_distinct_actions_are_rare_together() -> No
     past_five, past_one = -np.log(2.866515719e-7), -np.log(0.15865525393)  # of a normal distribution
     frame = strange_calls([1.0, 5.0, 4.0, np.nan], ["list", "create", "create", "get"])
     together = explanation.CALIBRATION * (past_five + explanation.NEXT_ACTION_WEIGHT * past_one)
-    assert explanation.alert_nats(measured, frame, {}) == pytest.approx(together, rel=1e-6)
-    assert explanation.alert_nats(counted, frame, {}) == 0, "a z of counts is no tail probability"
+    assert explanation.alert_nats(measured, frame) == pytest.approx(together, rel=1e-6)
+    assert explanation.alert_nats(counted, frame) == 0, "a z of counts is no tail probability"
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -156,7 +156,7 @@ def test_no_event_that_joins_an_alert_makes_it_less_urgent(seed: int) -> None:
     measured = SimpleNamespace(evidence={"autoencoder": None})
     z, actions = rng.normal(3, 2, 30).tolist(), [f"a{each}" for each in rng.integers(0, 15, 30)]
     nats = [
-        explanation.alert_nats(measured, strange_calls(z[:size], actions[:size]), {}) for size in range(1, 31)
+        explanation.alert_nats(measured, strange_calls(z[:size], actions[:size])) for size in range(1, 31)
     ]
     assert all(after >= before - 1e-9 for before, after in itertools.pairwise(nats))
 

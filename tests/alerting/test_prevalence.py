@@ -15,7 +15,6 @@ from fingerprint.alerting.prevalence import (
     counts_towards_prevalence,
     reduce_urgency,
 )
-from fingerprint.core.alert import SECOND_VOTE_FEATURE
 from fingerprint.features.encoding import FEATURES
 from fingerprint.web.formatting import severity_of
 
@@ -58,7 +57,6 @@ def test_the_more_share_it_the_lower_it_is():
     [
         ([], 0),
         ([SurprisingValue("action", 10.0, 7)], 7),
-        ([SurprisingValue("action", 10.0, 7), SurprisingValue(SECOND_VOTE_FEATURE, 15.0)], 7),
         ([SurprisingValue("program version", 6.0, 9), SurprisingValue("network", 5.0)], 9),
         ([SurprisingValue("program version", 5.0, 9), SurprisingValue("network", 6.0)], 0),
         (

@@ -156,20 +156,3 @@ def test_the_budget_counts_the_alerts_that_the_ensemble_would_open(
         np.ones(1, np.float32), np.full(1, 4, np.float32), one.astype(np.uint64), one, one, decisive
     )
     assert len(quality.strongest_alerts(held, Settings())) == shown
-
-
-def test_a_second_vote_says_as_much_as_it_is_rare_among_the_odd_events_of_the_days_held_out() -> None:
-    """Of 1,000 rows the detector votes for 100; another one for 20 of those, in two hours, and for 500 of the others."""
-    z, zeros = np.repeat([2.0, 1.0, 0.0], [40, 60, 900]).astype(np.float32), np.zeros(1000, np.int32)
-    voted = np.arange(1000) < 20
-    voted[-500:] = True
-    opinion = np.ones(1000, bool)
-    opinion[50:100] = False
-    hour = (np.arange(1000) // 10).astype(np.int32)
-    held = quality.HoldoutScores(z, z, zeros.astype(np.uint64), zeros, hour, np.arange(1000) < 100)
-    prior = quality.SECOND_VOTE_PRIOR
-    assert quality.second_votes(held, {"other": voted}, {"other": opinion}, 1.0, 2.0) == {
-        "other": {"share": pytest.approx((20 + prior) / (50 + prior), abs=1e-4), "usual": 2 / 4}
-    }
-    none = quality.second_votes(held, {"other": voted}, {"other": ~np.ones(1000, bool)}, 1.0, 2.0)
-    assert none == {"other": {"share": 1.0, "usual": 1.0}}, "what was never measured says nothing"

@@ -101,7 +101,6 @@ class Detector(ABC):
     name: ClassVar[str]  # in votes, settings and scores: lower case, digits and underscores
     label: ClassVar[str]  # on screen
     question: ClassVar[str] = ""  # what it asks of an event, for a tooltip
-    vote_means: ClassVar[str] = ""  # what its vote says of an alert's events, in a few words
     granularity: ClassVar[Granularity] = "event"
     # Whether a z is the normal quantile of a tail probability: of such z's an alert's urgency is made.
     calibrated: ClassVar[bool] = False

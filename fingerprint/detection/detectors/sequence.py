@@ -56,7 +56,6 @@ class SequenceDetector(Detector):
     name = "sequence"
     label = "Sequence"
     question = "Did it do it after what it usually does it after?"
-    vote_means = "not what usually comes after what was done before"
     final_when_closed = True
 
     def __init__(self, settings: Settings, bank: Bank, state: ScorerState, inference: Inference) -> None:

@@ -66,7 +66,6 @@ class SpectralDetector(Detector):
     name = "spectral"
     label = "Spectral"
     question = "Did it do it as much, and when, as it usually does?"
-    vote_means = "more calls, or at other hours, than usual"
     granularity = "interval"
 
     def __init__(self, settings: Settings, bank: Bank, state: ScorerState, inference: Inference) -> None:
