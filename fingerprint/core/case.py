@@ -61,6 +61,12 @@ class AlertFilter:
     until: datetime | None = None  # of its first
     suppressed: bool = False  # those that a suppression hides, instead of those that none does
 
+    def total_in(self, counts: Mapping[str, int]) -> int | None:
+        """Return how many alerts this filter finds, given its counts; None for suppressed ones, counted without status."""
+        if self.suppressed:
+            return None
+        return counts["open"] + counts["closed"] if self.status == "all" else counts[self.status]
+
 
 @dataclass(frozen=True, slots=True)
 class QueueRow:

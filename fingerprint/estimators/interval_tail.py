@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from fingerprint.compute.arrays import namespace
 
@@ -35,6 +34,8 @@ MAX_NATS = 12.0  # one unusual interval in 160,000: beyond that no history has a
 
 def fit_interval_tail(others: Floats) -> Floats:
     """Return share, scale and shape (3,) of the tail, from the other surprise of each unusual held-out interval (U,), nats."""
+    from scipy import stats  # half a second of CPU, which only who fits has to pay
+
     share, scale, shape = DEFAULT_TAIL
     levels = (np.arange(PRIOR_INTERVALS) + 0.5) / PRIOR_INTERVALS
     prior = np.where(levels < share, scale * ((levels / share) ** (-1 / shape) - 1), 0)

@@ -92,8 +92,9 @@ class SqlQueueRepository(Repository):
         order: QueueOrder = "urgency",
         size: int = 50,
         cursor: str | None = None,
+        total: int | None = None,
     ) -> QueuePage:
-        """Return a page of rows and the number of all of them.
+        """Return a page of rows and the number of all of them, which is not counted where the caller knows it.
 
         Raise FingerprintError for a cursor that no page of this filter and order had, or a size beyond MAX_PAGE_SIZE.
         """
@@ -105,8 +106,9 @@ class SqlQueueRepository(Repository):
         if cursor is not None:
             query = query.where(_after(order, _parse_cursor(cursor, alert_filter, order)))
         found = _read_rows(connection, query)
-        count = sql.select(sql.func.count()).select_from(ALERTS_WITH_CASES).where(*conditions)
-        total = connection.scalar(count) or 0
+        if total is None:
+            count = sql.select(sql.func.count()).select_from(ALERTS_WITH_CASES).where(*conditions)
+            total = connection.scalar(count) or 0
         more = _cursor(found[size - 1], alert_filter, order) if len(found) > size else None
         return QueuePage(tuple(found[:size]), total, more)
 

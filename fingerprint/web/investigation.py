@@ -22,12 +22,16 @@ MAX_EVENTS = 5_000  # the newest, that a picture is made from
 MAX_ISSUES = 500  # calls that issued credentials
 MAX_KEYS = 200  # access keys that issuing calls are looked for
 
-Scope = Literal["alert", "principal"]
-SCOPE_LABELS: dict[Scope, str] = {"alert": "this alert", "principal": "all alerts of this principal"}
+Scope = Literal["alert", "incident", "principal"]
+SCOPE_LABELS: dict[Scope, str] = {
+    "alert": "this alert",
+    "incident": "its incident",
+    "principal": "all alerts of this principal",
+}
 
 
 class InvestigationQuery(RequestModel):
-    """The alert that a picture is about, and of what it is: the alert alone, or all alerts of its principal."""
+    """The alert that a picture is about, and of what it is: the alert alone, or all alerts of its incident or its principal."""
 
     alert: Annotated[StorableText, Field(max_length=500)]
     of: Scope = "alert"
@@ -55,4 +59,7 @@ def load_investigation(deps: Dependencies, query: InvestigationQuery) -> Investi
 def _events(store: Store, row: QueueRow, scope: Scope) -> PrincipalEvents:
     if scope == "principal":
         return store.principals.events(row.principal, MAX_EVENTS)
-    return store.principals.events_of_alerts([row.alert_id], MAX_EVENTS)
+    ids = [row.alert_id]
+    if scope == "incident":
+        ids = [each.row.alert_id for each in store.incidents.get(row.incident_id).alerts]
+    return store.principals.events_of_alerts(ids, MAX_EVENTS)

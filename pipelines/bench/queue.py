@@ -195,8 +195,8 @@ def _store() -> SqlStore:
 
 
 def _read_page(store: SqlStore, which: AlertFilter, following: str | None = None) -> None:
-    store.queue.page(which, "urgency", 50, following)
-    store.queue.counts(which)
+    counts = store.queue.counts(which)
+    store.queue.page(which, "urgency", 50, following, which.total_in(counts))
 
 
 def _decide(store: SqlStore, alert_ids: Sequence[str]) -> None:

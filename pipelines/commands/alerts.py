@@ -136,7 +136,8 @@ def _print_queue(
 ) -> None:
     if gaps := store.feeds.gaps(ended=False):
         print(feed_gaps.open_feed_gaps_sentence(len(gaps)))
-    hidden, total = store.queue.counts(which)["suppressed"], store.queue.page(which, size=1).total
+    counts = store.queue.counts(which)
+    hidden, total = counts["suppressed"], which.total_in(counts) or len(rows)
     if rows:
         Console(width=WIDE_COLUMNS if wide else None).print(_queue_table(rows, decisions, wide))
     elif which == EVERYTHING:
@@ -154,12 +155,11 @@ def _print_queue(
 
 def _queue_rows(store: SqlStore, which: AlertFilter) -> Iterator[QueueRow]:
     """Yield all rows of a filter, in the order of the queue."""
-    cursor: str | None = None
-    while True:
-        page = store.queue.page(which, size=MAX_PAGE_SIZE, cursor=cursor)
+    page = store.queue.page(which, size=MAX_PAGE_SIZE)
+    yield from page.rows
+    while page.following is not None:
+        page = store.queue.page(which, size=MAX_PAGE_SIZE, cursor=page.following, total=page.total)
         yield from page.rows
-        if (cursor := page.following) is None:
-            return
 
 
 def _queue_as_json(

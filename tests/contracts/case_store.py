@@ -9,6 +9,7 @@ from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
+from typing import get_args
 
 import pytest
 
@@ -27,6 +28,7 @@ from fingerprint.core.case import (
     AlertGroup,
     AlertRevision,
     AssignCase,
+    CaseStatus,
     DayCount,
     QueueRow,
     ReopenCase,
@@ -273,7 +275,12 @@ class QueueContract:
             started = sum(row.in_progress for row in left)
             wanted |= {"new": len(left) - started, "in_progress": started}
             wanted |= {"open": len(left), "closed": len(rows) - len(left), "suppressed": 0}
-            assert busy.queue.counts(which) == wanted | {"unassigned": sum(not row.assignee for row in left)}
+            counts = busy.queue.counts(which)
+            assert counts == wanted | {"unassigned": sum(not row.assignee for row in left)}
+            for status in get_args(CaseStatus):
+                of_status = replace(which, status=status)
+                assert of_status.total_in(counts) == busy.queue.page(of_status).total, status
+            assert replace(which, suppressed=True).total_in(counts) is None
 
     def test_counts_by_day_are_those_of_the_rows(self, busy):
         """The clock stands years later, so the days end with the newest alert's."""

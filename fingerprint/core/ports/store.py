@@ -112,6 +112,7 @@ class QueueRepository(Protocol):
         order: QueueOrder = "urgency",
         size: int = 50,
         cursor: str | None = None,
+        total: int | None = None,
     ) -> QueuePage:
         """Return a page of rows and the number of all of them.
 

@@ -69,4 +69,6 @@ def _export_rows(deps: Dependencies, params: ExportParams, page: QueuePage) -> I
             yield Notification(alert, "new", disposition, link, deps.addresses)
         if not page.following:
             return
-        page = deps.store.queue.page(params.to_filter(), params.order, EXPORT_BATCH, page.following)
+        page = deps.store.queue.page(
+            params.to_filter(), params.order, EXPORT_BATCH, page.following, page.total
+        )

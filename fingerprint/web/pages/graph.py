@@ -34,7 +34,11 @@ def show_graph(
         title=f"Investigation picture · {found.row.title[:80]}",
         row=found.row,
         scope=query.of,
-        scopes=[(name, label, urls.graph_url(query.alert, name)) for name, label in SCOPE_LABELS.items()],
+        scopes=[
+            (name, label, urls.graph_url(query.alert, name))
+            for name, label in SCOPE_LABELS.items()
+            if name != "incident" or query.of == name or found.row.incident_size > 1
+        ],
         data_url=f"/api/v1/graph?{urlencode({'alert': query.alert, 'of': query.of})}",
         graph=found.graph,
         by_id=by_id,

@@ -34,6 +34,7 @@ def show_queue(request: Request, caller: Viewer, deps: Deps) -> Response:
     pairs, store = request.query_params.multi_items(), deps.store
     wanted, newest = queue_query.parse_query_pairs(pairs), store.changes.newest_number()
     which = wanted.filter_of(caller.name)
+    counts = store.queue.counts(which)
     return render_page(
         request,
         "queue/queue.html",
@@ -43,8 +44,10 @@ def show_queue(request: Request, caller: Viewer, deps: Deps) -> Response:
         query_fields=FIELDS,
         unassigned=queue_query.UNASSIGNED,
         date_field_value=queue_query.date_field_value,
-        counts=store.queue.counts(which),
-        page=None if wanted.by else store.queue.page(which, wanted.order, ROWS_PER_PAGE, wanted.following),
+        counts=counts,
+        page=None
+        if wanted.by
+        else store.queue.page(which, wanted.order, ROWS_PER_PAGE, wanted.following, which.total_in(counts)),
         groups=store.queue.groups(which, wanted.by) if wanted.by else [],
         trend=draw_trend(store.queue.daily_counts(which, TREND_DAYS)),
         which=which,

@@ -58,6 +58,19 @@ def test_an_incident_tells_one_story_and_says_why_its_alerts_belong_together(sit
     assert site.browser("viewer").get("/incidents/nothing").status_code == 404
 
 
+def test_the_picture_of_an_incident_is_made_of_the_events_of_all_its_alerts(site):
+    analyst = site.browser("analyst")
+    (picture,) = re.findall(r'href="(/graph\?[^"]*)"', analyst.get("/incidents/a0").text)
+    assert "of=incident" in picture
+    assert 'aria-current="page">Its incident' in analyst.get(picture.replace("&amp;", "&")).text
+    asked = {"alert": "a0", "of": "incident"}
+    graph = analyst.get("/api/v1/graph", params=asked).json()
+    alone = analyst.get("/api/v1/graph", params=asked | {"of": "alert"}).json()
+    rows = [site.deps.store.queue.row(each) for each in ("a0", "a1")]
+    assert (alone["total"], graph["total"]) == (rows[0].events, sum(row.events for row in rows))
+    assert "Its incident" not in analyst.get("/graph", params={"alert": "b0"}).text  # it is alone
+
+
 def test_one_decision_closes_all_and_can_be_undone(site):
     done = post(site, "/incidents/a0/changes", do="true_positive", revision=revision(site))
     assert (done.status_code, urlsplit(done.headers["location"]).path) == (303, "/incidents/a0")
