@@ -103,7 +103,7 @@ def count_alerts(judged: pd.DataFrame, alerts: Sequence[Alert]) -> ServedAlerts:
     table = pd.DataFrame(shown, columns=["event", "alert", "urgency"], dtype=object)
     table = table.drop_duplicates("event")
     known = pd.Index(hashing.hash_strings(table["event"]))
-    place = known.get_indexer(judged["event"].to_numpy(np.uint64))
+    place = known.get_indexer(pd.Index(judged["event"]))
     group = np.append(hashing.hash_strings(table["alert"]), np.uint64(0))[place]
     urgency = np.append(table["urgency"].to_numpy(float), -np.inf)[place]
     in_alert = place >= 0

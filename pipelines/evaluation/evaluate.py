@@ -317,7 +317,9 @@ class OrganisationEvaluation:
         known = causes if self.anomalies else None
         served = next(iter(methods.values()))
         equal = int(events.loc[served.flagged, "group"].nunique())  # alerts, as many as are served
-        rows = [(name, method, events, equal) for name, method in methods.items()]
+        rows: list[tuple[str, Method, pd.DataFrame, int | None]] = [
+            (name, method, events, equal) for name, method in methods.items()
+        ]
         title = f"{rows[0][0]}, {ALERT_BY_ALERT}"
         rows.insert(1, (title, own_alerts.method, events.assign(group=own_alerts.group), None))
         out = []
