@@ -31,6 +31,7 @@ from fingerprint.core.incident import (
     RECENT_SECONDS,
     AlertLink,
     IncidentEdit,
+    LinkKind,
     Membership,
     group_alerts,
     linking_addresses,
@@ -296,40 +297,64 @@ def _read_issuers(connection: sql.Connection, keys: Collection[str]) -> list[tup
 
 def _mark_common_values(connection: sql.Connection, alert_ids: Collection[str]) -> set[str]:
     """Mark links near these alerts whose value too many principals show by now; return the alerts that they belong to."""
-    if not alert_ids:
-        return set()
-    most = max(MAX_PRINCIPALS.values()) + 1
-    around = _touching(alert_links, _near, RECENT_SECONDS)
+    marked: set[str] = set()
+    for kind, value in _suspect_values(connection, alert_ids):
+        marked |= _mark_common_value(connection, kind, value, alert_ids)
+    return marked
+
+
+def _suspect_values(connection: sql.Connection, alert_ids: Collection[str]) -> list[tuple[LinkKind, str]]:
+    """Return kinds and values of these alerts that too many principals show in the whole time around them.
+
+    One count a value: to count around each link of hundreds of alerts of one principal took a minute.
+    """
+    own = (
+        sql.select(
+            alert_links.c.kind,
+            alert_links.c.value,
+            sql.func.min(alert_links.c.first_at).label("first_at"),
+            sql.func.max(alert_links.c.last_at).label("last_at"),
+        )
+        .where(alert_links.c.alert_id.in_(alert_ids), alert_links.c.kind.in_(list(MAX_PRINCIPALS)))
+        .group_by(alert_links.c.kind, alert_links.c.value)
+        .subquery()
+    )
+    same = (_near.c.kind == own.c.kind) & (_near.c.value == own.c.value)
+    principals = sql.func.count(_near.c.principal_digest.distinct())
+    query = (
+        sql.select(own.c.kind, own.c.value, principals)
+        .join_from(own, _near, same & _touching(own, _near, 2 * RECENT_SECONDS))
+        .group_by(own.c.kind, own.c.value)
+        .order_by(own.c.kind, own.c.value)
+    )
+    return [(kind, value) for kind, value, count in connection.execute(query) if count > MAX_PRINCIPALS[kind]]
+
+
+def _mark_common_value(
+    connection: sql.Connection, kind: LinkKind, value: str, alert_ids: Collection[str]
+) -> set[str]:
+    """Mark the links of a value near these alerts that have too many principals around them; return their alerts."""
+    of_value = (alert_links.c.kind == kind) & (alert_links.c.value == value)
+    near_ones = sql.exists().where(
+        _other.c.alert_id.in_(alert_ids), _same_value, _touching(alert_links, _other, RECENT_SECONDS)
+    )
     counted = (
         sql.select(_near.c.principal_digest)
-        .where(around, _near.c.kind == alert_links.c.kind, _near.c.value == alert_links.c.value)
+        .where(_near.c.kind == kind, _near.c.value == value, _touching(alert_links, _near, RECENT_SECONDS))
         .distinct()
-        .limit(most)
+        .limit(MAX_PRINCIPALS[kind] + 1)
         .correlate(alert_links)
         .subquery()
     )
     principals = sql.select(sql.func.count()).select_from(counted).correlate(alert_links).scalar_subquery()
-    own = _same_value & _touching(alert_links, _other, RECENT_SECONDS)
-    query = (
-        sql.select(alert_links.c.alert_id, alert_links.c.kind, alert_links.c.value, principals)
-        .join_from(_other, alert_links, own)
-        .where(
-            _other.c.alert_id.in_(alert_ids), _other.c.kind.in_(list(MAX_PRINCIPALS)), ~alert_links.c.common
-        )
-        .distinct()
+    query = sql.select(alert_links.c.alert_id).where(
+        of_value, ~alert_links.c.common, near_ones, principals > MAX_PRINCIPALS[kind]
     )
-    found = [row for row in connection.execute(query).all() if row[3] > MAX_PRINCIPALS[row[1]]]
-    one = (
-        (alert_links.c.alert_id == sql.bindparam("own"))
-        & (alert_links.c.kind == sql.bindparam("of"))
-        & (alert_links.c.value == sql.bindparam("what"))
-    )
-    if found:
-        connection.execute(
-            sql.update(alert_links).where(one).values(common=True),
-            [{"own": alert_id, "of": kind, "what": value} for alert_id, kind, value, _ in found],
-        )
-    return {row[0] for row in found}
+    found = set(connection.scalars(query))
+    for batch in id_batches(sorted(found)):
+        now_common = sql.update(alert_links).where(of_value, alert_links.c.alert_id.in_(batch))
+        connection.execute(now_common.values(common=True))
+    return found
 
 
 def _touching(one: Any, other: Any, seconds: int) -> sql.ColumnElement[bool]:

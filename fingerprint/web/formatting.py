@@ -8,7 +8,6 @@ Example:
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, date, datetime, timedelta
 
@@ -226,8 +225,3 @@ def format_odds(nats: float) -> str:
         return "over a million times"
     digits = 1 - math.floor(math.log10(odds))
     return f"{round(odds, digits):,.{max(digits, 0) if odds < 10 else 0}f} times"
-
-
-def count_values(values: Iterable[str]) -> list[tuple[str, int]]:
-    """Return distinct values with their counts, the most frequent first; empty text is left out."""
-    return Counter(value for value in values if value).most_common()

@@ -56,7 +56,7 @@ class HiddenAlerts:
         severity = Counter(severity_of(row.urgency) for row in rows)
         graver = {
             "confirmed attack": sum(row.decision == CONFIRMED for row in rows),
-            "open alert of high or critical severity": sum(
+            "open high or critical alert": sum(
                 row.open and severity_of(row.urgency) in GRAVE for row in rows
             ),
         }

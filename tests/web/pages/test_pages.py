@@ -38,7 +38,7 @@ from fingerprint.store import SqlStore, open_store
 from fingerprint.web import audit_text, flash, queue_display, risk_chart, urls, week_chart
 from fingerprint.web import formatting as fmt
 from fingerprint.web.app import create_app
-from fingerprint.web.pages.preview import count_calls
+from fingerprint.web.pages.preview import sort_by_gravity
 from fingerprint.web.pages.suppressions import suggest_match
 from fingerprint.web.trend_chart import draw_trend
 from pipelines.serve import create_dependencies
@@ -506,10 +506,16 @@ class TestPreview:
         page = analyst.get(f"/alerts/{STOLEN.alert_id}/preview?from=service%3Diam").text
         assert "What to do next" in page
         assert 'href="/alerts/' in page
-        calls = [(each.action, each.count, each.failed) for each in count_calls(STOLEN.events)]
-        assert calls[0][0] == "StopLogging"
-        assert sum(count for _, count, _ in calls) == len(STOLEN.events)
-        assert sum(failed for *_, failed in calls) == sum(bool(each.error_code) for each in STOLEN.events)
+        calls = sort_by_gravity(store.evidence.calls([STOLEN.alert_id]))
+        assert calls[0].action == "StopLogging"
+        assert page.index("StopLogging</bdi>") < page.index(f"{calls[-1].action}</bdi>")
+
+    def test_its_counts_are_those_of_all_events(self, analyst, store):
+        many = [replace(event(1, "s3", "GetObject"), event_id=f"read-{number}") for number in range(230)]
+        store.alerts.save([stolen_session(alert_id="many", events=many)])
+        page = analyst.get("/alerts/many/preview").text
+        assert re.search(r"230 .</span> <span><bdi[^>]*>s3:</bdi><strong><bdi>GetObject", page)
+        assert re.search(rf"{re.escape(many[0].source_address)}</bdi> <span class=\"count\">. 230", page)
 
 
 class TestDisplay:

@@ -171,7 +171,7 @@ def test_the_alerts_that_would_be_hidden_are_marked_and_the_gravest_come_first(l
         .get("/thresholds?threshold=37&quorum=3")
         .text.partition('id="hidden-alerts"')[2]
     )
-    assert "Among them: 1 confirmed attack, 1 open alert of high or critical severity." in page
+    assert "Among them: 1 confirmed attack, 1 open high or critical alert." in page
     assert "3 alerts: 1 critical, 1 high, 1 low." in page
     order = [page.index(text) for text in ("confirmed attack</span>", ">open</span>", ">benign</span>")]
     assert order == sorted(order)
