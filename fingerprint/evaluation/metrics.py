@@ -71,6 +71,7 @@ def compute_metrics(
         "per_event": event_metrics(events),
         "per_session": session_metrics(events, shown, found, len(sessions)),
         **_sessions_found(found, at_budget, sessions),
+        "alerts_read": {str(budget): max(int(budget * days), 1) for budget in ALERT_BUDGETS},
         "alerts_per_day": _round(alerts / days),
         "false_alerts_per_day": _round(false_a_day),
         "false_alerts_per_day_per_100_principals": _round(_ratio(100 * false_a_day, principals)),

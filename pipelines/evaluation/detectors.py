@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from fingerprint.compute import hashing
 from fingerprint.core.alert import Alert, vote_column
@@ -38,13 +39,24 @@ class EvaluatedDetectors(NamedTuple):
     """The scored events (`ScoredEventTable`), and what each method makes of them, by name; the served queue comes first.
 
     `without` has the queue of the others by the detector that is left out; empty where there is one detector. `alerts` are those
-    that were served, their events without records.
+    that were served, their events without records, and `served` what they are when each counts once.
     """
 
     judged: pd.DataFrame
     methods: dict[str, Method]
     without: dict[str, Method]
     alerts: list[Alert]
+    served: ServedAlerts
+
+
+class ServedAlerts(NamedTuple):
+    """The served queue as an analyst reads it, where an alert is one line however many windows it lasts.
+
+    `group` (N,) says of each scored event which alert shows it, or its window where none does; `method` ranks by urgency.
+    """
+
+    group: NDArray[np.uint64]
+    method: Method
 
 
 def evaluate_detectors(
@@ -82,7 +94,22 @@ def evaluate_detectors(
     if names is not own:
         methods |= _with_third(judged, names, settings.voting.quorum, urgency[WITH_THIRD])
     without = {name: methods[_title(own, name, settings.voting.quorum)] for name in own if len(own) > 1}
-    return EvaluatedDetectors(judged, methods, without, alerts)
+    return EvaluatedDetectors(judged, methods, without, alerts, count_alerts(judged, alerts))
+
+
+def count_alerts(judged: pd.DataFrame, alerts: Sequence[Alert]) -> ServedAlerts:
+    """Return the scored events by the alert that shows them."""
+    shown = [(event.event_id, alert.alert_id, alert.urgency) for alert in alerts for event in alert.events]
+    table = pd.DataFrame(shown, columns=["event", "alert", "urgency"], dtype=object)
+    table = table.drop_duplicates("event")
+    known = pd.Index(hashing.hash_strings(table["event"]))
+    place = known.get_indexer(pd.Index(judged["event"]))
+    group = np.append(hashing.hash_strings(table["alert"]), np.uint64(0))[place]
+    urgency = np.append(table["urgency"].to_numpy(float), -np.inf)[place]
+    in_alert = place >= 0
+    return ServedAlerts(
+        np.where(in_alert, group, judged["group"].to_numpy(np.uint64)), Method(urgency, in_alert, "queue")
+    )
 
 
 def _quorums(own: tuple[str, ...], names: tuple[str, ...], quorum: int) -> dict[str, Quorum]:

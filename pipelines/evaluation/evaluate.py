@@ -50,7 +50,7 @@ from fingerprint.simulation.world_parameters import DEFAULT_WORLD, WorldParamete
 from fingerprint.training import pipeline
 from pipelines.cli.console import Progress
 from pipelines.evaluation.backtest import events_between
-from pipelines.evaluation.detectors import evaluate_detectors
+from pipelines.evaluation.detectors import ServedAlerts, evaluate_detectors
 from pipelines.evaluation.organisations import attacks_for, simulated_organisation
 from pipelines.evaluation.report import print_evaluation
 from pipelines.evaluation.time_to_alert import ArrivalOrderSpool, measure_time_to_alert, victim_events
@@ -58,6 +58,7 @@ from pipelines.runtime import backend, host
 
 __all__ = ["EvaluationOptions", "print_evaluation", "run_evaluation"]
 
+ALERT_BY_ALERT = "alert by alert"  # the served queue once more, where each of its alerts counts once
 MAX_PRINCIPALS_FOR_PEERS = 600  # principals; an organisation "of 500" has some services besides
 
 
@@ -202,7 +203,7 @@ class OrganisationEvaluation:
             cut = self._inspect_history(history)
             bank = pipeline.train(events_between(history, None, cut), self.settings, self.progress)
             judging = events_between(history, cut, None)
-            judged, methods, without, alerts = evaluate_detectors(
+            judged, methods, without, alerts, own_alerts = evaluate_detectors(
                 bank,
                 judging,
                 self.settings,
@@ -220,7 +221,7 @@ class OrganisationEvaluation:
             if self.options.statistics:
                 about["statistics"] = self._statistics(history, cut)
         days = max(int(judged["time"].max() - judged["time"].min()) / 1e6, HOUR_SECONDS) / DAY_SECONDS
-        figures = self._method_figures(events, methods, days, cut)
+        figures = self._method_figures(events, methods, own_alerts, days, cut)
         names, harmless = detector_names(self.settings), events["session"].isna().to_numpy()
         kinds = self.kinds.of(judged["principal"].to_numpy())
         return OrganisationResult(
@@ -301,8 +302,14 @@ class OrganisationEvaluation:
     # --- counted ------------------------------------------------------------------------------------------------------
 
     def _method_figures(
-        self, events: pd.DataFrame, methods: dict[str, Method], days: float, cut: int
+        self,
+        events: pd.DataFrame,
+        methods: dict[str, Method],
+        own_alerts: ServedAlerts,
+        days: float,
+        cut: int,
     ) -> list[Figures]:
+        """Return the figures of each method, the served queue's first; then those of its own alerts, counted once each."""
         principals = self.overview.principals
         causes = FalseAlertCauses.from_anomalies(
             self.anomalies, principals, cut // DAY_SECONDS, self.overview.last // DAY_SECONDS
@@ -310,10 +317,15 @@ class OrganisationEvaluation:
         known = causes if self.anomalies else None
         served = next(iter(methods.values()))
         equal = int(events.loc[served.flagged, "group"].nunique())  # alerts, as many as are served
+        rows: list[tuple[str, Method, pd.DataFrame, int | None]] = [
+            (name, method, events, equal) for name, method in methods.items()
+        ]
+        title = f"{rows[0][0]}, {ALERT_BY_ALERT}"
+        rows.insert(1, (title, own_alerts.method, events.assign(group=own_alerts.group), None))
         out = []
-        for done, (name, method) in enumerate(methods.items()):
-            self.progress("counting", done, len(methods))
-            figures = compute_metrics(_with_results(events, method), days, len(principals), known, equal)
+        for done, (name, method, grouped, alerts) in enumerate(rows):
+            self.progress("counting", done, len(rows))
+            figures = compute_metrics(_with_results(grouped, method), days, len(principals), known, alerts)
             out.append({"name": name, "role": method.role, **figures})
         return out
 

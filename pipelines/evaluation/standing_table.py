@@ -47,6 +47,7 @@ def methods_table(methods: Sequence[Figures]) -> Table:
     table = _table(f"Of {methods[0]['sessions']} sessions found at", *heads)
     table.caption = (
         f"{equal_alerts_sentence(methods)}"
+        f"{budgets_sentence(methods[0])}"
         f"{', '.join(map(str, ALERT_BUDGETS))}: alerts a day of the whole organisation. Own: at the method's threshold,\n"
         f"with its alerts a day and false ones a day per 100 principals.\n{FOUND_MEANS}"
     )
@@ -66,6 +67,20 @@ def methods_table(methods: Sequence[Figures]) -> Table:
                 end_section=method is rows[-1],
             )
     return table
+
+
+def budgets_sentence(method: Figures) -> str:
+    """Return how many alerts are read where they are fewer than the sessions, which no ranking can make up for; else nothing.
+
+    >>> budgets_sentence({"alerts_read": {"5": 35, "20": 140}, "sessions": 67})
+    'At 5 a day 35 alerts are read for 67 sessions: about 52% can be found at most.\\n'
+    """
+    sessions = method["sessions"]
+    few = {budget: read for budget, read in method["alerts_read"].items() if read < sessions}
+    return "".join(
+        f"At {budget} a day {read} alerts are read for {sessions} sessions: about {read / sessions:.0%} can be found at most.\n"
+        for budget, read in few.items()
+    )
 
 
 def equal_alerts_sentence(methods: Sequence[Figures]) -> str:

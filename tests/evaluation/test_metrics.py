@@ -19,6 +19,7 @@ from fingerprint.evaluation.metrics import (
     true_alert_scores,
     within_budget,
 )
+from pipelines.evaluation.standing_table import budgets_sentence
 
 START = pd.Timestamp("2026-01-05T00:00:00Z")
 
@@ -278,3 +279,16 @@ def test_the_queue_says_how_much_of_an_alert_is_the_attacks_and_how_often_a_prin
     assert queue["attack_share"] == pytest.approx((1 / 4 + 1) / 2)
     assert queue["repeated_alerts"] == pytest.approx(1 / 3, abs=1e-4)
     assert queue["median_seconds_to_detect"] == 0.0
+
+
+def test_how_many_alerts_are_read_is_said_where_no_ranking_could_find_all_sessions(
+    two_attacks: pd.DataFrame,
+) -> None:
+    figures = compute_metrics(two_attacks, days=7.2, principals=50)
+    assert figures["alerts_read"] == {"5": 36, "20": 144, "50": 360}
+    assert budgets_sentence(figures) == ""
+    crowded = {**figures, "sessions": 144}
+    assert (
+        budgets_sentence(crowded)
+        == "At 5 a day 36 alerts are read for 144 sessions: about 25% can be found at most.\n"
+    )

@@ -51,6 +51,10 @@ def test_an_undisturbed_run_finds_what_score_finds(oracle: Said, scored: sample_
     shown = {event.event_id: event.raw for alert in scored.alerts for event in alert.events}
     assert {event.event_id: event.raw for alert in oracle.alerts.values() for event in alert.events} == shown
     assert all(shown.values()), "the record is one click away"
+    graded = {alert.alert_id: (alert.urgency, alert.rarity, alert.drivers) for alert in scored.alerts}
+    assert {
+        name: (alert.urgency, alert.rarity, alert.drivers) for name, alert in oracle.alerts.items()
+    } == graded, "what is known only when an hour is over is known in the end"
 
 
 def test_networks_have_the_names_of_the_table(place: Place, records: Records, oracle: Said) -> None:

@@ -15,7 +15,7 @@ from fingerprint.core.settings import Autoencoder, Settings
 from fingerprint.evaluation.event_table import WINDOW_SECONDS
 from fingerprint.sources.cloudtrail import samples
 from pipelines.cli.console import no_progress
-from pipelines.evaluation.evaluate import EvaluationOptions, print_evaluation, run_evaluation
+from pipelines.evaluation.evaluate import ALERT_BY_ALERT, EvaluationOptions, print_evaluation, run_evaluation
 from pipelines.evaluation.real_datasets import evaluate_real_datasets
 from pipelines.simulate import simulate_organisation
 from pipelines.train import train_bank
@@ -114,6 +114,10 @@ def test_what_is_judged_is_what_score_would_have_said(
     shown = judged[judged["verdict"]]
     windows = shown.groupby(["principal", shown["event_time"].dt.floor(f"{WINDOW_SECONDS}s")]).ngroups
     assert served["per_session"]["reported"] == windows >= shown["alert_id"].nunique()
+    whole = figures["methods"][1]
+    assert whole["name"] == f"{served['name']}, {ALERT_BY_ALERT}"
+    assert whole["per_session"]["reported"] == shown["alert_id"].nunique()
+    assert whole["per_event"]["reported"] == len(shown)
 
 
 def test_every_false_alert_has_a_cause_only_where_surprises_are_known(figures: dict[str, Any]) -> None:
