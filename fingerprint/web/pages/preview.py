@@ -59,6 +59,10 @@ def sort_by_gravity(calls: Iterable[CallSummary]) -> list[CallSummary]:
     """Return calls with the gravest first, of equally grave ones the most frequent."""
 
     def order(call: CallSummary) -> tuple[int, int, str]:
-        return -GRAVITIES.index(SOURCE.impact_of(call.service, call.action, "").gravity), -call.events, call.name
+        return (
+            -GRAVITIES.index(SOURCE.impact_of(call.service, call.action, "").gravity),
+            -call.events,
+            call.name,
+        )
 
     return sorted(calls, key=order)
