@@ -9,7 +9,7 @@ median). Only what a roll-out brings is counted: actions, parameters, errors and
 
 - a place (network, address range, other account): one thief with many keys brings the same place to all of them. Where another
   principal comes from the alert's unusual place too, urgency is not lowered at all;
-- an action that serves an attacker by public mappings (`attack_tactics`, all but discovery): many do it when many keys are
+- an action that serves an attacker by public mappings (all but discovery): many do it when many keys are
   stolen;
 - a value that an attack shows: as soon as one of the principals that share it has a true positive, it excuses no other.
 
@@ -40,7 +40,6 @@ SHARED_FEATURES = frozenset(
 )
 PLACE_FEATURES = frozenset(FEATURE_LABELS[name] for name in ("network", "address", "target"))
 CALL_FEATURES = frozenset(FEATURE_LABELS[name] for name in ("action", "parameters"))
-DISCOVERY_TACTIC = "Discovery"
 
 
 class SurprisingValue(NamedTuple):
@@ -98,4 +97,4 @@ def _is_attack_tactic(value: SurprisingValue) -> bool:
     if value.feature not in CALL_FEATURES:
         return False
     service, _, call = value.value.partition(":")
-    return bool(set(SOURCE.tactics_of(service, call.partition("(")[0])) - {DISCOVERY_TACTIC})
+    return SOURCE.serves_attackers(service, call.partition("(")[0])

@@ -213,13 +213,16 @@ class LogSource(Protocol):
         """Return the calls that handed out credentials, the oldest first and one a key."""
 
     def tactics_of(self, service: str, action: str) -> tuple[str, ...]:
-        """Return the MITRE ATT&CK tactics that an action serves, in the order of the matrix."""
+        """Return the MITRE ATT&CK tactics that an action serves, the main one first."""
+
+    def serves_attackers(self, service: str, action: str) -> bool:
+        """Return whether public mappings of attacks name an action, for more than looking around."""
 
     def tactics_among(self, calls: Iterable[tuple[str, str]]) -> tuple[str, ...]:
         """Return the tactics that any of many (service, action) serves, in the order of the matrix."""
 
     def techniques_of(self, service: str, action: str) -> tuple[Technique, ...]:
-        """Return the ATT&CK techniques that an action carries out, by tactic and id; none where no mapping names one."""
+        """Return the ATT&CK techniques that an action carries out, the main one first; none where none is known."""
 
     def changes_something(self, action: str) -> bool:
         """Return whether an action writes, by its name; one of no known kind does."""

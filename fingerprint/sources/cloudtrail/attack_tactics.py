@@ -1,37 +1,41 @@
-"""The MITRE ATT&CK tactics and techniques that an AWS action serves, from public mappings.
+"""The ATT&CK tactics and techniques of an AWS action: what its impact says, then what public mappings add.
 
 Example:
-    >>> tactics_of("secretsmanager", "GetSecretValue")
-    ('Credential Access',)
-    >>> tactics_of("ec2", "DescribeRegions")                        # not every call has one
+    >>> tactics_of("ec2", "RunInstances")                    # starts machines that someone pays for
+    ('Impact', 'Execution')
+    >>> techniques_of("ssm", "SendCommand")
+    (Technique(id='T1651', name='Cloud Administration Command', tactic='Execution'),)
+    >>> tactics_of("sts", "AssumeRole")
     ()
-    >>> techniques_of("cloudtrail", "StopLogging")
-    (Technique(id='T1562.008', name='Impair Defenses: Disable or Modify Cloud Logs', tactic='Defense Evasion'),)
 
-Source: data/attack_tactics, derived from Panther's rules and Stratus Red Team's techniques; its README says how.
+The impact of an action (`impact`) was chosen for what the action does; the public mappings (`attack_mappings`) tag rules, and a
+rule for one use of an action tags the action. So an alert has one tactic for an action wherever it is shown, the impact's, and
+others come after it. Actions of minor impact are everyday steps of every attack: they have what the mappings say, or none.
 """
 
 from __future__ import annotations
 
-import csv
-import re
-from collections.abc import Iterable, Iterator, Mapping
-from functools import cache
+from collections.abc import Iterable
 
-from fingerprint.sources.base import TACTICS, Technique
-from fingerprint.sources.cloudtrail import samples
+from fingerprint.sources.base import TACTICS, CallImpact, Technique
+from fingerprint.sources.cloudtrail.attack_mappings import (
+    mapped_tactics,
+    mapped_techniques,
+    technique_name,
+    without_api_version,
+)
+from fingerprint.sources.cloudtrail.impact import NO_IMPACT, listed_actions
 
-_API_VERSION = re.compile(
-    r"20\d{6}(v\d+)?$"
-)  # Lambda and CloudFront append theirs: UpdateFunctionCode20150331v2
+EVERYDAY_TACTIC = "Discovery"  # looking around: work does it as much as attacks do
 
 
 def tactics_of(service: str, action: str) -> tuple[str, ...]:
-    """Return the tactics that an action serves, in the order of the matrix; none where no mapping names the action.
+    """Return the tactics that an action serves: the impact's first, others in the order of the matrix.
 
     `service` is an event's (`ec2`), `action` its eventName.
     """
-    return _tactic_table().get((service, without_api_version(action)), ())
+    own, mapped = _listed_impact(service, action).tactic, mapped_tactics(service, action)
+    return (own, *(tactic for tactic in mapped if tactic != own)) if own else mapped
 
 
 def tactics_among(calls: Iterable[tuple[str, str]]) -> tuple[str, ...]:
@@ -41,49 +45,23 @@ def tactics_among(calls: Iterable[tuple[str, str]]) -> tuple[str, ...]:
 
 
 def techniques_of(service: str, action: str) -> tuple[Technique, ...]:
-    """Return the techniques that an action carries out, by tactic and id; none where no mapping names one.
+    """Return the techniques that an action carries out: the impact's first, then those that mappings name for other tactics.
 
     Of a technique and its own sub-technique only the sub-technique is returned.
     """
-    return _technique_table().get((service, without_api_version(action)), ())
+    impact, mapped = _listed_impact(service, action), mapped_techniques(service, action)
+    name = technique_name(impact.technique)
+    if not name:
+        return mapped
+    own = Technique(impact.technique, name, impact.tactic)
+    return (own, *(each for each in mapped if each.tactic != own.tactic))
 
 
-def without_api_version(action: str) -> str:
-    """Return the action without the API version that some services append."""
-    return _API_VERSION.sub("", action)
+def serves_attackers(service: str, action: str) -> bool:
+    """Return whether public mappings of attacks name an action, for more than looking around."""
+    return bool(set(mapped_tactics(service, action)) - {EVERYDAY_TACTIC})
 
 
-@cache
-def _tactic_table() -> Mapping[tuple[str, str], tuple[str, ...]]:
-    found: dict[tuple[str, str], set[str]] = {}
-    for row in _rows("tactics.tsv"):
-        found.setdefault((row["service"], row["action"]), set()).add(row["tactic"])
-    return {call: tuple(tactic for tactic in TACTICS if tactic in named) for call, named in found.items()}
-
-
-@cache
-def _technique_table() -> Mapping[tuple[str, str], tuple[Technique, ...]]:
-    names = {row["id"]: row["name"] for row in _rows("techniques.tsv")}
-    stratus = {(row["technique"], row["action"]): row["id"] for row in _rows("stratus_techniques.tsv")}
-    found: dict[tuple[str, str], set[Technique]] = {}
-    for row in _rows("tactics.tsv"):
-        number = stratus.get((row["technique"], row["action"]), row["technique"])
-        if number in names:  # else a technique of Stratus Red Team that none of ATT&CK's matches
-            technique = Technique(number, names[number], row["tactic"])
-            found.setdefault((row["service"], row["action"]), set()).add(technique)
-    return {call: tuple(_most_specific(techniques)) for call, techniques in found.items()}
-
-
-def _most_specific(techniques: set[Technique]) -> Iterator[Technique]:
-    """Yield techniques without those of which a sub-technique serves the same tactic, in the order of the matrix."""
-    order = {tactic: place for place, tactic in enumerate(TACTICS)}
-    for each in sorted(techniques, key=lambda each: (order[each.tactic], each.id)):
-        if not any(
-            other.id.startswith(f"{each.id}.") and other.tactic == each.tactic for other in techniques
-        ):
-            yield each
-
-
-def _rows(name: str) -> Iterator[dict[str, str]]:
-    with (samples.data_folder("attack_tactics") / name).open(encoding="utf-8", newline="") as lines:
-        yield from csv.DictReader(lines, delimiter="\t")
+def _listed_impact(service: str, action: str) -> CallImpact:
+    found = listed_actions().get((service, without_api_version(action)), NO_IMPACT)
+    return NO_IMPACT if found.gravity == "minor" else found

@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 from fingerprint.core.alert import Gravity
 from fingerprint.sources.base import CallImpact
-from fingerprint.sources.cloudtrail.attack_tactics import tactics_of, without_api_version
+from fingerprint.sources.cloudtrail.attack_mappings import mapped_tactics, without_api_version
 from fingerprint.sources.cloudtrail.features import READ_PREFIXES
 from fingerprint.sources.cloudtrail.impact_requests import adjust_gravity, reads_only
 
@@ -353,7 +353,7 @@ def listed_actions() -> dict[tuple[str, str], CallImpact]:
 
 def _by_name(service: str, action: str) -> CallImpact:
     """Return the impact of a write that no line names, by the words of its name and by its service."""
-    tactics = tactics_of(service, action)
+    tactics = mapped_tactics(service, action)
     listed = tactics[0] if tactics else ""
     if action.startswith(_TAKES_AWAY):
         if any(word in action for word in _WATCHING):

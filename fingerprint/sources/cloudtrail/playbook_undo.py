@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fingerprint.core.alert import NextStep
-from fingerprint.sources.cloudtrail.attack_tactics import without_api_version
+from fingerprint.sources.cloudtrail.attack_mappings import without_api_version
 
 MAX_ARGUMENT_LENGTH = 256  # characters of a value in a command
 MAX_CALLS = 5  # distinct calls of one action with a command each

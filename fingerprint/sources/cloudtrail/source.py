@@ -14,7 +14,12 @@ from __future__ import annotations
 
 from fingerprint.sources.base import FlattenedRecords, RecordBatch
 from fingerprint.sources.cloudtrail import cudf_reader, duckdb_reader
-from fingerprint.sources.cloudtrail.attack_tactics import tactics_among, tactics_of, techniques_of
+from fingerprint.sources.cloudtrail.attack_tactics import (
+    serves_attackers,
+    tactics_among,
+    tactics_of,
+    techniques_of,
+)
 from fingerprint.sources.cloudtrail.check_records import check_batches
 from fingerprint.sources.cloudtrail.credential_chain import find_issued_credentials
 from fingerprint.sources.cloudtrail.envelopes import (
@@ -66,6 +71,7 @@ __all__ = [
     "principal_queries",
     "record_account",
     "record_searches",
+    "serves_attackers",
     "split_lines",
     "split_lines_in_parts",
     "split_message_in_parts",

@@ -1,50 +1,56 @@
-"""ATT&CK tactics: what an action is known to be good for, and nothing that would mislead."""
+"""One tactic for an action wherever it is shown: its impact's, then those of the public mappings."""
 
 from __future__ import annotations
-
-import csv
-import runpy
 
 import pytest
 
 from fingerprint.sources.base import TACTICS
-from fingerprint.sources.cloudtrail import samples
-from fingerprint.sources.cloudtrail.attack_tactics import tactics_among, tactics_of
+from fingerprint.sources.cloudtrail.attack_mappings import mapped_tactics, technique_name
+from fingerprint.sources.cloudtrail.attack_tactics import (
+    serves_attackers,
+    tactics_among,
+    tactics_of,
+    techniques_of,
+)
+from fingerprint.sources.cloudtrail.impact import impact_of, listed_actions
 
-FOLDER = samples.data_folder("attack_tactics")
+
+def test_the_phase_of_a_listed_action_is_the_one_its_impact_names():
+    for service, action in listed_actions():
+        impact = impact_of(service, action, "")
+        if impact.gravity == "minor":
+            assert tactics_of(service, action) == mapped_tactics(service, action)
+            continue
+        assert tactics_of(service, action)[0] == impact.tactic
+        first = techniques_of(service, action)[0]
+        assert (first.id, first.tactic) == (impact.technique, impact.tactic)
+
+
+def test_every_technique_of_the_table_has_a_name_and_every_tactic_is_one_of_attacks():
+    listed = listed_actions().values()
+    assert {each.technique for each in listed if not technique_name(each.technique)} == set()
+    assert {each.tactic for each in listed} <= set(TACTICS)
 
 
 @pytest.mark.parametrize(
-    ("call", "tactic"),
+    ("call", "tactics"),
     [
-        ("cloudtrail:StopLogging", "Defense Evasion"),
-        ("secretsmanager:GetSecretValue", "Credential Access"),
-        ("iam:CreateAccessKey", "Persistence"),
-        ("ec2:ModifySnapshotAttribute", "Exfiltration"),
-        ("rds:DeleteDBInstance", "Impact"),
-        ("lambda:UpdateFunctionCode20150331v2", "Persistence"),
-        ("lambda:UpdateFunctionCode", "Persistence"),
-        ("sts:GetCallerIdentity", "Discovery"),
-        ("signin:ConsoleLogin", "Initial Access"),
+        ("ec2:RunInstances", ("Impact", "Execution")),
+        ("cloudtrail:UpdateTrail", ("Defense Evasion",)),
+        ("lambda:UpdateFunctionCode20150331v2", ("Persistence",)),
+        ("sts:GetCallerIdentity", ("Discovery",)),
+        ("sts:AssumeRole", ()),
+        ("s3:GetObject", ()),
+        ("evil:<script>", ()),
     ],
 )
-def test_an_action_that_attackers_are_known_for_has_its_tactic(call, tactic):
-    assert tactics_of(*call.split(":")) == (tactic,)
+def test_what_mappings_add_comes_after_it(call, tactics):
+    assert tactics_of(*call.split(":")) == tactics
 
 
-@pytest.mark.parametrize("call", [("s3", "GetObject"), ("sts", "AssumeRole"), ("evil", "<script>"), ("", "")])
-def test_an_everyday_or_unknown_call_has_none(call):
-    assert tactics_of(*call) == ()
-
-
-def test_looking_around_is_discovery_and_never_more():
-    rows = _rows()
-    looks = {
-        row["tactic"] for row in rows if row["action"].startswith(("Describe", "List", "GetCallerIdentity"))
-    }
-    assert looks == {"Discovery"}
-    discovers = {row["action"] for row in rows if row["tactic"] == "Discovery"}
-    assert all(action.startswith(("Describe", "List", "Get")) for action in discovers)
+def test_a_mapping_adds_no_second_technique_to_the_tactic_of_the_impact():
+    assert [each.id for each in techniques_of("ssm", "SendCommand")] == ["T1651"]
+    assert {each.tactic for each in techniques_of("ec2", "RunInstances")} == {"Impact", "Execution"}
 
 
 def test_the_tactics_of_many_calls_come_once_and_in_the_order_of_the_matrix():
@@ -53,16 +59,7 @@ def test_the_tactics_of_many_calls_come_once_and_in_the_order_of_the_matrix():
     assert tactics_among([]) == ()
 
 
-def test_every_tactic_named_is_one_of_attacks():
-    assert {row["tactic"] for row in _rows()} <= set(TACTICS)
-
-
-def test_the_table_is_what_its_script_makes_of_the_sources():
-    made = runpy.run_path(str(FOLDER / "make.py"))
-    rows = sorted(made["sensible"]({*made["panther"](), *made["stratus"]()}))
-    assert [list(row) for row in rows] == [list(row.values()) for row in _rows()]
-
-
-def _rows() -> list[dict[str, str]]:
-    with (FOLDER / "tactics.tsv").open(newline="") as lines:
-        return list(csv.DictReader(lines, delimiter="\t"))
+def test_only_the_public_mappings_say_what_serves_attackers():
+    assert serves_attackers("cloudtrail", "StopLogging")
+    assert not serves_attackers("sts", "GetCallerIdentity")
+    assert not serves_attackers("cloudtrail", "UpdateTrail")

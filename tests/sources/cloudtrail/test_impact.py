@@ -8,7 +8,7 @@ import pytest
 
 from fingerprint.core.alert import GRAVITIES
 from fingerprint.sources.base import TACTICS
-from fingerprint.sources.cloudtrail.attack_tactics import tactics_of
+from fingerprint.sources.cloudtrail.attack_mappings import mapped_tactics
 from fingerprint.sources.cloudtrail.impact import _EFFECTS, impact_of, listed_actions
 from fingerprint.sources.cloudtrail.samples import known_attacks
 
@@ -74,7 +74,7 @@ def test_every_call_of_known_attacks_that_serves_more_than_discovery_does_someth
     for _, raw in known_attacks():
         record = json.loads(raw)
         call = record["eventSource"].split(".")[0], record["eventName"]
-        tactics = set(tactics_of(*call)) - {"Discovery"}
+        tactics = set(mapped_tactics(*call)) - {"Discovery"}
         if tactics and impact_of(*call, raw.decode()).gravity == "none":
             missed.add(call)
     assert not missed

@@ -89,6 +89,10 @@ def tactics_of(service: str, action: str) -> tuple[str, ...]:
     return ()
 
 
+def serves_attackers(service: str, action: str) -> bool:
+    return False
+
+
 def tactics_among(calls: Iterable[tuple[str, str]]) -> tuple[str, ...]:
     return ()
 
