@@ -6,6 +6,7 @@ Example:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -124,13 +125,16 @@ def _read_rows(store: Store, alert_id: str, story: AlertStory, asked: TimelineQu
 def _related_context(deps: Dependencies, found: Alert, row: QueueRow, story: AlertStory) -> dict[str, Any]:
     """Return what is shown beside an alert: related alerts, credential chain, thresholds and activity."""
     store, alert_id = deps.store, row.alert_id
+    similar = [each for each in store.queue.similar(alert_id, limit=MAX_SIMILAR) if each.alert_id != alert_id]
+    incident = _incident_alerts(store, row)
+    known = {each.alert_id for each in incident}
     return {
-        "neighbours": _nearby_alerts(store, row),
+        "incident": incident,
+        "neighbours": [each for each in _nearby_alerts(store, row) if each.alert_id not in known],
         "chain": _credential_chain(store, story),
         "shared": store.prevalence.of_alert(alert_id),
-        "similar": [
-            each for each in store.queue.similar(alert_id, limit=MAX_SIMILAR) if each.alert_id != alert_id
-        ],
+        "similar": similar,
+        "outcomes": Counter(each.decision for each in similar if each.decision),
         "thresholds": _thresholds_in_force(deps, found, story),
         "decided": decision_in_force(store, row),
         "activity": audit_text.activity_log(
@@ -149,6 +153,15 @@ def _adjacent_urls(store: Store, row: QueueRow, queue: str) -> dict[str, str]:
     at = ids.index(row.alert_id) if row.alert_id in ids else -1
     beside = {"prev": ids[at - 1 : at] if at > 0 else [], "next": ids[at + 1 : at + 2]}
     return {name: urls.alert_url(found[0], queue) if found else "" for name, found in beside.items()}
+
+
+def _incident_alerts(store: Store, row: QueueRow) -> list[QueueRow]:
+    """Return the other alerts of its incident, the oldest first."""
+    if row.incident_size < 2:
+        return []
+    return [
+        each.row for each in store.incidents.get(row.incident_id).alerts if each.row.alert_id != row.alert_id
+    ]
 
 
 def _nearby_alerts(store: Store, row: QueueRow) -> list[QueueRow]:

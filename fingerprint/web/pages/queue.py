@@ -6,6 +6,7 @@ Example:
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Annotated, Any
 
@@ -15,6 +16,7 @@ from pydantic import BaseModel, Field
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.alert_query import FIELDS
 from fingerprint.core.case import SavedView
+from fingerprint.core.sanitize import storable
 from fingerprint.web import flash, queue_display, queue_query, urls
 from fingerprint.web.auth import Analyst, Viewer
 from fingerprint.web.dependencies import Deps, active_account_names
@@ -31,15 +33,17 @@ router = APIRouter()
 @router.get("/")
 def show_queue(request: Request, caller: Viewer, deps: Deps) -> Response:
     """Show rows, or groups where the query asks for them, below the result of the last change."""
-    pairs, store = request.query_params.multi_items(), deps.store
-    wanted, newest = queue_query.parse_query_pairs(pairs), store.changes.newest_number()
+    store, newest = deps.store, deps.store.changes.newest_number()
+    wanted, refused = _read_query(request)
     which = wanted.filter_of(caller.name)
     counts = store.queue.counts(which)
     return render_page(
         request,
         "queue/queue.html",
         title="Queue",
+        status=400 if refused else 200,
         query=wanted,
+        refused=refused,
         choices=queue_query.FIELD_CHOICES,
         query_fields=FIELDS,
         unassigned=queue_query.UNASSIGNED,
@@ -61,6 +65,25 @@ def show_queue(request: Request, caller: Viewer, deps: Deps) -> Response:
         now=deps.clock.now(),
         **_display_context(request, wanted, deps),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedSearch:
+    """A search as it was typed, and why it cannot be read."""
+
+    text: str
+    why: str
+
+
+def _read_query(request: Request) -> tuple[queue_query.QueueQuery, RefusedSearch | None]:
+    """Return what the address asks for. A search that cannot be read is left out, to be mended in its field."""
+    pairs = request.query_params.multi_items()
+    try:
+        return queue_query.parse_query_pairs(pairs), None
+    except FingerprintError as error:
+        others = [(name, value) for name, value in pairs if name != "q"]
+        text = storable(dict(pairs).get("q", ""))[: queue_query.MAX_QUERY_VALUE_LENGTH]
+        return queue_query.parse_query_pairs(others), RefusedSearch(text, str(error).removeprefix("q: "))
 
 
 def _display_context(request: Request, wanted: queue_query.QueueQuery, deps: Deps) -> dict[str, Any]:

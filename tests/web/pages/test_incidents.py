@@ -71,6 +71,14 @@ def test_the_picture_of_an_incident_is_made_of_the_events_of_all_its_alerts(site
     assert "Its incident" not in analyst.get("/graph", params={"alert": "b0"}).text  # it is alone
 
 
+def test_an_alert_lists_the_others_of_its_incident(site):
+    page = site.browser("viewer").get("/alerts/a0").text
+    listed = page[page.index('id="incident"') : page.index('id="near"')]
+    assert "/incidents/a0" in listed
+    assert re.findall(r'href="/alerts/(\w+)', listed) == ["a1"]
+    assert 'id="incident"' not in site.browser("viewer").get("/alerts/b0").text
+
+
 def test_one_decision_closes_all_and_can_be_undone(site):
     done = post(site, "/incidents/a0/changes", do="true_positive", revision=revision(site))
     assert (done.status_code, urlsplit(done.headers["location"]).path) == (303, "/incidents/a0")

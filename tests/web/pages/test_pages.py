@@ -140,6 +140,29 @@ def test_no_address_breaks_a_page(clients, path, name, query):
     assert answer.status_code in (200, 307, 400, 404, 422)
 
 
+def test_a_search_that_cannot_be_read_is_mended_in_its_field(analyst):
+    answer = analyst.get("/", params={"q": "network:<b> stolen", "least_urgency": "1"})
+    assert answer.status_code == 400
+    assert (
+        'value="network:&lt;b&gt; stolen" aria-invalid="true" aria-describedby="search-refused"'
+        in answer.text
+    )
+    assert "The search is not applied: there is no field" in answer.text
+    assert STOLEN.title[:40] in answer.text  # the queue is there, as the other fields ask
+    assert analyst.get("/", params={"q": "network:x", "order": "nonsense"}).status_code == 400
+
+
+def test_what_became_of_similar_alerts_is_counted(analyst, store):
+    page = f"/alerts/{STOLEN.alert_id}"
+    assert "Of those that are decided" not in analyst.get(page).text
+    store.alerts.save([replace(STOLEN, alert_id="another")])
+    row = store.queue.row("another")
+    store.cases.change(
+        [AlertRevision("another", row.version, row.events)], SetDisposition("benign", "asked"), "maria"
+    )
+    assert "Of those that are decided: 1 benign." in analyst.get(page).text
+
+
 def test_no_one_is_given_an_alert_who_has_no_account_here(analyst, store):
     """As over the API: a name that was mistyped would take it out of everybody's sight. The selection and the name stay."""
     revision = re.search(rf'name="chosen" value="([^"]*:{PIPELINE.alert_id})"', analyst.get("/").text)[1]
