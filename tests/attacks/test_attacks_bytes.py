@@ -265,7 +265,7 @@ WORST: dict[str, tuple[Use, Any]] = {
     "sources.cloudtrail.identity._INSTANCE": (match, "i-" + "0" * MIB),
     "sources.cloudtrail.identity._PERSONAL": (match, "a@" + "." * MIB + " "),
     "features.peer_groups._NUMBERS": (all_of, "abcdefag" * (MIB // 8)),
-    "sources.cloudtrail.attack_tactics._API_VERSION": (all_of, "20150331v" + "20150331v1" * (MIB // 10)),
+    "sources.cloudtrail.attack_mappings._API_VERSION": (all_of, "20150331v" + "20150331v1" * (MIB // 10)),
     "sources.cloudtrail.resources._ARN": (match, "arn:aws:" + ":" * MIB),
     "sources.cloudtrail.resources._TYPE": (match, "a" * MIB),
     "sources.cloudtrail.resources._SECRET_SUFFIX": (search, "-AAAAAA" * (MIB // 7)),
