@@ -179,7 +179,10 @@ class DetectionPipeline:
         return closed.votes
 
     def _build_result(self, alerts: list[Alert], votes: list[pd.DataFrame], judged: StepResult) -> StepResult:
-        table = pd.concat([part for part in votes if len(part)] or votes, ignore_index=True)
+        some = [part for part in votes if len(part)]
+        if not some:
+            return StepResult(alerts, empty_votes(), judged.scored_events)
+        table = pd.concat(some, ignore_index=True)
         for name, count in table.loc[table["vote"].eq(True), "detector"].value_counts().items():
             self.counters.votes[str(name)] += int(count)
         self.counters.votes_alone += int((table["vote"].eq(True) & table["alone"].eq(True)).sum())

@@ -113,7 +113,8 @@ class AlertGroups:
 
         A large alert is built again only when it has grown by `MIN_GROWTH`.
         """
-        early = _select_verdicts(self._group(scored, self._runs().preview)) if scored else []
+        some = scored is not None and scored.frame["verdict"].any()
+        early = _select_verdicts(self._group(scored, self._runs().preview)) if scored and some else []
         early = self._leave_out_unsettled(early)
         ids = self._added.union(*(part.frame["alert_id"] for part in early))
         self._added = set()
@@ -164,7 +165,9 @@ class AlertGroups:
         )
         start, names = np.full(len(scored.frame), -1, np.int64), np.full(len(scored.frame), None, object)
         start[rows], names[rows] = starts, alert_names(hashing.hash_strings(frame["principal"]), starts)
-        return replace(scored, frame=scored.frame.assign(alert_id=names, alert_start=start))
+        return replace(
+            scored, frame=frames.with_columns(scored.frame, {"alert_id": names, "alert_start": start})
+        )
 
     def _leave_out_unsettled(self, early: list[Verdicts]) -> list[Verdicts]:
         """Return the verdicts whose run began where nothing can change any more; note the principals of the others."""

@@ -23,11 +23,12 @@ nor a fallback to peers lowers. Docs: docs/explanation/detection.md, "Urgency".
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fingerprint.core.alert import GRAVITIES, MINIMUM_URGENCY, ActionImpact, AlertEvent, Gravity
-from fingerprint.sources.active import SOURCE
-from fingerprint.sources.base import CallImpact
+
+if TYPE_CHECKING:
+    from fingerprint.sources.base import CallImpact
 
 HALF_URGENCY_NATS = (
     10.0  # nats of rarity and impact together at which urgency is 50: one active interval in 22,000
@@ -143,6 +144,10 @@ def _of_action(
 
 def _gravest_call(events: Sequence[AlertEvent]) -> CallImpact:
     """Return the impact of the gravest of an action's calls; of many, what lies behind the first ones is not read."""
+    from fingerprint.sources.active import (
+        SOURCE,
+    )  # judging needs the source; the store reads what was judged without it
+
     judged = [
         SOURCE.impact_of(event.service, event.action, event.raw if place < MAX_RECORDS_READ else "")
         for place, event in enumerate(events[: MAX_RECORDS_READ + 1])

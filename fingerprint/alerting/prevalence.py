@@ -23,10 +23,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cache
 from typing import NamedTuple
-
-from fingerprint.features.encoding import FEATURES
-from fingerprint.sources.active import SOURCE
 
 WINDOW_SECONDS = 86_400  # seconds
 MIN_OTHERS = 3  # other principals; fewer may be a coincidence
@@ -34,12 +32,9 @@ MAX_COUNTED_OTHERS = 20  # counting ends here
 URGENCY_PER_DOUBLING = 5.0  # urgency, for each doubling of the other principals
 MAX_REDUCTION = 20  # of urgency
 
-FEATURE_LABELS = {feature.name: feature.label for feature in FEATURES}
-SHARED_FEATURES = frozenset(
-    FEATURE_LABELS[name] for name in ("action", "parameters", "error", "program", "version")
-)
-PLACE_FEATURES = frozenset(FEATURE_LABELS[name] for name in ("network", "address", "target"))
-CALL_FEATURES = frozenset(FEATURE_LABELS[name] for name in ("action", "parameters"))
+SHARED_FEATURES = ("action", "parameters", "error", "program", "version")
+PLACE_FEATURES = ("network", "address", "target")
+CALL_FEATURES = ("action", "parameters")
 
 
 class SurprisingValue(NamedTuple):
@@ -52,9 +47,19 @@ class SurprisingValue(NamedTuple):
     is_attack: bool = False  # one of them was judged a true positive
 
 
+@cache
+def feature_labels(names: tuple[str, ...]) -> frozenset[str]:
+    """Return the labels of features, by which alerts name them."""
+    from fingerprint.features.encoding import (
+        FEATURES,
+    )  # late: with it come NumPy and pandas, and reading a queue needs neither
+
+    return frozenset(feature.label for feature in FEATURES if feature.name in names)
+
+
 def counts_towards_prevalence(feature: str) -> bool:
     """Return whether other principals are counted for a feature."""
-    return feature in SHARED_FEATURES or feature in PLACE_FEATURES
+    return feature in feature_labels(SHARED_FEATURES) | feature_labels(PLACE_FEATURES)
 
 
 def adjust_urgency(urgency: int, surprises: Sequence[SurprisingValue], floor: int = 0) -> tuple[int, int]:
@@ -63,7 +68,9 @@ def adjust_urgency(urgency: int, surprises: Sequence[SurprisingValue], floor: in
     What lowers it stops at `floor` (`impact.urgency_floor`).
     """
     others = _weighted_median_others(surprises)
-    one_thief = any(each.other_principals for each in surprises if each.feature in PLACE_FEATURES)
+    one_thief = any(
+        each.other_principals for each in surprises if each.feature in feature_labels(PLACE_FEATURES)
+    )
     lowered = urgency if one_thief else reduce_urgency(urgency, others)
     return max(lowered, min(floor, urgency)), others
 
@@ -88,13 +95,15 @@ def _weighted_median_others(surprises: Sequence[SurprisingValue]) -> int:
 
 def _excusing_others(value: SurprisingValue) -> int:
     """Return how many other principals excuse a value."""
-    if value.feature not in SHARED_FEATURES or value.is_attack or _is_attack_tactic(value):
+    if value.feature not in feature_labels(SHARED_FEATURES) or value.is_attack or _is_attack_tactic(value):
         return 0
     return value.other_principals
 
 
 def _is_attack_tactic(value: SurprisingValue) -> bool:
-    if value.feature not in CALL_FEATURES:
+    if value.feature not in feature_labels(CALL_FEATURES):
         return False
+    from fingerprint.sources.active import SOURCE  # late, as the features are
+
     service, _, call = value.value.partition(":")
     return SOURCE.serves_attackers(service, call.partition("(")[0])

@@ -15,8 +15,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import numpy as np
-
 _CONTROL = r"\x00-\x1f\x7f-\x9f\xad\u2028\u2029"
 _BIDI = r"\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff"
 _FORMAT = r"\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\u180b-\u180f\ufff0-\ufffb"
@@ -55,7 +53,7 @@ def storable(value: Any) -> Any:
         return [storable(part) for part in value]
     if isinstance(value, dict):
         return {_storable_text(str(key)): storable(part) for key, part in value.items()}
-    return value.item() if isinstance(value, np.generic) else value
+    return value.item() if hasattr(value, "dtype") and not value.shape else value
 
 
 def _storable_text(text: str) -> str:

@@ -14,12 +14,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
-
-import numpy as np
-import pandas as pd
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from fingerprint.core.alert import FingerprintError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+    from numpy.typing import NDArray
 
 KEY_DAY_MARGIN = timedelta(days=1)  # between the day in a key and the day of an event in it, at most
 
@@ -47,6 +49,8 @@ class TimeRange:
 
     def contains(self, times: pd.Series) -> NDArray[np.bool_]:
         """Return which event times (n,), UTC, lie in the range: a mask (n,)."""
+        import numpy as np  # with a table of times it is here already; what lists alerts has none
+
         inside = np.ones(len(times), bool)
         if self.since:
             inside &= (times >= self.since).to_numpy(bool)

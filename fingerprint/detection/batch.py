@@ -75,6 +75,8 @@ def _encode_features(
     """Return events with the history columns of their principals and KEY_COLUMN, and the codes of all their features (N, F)."""
     codes = encoding.encode_events(events)
     history = {KEY_COLUMN: key} | state.update_history(principal, interval, to_device_of(codes, principal))
-    events = events.assign(**{name: to_device_of(column, codes) for name, column in history.items()})
+    events = frames.with_columns(
+        events, {name: to_device_of(column, codes) for name, column in history.items()}
+    )
     encoding.encode_stateful_features(codes, events)
     return events, to_device_of(codes, principal)

@@ -148,9 +148,9 @@ class Scorer:
     def _with_provenance(self, batch: EventBatch, degraded: bool) -> EventBatch:
         """Return events with the bank that measured them, and by how many seconds event time was ahead of them on arrival."""
         at = frames.epoch_seconds(batch.frame["event_time"])
-        frame = batch.frame.assign(
-            degraded=degraded, bank_version=self.bank.version, delay=(self.state.watermark - at).clip(0)
-        )
+        delay = (self.state.watermark - at).clip(0)
+        origin = {"degraded": degraded, "bank_version": self.bank.version, "delay": delay}
+        frame = frames.with_columns(batch.frame, origin)
         return replace(batch, frame=frame)
 
     def judge_closed(self, include_open: bool = False) -> ScoredEvents | None:
@@ -201,12 +201,10 @@ class Scorer:
             batch = self._with_final_evidence(batch, verdict)
             for each in self.detectors:
                 each.record_scores(batch, z[each.name])
-        columns: dict[str, NDArray[np.generic]] = {z_column(name): each for name, each in z.items()}
+        columns: dict[str, NDArray[Any]] = {z_column(name): each for name, each in z.items()}
         columns |= {vote_column(name): each for name, each in votes.items()}
-        frame = batch.frame.assign(
-            **columns, verdict=verdict, level=np.array(LEVELS, dtype=object)[batch.level]
-        )
-        return ScoredEvents(batch, frame)
+        columns |= {"verdict": verdict, "level": np.array(LEVELS, dtype=object)[batch.level]}
+        return ScoredEvents(batch, frames.with_columns(batch.frame, columns))
 
     def _scores_so_far(self, batch: EventBatch, detectors: Sequence[Detector]) -> dict[str, NDArray[Any]]:
         """Return the z of open events by detector, (N,) each; NaN from one that is final when the interval closes."""

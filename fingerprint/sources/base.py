@@ -18,12 +18,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
-from fingerprint.compute.frames import Frame
 from fingerprint.core.alert import (
     ActionImpact,
     AlertEvent,
@@ -36,6 +32,9 @@ from fingerprint.core.alert import (
 from fingerprint.core.time_range import TimeRange
 from fingerprint.sources.inflate import ExpansionBudget
 from fingerprint.sources.limits import ReadLimits
+
+if TYPE_CHECKING:
+    from fingerprint.compute.frames import Frame
 
 Origin = tuple[str, str]  # source, position
 FileListing = dict[str, dict[str, Any]]  # path: the details that fsspec gives
@@ -292,10 +291,3 @@ def merge_batches(parts: Sequence[RecordBatch]) -> RecordBatch:
         [reject for part in parts for reject in part.rejects],
         sum(part.skipped for part in parts),
     )
-
-
-def join_lines(lines: Sequence[bytes]) -> tuple[bytes, NDArray[np.int64]]:
-    """Return lines as one text, and the offsets at which each begins and the last ends, (N + 1,)."""
-    borders = np.zeros(len(lines) + 1, np.int64)
-    np.cumsum(np.fromiter(map(len, lines), np.int64, len(lines)), out=borders[1:])
-    return b"".join(lines), borders

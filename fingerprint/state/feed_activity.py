@@ -16,7 +16,9 @@ events are counted, also repeats and those that the bank was trained on: they sh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,11 +33,13 @@ from fingerprint.core.sanitize import printable, storable
 MAX_FEEDS = 10_000  # feeds that are counted, the busiest
 ACCOUNT, REGION, SOURCE = "account", "region", "source"
 KEY_COLUMNS = ["kind", "feed", "interval"]
-MAX_BUFFERED_ROWS = 100_000  # rows of batches before they are summed
+MAX_NEW_CELLS = 100_000  # cells that may come before the busiest feeds are looked for
 MAX_NAME_LENGTH = 200  # characters of a source's name that are kept
 
-_ACCOUNT = r"[0-9]{12}"  # as AWS numbers them: anything else in a record is no feed
-_REGION = r"[a-z]{2}(?:-[a-z]{2,12}){1,4}-[0-9]{1,2}"
+_ACCOUNT = re.compile(r"[0-9]{12}")  # as AWS numbers them: anything else in a record is no feed
+_REGION = re.compile(r"[a-z]{2}(?:-[a-z]{2,12}){1,4}-[0-9]{1,2}")
+
+Cell = tuple[str, str, int]  # kind, feed, interval
 
 
 class FeedCounts:
@@ -49,8 +53,9 @@ class FeedCounts:
         self.intervals_per_day = 86400 // interval_seconds
         self.closed_until = 0  # intervals below this one were drained
         self.dropped_feeds = 0  # feeds that were not counted, because there were too many
-        self._cells = _empty_counts().assign(fresh=pd.Series(dtype=bool))
-        self._buffered: list[pd.DataFrame] = []
+        self._cells: dict[Cell, int] = {}
+        self._fresh: set[Cell] = set()  # cells that grew since they were drained
+        self._most_cells = MAX_NEW_CELLS  # at which the busiest feeds are looked for
 
     def add_events(
         self,
@@ -71,9 +76,11 @@ class FeedCounts:
         counts = arrays.namespace(interval).flatnonzero(interval >= closed_until - self.intervals_per_day)
         if len(counts):
             known = frames.select_rows(events[["recipient_account", "region"]], counts)
-            self._buffered += _count_batch(known, interval[counts], sources, codes[counts])
-        if sum(map(len, self._buffered)) > MAX_BUFFERED_ROWS:
-            self._consolidate()
+            for cell, number in _count_batch(known, interval[counts], sources, codes[counts]):
+                self._cells[cell] = self._cells.get(cell, 0) + number
+                self._fresh.add(cell)
+        if len(self._cells) > self._most_cells:
+            self._keep_busiest()
 
     def drain_closed(self, closed_until: int) -> pd.DataFrame | None:
         """Return the counts of intervals below `closed_until` that were not drained yet, None if none has closed since.
@@ -83,57 +90,68 @@ class FeedCounts:
         if closed_until <= self.closed_until:
             return None
         self.closed_until = closed_until
-        self._consolidate()
-        due = self._cells["fresh"] & (self._cells["interval"] < closed_until)
-        drained = self._cells.loc[due, [*KEY_COLUMNS, "events"]].reset_index(drop=True)
-        self._cells.loc[due, "fresh"] = False
-        kept = self._cells["interval"] >= closed_until - self.intervals_per_day
-        self._cells = self._cells[kept].reset_index(drop=True)
+        self._keep_busiest()
+        due = sorted(cell for cell in self._fresh if cell[2] < closed_until)
+        drained = self._as_frame(due)
+        self._fresh.difference_update(due)
+        first = closed_until - self.intervals_per_day
+        for cell in [cell for cell in self._cells if cell[2] < first]:
+            del self._cells[cell]
         return drained
 
     def as_table(self) -> pd.DataFrame:
         """Return the counts for a checkpoint, to be saved with `closed_until`."""
-        self._consolidate()
-        return self._cells
+        self._keep_busiest()
+        cells = sorted(self._cells)
+        return self._as_frame(cells).assign(fresh=np.array([cell in self._fresh for cell in cells], bool))
 
     def restore(self, cells: pd.DataFrame, closed_until: int) -> None:
         """Continue from the counts of `as_table`."""
-        self._cells, self._buffered, self.closed_until = cells, [], closed_until
+        keys = [*zip(*(cells[name].tolist() for name in KEY_COLUMNS), strict=True)]
+        self._cells = dict(zip(keys, cells["events"].tolist(), strict=True))
+        self._fresh = {key for key, fresh in zip(keys, cells["fresh"].tolist(), strict=True) if fresh}
+        self._most_cells, self.closed_until = len(keys) + MAX_NEW_CELLS, closed_until
 
-    def _consolidate(self) -> None:
-        if not self._buffered:
-            return
-        cells = pd.concat([part for part in (self._cells, *self._buffered) if len(part)], ignore_index=True)
-        summed = cells.groupby(KEY_COLUMNS, sort=True).agg(events=("events", "sum"), fresh=("fresh", "any"))
-        self._cells, self._buffered = self._keep_busiest(summed.reset_index()), []
+    def _as_frame(self, cells: Sequence[Cell]) -> pd.DataFrame:
+        kinds, feeds, intervals = zip(*cells, strict=True) if cells else ((), (), ())
+        return pd.DataFrame(
+            {
+                "kind": pd.Series(kinds, dtype=object),
+                "feed": pd.Series(feeds, dtype=object),
+                "interval": np.array(intervals, np.int64),
+                "events": np.array([self._cells[cell] for cell in cells], np.int64),
+            }
+        )
 
-    def _keep_busiest(self, cells: pd.DataFrame) -> pd.DataFrame:
+    def _keep_busiest(self) -> None:
         """Keep the busiest feeds: a sender that can make up accounts can make up many."""
-        feeds = cells.groupby(["kind", "feed"], sort=True)["events"].transform("sum")
-        sizes = cells.assign(all=feeds).drop_duplicates(["kind", "feed"])
-        if len(sizes) <= self.max_feeds:
-            return cells
-        self.dropped_feeds += len(sizes) - self.max_feeds
-        kept = sizes.nlargest(self.max_feeds, "all", keep="first")[["kind", "feed"]]
-        return cells.merge(kept, on=["kind", "feed"])
+        sizes: Counter[tuple[str, str]] = Counter()
+        for (kind, feed, _), events in self._cells.items():
+            sizes[kind, feed] += events
+        if len(sizes) > self.max_feeds:
+            self.dropped_feeds += len(sizes) - self.max_feeds
+            kept = set(sorted(sizes, key=lambda name: (-sizes[name], name))[: self.max_feeds])
+            self._cells = {cell: events for cell, events in self._cells.items() if cell[:2] in kept}
+            self._fresh &= self._cells.keys()
+        self._most_cells = len(self._cells) + MAX_NEW_CELLS
 
 
-def _count_batch(events: Frame, interval: Array, sources: Sequence[str], codes: Array) -> list[pd.DataFrame]:
-    """Return a batch as rows of (feed, interval): strings are read once for each distinct combination."""
+def _count_batch(
+    events: Frame, interval: Array, sources: Sequence[str], codes: Array
+) -> Iterator[tuple[Cell, int]]:
+    """Yield the feeds of a batch with their events: strings are read once for each distinct combination."""
     named = (frames.factorize_values(events[name])[0] for name in ("recipient_account", "region"))
     first, counts = _distinct_rows(*named, codes, interval)
     few = frames.to_pandas(frames.select_rows(events, first))
-    interval, codes, counts = (arrays.to_host(each) for each in (interval[first], codes[first], counts))
-    account, region = (few[name].astype(object).fillna("") for name in ("recipient_account", "region"))
-    known = account.str.fullmatch(_ACCOUNT).astype(bool)
-    placed = known & region.str.fullmatch(_REGION).astype(bool)
-    through = [sanitise_source_name(sources[code]) for code in codes.tolist()]
-    table = pd.DataFrame({"interval": interval, "events": counts, "fresh": True})
-    return [
-        table[known].assign(kind=ACCOUNT, feed=account[known]),
-        table[placed].assign(kind=REGION, feed=account[placed] + "/" + region[placed]),
-        table.assign(kind=SOURCE, feed=pd.Series(through, dtype=object)),
-    ]
+    accounts, regions = (few[name].astype(object).tolist() for name in ("recipient_account", "region"))
+    numbers = (arrays.to_host(each).tolist() for each in (interval[first], codes[first], counts))
+    names = [sanitise_source_name(name) for name in sources]
+    for account, region, at, code, number in zip(accounts, regions, *numbers, strict=True):
+        yield (SOURCE, names[code], at), number
+        if isinstance(account, str) and _ACCOUNT.fullmatch(account):
+            yield (ACCOUNT, account, at), number
+            if isinstance(region, str) and _REGION.fullmatch(region):
+                yield (REGION, f"{account}/{region}", at), number
 
 
 def _distinct_rows(*columns: Array) -> tuple[Array, Array]:
@@ -151,14 +169,3 @@ def sanitise_source_name(name: str) -> str:
     """Return a source's name as it is kept and shown; a producer to the events topic may write anything there."""
     shown: str = storable(printable(name[:MAX_NAME_LENGTH]))
     return shown
-
-
-def _empty_counts() -> pd.DataFrame:
-    return pd.DataFrame(
-        {
-            "kind": pd.Series(dtype=object),
-            "feed": pd.Series(dtype=object),
-            "interval": pd.Series(dtype=np.int64),
-            "events": pd.Series(dtype=np.int64),
-        }
-    )

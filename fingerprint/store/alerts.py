@@ -39,7 +39,6 @@ from fingerprint.store.schema import (
     insert_into,
     votes,
 )
-from fingerprint.store.votes import vote_rows
 
 VISIBLE_COLUMNS = (  # of a row of the queue
     "event_count",
@@ -87,7 +86,9 @@ class SqlAlertRepository(Repository):
         stored = {STORED_AT: now}
         rows = [alert_row(alert) | stored for alert in alerts]
         events = [row | stored for alert in alerts for row in event_rows(alert, self._redaction)]
-        single = [row | stored for row in vote_rows(votes)]
+        from fingerprint.store import tables  # what only reads alerts has no table of votes to read
+
+        single = [row | stored for row in tables.vote_rows(votes)]
         issues = [_issue_row(issue) | stored for issue in credential_issues]
         self._session.write(
             lambda connection: _save_rows(connection, rows, events, single, issues, now, self._addresses)

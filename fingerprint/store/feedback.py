@@ -13,20 +13,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 import sqlalchemy as sql
 
 from fingerprint.store.cases import read_current_decisions, read_current_dispositions
 from fingerprint.store.database import Repository, reads
 from fingerprint.store.schema import alert_events, alerts, dispositions, id_batches, votes
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 FETCH_ROWS = 50_000  # of one table
 MAX_ALERTS = 200  # confirmed attacks, the newest
 MAX_EVENTS_PER_ALERT = 100  # of a confirmed attack, the first
 ALERTS_PER_QUERY = 50
-_COLUMNS = ["event_id", "event_time", "entity", "label"]
 
 
 class SqlFeedbackRepository(Repository):
@@ -69,11 +70,9 @@ class SqlFeedbackRepository(Repository):
             .order_by(events.alert_id, events.entity)
         )
         rows = [row for row in connection.execute(query).all() if row[0] in decided]
-        table = pd.DataFrame(rows, columns=["alert", "principal", "entity", "event_time"], dtype=object)
-        of_rows = [decided[alert_id] for alert_id in table["alert"]]
-        times = pd.to_datetime(table["event_time"], utc=True).astype("datetime64[us, UTC]")
-        originals, decisions = [each.alert_id for each in of_rows], [each.decision for each in of_rows]
-        return table.assign(alert=originals, event_time=times, decision=decisions)
+        from fingerprint.store import tables
+
+        return tables.decided_entity_table(rows, decided)
 
     @reads
     def confirmed_attacks(self, connection: sql.Connection) -> dict[str, list[bytes]]:
@@ -104,5 +103,7 @@ def _select_in_range(
 
 
 def _read_frames(connection: sql.Connection, query: sql.Select[Any]) -> Iterator[pd.DataFrame]:
+    from fingerprint.store import tables
+
     for rows in connection.execution_options(yield_per=FETCH_ROWS).execute(query).partitions():
-        yield pd.DataFrame(rows, columns=_COLUMNS)
+        yield tables.flagged_event_table(rows)

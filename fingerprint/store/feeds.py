@@ -9,9 +9,8 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 import sqlalchemy as sql
 
 from fingerprint.core.alert import FeedGap
@@ -28,6 +27,9 @@ from fingerprint.store.schema import (
     insert_into,
     meta,
 )
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _CHECKED_UNTIL = "feeds_checked_until"  # a name in the table meta
 
@@ -65,7 +67,9 @@ class SqlFeedRepository(Repository):
         events = sql.cast(sql.func.sum(table.events), sql.BigInteger)
         query = sql.select(*key, events).where(table.at >= since).group_by(*key).order_by(*key)
         rows = connection.execute(query).all()
-        return pd.DataFrame(rows, columns=["kind", "feed", "at", "events"]).astype({"at": int, "events": int})
+        from fingerprint.store import tables
+
+        return tables.feed_count_table(rows)
 
     @reads
     def gaps(self, connection: sql.Connection, ended: bool = True) -> list[FeedGap]:

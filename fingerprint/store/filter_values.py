@@ -23,7 +23,6 @@ import sqlalchemy as sql
 from fingerprint.core.address import NO_ADDRESS_TABLES, AddressTables
 from fingerprint.core.alert_query import words_of
 from fingerprint.core.sanitize import storable
-from fingerprint.sources.active import SOURCE
 from fingerprint.store.schema import (
     Row,
     alert_surprises,
@@ -92,6 +91,10 @@ def derive_filter_values(
     Accounts are the principal's and those whose trails recorded its calls. A principal is found as a whole, without its account,
     and by its last part; a person also by what comes before an @.
     """
+    from fingerprint.sources.active import (
+        SOURCE,
+    )  # saving needs the readers' package, reading the queue does not
+
     accounts = (principal.partition(":")[0], *(SOURCE.record_account(row["raw"]) for row in events))
     found: dict[str, Iterable[str]] = {
         kind: [row[column] for row in events] for kind, column in EVENT_VALUES.items()

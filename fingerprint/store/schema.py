@@ -199,6 +199,7 @@ votes = sql.Table(
     sql.Column("alone", sql.Boolean, nullable=False, server_default=sql.false()),
     sql.Column(STORED_AT, UtcDateTime, index=True),
 )
+VOTE_COLUMNS = tuple(column.name for column in votes.columns if column.name != STORED_AT)
 sql.Index("votes_of_principal", votes.c.principal, votes.c.event_time).ddl_if(dialect="sqlite")
 sql.Index("votes_by_principal", votes.c.principal, postgresql_using="hash").ddl_if(dialect="postgresql")
 

@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from fingerprint.compute import frames
 from fingerprint.core.ports import Message, Partition
 from fingerprint.sources import arrival
-from fingerprint.sources.base import join_lines
 from fingerprint.sources.decode import DecodedMessages
+from fingerprint.sources.joined_lines import join_lines
 
 Longs = NDArray[np.int64]
 

@@ -17,13 +17,14 @@ from fingerprint.core.case import MAX_THRESHOLD
 from fingerprint.core.story import CallSummary, Tally, ranked
 from fingerprint.features.value_texts import program_and_version
 from fingerprint.web.formatting import detector_label, detector_question
+from fingerprint.web.language import N_, format_decimal, gettext
 
 MAX_DRIVER_CALLS = 3  # calls named beside an error
 # How far a score is above its threshold, in words: the share of the threshold that it reaches.
 SCORE_WORDS = (
-    (3.0, "far above the threshold"),
-    (1.5, "well above the threshold"),
-    (1.0, "above the threshold"),
+    (3.0, N_("far above the threshold")),
+    (1.5, N_("well above the threshold")),
+    (1.0, N_("above the threshold")),
 )
 
 Thresholds = Mapping[tuple[str, str], float]  # (event id, detector): the threshold of its vote
@@ -119,12 +120,15 @@ def fingerprint_in_words(key: str, principal: str = "") -> str:
     """
     owner, *rest = key.split("|")
     if owner == principal and not rest:
-        return "all services"
+        return gettext("all services")
     service, path = [*rest, "*", "*"][:2]
-    how = {"direct": ", called directly", "service": ", through another service"}.get(path, "")
+    how = {"direct": gettext(", called directly"), "service": gettext(", through another service")}.get(
+        path, ""
+    )
     who = "" if owner == principal else owner.partition(":")[2] or owner
     what = "" if service == "*" else service
-    return " in ".join(part for part in (who, what) if part) + how
+    named = gettext("%(who)s in %(service)s", who=who, service=what) if who and what else who or what
+    return named + how
 
 
 def shown_scores(event: AlertEvent, thresholds: Thresholds) -> list[ShownScore]:
@@ -138,9 +142,22 @@ def shown_scores(event: AlertEvent, thresholds: Thresholds) -> list[ShownScore]:
 
 
 def _shown_score(label: str, z: float, threshold: float | None) -> ShownScore:
-    figure = f"over {MAX_THRESHOLD:g}, the end of the scale" if z > MAX_THRESHOLD else f"{z:.1f}"
+    figure = (
+        gettext("over %(most)s, the end of the scale", most=f"{MAX_THRESHOLD:g}")
+        if z > MAX_THRESHOLD
+        else format_decimal(z, 1)
+    )
     if not threshold or threshold <= 0:
-        return ShownScore(label, f"score {figure}", "no threshold is stored", 0.0)
+        return ShownScore(
+            label, gettext("score %(score)s", score=figure), gettext("no threshold is stored"), 0.0
+        )
     share = z / threshold
-    words = next((words for least, words in SCORE_WORDS if share >= least), "below the threshold")
-    return ShownScore(label, words, f"score {figure}, threshold {threshold:.1f}", share)
+    words = next((words for least, words in SCORE_WORDS if share >= least), N_("below the threshold"))
+    return ShownScore(
+        label,
+        gettext(words),
+        gettext(
+            "score %(score)s, threshold %(threshold)s", score=figure, threshold=format_decimal(threshold, 1)
+        ),
+        share,
+    )

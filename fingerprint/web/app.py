@@ -21,7 +21,8 @@ from fingerprint.web import api, errors, middleware, pages
 from fingerprint.web.auth import Viewer
 from fingerprint.web.change_feed import ChangeBroadcaster
 from fingerprint.web.dependencies import Dependencies, Deps
-from fingerprint.web.middleware import RequestGuard, allowed_host_names
+from fingerprint.web.middleware import LanguageMiddleware, RequestGuard, allowed_host_names
+from fingerprint.web.pages.language import language_cookie_name
 from fingerprint.web.security_events import SecurityEventLog
 from fingerprint.web.security_metrics import SecurityEventMiddleware
 from fingerprint.web.static_report import TEMPLATES
@@ -43,6 +44,7 @@ def create_app(deps: Dependencies, security: SecurityEventLog | None = None) -> 
         app.include_router(router, prefix="/api/v1")
     app.add_api_route("/static/style.css", _serve_stylesheet, include_in_schema=False)
     app.mount("/static", StaticFiles(directory=STATIC))
+    app.add_middleware(LanguageMiddleware, cookie=language_cookie_name(deps.settings))
     app.add_middleware(
         RequestGuard, hosts=allowed_host_names(web), max_body_bytes=middleware.MAX_BODY_BYTES, https=web.https
     )

@@ -14,6 +14,7 @@ from typing import Any
 
 from fingerprint.core.alert import Disposition
 from fingerprint.core.case import AuditEntry, CaseNote
+from fingerprint.web.language import gettext
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ def activity_log(
     audited = list(entries)
     decided = {(entry.at, entry.by) for entry in audited if entry.action == "alert.decide"}
     lines = [describe_entry(entry) for entry in audited if entry.action != "alert.note"]
-    lines += [ActivityLine(note.at, note.by, "added a note", note.text) for note in notes]
+    lines += [ActivityLine(note.at, note.by, gettext("added a note"), note.text) for note in notes]
     lines += [_describe_disposition(each) for each in dispositions if (each.at, each.by) not in decided]
     return sorted(lines, key=lambda line: line.at, reverse=True)
 
@@ -67,12 +68,22 @@ def _describe_disposition(disposition: Disposition) -> ActivityLine:
 
 def _describe_decision(detail: Mapping[str, Any]) -> str:
     decision, of = str(detail.get("decision", "")), str(detail.get("duplicate_of") or "")
-    return f"closed it as a duplicate of {of}" if of else f"closed it as {decision.replace('_', ' ')}"
+    if of:
+        return gettext("closed it as a duplicate of %(alert)s", alert=of)
+    return gettext("closed it as %(decision)s", decision=gettext(decision.replace("_", " ")))
 
 
 def _describe_assignment(detail: Mapping[str, Any]) -> str:
     to = str(detail.get("to") or "")
-    return f"assigned it to {to}" if to else "unassigned it"
+    return gettext("assigned it to %(person)s", person=to) if to else gettext("unassigned it")
+
+
+def _describe_undo(kind: str) -> str:
+    known = {
+        "split": gettext("undid a split of its incident"),
+        "join": gettext("undid a join of its incident"),
+    }
+    return known.get(kind, gettext("undid a change of its incident"))
 
 
 def _describe_unknown(action: str, detail: Mapping[str, Any]) -> str:
@@ -83,9 +94,11 @@ def _describe_unknown(action: str, detail: Mapping[str, Any]) -> str:
 _SENTENCES: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "alert.decide": _describe_decision,
     "alert.assign": _describe_assignment,
-    "alert.reopen": lambda _: "reopened it",
-    "alert.status": lambda detail: f"set it to {str(detail.get('status', '')).replace('_', ' ')}",
-    "incident.split": lambda _: "split it off its incident",
-    "incident.join": lambda _: "joined its incident with another",
-    "incident.undo": lambda detail: f"undid a {detail.get('kind', 'change')} of its incident",
+    "alert.reopen": lambda _: gettext("reopened it"),
+    "alert.status": lambda detail: gettext(
+        "set it to %(status)s", status=gettext(str(detail.get("status", "")).replace("_", " "))
+    ),
+    "incident.split": lambda _: gettext("split it off its incident"),
+    "incident.join": lambda _: gettext("joined its incident with another"),
+    "incident.undo": lambda detail: _describe_undo(str(detail.get("kind", ""))),
 }

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from fingerprint.core.alert import ActivityCurve
-from fingerprint.web.formatting import abbreviate, format_figure, interval_start
+from fingerprint.web.formatting import abbreviate, format_figure, format_short_day, interval_start
+from fingerprint.web.language import format_date, gettext
 
 LEFT, RIGHT, TOP, BOTTOM = 44, 8, 28, 46  # margins in units of the drawing, for labels and titles of axes
 TICK_WIDTH = 75  # units that a label of the time axis needs
@@ -122,7 +123,14 @@ class _Axis:
     def flag(self, index: int) -> FlaggedInterval:
         count, start = self.curve.counts[index], self.interval_time(index)
         expected = self.curve.expected[index] if index < len(self.curve.expected) else math.nan
-        text = f"{start:%A} {start.day} {start:%B %H:%M}: {format_figure(count)} where {format_figure(expected)} were expected"
+        day = format_date(start, f"{start:%A} {start.day} {start:%B}", "MMMMEEEEd")
+        text = gettext(
+            "%(day)s %(time)s: %(count)s where %(expected)s were expected",
+            day=day,
+            time=f"{start:%H:%M}",
+            count=format_figure(count),
+            expected=format_figure(expected),
+        )
         top = self.y(0.0 if math.isnan(count) else count)
         return FlaggedInterval(
             self.x(index), round(max(self.step, 2.0), 2), top, round(self.baseline - top, 2), text
@@ -140,7 +148,7 @@ class _Axis:
         at = first.replace(hour=0, minute=0, second=0, microsecond=0)
         while at < first + timedelta(seconds=seconds):
             if at >= first:
-                text = f"{at.day} {at:%b}" if at.hour == 0 else f"{at:%H:%M}"
+                text = format_short_day(at) if at.hour == 0 else f"{at:%H:%M}"
                 yield Tick(self.x((at - first).total_seconds() / self.curve.interval_seconds), text)
             at += timedelta(seconds=step)
 

@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from fastapi import Request, Response
+from markupsafe import Markup
 
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.case import ActionOutcome, AlertRevision, QueueRow
@@ -28,25 +29,42 @@ from fingerprint.core.sanitize import storable
 from fingerprint.core.settings import Settings
 from fingerprint.web import audit_text
 from fingerprint.web.audit_text import ActivityLine
+from fingerprint.web.language import N_, NN_, gettext, template_ngettext
 
 MAX_IDS = 50  # ids that a note carries; of more it only counts
 MAX_KEPT_TEXT = 800  # characters of a reason that a note carries
 MAX_COOKIE_LENGTH = 3800  # characters; browsers keep 4,096 with the name and the attributes
 SHOWN_SECONDS = 60  # within which the next page must come
-ACTION_SENTENCES = {
-    "true_positive": "closed as true positive",
-    "benign": "closed as benign",
-    "false_positive": "closed as false positive",
-    "duplicate": "closed as a duplicate",
-    "take": "assigned to you",
-    "assign": "assigned",
-    "release": "unassigned",
-    "reopen": "reopened",
-    "note": "noted",
+ACTION_SENTENCES = {  # one alert, and several
+    "true_positive": NN_(
+        "<strong>%(num)s alert</strong> closed as true positive.",
+        "<strong>%(num)s alerts</strong> closed as true positive.",
+    ),
+    "benign": NN_(
+        "<strong>%(num)s alert</strong> closed as benign.",
+        "<strong>%(num)s alerts</strong> closed as benign.",
+    ),
+    "false_positive": NN_(
+        "<strong>%(num)s alert</strong> closed as false positive.",
+        "<strong>%(num)s alerts</strong> closed as false positive.",
+    ),
+    "duplicate": NN_(
+        "<strong>%(num)s alert</strong> closed as a duplicate.",
+        "<strong>%(num)s alerts</strong> closed as a duplicate.",
+    ),
+    "take": NN_(
+        "<strong>%(num)s alert</strong> assigned to you.", "<strong>%(num)s alerts</strong> assigned to you."
+    ),
+    "assign": NN_("<strong>%(num)s alert</strong> assigned.", "<strong>%(num)s alerts</strong> assigned."),
+    "release": NN_(
+        "<strong>%(num)s alert</strong> unassigned.", "<strong>%(num)s alerts</strong> unassigned."
+    ),
+    "reopen": NN_("<strong>%(num)s alert</strong> reopened.", "<strong>%(num)s alerts</strong> reopened."),
+    "note": NN_("<strong>%(num)s alert</strong> noted.", "<strong>%(num)s alerts</strong> noted."),
 }
 REFUSALS = {  # the field that a change was refused for, and why
-    "why": "A reason is required for benign and false positive: the detector learns from it.",
-    "to": "There is no active account of this name: choose one of the list.",
+    "why": N_("A reason is required for benign and false positive: the detector learns from it."),
+    "to": N_("There is no active account of this name: choose one of the list."),
 }
 DECISIONS = ("true_positive", "benign", "false_positive", "duplicate")
 _SELECTION = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?:(.+)", re.DOTALL)  # version, events, id
@@ -93,14 +111,14 @@ class FlashMessage:
     to: str = ""
 
     @property
-    def sentence(self) -> str:
+    def sentence(self) -> Markup:
         """Return the sentence that the page shows."""
-        return ACTION_SENTENCES[self.action]
+        return template_ngettext(*ACTION_SENTENCES[self.action], self.count)
 
     @property
     def refusal(self) -> str:
         """Return the sentence beside the field that was refused; empty where none was."""
-        return REFUSALS.get(self.refused, "")
+        return gettext(REFUSALS[self.refused]) if self.refused in REFUSALS else ""
 
     @property
     def can_undo(self) -> bool:

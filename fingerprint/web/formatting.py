@@ -11,34 +11,41 @@ import math
 from collections.abc import Iterable
 from datetime import UTC, date, datetime, timedelta
 
-from fingerprint.core.alert import LEVELS, Decision, Level, StepPhase
+from fingerprint.core.alert import LEVELS, ActionImpact, Decision, Level, StepPhase
 from fingerprint.core.alert import SEVERITY_LEVELS as SEVERITY_LEVELS
 from fingerprint.core.alert import severity_of as severity_of
+from fingerprint.web.language import N_, NN_, format_date, format_decimal, gettext, localise_figure, ngettext
+from fingerprint.web.language import format_count as format_count
 
 LEVEL_DESCRIPTIONS = dict(
     zip(
         LEVELS,
         (
-            "the principal's own fingerprint of this service",
-            "the principal's fingerprint over all services; its history in this one is thin",
-            "the fingerprint of its peer group; the principal's own history is thin",
-            "the generic fingerprint; neither the principal nor its peers have a history yet",
+            N_("the principal's own fingerprint of this service"),
+            N_("the principal's fingerprint over all services; its history in this one is thin"),
+            N_("the fingerprint of its peer group; the principal's own history is thin"),
+            N_("the generic fingerprint; neither the principal nor its peers have a history yet"),
         ),
         strict=True,
     )
 )
-RARITY_LABELS = {"unseen": "never seen", "rare": "rare", "infrequent": "infrequent", "frequent": "frequent"}
+RARITY_LABELS = {
+    "unseen": N_("never seen"),
+    "rare": N_("rare"),
+    "infrequent": N_("infrequent"),
+    "frequent": N_("frequent"),
+}
 PHASE_LABELS: dict[StepPhase, str] = {
-    "contain": "Contain",
-    "verify": "Verify",
-    "extent": "Find the extent",
-    "undo": "Undo",
+    "contain": N_("Contain"),
+    "verify": N_("Verify"),
+    "extent": N_("Find the extent"),
+    "undo": N_("Undo"),
 }
 DECISION_LABELS: dict[Decision, str] = {
-    "true_positive": "true positive",
-    "benign": "benign",
-    "false_positive": "false positive",
-    "duplicate": "duplicate",
+    "true_positive": N_("true positive"),
+    "benign": N_("benign"),
+    "false_positive": N_("false positive"),
+    "duplicate": N_("duplicate"),
 }
 GRAVEST_TACTICS = (
     "Impact",
@@ -54,7 +61,49 @@ GRAVEST_TACTICS = (
     "Initial Access",
     "Discovery",
 )
-_UNITS = ((86400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
+_UNITS = ((86400, N_("day")), (3600, N_("hour")), (60, N_("minute")), (1, N_("second")))
+_SEVERITIES = (
+    N_("critical"),
+    N_("high"),
+    N_("medium"),
+    N_("low"),
+)  # for the catalogue, as are the words below
+_WORDS = (
+    *(
+        N_("open"),
+        N_("new"),
+        N_("in progress"),
+        N_("closed"),
+        N_("none"),
+        N_("Critical"),
+        N_("High"),
+        N_("Medium"),
+        N_("Low"),
+    ),
+    *(
+        N_("entity"),
+        N_("principal"),
+        N_("peer"),
+        N_("generic"),
+        N_("service"),
+        N_("account"),
+        N_("tactic"),
+        N_("human"),
+        N_("day"),
+    ),
+    *(
+        N_("Service"),
+        N_("Account"),
+        N_("Principal"),
+        N_("Tactic"),
+        N_("Human"),
+        N_("Day"),
+        N_("User agent"),
+        N_("Error code"),
+    ),
+    *(N_("Action"), N_("Network"), N_("access key"), N_("session"), N_("address"), N_("resource")),
+    *(N_("Other reads"), N_("Other changes"), N_("used"), N_("called from"), N_("touched"), N_("assumed")),
+)
 
 
 def detector_label(name: str) -> str:
@@ -73,7 +122,7 @@ def detector_question(name: str) -> str:
 
 def level_description(name: Level) -> str:
     """Return the fingerprint level that scored the events, as a phrase."""
-    return LEVEL_DESCRIPTIONS[name]
+    return gettext(LEVEL_DESCRIPTIONS[name])
 
 
 def sentence(text: str) -> str:
@@ -94,7 +143,7 @@ def format_time(moment: datetime) -> str:
 def format_day(moment: datetime) -> str:
     """Return the day in UTC: 4 March 2026."""
     there = moment.astimezone(UTC)
-    return f"{there.day} {there:%B %Y}"
+    return format_date(there, f"{there.day} {there:%B %Y}", "yMMMMd")
 
 
 def format_stamp(moment: datetime) -> str:
@@ -104,7 +153,7 @@ def format_stamp(moment: datetime) -> str:
 
 def format_short_day(day: date) -> str:
     """Return a day without its year: 4 Mar."""
-    return f"{day.day} {day:%b}"
+    return format_date(day, f"{day.day} {day:%b}", "MMMd")
 
 
 def format_span(first: datetime, last: datetime) -> str:
@@ -117,7 +166,7 @@ def format_span(first: datetime, last: datetime) -> str:
         if format_day(first) == format_day(last)
         else f"{format_day(last)}, {format_time(last)}"
     )
-    return f"{start} to {end} UTC"
+    return gettext("%(start)s to %(end)s UTC", start=start, end=end)
 
 
 def format_duration(first: datetime, last: datetime) -> str:
@@ -126,24 +175,38 @@ def format_duration(first: datetime, last: datetime) -> str:
     for seconds, unit in _UNITS:
         count, left = divmod(left, seconds)
         if count:
-            parts.append(pluralize(count, unit))
-    return " ".join(parts[:2]) or "one moment"
+            parts.append(count_of(count, unit))
+    return " ".join(parts[:2]) or gettext("one moment")
 
 
 def format_ago(then: datetime, now: datetime) -> str:
     """Return the elapsed time in its largest unit: `just now`, `1 minute ago`, `3 days ago`."""
     seconds = max(0, int((now - then).total_seconds()))
     count, unit = next(((seconds // size, unit) for size, unit in _UNITS if seconds >= size), (0, "second"))
-    return "just now" if unit == "second" else f"{pluralize(count, unit)} ago"
+    if unit == "second":
+        return gettext("just now")
+    words = {
+        "minute": NN_("%(num)s minute ago", "%(num)s minutes ago"),
+        "hour": NN_("%(num)s hour ago", "%(num)s hours ago"),
+        "day": NN_("%(num)s day ago", "%(num)s days ago"),
+    }
+    return ngettext(*words[unit], count)
+
+
+def format_elapsed(then: datetime, now: datetime) -> str:
+    """Return the elapsed time in its largest unit, without `ago`: `1 minute`, `3 days`."""
+    seconds = max(0, int((now - then).total_seconds()))
+    count, unit = next(((seconds // size, unit) for size, unit in _UNITS if seconds >= size), (0, "second"))
+    return gettext("just now") if unit == "second" else count_of(count, unit)
 
 
 def format_age(then: datetime, now: datetime) -> str:
     """Return the elapsed time in its largest unit, short: `now`, `5 min`, `3 h`, `12 d`."""
     seconds = max(0, int((now - then).total_seconds()))
-    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+    for size, unit in ((86400, N_("d")), (3600, N_("h")), (60, N_("min"))):
         if seconds >= size:
-            return f"{seconds // size} {unit}"
-    return "now"
+            return f"{seconds // size} {gettext(unit)}"
+    return gettext("now")
 
 
 def order_tactics(tactics: Iterable[str]) -> list[str]:
@@ -175,10 +238,33 @@ def pluralize(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
+def count_of(count: int, unit: str) -> str:
+    """Return a count of a unit of time in the language of the page: `1 hour`, `15 minutes`."""
+    if unit == "day":
+        return ngettext("%(num)s day", "%(num)s days", count)
+    if unit == "hour":
+        return ngettext("%(num)s hour", "%(num)s hours", count)
+    if unit == "minute":
+        return ngettext("%(num)s minute", "%(num)s minutes", count)
+    return ngettext("%(num)s second", "%(num)s seconds", count)
+
+
+def impact_facts(each: ActionImpact) -> str:
+    """Return how often an action was called, how often it failed and how new it is: `3 calls, all failed, new`."""
+    parts = [ngettext("%(num)s call", "%(num)s calls", each.calls)]
+    if each.failed:
+        all_failed = each.failed == each.calls
+        parts.append(
+            gettext("all failed") if all_failed else gettext("%(num)s failed", num=format_count(each.failed))
+        )
+    new = gettext("from a new network") if each.new_place else gettext("usual here")
+    return ", ".join([*parts, gettext("new") if each.new else new])
+
+
 def interval_unit(seconds: int) -> str:
     """Return an interval's length after `per`: `hour`, `15 minutes`."""
     size, unit = next((size, unit) for size, unit in _UNITS if seconds % size == 0)
-    return unit if seconds == size else pluralize(seconds // size, unit)
+    return gettext(unit) if seconds == size else count_of(seconds // size, unit)
 
 
 def interval_start(start: datetime, seconds: int, index: int) -> datetime:
@@ -189,39 +275,44 @@ def interval_start(start: datetime, seconds: int, index: int) -> datetime:
 def format_rate(per_day: float) -> str:
     """Return alerts a day: `6.43`; a rate below one also as days between two: `0.12 (one in 8 days)`."""
     days = round(1 / per_day) if per_day > 0 else 0
-    return f"{per_day:g} (one in {days} days)" if days > 1 else f"{per_day:g}"
+    figure = localise_figure(f"{per_day:g}")
+    return gettext("%(figure)s (one in %(days)s days)", figure=figure, days=days) if days > 1 else figure
 
 
 def format_figure(value: float) -> str:
     """Return a count or an expected count, short: `34`, `1,200`, `0.2`; `?` for NaN."""
     if math.isnan(value):
         return "?"
-    return f"{value:,.0f}" if value >= 100 or value == round(value) else f"{value:.2g}"
+    return localise_figure(f"{value:,.0f}" if value >= 100 or value == round(value) else f"{value:.2g}")
 
 
 def format_threshold(base: float, shift: float, benign: int, malicious: int) -> str:
     """Return a threshold with its shift by dispositions: `4.0 + 0.7 (3 alerts closed as benign)`; `4.0` without one."""
     shifts = [
-        pluralize(count, "alert") + f" closed as {word}"
-        for count, word in ((benign, "benign"), (malicious, "malicious"))
+        ngettext(*words, count)
+        for count, words in (
+            (benign, NN_("%(num)s alert closed as benign", "%(num)s alerts closed as benign")),
+            (malicious, NN_("%(num)s alert closed as malicious", "%(num)s alerts closed as malicious")),
+        )
         if count
     ]
-    moved = f" {'+' if shift >= 0 else '-'} {abs(base * shift):.1f}" if shift else ""
-    return f"{base:.1f}{moved}" + (f" ({', '.join(shifts)})" if shifts else "")
+    moved = f" {'+' if shift >= 0 else '-'} {format_decimal(abs(base * shift), 1)}" if shift else ""
+    return f"{format_decimal(base, 1)}{moved}" + (f" ({', '.join(shifts)})" if shifts else "")
 
 
 def abbreviate(value: float) -> str:
     """Return a figure for an axis: `40`, `20k`, `1.2M`."""
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if value >= 10 * size or (value >= size and size > 1e3):
-            return f"{value / size:.3g}{unit}"
-    return f"{value:.4g}"
+            return localise_figure(f"{value / size:.3g}{unit}")
+    return localise_figure(f"{value:.4g}")
 
 
 def format_odds(nats: float) -> str:
     """Return a surprise as odds: e^nats, in two figures."""
     odds = math.exp(min(max(nats, 0.0), 30.0))
     if odds >= 1e6:
-        return "over a million times"
+        return gettext("over a million times")
     digits = 1 - math.floor(math.log10(odds))
-    return f"{round(odds, digits):,.{max(digits, 0) if odds < 10 else 0}f} times"
+    figure = f"{round(odds, digits):,.{max(digits, 0) if odds < 10 else 0}f}"
+    return gettext("%(num)s times", num=localise_figure(figure))

@@ -17,6 +17,7 @@ from fingerprint.core.case import PrincipalEvents, QueueRow
 from fingerprint.core.ports.store import Store
 from fingerprint.web.api.queue_params import RequestModel, StorableText
 from fingerprint.web.dependencies import Dependencies
+from fingerprint.web.language import N_
 
 MAX_EVENTS = 5_000  # the newest, that a picture is made from
 MAX_ISSUES = 500  # calls that issued credentials
@@ -24,9 +25,9 @@ MAX_KEYS = 200  # access keys that issuing calls are looked for
 
 Scope = Literal["alert", "incident", "principal"]
 SCOPE_LABELS: dict[Scope, str] = {
-    "alert": "this alert",
-    "incident": "its incident",
-    "principal": "all alerts of this principal",
+    "alert": N_("This alert"),
+    "incident": N_("Its incident"),
+    "principal": N_("All alerts of this principal"),
 }
 
 

@@ -15,10 +15,12 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from fingerprint.core.account import Role
+from fingerprint.web import language
 from fingerprint.web.address_places import using_address_tables
 from fingerprint.web.auth import Caller
 from fingerprint.web.dependencies import Dependencies
 from fingerprint.web.flash import clear_flash
+from fingerprint.web.language import N_
 from fingerprint.web.static_report import template_environment
 
 
@@ -31,14 +33,14 @@ class NavEntry(NamedTuple):
 
 
 NAVIGATION = (
-    NavEntry("/", "Queue", "viewer"),
-    NavEntry("/incidents", "Incidents", "viewer"),
-    NavEntry("/overview", "Overview", "viewer"),
-    NavEntry("/suppressions", "Suppressions", "viewer"),
-    NavEntry("/thresholds", "Thresholds", "viewer"),
-    NavEntry("/banks", "Banks and health", "viewer"),
-    NavEntry("/audit", "Audit", "engineer"),
-    NavEntry("/accounts", "Accounts", "admin"),
+    NavEntry("/", N_("Queue"), "viewer"),
+    NavEntry("/incidents", N_("Incidents"), "viewer"),
+    NavEntry("/overview", N_("Overview"), "viewer"),
+    NavEntry("/suppressions", N_("Suppressions"), "viewer"),
+    NavEntry("/thresholds", N_("Thresholds"), "viewer"),
+    NavEntry("/banks", N_("Banks and health"), "viewer"),
+    NavEntry("/audit", N_("Audit"), "engineer"),
+    NavEntry("/accounts", N_("Accounts"), "admin"),
 )
 
 
@@ -53,13 +55,25 @@ def render_page(request: Request, template: str, status: int = 200, **values: An
             csrf=caller.csrf if caller else "",
             nav=[entry for entry in NAVIGATION if caller and caller.has_role(entry.role)],
             current_path=request.url.path,
+            current_address=_current_address(request),
+            language=language.current_language(),
+            languages=language.available_languages(),
+            script_words=language.script_words(),
             site=deps.settings.web.title,
             **values,
         )
     page = HTMLResponse(text, status)
+    page.headers["Content-Language"] = language.current_language()
+    page.headers["Vary"] = "Accept-Language, Cookie"
     if values.get("flash"):  # it was shown, once
         clear_flash(page, deps.settings)
     return page
+
+
+def _current_address(request: Request) -> str:
+    """Return the page that a choice of language leads back to; the queue after a form, which is not sent again."""
+    query = f"?{request.url.query}" if request.url.query else ""
+    return f"{request.url.path}{query}" if request.method in ("GET", "HEAD") else "/"
 
 
 def redirect(path: str) -> RedirectResponse:

@@ -1,4 +1,4 @@
-"""Middleware of every request: expected Host, bounded body, and security headers.
+"""Middleware of every request: expected Host, bounded body, language, and security headers.
 
 Example:
     >>> app.add_middleware(RequestGuard, hosts=allowed_host_names(web), max_body_bytes=MAX_BODY_BYTES, https=web.https)
@@ -17,9 +17,11 @@ from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fingerprint.core.settings import Web
+from fingerprint.web.language import available_languages, choose_language, using_language
 from fingerprint.web.security_events import annotate_request
 
 MAX_BODY_BYTES = 1 << 20  # of a request
@@ -115,6 +117,23 @@ class RequestGuard:
             await send(message)
 
         return guarded
+
+
+class LanguageMiddleware:
+    """ASGI middleware: a page is written in the language of its request; the API answers in English."""
+
+    def __init__(self, app: ASGIApp, cookie: str) -> None:
+        self.app, self.cookie = app, cookie
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request in its language: the one chosen in the account menu, else the browser's."""
+        if scope["type"] != "http" or scope["path"].startswith("/api/"):
+            await self.app(scope, receive, send)
+            return
+        request = Request(scope)
+        chosen, accepted = request.cookies.get(self.cookie, ""), request.headers.get("accept-language", "")
+        with using_language(choose_language(chosen, accepted, available_languages())):
+            await self.app(scope, receive, send)
 
 
 def _host(netloc: str) -> str:

@@ -13,7 +13,8 @@ from datetime import date
 
 from fingerprint.core.overview import SEVERITIES, DayFigures, PrecisionFigures
 from fingerprint.web.charts import Tick
-from fingerprint.web.formatting import abbreviate, pluralize
+from fingerprint.web.formatting import abbreviate, format_short_day
+from fingerprint.web.language import format_count, format_date, gettext, ngettext
 
 LEFT, RIGHT, TOP, BOTTOM = 56, 10, 14, 46  # margins in units of the drawing, for labels and titles of axes
 LABEL_WIDTH = 70  # units that a label of the lower axis needs
@@ -69,13 +70,13 @@ def draw_days(days: Sequence[DayFigures], width: int, height: int) -> OverviewCh
         for name, count in zip(SEVERITIES, by_severity, strict=True):
             if count:
                 low, high = _y(below / top, base), _y((below + count) / top, base)
-                text = f"{_long_day(day.day)}: {count:,} {name}"
+                text = f"{_long_day(day.day)}: {format_count(count)} {gettext(name)}"
                 x, wide = LEFT + step * (place + 0.1), 0.8 * step
                 bars.append(StackedBar(name, _round(x), high, _round(wide), _round(low - high), text))
                 below += count
     every = max(1, round(LABEL_WIDTH / step + 0.5))
     x_ticks = [
-        Tick(_round(LEFT + step * (place + 0.5)), f"{day.day.day} {day.day:%b}")
+        Tick(_round(LEFT + step * (place + 0.5)), format_short_day(day.day))
         for place, day in enumerate(days)
         if place % every == 0
     ]
@@ -90,9 +91,14 @@ def draw_precision(weeks: Sequence[PrecisionFigures], width: int, height: int) -
     points = []
     for place, week in enumerate(weeks):
         if week.share is not None and week.low is not None and week.high is not None:
-            text = (
-                f"week of {_long_day(date.fromisoformat(week.name))}: {week.share:.0%} of "
-                f"{pluralize(week.decided, 'decided alert')}, between {week.low:.0%} and {week.high:.0%}"
+            text = ngettext(
+                "week of %(day)s: %(share)s of %(num)s decided alert, between %(low)s and %(high)s",
+                "week of %(day)s: %(share)s of %(num)s decided alerts, between %(low)s and %(high)s",
+                week.decided,
+                day=_long_day(date.fromisoformat(week.name)),
+                share=f"{week.share:.0%}",
+                low=f"{week.low:.0%}",
+                high=f"{week.high:.0%}",
             )
             x = _round(LEFT + step * (place + 0.5))
             points.append(
@@ -100,7 +106,7 @@ def draw_precision(weeks: Sequence[PrecisionFigures], width: int, height: int) -
             )
     every = max(1, round(LABEL_WIDTH / step + 0.5))
     x_ticks = [
-        Tick(_round(LEFT + step * (place + 0.5)), f"{day.day} {day:%b}")
+        Tick(_round(LEFT + step * (place + 0.5)), format_short_day(day))
         for place, day in enumerate(date.fromisoformat(week.name) for week in weeks)
         if place % every == 0
     ]
@@ -125,4 +131,4 @@ def _round_up(most: int) -> int:
 
 
 def _long_day(day: date) -> str:
-    return f"{day.day} {day:%B %Y}"
+    return format_date(day, f"{day.day} {day:%B %Y}", "yMMMMd")

@@ -21,6 +21,7 @@ from fastapi import Request, Response
 
 from fingerprint.core.case import QueueOrder
 from fingerprint.core.settings import Settings
+from fingerprint.web.language import N_
 
 Density = Literal["table", "cards"]
 MAX_COOKIE_LENGTH = 300  # characters
@@ -37,17 +38,17 @@ class QueueColumn(NamedTuple):
 
 # In the order of the table. The alert's title is always shown, after the severity.
 COLUMNS = (
-    QueueColumn("severity", "Severity", ("urgency", "lowest")),
-    QueueColumn("title", "What"),
-    QueueColumn("principal", "Who"),
-    QueueColumn("tactic", "Tactic"),
-    QueueColumn("address", "From"),
-    QueueColumn("account", "Account"),
-    QueueColumn("region", "Region"),
-    QueueColumn("service", "Service"),
-    QueueColumn("age", "Last seen", ("newest", "oldest")),
-    QueueColumn("events", "Events", ("events", "fewest")),
-    QueueColumn("owner", "Assignee"),
+    QueueColumn("severity", N_("Severity"), ("urgency", "lowest")),
+    QueueColumn("title", N_("What")),
+    QueueColumn("principal", N_("Who")),
+    QueueColumn("tactic", N_("Tactic")),
+    QueueColumn("address", N_("From")),
+    QueueColumn("account", N_("Account")),
+    QueueColumn("region", N_("Region")),
+    QueueColumn("service", N_("Service")),
+    QueueColumn("age", N_("Last seen"), ("newest", "oldest")),
+    QueueColumn("events", N_("Events"), ("events", "fewest")),
+    QueueColumn("owner", N_("Assignee")),
 )
 COLUMN_NAMES = tuple(each.name for each in COLUMNS)
 REQUIRED_COLUMNS = frozenset({"title"})

@@ -20,7 +20,8 @@ from datetime import date, timedelta
 from fingerprint.analysis.principal_profile import DailyVotes
 from fingerprint.detection.detectors import detector_label, load_known_detectors
 from fingerprint.web.charts import Tick
-from fingerprint.web.formatting import abbreviate, pluralize
+from fingerprint.web.formatting import abbreviate, format_short_day
+from fingerprint.web.language import format_date, format_decimal, gettext, ngettext
 
 MAX_DAYS = 90
 MAX_EMPTY_DAYS = 2  # in a row that are drawn
@@ -135,7 +136,7 @@ class _Axes:
         top = _scale(days)
         levels = (Tick(self._y(share * top, top), abbreviate(round(share * top, 1))) for share in (0, 0.5, 1))
         thresholds = sorted({day.threshold for day in days})
-        low, high = f"{thresholds[0]:.1f}", f"{thresholds[-1]:.1f}"
+        low, high = format_decimal(thresholds[0], 1), format_decimal(thresholds[-1], 1)
         return RiskChart(
             detector=self.detector,
             label=detector_label(self.detector),
@@ -146,7 +147,7 @@ class _Axes:
             baseline=self.baseline,
             bars=tuple(self._bars(days, top)),
             threshold="".join(self._threshold(days, top)),
-            threshold_text=low if low == high else f"{low} to {high}",
+            threshold_text=low if low == high else gettext("%(first)s to %(last)s", first=low, last=high),
             skipped=tuple(self._skipped()),
             x_ticks=tuple(self._ticks()),
             y_ticks=tuple(levels),
@@ -169,7 +170,7 @@ class _Axes:
                 if math.isfinite(day.strongest)
                 else "∞"
             )
-            when = f"{day.day.day} {day.day:%B %Y}"
+            when = format_date(day.day, f"{day.day.day} {day.day:%B %Y}", "yMMMMd")
             yield DayBar(
                 x=round(self._left(day.day) + (self.step - width) / 2, 2),
                 y=y,
@@ -177,7 +178,14 @@ class _Axes:
                 height=round(max(self.baseline - y, 1.0), 2),
                 voted=day.votes > 0,
                 beyond="" if day.strongest <= top else number if day.day in numbered else "↑",
-                text=f"{when}: {pluralize(day.votes, 'vote')}, the strongest {day.strongest:.1f}, threshold {day.threshold:.1f}",
+                text=ngettext(
+                    "%(day)s: %(num)s vote, the strongest %(strongest)s, threshold %(threshold)s",
+                    "%(day)s: %(num)s votes, the strongest %(strongest)s, threshold %(threshold)s",
+                    day.votes,
+                    day=when,
+                    strongest=format_decimal(day.strongest, 1),
+                    threshold=format_decimal(day.threshold, 1),
+                ),
             )
 
     def _numbered(self, beyond: Sequence[DailyVotes]) -> set[date]:
@@ -200,14 +208,16 @@ class _Axes:
     def _skipped(self) -> Iterator[SkippedDays]:
         for at, slot in enumerate(self.slots):
             if isinstance(slot, int):
-                yield SkippedDays(round(LEFT + (at + 0.5) * self.step, 2), f"{slot} days without a vote")
+                yield SkippedDays(
+                    round(LEFT + (at + 0.5) * self.step, 2), gettext("%(num)s days without a vote", num=slot)
+                )
 
     def _ticks(self) -> Iterator[Tick]:
         """Yield labels of days, as many as fit."""
         every, free = max(1, math.ceil(DAY_LABEL_WIDTH / self.step)), 0
         for at, slot in enumerate(self.slots):
             if isinstance(slot, date) and at >= free:
-                yield Tick(round(LEFT + (at + 0.5) * self.step, 2), f"{slot.day} {slot:%b}")
+                yield Tick(round(LEFT + (at + 0.5) * self.step, 2), format_short_day(slot))
                 free = at + every
 
 

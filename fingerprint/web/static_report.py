@@ -25,7 +25,7 @@ from markupsafe import Markup, escape
 from fingerprint.core.alert import Alert, FingerprintError
 from fingerprint.core.sanitize import indent_json, printable
 from fingerprint.core.story import fold_runs, summarise_calls, tally_events
-from fingerprint.web import formatting
+from fingerprint.web import formatting, language
 from fingerprint.web.address_places import place_of
 from fingerprint.web.charts import draw_activity_chart
 from fingerprint.web.urls import technique_url
@@ -110,7 +110,16 @@ def template_environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         finalize=_escape_value,
+        extensions=["jinja2.ext.i18n"],
     )
+    environment.newstyle_gettext = True  # type: ignore[attr-defined]  # the extension adds it
+    environment.globals |= {
+        "_": language.template_gettext,
+        "gettext": language.template_gettext,
+        "ngettext": language.template_ngettext,
+        "N_": language.N_,
+        "english": language.source_language_mark,
+    }
     environment.globals["fmt"] = formatting
     environment.globals["place_of"] = place_of
     environment.filters["record"] = _format_record

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from fingerprint.core.case import ThresholdEstimate
 from fingerprint.web.charts import Tick
 from fingerprint.web.formatting import abbreviate, format_rate
+from fingerprint.web.language import format_count, format_decimal, gettext
 
 LEFT, RIGHT, TOP, BOTTOM = (
     44,
@@ -113,9 +114,17 @@ class _Axes:
     def bar(self, each: ThresholdEstimate) -> ThresholdBar:
         wide = 0.7 * self.slot_width
         y = min(self.y(each.alerts_per_day) - DASH / 2, self.baseline - DASH)
-        text = f"threshold {each.threshold:.2f}: {format_rate(each.alerts_per_day)} alerts a day"
+        text = gettext(
+            "threshold %(threshold)s: %(rate)s alerts a day",
+            threshold=format_decimal(each.threshold, 2),
+            rate=format_rate(each.alerts_per_day),
+        )
         if each.sessions:
-            text += f", {each.sessions_found:,} of {each.sessions:,} attack sessions flagged"
+            text += gettext(
+                ", %(some)s of %(all)s attack sessions flagged",
+                some=format_count(each.sessions_found or 0),
+                all=format_count(each.sessions),
+            )
         return ThresholdBar(
             round(self.x(each.threshold) - wide / 2, 2), round(y, 2), round(wide, 2), DASH, text
         )

@@ -16,7 +16,7 @@ from datetime import date
 
 from fingerprint.core.alert import SEVERITY_LEVELS
 from fingerprint.core.case import DayCount
-from fingerprint.web.formatting import pluralize
+from fingerprint.web.language import format_count, format_date, gettext, ngettext
 
 HEIGHT, STEP, GAP = 48.0, 10.0, 2.0  # units of the drawing; a day is a STEP wide
 SMALLEST = 2.0  # units of the smallest part of a bar, so that one critical alert among hundreds is seen
@@ -85,8 +85,11 @@ def _draw_bar(count: DayCount, x: float, peak: int) -> TrendBar:
 
 
 def _describe(count: DayCount) -> str:
-    there = f"{count.day.day} {count.day:%B %Y}: {pluralize(count.total, 'alert')}"
+    day = format_date(count.day, f"{count.day.day} {count.day:%B %Y}", "yMMMMd")
+    there = ngettext("%(day)s: %(num)s alert", "%(day)s: %(num)s alerts", count.total, day=day)
     named = [
-        f"{alerts:,} {word}" for word, alerts in zip(SEVERITIES, count.severities, strict=True) if alerts
+        f"{format_count(alerts)} {gettext(word)}"
+        for word, alerts in zip(SEVERITIES, count.severities, strict=True)
+        if alerts
     ]
     return ", ".join([there, *named])

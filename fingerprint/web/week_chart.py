@@ -14,8 +14,17 @@ from dataclasses import dataclass
 from fingerprint.analysis.principal_activity import HourOfWeek
 from fingerprint.web.charts import Tick
 from fingerprint.web.formatting import format_figure
+from fingerprint.web.language import N_, gettext
 
-WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+WEEKDAYS = (
+    N_("Monday"),
+    N_("Tuesday"),
+    N_("Wednesday"),
+    N_("Thursday"),
+    N_("Friday"),
+    N_("Saturday"),
+    N_("Sunday"),
+)
 SHADES = 5  # of squares with events: style classes shade-1 ... shade-5, 0 is empty
 LEFT, TOP, SIZE, GAP = 34, 4, 15, 2  # units of the drawing
 LABEL_EVERY = 4  # hours
@@ -71,10 +80,11 @@ def draw_week(week: HourOfWeek | None) -> WeekChart | None:
         height=TOP + 7 * step + 18,
         size=SIZE,
         cells=cells,
-        days=tuple(Tick(TOP + at * step + SIZE - 3, name[:3]) for at, name in enumerate(WEEKDAYS)),
+        days=tuple(Tick(TOP + at * step + SIZE - 3, gettext(name)[:3]) for at, name in enumerate(WEEKDAYS)),
         hours=tuple(Tick(LEFT + at * step, f"{at:02d}") for at in range(0, 24, LABEL_EVERY)),
         rows=tuple(
-            WeekRow(name, tuple(map(_count_text, week.counts[at]))) for at, name in enumerate(WEEKDAYS)
+            WeekRow(gettext(name), tuple(map(_count_text, week.counts[at])))
+            for at, name in enumerate(WEEKDAYS)
         ),
         highest=format_figure(week.highest),
         weeks=week.weeks,
@@ -90,4 +100,10 @@ def _count_text(count: float) -> str:
 
 
 def _cell_text(day: int, hour: int, count: float) -> str:
-    return f"{WEEKDAYS[day]} {hour:02d}:00 to {(hour + 1) % 24:02d}:00: {format_figure(count)}"
+    return gettext(
+        "%(day)s %(start)s to %(end)s: %(count)s",
+        day=gettext(WEEKDAYS[day]),
+        start=f"{hour:02d}:00",
+        end=f"{(hour + 1) % 24:02d}:00",
+        count=format_figure(count),
+    )

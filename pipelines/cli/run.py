@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import sys
@@ -22,6 +23,10 @@ EXIT_NO_HISTORY = 4  # scoring began without history and found nothing
 EXIT_UNEXPECTED = 70  # a defect: a traceback on standard error
 EXIT_INTERRUPTED = 130
 EXIT_PIPE_CLOSED = 141
+
+# New objects after which the youngest are looked through, and of how many such rounds the older ones are. Python's 700, 10 and 10
+# go through what an import has just made some seven hundred times, and several times through the objects of one batch.
+COLLECTOR_THRESHOLDS = (20_000, 20, 20)
 
 EXTRAS = {  # the extra that installs each optional package
     "argon2": "web",
@@ -54,6 +59,7 @@ EXPECTED_WORDS = (  # Typer validates by pydantic: its words for what is expecte
 
 def run() -> NoReturn:
     """Run the application with the arguments of the process, and exit."""
+    gc.set_threshold(*COLLECTOR_THRESHOLDS)
     private_files.restrict_new_files()
     sys.excepthook = lambda *error: print(_masked_traceback(error[1]), end="", file=sys.stderr)
     from pipelines.cli.app import app

@@ -28,8 +28,6 @@ from fingerprint.core.alert import MINIMUM_URGENCY, Alert, Decision, Fingerprint
 from fingerprint.core.alert_query import parse_alert_query
 from fingerprint.core.case import MAX_PAGE_SIZE, AlertFilter, CaseStatus, QueueRow
 from fingerprint.core.sanitize import printable
-from fingerprint.delivery.formats import encode_export
-from fingerprint.delivery.formats.csv import safe_cell
 from fingerprint.delivery.notification import Notification
 from fingerprint.store import SqlStore, open_store
 from fingerprint.web import formatting
@@ -222,6 +220,8 @@ def _queue_table(rows: Sequence[QueueRow], decisions: Mapping[str, Decision], wi
 
 def _write_csv(rows: Sequence[QueueRow]) -> None:
     """Write rows to standard output; no cell of them is a formula to a spreadsheet."""
+    from fingerprint.delivery.formats.csv import safe_cell
+
     lines = csv.writer(sys.stdout, quoting=csv.QUOTE_ALL, lineterminator="\n")
     lines.writerow(CSV_COLUMNS)
     for row in rows:
@@ -266,6 +266,8 @@ def export_alerts(
 
     Raises FingerprintError if there is no database, or the file cannot be written.
     """
+    from fingerprint.delivery.formats import encode_export
+
     with closing(open_store(database_url, create=False)) as store, _open_atomic(out) as file:
         notifications = CountedNotifications(store, format == "jsonl", addresses)
         for piece in encode_export(format, notifications):

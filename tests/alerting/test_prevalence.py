@@ -13,20 +13,20 @@ from fingerprint.alerting.prevalence import (
     SurprisingValue,
     adjust_urgency,
     counts_towards_prevalence,
+    feature_labels,
     reduce_urgency,
 )
 from fingerprint.features.encoding import FEATURES
 from fingerprint.web.formatting import severity_of
 
 LABELS = {feature.label for feature in FEATURES}
+SHARED, PLACES = feature_labels(SHARED_FEATURES), feature_labels(PLACE_FEATURES)
 
 
 def test_what_is_counted_are_features_and_the_places_are_no_part_of_a_roll_out():
-    assert SHARED_FEATURES | PLACE_FEATURES < LABELS
-    assert not SHARED_FEATURES & PLACE_FEATURES
-    assert [label for label in sorted(LABELS) if counts_towards_prevalence(label)] == sorted(
-        SHARED_FEATURES | PLACE_FEATURES
-    )
+    assert len(SHARED | PLACES) == len(SHARED_FEATURES) + len(PLACE_FEATURES)
+    assert SHARED | PLACES < LABELS
+    assert [label for label in sorted(LABELS) if counts_towards_prevalence(label)] == sorted(SHARED | PLACES)
 
 
 @pytest.mark.parametrize("others", [*range(MIN_OTHERS), MIN_OTHERS, 7, MAX_COUNTED_OTHERS, 10_000])
@@ -82,13 +82,13 @@ def test_so_many_others_share_at_least_half_of_the_surprise(surprises, sharing):
     assert adjust_urgency(40, surprises[::-1])[1] == sharing
 
 
-@pytest.mark.parametrize("place", sorted(PLACE_FEATURES))
+@pytest.mark.parametrize("place", sorted(PLACES))
 def test_a_place_that_many_share_excuses_no_one(place):
     """A thief with many keys brings the same place to all of them."""
     assert adjust_urgency(40, [SurprisingValue(place, 10.0, MAX_COUNTED_OTHERS)]) == (40, 0)
 
 
-@pytest.mark.parametrize("place", sorted(PLACE_FEATURES))
+@pytest.mark.parametrize("place", sorted(PLACES))
 def test_anyone_who_comes_from_a_strange_place_as_others_do_is_not_excused_by_what_they_share(place):
     tool = SurprisingValue("program version", 10.0, MAX_COUNTED_OTHERS)
     assert adjust_urgency(40, [tool, SurprisingValue(place, 1.0)]) == (20, MAX_COUNTED_OTHERS)

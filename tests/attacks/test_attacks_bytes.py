@@ -275,6 +275,8 @@ WORST: dict[str, tuple[Use, Any]] = {
     "sources.cloudtrail.s3_layout._DAY": (search, "/AWSLogs/a/CloudTrail/a/2026/01/01/" * (MIB // 35)),
     "sources.cloudtrail.s3_layout._TRAIL": (search, "/AWSLogs/a/CloudTrail" * (MIB // 21) + "x"),
     "sources.cloudtrail.s3_layout._MONTH": (search, "/AWSLogs/a/CloudTrail/a/2026/" * (MIB // 29)),
+    "state.feed_activity._ACCOUNT": (match, "1" * MIB),
+    "state.feed_activity._REGION": (match, "aa-" + "aaaaaaaaaaaa-" * (MIB // 13)),
     "store.filter_values._ACCOUNT": (match, "1" * MIB),
     "delivery.formats.csv._WORKED_OUT": (all_of, ";" * MIB),
     "delivery.notification._EMAIL": (search, "a" * 4096),

@@ -17,12 +17,13 @@ from fingerprint.core.log_source import LOG_SOURCE_VARIABLE
 from fingerprint.core.ports import Message
 from fingerprint.core.settings import Entities, Settings
 from fingerprint.sources.archives import read_records
-from fingerprint.sources.base import EVENT_COLUMNS, LogSource, RecordBatch, join_lines, merge_batches
+from fingerprint.sources.base import EVENT_COLUMNS, LogSource, RecordBatch, merge_batches
 from fingerprint.sources.cloudtrail import source as cloudtrail
 from fingerprint.sources.cloudtrail.envelopes import split_lines
 from fingerprint.sources.decode import decode_messages
 from fingerprint.sources.entities import ENTITY_COLUMNS, add_entity_columns
 from fingerprint.sources.flatten import dedup_key, flatten
+from fingerprint.sources.joined_lines import join_lines
 from fingerprint.sources.limits import ReadLimits
 from tests.support.print_log import source as print_log
 from tests.support.print_log.features import FEATURE_SET

@@ -41,6 +41,7 @@ viewer   person  POST    /confirm
 
 viewer   any     GET     /
 viewer   any     POST    /display
+viewer   any     POST    /language
 viewer   any     GET     /help
 analyst  any     POST    /views
 analyst  any     POST    /views/forget

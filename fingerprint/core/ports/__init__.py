@@ -13,15 +13,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, NamedTuple, Protocol, Self, TypeVar
-
-import numpy as np
-import pandas as pd
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeAlias, TypeVar
 
 from fingerprint.core.alert import Vote
 
-VoteTable = Sequence[Vote] | pd.DataFrame  # a table has the fields of Vote as its columns
+if TYPE_CHECKING:  # what lists alerts starts without NumPy and pandas
+    import numpy as np
+    import pandas as pd
+    from numpy.typing import NDArray
+
+VoteTable: TypeAlias = "Sequence[Vote] | pd.DataFrame"  # a table has the fields of Vote as its columns
 Headers = tuple[tuple[str, bytes | None], ...]  # in order; a name may come twice
 T = TypeVar("T")
 R = TypeVar("R")

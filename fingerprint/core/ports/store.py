@@ -14,9 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
-
-import pandas as pd
+from typing import TYPE_CHECKING, Protocol
 
 from fingerprint.core.alert import Alert, AlertEvent, CredentialIssue, Decision, Disposition, FeedGap
 from fingerprint.core.case import (
@@ -47,6 +45,9 @@ from fingerprint.core.overview import Overview
 from fingerprint.core.ports import Partition, VoteTable
 from fingerprint.core.settings import Retention
 from fingerprint.core.story import CallSummary, EventSelection, RunPage, Tally
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class AlertRepository(Protocol):

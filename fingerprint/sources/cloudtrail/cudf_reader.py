@@ -24,7 +24,7 @@ from fingerprint.compute import arrays, frames
 from fingerprint.compute.arrays import Array
 from fingerprint.compute.frames import Frame
 from fingerprint.compute.kernels import launch_kernel
-from fingerprint.sources.base import FlattenedRecords, RecordBatch, join_lines
+from fingerprint.sources.base import FlattenedRecords, RecordBatch
 from fingerprint.sources.cloudtrail import duckdb_reader
 from fingerprint.sources.cloudtrail.resources import RESOURCE_PARAMETERS, resource_of
 from fingerprint.sources.cloudtrail.schema import (
@@ -36,6 +36,7 @@ from fingerprint.sources.cloudtrail.schema import (
     record_structure,
     sort_parameter_names,
 )
+from fingerprint.sources.joined_lines import join_lines
 
 MAX_RECORD_BYTES = 1 << 16  # bytes: one thread reads a record, and a long one keeps those beside it waiting
 BATCH_BYTES = 1 << 30  # bytes of records at a time: a column of text ends at 2^31

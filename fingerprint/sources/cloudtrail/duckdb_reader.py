@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fingerprint.core.alert import Reject
-from fingerprint.sources.base import FlattenedRecords, RecordBatch, join_lines
+from fingerprint.sources.base import FlattenedRecords, RecordBatch
 from fingerprint.sources.cloudtrail.lenient import (
     EARLIEST_TIME,
     LATEST_TIME,
@@ -47,6 +47,7 @@ from fingerprint.sources.cloudtrail.schema import (
     record_structure,
     sort_parameter_names,
 )
+from fingerprint.sources.joined_lines import join_lines
 
 # How each type is read from its field {f} of the record r. Paths that two types share are read as JSON text; p is the structure
 # of those request parameters that columns hold.

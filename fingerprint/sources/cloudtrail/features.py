@@ -31,24 +31,10 @@ from fingerprint.features.value_texts import (
     time_of_day_text,
     under_text,
 )
+from fingerprint.sources.cloudtrail.action_verbs import changes_something
 from fingerprint.sources.cloudtrail.resources import fold
 
 KEY_KINDS = {"AKIA": "long-lived key", "ASIA": "temporary key", "": "no key"}
-READ_PREFIXES = (
-    "Get",
-    "List",
-    "Describe",
-    "Head",
-    "Lookup",
-    "Batch",
-    "Search",
-    "Query",
-    "Scan",
-    "View",
-    "Check",
-    "Test",
-)
-
 
 # Error codes of failures of the service itself: the call did nothing, and its caller had no part in it. In an outage everyone's
 # calls fail so, and are tried again and again.
@@ -74,13 +60,8 @@ def is_write(events: Frame) -> Array:
     return arrays.to_device_of(np.array([*(_writes(*values) for values in distinct), False]), code)[code]
 
 
-def changes_something(action: str) -> bool:
-    """Return whether an action writes, by its verb: where the record's own flag is not at hand."""
-    return _writes(action, None)
-
-
 def _writes(action: str | None, read_only: bool | None) -> bool:
-    return not ((action or "").startswith(READ_PREFIXES) if read_only is None else read_only)
+    return changes_something(action or "") if read_only is None else not read_only
 
 
 def _mode(action: str | None, read_only: bool | None) -> str:

@@ -26,8 +26,8 @@ from typing import NamedTuple
 
 from fingerprint.core.alert import Gravity
 from fingerprint.sources.base import CallImpact
+from fingerprint.sources.cloudtrail.action_verbs import READ_PREFIXES
 from fingerprint.sources.cloudtrail.attack_mappings import mapped_tactics, without_api_version
-from fingerprint.sources.cloudtrail.features import READ_PREFIXES
 from fingerprint.sources.cloudtrail.impact_requests import adjust_gravity, reads_only
 
 NO_IMPACT = CallImpact("none", "", "", "")

@@ -8,12 +8,17 @@ Example:
 
 `schema.COLUMNS` says which column comes from which path of a record as which type. `duckdb_reader` reads it on a host,
 `cudf_reader` on a device; both give the same events and the same rejects (docs/explanation/reading.md).
+
+What works on tables is imported by its first call: pages and commands that list alerts ask this module for impacts and accounts,
+and start without pandas, Arrow and DuckDB, which take longer to import than the list to print.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from fingerprint.sources.base import FlattenedRecords, RecordBatch
-from fingerprint.sources.cloudtrail import cudf_reader, duckdb_reader
+from fingerprint.sources.cloudtrail.action_verbs import changes_something
 from fingerprint.sources.cloudtrail.attack_tactics import (
     serves_attackers,
     tactics_among,
@@ -21,7 +26,6 @@ from fingerprint.sources.cloudtrail.attack_tactics import (
     techniques_of,
 )
 from fingerprint.sources.cloudtrail.check_records import check_batches
-from fingerprint.sources.cloudtrail.credential_chain import find_issued_credentials
 from fingerprint.sources.cloudtrail.envelopes import (
     RECORD_PREFIX,
     may_be_envelope,
@@ -30,7 +34,6 @@ from fingerprint.sources.cloudtrail.envelopes import (
     split_message_in_parts,
 )
 from fingerprint.sources.cloudtrail.event_queries import principal_queries
-from fingerprint.sources.cloudtrail.features import changes_something
 from fingerprint.sources.cloudtrail.identity import IDENTITY_COLUMNS, principal_of, record_account
 from fingerprint.sources.cloudtrail.impact import impact_of
 from fingerprint.sources.cloudtrail.playbook import next_steps
@@ -44,6 +47,10 @@ from fingerprint.sources.cloudtrail.s3_layout import (
     ordered_prefix,
 )
 from fingerprint.sources.cloudtrail.samples import known_attacks
+
+if TYPE_CHECKING:
+    from fingerprint.compute.frames import Frame
+    from fingerprint.core.alert import CredentialIssue
 
 NAME = "CloudTrail"
 CLOUD_PROVIDER = "AWS"
@@ -88,5 +95,16 @@ def flatten(records: RecordBatch, dataframe_library: str) -> FlattenedRecords:
     hash of the record's bytes.
     """
     if dataframe_library == "pandas":
+        from fingerprint.sources.cloudtrail import duckdb_reader
+
         return duckdb_reader.read_on_host(records)
+    from fingerprint.sources.cloudtrail import cudf_reader
+
     return cudf_reader.read_on_device(records, dataframe_library)
+
+
+def find_issued_credentials(events: Frame) -> list[CredentialIssue]:
+    """Return the calls among events (with entities) that handed out credentials, the oldest first and one a key."""
+    from fingerprint.sources.cloudtrail import credential_chain
+
+    return credential_chain.find_issued_credentials(events)

@@ -15,6 +15,7 @@ from fingerprint.web.pages import (
     graph,
     help,
     incidents,
+    language,
     login,
     overview,
     preview,
@@ -46,4 +47,5 @@ ROUTERS: tuple[APIRouter, ...] = (
     accounts.router,
     thresholds.router,
     help.router,
+    language.router,
 )

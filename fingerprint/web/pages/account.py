@@ -12,16 +12,17 @@ from fingerprint.core.alert import FingerprintError
 from fingerprint.web.auth import Caller, ReauthenticatedCaller, SessionCaller, client_context, session_secret
 from fingerprint.web.connection_limits import limit_concurrency
 from fingerprint.web.dependencies import Dependencies, Deps
+from fingerprint.web.language import N_, gettext
 from fingerprint.web.layout import redirect, render_page
 from fingerprint.web.login import complete_login
 from fingerprint.web.security_events import annotate_request
 
 router = APIRouter()
 SCOPE_DESCRIPTIONS: dict[Scope, str] = {
-    "read": "looks at everything but the audit",
-    "triage": "decides, assigns and notes",
-    "engineer": "suppresses, sets thresholds and reads the audit",
-    "admin": "manages accounts, all tokens and retention",
+    "read": N_("looks at everything but the audit"),
+    "triage": N_("decides, assigns and notes"),
+    "engineer": N_("suppresses, sets thresholds and reads the audit"),
+    "admin": N_("manages accounts, all tokens and retention"),
 }
 TOKEN_DAYS = (7, 30, 90, 180, 365)  # that a token may be good for
 
@@ -124,4 +125,4 @@ def _page(request: Request, caller: Caller, deps: Dependencies, status: int = 20
         "factors": deps.account_store.second_factors.of_account(caller.name),
     }
     values["current"] = deps.account_store.sessions.get(session_secret(request, deps.settings))
-    return render_page(request, "account/account.html", status, title="Account", **values)
+    return render_page(request, "account/account.html", status, title=gettext("Account"), **values)

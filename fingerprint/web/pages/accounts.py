@@ -10,6 +10,7 @@ from fingerprint.core.account import NAME_RULE, ROLES, Role
 from fingerprint.core.alert import FingerprintError
 from fingerprint.web.auth import Caller, ReauthenticatedAdmin, SessionAdmin
 from fingerprint.web.dependencies import Dependencies, Deps
+from fingerprint.web.language import gettext
 from fingerprint.web.layout import absolute_url, redirect, render_page
 
 router = APIRouter()
@@ -111,4 +112,4 @@ def _page(request: Request, deps: Dependencies, status: int = 200, **values: Any
     ]
     values |= {"persons": deps.account_store.accounts.list_all(), "tokens": tokens, "roles": ROLES}
     values["with_second_factor"] = deps.account_store.second_factors.account_names()
-    return render_page(request, "account/accounts.html", status, title="Accounts", **values)
+    return render_page(request, "account/accounts.html", status, title=gettext("Accounts"), **values)

@@ -26,6 +26,7 @@ from fingerprint.web import audit_text, flash, queue_query, urls
 from fingerprint.web.alert_story import AlertStory, alert_story, shown_scores
 from fingerprint.web.auth import Viewer
 from fingerprint.web.dependencies import Dependencies, Deps
+from fingerprint.web.language import gettext
 from fingerprint.web.layout import render_page
 from fingerprint.web.pages.preview import decision_in_force
 from fingerprint.web.security_metrics import record_read
@@ -78,7 +79,7 @@ def show_record(alert_id: str, event: str, request: Request, caller: Viewer, dep
     record_read(request, alert_id, bool(found.raw), event)
     back = urls.alert_url(alert_id)
     return render_page(
-        request, "queue/record.html", title="A record", back=back, event=found, removed=removed
+        request, "queue/record.html", title=gettext("A record"), back=back, event=found, removed=removed
     )
 
 

@@ -14,6 +14,7 @@ from fastapi import APIRouter, Query, Request, Response
 from fingerprint.web import audit_text
 from fingerprint.web.auth import Engineer
 from fingerprint.web.dependencies import Deps
+from fingerprint.web.language import gettext
 from fingerprint.web.layout import render_page
 
 LINES_PER_PAGE = 100  # lines of a page
@@ -34,7 +35,7 @@ def show_audit(
     return render_page(
         request,
         "queue/audit.html",
-        title="Audit",
+        title=gettext("Audit"),
         target=target,
         lines=[(entry, audit_text.entry_details(entry)) for entry in entries],
         next=f"/audit?{urlencode(more)}" if more else "",

@@ -16,6 +16,7 @@ from fingerprint.core.alert import FingerprintError
 from fingerprint.registry.bank import Bank
 from fingerprint.web.auth import Viewer
 from fingerprint.web.dependencies import Dependencies, Deps
+from fingerprint.web.language import gettext
 from fingerprint.web.layout import render_page
 
 LATE_AFTER = timedelta(hours=1)  # behind the clock by more is highlighted
@@ -39,7 +40,7 @@ def show_banks(request: Request, caller: Viewer, deps: Deps) -> Response:
     return render_page(
         request,
         "queue/banks.html",
-        title="Banks and health",
+        title=gettext("Banks and health"),
         versions=deps.banks.versions() if deps.banks else [],
         bank=bank.version if bank else "",
         bank_error=bank_error,

@@ -10,6 +10,7 @@ from fingerprint.core.account import AuthenticationFailed, SecondFactorResponse,
 from fingerprint.web.auth import Caller, SessionCaller, session_secret
 from fingerprint.web.connection_limits import limit_concurrency
 from fingerprint.web.dependencies import Dependencies, Deps
+from fingerprint.web.language import gettext
 from fingerprint.web.layout import redirect, render_page, safe_local_path
 from fingerprint.web.login import relying_party
 from fingerprint.web.security_events import annotate_request
@@ -62,4 +63,6 @@ def _form(
         "error": error,
         "provider": deps.settings.web.oidc.provider_name,
     }
-    return render_page(request, "account/confirm_identity.html", status, title="Is it you?", **values)
+    return render_page(
+        request, "account/confirm_identity.html", status, title=gettext("Is it you?"), **values
+    )

@@ -16,6 +16,7 @@ from fingerprint.web import urls
 from fingerprint.web.auth import Viewer
 from fingerprint.web.dependencies import Deps
 from fingerprint.web.investigation import SCOPE_LABELS, InvestigationQuery, load_investigation
+from fingerprint.web.language import gettext
 from fingerprint.web.layout import render_page
 
 router = APIRouter()
@@ -31,7 +32,7 @@ def show_graph(
     return render_page(
         request,
         "queue/graph.html",
-        title=f"Investigation picture · {found.row.title[:80]}",
+        title=gettext("Investigation picture · %(title)s", title=found.row.title[:80]),
         row=found.row,
         scope=query.of,
         scopes=[

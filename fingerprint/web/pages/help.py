@@ -11,6 +11,7 @@ from fastapi import APIRouter, Request, Response
 from fingerprint.core.alert import SEVERITY_LEVELS
 from fingerprint.core.alert_query import FIELDS
 from fingerprint.web.auth import Viewer
+from fingerprint.web.language import gettext
 from fingerprint.web.layout import render_page
 
 router = APIRouter()
@@ -19,4 +20,6 @@ router = APIRouter()
 @router.get("/help")
 def show_help(request: Request, caller: Viewer) -> Response:
     """Show the help page."""
-    return render_page(request, "help.html", title="Help", levels=SEVERITY_LEVELS, query_fields=FIELDS)
+    return render_page(
+        request, "help.html", title=gettext("Help"), levels=SEVERITY_LEVELS, query_fields=FIELDS
+    )

@@ -15,6 +15,7 @@ from typing import Annotated, Any, cast
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Form, Query, Request, Response
+from markupsafe import Markup
 from pydantic import BaseModel, Field
 
 from fingerprint.core.alert import Conflict, Decision, FingerprintError
@@ -39,6 +40,7 @@ from fingerprint.web import urls
 from fingerprint.web.audit_text import ActivityLine, activity_log
 from fingerprint.web.auth import Analyst, Viewer
 from fingerprint.web.dependencies import Dependencies, Deps, active_people, check_assignee
+from fingerprint.web.language import N_, NN_, gettext, template_ngettext
 from fingerprint.web.layout import redirect, render_page
 
 ROWS_PER_PAGE = 50
@@ -49,29 +51,53 @@ MAX_SHORT_NAME = 60  # characters of a principal in a row
 UNASSIGNED = "-"
 DECISIONS = ("true_positive", "benign", "false_positive", "duplicate")
 REASON_REQUIRED = ("benign", "false_positive")  # training learns from these, and others read why
-DONE_SENTENCES = {
-    "true_positive": "closed as true positive",
-    "benign": "closed as benign",
-    "false_positive": "closed as false positive",
-    "duplicate": "closed as duplicates",
-    "take": "assigned to you",
-    "assign": "assigned",
-    "release": "unassigned",
-    "reopen": "reopened",
-    "in_progress": "in progress",
-    "new": "new again",
-    "note": "noted",
-    "split": "split off: they stay apart until it is undone",
-    "join": "joined: they stay together until it is undone",
-    "undo": "moved back",
+DONE_SENTENCES = {  # one alert, and several
+    "true_positive": NN_(
+        "<strong>%(num)s alert</strong> closed as true positive.",
+        "<strong>%(num)s alerts</strong> closed as true positive.",
+    ),
+    "benign": NN_(
+        "<strong>%(num)s alert</strong> closed as benign.",
+        "<strong>%(num)s alerts</strong> closed as benign.",
+    ),
+    "false_positive": NN_(
+        "<strong>%(num)s alert</strong> closed as false positive.",
+        "<strong>%(num)s alerts</strong> closed as false positive.",
+    ),
+    "duplicate": NN_(
+        "<strong>%(num)s alert</strong> closed as duplicates.",
+        "<strong>%(num)s alerts</strong> closed as duplicates.",
+    ),
+    "take": NN_(
+        "<strong>%(num)s alert</strong> assigned to you.", "<strong>%(num)s alerts</strong> assigned to you."
+    ),
+    "assign": NN_("<strong>%(num)s alert</strong> assigned.", "<strong>%(num)s alerts</strong> assigned."),
+    "release": NN_(
+        "<strong>%(num)s alert</strong> unassigned.", "<strong>%(num)s alerts</strong> unassigned."
+    ),
+    "reopen": NN_("<strong>%(num)s alert</strong> reopened.", "<strong>%(num)s alerts</strong> reopened."),
+    "in_progress": NN_(
+        "<strong>%(num)s alert</strong> in progress.", "<strong>%(num)s alerts</strong> in progress."
+    ),
+    "new": NN_("<strong>%(num)s alert</strong> new again.", "<strong>%(num)s alerts</strong> new again."),
+    "note": NN_("<strong>%(num)s alert</strong> noted.", "<strong>%(num)s alerts</strong> noted."),
+    "split": NN_(
+        "<strong>%(num)s alert</strong> split off: they stay apart until it is undone.",
+        "<strong>%(num)s alerts</strong> split off: they stay apart until it is undone.",
+    ),
+    "join": NN_(
+        "<strong>%(num)s alert</strong> joined: they stay together until it is undone.",
+        "<strong>%(num)s alerts</strong> joined: they stay together until it is undone.",
+    ),
+    "undo": NN_("<strong>%(num)s alert</strong> moved back.", "<strong>%(num)s alerts</strong> moved back."),
 }
 REASON_PHRASES = {
-    "first": "the first alert",
-    "principal": "same principal",
-    "access_key": "same access key",
-    "credential_chain": "same credential chain, by key",
-    "address": "same new address",
-    "hand": "joined by hand",
+    "first": N_("the first alert"),
+    "principal": N_("same principal"),
+    "access_key": N_("same access key"),
+    "credential_chain": N_("same credential chain, by key"),
+    "address": N_("same new address"),
+    "hand": N_("joined by hand"),
 }
 router = APIRouter()
 
@@ -130,7 +156,7 @@ def show_incidents(
     return render_page(
         request,
         "queue/incidents.html",
-        title="Incidents",
+        title=gettext("Incidents"),
         query=query,
         counts=deps.store.incidents.counts(wanted),
         page=deps.store.incidents.page(wanted, query.order, ROWS_PER_PAGE, query.following),
@@ -210,7 +236,7 @@ def incident_url(incident_id: str) -> str:
 
 def short_principal(principal: str) -> str:
     """Return a principal without its account, at most MAX_SHORT_NAME characters."""
-    name = principal.partition(":")[2] or principal or "without a name"
+    name = principal.partition(":")[2] or principal or gettext("without a name")
     return name if len(name) <= MAX_SHORT_NAME else f"{name[: MAX_SHORT_NAME - 1]}…"
 
 
@@ -244,6 +270,11 @@ def _read_done(request: Request) -> dict[str, str]:
     return {"do": do, "count": count, "edit": given.get("edit", "")[:32]}
 
 
+def _done_sentence(done: dict[str, str]) -> Markup:
+    """Return what was done, as the page shows it."""
+    return template_ngettext(*DONE_SENTENCES[done["do"]], int(done["count"]))
+
+
 def _page(
     request: Request,
     deps: Dependencies,
@@ -260,7 +291,7 @@ def _page(
         request,
         "queue/incident.html",
         status,
-        title=f"Incident {found.row.incident_id[:12]}",
+        title=gettext("Incident %(incident)s", incident=found.row.incident_id[:12]),
         incident=found,
         gravest=gravest,
         titles={each.row.alert_id: each.row.title for each in found.alerts},
@@ -271,7 +302,7 @@ def _page(
         people=[each.name for each in active_people(deps)],
         error=error,
         done=done or {},
-        done_sentences=DONE_SENTENCES,
+        done_sentence=_done_sentence,
         typed=typed or IncidentForm(do=""),
         other=other,
         urls=urls,

@@ -30,6 +30,7 @@ from fingerprint.web.auth import (
 )
 from fingerprint.web.connection_limits import MAX_WAITING, limit_concurrency
 from fingerprint.web.dependencies import Dependencies, Deps
+from fingerprint.web.language import gettext
 from fingerprint.web.layout import absolute_url, redirect, render_page, safe_local_path
 from fingerprint.web.login import complete_login, redirect_to_second_factor
 from fingerprint.web.security_events import annotate_request
@@ -82,7 +83,7 @@ def _form(request: Request, deps: Dependencies, next: str, status: int = 200, er
     values: dict[str, Any] = {"next": safe_local_path(next), "error": error, "provider": provider}
     values["first_account"] = deps.account_store.accounts.awaits_first_account()
     values |= {"passwords": not web.single_sign_on_only, "emergency": bool(web.emergency_account)}
-    return render_page(request, "account/login.html", status, title="Log in", **values)
+    return render_page(request, "account/login.html", status, title=gettext("Log in"), **values)
 
 
 LINK_EXPIRED = "this link was used, or is older than a day: ask for another"
@@ -133,7 +134,7 @@ def _valid_invitation(deps: Dependencies, secret: str) -> Invitation:
 
 
 def _invitation_form(request: Request, invited: Invitation, error: str = "", name: str = "") -> Response:
-    title = "Set a password" if invited.name else "The first account"
+    title = gettext("Set a password") if invited.name else gettext("The first account")
     values = {"invited": invited, "error": error, "name": name[:64], "name_rule": NAME_RULE}
     return render_page(request, "account/invitation.html", 400 if error else 200, title=title, **values)
 

@@ -16,7 +16,8 @@ from fingerprint.core.overview import SEVERITIES
 from fingerprint.web.api.overview import OverviewParams, read_overview
 from fingerprint.web.auth import Viewer
 from fingerprint.web.dependencies import Deps
-from fingerprint.web.formatting import pluralize
+from fingerprint.web.formatting import count_of
+from fingerprint.web.language import gettext
 from fingerprint.web.layout import render_page
 from fingerprint.web.overview_chart import draw_days, draw_precision
 
@@ -34,7 +35,7 @@ def show_overview(
     return render_page(
         request,
         "queue/overview.html",
-        title="Overview",
+        title=gettext("Overview"),
         query=query,
         found=found,
         incidents=deps.store.incidents.counts(_EVERY_INCIDENT),
@@ -48,9 +49,9 @@ def show_overview(
 def seconds_as_text(seconds: float | None) -> str:
     """Return a duration in its largest unit that has two or more of it: `90 minutes`, `3 days`."""
     if seconds is None:
-        return "too few"
+        return gettext("too few")
     left = timedelta(seconds=seconds).total_seconds()
     for size, unit in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
         if left >= 2 * size:
-            return pluralize(round(left / size), unit)
-    return pluralize(round(left), "second")
+            return count_of(round(left / size), unit)
+    return count_of(round(left), "second")

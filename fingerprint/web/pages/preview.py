@@ -20,6 +20,7 @@ from fingerprint.sources.active import SOURCE
 from fingerprint.web import queue_query, urls
 from fingerprint.web.auth import Viewer
 from fingerprint.web.dependencies import Deps
+from fingerprint.web.language import gettext
 from fingerprint.web.layout import render_page
 
 MAX_CALLS = 8  # the gravest
@@ -36,7 +37,7 @@ def show_preview(alert_id: str, request: Request, caller: Viewer, deps: Deps) ->
     return render_page(
         request,
         "queue/preview.html",
-        title="Preview",
+        title=gettext("Preview"),
         row=row,
         alert=store.evidence.summary(alert_id),
         query=queue,

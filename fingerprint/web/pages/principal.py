@@ -33,6 +33,7 @@ from fingerprint.sources.base import EventQuery
 from fingerprint.web import risk_chart, urls, week_chart
 from fingerprint.web.auth import Viewer
 from fingerprint.web.dependencies import Dependencies, Deps
+from fingerprint.web.language import N_, gettext
 from fingerprint.web.layout import render_page
 from fingerprint.web.principal_events import load_activity
 
@@ -46,12 +47,12 @@ WIDE_RISK_CHART, NARROW_RISK_CHART = (
     (350, 150),
 )  # the drawing for a wide and a narrow screen
 KINDS = (  # of what was seen, with their headings
-    ("sessions", "Sessions"),
-    ("access_keys", "Access keys"),
-    ("addresses", "Addresses"),
-    ("resources", "Resources"),
-    ("actions", "Actions"),
-    ("user_agents", "User agents"),
+    ("sessions", N_("Sessions")),
+    ("access_keys", N_("Access keys")),
+    ("addresses", N_("Addresses")),
+    ("resources", N_("Resources")),
+    ("actions", N_("Actions")),
+    ("user_agents", N_("User agents")),
 )
 router = APIRouter()
 
@@ -79,7 +80,7 @@ def _page(request: Request, deps: Dependencies, principal: str, key: str | None)
     return render_page(
         request,
         "queue/principal.html",
-        title=principal[:120] or "A principal without a name",
+        title=principal[:120] or gettext("A principal without a name"),
         principal=principal,
         profile=profile,
         profile_error=profile_error,

@@ -20,6 +20,7 @@ from fingerprint.core.sanitize import storable
 from fingerprint.web import flash, queue_display, queue_query, urls
 from fingerprint.web.auth import Analyst, Viewer
 from fingerprint.web.dependencies import Deps, active_account_names
+from fingerprint.web.language import gettext
 from fingerprint.web.layout import redirect, render_page, safe_local_path
 from fingerprint.web.trend_chart import draw_trend
 
@@ -40,7 +41,7 @@ def show_queue(request: Request, caller: Viewer, deps: Deps) -> Response:
     return render_page(
         request,
         "queue/queue.html",
-        title="Queue",
+        title=gettext("Queue"),
         status=400 if refused else 200,
         query=wanted,
         refused=refused,

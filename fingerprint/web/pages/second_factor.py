@@ -10,6 +10,7 @@ from fingerprint.core.account import AuthenticationFailed, PendingLogin, SecondF
 from fingerprint.core.alert import FingerprintError
 from fingerprint.web.auth import check_origin, client_context
 from fingerprint.web.dependencies import Dependencies, Deps
+from fingerprint.web.language import gettext
 from fingerprint.web.layout import redirect, render_page, safe_local_path
 from fingerprint.web.login import complete_login, login_cookie_name, qr_code, relying_party
 from fingerprint.web.security_events import annotate_request
@@ -63,7 +64,7 @@ def submit_second_factor_setup(
     page = render_page(
         request,
         "account/recovery_codes.html",
-        title="Recovery codes",
+        title=gettext("Recovery codes"),
         codes=codes,
         next=safe_local_path(next),
     )
@@ -117,4 +118,6 @@ def _form(
             login.name, app_secret
         )
         values["qr"] = qr_code(address)
-    return render_page(request, "account/second_factor.html", status, title="Second factor", **values)
+    return render_page(
+        request, "account/second_factor.html", status, title=gettext("Second factor"), **values
+    )

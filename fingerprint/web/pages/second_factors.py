@@ -9,6 +9,7 @@ from fastapi import APIRouter, Form, HTTPException, Request, Response
 from fingerprint.core.alert import FingerprintError
 from fingerprint.web.auth import Caller, ReauthenticatedCaller, session_secret
 from fingerprint.web.dependencies import Dependencies, Deps
+from fingerprint.web.language import gettext
 from fingerprint.web.layout import redirect, render_page
 from fingerprint.web.login import qr_code, relying_party
 
@@ -82,7 +83,11 @@ def submit_factor_removal(
 
 def _show_codes(request: Request, codes: list[str]) -> Response:
     return render_page(
-        request, "account/recovery_codes.html", title="Recovery codes", codes=codes, next=SECOND_FACTORS_PATH
+        request,
+        "account/recovery_codes.html",
+        title=gettext("Recovery codes"),
+        codes=codes,
+        next=SECOND_FACTORS_PATH,
     )
 
 
@@ -107,4 +112,6 @@ def _page(
             values["options"] = deps.account_store.second_factors.begin_passkey_registration(
                 session_secret(request, deps.settings), party
             )
-    return render_page(request, "account/second_factors.html", status, title="Second factor", **values)
+    return render_page(
+        request, "account/second_factors.html", status, title=gettext("Second factor"), **values
+    )

@@ -27,18 +27,19 @@ from fingerprint.core.case import MAX_PAGE_SIZE, SuppressionMatch
 from fingerprint.web import urls
 from fingerprint.web.auth import Engineer, Viewer
 from fingerprint.web.dependencies import Dependencies, Deps
+from fingerprint.web.language import N_, gettext
 from fingerprint.web.layout import redirect, render_page
 
 DEFAULT_SUPPRESSION_DAYS = 30  # a suppression lasts, unless another end is chosen
 FIELD_HINTS = {
-    "principal": "as the queue shows it, whole",
-    "human": "the person behind the session, beside a principal",
-    "account": "the only one its events are in",
-    "service": "iam",
-    "action": "ListUsers, or iam:ListUsers",
-    "network": "198.51.100.0/24, or one address",
-    "user_agent": "its beginning, beside a principal",
-    "error_code": "AccessDenied, beside a principal",
+    "principal": N_("as the queue shows it, whole"),
+    "human": N_("the person behind the session, beside a principal"),
+    "account": N_("the only one its events are in"),
+    "service": N_("iam"),
+    "action": N_("ListUsers, or iam:ListUsers"),
+    "network": N_("198.51.100.0/24, or one address"),
+    "user_agent": N_("its beginning, beside a principal"),
+    "error_code": N_("AccessDenied, beside a principal"),
 }
 MatchText = Annotated[str, Field(max_length=MAX_VALUE_LENGTH)]
 router = APIRouter()
@@ -80,7 +81,7 @@ def show_suppressions(request: Request, caller: Viewer, deps: Deps, ended: bool 
     return render_page(
         request,
         "queue/suppressions.html",
-        title="Suppressions",
+        title=gettext("Suppressions"),
         suppressions=deps.store.suppressions.list_all(ended),
         ended=ended,
         describe_match=describe_match,
@@ -157,7 +158,7 @@ def _form(
         request,
         "queue/suppression_form.html",
         status,
-        title="A new suppression",
+        title=gettext("A new suppression"),
         form=form,
         fields=[
             (name, name.replace("_", " ").capitalize(), getattr(form, name), FIELD_HINTS[name])

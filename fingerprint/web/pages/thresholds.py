@@ -21,6 +21,7 @@ from fingerprint.core.case import MAX_QUORUM, QueueRow, ThresholdEstimate
 from fingerprint.web import urls
 from fingerprint.web.auth import Engineer, Viewer
 from fingerprint.web.dependencies import Dependencies, Deps, require_thresholds
+from fingerprint.web.language import NN_, gettext, ngettext
 from fingerprint.web.layout import redirect, render_page
 from fingerprint.web.threshold_chart import draw_threshold_chart
 
@@ -46,6 +47,18 @@ class HiddenAlerts:
     count: int
     graver: Mapping[str, int]
     by_severity: Mapping[str, int]
+
+    @property
+    def graver_text(self) -> str:
+        """Return `graver` as text: `1 confirmed attack, 2 open alerts of high or critical severity`."""
+        words = {
+            "confirmed attack": NN_("%(num)s confirmed attack", "%(num)s confirmed attacks"),
+            "open high or critical alert": NN_(
+                "%(num)s open high or critical alert",
+                "%(num)s open high or critical alerts",
+            ),
+        }
+        return ", ".join(ngettext(*words[name], count) for name, count in self.graver.items())
 
     @classmethod
     def of(cls, rows: Sequence[QueueRow]) -> HiddenAlerts:
@@ -123,12 +136,12 @@ def _page(
     wanted = _requested(thresholds, query, quorum, now)
     curve = thresholds.estimate_curve(quorum)
     overrides = thresholds.override_history()
-    marks = {"now": now.threshold} | ({"previewed": wanted.threshold} if wanted else {})
+    marks = {gettext("now"): now.threshold} | ({gettext("previewed"): wanted.threshold} if wanted else {})
     return render_page(
         request,
         "queue/thresholds.html",
         status,
-        title="Thresholds",
+        title=gettext("Thresholds"),
         now=now,
         requested=wanted,
         query=query,

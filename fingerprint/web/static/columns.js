@@ -1,4 +1,5 @@
 // Columns of the queue's table are made wider and narrower, with the mouse or the arrow keys; the browser keeps the widths.
+import { _ } from "./words.js";
 
 const SMALLEST = 48, LARGEST = 900, STEP = 16; // pixels
 const table = document.querySelector("table.queue.interactive");
@@ -29,7 +30,7 @@ function grip(heading, column) {
   made.tabIndex = 0;
   made.setAttribute("role", "separator");
   made.setAttribute("aria-orientation", "vertical");
-  made.setAttribute("aria-label", `Width of ${heading.textContent.trim()}`);
+  made.setAttribute("aria-label", _("Width of %(column)s", { column: heading.textContent.trim() }));
   made.setAttribute("aria-valuemin", SMALLEST);
   made.setAttribute("aria-valuemax", LARGEST);
   const measure = () => Math.round(heading.getBoundingClientRect().width);

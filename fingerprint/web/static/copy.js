@@ -1,4 +1,5 @@
 // A button beside each text that is worth copying. Without script the text can be selected as any other.
+import { _ } from "./words.js";
 
 const SHOWN = 1500; // milliseconds that a button says that it copied
 
@@ -10,7 +11,7 @@ export function offerCopy(element) {
   const button = document.createElement("button");
   button.type = "button";
   button.className = "copy";
-  button.textContent = "Copy";
+  button.textContent = _("Copy");
   button.addEventListener("click", () => copy(button, text));
   element.after(" ", button);
 }
@@ -18,11 +19,11 @@ export function offerCopy(element) {
 async function copy(button, text) {
   try {
     await navigator.clipboard.writeText(text);
-    button.textContent = "Copied";
+    button.textContent = _("Copied");
   } catch {
-    button.textContent = "Not copied";
+    button.textContent = _("Not copied");
   }
-  setTimeout(() => (button.textContent = "Copy"), SHOWN);
+  setTimeout(() => (button.textContent = _("Copy")), SHOWN);
 }
 
 for (const element of document.querySelectorAll("[data-copy]")) offerCopy(element);

@@ -1,10 +1,11 @@
 // The drawing of an investigation picture. Names come from records: they are drawn as text on a canvas, never as HTML.
+import { _, ngettext } from "./words.js";
 const box = document.getElementById("graph"), says = document.getElementById("graph-says");
 const SHAPES = { principal: "round-rectangle", access_key: "round-diamond", session: "round-tag", address: "ellipse", resource: "round-hexagon" };
 const MAX_LABEL = 34, MAX_FIT = 1.3, MIN_FIT = 0.88, COLUMNS = ["principal", "access_key", "session", "address", "resource"];
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 const shorten = (text) => (text.length > MAX_LABEL ? `${text.slice(0, MAX_LABEL / 2)}…${text.slice(1 - MAX_LABEL / 2)}` : text);
-const times = (count) => `${count.toLocaleString("en")} ${count === 1 ? "event" : "events"}`;
+const times = (count) => ngettext("%(num)s event", "%(num)s events", count);
 
 const isNarrow = () => box.clientWidth < 600;
 
@@ -53,9 +54,9 @@ function places(graph) {
 function describe(node) {
   const links = node.connectedEdges().toArray().slice(0, 8).map((edge) => {
     const out = edge.source().id() === node.id(), other = out ? edge.target() : edge.source();
-    return `${out ? edge.data("label") : `${edge.data("label")} by`} ${shorten(other.data("label"))} (${times(edge.data("events"))})`;
+    return `${out ? _(edge.data("label")) : _("%(relation)s by", { relation: _(edge.data("label")) })} ${shorten(other.data("label"))} (${times(edge.data("events"))})`;
   });
-  return `${node.data("kind").replace("_", " ")} ${node.data("label")}: ${links.join("; ") || "no connection"}`;
+  return `${_(node.data("kind").replace("_", " "))} ${node.data("label")}: ${links.join("; ") || _("no connection")}`;
 }
 
 function choose(cy, node) {

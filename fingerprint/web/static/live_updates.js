@@ -1,6 +1,7 @@
 // Live updates: server-sent events name new and changed alerts, and the page shows how many.
 import { keepSelection } from "./selection.js";
 import { rows } from "./rows.js";
+import { _, ngettext } from "./words.js";
 
 export function followLive() {
   markFresh();
@@ -25,8 +26,8 @@ function announce(bar, fresh, title) {
   const link = bar.querySelector("a");
   bar.hidden = false; // first: changes of hidden elements are not announced
   link.textContent = bar.dataset.alert
-    ? "This alert has changed: reload"
-    : `${fresh.size} new or changed ${fresh.size === 1 ? "alert" : "alerts"}: show`;
+    ? _("This alert has changed: reload")
+    : ngettext("%(num)s new or changed alert: show", "%(num)s new or changed alerts: show", fresh.size);
   document.title = `(${fresh.size}) ${title}`;
 }
 
@@ -39,7 +40,7 @@ function markFresh() {
     row.classList.add("fresh");
     const chip = document.createElement("span");
     chip.className = "chip new";
-    chip.textContent = "new";
+    chip.textContent = _("new");
     row.querySelector(".badges")?.prepend(chip);
   }
 }

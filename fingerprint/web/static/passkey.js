@@ -1,4 +1,5 @@
 // Passkeys: a form asks the browser for one, and sends what it answers. Where browsers have none the form stays hidden.
+import { _ } from "./words.js";
 
 const known = window.PublicKeyCredential;
 const ready = known?.parseCreationOptionsFromJSON && known?.parseRequestOptionsFromJSON;
@@ -25,7 +26,7 @@ async function ask(form) {
     form.elements.passkey.value = JSON.stringify(credential.toJSON());
     form.submit();
   } catch {
-    status.textContent = "The browser gave no passkey. Try again, or use another second factor.";
+    status.textContent = _("The browser gave no passkey. Try again, or use another second factor.");
     button.disabled = false;
   }
 }

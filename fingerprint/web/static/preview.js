@@ -1,6 +1,7 @@
 // The preview beside the list: the middle of an alert's preview page, for the row that the keys stand on.
 import { currentRow, focusRow, mark, rows } from "./rows.js";
 import { showTimes } from "./times.js";
+import { _ } from "./words.js";
 
 const DELAY = 120; // milliseconds that j may be held before a page is fetched
 const pane = document.getElementById("preview");
@@ -72,7 +73,7 @@ async function open(row) {
     pane.scrollTop = 0;
     showTimes(pane);
   } catch {
-    if (shown === href) pane.replaceChildren(closeButton(), sentence("The preview could not be fetched: open the alert."));
+    if (shown === href) pane.replaceChildren(closeButton(), sentence(_("The preview could not be fetched: open the alert.")));
   } finally {
     pane.removeAttribute("aria-busy");
   }
@@ -93,7 +94,7 @@ function closeButton() {
   const button = document.createElement("button");
   button.type = "button";
   button.className = "plain dismiss";
-  button.setAttribute("aria-label", "Close the preview");
+  button.setAttribute("aria-label", _("Close the preview"));
   button.textContent = "×";
   button.addEventListener("click", closePreview);
   return button;

@@ -1,6 +1,7 @@
 // Raw records, fetched when an event is opened, and shown as text in their place. The link leads there without script.
 
 import { offerCopy } from "./copy.js";
+import { _ } from "./words.js";
 
 export function fetchRecords() {
   for (const event of document.querySelectorAll(".timeline details.event")) {
@@ -20,7 +21,7 @@ async function show(place) {
     const record = document.createElement("pre");
     record.tabIndex = 0;
     record.setAttribute("role", "region");
-    record.setAttribute("aria-label", "The record");
+    record.setAttribute("aria-label", _("The record"));
     record.textContent = page.getElementById("record").textContent;
     const whole = document.createElement("div");
     whole.className = "raw-record";
@@ -28,6 +29,6 @@ async function show(place) {
     place.replaceWith(whole);
     offerCopy(record);
   } catch {
-    link.textContent = "The record could not be fetched: open it on a page of its own";
+    link.textContent = _("The record could not be fetched: open it on a page of its own");
   }
 }

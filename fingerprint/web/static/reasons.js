@@ -1,4 +1,5 @@
 // The reason of a decision: templates at a key or a click, and none forgotten where one is required.
+import { _ } from "./words.js";
 
 const REQUIRED = ["benign", "false_positive"];
 
@@ -38,7 +39,7 @@ function offer(field) {
   const shown = document.createElement("div");
   shown.className = "chips templates";
   shown.setAttribute("role", "group");
-  shown.setAttribute("aria-label", "Reasons");
+  shown.setAttribute("aria-label", _("Reasons"));
   for (const reason of reasons) {
     const button = document.createElement("button");
     button.type = "button";

@@ -1,5 +1,6 @@
 // Selecting alerts in the queue, singly and in ranges, and the two dialogs that act on what is selected.
 import { rows } from "./rows.js";
+import { _, ngettext } from "./words.js";
 
 const NAMED = 6; // alerts that a dialog lists
 const form = document.getElementById("work");
@@ -96,8 +97,9 @@ function name(dialog) {
   const list = dialog.querySelector("ul.covered");
   if (!list) return;
   const chosen = selectedRows();
-  const what = dialog.id === "decide" ? "Decide on" : "Write a note on";
-  dialog.querySelector("h2").textContent = `${what} ${chosen.length === 1 ? "1 alert" : `${chosen.length} alerts`}`;
+    dialog.querySelector("h2").textContent = dialog.id === "decide"
+    ? ngettext("Decide on %(num)s alert", "Decide on %(num)s alerts", chosen.length)
+    : ngettext("Write a note on %(num)s alert", "Write a note on %(num)s alerts", chosen.length);
   const lines = chosen.slice(0, NAMED).map((row) => {
     const line = document.createElement("li");
     const severity = document.createElement("span");
@@ -111,7 +113,7 @@ function name(dialog) {
   if (chosen.length > NAMED) {
     const more = document.createElement("li");
     more.className = "note";
-    more.textContent = `and ${chosen.length - NAMED} more`;
+    more.textContent = ngettext("and %(num)s more", "and %(num)s more", chosen.length - NAMED);
     lines.push(more);
   }
   list.replaceChildren(...lines);
@@ -120,7 +122,7 @@ function name(dialog) {
   const warning = dialog.querySelector("p.covered");
   if (!warning) return;
   warning.hidden = !grave.length || chosen.length < 2;
-  warning.textContent = `Among them: ${grave.map(([many, word]) => `${many} ${word}`).join(", ")}`;
+  warning.textContent = _("Among them: %(alerts)s", { alerts: grave.map(([many, word]) => `${many} ${_(word)}`).join(", ") });
 }
 
 const severityOf = (row) => ["critical", "high", "medium", "low"].find((word) => row.classList.contains(word)) ?? "";
@@ -146,7 +148,7 @@ function count() {
     all.checked = chosen > 0 && chosen === boxes().length;
     all.indeterminate = chosen > 0 && !all.checked;
   }
-  document.getElementById("selected").textContent = chosen ? `${chosen} selected` : "";
+  document.getElementById("selected").textContent = chosen ? ngettext("%(num)s selected", "%(num)s selected", chosen) : "";
   document.querySelector(".acts").classList.toggle("idle", !chosen);
   for (const button of document.querySelectorAll(".acts button")) button.disabled = !chosen;
 }

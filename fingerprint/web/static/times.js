@@ -1,9 +1,10 @@
 // Times on every page: UTC as the server wrote them, or the time zone of this browser, as the switch in the header says.
+import { _, ngettext, locale } from "./words.js";
 
 const button = document.getElementById("zone");
 const now = () => Date.now();
 const part = (options) => {
-  const formats = [undefined, "UTC"].map((timeZone) => new Intl.DateTimeFormat("en-GB", { timeZone, ...options }));
+  const formats = [undefined, "UTC"].map((timeZone) => new Intl.DateTimeFormat(locale, { timeZone, ...options }));
   return (when, local) => formats[local ? 0 : 1].format(when);
 };
 const day = part({ day: "numeric", month: "long", year: "numeric" });
@@ -11,17 +12,21 @@ const clock = part({ hour: "2-digit", minute: "2-digit", second: "2-digit", hour
 const both = (when, local) => `${day(when, local)}, ${clock(when, local)}`;
 const zone = (local) =>
   local
-    ? new Intl.DateTimeFormat("en-GB", { timeZoneName: "short" }).formatToParts(now()).find((each) => each.type === "timeZoneName").value
+    ? new Intl.DateTimeFormat(locale, { timeZoneName: "short" }).formatToParts(now()).find((each) => each.type === "timeZoneName").value
     : "UTC";
 
-const UNITS = [[86400, "d", "day"], [3600, "h", "hour"], [60, "min", "minute"]];
+const UNITS = [
+  [86400, () => _("d"), (count) => ngettext("%(num)s day ago", "%(num)s days ago", count)],
+  [3600, () => _("h"), (count) => ngettext("%(num)s hour ago", "%(num)s hours ago", count)],
+  [60, () => _("min"), (count) => ngettext("%(num)s minute ago", "%(num)s minutes ago", count)],
+];
 
 const FORMS = {
   time: (when, local) => clock(when, local),
   day: (when, local) => day(when, local),
   "day-time": (when, local) => both(when, local),
-  age: (when) => elapsed(when, (count, short) => `${count} ${short}`, "now"),
-  ago: (when) => elapsed(when, (count, _, long) => `${count.toLocaleString("en-GB")} ${long}${count === 1 ? "" : "s"} ago`, "just now"),
+  age: (when) => elapsed(when, (count, short) => `${count} ${short()}`, _("now")),
+  ago: (when) => elapsed(when, (count, short, long) => long(count), _("just now")),
 };
 
 function elapsed(when, words, none) {
@@ -56,9 +61,9 @@ function endsOnAnotherDay(element, when, local) {
 function label() {
   button.hidden = false;
   button.textContent = isLocal() ? zone(true) : "UTC";
-  button.title = isLocal() ? "Times are local: show UTC" : "Times are in UTC: show local time";
+  button.title = isLocal() ? _("Times are local: show UTC") : _("Times are in UTC: show local time");
   button.setAttribute("aria-pressed", String(isLocal()));
-  button.setAttribute("aria-label", `Local time (now ${button.textContent})`);
+  button.setAttribute("aria-label", _("Local time (now %(zone)s)", { zone: button.textContent }));
 }
 
 if (button) {

@@ -1,4 +1,5 @@
 // The result of a change, where the eye is: a box that stays in view until it is closed, with Undo.
+import { _ } from "./words.js";
 
 export function showToast() {
   const toast = document.querySelector(".outcome");
@@ -7,7 +8,7 @@ export function showToast() {
   const close = document.createElement("button");
   close.type = "button";
   close.className = "plain dismiss";
-  close.setAttribute("aria-label", "Dismiss");
+  close.setAttribute("aria-label", _("Dismiss"));
   close.textContent = "×";
   close.addEventListener("click", () => closeToast());
   toast.append(close);
