@@ -10,6 +10,7 @@ import pytest
 
 from fingerprint.alerting import impact
 from fingerprint.core.alert import GRAVITIES, MINIMUM_URGENCY, ActionImpact, AlertEvent
+from fingerprint.sources.active import SOURCE
 from tests.support.alerts import event
 
 STOP, LIST = "cloudtrail:StopLogging", "guardduty:ListDetectors"
@@ -137,8 +138,8 @@ def test_the_order_of_events_does_not_change_an_impact() -> None:
 
 def test_many_records_of_one_action_are_not_all_read(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
-    whole = impact.SOURCE.impact_of
-    monkeypatch.setattr(impact.SOURCE, "impact_of", lambda *call: (read.append(call[2]), whole(*call))[1])
+    whole = SOURCE.impact_of
+    monkeypatch.setattr(SOURCE, "impact_of", lambda *call: (read.append(call[2]), whole(*call))[1])
     events = [replace(call("s3:PutBucketPolicy", number), raw="{}") for number in range(500)]
     impact.alert_impact(events, {"s3:PutBucketPolicy"}, ())
     assert read.count("{}") == impact.MAX_RECORDS_READ
