@@ -16,8 +16,9 @@ from fingerprint.estimators.autoencoder import FREE_FEATURES, VISIBLE_MASK, Weig
 from fingerprint.features.encoding import FEATURE_NAMES, FEATURES
 from fingerprint.features.vocabulary import Vocabulary, build_vocabulary, count_presences
 from fingerprint.registry.bank import open_bank
-from fingerprint.training.nn import trainer
+from fingerprint.training.nn import compiled, hyperparameters, trainer
 from fingerprint.training.nn.batching import fitted_slots, make_buckets, network_bytes, rows_per_step
+from fingerprint.training.nn.hyperparameters import BLANK_SHARE
 from fingerprint.training.nn.trainer import InitialWeights, SlotRows, fit_autoencoders
 from fingerprint.training.nn.warm_start import remap_weights
 from pipelines.train import train_bank
@@ -25,10 +26,10 @@ from tests.support.sample_organisation import SETTINGS, SampleOrganisation, no_p
 
 torch = pytest.importorskip("torch")
 
-from fingerprint.training.nn import loop  # noqa: E402 - they need torch
+from fingerprint.training.nn import stacked  # noqa: E402 - they need torch
 from fingerprint.training.nn.network import Adam, StackedNetworks  # noqa: E402
-from fingerprint.training.nn.sampling import BLANK_SHARE, TrainingRows, splitmix  # noqa: E402
-from fingerprint.training.nn.warm_start import initial_networks  # noqa: E402
+from fingerprint.training.nn.sampling import TrainingRows, splitmix  # noqa: E402
+from fingerprint.training.nn.stacked import initial_networks  # noqa: E402
 
 F, G = len(FEATURES), len(FREE_FEATURES)
 ACTION, PROGRAM = FEATURE_NAMES.index("action"), FEATURE_NAMES.index("program")
