@@ -97,20 +97,23 @@ def fit_autoencoders(
     start: InitialWeights | None = None,
     keys: Hashes | None = None,
     seed: int = SEED,
+    make_fitter: Callable[[TrainingData], BucketFitter] | None = None,
 ) -> Weights:
     """Return networks, in half precision, for the fingerprints `ready` (P,). Calls `on_progress` with the number finished.
 
     The generic one (0), if it is among them, is fitted first, from `start`, and the others start from it; else all start from
-    `start`. `keys` (E,) name the fingerprints wherever they are fitted; without, their numbers do. A fingerprint without rows,
-    or without held-out rows, has a network that corrects nothing. Raises FingerprintError where the device of the setting is
-    missing, or `start` has networks of another size.
+    `start`. `keys` (E,) name the fingerprints wherever they are fitted; without, their numbers do. `make_fitter` is
+    `select_fitter` unless said otherwise. A fingerprint without rows, or without held-out rows, has a network that corrects
+    nothing. Raises FingerprintError where the device of the setting is missing, or `start` has networks of another size.
     """
     stack = _zero_weights(vocabulary, ready, HIDDEN_UNITS)
     if not options.max_epochs:
         on_progress(len(ready))
         return stack
     keys = np.arange(len(vocabulary.parent), dtype=np.uint64) if keys is None else keys
-    here = _Trainer(vocabulary, rows, held_out, keys, options, seed)
+    streams = hashing.hash_pair(keys, np.uint64(seed))
+    data = TrainingData(vocabulary, rows, held_out, streams, options)
+    here = _Trainer(data, (make_fitter or select_fitter)(data))
     start = _check_start(start) or _untrained_start(vocabulary, seed)
     generic, others = ready[ready == 0], ready[ready != 0]
     if len(generic):
@@ -243,18 +246,8 @@ def select_fitter(data: TrainingData) -> BucketFitter:
 class _Trainer:
     """Makes buckets of fingerprints, and has them fitted."""
 
-    def __init__(
-        self,
-        vocabulary: Vocabulary,
-        rows: SlotRows,
-        held_out: SlotRows,
-        keys: Hashes,
-        options: settings.Autoencoder,
-        seed: int,
-    ) -> None:
-        named = hashing.hash_pair(keys, np.uint64(seed))
-        self.data = TrainingData(vocabulary, rows, held_out, named, options)
-        self.fitter = select_fitter(self.data)
+    def __init__(self, data: TrainingData, fitter: BucketFitter) -> None:
+        self.data, self.fitter = data, fitter
 
     def fit_all(
         self, members: Indices, start: InitialWeights, stack: Weights, advance: Callable[[int], None]
