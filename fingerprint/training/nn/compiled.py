@@ -9,7 +9,7 @@ for another network of a stack. That takes less CPU than torch does, and no 5 GB
 once: compiled code holds no lock.
 
 The first fit on a machine compiles for some seconds. numba keeps the result beside this file, or in the user's cache folder where
-this one is not writable; where neither is (a read-only container), each process compiles anew.
+this one is not writable; where neither is (a read-only container), each process compiles for itself.
 """
 
 from __future__ import annotations
