@@ -1,8 +1,8 @@
 # The images of docker-compose.yml and of the chart, one stage each:
 #
-#   serve    what reads, scores and serves; without torch            docker build --target serve  -t fingerprint .
+#   serve    what reads, trains, scores and serves                   docker build --target serve  -t fingerprint .
 #   triton   the same with a Triton server for CPUs, from its wheel  docker build --target triton -t fingerprint-triton .
-#   train    the same with torch                                     docker build --target train  -t fingerprint-train .
+#   train    the same with torch, for trainings on a GPU             docker build --target train  -t fingerprint-train-gpu --build-arg CUDA=13 .
 #   triton-gpu   NVIDIA's own server with what the model needs       (docker-compose.gpu.yml)
 #
 # Every package is one that a lock names with its hash (locks/, `make lock`), ready built: a package index that serves anything else ends
@@ -11,7 +11,7 @@
 #
 # Build arguments: PYTHON_IMAGE and TRITON_IMAGE, by tag or digest (python@sha256:...: docs/how-to/operate.md has the command that finds it); CUDA,
 # empty, 12 or 13: with cuDF and CuPy for it (3.4 GB more); TORCH_INDEX with TRAIN_LOCK: another index for torch, and the lock with its
-# hashes (PyTorch's own has a build for CUDA 12, and one for CPUs, a tenth as large: docs/how-to/operate.md).
+# hashes (PyTorch's own has a build for CUDA 12).
 
 ARG PYTHON_IMAGE=python:3.11-slim-bookworm
 ARG TRITON_IMAGE=nvcr.io/nvidia/tritonserver:25.10-py3

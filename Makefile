@@ -19,7 +19,15 @@ help:            ## this list
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-demo: .venv/stamp   ## from records to alerts on one machine, about a minute; its last line opens the queue in a browser
+# The demo needs a tenth of what the tests need: a new checkout installs only that; an environment for the tests has it too.
+.venv/demo-stamp: pyproject.toml locks/demo.txt locks/build.txt
+	@sh tests/support/services/python.sh "$(PYTHON)"
+	@echo "installing into .venv ..."
+	@$(INSTALL) -r locks/demo.txt -r locks/build.txt
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+demo: $(firstword $(wildcard .venv/stamp) .venv/demo-stamp)   ## from records to alerts on one machine, about a minute; its last line opens the queue in a browser
 	@$(BIN)/fingerprint demo --out build/demo
 
 pictures: .venv/stamp   ## the pictures of the README and the documentation, taken from a demo of today in Chromium
@@ -85,8 +93,9 @@ lock: .venv/stamp   ## resolve locks/ again, with hashes (docs/how-to/operate.md
 	$(call locked,dev,$(call with,$(IMAGE) train scale peers notebooks dev))
 	$(call locked,lab,$(call with,lab) -c locks/dev.txt)
 	$(call locked,serve,$(call with,$(IMAGE)) -c locks/dev.txt)
+	$(call locked,demo,$(call with,web) -c locks/dev.txt)
 	$(call locked,train,$(call with,train) -c locks/dev.txt)
-	echo hatchling | $(call locked,build,- -c locks/dev.txt)
+	printf 'hatchling\neditables\n' | $(call locked,build,- -c locks/dev.txt)      # editables: an installation that follows a checkout
 	cp locks/dev.txt locks/dev-gpu.txt && cp locks/dev.txt locks/serve-gpu-cu12.txt      # keep what can be kept
 	$(call locked,dev-gpu,$(call with,gpu $(IMAGE) train scale dev))
 	$(call locked,serve-gpu,$(call with,gpu $(IMAGE)) -c locks/dev-gpu.txt)

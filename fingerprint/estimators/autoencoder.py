@@ -9,8 +9,8 @@ Example:
 Each fingerprint has a masked autoencoder with one hidden layer. Every feature is reconstructed from the others: the
 hidden layer sums the embeddings of the other features' values, and its output *corrects* the counted likelihood of each
 slot (a softmax over log p + correction). An untrained net corrects nothing, so what is served is never worse than the
-counts by construction, and a value that no net reconstructs keeps the likelihood of its prior. Training needs torch
-(`training.nn`); this module needs an array library only, and is written over the namespace of its arguments.
+counts by construction, and a value that no net reconstructs keeps the likelihood of its prior. Training lies in
+`training.nn`; this module needs an array library only, and is written over the namespace of its arguments.
 
 Half precision is for storage: a net is gathered at 2 bytes a weight and widened before anything is computed. Memory bandwidth is
 the bound, at half an operation a byte (docs/explanation/gpu-design.md), so products in half precision would gain nothing, and

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import scipy.fft
 from array_api_compat import array_namespace, is_numpy_namespace
 
 from fingerprint.compute import order_statistics
@@ -48,12 +49,18 @@ def keep_strongest_frequencies(series: Array, quantile: float) -> Array:
     rounding would choose among them, and each library's transform rounds in its own way.
     """
     xp = array_namespace(series)
-    spectrum = xp.fft.rfft(series, axis=-1)
+    transforms = _transforms(xp)
+    spectrum = transforms.rfft(series, axis=-1)
     weak = _weak_frequencies(spectrum[:, 1:], quantile)
     nothing = xp.asarray(0, dtype=spectrum.dtype)
     spectrum[:, 1:] = xp.where(weak, nothing, spectrum[:, 1:])
-    expected = xp.fft.irfft(spectrum, n=series.shape[-1], axis=-1)
+    expected = transforms.irfft(spectrum, n=series.shape[-1], axis=-1)
     return xp.maximum(expected, xp.asarray(0, dtype=expected.dtype))  # `clip` would gather and scatter
+
+
+def _transforms(xp: Any) -> Any:
+    """Return SciPy's transforms for NumPy's arrays: they take several rows at once, NumPy's one after the other."""
+    return scipy.fft if is_numpy_namespace(xp) else xp.fft
 
 
 def _weak_frequencies(spectrum: Array, quantile: float) -> Array:

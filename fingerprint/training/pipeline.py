@@ -58,7 +58,7 @@ def train(
     """Learn all fingerprints of a history given as chunks of events with entities, oldest first, in this process.
 
     `events` says about how many there are, from which the number of partitions follows; without, there is one. Raises
-    FingerprintError if the history is empty. Fitting needs torch (the extra `train`).
+    FingerprintError if the history is empty.
     """
     with tempfile.TemporaryDirectory(prefix="fingerprint-training-") as folder:
         partition_history(chunks, settings, Path(folder), events, progress)

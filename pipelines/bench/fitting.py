@@ -30,7 +30,7 @@ from fingerprint.estimators.autoencoder import VISIBLE_MASK
 from fingerprint.features.vocabulary import Vocabulary
 from fingerprint.training import distinct_rows, fingerprint_index, partition_fit, pipeline, shared_priors
 from fingerprint.training.dataset import PartitionedDataset
-from fingerprint.training.nn import loop, trainer
+from fingerprint.training.nn import hyperparameters, loop, trainer
 from fingerprint.training.nn.batching import fitted_slots, rows_per_step
 from fingerprint.training.nn.trainer import InitialWeights, SlotRows
 from pipelines.bench.gpu_report import peak_memory_mib, peak_throughput, reset_peak_memory
@@ -124,14 +124,14 @@ def measure_fit(some: FitInput, nets: int, device: str) -> dict[str, Any]:
             _fit(part, options, 1 + done)
             seconds += time.monotonic() - started
         done, passes = done + len(part.ready), passes + sum(gone)
-    steps = passes * loop.STEPS_PER_EPOCH
-    computed, bytes_ = step_cost(some, trainer.HIDDEN_UNITS)
+    steps = passes * hyperparameters.STEPS_PER_EPOCH
+    computed, bytes_ = step_cost(some, hyperparameters.HIDDEN_UNITS)
     peak = peak_throughput(device)
     return {
         "nets": done,
         "seconds": round(seconds, 2),
         "models_a_second": round(done / seconds, 1),
-        "epochs_a_net": round(passes / done, 2),
+        "epochs_a_net": round(passes / done, 2) if passes else None,  # compiled nets are not watched
         "device_mib": peak_memory_mib(device),
         "share_of_bandwidth": round(steps * bytes_ / seconds / peak.bandwidth, 4) if peak else None,
         "share_of_arithmetic": round(steps * computed / seconds / peak.arithmetic, 5) if peak else None,

@@ -107,10 +107,11 @@ def measure_training(entities: int, processes: int, device: str) -> dict[str, An
 
 
 def _check_device(device: str) -> None:
-    import torch
+    if device == "cuda":
+        import torch
 
-    if device == "cuda" and not torch.cuda.is_available():
-        raise Skipped("no CUDA device")
+        if not torch.cuda.is_available():
+            raise Skipped("no CUDA device")
     if not Path("/proc/self/status").exists():
         raise Skipped("what processes held is asked of /proc, which is not here")
 

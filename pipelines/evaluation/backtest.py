@@ -10,7 +10,6 @@ Example:
     12
 
 It says what a bank would have shown on days that it did not learn: thresholds are chosen by it, and notebooks look at it.
-Looking at a finished backtest needs no torch.
 
 The notebooks' sample is a backtest of a small simulated organisation, made in some seconds: two weeks are learned and two
 scored, of which the first is an ordinary one. It is made in the folder that the environment variable NOTEBOOKS_FOLDER names,
@@ -159,7 +158,7 @@ def run_backtest(
 
     What an earlier backtest left there is replaced. Raises FingerprintError where one of the two parts has no events.
     """
-    from fingerprint.training import pipeline  # needs torch, which reading a finished backtest does not
+    from fingerprint.training import pipeline  # a second of imports, which looking does not need
 
     _clear_folder(folder)
     with read_history(sources, settings, progress=progress) as history:
@@ -258,7 +257,7 @@ class NotebookSample(Backtest):
 
 
 def load_sample() -> NotebookSample:
-    """Return the sample; it is made now if it was not before, and torch is needed only then."""
+    """Return the sample; it is made now if it was not before."""
     folder, settings = sample_folder() / "backtest", Settings()
     if not (folder / ABOUT_FILE).exists():
         run_backtest([str(records_folder())], folder, settings, console.no_progress, SAMPLE_TRAINING_SHARE)

@@ -168,7 +168,7 @@ def _run_worlds(tasks: Sequence[WorldTask], workers: int, progress: Progress) ->
     threads = max(1, len(os.sched_getaffinity(0)) // workers)
     pool = ProcessPoolExecutor(
         workers,
-        multiprocessing.get_context("spawn"),  # torch and DuckDB have threads, which a fork would lose
+        multiprocessing.get_context("spawn"),  # DuckDB has threads, which a fork would lose
         initializer=_limit_threads,
         initargs=(threads,),
         max_tasks_per_child=1,  # so that a world's peak memory is its own
@@ -190,9 +190,7 @@ def _run_and_report(number: int, task: WorldTask, count: int, progress: Progress
 
 
 def _limit_threads(threads: int) -> None:
-    import torch
-
-    torch.set_num_threads(threads)
+    os.environ["OMP_NUM_THREADS"] = str(threads)
 
 
 # --- summary ------------------------------------------------------------------------------------------------

@@ -112,7 +112,10 @@ def test_one_call_is_expected_where_it_was_and_nowhere_else() -> None:
 @pytest.mark.parametrize(
     "room", [None, 7 * 168 * spectral.DEVICE_BYTES_PER_VALUE], ids=["much room", "room for seven"]
 )
-def test_on_a_device_the_answer_is_the_same_and_stays_there(room: int | None) -> None:
+def test_on_a_device_the_answer_is_the_same_and_stays_there(
+    room: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spectral, "_transforms", lambda xp: xp.fft)  # the fake device's are NumPy's
     series, count = sparse(40, 168), np.full(40, 3, np.float32)
     there = fake_cupy.asarray(series), fake_cupy.asarray(count)
     assert spectral.max_rows_per_transform(168, 7 * 168 * spectral.DEVICE_BYTES_PER_VALUE) == 7
@@ -124,6 +127,16 @@ def test_on_a_device_the_answer_is_the_same_and_stays_there(room: int | None) ->
     np.testing.assert_array_equal(ahead.get(), wanted)
     np.testing.assert_array_equal(spread.get(), wanted_spread)
     np.testing.assert_array_equal(z.get(), spectral.robust_z(count, wanted[:, 5], wanted_spread, floor=0.04))
+
+
+@pytest.mark.parametrize("width", [24, 168, 504, 1440])
+def test_scipys_transforms_forecast_what_numpys_do(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    ahead, spread = spectral.forecast(sparse(40, width), horizon=24, quantile=0.9)
+    monkeypatch.setattr(spectral, "_transforms", lambda xp: xp.fft)
+    theirs, their_spread = spectral.forecast(sparse(40, width), horizon=24, quantile=0.9)
+    np.testing.assert_allclose(ahead, theirs, atol=1e-5)
+    np.testing.assert_allclose(spread, their_spread, atol=1e-5)
+    assert ahead.dtype == theirs.dtype == np.float32
 
 
 def test_a_million_series_are_one_transform_on_a_device_of_80_gb() -> None:

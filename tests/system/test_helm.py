@@ -40,7 +40,6 @@ KINDS = {"defaults": DEFAULTS, "everything": EVERYTHING, "elsewhere": ELSEWHERE}
 OURS = {
     "fingerprint",
     "fingerprint-gpu",
-    "fingerprint-train",
     "fingerprint-train-gpu",
 }  # images whose command is `fingerprint`
 INGEST, STREAM = f"Deployment/{NAME}-ingest", f"StatefulSet/{NAME}-stream"
@@ -322,7 +321,7 @@ def test_one_training_at_a_time(plain: Chart) -> None:
     spec = plain[TRAIN]["spec"]
     assert spec["concurrencyPolicy"] == "Forbid"
     assert spec["jobTemplate"]["spec"]["backoffLimit"] == 0
-    assert main_container(plain, TRAIN)["image"] == "fingerprint-train:0.1.0"
+    assert main_container(plain, TRAIN)["image"] == "fingerprint:0.1.0"
 
 
 def test_triton_has_the_keys_of_banks_and_its_http_hears_its_own_container_alone() -> None:
@@ -386,7 +385,7 @@ def test_who_asks_for_a_gpu_runs_the_image_that_can_use_it(plain: Chart) -> None
             for name in (STREAM, WEB, TRAIN, TRITON)
         ]
 
-    assert images(plain) == ["fingerprint", "fingerprint", "fingerprint-train", "fingerprint-triton"]
+    assert images(plain) == ["fingerprint", "fingerprint", "fingerprint", "fingerprint-triton"]
     assert images(chart) == [
         "fingerprint-gpu",
         "fingerprint",

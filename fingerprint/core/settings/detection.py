@@ -83,7 +83,8 @@ class Autoencoder(Section):
         description="Path of a bank whose generic net all nets start from; nets start from random weights if unset.",
     )
     device: Literal["auto", "cpu", "cuda"] = Field(
-        "auto", description="Device that nets are trained on: auto, cpu or cuda."
+        "auto",
+        description="Device that nets are trained on: auto (a CUDA device that PyTorch sees, else the CPU), cpu or cuda.",
     )
     max_epochs: int = Field(
         20,

@@ -20,19 +20,15 @@ from collections.abc import Callable
 import torch
 
 from fingerprint.core import settings
+from fingerprint.training.nn import hyperparameters
 from fingerprint.training.nn.batching import network_bytes
 from fingerprint.training.nn.network import Adam, Parameters, StackedNetworks
 from fingerprint.training.nn.sampling import TrainingRows
 
 Work = Callable[[], None]
 
-LEARNING_RATE = 0.02  # of Adam
-SWAP_SHARE = 0.15  # of inputs that are swapped for another row's while training
-EARLY_STOPPING_PATIENCE = 2  # epochs without improvement on held-out rows, after which a net stops
 Tensor = torch.Tensor
 OnFinished = Callable[[Tensor, Parameters], None]  # places in the bucket (M,), their weights
-STEPS_PER_EPOCH = 8  # in an epoch
-WEIGHT_DECAY = 1e-3
 MAX_GRAPH_BYTES = (
     128 << 20
 )  # bytes of a bucket: a larger one computes for longer than its 650 kernels an epoch take to launch
@@ -98,7 +94,7 @@ class TrainingLoop:
         self.nets, self.history, self.validation, self.options = nets, history, check, options
         self.rows, device = rows, check.device
         self.use_cuda_graph = supports_cuda_graphs(device) and _estimate_bytes(nets, rows) <= MAX_GRAPH_BYTES
-        self.optimiser = Adam(nets.parameters, LEARNING_RATE, self.use_cuda_graph)
+        self.optimiser = Adam(nets.parameters, hyperparameters.LEARNING_RATE, self.use_cuda_graph)
         self.step = torch.zeros((), dtype=torch.int64, device=device)
         self.positions = torch.arange(len(check), device=device)
         self.epochs_since_best = torch.zeros_like(self.positions)
@@ -121,19 +117,21 @@ class TrainingLoop:
 
     def run_epoch(self) -> None:
         """Run one epoch, in place."""
-        for _ in range(STEPS_PER_EPOCH):
-            seen, wanted = self.history.sample(self.step, self.rows, SWAP_SHARE)
-            self.optimiser.step(self.nets.parameters, self.nets.gradients(seen, wanted, WEIGHT_DECAY))
+        for _ in range(hyperparameters.STEPS_PER_EPOCH):
+            seen, wanted = self.history.sample(self.step, self.rows, hyperparameters.SWAP_SHARE)
+            self.optimiser.step(
+                self.nets.parameters, self.nets.gradients(seen, wanted, hyperparameters.WEIGHT_DECAY)
+            )
             self.step += 1
         now = self.nets.losses(self.validation, self.validation)
-        better = (now < self.best_loss) & (self.epochs_since_best < EARLY_STOPPING_PATIENCE)
+        better = (now < self.best_loss) & (self.epochs_since_best < hyperparameters.EARLY_STOPPING_PATIENCE)
         self.epochs_since_best.add_(1).masked_fill_(better, 0)
         for kept, new in zip((self.best_loss, *self.best_weights), (now, *self.nets.parameters), strict=True):
             torch.where(better.view(-1, *[1] * (kept.ndim - 1)), new, kept, out=kept)
 
     def retire_finished(self, on_finished: OnFinished) -> None:
         """Hand finished networks to `on_finished`; where epochs are replayed, all at once."""
-        going = self.epochs_since_best < EARLY_STOPPING_PATIENCE
+        going = self.epochs_since_best < hyperparameters.EARLY_STOPPING_PATIENCE
         done = len(going) - int(going.sum())
         if done and (done == len(going) or not self.use_cuda_graph):
             left, stay = ((~going).nonzero()[:, 0], going.nonzero()[:, 0])

@@ -16,6 +16,7 @@ from functools import cache
 import torch
 
 from fingerprint.estimators.autoencoder import FREE_FEATURES, VISIBLE_MASK
+from fingerprint.training.nn.hyperparameters import EPSILON, MEAN_DECAY, SQUARE_DECAY
 
 Tensor = torch.Tensor
 Parameters = tuple[Tensor, Tensor, Tensor]
@@ -118,11 +119,11 @@ class Adam:
     def step(self, parameters: Parameters, gradients: Parameters) -> None:
         """Move the parameters against their gradients, in place."""
         self.steps += 1
-        back = -self.rate * (1 - 0.999**self.steps).sqrt() / (1 - 0.9**self.steps)
+        back = -self.rate * (1 - SQUARE_DECAY**self.steps).sqrt() / (1 - MEAN_DECAY**self.steps)
         for part, gradient, (mean, square) in zip(parameters, gradients, self.means, strict=True):
-            mean.lerp_(gradient, 0.1)
-            square.mul_(0.999).addcmul_(gradient, gradient, value=0.001)
-            root = square.sqrt().add_(1e-8)
+            mean.lerp_(gradient, 1 - MEAN_DECAY)
+            square.mul_(SQUARE_DECAY).addcmul_(gradient, gradient, value=1 - SQUARE_DECAY)
+            root = square.sqrt().add_(EPSILON)
             if self.capturable:
                 part.addcdiv_(mean * back, root)
             else:

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 import torch
 
+from fingerprint.training.nn.hyperparameters import BLANK_SHARE, CHANCES_PER_WORD, int16_threshold
+
 Tensor = torch.Tensor
 
-BLANK_SHARE = 0.03  # share of inputs blanked to "never seen"
-CHANCES_PER_WORD = 4  # numbers of 16 bits in a word: fine enough for shares of a few hundredths
 _ODD = -0x61C8864680B583EB  # 2^64 / golden ratio as a signed number
 _MULTIPLIERS = (-0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15)
 
@@ -54,10 +54,8 @@ class TrainingRows:
         place = (_logical_shift_right(words[..., 0], 32) * self.count[:, None]) >> 32
         clean = self.slots[self.first[:, None] + place]  # (P, rows, F)
         chance = words[..., 1:].contiguous().view(torch.int16)[..., :features]  # -2^15 ... 2^15 - 1
-        seen = torch.where(chance < _int16_threshold(swap_share), clean.roll(1, dims=1), clean)
-        return _rows_last(seen.masked_fill_(chance >= _int16_threshold(1 - BLANK_SHARE), 0)), _rows_last(
-            clean
-        )
+        seen = torch.where(chance < int16_threshold(swap_share), clean.roll(1, dims=1), clean)
+        return _rows_last(seen.masked_fill_(chance >= int16_threshold(1 - BLANK_SHARE), 0)), _rows_last(clean)
 
     def _random_words(self, step: int | Tensor, rows: int, words: int) -> Tensor:
         """Return 64 random bits each: (P, rows, words)."""
@@ -77,10 +75,6 @@ def splitmix(state: Tensor) -> Tensor:
 def _logical_shift_right(words: Tensor, bits: int) -> Tensor:
     """Return words shifted to the right with zeros coming in: int64's own shift copies the sign."""
     return (words >> bits) & ((1 << (64 - bits)) - 1)
-
-
-def _int16_threshold(share: float) -> int:
-    return round(share * (1 << 16)) - (1 << 15)
 
 
 def _rows_last(slots: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Fit many autoencoders at once in torch, which only this package imports.
+"""Fit many autoencoders at once: compiled for a CPU, in torch on a CUDA device.
 
 Example:
     >>> weights = fit_autoencoders(vocabulary, rows, held_out, ready, settings.autoencoder)
@@ -6,25 +6,29 @@ Example:
 Denoising by swapping: a share of a row's inputs is replaced by the same features of another row of the same fingerprint,
 and a few are blanked to "never seen", so that a network reconstructs what belongs together instead of copying. The generic
 network is fitted first; all others start from its weights, value by value, and stop one by one: each keeps the weights of the
-epoch in which its held-out rows were reconstructed best, the counts alone (no correction) included, and leaves the stack
-after EARLY_STOPPING_PATIENCE epochs without improvement (`loop`).
+epoch in which its held-out rows were reconstructed best, the counts alone (no correction) included, and goes on for no more
+than EARLY_STOPPING_PATIENCE epochs without improvement (`hyperparameters`).
 
 A network depends on the seed and on its own fingerprint: its rows, its slots, and the stream of random numbers that its key
 names. In another bucket, on another worker or in another partition of the history, it is the same to 1e-6.
+
+A CPU always fits by `compiled`, also where torch is installed: a bank does not depend on what else is in the environment, and it
+takes less CPU. A device fits by `stacked`, the same recipe as stacked tensors in torch; the tests hold one against the other.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.compute import hashing
-from fingerprint.compute.arrays import to_torch
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core import settings
 from fingerprint.core.alert import FingerprintError
@@ -33,26 +37,14 @@ from fingerprint.estimators.autoencoder import FREE_FEATURES, VISIBLE_MASK, Weig
 from fingerprint.features.vocabulary import Ints, Vocabulary
 from fingerprint.registry.bank import Bank
 from fingerprint.training.distinct_rows import SEED
+from fingerprint.training.nn import compiled
 from fingerprint.training.nn.batching import Bucket, Indices, make_buckets
+from fingerprint.training.nn.hyperparameters import HIDDEN_UNITS, VALIDATION_ROWS
 from fingerprint.training.nn.warm_start import remap_weights
-
-try:
-    import torch
-
-    from fingerprint.training.nn.device import bucket_memory_bytes, select_device, to_numpy
-    from fingerprint.training.nn.loop import TrainingLoop
-    from fingerprint.training.nn.network import Parameters, StackedNetworks
-    from fingerprint.training.nn.sampling import TrainingRows
-    from fingerprint.training.nn.warm_start import initial_networks
-except ModuleNotFoundError as error:
-    if error.name != "torch":
-        raise
-    raise FingerprintError(f"learning needs torch, scoring does not: {how_to_install('train')}") from None
 
 __all__ = ["InitialWeights", "SlotRows", "fit_autoencoders", "remap_weights"]
 
-HIDDEN_UNITS = 8  # of a net
-VALIDATION_ROWS = 32  # rows held out that say whether an epoch was an improvement
+CPU_BUCKET_BYTES = 32 << 20  # bytes of networks that a thread takes at a time
 FLOAT16_MAX = float(np.finfo(np.float16).max)
 
 
@@ -105,20 +97,23 @@ def fit_autoencoders(
     start: InitialWeights | None = None,
     keys: Hashes | None = None,
     seed: int = SEED,
+    make_fitter: Callable[[TrainingData], BucketFitter] | None = None,
 ) -> Weights:
     """Return networks, in half precision, for the fingerprints `ready` (P,). Calls `on_progress` with the number finished.
 
     The generic one (0), if it is among them, is fitted first, from `start`, and the others start from it; else all start from
-    `start`. `keys` (E,) name the fingerprints wherever they are fitted; without, their numbers do. A fingerprint without rows,
-    or without held-out rows, has a network that corrects nothing. Raises FingerprintError where the device of the setting is
-    missing, or `start` has networks of another size.
+    `start`. `keys` (E,) name the fingerprints wherever they are fitted; without, their numbers do. `make_fitter` is
+    `select_fitter` unless said otherwise. A fingerprint without rows, or without held-out rows, has a network that corrects
+    nothing. Raises FingerprintError where the device of the setting is missing, or `start` has networks of another size.
     """
     stack = _zero_weights(vocabulary, ready, HIDDEN_UNITS)
     if not options.max_epochs:
         on_progress(len(ready))
         return stack
     keys = np.arange(len(vocabulary.parent), dtype=np.uint64) if keys is None else keys
-    here = _Trainer(vocabulary, rows, held_out, keys, options, seed)
+    streams = hashing.hash_pair(keys, np.uint64(seed))
+    data = TrainingData(vocabulary, rows, held_out, streams, options)
+    here = _Trainer(data, (make_fitter or select_fitter)(data))
     start = _check_start(start) or _untrained_start(vocabulary, seed)
     generic, others = ready[ready == 0], ready[ready != 0]
     if len(generic):
@@ -159,73 +154,122 @@ def _check_start(start: InitialWeights | None) -> InitialWeights | None:
     return start
 
 
-class _Trainer:
-    """The data that all buckets share; the rows lie on the device once."""
+class BucketFitter(Protocol):
+    """What fits the networks of a bucket: on a CPU or on a device."""
 
-    def __init__(
-        self,
-        vocabulary: Vocabulary,
-        rows: SlotRows,
-        held_out: SlotRows,
-        keys: Hashes,
-        options: settings.Autoencoder,
-        seed: int,
-    ) -> None:
-        self.vocabulary, self.rows, self.held_out, self.options = vocabulary, rows, held_out, options
-        self.keys = hashing.hash_pair(keys, np.uint64(seed)).view(np.int64)
-        self.device = select_device(options.device)
-        self.slots = [to_torch(each.slots).to(self.device) for each in (rows, held_out)]
+    threads: int  # that fit buckets at once
+    bucket_bytes: int  # that a bucket may take
+
+    def fit(self, bucket: Bucket, start: InitialWeights, stack: Weights) -> None:
+        """Fit a bucket's networks into `stack`."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingData:
+    """What all buckets share: rows by fingerprint, those held out, and the key (E,) of each fingerprint's random stream."""
+
+    vocabulary: Vocabulary
+    rows: SlotRows
+    held_out: SlotRows
+    keys: Hashes
+    options: settings.Autoencoder
+
+    def initial_codes(self, bucket: Bucket) -> Hashes:
+        """Return the codes of the slots that a bucket's networks are fitted with (Q, F, L)."""
+        return self.vocabulary.codes[bucket.members, :, : bucket.slots]
+
+    def base(self, bucket: Bucket) -> NDArray[np.float32]:
+        """Return the log-likelihoods that its networks correct (Q, G, L)."""
+        return self.vocabulary.base[bucket.members][:, FREE_FEATURES, : bucket.slots]
+
+
+class CompiledFitter:
+    """Fits on a CPU, network after network."""
+
+    bucket_bytes = CPU_BUCKET_BYTES
+
+    def __init__(self, data: TrainingData) -> None:
+        self.data, self.threads = data, cpu_threads()
+
+    def fit(self, bucket: Bucket, start: InitialWeights, stack: Weights) -> None:
+        """Fit a bucket's networks into `stack`; slots that were not fitted stay zero."""
+        data, source = self.data, np.zeros(len(bucket.members), np.intp)
+        first = remap_weights(start.weights, start.codes, data.initial_codes(bucket), source)
+        nets = compiled.fit_networks(
+            compiled.Networks(first.inputs, first.bias, first.outputs.swapaxes(2, 3)),
+            data.base(bucket),
+            self._histories(data.rows, bucket),
+            self._histories(data.held_out, bucket).evenly_spaced(VALIDATION_ROWS),
+            bucket.rows,
+            data.options.max_epochs,
+        )
+        rows = stack.row[bucket.members]
+        stack.inputs[rows, :, : bucket.slots] = _to_half_precision(nets.inputs)
+        stack.bias[rows] = _to_half_precision(nets.bias)
+        stack.outputs[rows, :, : bucket.slots] = _to_half_precision(nets.outputs.swapaxes(2, 3))
+
+    def _histories(self, rows: SlotRows, bucket: Bucket) -> compiled.Histories:
+        members = bucket.members
+        return compiled.Histories(
+            rows.slots, rows.bounds[members], rows.counts[members], self.data.keys[members]
+        )
+
+
+def cpu_threads() -> int:
+    """Return how many threads fit at once: OMP_NUM_THREADS where it is set (Dask's workers have it), else our cores."""
+    wished = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
+    return max(1, int(wished) if wished.isascii() and wished.isdecimal() else len(os.sched_getaffinity(0)))
+
+
+def select_fitter(data: TrainingData) -> BucketFitter:
+    """Return what fits: torch on the CUDA device that it sees, unless `autoencoder.device` is cpu; else the CPU.
+
+    Raises FingerprintError where a GPU is asked for, and torch or the GPU is not there.
+    """
+    setting = data.options.device
+    if setting == "cpu":
+        return CompiledFitter(data)
+    try:
+        from fingerprint.training.nn import stacked
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        if setting == "cuda":
+            raise FingerprintError(
+                f"autoencoder.device is cuda, which needs torch: {how_to_install('train')}"
+            ) from None
+        return CompiledFitter(data)
+    device = stacked.select_device(setting)
+    return CompiledFitter(data) if device.type == "cpu" else stacked.StackedFitter(data, device)
+
+
+class _Trainer:
+    """Makes buckets of fingerprints, and has them fitted."""
+
+    def __init__(self, data: TrainingData, fitter: BucketFitter) -> None:
+        self.data, self.fitter = data, fitter
 
     def fit_all(
         self, members: Indices, start: InitialWeights, stack: Weights, advance: Callable[[int], None]
     ) -> None:
         """Fit the networks of some fingerprints into `stack`; on a CPU each core has a bucket of its own."""
-        fitted = members[(self.rows.counts[members] > 0) & (self.held_out.counts[members] > 0)]
+        data = self.data
+        fitted = members[(data.rows.counts[members] > 0) & (data.held_out.counts[members] > 0)]
         advance(len(members) - len(fitted))
-        threads = torch.get_num_threads() if self.device.type == "cpu" else 1
-        with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+        with ThreadPoolExecutor(self.fitter.threads) as pool:
             for done in pool.map(partial(self._fit_bucket, start=start, stack=stack), self._buckets(fitted)):
                 advance(done)
 
     def _buckets(self, members: Indices) -> Iterator[Bucket]:
-        codes = self.vocabulary.codes[members]
+        codes = self.data.vocabulary.codes[members]
         used = 1 + (codes != 0).sum(2).max(1, initial=0)
-        sizes = codes.shape[2], HIDDEN_UNITS, bucket_memory_bytes(self.device)
-        return make_buckets(members, self.rows.counts[members], used, *sizes)
+        sizes = codes.shape[2], HIDDEN_UNITS, self.fitter.bucket_bytes
+        return make_buckets(members, self.data.rows.counts[members], used, *sizes)
 
     def _fit_bucket(self, bucket: Bucket, start: InitialWeights, stack: Weights) -> int:
-        """Fit a bucket; its networks are copied to `stack` one after the other as they finish."""
-        places = stack.row[bucket.members]
-        self._training_loop(bucket, start).train(lambda done, best: _store_weights(stack, places, done, best))
-        return len(places)
-
-    def _training_loop(self, bucket: Bucket, start: InitialWeights) -> TrainingLoop:
-        history, held_out = (
-            self._training_rows(slots, each, bucket.members)
-            for slots, each in zip(self.slots, (self.rows, self.held_out), strict=True)
-        )
-        nets = self._initial_networks(bucket, start)
-        return TrainingLoop(nets, history, held_out.evenly_spaced(VALIDATION_ROWS), bucket.rows, self.options)
-
-    def _training_rows(self, slots: torch.Tensor, rows: SlotRows, members: Indices) -> TrainingRows:
-        columns = (rows.bounds[members], rows.counts[members], self.keys[members])
-        return TrainingRows(slots, *(torch.from_numpy(column).to(self.device) for column in columns))
-
-    def _initial_networks(self, bucket: Bucket, start: InitialWeights) -> StackedNetworks:
-        """Return the start's weights at the slots that their values have in each fingerprint."""
-        codes = self.vocabulary.codes[bucket.members, :, : bucket.slots]
-        base = self.vocabulary.base[bucket.members][:, FREE_FEATURES, : bucket.slots]
-        return initial_networks(start.weights, start.codes[0], codes, base, self.device)
+        self.fitter.fit(bucket, start, stack)
+        return len(bucket.members)
 
 
-def _store_weights(stack: Weights, places: Ints, finished: torch.Tensor, best: Parameters) -> None:
-    """Write networks of a bucket, those at `finished` (M,), to the stack; slots that were not fitted stay zero."""
-    inputs, bias, outputs = (_to_half_precision(part) for part in best)
-    at, *parts = to_numpy(finished, inputs.mT.contiguous(), bias, outputs.mT.contiguous())
-    rows, slots = places[at], parts[0].shape[2]
-    stack.inputs[rows, :, :slots], stack.bias[rows], stack.outputs[rows, :, :slots] = parts
-
-
-def _to_half_precision(part: torch.Tensor) -> torch.Tensor:
-    """Convert to half precision on the device: half as much is copied back."""
-    return part.clamp(-FLOAT16_MAX, FLOAT16_MAX).to(torch.float16)
+def _to_half_precision(part: NDArray[np.float32]) -> NDArray[np.float16]:
+    return part.clip(-FLOAT16_MAX, FLOAT16_MAX).astype(np.float16)

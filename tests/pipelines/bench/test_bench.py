@@ -112,7 +112,7 @@ def test_nets_fitted_again_under_other_keys_are_counted_with_their_epochs(some: 
     work = fitting.prepare_fit(some, settings)
     figures = fitting.measure_fit(work, 2 * len(work.ready), "cpu")
     assert figures["nets"] == 2 * len(work.ready)
-    assert 1 <= figures["epochs_a_net"] <= settings.autoencoder.max_epochs
+    assert figures["epochs_a_net"] is None  # a CPU fits net by net, in compiled code
     assert figures["share_of_bandwidth"] is None
 
 

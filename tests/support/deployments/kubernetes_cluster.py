@@ -37,10 +37,10 @@ LEVEL = "pod-security.kubernetes.io/enforce"
 POSTGRES = "postgres:15-bookworm"
 IMAGES = {
     "serve": "fingerprint",
-    "train": "fingerprint-train",
+    "train": "fingerprint",
     "triton": "fingerprint-triton",
     "serveGpu": "fingerprint",  # a share of a GPU is asked for, and not used
-    "trainGpu": "fingerprint-train",
+    "trainGpu": "fingerprint",
     "tritonGpu": "fingerprint-triton",
 }
 TAG = os.environ.get("TAG", "0.1.0")  # of our images

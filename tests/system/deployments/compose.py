@@ -161,7 +161,7 @@ def test_programs_run_as_no_one_in_particular_on_a_file_system_they_cannot_chang
 def test_the_image_that_scores_is_lean(stack: Stack) -> None:
     above = size("fingerprint:0.1.0") - size(os.environ.get("PYTHON_IMAGE", STAND_INS["PYTHON_IMAGE"]))
     said(f"fingerprint is {above / 1e9:.2f} GB above its base")
-    assert above < 1e9
+    assert above < 1.1e9  # a fifth of it is numba's compiler: training needs no other image, and no torch
     for program in ("gcc", "cc", "g++", "make"):
         assert stack.execute("stream", "sh", "-c", f"command -v {program} || echo none").strip() == "none"
     assert "No module named 'torch'" in stack.execute(

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from fingerprint.core.settings import Autoencoder
-from fingerprint.training.nn import loop, trainer
-from tests.training.nn.test_trainer import OPTIONS, SIZES, History8, same
+from fingerprint.training.nn import hyperparameters, loop, stacked
+from tests.training.nn.test_trainer import OPTIONS, SIZES, History8, same, stacked_on_a_cpu
 
 torch = pytest.importorskip("torch")
 
@@ -21,7 +21,7 @@ LONG = OPTIONS.model_copy(update={"max_epochs": 12})
 
 @pytest.fixture(scope="module")
 def history() -> History8:
-    return History8()
+    return History8(stacked_on_a_cpu)
 
 
 @pytest.fixture
@@ -46,11 +46,11 @@ def test_epochs_that_are_replayed_give_the_nets_of_epochs_that_are_called(
     recorded: list[Recorded],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(loop, "EARLY_STOPPING_PATIENCE", patience)
+    monkeypatch.setattr(hyperparameters, "EARLY_STOPPING_PATIENCE", patience)
     replayed = history.fit(ALL, options)
     assert sum(each.recorder is not None for each in recorded) >= 3  # the generic net, and several buckets
     monkeypatch.undo()
-    monkeypatch.setattr(loop, "EARLY_STOPPING_PATIENCE", patience)
+    monkeypatch.setattr(hyperparameters, "EARLY_STOPPING_PATIENCE", patience)
     called = history.fit(ALL, options)
     for place in ALL:
         same(replayed, place, called, place)
@@ -61,14 +61,14 @@ def test_who_is_done_stays_in_a_stack_that_is_replayed_and_changes_no_more(
 ) -> None:
     """Those of one bucket stop at different epochs; each comes home as it was at its best, all together."""
     homes: list[int] = []
-    put = trainer._store_weights
+    put = stacked._store_weights
 
     def counted(stack: object, places: object, done: torch.Tensor, best: object) -> None:
         homes.append(len(done))
         put(stack, places, done, best)
 
-    monkeypatch.setattr(trainer, "_store_weights", counted)
-    monkeypatch.setattr(loop, "EARLY_STOPPING_PATIENCE", 1)
+    monkeypatch.setattr(stacked, "_store_weights", counted)
+    monkeypatch.setattr(hyperparameters, "EARLY_STOPPING_PATIENCE", 1)
     together = history.fit(ALL, LONG)
     assert len(homes) == len(recorded)
     assert max(homes) >= 3
@@ -140,6 +140,11 @@ def test_nothing_is_captured_on_a_cpu() -> None:
 # --- on a device --------------------------------------------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def on_device() -> History8:
+    return History8()
+
+
 @pytest.fixture
 def cuda() -> Autoencoder:
     if not torch.cuda.is_available():
@@ -149,22 +154,22 @@ def cuda() -> Autoencoder:
 
 @pytest.mark.gpu
 def test_a_graph_gives_the_nets_of_epochs_that_are_called(
-    history: History8, cuda: Autoencoder, monkeypatch: pytest.MonkeyPatch
+    on_device: History8, cuda: Autoencoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    graph = history.fit(ALL, cuda)
+    graph = on_device.fit(ALL, cuda)
     monkeypatch.setattr(loop, "GraphedCallable", lambda work: work)
-    called = history.fit(ALL, cuda)
+    called = on_device.fit(ALL, cuda)
     for place in ALL:
         same(graph, place, called, place)
 
 
 @pytest.mark.gpu
-def test_a_fit_gives_the_memory_of_a_device_back(history: History8, cuda: Autoencoder) -> None:
-    history.fit(ALL, cuda)  # what libraries keep, they keep from here on
+def test_a_fit_gives_the_memory_of_a_device_back(on_device: History8, cuda: Autoencoder) -> None:
+    on_device.fit(ALL, cuda)  # what libraries keep, they keep from here on
     gc.collect()
     before = torch.cuda.memory_allocated()
     for _ in range(3):
-        history.fit(ALL, cuda)
+        on_device.fit(ALL, cuda)
     gc.collect()
     assert torch.cuda.memory_allocated() <= before
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,19 +18,26 @@ from fingerprint.estimators.autoencoder import FREE_FEATURES, VISIBLE_MASK, Weig
 from fingerprint.features.encoding import FEATURE_NAMES, FEATURES
 from fingerprint.features.vocabulary import Vocabulary, build_vocabulary, count_presences
 from fingerprint.registry.bank import open_bank
-from fingerprint.training.nn import trainer
+from fingerprint.training.nn import compiled, hyperparameters, trainer
 from fingerprint.training.nn.batching import fitted_slots, make_buckets, network_bytes, rows_per_step
-from fingerprint.training.nn.trainer import InitialWeights, SlotRows, fit_autoencoders
+from fingerprint.training.nn.hyperparameters import BLANK_SHARE
+from fingerprint.training.nn.trainer import (
+    BucketFitter,
+    InitialWeights,
+    SlotRows,
+    TrainingData,
+    fit_autoencoders,
+)
 from fingerprint.training.nn.warm_start import remap_weights
 from pipelines.train import train_bank
 from tests.support.sample_organisation import SETTINGS, SampleOrganisation, no_progress
 
 torch = pytest.importorskip("torch")
 
-from fingerprint.training.nn import loop  # noqa: E402 - they need torch
+from fingerprint.training.nn import loop, stacked  # noqa: E402 - they need torch
 from fingerprint.training.nn.network import Adam, StackedNetworks  # noqa: E402
-from fingerprint.training.nn.sampling import BLANK_SHARE, TrainingRows, splitmix  # noqa: E402
-from fingerprint.training.nn.warm_start import initial_networks  # noqa: E402
+from fingerprint.training.nn.sampling import TrainingRows, splitmix  # noqa: E402
+from fingerprint.training.nn.stacked import initial_networks  # noqa: E402
 
 F, G = len(FEATURES), len(FREE_FEATURES)
 ACTION, PROGRAM = FEATURE_NAMES.index("action"), FEATURE_NAMES.index("program")
@@ -52,7 +61,8 @@ def habits(rows: int, values: int, random: np.random.Generator) -> Codes:
 class History8:
     """Eight fingerprints of different size and variety, under one generic one; two thirds fitted, the rest held out."""
 
-    def __init__(self) -> None:
+    def __init__(self, make_fitter: Callable[[TrainingData], BucketFitter] | None = None) -> None:
+        self.make_fitter = make_fitter
         random = np.random.default_rng(3)
         codes = [habits(size, 2 + place % 4, random) for place, size in enumerate(SIZES)]
         owner = np.repeat(np.arange(len(SIZES)), SIZES).astype(np.int32)
@@ -78,7 +88,15 @@ class History8:
         seed: int = 0,
     ) -> Weights:
         return fit_autoencoders(
-            self.known, self.rows, self.held, np.array(ready), options, start=start, keys=KEYS, seed=seed
+            self.known,
+            self.rows,
+            self.held,
+            np.array(ready),
+            options,
+            start=start,
+            keys=KEYS,
+            seed=seed,
+            make_fitter=self.make_fitter,
         )
 
     def gain(self, nets: Weights, fingerprint: int) -> float:
@@ -88,9 +106,14 @@ class History8:
         return float(autoencoder.correction(nets, self.known.base, at, slots).sum(1).mean())
 
 
-@pytest.fixture(scope="module")
-def history() -> History8:
-    return History8()
+def stacked_on_a_cpu(data: TrainingData) -> BucketFitter:
+    """What a device does, done here: the judge of what a CPU does."""
+    return stacked.StackedFitter(data, torch.device("cpu"))
+
+
+@pytest.fixture(scope="module", params=[trainer.CompiledFitter, stacked_on_a_cpu], ids=["compiled", "torch"])
+def history(request: pytest.FixtureRequest) -> History8:
+    return History8(request.param)
 
 
 @pytest.fixture(scope="module")
@@ -140,7 +163,9 @@ def test_a_net_follows_its_key_where_the_fingerprint_has_another_number(
         codes=history.known.codes[renamed],
         parent=np.array([-1, 0, 0], np.int32),
     )
-    nets = fit_autoencoders(known, rows, held, np.arange(3), OPTIONS, keys=KEYS[renamed])
+    nets = fit_autoencoders(
+        known, rows, held, np.arange(3), OPTIONS, keys=KEYS[renamed], make_fitter=history.make_fitter
+    )
     same(nets, 1, all_of_them, 7)
     same(nets, 2, all_of_them, 4)
 
@@ -148,7 +173,14 @@ def test_a_net_follows_its_key_where_the_fingerprint_has_another_number(
 def test_small_buckets_give_the_nets_of_large_ones(
     history: History8, all_of_them: Weights, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trainer, "bucket_memory_bytes", lambda device: 1)
+    make_fitter = history.make_fitter
+
+    def one_by_one(data: TrainingData) -> BucketFitter:
+        fitter = make_fitter(data)
+        fitter.bucket_bytes = 1
+        return fitter
+
+    monkeypatch.setattr(history, "make_fitter", one_by_one)
     alone = history.fit(list(range(len(SIZES))))
     np.testing.assert_allclose(alone.outputs, all_of_them.outputs, atol=1e-6, rtol=0)
 
@@ -159,7 +191,14 @@ def test_another_seed_or_another_key_gives_another_net(history: History8, all_of
     start = InitialWeights.from_weights(all_of_them, history.known.codes)
     keys = KEYS + np.uint64(1)
     other = fit_autoencoders(
-        history.known, history.rows, history.held, np.array([4]), OPTIONS, start=start, keys=keys
+        history.known,
+        history.rows,
+        history.held,
+        np.array([4]),
+        OPTIONS,
+        start=start,
+        keys=keys,
+        make_fitter=history.make_fitter,
     )
     assert np.abs(other.outputs[0] - all_of_them.outputs[4]).max() > 0.01
 
@@ -173,9 +212,8 @@ def test_nets_learn_what_goes_together(history: History8, all_of_them: Weights) 
     assert all(gain > -0.01 for gain in gains)  # rows held out were never made less likely
 
 
-def test_a_net_that_does_not_improve_leaves_the_others_to_go_on(
-    history: History8, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_net_that_does_not_improve_leaves_the_others_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    history = History8(stacked_on_a_cpu)
     nets_by_epoch: list[int] = []
     epoch = loop.TrainingLoop.run_epoch
 
@@ -186,11 +224,11 @@ def test_a_net_that_does_not_improve_leaves_the_others_to_go_on(
     monkeypatch.setattr(loop.TrainingLoop, "run_epoch", counted)
     start = InitialWeights.from_weights(history.fit([0]), history.known.codes)
     nets_by_epoch.clear()
-    monkeypatch.setattr(loop, "EARLY_STOPPING_PATIENCE", 1)
+    monkeypatch.setattr(hyperparameters, "EARLY_STOPPING_PATIENCE", 1)
     hasty = history.fit([2, 3, 4, 5, 7], OPTIONS.model_copy(update={"max_epochs": 30}), start)
     hasty_epochs = sum(nets_by_epoch)
     nets_by_epoch.clear()
-    monkeypatch.setattr(loop, "EARLY_STOPPING_PATIENCE", 30)
+    monkeypatch.setattr(hyperparameters, "EARLY_STOPPING_PATIENCE", 30)
     patient = history.fit([2, 3, 4, 5, 7], OPTIONS.model_copy(update={"max_epochs": 30}), start)
     assert hasty_epochs < sum(nets_by_epoch) / 2 == 30 * 5 / 2
     assert history.gain(hasty, 4) > 0.3
@@ -263,7 +301,14 @@ def test_who_has_no_rows_or_none_held_out_is_judged_by_the_counts(history: Histo
     held = SlotRows.from_fingerprints(history.owner[:0], history.held.slots[:0], len(SIZES))
     told: list[int] = []
     nets = fit_autoencoders(
-        history.known, history.rows, held, np.array([0, 4]), OPTIONS, told.append, keys=KEYS
+        history.known,
+        history.rows,
+        held,
+        np.array([0, 4]),
+        OPTIONS,
+        told.append,
+        keys=KEYS,
+        make_fitter=history.make_fitter,
     )
     assert not nets.outputs.any()
     assert sum(told) == 2
@@ -272,7 +317,7 @@ def test_who_has_no_rows_or_none_held_out_is_judged_by_the_counts(history: Histo
 def test_weights_come_in_half_precision_and_never_past_its_range(
     history: History8, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop, "LEARNING_RATE", 1e6)
+    monkeypatch.setattr(hyperparameters, "LEARNING_RATE", 1e6)
     nets = history.fit([0, 4])
     assert {nets.inputs.dtype, nets.bias.dtype, nets.outputs.dtype} == {np.dtype(np.float16)}
     assert np.isfinite(nets.inputs).all()
@@ -281,22 +326,30 @@ def test_weights_come_in_half_precision_and_never_past_its_range(
 
 def test_progress_counts_every_net_once(history: History8) -> None:
     told: list[int] = []
-    fit_autoencoders(history.known, history.rows, history.held, np.arange(len(SIZES)), OPTIONS, told.append)
+    fit_autoencoders(
+        history.known,
+        history.rows,
+        history.held,
+        np.arange(len(SIZES)),
+        OPTIONS,
+        told.append,
+        make_fitter=history.make_fitter,
+    )
     assert sum(told) == len(SIZES)
 
 
-def test_a_gpu_that_is_not_there_is_one_sentence(history: History8) -> None:
+def test_a_gpu_that_is_not_there_is_one_sentence() -> None:
     if torch.cuda.is_available():
         pytest.skip("there is one")
     with pytest.raises(FingerprintError, match="set it to auto or cpu"):
-        history.fit([0], OPTIONS.model_copy(update={"device": "cuda"}))
+        History8().fit([0], OPTIONS.model_copy(update={"device": "cuda"}))
 
 
 @pytest.mark.gpu
-def test_a_gpu_fits_the_nets_of_a_cpu(history: History8) -> None:
+def test_a_gpu_fits_the_nets_of_a_cpu() -> None:
     if not torch.cuda.is_available():
         pytest.skip("needs a CUDA device")
-    short = OPTIONS.model_copy(update={"max_epochs": 2})
+    history, short = History8(), OPTIONS.model_copy(update={"max_epochs": 2})
     there, here = (
         history.fit(list(range(len(SIZES))), short.model_copy(update={"device": device}))
         for device in ("cuda", "cpu")
@@ -308,6 +361,74 @@ def test_a_gpu_fits_the_nets_of_a_cpu(history: History8) -> None:
         np.quantile(apart, 0.99) < 0.02
     )  # Adam makes a whole step of a gradient that is nothing but rounding
     assert abs(history.gain(there, 4) - history.gain(here, 4)) < 0.02
+
+
+# --- compiled code against torch --------------------------------------------------------------------------------------
+
+
+def test_compiled_code_fits_the_nets_of_torch() -> None:
+    """To a hundredth of a weight that is about one; half precision keeps thousandths."""
+    ready, long = list(range(len(SIZES))), OPTIONS.model_copy(update={"max_epochs": 12})
+    mine, torchs = (History8(maker).fit(ready, long) for maker in (trainer.CompiledFitter, stacked_on_a_cpu))
+    for name in ("inputs", "bias", "outputs"):
+        np.testing.assert_allclose(
+            getattr(mine, name).astype(np.float32), getattr(torchs, name), atol=0.01, rtol=0
+        )
+    assert np.abs(torchs.outputs).max() > 0.5
+
+
+def test_compiled_losses_and_gradients_are_those_of_torch() -> None:
+    nets, decay = random_nets(2), 0.01
+    seen, wanted = torch.randint(0, 5, (2, 2, F, 4), generator=torch.Generator().manual_seed(1))
+    losses, gradients = nets.losses(seen, wanted), nets.gradients(seen, wanted, decay)
+    for net in range(2):
+        mine = compiled.Networks(*(_units_last(part)[net] for part in nets.parameters))
+        loss, (inputs, bias, outputs) = compiled.loss_and_gradients(
+            mine,
+            nets.base[net].numpy(),
+            *(each[net].T.contiguous().numpy() for each in (seen, wanted)),
+            decay,
+        )
+        assert loss == pytest.approx(float(losses[net]), rel=1e-5)
+        for part, theirs in zip((inputs.swapaxes(1, 2), bias, outputs), gradients, strict=True):
+            np.testing.assert_allclose(part, theirs[net], atol=1e-4)
+
+
+def _units_last(part: torch.Tensor) -> NDArray[np.float32]:
+    """Inputs (P, F, H, K) as (P, F, K, H), the other parameters as they are."""
+    return part.mT.contiguous().numpy() if part.shape[1:2] == (F,) and part.dim() == 4 else part.numpy()
+
+
+@pytest.mark.parametrize(("step", "rows", "swap"), [(0, 16, 0.15), (7, 512, 0.15), (100_000, 8, 0.9)])
+def test_compiled_code_draws_the_rows_of_torch(step: int, rows: int, swap: float) -> None:
+    theirs = drawn_from(300).sample(step, rows, swap)
+    slots = np.arange(-10, 300, dtype=np.int16)[:, None].repeat(F, 1)
+    histories = compiled.Histories(slots, np.array([10]), np.array([300]), np.array([5], np.uint64))
+    for mine, their in zip(compiled.draw_rows(histories, 0, step, rows, swap), theirs, strict=True):
+        np.testing.assert_array_equal(mine, their[0].T)
+    np.testing.assert_array_equal(histories.evenly_spaced(32)[0], drawn_from(300).evenly_spaced(32)[0].T)
+
+
+def test_where_nothing_can_be_kept_it_is_compiled_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler = compiled.numba.njit
+
+    def no_folder(*args: object, cache: bool = False, **options: object) -> object:
+        if cache:
+            raise RuntimeError("cannot cache function 'f': no locator available for file 'f.py'")
+        return compiler(*args, **options)
+
+    monkeypatch.setattr(compiled.numba, "njit", no_folder)
+    assert compiled._compile(lambda number: number + 1)(2) == 3
+
+
+@pytest.mark.parametrize(
+    ("wish", "threads"), [("1", 1), ("3,2", 3), ("0", 1), ("", None), ("many", None), ("-2", None)]
+)
+def test_threads_are_as_many_as_the_environment_allows(
+    wish: str, threads: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", wish)
+    assert trainer.cpu_threads() == (threads or len(os.sched_getaffinity(0)))
 
 
 # --- the stacked program ----------------------------------------------------------------------------------------------

@@ -1,0 +1,455 @@
+"""Fit networks on a CPU, one after the other, as machine code that numba compiles from this file.
+
+Example:
+    >>> nets = fit_networks(initial, base, histories, validation, rows=16, max_epochs=20)   # P networks
+
+The same program as in torch (`loop`, `network`, `sampling`), which judges it in the tests: the same rows drawn, the same loss,
+the same steps. A network of 8 hidden units fits into a core's first cache, with everything that a step computes, and never waits
+for another network of a stack. That takes less CPU than torch does, and no 5 GB of libraries. Threads fit different networks at
+once: compiled code holds no lock.
+
+The first fit on a machine compiles for some seconds. numba keeps the result beside this file, or in the user's cache folder where
+this one is not writable; where neither is (a read-only container), each process compiles for itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple, TypeVar, cast
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from fingerprint.estimators.autoencoder import FREE_FEATURES, VISIBLE_MASK
+from fingerprint.training.nn import hyperparameters
+from fingerprint.training.nn.hyperparameters import CHANCES_PER_WORD, int16_threshold
+
+Floats = NDArray[np.float32]
+Slots = NDArray[np.int64]
+Kernel = TypeVar("Kernel", bound=Callable[..., Any])
+_Limits = tuple[
+    int, int, float, int, int
+]  # epochs, patience, rate, what is swapped and what is blanked of 16 bits
+
+
+class Networks(NamedTuple):
+    """One network, or P with an axis in front: `inputs` (F, K, H), `bias` (H,), `outputs` (G, H, K), float32."""
+
+    inputs: Floats
+    bias: Floats
+    outputs: Floats
+
+
+class Histories(NamedTuple):
+    """Histories of P fingerprints: rows of `slots` (R, F) int16 from `starts` (P,) on, `sizes` (P,) of them.
+
+    `keys` (P,) name their random streams.
+    """
+
+    slots: NDArray[np.int16]
+    starts: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+    keys: NDArray[np.uint64]
+
+    def evenly_spaced(self, rows: int) -> Slots:
+        """Return rows at equal distances: (P, rows, F) slots; a history that is shorter repeats itself."""
+        place = np.arange(rows) * self.sizes[:, None] // rows
+        return self.slots[self.starts[:, None] + place].astype(np.int64)
+
+
+def fit_networks(
+    nets: Networks, base: Floats, histories: Histories, validation: Slots, rows: int, max_epochs: int
+) -> Networks:
+    """Return P networks, each with the weights of its best epoch.
+
+    They begin as `nets`, correct `base` (P, G, K), draw `rows` rows in a step, and are judged by `validation` (P, V, F).
+    """
+    fitted = Networks(*(np.array(part, np.float32, order="C") for part in nets))
+    limits = (
+        max_epochs,
+        hyperparameters.EARLY_STOPPING_PATIENCE,
+        hyperparameters.LEARNING_RATE,
+        int16_threshold(hyperparameters.SWAP_SHARE),
+        int16_threshold(1 - hyperparameters.BLANK_SHARE),
+    )
+    memory, base = _make_memory(fitted, rows, validation), np.ascontiguousarray(base)
+    for place in range(len(base)):
+        net = Networks(*(part[place] for part in fitted))
+        _fit(net, base[place], histories, place, validation[place], memory, limits)
+    return fitted
+
+
+def draw_rows(
+    histories: Histories, fingerprint: int, step: int, rows: int, swap_share: float
+) -> tuple[Slots, Slots]:
+    """Return the rows of a step of one fingerprint, corrupted and as they are: 2 x (rows, F) slots."""
+    shape = (rows, histories.slots.shape[1])
+    seen, target = np.empty(shape, np.int64), np.empty(shape, np.int64)
+    least = int16_threshold(1 - hyperparameters.BLANK_SHARE)
+    _draw(histories, fingerprint, step, int16_threshold(swap_share), least, seen, target)
+    return seen, target
+
+
+def loss_and_gradients(
+    net: Networks, base: Floats, seen: Slots, target: Slots, decay: float
+) -> tuple[float, Networks]:
+    """Return the mean loss of rows (B, F) in nats, and the gradients, times B, of it and `decay` times the squared weights."""
+    scratch, gradient = _make_scratch(len(seen), net), Networks(*(np.empty_like(part) for part in net))
+    _gradients(net, base, seen, target, 2 * decay * len(seen), scratch, gradient)
+    return float(_loss(net, base, seen, target, scratch)), gradient
+
+
+# --- compiled -------------------------------------------------------------------------------------------------------
+
+_FAST = {"reassoc", "contract", "nsz"}  # sums in any order, fused products: what vector instructions need
+
+
+def _compile(kernel: Kernel) -> Kernel:
+    compiler = partial(numba.njit, nogil=True, fastmath=_FAST, error_model="numpy")
+    try:
+        return cast(Kernel, compiler(cache=True)(kernel))
+    except RuntimeError:  # no folder to keep it in
+        return cast(Kernel, compiler()(kernel))
+
+
+def _invisible_features() -> NDArray[np.int64]:
+    """Return the features that each free one is not reconstructed from: (G, M), filled up with -1."""
+    hidden = [np.flatnonzero(row == 0) for row in VISIBLE_MASK]
+    table = np.full((len(hidden), max(map(len, hidden))), -1)
+    for row, features in zip(table, hidden, strict=True):
+        row[: len(features)] = features
+    return table
+
+
+_FREE, _INVISIBLE = FREE_FEATURES.astype(np.int64), _invisible_features()
+_ZERO, _HALF, _ONE, _TWO = (
+    np.float32(number) for number in (0, 0.5, 1, 2)
+)  # float32 times a literal would be float64
+_KEEP, _NEW = np.float32(hyperparameters.SQUARE_DECAY), np.float32(1 - hyperparameters.SQUARE_DECAY)
+_MEAN_STEP, _EPSILON = np.float32(1 - hyperparameters.MEAN_DECAY), np.float32(hyperparameters.EPSILON)
+_STEPS, _MEAN_DECAY, _SQUARE_DECAY = (
+    hyperparameters.STEPS_PER_EPOCH,
+    hyperparameters.MEAN_DECAY,
+    hyperparameters.SQUARE_DECAY,
+)
+_DECAY = hyperparameters.WEIGHT_DECAY
+
+
+class _Scratch(NamedTuple):
+    """What a step computes for one network.
+
+    `units` and `blame` (G, B, H), `wrong` (B, K), the `exponents` (B K,) of its exp and their bits as numbers, `powers`, the
+    `total` of a row (H,).
+    """
+
+    units: Floats
+    blame: Floats
+    wrong: Floats
+    exponents: NDArray[np.int32]
+    powers: Floats
+    total: Floats
+
+
+class _Memory(NamedTuple):
+    """What the fit of one network changes, made once for all of a call: numba compiles no allocation."""
+
+    step: _Scratch
+    check: _Scratch
+    seen: Slots
+    target: Slots
+    gradient: Networks
+    mean: Networks
+    square: Networks
+    best: Networks
+
+
+def _make_memory(nets: Networks, rows: int, validation: Slots) -> _Memory:
+    one = Networks(*(part[0] for part in nets))
+    seen, target = np.empty((2, rows, validation.shape[2]), np.int64)
+    copies = (Networks(*(np.empty_like(part) for part in one)) for _ in range(4))
+    return _Memory(_make_scratch(rows, one), _make_scratch(validation.shape[1], one), seen, target, *copies)
+
+
+def _make_scratch(rows: int, net: Networks) -> _Scratch:
+    frees, hidden, slots = net.outputs.shape
+    units, blame = np.empty((2, frees, rows, hidden), np.float32)
+    exponents = np.empty(rows * slots, np.int32)
+    return _Scratch(
+        units,
+        blame,
+        np.empty((rows, slots), np.float32),
+        exponents,
+        exponents.view(np.float32),
+        np.empty(hidden, np.float32),
+    )
+
+
+@_compile
+def _fit(
+    net: Networks,
+    base: Floats,
+    histories: Histories,
+    fingerprint: int,
+    validation: Slots,
+    memory: _Memory,
+    limits: _Limits,
+) -> None:
+    """Fit one network in place: epochs until it no longer improves, then the weights of the best, the counts alone included."""
+    max_epochs, patience, rate, swap, blank = limits
+    gradient, mean, square, best = memory.gradient, memory.mean, memory.square, memory.best
+    _blank(mean)
+    _blank(square)
+    _copy(net, best)
+    _fill(best.outputs.ravel(), _ZERO)
+    best_loss = _loss(best, base, validation, validation, memory.check)
+    step = waited = 0
+    for _ in range(max_epochs):
+        for _ in range(_STEPS):
+            _draw(histories, fingerprint, step, swap, blank, memory.seen, memory.target)
+            decay = 2 * _DECAY * len(memory.seen)
+            _gradients(net, base, memory.seen, memory.target, decay, memory.step, gradient)
+            step += 1
+            pace = np.float32(rate * math.sqrt(1 - _SQUARE_DECAY**step) / (1 - _MEAN_DECAY**step))
+            _adam(
+                net.inputs.ravel(), gradient.inputs.ravel(), mean.inputs.ravel(), square.inputs.ravel(), pace
+            )
+            _adam(net.bias, gradient.bias, mean.bias, square.bias, pace)
+            _adam(
+                net.outputs.ravel(),
+                gradient.outputs.ravel(),
+                mean.outputs.ravel(),
+                square.outputs.ravel(),
+                pace,
+            )
+        loss = _loss(net, base, validation, validation, memory.check)
+        waited += 1
+        if loss < best_loss:
+            best_loss, waited = loss, 0
+            _copy(net, best)
+        if waited >= patience:
+            break
+    _copy(best, net)
+
+
+@_compile
+def _blank(net: Networks) -> None:
+    _fill(net.inputs.ravel(), _ZERO)
+    _fill(net.bias, _ZERO)
+    _fill(net.outputs.ravel(), _ZERO)
+
+
+@_compile
+def _copy(source: Networks, to: Networks) -> None:
+    _scale(source.inputs.ravel(), _ONE, to.inputs.ravel())
+    _scale(source.bias, _ONE, to.bias)
+    _scale(source.outputs.ravel(), _ONE, to.outputs.ravel())
+
+
+@_compile
+def _fill(numbers: Floats, value: np.float32) -> None:
+    for place in range(len(numbers)):
+        numbers[place] = value
+
+
+@_compile
+def _scale(source: Floats, factor: np.float32, to: Floats) -> None:
+    for place in range(len(source)):  # a slice would bring the words of numba's errors, seconds to compile
+        to[place] = factor * source[place]
+
+
+@_compile
+def _loss(net: Networks, base: Floats, seen: Slots, target: Slots, scratch: _Scratch) -> np.float32:
+    """Return the mean cross-entropy of rows (B, F), summed over features."""
+    _see(net, seen, scratch)
+    total = _ZERO
+    for free in range(len(base)):
+        total += _reconstruct(net, base, target, free, scratch)
+    return total / np.float32(len(seen))
+
+
+@_compile
+def _gradients(
+    net: Networks,
+    base: Floats,
+    seen: Slots,
+    target: Slots,
+    decay: float,
+    scratch: _Scratch,
+    gradient: Networks,
+) -> None:
+    """Fill the gradients of the summed loss of rows (B, F), and of `decay` / 2 times the squared weights."""
+    rows, (frees, hidden, slots) = len(seen), net.outputs.shape
+    units, blame, wrong = scratch.units, scratch.blame, scratch.wrong
+    _see(net, seen, scratch)
+    _scale(net.inputs.ravel(), np.float32(decay), gradient.inputs.ravel())
+    _scale(net.outputs.ravel(), np.float32(decay), gradient.outputs.ravel())
+    for free in range(frees):
+        _reconstruct(net, base, target, free, scratch)
+        for row in range(rows):
+            wrong[row, target[row, _FREE[free]]] -= _ONE
+            for unit in range(hidden):
+                active, back = units[free, row, unit], _ZERO
+                for slot in range(slots):
+                    gradient.outputs[free, unit, slot] += active * wrong[row, slot]
+                for slot in range(slots):
+                    back += net.outputs[free, unit, slot] * wrong[row, slot]
+                blame[free, row, unit] = back * (_ONE - active * active)
+    _blame_inputs(seen, scratch, gradient)
+
+
+@_compile
+def _blame_inputs(seen: Slots, scratch: _Scratch, gradient: Networks) -> None:
+    """Add what the hidden units are to blame for to the inputs that they saw: all of it, less what each did not see."""
+    blame, total = scratch.blame, scratch.total
+    frees, rows, hidden = blame.shape
+    _fill(gradient.bias, _ZERO)
+    for row in range(rows):
+        _fill(total, _ZERO)
+        for free in range(frees):
+            for unit in range(hidden):
+                total[unit] += blame[free, row, unit]
+        for unit in range(hidden):
+            gradient.bias[unit] += total[unit]
+        for feature in range(seen.shape[1]):
+            for unit in range(hidden):
+                gradient.inputs[feature, seen[row, feature], unit] += total[unit]
+        for free in range(frees):
+            for feature in _INVISIBLE[free]:
+                if feature >= 0:
+                    for unit in range(hidden):
+                        gradient.inputs[feature, seen[row, feature], unit] -= blame[free, row, unit]
+
+
+@_compile
+def _see(net: Networks, seen: Slots, scratch: _Scratch) -> None:
+    """Fill the hidden units of rows (B, F): each free feature seen from all others that do not contain it."""
+    units, total = scratch.units, scratch.total
+    frees, _, hidden = units.shape
+    for row in range(len(seen)):
+        _scale(net.bias, _ONE, total)
+        for feature in range(seen.shape[1]):
+            for unit in range(hidden):
+                total[unit] += net.inputs[feature, seen[row, feature], unit]
+        for free in range(frees):
+            for unit in range(hidden):
+                units[free, row, unit] = total[unit]
+            for feature in _INVISIBLE[free]:
+                if feature >= 0:
+                    for unit in range(hidden):
+                        units[free, row, unit] -= net.inputs[feature, seen[row, feature], unit]
+            for unit in range(hidden):  # tanh by exp, which is quicker
+                units[free, row, unit] = _ONE - _TWO / (math.exp(_TWO * units[free, row, unit]) + _ONE)
+
+
+@_compile
+def _reconstruct(net: Networks, base: Floats, target: Slots, free: int, scratch: _Scratch) -> np.float32:
+    """Fill `wrong` with the probability of each slot of a free feature; return the summed loss of the rows' own."""
+    units, chance = scratch.units, scratch.wrong
+    (rows, feature), (_, hidden, slots) = (len(target), _FREE[free]), net.outputs.shape
+    loss = _ZERO
+    for row in range(rows):
+        for slot in range(slots):
+            chance[row, slot] = base[free, slot]
+        for unit in range(hidden):
+            active = units[free, row, unit]
+            for slot in range(slots):
+                chance[row, slot] += active * net.outputs[free, unit, slot]
+        most = chance[row, 0]
+        for slot in range(slots):
+            most = max(most, chance[row, slot])
+        for slot in range(slots):
+            chance[row, slot] -= most
+        loss -= chance[row, target[row, feature]]
+    _exp(chance.ravel(), scratch.exponents, scratch.powers)
+    for row in range(rows):
+        total = _ZERO
+        for slot in range(slots):
+            total += chance[row, slot]
+        loss += math.log(total)
+        for slot in range(slots):
+            chance[row, slot] /= total
+    return loss
+
+
+_LOG2_E, _LN2, _LN2_REST = (np.float32(number) for number in (1.44269504, 0.693359375, -2.12194440e-4))
+_LEAST = np.float32(-87)  # exp of less is not a normal float32
+_POLYNOMIAL = tuple(
+    np.float32(number)
+    for number in (
+        1.9875691500e-4,
+        1.3981999507e-3,
+        8.3334519073e-3,
+        4.1665795894e-2,
+        1.6666665459e-1,
+        5.0000001201e-1,
+    )
+)
+_C5, _C4, _C3, _C2, _C1, _C0 = _POLYNOMIAL
+
+
+@_compile
+def _exp(numbers: Floats, exponents: NDArray[np.int32], powers: Floats) -> None:
+    """Take exp of numbers (N,) that are not above zero, in place, to 2e-7; `powers` are the bits of `exponents` (N,).
+
+    The polynomial is Cephes' (Moshier 1989, `expf`): the library's own function takes one number at a time, this one eight.
+    """
+    for place in range(len(numbers)):
+        number = max(numbers[place], _LEAST)
+        power = np.int32(number * _LOG2_E - _HALF)
+        rest = number - np.float32(power) * _LN2 - np.float32(power) * _LN2_REST
+        series = ((((_C5 * rest + _C4) * rest + _C3) * rest + _C2) * rest + _C1) * rest + _C0
+        numbers[place] = series * rest * rest + rest + _ONE
+        exponents[place] = power
+    for place in range(len(numbers)):
+        exponents[place] = (exponents[place] + 127) << 23
+    for place in range(len(numbers)):
+        numbers[place] *= powers[place]
+
+
+@_compile
+def _adam(part: Floats, gradient: Floats, mean: Floats, square: Floats, pace: np.float32) -> None:
+    for place in range(len(part)):
+        slope = gradient[place]
+        mean[place] += _MEAN_STEP * (slope - mean[place])
+        square[place] = _KEEP * square[place] + _NEW * slope * slope
+        part[place] -= pace * mean[place] / (math.sqrt(square[place]) + _EPSILON)
+
+
+# --- the random streams (sampling.py says more) -------------------------------------------------------------------------
+
+_ODD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio
+_MULTIPLIER_1, _MULTIPLIER_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+
+
+@_compile
+def _draw(
+    histories: Histories, fingerprint: int, step: int, swap: int, blank: int, seen: Slots, target: Slots
+) -> None:
+    """Fill the rows of a step (B, F), corrupted and as they are."""
+    rows, features = target.shape
+    words = 1 + (features + CHANCES_PER_WORD - 1) // CHANCES_PER_WORD
+    first, count = histories.starts[fingerprint], np.uint64(histories.sizes[fingerprint])
+    for row in range(rows):
+        word = _random_word(histories.keys[fingerprint], (step * rows + row) * words)
+        place = first + np.int64(((word >> np.uint64(32)) * count) >> np.uint64(32))
+        for feature in range(features):
+            target[row, feature] = histories.slots[place, feature]
+    for row in range(rows):
+        for feature in range(features):
+            number, part = divmod(feature, CHANCES_PER_WORD)
+            word = _random_word(histories.keys[fingerprint], (step * rows + row) * words + 1 + number)
+            chance = np.int16(np.int64((word >> np.uint64(16 * part)) & np.uint64(0xFFFF)))
+            slot = target[row - 1 if row else rows - 1, feature] if chance < swap else target[row, feature]
+            seen[row, feature] = 0 if chance >= blank else slot
+
+
+@_compile
+def _random_word(key: np.uint64, number: int) -> np.uint64:
+    """Return the word `number` of a stream: SplitMix64's (Steele et al. 2014)."""
+    word = key + np.uint64(number + 1) * _ODD
+    word = (word ^ (word >> np.uint64(30))) * _MULTIPLIER_1
+    word = (word ^ (word >> np.uint64(27))) * _MULTIPLIER_2
+    return word ^ (word >> np.uint64(31))
