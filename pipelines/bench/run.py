@@ -14,14 +14,17 @@ import sys
 import tempfile
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from pipelines.bench.organisations import organisation_files, trained_organisation
-from pipelines.bench.report import benchmark, fastest_interleaved, run_benchmarks
+from pipelines.bench.organisations import organisation_files, sample_events, trained_organisation
+from pipelines.bench.report import Skipped, benchmark, fastest_interleaved, run_benchmarks
+
+if TYPE_CHECKING:
+    from fingerprint.training.nn.trainer import TrainingData
 
 RESULTS_FILE = Path("build/bench.json")
 REAL_DATA = Path(__file__).parents[2] / "data" / "real"
@@ -78,6 +81,39 @@ def training_pace() -> tuple[float, float]:
     """Count the fingerprints that became ready in a minute of one core, events in memory to bank."""
     trained = trained_organisation()
     return int(trained.bank.fingerprints["ready"].sum()) / trained.core_seconds * 60, 1.0
+
+
+@benchmark("fitting networks, compiled, one core", "networks/s", "the same in PyTorch", 1)
+def fitting_pace() -> tuple[float, float]:
+    """Fit the networks of a sample, with the default settings and one thread: by `compiled`, and by `stacked` on the CPU."""
+    try:
+        import torch
+
+        from fingerprint.training.nn import stacked
+    except ModuleNotFoundError:
+        raise Skipped("torch is not installed: the extra `train`") from None
+    from fingerprint.core.settings import Autoencoder, Settings
+    from fingerprint.training.nn.trainer import CompiledFitter, fit_autoencoders
+    from pipelines.bench.fitting import prepare_fit
+
+    class OneThread(CompiledFitter):
+        def __init__(self, data: TrainingData) -> None:
+            super().__init__(data)
+            self.threads = 1
+
+    some = prepare_fit(sample_events(), Settings())
+    arguments = (some.vocabulary, some.rows, some.held_out, some.ready, Autoencoder())
+    torch.set_num_threads(1)
+    compiled, in_torch = fastest_interleaved(
+        lambda: fit_autoencoders(*arguments, start=some.start, make_fitter=OneThread),
+        lambda: fit_autoencoders(
+            *arguments,
+            start=some.start,
+            make_fitter=lambda data: stacked.StackedFitter(data, torch.device("cpu")),
+        ),
+        times=3,
+    )
+    return len(some.ready) / compiled, in_torch / compiled
 
 
 @benchmark("scoring, prepared events to verdicts", "events/s", "the same detectors, event by event", None)
