@@ -130,14 +130,16 @@ class CallImpact(NamedTuple):
 class Suspicion(NamedTuple):
     """What the next steps of an alert are made from.
 
-    `events` are the alert's, the oldest first; `actions` what they can do, the gravest first; `strange` the first thing that was
-    new (`network 185.220.101.0/24`), and `first_seen` how long before a newcomer was first seen, both empty where there is none.
+    `events` are the alert's, the oldest first; `actions` what they can do, the gravest first; `urgency` is that of the alert;
+    `strange` is the first thing that was new (`network 185.220.101.0/24`), and `first_seen` how long before a newcomer was first
+    seen, both empty where there is none.
     """
 
     principal: str
     human: str
     events: Sequence[AlertEvent]
     actions: Sequence[ActionImpact]
+    urgency: int
     strange: str = ""
     first_seen: str = ""
 
@@ -236,7 +238,10 @@ class LogSource(Protocol):
         """Return what a call can do, listed or not, by its action and by what its record (JSON text, or empty) says."""
 
     def next_steps(self, suspicion: Suspicion) -> tuple[NextStep, ...]:
-        """Return what to do about an alert: contain, verify, find the extent, undo, in this order, with commands to copy."""
+        """Return what to do about an alert: contain, verify, find the extent, undo, in this order, with commands to copy.
+
+        Below a high severity, verify comes before contain.
+        """
 
     def known_attacks(self) -> list[tuple[str, bytes]]:
         """Return (technique, record) of the labelled attack calls that travel with the project; empty where there are none."""

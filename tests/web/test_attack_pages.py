@@ -62,7 +62,7 @@ def attack_alert(at: int, records: list[bytes]) -> Alert:
         last_event_time=events[-1].event_time,
         impact=impact_score(actions),
         impact_of=actions,
-        next_steps=SOURCE.next_steps(Suspicion(principal, "", events, actions)),
+        next_steps=SOURCE.next_steps(Suspicion(principal, "", events, actions, 90)),
     )
 
 
