@@ -146,9 +146,9 @@ def format_day(moment: datetime) -> str:
     return format_date(there, f"{there.day} {there:%B %Y}", "yMMMMd")
 
 
-def format_stamp(moment: datetime) -> str:
-    """Return day and time in UTC, short: 2026-03-04 14:02."""
-    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M}"
+def format_stamp(moment: datetime, seconds: bool = False) -> str:
+    """Return day and time in UTC, short: 2026-03-04 14:02, or 2026-03-04 14:02:07."""
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M{':%S' if seconds else ''}}"
 
 
 def format_short_day(day: date) -> str:

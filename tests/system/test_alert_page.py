@@ -174,6 +174,31 @@ def test_the_principal_is_a_link(page: Page) -> None:
     expect(page).to_have_url(re.compile("/entities/"))
 
 
+def test_the_switch_moves_the_times_of_the_alert_its_chart_its_incident_and_its_principal(
+    browser: Browser, place: Place, reader: Any
+) -> None:
+    """Kolkata is five and a half hours ahead, so the evening of the attack in UTC is a night there."""
+    day = f"{place.base}/alerts/{ALERT.alert_id}"
+    with seen(browser, storage_state=reader, viewport=SCREEN, timezone_id="Asia/Kolkata") as page:
+        page.goto(day)
+        flag, tick = page.locator("ul.flags li").first, page.locator("svg.curve.wide [data-show=tick]").first
+        before = (flag.inner_text(), tick.text_content())
+        expect(flag).to_contain_text("Wednesday 4 March 14:00 UTC")
+        page.get_by_role("button", name="Local time").click()
+        expect(flag).to_contain_text("Wednesday 4 March 19:30 GMT+5:30: 210 where")
+        expect(page.locator("svg.curve.wide rect.flagged title").first).to_have_text(flag.inner_text())
+        assert tick.text_content() != before[1]
+        expect(page.locator("svg.curve.wide [data-zone]")).to_have_text("GMT+5:30")
+        expect(page.locator(".lead .when")).to_contain_text("GMT+5:30")
+        for path in (f"/incidents/{ALERT.alert_id}", "/incidents", f"/entities/{GRACE}", "/audit"):
+            page.goto(place.base + path)
+            expect(page.locator("main [data-zone]").first).to_have_text("GMT+5:30")
+            assert "UTC" not in page.locator("main time[data-show] + [data-zone]").all_inner_texts()
+        page.get_by_role("button", name="Local time").click()
+        page.goto(day)
+        assert (flag.inner_text(), tick.text_content()) == before
+
+
 def test_no_one_is_kept_out(page: Page) -> None:
     page.evaluate("document.querySelectorAll('details:not(.menu)').forEach(each => each.open = true)")
     page.evaluate(browsers.axe())
