@@ -228,6 +228,9 @@ class LogSource(Protocol):
     def changes_something(self, action: str) -> bool:
         """Return whether an action writes, by its name; one of no known kind does."""
 
+    def plain_action(self, action: str) -> str:
+        """Return an action, or `service:Action`, as people call it: without what a log appends to the name."""
+
     def record_searches(self, event: AlertEvent) -> tuple[tuple[str, str], ...]:
         """Return (tool, text) of commands and queries that find the record of an event in the log.
 

@@ -149,7 +149,7 @@ def _shown_score(label: str, z: float, threshold: float | None) -> ShownScore:
     )
     if not threshold or threshold <= 0:
         return ShownScore(
-            label, gettext("score %(score)s", score=figure), gettext("no threshold is stored"), 0.0
+            label, gettext("score %(score)s", score=figure), gettext("its threshold is not kept"), 0.0
         )
     share = z / threshold
     words = next((words for least, words in SCORE_WORDS if share >= least), N_("below the threshold"))

@@ -125,6 +125,7 @@ def template_environment() -> jinja2.Environment:
     environment.filters["record"] = _format_record
     environment.filters["technique_url"] = technique_url
     environment.filters["lines"] = _escape_lines
+    environment.filters["plain_action"] = _plain_action
     return environment
 
 
@@ -136,6 +137,13 @@ def _escape_value(value: Any) -> Any:
 def _escape_lines(text: str) -> Markup:
     """Return a text of several lines with its line ends kept; what else controls a screen is escaped."""
     return escape(printable(text, lines=True))
+
+
+def _plain_action(action: str) -> str:
+    """Return an action as people call it; the record keeps the raw name."""
+    from fingerprint.sources.active import SOURCE  # late, as above
+
+    return SOURCE.plain_action(action)
 
 
 def _format_record(raw: str) -> Markup:

@@ -26,6 +26,7 @@ import msgspec
 
 from fingerprint.core.alert import MINIMUM_URGENCY, ActionImpact, AlertEvent, NextStep
 from fingerprint.sources.base import Suspicion
+from fingerprint.sources.cloudtrail.attack_mappings import without_api_version
 from fingerprint.sources.cloudtrail.playbook_undo import DENY_ALL, Call, safe_argument, undo_step
 
 CredentialKind = Literal[
@@ -272,7 +273,7 @@ def _named(actions: Sequence[ActionImpact]) -> str:
     on = f" on {first.resources[0][:200]}" if first.resources else ""
     others = len(graver) - 1
     more = f" and {others:,} other{'s' * (others > 1)}" if others else ""
-    return f"{first.action[:200]}{on}{more}"
+    return f"{without_api_version(first.action)[:200]}{on}{more}"
 
 
 # --- extent -------------------------------------------------------------------------------------------------------------
@@ -380,7 +381,8 @@ def _subject(row: ActionImpact) -> str:
     """Return the action and what it touched: `iam:CreateUser on user:eve`."""
     some = ", ".join(each[:100] for each in row.resources[:3])
     more = f" and {len(row.resources) - 3} more" if len(row.resources) > 3 else ""
-    return f"{row.action[:120]} on {some}{more}" if some else row.action[:120]
+    name = without_api_version(row.action)[:120]
+    return f"{name} on {some}{more}" if some else name
 
 
 def _call_of(event: AlertEvent) -> Call:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from fingerprint.sources.base import FlattenedRecords, RecordBatch
 from fingerprint.sources.cloudtrail.action_verbs import changes_something
+from fingerprint.sources.cloudtrail.attack_mappings import without_api_version as plain_action
 from fingerprint.sources.cloudtrail.attack_tactics import (
     serves_attackers,
     tactics_among,
@@ -74,6 +75,7 @@ __all__ = [
     "notified_objects",
     "object_day",
     "ordered_prefix",
+    "plain_action",
     "principal_of",
     "principal_queries",
     "record_account",

@@ -105,6 +105,10 @@ def changes_something(action: str) -> bool:
     return True
 
 
+def plain_action(action: str) -> str:
+    return action
+
+
 def record_searches(event: AlertEvent) -> tuple[tuple[str, str], ...]:
     return ()
 

@@ -22,7 +22,7 @@ PAGES = (
     f"/entities/{PERSON}",
     f"/graph?alert={ALERT.alert_id}",
 )
-# What the script rewrites; what is a record, a command or an id to copy; hours of the week, which are those of UTC as the page says.
+# What the script rewrites; what is a record, a command or an id to copy; hours of the week, which the page says are those of UTC.
 ANSWERED_FOR = (
     r"<time [^>]*data-show=.*?</time>",
     r"<(\w+) [^>]*data-at=[^>]*>.*?</\1>",
