@@ -52,7 +52,7 @@ KINDS = (  # of what was seen, with their headings
     ("addresses", N_("Addresses")),
     ("resources", N_("Resources")),
     ("actions", N_("Actions")),
-    ("user_agents", N_("User agents")),
+    ("programs", N_("Programs")),
 )
 router = APIRouter()
 
