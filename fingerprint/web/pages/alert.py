@@ -25,7 +25,7 @@ from fingerprint.sources.active import SOURCE
 from fingerprint.web import audit_text, flash, queue_query, urls
 from fingerprint.web.alert_story import AlertStory, alert_story, shown_scores
 from fingerprint.web.auth import Viewer
-from fingerprint.web.dependencies import Dependencies, Deps
+from fingerprint.web.dependencies import Dependencies, Deps, active_people
 from fingerprint.web.language import gettext
 from fingerprint.web.layout import render_page
 from fingerprint.web.pages.preview import decision_in_force
@@ -58,6 +58,7 @@ def show_alert(alert_id: str, request: Request, caller: Viewer, deps: Deps) -> R
         back=urls.alert_url(alert_id, queue),
         adjacent=_adjacent_urls(store, row, queue),
         flash=flash.read_flash(request, store, deps.settings),
+        people=_others(deps, row, caller.name) if caller.has_role("analyst") else [],
         now=deps.clock.now(),
         newest_change=newest,
         urls=urls,
@@ -81,6 +82,11 @@ def show_record(alert_id: str, event: str, request: Request, caller: Viewer, dep
     return render_page(
         request, "queue/record.html", title=gettext("A record"), back=back, event=found, removed=removed
     )
+
+
+def _others(deps: Dependencies, row: QueueRow, own_name: str) -> list[str]:
+    """Return the people whom the alert can be assigned to, but for the caller, who has a button, and who has it already."""
+    return [each.name for each in active_people(deps) if each.name not in (own_name, row.assignee)]
 
 
 def _timeline_context(
