@@ -40,6 +40,11 @@ Origin = tuple[str, str]  # source, position
 FileListing = dict[str, dict[str, Any]]  # path: the details that fsspec gives
 PrincipalKind = Literal["person", "user", "role", "root", "federated", "account", "service", "unknown"]
 
+CredentialType = Literal[
+    *("access key", "user session", "console sign-in", "role session", "federated session"),
+    *("single sign-on", "root", "service", "other account"),
+]
+
 _RESERVED = re.compile(r"[%/|:?*\x00-\x1f\x7f-\xa0\u2000-\u200f\u2028-\u202f\u205f-\u206f\ufeff]")
 
 # The columns of events that detection, alerts and their explanation read by name, whatever the source.
@@ -116,6 +121,28 @@ class EventQuery(NamedTuple):
 
     where: str
     text: str
+
+
+class ConsoleLink(NamedTuple):
+    """An address in the provider's console: an `identity`, or the `history` of a name or key, or an `event` there."""
+
+    kind: Literal["identity", "history", "event"]
+    name: str
+    url: str
+
+
+class CredentialFacts(NamedTuple):
+    """What records say of credentials: kinds with their records, the most frequent first, and how many say what.
+
+    `mfa` of the `records` say that MFA was used, `no_mfa` that it was not; the others do not say. `console` say that the
+    credential came from the console.
+    """
+
+    kinds: tuple[tuple[str, int], ...] = ()
+    mfa: int = 0
+    no_mfa: int = 0
+    console: int = 0
+    records: int = 0
 
 
 class CallImpact(NamedTuple):
@@ -236,6 +263,17 @@ class LogSource(Protocol):
 
         Empty where the record has no id of its own: no text that a caller chose stands in a command.
         """
+
+    def event_links(self, event: AlertEvent) -> tuple[ConsoleLink, ...]:
+        """Return addresses of an event in the provider's console, made of checked ids alone; none without them."""
+
+    def principal_links(
+        self, principal: str, access_keys: Sequence[str], region: str
+    ) -> tuple[ConsoleLink, ...]:
+        """Return addresses of a principal and its access keys in the provider's console, as `event_links`."""
+
+    def credential_facts(self, records: Iterable[str]) -> CredentialFacts:
+        """Return what records (JSON text) say of the credentials that they were made with."""
 
     def impact_of(self, service: str, action: str, record: str) -> CallImpact:
         """Return what a call can do, listed or not, by its action and by what its record (JSON text, or empty) says."""

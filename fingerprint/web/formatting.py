@@ -53,6 +53,17 @@ FEATURE_LABELS = {
     "amount": N_("Number of calls"),
     "next action": N_("Order of actions"),
 }
+CREDENTIAL_LABELS = {
+    "access key": N_("long-term access key"),
+    "user session": N_("temporary key of a user"),
+    "console sign-in": N_("console sign-in"),
+    "role session": N_("temporary key of a role session"),
+    "federated session": N_("temporary key of a federated session"),
+    "single sign-on": N_("IAM Identity Center user"),
+    "root": N_("root user"),
+    "service": N_("AWS service"),
+    "other account": N_("another account"),
+}
 ACTION_FEATURES = ("action", "next action", "parameters")  # whose values name actions
 RARITY_LABELS = {
     "unseen": N_("never seen"),

@@ -199,6 +199,40 @@ def test_the_switch_moves_the_times_of_the_alert_its_chart_its_incident_and_its_
         assert (flag.inner_text(), tick.text_content()) == before
 
 
+def test_a_telephone_shows_thirty_rows_and_then_the_others(page: Page) -> None:
+    assert page.locator(".timeline > li:not(.day):visible").count() == 32
+    page.set_viewport_size(NARROW)
+    page.reload()
+    shown = page.locator(".timeline > li:not(.day):visible")
+    assert shown.count() == 30
+    page.get_by_role("button", name="Show 2 more rows").click()
+    assert shown.count() == 32
+    assert page.evaluate("document.activeElement.closest('li') === document.querySelectorAll('.timeline > li:not(.day)')[30]")
+    expect(page.locator(".more-rows")).to_be_hidden()
+
+
+LABELLED = "document.querySelector('#graph')._cyreg.cy.edges('.labelled').length"
+EDGES = "document.querySelector('#graph')._cyreg.cy.edges().length"
+
+
+def test_lines_of_a_picture_say_what_they_are_where_there_is_room(page: Page) -> None:
+    page.goto(f"{page.url.split('/alerts')[0]}/graph?alert={ALERT.alert_id}")
+    page.wait_for_selector("#graph[data-drawn]")
+    assert page.evaluate(EDGES) > 8
+    assert page.evaluate(LABELLED) == 0
+    cy = "document.querySelector('#graph')._cyreg.cy"
+    page.evaluate(f"{cy}.edges()[3].emit('mouseover')")
+    assert page.evaluate(f"{cy}.edges()[3].style('target-label')")
+    assert page.evaluate(LABELLED) == 1
+    page.evaluate(f"{cy}.edges()[3].emit('mouseout')")
+    assert page.evaluate(LABELLED) == 0
+    page.locator("#graph").press("ArrowRight")
+    chosen = page.evaluate(f"{cy}.edges('.chosen').length")
+    assert page.evaluate(LABELLED) == chosen > 0
+    page.locator("#graph").press("Escape")
+    assert page.evaluate(LABELLED) == 0
+
+
 def test_no_one_is_kept_out(page: Page) -> None:
     page.evaluate("document.querySelectorAll('details:not(.menu)').forEach(each => each.open = true)")
     page.evaluate(browsers.axe())

@@ -27,6 +27,8 @@ from fingerprint.sources.cloudtrail.attack_tactics import (
     techniques_of,
 )
 from fingerprint.sources.cloudtrail.check_records import check_batches
+from fingerprint.sources.cloudtrail.console_links import event_links, principal_links
+from fingerprint.sources.cloudtrail.credential_facts import credential_facts
 from fingerprint.sources.cloudtrail.envelopes import (
     RECORD_PREFIX,
     may_be_envelope,
@@ -63,6 +65,8 @@ __all__ = [
     "RECORD_PREFIX",
     "changes_something",
     "check_batches",
+    "credential_facts",
+    "event_links",
     "find_issued_credentials",
     "flatten",
     "holds_events",
@@ -76,6 +80,7 @@ __all__ = [
     "object_day",
     "ordered_prefix",
     "plain_action",
+    "principal_links",
     "principal_of",
     "principal_queries",
     "record_account",
