@@ -207,7 +207,9 @@ def test_a_telephone_shows_thirty_rows_and_then_the_others(page: Page) -> None:
     assert shown.count() == 30
     page.get_by_role("button", name="Show 2 more rows").click()
     assert shown.count() == 32
-    assert page.evaluate("document.activeElement.closest('li') === document.querySelectorAll('.timeline > li:not(.day)')[30]")
+    assert page.evaluate(
+        "document.activeElement.closest('li') === document.querySelectorAll('.timeline > li:not(.day)')[30]"
+    )
     expect(page.locator(".more-rows")).to_be_hidden()
 
 

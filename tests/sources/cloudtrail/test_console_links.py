@@ -13,7 +13,17 @@ from tests.support.alerts import ACCOUNT, NASTY, event
 
 KEY, ID = "AKIAIOSFODNN7EXAMPLE", "3038ebd2-c98a-4c65-9b6e-e22506292313"
 HOSTS = ("console.aws.amazon.com", "console.amazonaws.cn", "console.amazonaws-us-gov.com")
-HOSTILE = (*NASTY, "evil.example/", "a#b", "x@evil.example", "-", "../x", "a?b=c", "AKIA" + "a" * 20, "\u0430dmin")
+HOSTILE = (
+    *NASTY,
+    "evil.example/",
+    "a#b",
+    "x@evil.example",
+    "-",
+    "../x",
+    "a?b=c",
+    "AKIA" + "a" * 20,
+    "\u0430dmin",
+)
 
 
 def test_a_user_has_a_page_and_a_history_and_so_has_its_key() -> None:

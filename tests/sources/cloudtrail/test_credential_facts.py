@@ -39,7 +39,10 @@ def record(kind: str, key: str = "", mfa: Any = None, **members: Any) -> str:
         ),
         (record("IAMUser"), CredentialFacts((), 0, 0, 0, 1)),
         (record("SomethingNew"), CredentialFacts((), 0, 0, 0, 1)),
-        (record("Root", mfa={"true": [1]}, sessionCredentialFromConsole=[True]), CredentialFacts((("root", 1),), 0, 0, 0, 1)),
+        (
+            record("Root", mfa={"true": [1]}, sessionCredentialFromConsole=[True]),
+            CredentialFacts((("root", 1),), 0, 0, 0, 1),
+        ),
         ("{", CredentialFacts()),
         ("", CredentialFacts()),
         ("[" * 100_000, CredentialFacts()),
