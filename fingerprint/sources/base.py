@@ -41,8 +41,15 @@ FileListing = dict[str, dict[str, Any]]  # path: the details that fsspec gives
 PrincipalKind = Literal["person", "user", "role", "root", "federated", "account", "service", "unknown"]
 
 CredentialType = Literal[
-    *("access key", "user session", "console sign-in", "role session", "federated session"),
-    *("single sign-on", "root", "service", "other account"),
+    "access key",
+    "user session",
+    "console sign-in",
+    "role session",
+    "federated session",
+    "single sign-on",
+    "root",
+    "service",
+    "other account",
 ]
 
 _RESERVED = re.compile(r"[%/|:?*\x00-\x1f\x7f-\xa0\u2000-\u200f\u2028-\u202f\u205f-\u206f\ufeff]")

@@ -45,7 +45,7 @@ _DECODER = msgspec.json.Decoder(_Record)
 def credential_facts(records: Iterable[str]) -> CredentialFacts:
     """Return what records say, those that cannot be read left out."""
     read = [found for record in records if (found := _read(record)) is not None]
-    kinds = Counter(kind for each in read if (kind := _kind(each)) is not None)
+    kinds: Counter[str] = Counter(kind for each in read if (kind := _kind(each)) is not None)
     used = [_mfa(each) for each in read]
     console = sum(map(_from_console, read))
     return CredentialFacts(ranked(kinds), used.count(True), used.count(False), console, len(read))
