@@ -6,7 +6,7 @@ Example:
 
 The order is that of an incident: what still works for a thief is cut off first, because asking may take hours. An alert below a
 high severity is more often somebody at work, whom a cut would stop: there the question comes first, and the cut is for where
-nobody confirms it. The question goes by another channel than the credential's: the holder of a session may read the mail and chat
+no one confirms it. The question goes by another channel than the credential's: the holder of a session may read the mail and chat
 behind it too. Then comes what else the credential did, and last what has to be set back, the gravest first.
 
 Commands are for a POSIX shell with the AWS CLI (v2) of a responder's own credential. Words in capitals are to be filled in. Names
@@ -85,7 +85,7 @@ def _is_urgent(suspicion: Suspicion) -> bool:
 
 
 def _unless_confirmed(step: NextStep) -> NextStep:
-    return replace(step, text=f"If nobody confirms it: {step.text[:1].lower()}{step.text[1:]}")
+    return replace(step, text=f"If no one confirms it: {step.text[:1].lower()}{step.text[1:]}")
 
 
 # --- who ----------------------------------------------------------------------------------------------------------------

@@ -121,7 +121,7 @@ def test_containing_comes_first_from_a_high_severity_on_and_asking_below(
     assert tuple(step.phase for step in steps[:2]) == phases
     contain = next(step for step in steps if step.phase == "contain")
     assert f"--access-key-id {AKIA} --status Inactive" in contain.command
-    assert contain.text.startswith("If nobody confirms it: deactivate") is (phases[0] == "verify")
+    assert contain.text.startswith("If no one confirms it: deactivate") is (phases[0] == "verify")
     assert any("treat it as stolen" in step.text for step in steps) is (phases[0] == "contain")
 
 

@@ -41,7 +41,7 @@ def test_an_alert_goes_to_the_person_chosen(site: Site) -> None:
     assert listed(site) == ["admin"]
 
 
-def test_nobody_chosen_changes_nothing(site: Site) -> None:
+def test_no_choice_changes_nothing(site: Site) -> None:
     page = site.browser("analyst").get(PATH).text
     chosen = re.search(r'name="chosen" value="([^"]+)"', page)
     assert chosen
