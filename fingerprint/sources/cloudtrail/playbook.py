@@ -5,7 +5,7 @@ Example:
     ('contain', 'aws iam update-access-key --user-name alice --access-key-id AKIAIOSFODNN7EXAMPLE --status Inactive')
 
 The order is that of an incident: what still works for a thief is cut off first, because asking may take hours. An alert below a
-high severity is more often somebody at work, whom a cut would stop: there the question comes first, and the cut is for where
+high severity is more often a person at work, whom a cut would stop: there the question comes first, and the cut is for where
 no one confirms it. The question goes by another channel than the credential's: the holder of a session may read the mail and chat
 behind it too. Then comes what else the credential did, and last what has to be set back, the gravest first.
 

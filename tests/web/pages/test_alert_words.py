@@ -63,7 +63,7 @@ def test_actions_stand_without_their_api_version_and_the_record_keeps_it(page: s
     unusual = Page.lenient(page[page.index('id="unusual"') : page.index('id="next"')]).text
     assert "lambda:UpdateFunctionCode after s3:GetObject" in " ".join(unusual.split())
     assert "lambda:GetPolicy, s3:GetObject" in unusual
-    assert "bucket:Backup20240101" in unusual  # a name of somebody's own
+    assert "bucket:Backup20240101" in unusual  # a name that a person chose
     assert f'title="{RAW}"' in page
     assert f"lambda: {RAW}" in Page.lenient(page[page.index('class="timeline"') :]).text
 
