@@ -130,6 +130,7 @@ def _build_alert(alert_id: str, batch: EventBatch, frame: pd.DataFrame, explaine
         late_days=_late_days(frame),
     )
     principal, human = str(frame["principal"].iloc[0]), _human(frame)
+    urgency = impact.combined_urgency(rarity, actions, cap)
     return Alert(
         alert_id=alert_id,
         principal=principal,
@@ -137,7 +138,7 @@ def _build_alert(alert_id: str, batch: EventBatch, frame: pd.DataFrame, explaine
         window_start=times.iloc[0].floor(f"{interval}s").to_pydatetime(),
         first_event_time=times.min().to_pydatetime(),
         last_event_time=times.max().to_pydatetime(),
-        urgency=impact.combined_urgency(rarity, actions, cap),
+        urgency=urgency,
         rarity=min(round(impact.urgency_from_nats(rarity)), cap),
         impact=impact.impact_score(actions),
         impact_of=actions[: impact.MAX_SHOWN_ACTIONS],
@@ -148,7 +149,7 @@ def _build_alert(alert_id: str, batch: EventBatch, frame: pd.DataFrame, explaine
         curve=_find_curve(batch, frame, explainer),
         tactics=_tactics(frame),
         next_steps=SOURCE.next_steps(
-            Suspicion(principal, human, events, actions, titles.strangest(facts), facts.first_seen)
+            Suspicion(principal, human, events, actions, urgency, titles.strangest(facts), facts.first_seen)
         ),
         events=events,
         degraded="degraded" in frame and bool(frame["degraded"].eq(True).any()),

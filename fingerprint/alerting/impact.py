@@ -23,6 +23,7 @@ nor a fallback to peers lowers. Docs: docs/explanation/detection.md, "Urgency".
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from fingerprint.core.alert import GRAVITIES, MINIMUM_URGENCY, ActionImpact, AlertEvent, Gravity
@@ -58,6 +59,26 @@ def alert_impact(
         by_action.setdefault(action_name(event), []).append(event)
     rows = [_of_action(name, called, name in new_actions, new_places) for name, called in by_action.items()]
     return tuple(sorted((row for row in rows if row.gravity != "none"), key=_order))
+
+
+def merge_impact(rows: Iterable[ActionImpact]) -> tuple[ActionImpact, ...]:
+    """Return the actions of several alerts together, each once, those that count most first."""
+    merged: dict[str, ActionImpact] = {}
+    for row in rows:
+        merged[row.action] = _together(merged[row.action], row) if row.action in merged else row
+    return tuple(sorted(merged.values(), key=_order))
+
+
+def _together(one: ActionImpact, other: ActionImpact) -> ActionImpact:
+    graver = max(one, other, key=lambda row: GRAVITIES.index(row.gravity))
+    return replace(
+        graver,
+        calls=one.calls + other.calls,
+        failed=one.failed + other.failed,
+        new=one.new or other.new,
+        new_place=one.new_place or other.new_place,
+        resources=tuple(dict.fromkeys(one.resources + other.resources))[:MAX_RESOURCES],
+    )
 
 
 def action_name(event: AlertEvent) -> str:

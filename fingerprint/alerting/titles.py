@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from fingerprint.alerting import impact
 from fingerprint.core.alert import ActionImpact, AlertEvent, SurpriseDriver
+from fingerprint.sources.active import SOURCE
 
 MAX_NAME_LENGTH = 80  # characters of a name in a title
 ACTION_FEATURE, NETWORK_FEATURES, PROGRAM_FEATURE = "action", ("network", "address range"), "program"
@@ -66,7 +67,7 @@ def _called(facts: TitleFacts) -> str:
     else:
         others = len(facts.ranked) - 1
         more = f" and {_count(others, 'other action')}" if others else ""
-    return f"{verb} {_cut(lead)}{more}"
+    return f"{verb} {_cut(SOURCE.plain_action(lead))}{more}"
 
 
 def _lead(facts: TitleFacts) -> tuple[str, bool]:

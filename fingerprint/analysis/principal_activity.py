@@ -10,6 +10,7 @@ Example:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,7 +22,9 @@ from fingerprint.analysis.principal_profile import interval_seconds
 from fingerprint.compute import hashing
 from fingerprint.core.alert import AlertEvent, CredentialIssue
 from fingerprint.core.case import PrincipalEvent
+from fingerprint.core.story import ranked
 from fingerprint.detection.detectors.spectral import EVENT_CHANNEL
+from fingerprint.features.value_texts import program_and_version
 from fingerprint.registry.bank import Bank
 
 MAX_VALUES = 200  # of a kind, the latest seen first
@@ -58,6 +61,7 @@ class IssuedCredentials:
 class PrincipalActivity:
     """What events show, each kind with the latest seen first; `distinct` says how many values of each kind there are.
 
+    `programs` are the user agents folded to program and version, and `agents` those of each program, the most frequent first.
     `issued` are the credentials that the principal was given for others' roles, `obtained` the calls that issued its own keys.
     """
 
@@ -68,12 +72,14 @@ class PrincipalActivity:
     access_keys: tuple[SeenValue, ...]
     addresses: tuple[SeenValue, ...]
     user_agents: tuple[SeenValue, ...]
+    programs: tuple[SeenValue, ...]
     regions: tuple[SeenValue, ...]
     actions: tuple[SeenValue, ...]
     resources: tuple[SeenValue, ...]
     issued: tuple[IssuedCredentials, ...]
     obtained: tuple[IssuedCredentials, ...]
     distinct: dict[str, int]
+    agents: dict[str, tuple[tuple[str, int], ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +107,7 @@ def summarise_activity(
         "access_keys": lambda event: event.access_key,
         "addresses": lambda event: event.source_address,
         "user_agents": lambda event: event.user_agent,
+        "programs": program_of,
         "regions": lambda event: event.region,
         "actions": lambda event: f"{event.service}:{event.action}",
         "resources": lambda event: event.resource,
@@ -118,7 +125,21 @@ def summarise_activity(
         issued=tuple(others[-limit:][::-1]),
         obtained=tuple(own[-limit:][::-1]),
         distinct={name: len(each) for name, each in values.items()},
+        agents=_agents_by_program(events),
     )
+
+
+def program_of(event: AlertEvent) -> str:
+    """Return program and version of an event's user agent; empty where it has none."""
+    return program_and_version(event.user_agent)[1] if event.user_agent else ""
+
+
+def _agents_by_program(events: Iterable[AlertEvent]) -> dict[str, tuple[tuple[str, int], ...]]:
+    counts: dict[str, Counter[str]] = {}
+    for event in events:
+        if program := program_of(event):
+            counts.setdefault(program, Counter())[event.user_agent] += 1
+    return {program: ranked(count) for program, count in counts.items()}
 
 
 def seen_values(events: Iterable[AlertEvent], read: Callable[[AlertEvent], str]) -> list[SeenValue]:

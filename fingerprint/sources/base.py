@@ -40,6 +40,18 @@ Origin = tuple[str, str]  # source, position
 FileListing = dict[str, dict[str, Any]]  # path: the details that fsspec gives
 PrincipalKind = Literal["person", "user", "role", "root", "federated", "account", "service", "unknown"]
 
+CredentialType = Literal[
+    "access key",
+    "user session",
+    "console sign-in",
+    "role session",
+    "federated session",
+    "single sign-on",
+    "root",
+    "service",
+    "other account",
+]
+
 _RESERVED = re.compile(r"[%/|:?*\x00-\x1f\x7f-\xa0\u2000-\u200f\u2028-\u202f\u205f-\u206f\ufeff]")
 
 # The columns of events that detection, alerts and their explanation read by name, whatever the source.
@@ -118,6 +130,28 @@ class EventQuery(NamedTuple):
     text: str
 
 
+class ConsoleLink(NamedTuple):
+    """An address in the provider's console: an `identity`, or the `history` of a name or key, or an `event` there."""
+
+    kind: Literal["identity", "history", "event"]
+    name: str
+    url: str
+
+
+class CredentialFacts(NamedTuple):
+    """What records say of credentials: kinds with their records, the most frequent first, and how many say what.
+
+    `mfa` of the `records` say that MFA was used, `no_mfa` that it was not; the others do not say. `console` say that the
+    credential came from the console.
+    """
+
+    kinds: tuple[tuple[str, int], ...] = ()
+    mfa: int = 0
+    no_mfa: int = 0
+    console: int = 0
+    records: int = 0
+
+
 class CallImpact(NamedTuple):
     """What a call can do: its gravity, the effect as a verb phrase, and MITRE ATT&CK's tactic and technique, empty for none."""
 
@@ -130,14 +164,16 @@ class CallImpact(NamedTuple):
 class Suspicion(NamedTuple):
     """What the next steps of an alert are made from.
 
-    `events` are the alert's, the oldest first; `actions` what they can do, the gravest first; `strange` the first thing that was
-    new (`network 185.220.101.0/24`), and `first_seen` how long before a newcomer was first seen, both empty where there is none.
+    `events` are the alert's, the oldest first; `actions` what they can do, the gravest first; `urgency` is that of the alert;
+    `strange` is the first thing that was new (`network 185.220.101.0/24`), and `first_seen` how long before a newcomer was first
+    seen, both empty where there is none.
     """
 
     principal: str
     human: str
     events: Sequence[AlertEvent]
     actions: Sequence[ActionImpact]
+    urgency: int
     strange: str = ""
     first_seen: str = ""
 
@@ -226,17 +262,34 @@ class LogSource(Protocol):
     def changes_something(self, action: str) -> bool:
         """Return whether an action writes, by its name; one of no known kind does."""
 
+    def plain_action(self, action: str) -> str:
+        """Return an action, or `service:Action`, as people call it: without what a log appends to the name."""
+
     def record_searches(self, event: AlertEvent) -> tuple[tuple[str, str], ...]:
         """Return (tool, text) of commands and queries that find the record of an event in the log.
 
         Empty where the record has no id of its own: no text that a caller chose stands in a command.
         """
 
+    def event_links(self, event: AlertEvent) -> tuple[ConsoleLink, ...]:
+        """Return addresses of an event in the provider's console, made of checked ids alone; none without them."""
+
+    def principal_links(
+        self, principal: str, access_keys: Sequence[str], region: str
+    ) -> tuple[ConsoleLink, ...]:
+        """Return addresses of a principal and its access keys in the provider's console, as `event_links`."""
+
+    def credential_facts(self, records: Iterable[str]) -> CredentialFacts:
+        """Return what records (JSON text) say of the credentials that they were made with."""
+
     def impact_of(self, service: str, action: str, record: str) -> CallImpact:
         """Return what a call can do, listed or not, by its action and by what its record (JSON text, or empty) says."""
 
     def next_steps(self, suspicion: Suspicion) -> tuple[NextStep, ...]:
-        """Return what to do about an alert: contain, verify, find the extent, undo, in this order, with commands to copy."""
+        """Return what to do about an alert: contain, verify, find the extent, undo, in this order, with commands to copy.
+
+        Below a high severity, verify comes before contain.
+        """
 
     def known_attacks(self) -> list[tuple[str, bytes]]:
         """Return (technique, record) of the labelled attack calls that travel with the project; empty where there are none."""

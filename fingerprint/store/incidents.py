@@ -136,6 +136,13 @@ class SqlIncidentRepository(Repository):
         return {"open": new + started, "new": new, "in_progress": started, "closed": found.get("closed", 0)}
 
     @reads
+    def count(self, connection: sql.Connection, incident_filter: IncidentFilter) -> int:
+        """Return how many incidents a filter has; those that suppressions hide whole are left out."""
+        conditions = _conditions(incident_filter, self._session.now())
+        query = sql.select(sql.func.count()).select_from(incidents).where(*conditions)
+        return connection.scalar(query) or 0
+
+    @reads
     def get(self, connection: sql.Connection, id_or_prefix: str) -> Incident:
         """Return the incident of an alert, which its id or first characters name. Raise NotFound without one."""
         return _read_incident(connection, _resolve(connection, id_or_prefix), self._session.now())

@@ -1,14 +1,14 @@
 """What an alert's page and its static report show of its events: phases, who and where, unusual values, the timeline.
 
 Example:
-    >>> story = alert_story(alert, store.evidence.calls([alert_id]), store.evidence.tallies([alert_id]))
+    >>> story = alert_story(alert, store.evidence.calls([alert_id]), store.evidence.tallies([alert_id]), records)
     >>> [phase.name for phase in story.phases], story.tools[0].name
     (['Persistence', 'Defense Evasion', 'Other reads'], 'aws-cli 2.15 linux')
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fingerprint.analysis.attack_phases import Phase, PhaseCall, attack_phases, new_calls
@@ -16,6 +16,8 @@ from fingerprint.core.alert import Alert, AlertEvent, SurpriseDriver
 from fingerprint.core.case import MAX_THRESHOLD
 from fingerprint.core.story import CallSummary, Tally, ranked
 from fingerprint.features.value_texts import program_and_version
+from fingerprint.sources.active import SOURCE
+from fingerprint.sources.base import CredentialFacts
 from fingerprint.web.formatting import detector_label, detector_question
 from fingerprint.web.language import N_, format_decimal, gettext
 
@@ -61,7 +63,10 @@ class ShownScore:
 
 @dataclass(frozen=True, slots=True)
 class AlertStory:
-    """An alert's events in sum. `placed` finds the phase and the techniques of a call by (service, action)."""
+    """An alert's events in sum. `placed` finds the phase and the techniques of a call by (service, action).
+
+    `credentials` is what its records say of them, of the first and last ones where there are many.
+    """
 
     phases: tuple[Phase, ...]
     tallies: Mapping[str, Tally]
@@ -70,14 +75,17 @@ class AlertStory:
     placed: Mapping[tuple[str, str], tuple[Phase, PhaseCall]]
     events: int
     failed: int
+    credentials: CredentialFacts
 
     def of(self, event: AlertEvent) -> tuple[Phase, PhaseCall] | None:
         """Return phase and call of an event; None for one that came after the sums were read."""
         return self.placed.get((event.service, event.action))
 
 
-def alert_story(alert: Alert, calls: Sequence[CallSummary], tallies: Mapping[str, Tally]) -> AlertStory:
-    """Return the story of an alert by sums over all of its events."""
+def alert_story(
+    alert: Alert, calls: Sequence[CallSummary], tallies: Mapping[str, Tally], records: Iterable[str]
+) -> AlertStory:
+    """Return the story of an alert by sums over all of its events, and by some of their records."""
     phases = attack_phases(calls, new_calls(alert.drivers, alert.impact_of))
     several = tallies["entity"].distinct > 1
     return AlertStory(
@@ -88,6 +96,7 @@ def alert_story(alert: Alert, calls: Sequence[CallSummary], tallies: Mapping[str
         {(each.call.service, each.call.action): (phase, each) for phase in phases for each in phase.calls},
         sum(call.events for call in calls),
         sum(call.failed for call in calls),
+        SOURCE.credential_facts(records),
     )
 
 
@@ -149,7 +158,7 @@ def _shown_score(label: str, z: float, threshold: float | None) -> ShownScore:
     )
     if not threshold or threshold <= 0:
         return ShownScore(
-            label, gettext("score %(score)s", score=figure), gettext("no threshold is stored"), 0.0
+            label, gettext("score %(score)s", score=figure), gettext("its threshold is not kept"), 0.0
         )
     share = z / threshold
     words = next((words for least, words in SCORE_WORDS if share >= least), N_("below the threshold"))

@@ -3,7 +3,7 @@
 Example:
     >>> drawing = draw_activity_chart(alert.curve, width=960, height=250)
     >>> drawing.flagged[0].text
-    'Tuesday 4 March 14:00: 34 where 0.2 were expected'
+    'Tuesday 4 March 14:00 UTC: 34 where 0.2 were expected'
 """
 
 from __future__ import annotations
@@ -27,21 +27,24 @@ _STEPS = tuple(3600 * hours for hours in (1, 2, 3, 6, 12, 24, 48, 96, 168, 336, 
 
 @dataclass(frozen=True, slots=True)
 class FlaggedInterval:
-    """A flagged interval: the band behind it, the bar in it, and its text."""
+    """A flagged interval: the band behind it, the bar in it, and its text; `sentence` is the text with {time} for its `start`."""
 
     x: float
     width: float
     y: float
     height: float
     text: str
+    start: datetime
+    sentence: str
 
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """A tick of an axis: its position and its label."""
+    """A tick of an axis: its position and its label; `time` where the label is a time of UTC."""
 
     at: float
     label: str
+    time: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,16 +127,21 @@ class _Axis:
         count, start = self.curve.counts[index], self.interval_time(index)
         expected = self.curve.expected[index] if index < len(self.curve.expected) else math.nan
         day = format_date(start, f"{start:%A} {start.day} {start:%B}", "MMMMEEEEd")
-        text = gettext(
-            "%(day)s %(time)s: %(count)s where %(expected)s were expected",
-            day=day,
-            time=f"{start:%H:%M}",
+        sentence = gettext(
+            "%(time)s: %(count)s where %(expected)s were expected",
+            time="{time}",
             count=format_figure(count),
             expected=format_figure(expected),
         )
         top = self.y(0.0 if math.isnan(count) else count)
         return FlaggedInterval(
-            self.x(index), round(max(self.step, 2.0), 2), top, round(self.baseline - top, 2), text
+            x=self.x(index),
+            width=round(max(self.step, 2.0), 2),
+            y=top,
+            height=round(self.baseline - top, 2),
+            text=sentence.replace("{time}", f"{day} {start:%H:%M} UTC"),
+            start=start,
+            sentence=sentence,
         )
 
     def interval_time(self, index: int) -> datetime:
@@ -149,7 +157,7 @@ class _Axis:
         while at < first + timedelta(seconds=seconds):
             if at >= first:
                 text = format_short_day(at) if at.hour == 0 else f"{at:%H:%M}"
-                yield Tick(self.x((at - first).total_seconds() / self.curve.interval_seconds), text)
+                yield Tick(self.x((at - first).total_seconds() / self.curve.interval_seconds), text, at)
             at += timedelta(seconds=step)
 
     def y_ticks(self) -> Iterator[Tick]:

@@ -8,6 +8,7 @@ Example:
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 from datetime import UTC, date, datetime, timedelta
 
@@ -29,6 +30,41 @@ LEVEL_DESCRIPTIONS = dict(
         strict=True,
     )
 )
+# What features are called on screen, by the label that alerts are stored with: titles, searches and exports keep that one.
+FEATURE_LABELS = {
+    "action": N_("Action"),
+    "parameters": N_("Request parameters"),
+    "resource": N_("Resource"),
+    "error": N_("Error"),
+    "program": N_("Program (user agent)"),
+    "program version": N_("Program version"),
+    "network": N_("Network"),
+    "address range": N_("Address range"),
+    "read or write": N_("Reading or changing"),
+    "region": N_("Region"),
+    "credentials": N_("Kind of credential"),
+    "target account": N_("Account acted on"),
+    "time of day": N_("Time of day (UTC)"),
+    "age of the session": N_("Age of the session"),
+    "last active": N_("Time since it was last active"),
+    "events so far today": N_("Events so far that day"),
+    "new sources today": N_("New addresses so far that day"),
+    "new actions today": N_("New actions so far that day"),
+    "amount": N_("Number of calls"),
+    "next action": N_("Order of actions"),
+}
+CREDENTIAL_LABELS = {
+    "access key": N_("long-term access key"),
+    "user session": N_("temporary key of a user"),
+    "console sign-in": N_("console sign-in"),
+    "role session": N_("temporary key of a role session"),
+    "federated session": N_("temporary key of a federated session"),
+    "single sign-on": N_("IAM Identity Center user"),
+    "root": N_("root user"),
+    "service": N_("AWS service"),
+    "other account": N_("another account"),
+}
+ACTION_FEATURES = ("action", "next action", "parameters")  # whose values name actions
 RARITY_LABELS = {
     "unseen": N_("never seen"),
     "rare": N_("rare"),
@@ -61,6 +97,7 @@ GRAVEST_TACTICS = (
     "Initial Access",
     "Discovery",
 )
+_BREAKS = re.compile(r"([^\w:.-])")  # what stands between the words of a value
 _UNITS = ((86400, N_("day")), (3600, N_("hour")), (60, N_("minute")), (1, N_("second")))
 _SEVERITIES = (
     N_("critical"),
@@ -120,6 +157,22 @@ def detector_question(name: str) -> str:
     return next((each.question for each in detectors.load_known_detectors([name])), "")
 
 
+def feature_label(name: str) -> str:
+    """Return what a feature is called on screen; that of a detector from elsewhere as it is."""
+    return gettext(FEATURE_LABELS[name]) if name in FEATURE_LABELS else name
+
+
+def plain_actions(text: str) -> str:
+    """Return a text in which actions, `service:Action`, stand as people call them.
+
+    >>> plain_actions("lambda:GetPolicy20150331v2, s3:GetObject")
+    'lambda:GetPolicy, s3:GetObject'
+    """
+    from fingerprint.sources.active import SOURCE  # late, as above
+
+    return "".join(SOURCE.plain_action(part) for part in _BREAKS.split(text))
+
+
 def level_description(name: Level) -> str:
     """Return the fingerprint level that scored the events, as a phrase."""
     return gettext(LEVEL_DESCRIPTIONS[name])
@@ -146,9 +199,9 @@ def format_day(moment: datetime) -> str:
     return format_date(there, f"{there.day} {there:%B %Y}", "yMMMMd")
 
 
-def format_stamp(moment: datetime) -> str:
-    """Return day and time in UTC, short: 2026-03-04 14:02."""
-    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M}"
+def format_stamp(moment: datetime, seconds: bool = False) -> str:
+    """Return day and time in UTC, short: 2026-03-04 14:02, or 2026-03-04 14:02:07."""
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M{':%S' if seconds else ''}}"
 
 
 def format_short_day(day: date) -> str:
@@ -170,13 +223,13 @@ def format_span(first: datetime, last: datetime) -> str:
 
 
 def format_duration(first: datetime, last: datetime) -> str:
-    """Return the two largest units of a duration: `19 minutes`, `1 hour 5 minutes`; `one moment` for none."""
+    """Return the two largest units of a duration: `19 minutes`, `1 hour 5 minutes`; `less than a second` for none."""
     left, parts = int((last - first).total_seconds()), []
     for seconds, unit in _UNITS:
         count, left = divmod(left, seconds)
         if count:
             parts.append(count_of(count, unit))
-    return " ".join(parts[:2]) or gettext("one moment")
+    return " ".join(parts[:2]) or gettext("less than a second")
 
 
 def format_ago(then: datetime, now: datetime) -> str:

@@ -17,18 +17,21 @@ import re
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jinja2
 from markupsafe import Markup, escape
 
-from fingerprint.core.alert import Alert, FingerprintError
+from fingerprint.core.alert import Alert, AlertEvent, FingerprintError
 from fingerprint.core.sanitize import indent_json, printable
 from fingerprint.core.story import fold_runs, summarise_calls, tally_events
 from fingerprint.web import formatting, language
 from fingerprint.web.address_places import place_of
 from fingerprint.web.charts import draw_activity_chart
 from fingerprint.web.urls import technique_url
+
+if TYPE_CHECKING:
+    from fingerprint.sources.base import ConsoleLink
 
 TEMPLATES = Path(__file__).parent / "templates"
 WIDE_ACTIVITY_CHART, NARROW_ACTIVITY_CHART = (
@@ -68,7 +71,12 @@ def _story_context(alert: Alert) -> dict[str, Any]:
     from fingerprint.web.alert_story import alert_story, shown_scores
 
     return {
-        "story": alert_story(alert, summarise_calls(alert.events), tally_events(alert.events)),
+        "story": alert_story(
+            alert,
+            summarise_calls(alert.events),
+            tally_events(alert.events),
+            (each.raw for each in alert.events),
+        ),
         "runs": fold_runs(alert.events),
         "scores_of": lambda event: shown_scores(event, {}),
         "searches_of": SOURCE.record_searches,
@@ -125,6 +133,8 @@ def template_environment() -> jinja2.Environment:
     environment.filters["record"] = _format_record
     environment.filters["technique_url"] = technique_url
     environment.filters["lines"] = _escape_lines
+    environment.globals["event_links"] = _event_links
+    environment.filters["plain_action"] = _plain_action
     return environment
 
 
@@ -136,6 +146,19 @@ def _escape_value(value: Any) -> Any:
 def _escape_lines(text: str) -> Markup:
     """Return a text of several lines with its line ends kept; what else controls a screen is escaped."""
     return escape(printable(text, lines=True))
+
+
+def _plain_action(action: str) -> str:
+    """Return an action as people call it; the record keeps the raw name."""
+    from fingerprint.sources.active import SOURCE  # late, as above
+
+    return SOURCE.plain_action(action)
+
+
+def _event_links(event: AlertEvent) -> Sequence[ConsoleLink]:
+    from fingerprint.sources.active import SOURCE  # late, as above
+
+    return SOURCE.event_links(event)
 
 
 def _format_record(raw: str) -> Markup:

@@ -16,7 +16,7 @@ import pytest
 
 from fingerprint.alerting import explanation, impact
 from fingerprint.alerting.grouping import alert_ids
-from fingerprint.core.alert import STEP_PHASES, Alert
+from fingerprint.core.alert import MINIMUM_URGENCY, STEP_PHASES, Alert
 from fingerprint.core.settings import Alerts, Autoencoder, Settings, Voting
 from fingerprint.detection.detectors import autoencoder, spectral
 from fingerprint.registry.bank import open_bank
@@ -199,13 +199,15 @@ def test_someone_no_one_knows_is_judged_by_everybody_and_capped(
         assert alert.urgency <= explanation.URGENCY_CAP[alert.level] < 100
 
 
-def test_the_next_steps_contain_first_ask_by_another_channel_and_undo_what_was_done(
+def test_the_next_steps_contain_first_where_it_is_grave_ask_by_another_channel_and_undo_what_was_done(
     scored: sample_organisation.Run, stolen: Alert
 ) -> None:
     for alert in scored.alerts:
         phases = [step.phase for step in alert.next_steps]
-        assert phases[0] == "contain"
-        assert phases == sorted(phases, key=STEP_PHASES.index)
+        urgent = alert.urgency >= MINIMUM_URGENCY["high"]
+        assert phases[0] == ("contain" if urgent else "verify")
+        order = STEP_PHASES if urgent else ("verify", "contain", *STEP_PHASES[2:])
+        assert phases == sorted(phases, key=order.index)
         assert {"contain", "verify", "extent"} <= set(phases)
         [ask] = [step.text for step in alert.next_steps if step.phase == "verify"]
         assert ask.startswith("Ask ")

@@ -49,6 +49,20 @@ def test_many_values_are_cut_and_counted() -> None:
     assert (len(found.addresses), found.distinct["addresses"]) == (4, 9)
 
 
+def test_user_agents_are_folded_to_program_and_version() -> None:
+    agents = [f"aws-cli/2.24.1 md/command#s3.{name}" for name in ("ls", "cp", "ls")] + ["Boto3/1.34.2", ""]
+    made = tuple(
+        replace(STOLEN.events[0], event_id=f"{at}", user_agent=each) for at, each in enumerate(agents)
+    )
+    found = summarise_activity(seen(made))
+    assert {each.text: each.events for each in found.programs} == {"aws-cli 2.24": 3, "Boto3 1.34": 1}
+    assert found.distinct["programs"] == 2
+    assert found.agents["aws-cli 2.24"] == (
+        ("aws-cli/2.24.1 md/command#s3.ls", 2),
+        ("aws-cli/2.24.1 md/command#s3.cp", 1),
+    )
+
+
 def test_roles_say_who_asked_for_which_and_which_keys_they_led_to() -> None:
     assumed = replace(STOLEN.events[0], event_id="assume", access_key="ASIAMINE", resource="role:admin")
     caller = {"principal": "1:user/eve", "human": "", "source_address": "198.51.100.7", "region": "eu-west-1"}

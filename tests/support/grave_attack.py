@@ -91,7 +91,7 @@ def grave_attack(**fields: object) -> Alert:
         curve=replace(curve(peak=210.0), entity=f"{GRACE}|iam|direct"),
         impact=impact_score(actions),
         impact_of=actions,
-        next_steps=SOURCE.next_steps(Suspicion(GRACE, "", events, actions, "network 139.59.0.0/16")),
+        next_steps=SOURCE.next_steps(Suspicion(GRACE, "", events, actions, 97, "network 139.59.0.0/16")),
         events=events,
     )
     return replace(made, **fields)  # type: ignore[arg-type]

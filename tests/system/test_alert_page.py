@@ -174,6 +174,67 @@ def test_the_principal_is_a_link(page: Page) -> None:
     expect(page).to_have_url(re.compile("/entities/"))
 
 
+def test_the_switch_moves_the_times_of_the_alert_its_chart_its_incident_and_its_principal(
+    browser: Browser, place: Place, reader: Any
+) -> None:
+    """Kolkata is five and a half hours ahead, so the evening of the attack in UTC is a night there."""
+    day = f"{place.base}/alerts/{ALERT.alert_id}"
+    with seen(browser, storage_state=reader, viewport=SCREEN, timezone_id="Asia/Kolkata") as page:
+        page.goto(day)
+        flag, tick = page.locator("ul.flags li").first, page.locator("svg.curve.wide [data-show=tick]").first
+        before = (flag.inner_text(), tick.text_content())
+        expect(flag).to_contain_text("Wednesday 4 March 14:00 UTC")
+        page.get_by_role("button", name="Local time").click()
+        expect(flag).to_contain_text("Wednesday 4 March 19:30 GMT+5:30: 210 where")
+        expect(page.locator("svg.curve.wide rect.flagged title").first).to_have_text(flag.inner_text())
+        assert tick.text_content() != before[1]
+        expect(page.locator("svg.curve.wide [data-zone]")).to_have_text("GMT+5:30")
+        expect(page.locator(".lead .when")).to_contain_text("GMT+5:30")
+        for path in (f"/incidents/{ALERT.alert_id}", "/incidents", f"/entities/{GRACE}", "/audit"):
+            page.goto(place.base + path)
+            expect(page.locator("main [data-zone]").first).to_have_text("GMT+5:30")
+            assert "UTC" not in page.locator("main time[data-show] + [data-zone]").all_inner_texts()
+        page.get_by_role("button", name="Local time").click()
+        page.goto(day)
+        assert (flag.inner_text(), tick.text_content()) == before
+
+
+def test_a_telephone_shows_thirty_rows_and_then_the_others(page: Page) -> None:
+    assert page.locator(".timeline > li:not(.day):visible").count() == 32
+    page.set_viewport_size(NARROW)
+    page.reload()
+    shown = page.locator(".timeline > li:not(.day):visible")
+    assert shown.count() == 30
+    page.get_by_role("button", name="Show 2 more rows").click()
+    assert shown.count() == 32
+    assert page.evaluate(
+        "document.activeElement.closest('li') === document.querySelectorAll('.timeline > li:not(.day)')[30]"
+    )
+    expect(page.locator(".more-rows")).to_be_hidden()
+
+
+LABELLED = "document.querySelector('#graph')._cyreg.cy.edges('.labelled').length"
+EDGES = "document.querySelector('#graph')._cyreg.cy.edges().length"
+
+
+def test_lines_of_a_picture_say_what_they_are_where_there_is_room(page: Page) -> None:
+    page.goto(f"{page.url.split('/alerts')[0]}/graph?alert={ALERT.alert_id}")
+    page.wait_for_selector("#graph[data-drawn]")
+    assert page.evaluate(EDGES) > 8
+    assert page.evaluate(LABELLED) == 0
+    cy = "document.querySelector('#graph')._cyreg.cy"
+    page.evaluate(f"{cy}.edges()[3].emit('mouseover')")
+    assert page.evaluate(f"{cy}.edges()[3].style('target-label')")
+    assert page.evaluate(LABELLED) == 1
+    page.evaluate(f"{cy}.edges()[3].emit('mouseout')")
+    assert page.evaluate(LABELLED) == 0
+    page.locator("#graph").press("ArrowRight")
+    chosen = page.evaluate(f"{cy}.edges('.chosen').length")
+    assert page.evaluate(LABELLED) == chosen > 0
+    page.locator("#graph").press("Escape")
+    assert page.evaluate(LABELLED) == 0
+
+
 def test_no_one_is_kept_out(page: Page) -> None:
     page.evaluate("document.querySelectorAll('details:not(.menu)').forEach(each => each.open = true)")
     page.evaluate(browsers.axe())

@@ -62,7 +62,7 @@ def attack_alert(at: int, records: list[bytes]) -> Alert:
         last_event_time=events[-1].event_time,
         impact=impact_score(actions),
         impact_of=actions,
-        next_steps=SOURCE.next_steps(Suspicion(principal, "", events, actions)),
+        next_steps=SOURCE.next_steps(Suspicion(principal, "", events, actions, 90)),
     )
 
 
@@ -97,7 +97,7 @@ def check_answers(said: str, alert: Alert) -> None:
     """Every action, a resource of each that names one, its techniques, failed or not, and a containment command."""
     happened = said[said.index("What happened") : said.index("What is unusual")]
     for event in alert.events:
-        assert f"{event.service}:{event.action}" in happened
+        assert f"{event.service}:{SOURCE.plain_action(event.action)}" in happened
         for each in SOURCE.techniques_of(event.service, event.action):
             if each.tactic == SOURCE.tactics_of(event.service, event.action)[0]:
                 assert each.id in happened

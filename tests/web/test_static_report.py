@@ -22,7 +22,7 @@ ELEMENTS = set(
     re.findall(
         r"\w+",
         "html head meta link title style body header main section footer div span p h1 h2 h3 a ul ol li dl "
-        "strong em b code bdi time table thead tbody tr th td details summary pre svg circle text rect path "
+        "strong em b code bdi time table thead tbody tr th td details summary pre svg circle text tspan rect path "
         "desc dt dd",
     )
 )
@@ -130,7 +130,7 @@ def test_an_analyst_reads_who_what_when_where_and_how_unusual():
             "the principal's own fingerprint",
         ),
         *("185.220.101.34 \u00d7 9", "never seen", "12,000 times less likely", "events per hour"),
-        "Wednesday 4 March 14:00: 34 where 3.1 were expected",
+        "Wednesday 4 March 14:00 UTC: 34 where 3.1 were expected",
     ):
         assert part in text
     for driver in alert.drivers:
@@ -196,7 +196,8 @@ class TestCurve:
     def test_a_flagged_interval_is_drawn_apart_and_said_in_words(self):
         drawing = draw_activity_chart(curve(), 960, 250)
         (flag,) = drawing.flagged
-        assert flag.text == "Wednesday 4 March 14:00: 34 where 3.1 were expected"
+        assert flag.text == "Wednesday 4 March 14:00 UTC: 34 where 3.1 were expected"
+        assert (flag.sentence, flag.start.hour) == ("{time}: 34 where 3.1 were expected", 14)
         assert 44 < flag.x < 960
         assert drawing.bars.count("M") == sum(count > 0 for count in curve().counts) - 1
 

@@ -310,6 +310,10 @@ class IncidentRepository(Protocol):
         """Return how many incidents of a filter, but for its status, are `new`, `in_progress`, `open` and `closed`."""
         ...
 
+    def count(self, incident_filter: IncidentFilter) -> int:
+        """Return how many incidents a filter has; those that suppressions hide whole are left out."""
+        ...
+
     def get(self, id_or_prefix: str) -> Incident:
         """Return the incident of an alert, which its id or first characters name. Raise NotFound without one."""
         ...

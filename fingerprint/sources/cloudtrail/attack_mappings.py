@@ -21,9 +21,8 @@ from functools import cache
 from fingerprint.sources.base import TACTICS, Technique
 from fingerprint.sources.cloudtrail import samples
 
-_API_VERSION = re.compile(
-    r"20\d{6}(v\d+)?$"
-)  # Lambda and CloudFront append theirs: UpdateFunctionCode20150331v2
+# Lambda and CloudFront append theirs: UpdateFunctionCode20150331v2, CreateDistribution2020_05_31
+_API_VERSION = re.compile(r"20\d\d(\d{4}|_\d\d_\d\d)(v\d+)?$")
 
 
 def mapped_tactics(service: str, action: str) -> tuple[str, ...]:
@@ -43,7 +42,11 @@ def mapped_techniques(service: str, action: str) -> tuple[Technique, ...]:
 
 
 def without_api_version(action: str) -> str:
-    """Return the action without the API version that some services append."""
+    """Return the action without the API version that some services append.
+
+    >>> without_api_version("CreateFunction20150331"), without_api_version("lambda:UpdateFunctionCode20150331v2")
+    ('CreateFunction', 'lambda:UpdateFunctionCode')
+    """
     return _API_VERSION.sub("", action)
 
 

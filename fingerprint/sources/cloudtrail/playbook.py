@@ -4,9 +4,10 @@ Example:
     >>> [(step.phase, step.command) for step in next_steps(suspicion)][0]
     ('contain', 'aws iam update-access-key --user-name alice --access-key-id AKIAIOSFODNN7EXAMPLE --status Inactive')
 
-The order is that of an incident: what still works for a thief is cut off first, because asking may take hours. The question goes
-by another channel than the credential's: the holder of a session may read the mail and chat behind it too. Then comes what else
-the credential did, and last what has to be set back, the gravest first.
+The order is that of an incident: what still works for a thief is cut off first, because asking may take hours. An alert below a
+high severity is more often a person at work, whom a cut would stop: there the question comes first, and the cut is for where
+no one confirms it. The question goes by another channel than the credential's: the holder of a session may read the mail and chat
+behind it too. Then comes what else the credential did, and last what has to be set back, the gravest first.
 
 Commands are for a POSIX shell with the AWS CLI (v2) of a responder's own credential. Words in capitals are to be filled in. Names
 come from records, so from attackers: see `playbook_undo.safe_argument`. Source of the steps: AWS, "Responding to a compromised
@@ -16,14 +17,16 @@ access key" and "Revoking IAM role temporary security credentials" (IAM user gui
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, timedelta
 from typing import Any, Literal
 from urllib.parse import unquote
 
 import msgspec
 
-from fingerprint.core.alert import ActionImpact, AlertEvent, NextStep
+from fingerprint.core.alert import MINIMUM_URGENCY, ActionImpact, AlertEvent, NextStep
 from fingerprint.sources.base import Suspicion
+from fingerprint.sources.cloudtrail.attack_mappings import without_api_version
 from fingerprint.sources.cloudtrail.playbook_undo import DENY_ALL, Call, safe_argument, undo_step
 
 CredentialKind = Literal[
@@ -71,12 +74,18 @@ _DECODER = msgspec.json.Decoder(_Record)
 
 def next_steps(suspicion: Suspicion) -> tuple[NextStep, ...]:
     """Return what to do about an alert, in the order of work."""
-    return (
-        *_contain(suspicion),
-        _verify(suspicion),
-        *_extent(suspicion),
-        *_undo(suspicion),
-    )
+    contain, verify = tuple(_contain(suspicion)), _verify(suspicion)
+    first = (*contain, verify) if _is_urgent(suspicion) else (verify, *map(_unless_confirmed, contain))
+    return (*first, *_extent(suspicion), *_undo(suspicion))
+
+
+def _is_urgent(suspicion: Suspicion) -> bool:
+    """Return whether containing comes before asking."""
+    return suspicion.urgency >= MINIMUM_URGENCY["high"]
+
+
+def _unless_confirmed(step: NextStep) -> NextStep:
+    return replace(step, text=f"If no one confirms it: {step.text[:1].lower()}{step.text[1:]}")
 
 
 # --- who ----------------------------------------------------------------------------------------------------------------
@@ -232,7 +241,7 @@ def _verify(suspicion: Suspicion) -> NextStep:
     """Return the question to ask, and by which channel: never by one that the suspect session could answer."""
     first = suspicion.events[0].event_time.astimezone(UTC)
     when = f"at {first:%H:%M} UTC on {first:%d %B}"
-    what = _named(suspicion.actions) or suspicion.strange or "this"
+    what = _named(suspicion.actions) or suspicion.strange[:300] or "this"
     name, kind = _name(suspicion.principal), _type(suspicion.principal)
     if "@" in suspicion.human:
         who = f"Ask {suspicion.human[:100]} by telephone or in person, not by mail or chat that the same login opens,"
@@ -247,21 +256,24 @@ def _verify(suspicion: Suspicion) -> NextStep:
         "user": f"aws iam list-user-tags --user-name {_or_word(name, 'USER_NAME')}",
         "role": f"aws iam list-role-tags --role-name {_or_word(name, 'ROLE_NAME')}",
     }.get(kind, "")
+    until = " Until they confirm it, treat it as stolen." if _is_urgent(suspicion) else ""
     return NextStep(
-        "verify", f"{who} about {what[:300]} {when}. Until they confirm it, treat it as stolen.{new}",
+        "verify", f"{who} about {what} {when}.{until}{new}",
         "" if "@" in suspicion.human else command,
     )  # fmt: skip
 
 
 def _named(actions: Sequence[ActionImpact]) -> str:
-    """Return the gravest action that was new as the subject of a question."""
-    found = next(
-        (row for row in actions if row.gravity in ("severe", "grave") and (row.new or row.new_place)), None
-    )
-    if found is None:
+    """Return the gravest action that was new as the subject of a question, and how many others there are; empty without one."""
+    new = [row for row in actions if row.new or row.new_place]
+    graver = [row for row in new if row.gravity != "minor"] or new
+    if not graver:
         return ""
-    on = f" on {found.resources[0]}" if found.resources else ""
-    return f"{found.action}{on}"
+    first = graver[0]
+    on = f" on {first.resources[0][:200]}" if first.resources else ""
+    others = len(graver) - 1
+    more = f" and {others:,} other{'s' * (others > 1)}" if others else ""
+    return f"{without_api_version(first.action)[:200]}{on}{more}"
 
 
 # --- extent -------------------------------------------------------------------------------------------------------------
@@ -369,7 +381,8 @@ def _subject(row: ActionImpact) -> str:
     """Return the action and what it touched: `iam:CreateUser on user:eve`."""
     some = ", ".join(each[:100] for each in row.resources[:3])
     more = f" and {len(row.resources) - 3} more" if len(row.resources) > 3 else ""
-    return f"{row.action[:120]} on {some}{more}" if some else row.action[:120]
+    name = without_api_version(row.action)[:120]
+    return f"{name} on {some}{more}" if some else name
 
 
 def _call_of(event: AlertEvent) -> Call:

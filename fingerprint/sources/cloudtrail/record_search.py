@@ -24,9 +24,9 @@ MAX_REGION_LENGTH = 30  # characters
 
 def record_searches(event: AlertEvent) -> tuple[tuple[str, str], ...]:
     """Return (tool, text) that find an event's record; none for an id that is no UUID."""
-    if not _is_uuid(event.event_id):
+    if not is_uuid(event.event_id):
         return ()
-    region = f" --region {event.region}" if _is_region(event.region) else ""
+    region = f" --region {event.region}" if is_region(event.region) else ""
     moment = f"{event.event_time.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
     lookup = f"aws cloudtrail lookup-events{region} --lookup-attributes AttributeKey=EventId,AttributeValue={event.event_id}"
     wanted = f"eventid = '{event.event_id}' AND eventtime = '{moment}'"
@@ -34,12 +34,15 @@ def record_searches(event: AlertEvent) -> tuple[tuple[str, str], ...]:
     return ("AWS CLI", lookup), ("Athena", query)
 
 
-def _is_uuid(text: str) -> bool:
+def is_uuid(text: str) -> bool:
+    """Return whether a text is a UUID as AWS writes it."""
     try:
         return str(UUID(text)) == text
     except ValueError:
         return False
 
 
-def _is_region(text: str) -> bool:
-    return 0 < len(text) <= MAX_REGION_LENGTH and REGION_CHARACTERS.issuperset(text)
+def is_region(text: str) -> bool:
+    """Return whether a text is made of what AWS makes names of regions of."""
+    plain = 0 < len(text) <= MAX_REGION_LENGTH and REGION_CHARACTERS.issuperset(text)
+    return plain and not text.startswith("-") and not text.endswith("-")

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from fingerprint.sources.base import FlattenedRecords, RecordBatch
 from fingerprint.sources.cloudtrail.action_verbs import changes_something
+from fingerprint.sources.cloudtrail.attack_mappings import without_api_version as plain_action
 from fingerprint.sources.cloudtrail.attack_tactics import (
     serves_attackers,
     tactics_among,
@@ -26,6 +27,8 @@ from fingerprint.sources.cloudtrail.attack_tactics import (
     techniques_of,
 )
 from fingerprint.sources.cloudtrail.check_records import check_batches
+from fingerprint.sources.cloudtrail.console_links import event_links, principal_links
+from fingerprint.sources.cloudtrail.credential_facts import credential_facts
 from fingerprint.sources.cloudtrail.envelopes import (
     RECORD_PREFIX,
     may_be_envelope,
@@ -62,6 +65,8 @@ __all__ = [
     "RECORD_PREFIX",
     "changes_something",
     "check_batches",
+    "credential_facts",
+    "event_links",
     "find_issued_credentials",
     "flatten",
     "holds_events",
@@ -74,6 +79,8 @@ __all__ = [
     "notified_objects",
     "object_day",
     "ordered_prefix",
+    "plain_action",
+    "principal_links",
     "principal_of",
     "principal_queries",
     "record_account",

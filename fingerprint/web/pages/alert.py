@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request, Response
 
-from fingerprint.analysis.principal_profile import FingerprintSummary, build_profile
+from fingerprint.analysis.principal_profile import FingerprintSummary, PrincipalProfile, build_profile
 from fingerprint.core.alert import Alert, CredentialIssue, FingerprintError
 from fingerprint.core.case import AlertFilter, QueueRow
 from fingerprint.core.ports.store import Store
@@ -25,7 +25,7 @@ from fingerprint.sources.active import SOURCE
 from fingerprint.web import audit_text, flash, queue_query, urls
 from fingerprint.web.alert_story import AlertStory, alert_story, shown_scores
 from fingerprint.web.auth import Viewer
-from fingerprint.web.dependencies import Dependencies, Deps
+from fingerprint.web.dependencies import Dependencies, Deps, active_people
 from fingerprint.web.language import gettext
 from fingerprint.web.layout import render_page
 from fingerprint.web.pages.preview import decision_in_force
@@ -35,6 +35,7 @@ from fingerprint.web.timeline_query import MAX_CALL_LENGTH, TimelineQuery, parse
 
 MAX_QUEUE_ROWS = 100  # alerts of the queue among which the next one is looked for
 MAX_SIMILAR = 6  # alerts
+RECORDS_READ = 100  # at either end of an alert, for what they say of credentials
 ROWS_PER_PAGE = 100  # of a timeline
 NEARBY_TIME = timedelta(days=1)  # on either side, in which alerts of the same principal are linked
 router = APIRouter()
@@ -48,7 +49,12 @@ def show_alert(alert_id: str, request: Request, caller: Viewer, deps: Deps) -> R
     newest = store.changes.newest_number()
     row, whole = store.queue.row(alert_id), store.evidence.summary(alert_id)
     found = replace(whole, urgency=row.urgency)
-    story = alert_story(found, store.evidence.calls([alert_id]), store.evidence.tallies([alert_id]))
+    story = alert_story(
+        found,
+        store.evidence.calls([alert_id]),
+        store.evidence.tallies([alert_id]),
+        _some_records(store, alert_id),
+    )
     return render_page(
         request,
         "queue/alert.html",
@@ -58,6 +64,7 @@ def show_alert(alert_id: str, request: Request, caller: Viewer, deps: Deps) -> R
         back=urls.alert_url(alert_id, queue),
         adjacent=_adjacent_urls(store, row, queue),
         flash=flash.read_flash(request, store, deps.settings),
+        people=_others(deps, row, caller.name) if caller.has_role("analyst") else [],
         now=deps.clock.now(),
         newest_change=newest,
         urls=urls,
@@ -81,6 +88,19 @@ def show_record(alert_id: str, event: str, request: Request, caller: Viewer, dep
     return render_page(
         request, "queue/record.html", title=gettext("A record"), back=back, event=found, removed=removed
     )
+
+
+def _some_records(store: Store, alert_id: str) -> list[str]:
+    """Return the records of the first and the last events of an alert: what is said of credentials needs no more."""
+    first = store.evidence.events(alert_id, RECORDS_READ)
+    rest = first.total - len(first.events)
+    last = store.evidence.events(alert_id, min(RECORDS_READ, rest), newest_first=True).events if rest else ()
+    return [event.raw for event in (*first.events, *last)]
+
+
+def _others(deps: Dependencies, row: QueueRow, own_name: str) -> list[str]:
+    """Return the people whom the alert can be assigned to, but for the caller, who has a button, and who has it already."""
+    return [each.name for each in active_people(deps) if each.name not in (own_name, row.assignee)]
 
 
 def _timeline_context(
@@ -129,6 +149,7 @@ def _related_context(deps: Dependencies, found: Alert, row: QueueRow, story: Ale
     similar = [each for each in store.queue.similar(alert_id, limit=MAX_SIMILAR) if each.alert_id != alert_id]
     incident = _incident_alerts(store, row)
     known = {each.alert_id for each in incident}
+    profile = _profile(deps, found.principal)
     return {
         "incident": incident,
         "neighbours": [each for each in _nearby_alerts(store, row) if each.alert_id not in known],
@@ -136,7 +157,9 @@ def _related_context(deps: Dependencies, found: Alert, row: QueueRow, story: Ale
         "shared": store.prevalence.of_alert(alert_id),
         "similar": similar,
         "outcomes": Counter(each.decision for each in similar if each.decision),
-        "thresholds": _thresholds_in_force(deps, found, story),
+        "thresholds": _thresholds_in_force(profile, story),
+        "peer_group": profile.group if profile else "",
+        "console_links": SOURCE.principal_links(found.principal, *_keys_and_region(story)),
         "decided": decision_in_force(store, row),
         "activity": audit_text.activity_log(
             store.audit.entries(alert_id), store.cases.notes(alert_id), store.cases.dispositions(alert_id)
@@ -179,13 +202,25 @@ def _credential_chain(store: Store, story: AlertStory) -> list[CredentialIssue]:
     return store.alerts.credential_chain(keys[0][0])[::-1] if keys else []
 
 
-def _thresholds_in_force(deps: Dependencies, found: Alert, story: AlertStory) -> Sequence[FingerprintSummary]:
-    """Return the fingerprints of the served bank that score the alert's events, with their thresholds."""
+def _keys_and_region(story: AlertStory) -> tuple[list[str], str]:
+    """Return the access keys of an alert and the region of most of its events, for addresses in the console."""
+    regions = story.tallies["region"].values
+    return [key for key, _ in story.tallies["access_key"].values], regions[0][0] if regions else ""
+
+
+def _profile(deps: Dependencies, principal: str) -> PrincipalProfile | None:
+    """Return what the served bank knows of a principal; None without a bank."""
     if deps.banks is None:
-        return ()
+        return None
     try:
-        card = build_profile(deps.banks.open_served(), found.principal, deps.settings)
+        return build_profile(deps.banks.open_served(), principal, deps.settings)
     except FingerprintError:
+        return None
+
+
+def _thresholds_in_force(profile: PrincipalProfile | None, story: AlertStory) -> Sequence[FingerprintSummary]:
+    """Return the fingerprints of the served bank that score the alert's events, with their thresholds."""
+    if profile is None:
         return ()
-    keys = {found.principal, *(key for key, _ in story.tallies["entity"].values)}
-    return [each for each in card.fingerprints if each.key in keys and each.ready]
+    keys = {profile.principal, *(key for key, _ in story.tallies["entity"].values)}
+    return [each for each in profile.fingerprints if each.key in keys and each.ready]

@@ -40,6 +40,7 @@ from fingerprint.web import urls
 from fingerprint.web.audit_text import ActivityLine, activity_log
 from fingerprint.web.auth import Analyst, Viewer
 from fingerprint.web.dependencies import Dependencies, Deps, active_people, check_assignee
+from fingerprint.web.incident_story import incident_story
 from fingerprint.web.language import N_, NN_, gettext, template_ngettext
 from fingerprint.web.layout import redirect, render_page
 
@@ -287,6 +288,7 @@ def _page(
 ) -> Response:
     entries, notes = deps.store.incidents.activity(found.row.incident_id)
     gravest = max((each.row for each in found.alerts), key=lambda row: row.urgency)
+    owners = {each.row.principal: each.row.alert_id for each in found.alerts}
     return render_page(
         request,
         "queue/incident.html",
@@ -294,6 +296,8 @@ def _page(
         title=gettext("Incident %(incident)s", incident=found.row.incident_id[:12]),
         incident=found,
         gravest=gravest,
+        principal_link=lambda name: urls.principal_url(name, owners.get(name, gravest.alert_id)),
+        told=incident_story(deps.store, found),
         titles={each.row.alert_id: each.row.title for each in found.alerts},
         reasons=REASON_PHRASES,
         activity=_merge_lines(activity_log(entries, _once(notes), [])),

@@ -29,7 +29,7 @@ from fingerprint.core.alert import FingerprintError
 from fingerprint.core.case import AlertFilter, PrincipalEvents, QueuePage, QueueRow
 from fingerprint.detection.detectors import load_known_detectors
 from fingerprint.sources.active import SOURCE
-from fingerprint.sources.base import EventQuery
+from fingerprint.sources.base import ConsoleLink, EventQuery
 from fingerprint.web import risk_chart, urls, week_chart
 from fingerprint.web.auth import Viewer
 from fingerprint.web.dependencies import Dependencies, Deps
@@ -52,7 +52,7 @@ KINDS = (  # of what was seen, with their headings
     ("addresses", N_("Addresses")),
     ("resources", N_("Resources")),
     ("actions", N_("Actions")),
-    ("user_agents", N_("User agents")),
+    ("programs", N_("Programs")),
 )
 router = APIRouter()
 
@@ -108,6 +108,7 @@ def _activity_context(deps: Dependencies, principal: str, rows: Sequence[QueueRo
         "lines": lines[:LINES_SHOWN],
         "lines_total": len(lines),
         "queries": _queries(principal, rows, activity),
+        "console_links": _console_links(principal, activity),
         "weeks": _weeks(deps, principal, found, votes),
         "charts": [risk_chart.draw_risk_charts(days, *size) for size in (WIDE_RISK_CHART, NARROW_RISK_CHART)],
         "days": days[::-1],
@@ -125,6 +126,12 @@ def _queries(
     keys = [each.text for each in activity.access_keys[:QUERIED_KEYS]]
     queries = SOURCE.principal_queries(principal, keys, since, until)
     return (since, until, queries) if queries else None
+
+
+def _console_links(principal: str, activity: PrincipalActivity) -> tuple[ConsoleLink, ...]:
+    """Return addresses in the console, in the region that was seen last."""
+    keys = [each.text for each in activity.access_keys]
+    return SOURCE.principal_links(principal, keys, activity.regions[0].text if activity.regions else "")
 
 
 def _weeks(

@@ -16,6 +16,7 @@ from pydantic import BaseModel, Field
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.alert_query import FIELDS
 from fingerprint.core.case import SavedView
+from fingerprint.core.incident import IncidentFilter
 from fingerprint.core.sanitize import storable
 from fingerprint.web import flash, queue_display, queue_query, urls
 from fingerprint.web.auth import Analyst, Viewer
@@ -50,6 +51,7 @@ def show_queue(request: Request, caller: Viewer, deps: Deps) -> Response:
         unassigned=queue_query.UNASSIGNED,
         date_field_value=queue_query.date_field_value,
         counts=counts,
+        open_incidents=store.incidents.count(IncidentFilter()),
         page=None
         if wanted.by
         else store.queue.page(which, wanted.order, ROWS_PER_PAGE, wanted.following, which.total_in(counts)),

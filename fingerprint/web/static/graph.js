@@ -2,6 +2,7 @@
 import { _, ngettext } from "./words.js";
 const box = document.getElementById("graph"), says = document.getElementById("graph-says");
 const SHAPES = { principal: "round-rectangle", access_key: "round-diamond", session: "round-tag", address: "ellipse", resource: "round-hexagon" };
+const FEW_EDGES = 8; // so many have room for their labels all the time
 const MAX_LABEL = 34, MAX_FIT = 1.3, MIN_FIT = 0.88, COLUMNS = ["principal", "access_key", "session", "address", "resource"];
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 const shorten = (text) => (text.length > MAX_LABEL ? `${text.slice(0, MAX_LABEL / 2)}…${text.slice(1 - MAX_LABEL / 2)}` : text);
@@ -19,7 +20,8 @@ function styles() {
     { selector: 'node[kind = "address"]', style: beside("left") },
     { selector: 'node[kind = "resource"]', style: beside("right") },
     { selector: "node[folded > 0]", style: { "border-style": "dashed", "background-opacity": 0.15 } },
-    { selector: "edge", style: { label: "data(text)", color: soft, "font-size": 10, "text-rotation": "autorotate", "text-background-color": card, "text-background-opacity": 0.9, "text-background-padding": 1, width: "data(width)", "line-color": soft, "target-arrow-color": soft, "target-arrow-shape": "triangle", "curve-style": "bezier", opacity: 0.75 } },
+    { selector: "edge", style: { color: soft, "font-size": 11, "text-background-color": card, "text-background-opacity": 0.95, "text-background-padding": 2, width: "data(width)", "line-color": soft, "target-arrow-color": soft, "target-arrow-shape": "triangle", "curve-style": "bezier", opacity: 0.75 } },
+    { selector: "edge.labelled", style: { "target-label": "data(text)", "target-text-offset": isNarrow() ? 34 : 62, "target-text-rotation": "autorotate", "z-index": 8 } },
     { selector: "edge[failed > 0]", style: { "line-style": "dashed" } },
     { selector: ".chosen", style: { "border-width": 5, "border-color": ink, "line-color": ink, "target-arrow-color": ink, color: ink, opacity: 1, "z-index": 9 } },
     { selector: ".aside", style: { opacity: 0.18 } },
@@ -59,8 +61,22 @@ function describe(node) {
   return `${_(node.data("kind").replace("_", " "))} ${node.data("label")}: ${links.join("; ") || _("no connection")}`;
 }
 
+// Lines that leave one node part where they end, so that is where their labels stand: those of what is pointed at or chosen.
+function label(cy, edges) {
+  cy.edges().removeClass("labelled");
+  (cy.edges().length <= FEW_EDGES ? cy.edges() : edges).addClass("labelled");
+}
+
+function labelOnHover(cy) {
+  const chosen = () => cy.edges(".chosen");
+  cy.on("mouseover", "edge, node", ({ target }) => label(cy, (target.isEdge() ? target : target.connectedEdges()).union(chosen())));
+  cy.on("mouseout", "edge, node", () => label(cy, chosen()));
+  label(cy, chosen());
+}
+
 function choose(cy, node) {
   cy.elements().removeClass("chosen aside");
+  label(cy, node ? node.connectedEdges() : cy.collection());
   if (!node) return;
   const near = node.closedNeighborhood();
   cy.elements().not(near).addClass("aside");
@@ -115,6 +131,7 @@ async function draw() {
   const cy = window.cytoscape({ container: box, elements: elements(graph), style: styles(), layout: { name: "preset", positions: (node) => where[node.id()], padding: 34 }, minZoom: 0.15, maxZoom: 3, userZoomingEnabled: false, boxSelectionEnabled: false, autounselectify: true });
   showAll(cy);
   keyboard(cy, graph);
+  labelOnHover(cy);
   const acts = { in: () => zoom(cy, 1.25), out: () => zoom(cy, 0.8), fit: () => showAll(cy) };
   for (const button of document.querySelectorAll("[data-graph]")) button.addEventListener("click", acts[button.dataset.graph]);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => cy.style(styles()));

@@ -9,11 +9,16 @@ const part = (options) => {
 };
 const day = part({ day: "numeric", month: "long", year: "numeric" });
 const clock = part({ hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
+const shortDay = part({ day: "numeric", month: "short" });
+const longDay = part({ weekday: "long", day: "numeric", month: "long" });
+const hour = part({ hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+const sorted = [undefined, "UTC"].map((timeZone) => new Intl.DateTimeFormat("sv", { timeZone, year: "numeric", month: "2-digit", day: "2-digit" }));
+const stamp = (when, local) => sorted[local ? 0 : 1].format(when);
 const both = (when, local) => `${day(when, local)}, ${clock(when, local)}`;
-const zone = (local) =>
-  local
-    ? new Intl.DateTimeFormat(locale, { timeZoneName: "short" }).formatToParts(now()).find((each) => each.type === "timeZoneName").value
-    : "UTC";
+const named = new Intl.DateTimeFormat(locale, { timeZoneName: "short" });
+/** The name of the zone at a time: summer time has another one. */
+const zone = (local, when = now()) =>
+  local ? named.formatToParts(when).find((each) => each.type === "timeZoneName").value : "UTC";
 
 const UNITS = [
   [86400, () => _("d"), (count) => ngettext("%(num)s day ago", "%(num)s days ago", count)],
@@ -25,6 +30,11 @@ const FORMS = {
   time: (when, local) => clock(when, local),
   day: (when, local) => day(when, local),
   "day-time": (when, local) => both(when, local),
+  stamp: (when, local) => `${stamp(when, local)} ${hour(when, local)}`,
+  "stamp-seconds": (when, local) => `${stamp(when, local)} ${clock(when, local)}`,
+  tick: (when, local) => (hour(when, local) === "00:00" ? shortDay(when, local) : hour(when, local)),
+  sentence: (when, local, { sentence }) =>
+    sentence.replace("{time}", () => `${longDay(when, local).replace(",", "")} ${hour(when, local)} ${zone(local, when)}`),
   age: (when) => elapsed(when, (count, short) => `${count} ${short()}`, _("now")),
   ago: (when) => elapsed(when, (count, short, long) => long(count), _("just now")),
 };
@@ -37,19 +47,25 @@ function elapsed(when, words, none) {
 
 const isLocal = () => localStorage.getItem("zone") === "local";
 
-/** Write all times of an element, with both zones in its title. */
+/** Write all times of an element, with both zones in the titles; charts have theirs in `data-at`. */
 export function showTimes(within = document) {
   const local = isLocal();
-  for (const element of within.querySelectorAll("time[data-show]")) {
-    const when = new Date(element.dateTime);
+  for (const element of within.querySelectorAll("[data-show]")) {
+    const when = new Date(element.dataset.at ?? element.dateTime);
     if (Number.isNaN(when.valueOf())) continue;
     const form = FORMS[endsOnAnotherDay(element, when, local) ? "day-time" : element.dataset.show];
     if (!form) continue;
-    const text = form(when, local);
+    const text = form(when, local, element.dataset);
     if (element.textContent !== text) element.textContent = text;
-    element.title = `${both(when, false)} UTC · ${both(when, true)} ${zone(true)}`;
+    if (element.dateTime) element.title = `${both(when, false)} UTC · ${both(when, true)} ${zone(true, when)}`;
   }
-  for (const element of within.querySelectorAll("[data-zone]")) element.textContent = zone(local);
+  for (const element of within.querySelectorAll("[data-zone]")) element.textContent = zone(local, timeBefore(element));
+}
+
+/** The time that a zone stands behind; none for a zone of a heading or an axis. */
+function timeBefore(element) {
+  const before = element.previousElementSibling;
+  return before?.dateTime ? new Date(before.dateTime) : undefined;
 }
 
 /** The end of a span has its day only where it differs from that of the beginning, which depends on the zone. */

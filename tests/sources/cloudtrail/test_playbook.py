@@ -29,9 +29,11 @@ def call(name: str, request: Any = None, response: Any = None, key: str = AKIA, 
     return replace(made, event_id=name, raw=json.dumps(record), access_key=key, **fields)
 
 
-def suspicion(*events: AlertEvent, principal: str = f"{ACCOUNT}:user/grace", human: str = "") -> Suspicion:
+def suspicion(
+    *events: AlertEvent, principal: str = f"{ACCOUNT}:user/grace", human: str = "", urgency: int = 90
+) -> Suspicion:
     actions = alert_impact(events, {action_name(each) for each in events}, ())
-    return Suspicion(principal, human, events, actions, "action iam:ListUsers")
+    return Suspicion(principal, human, events, actions, urgency, "action iam:ListUsers")
 
 
 def commands(steps: tuple[NextStep, ...], phase: str) -> str:
@@ -89,6 +91,38 @@ def test_the_question_names_the_gravest_new_call_and_goes_by_another_channel() -
     ]
     assert "grace@example.com by telephone or in person, not by mail" in ask.text
     assert "cloudtrail:StopLogging on trail:main" in ask.text
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (
+            ("s3:GetObject", "ec2:DeleteFlowLogs", "iam:ListUsers", "kms:DisableKey", "iam:CreateUser"),
+            "about ec2:DeleteFlowLogs and 2 others at 14:00 UTC",
+        ),
+        (("lambda:TagResource", "iam:CreateUser", "kms:DisableKey"), "about iam:CreateUser and 1 other at"),
+        (("iam:ListUsers", "lambda:TagResource"), "about lambda:TagResource at"),
+        (("iam:ListUsers",), "about action iam:ListUsers at"),
+    ],
+)
+def test_the_question_counts_the_other_new_calls_that_matter(names: tuple[str, ...], said: str) -> None:
+    [ask] = [step for step in next_steps(suspicion(*map(call, names))) if step.phase == "verify"]
+    assert said in ask.text
+
+
+@pytest.mark.parametrize(
+    ("urgency", "phases"),
+    [(50, ("contain", "verify")), (49, ("verify", "contain")), (5, ("verify", "contain"))],
+)
+def test_containing_comes_first_from_a_high_severity_on_and_asking_below(
+    urgency: int, phases: tuple[str, str]
+) -> None:
+    steps = next_steps(suspicion(call("iam:CreateUser"), urgency=urgency))
+    assert tuple(step.phase for step in steps[:2]) == phases
+    contain = next(step for step in steps if step.phase == "contain")
+    assert f"--access-key-id {AKIA} --status Inactive" in contain.command
+    assert contain.text.startswith("If no one confirms it: deactivate") is (phases[0] == "verify")
+    assert any("treat it as stolen" in step.text for step in steps) is (phases[0] == "contain")
 
 
 def test_the_extent_is_searched_by_key_from_a_day_before_in_each_region_and_where_global_services_log() -> (

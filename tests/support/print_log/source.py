@@ -13,6 +13,8 @@ from fingerprint.core.time_range import TimeRange
 from fingerprint.sources.base import (
     EVENT_COLUMNS,
     CallImpact,
+    ConsoleLink,
+    CredentialFacts,
     EventQuery,
     FileListing,
     FlattenedRecords,
@@ -105,6 +107,10 @@ def changes_something(action: str) -> bool:
     return True
 
 
+def plain_action(action: str) -> str:
+    return action
+
+
 def record_searches(event: AlertEvent) -> tuple[tuple[str, str], ...]:
     return ()
 
@@ -113,6 +119,18 @@ def principal_queries(
     principal: str, access_keys: Sequence[str], since: datetime, until: datetime
 ) -> tuple[EventQuery, ...]:
     return ()
+
+
+def event_links(event: AlertEvent) -> tuple[ConsoleLink, ...]:
+    return ()
+
+
+def principal_links(principal: str, access_keys: Sequence[str], region: str) -> tuple[ConsoleLink, ...]:
+    return ()
+
+
+def credential_facts(records: Iterable[str]) -> CredentialFacts:
+    return CredentialFacts()
 
 
 def impact_of(service: str, action: str, record: str) -> CallImpact:

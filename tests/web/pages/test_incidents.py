@@ -48,6 +48,17 @@ def test_the_list_shows_incidents_with_their_gravest_title_first(site):
     assert site.browser("viewer").get("/incidents?following=nonsense").status_code == 400
 
 
+def test_the_tab_of_the_queue_counts_the_open_incidents(site):
+    def tab() -> str:
+        return re.search(
+            r'<a href="/incidents">Incidents <span class="count">(\d+)<', site.browser("viewer").get("/").text
+        )[1]
+
+    assert tab() == "3"
+    post(site, "/incidents/b0/changes", do="true_positive", revision=revision(site, "b0"))
+    assert tab() == "2"
+
+
 def test_an_incident_tells_one_story_and_says_why_its_alerts_belong_together(site):
     page = site.browser("viewer").get("/incidents/a1").text
     assert page.index("Maria listed users") < page.rindex("Maria made a key")

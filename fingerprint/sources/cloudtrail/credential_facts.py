@@ -1,0 +1,91 @@
+"""What records say of the credential behind them: its kind, whether MFA was used, whether it came from the console.
+
+Example:
+    >>> credential_facts([record])
+    CredentialFacts(kinds=(('access key', 1),), mfa=0, no_mfa=0, console=0, records=1)
+
+Nothing is guessed: a record of a long-term access key has no word about MFA, so it counts neither way. `mfaAuthenticated` is
+AWS's own MFA; of a role session that an identity provider opened, it says nothing about a second factor there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from fingerprint.core.story import ranked
+from fingerprint.sources.base import CredentialFacts, CredentialType
+
+MAX_RECORD_CHARACTERS = 262_144  # a longer record is not read
+_KINDS: dict[str, CredentialType] = {
+    "Root": "root",
+    "AssumedRole": "role session",
+    "FederatedUser": "federated session",
+    "SAMLUser": "federated session",
+    "WebIdentityUser": "federated session",
+    "IdentityCenterUser": "single sign-on",
+    "AWSService": "service",
+    "AWSAccount": "other account",
+}
+
+
+class _Record(msgspec.Struct):
+    userIdentity: Any = None
+    eventName: Any = None
+    sessionCredentialFromConsole: Any = None
+    additionalEventData: Any = None
+
+
+_DECODER = msgspec.json.Decoder(_Record)
+
+
+def credential_facts(records: Iterable[str]) -> CredentialFacts:
+    """Return what records say, those that cannot be read left out."""
+    read = [found for record in records if (found := _read(record)) is not None]
+    kinds: Counter[str] = Counter(kind for each in read if (kind := _kind(each)) is not None)
+    used = [_mfa(each) for each in read]
+    console = sum(map(_from_console, read))
+    return CredentialFacts(ranked(kinds), used.count(True), used.count(False), console, len(read))
+
+
+def _read(record: str) -> _Record | None:
+    if not 0 < len(record) <= MAX_RECORD_CHARACTERS:
+        return None
+    try:
+        return _DECODER.decode(record)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+
+
+def _kind(record: _Record) -> CredentialType | None:
+    """Return the kind of credential; None where the record names none."""
+    identity = _members(record.userIdentity)
+    named, key = identity.get("type"), _text(identity.get("accessKeyId"))
+    if named == "IAMUser":
+        by_key: dict[str, CredentialType] = {"AKIA": "access key", "ASIA": "user session"}
+        return by_key.get(key[:4], "console sign-in" if record.eventName == "ConsoleLogin" else None)
+    return _KINDS.get(named) if isinstance(named, str) else None
+
+
+def _mfa(record: _Record) -> bool | None:
+    """Return whether MFA was used; None where the record does not say."""
+    session = _members(_members(record.userIdentity).get("sessionContext"))
+    said = _members(session.get("attributes")).get("mfaAuthenticated")
+    if said is None:
+        said = _members(record.additionalEventData).get("MFAUsed")
+    return {"true": True, "yes": True, "false": False, "no": False}.get(_text(said).lower())
+
+
+def _from_console(record: _Record) -> bool:
+    return record.eventName == "ConsoleLogin" or _text(record.sessionCredentialFromConsole).lower() == "true"
+
+
+def _text(value: Any) -> str:
+    return str(value) if isinstance(value, str | bool) else ""
+
+
+def _members(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,125 @@
+"""What an incident's page shows of all its alerts together: phases, resources touched, and the next steps of the whole.
+
+Example:
+    >>> story = incident_story(store, incident)
+    >>> [phase.name for phase in story.phases], story.resources[0].name, story.plans[0].steps[0].phase
+    (['Persistence', 'Defense Evasion'], 'trail:organisation', 'contain')
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from fingerprint.alerting.impact import merge_impact
+from fingerprint.analysis.attack_phases import Phase, attack_phases, new_calls
+from fingerprint.core.alert import Alert, AlertEvent, NextStep
+from fingerprint.core.case import QueueRow
+from fingerprint.core.incident import Incident
+from fingerprint.core.ports.store import Store
+from fingerprint.sources.active import SOURCE
+from fingerprint.sources.base import Suspicion
+
+MAX_EXPLAINED = 50  # alerts, the gravest, whose explanation is read
+MAX_EVENTS = 5_000  # the newest, that keys, addresses and regions are taken from
+MAX_PLANS = 5  # principals with steps of their own, the gravest first
+
+
+@dataclass(frozen=True, slots=True)
+class TouchedResource:
+    """Something that calls touched, with these calls; `changed`: a call that writes succeeded on some resource of its own."""
+
+    name: str
+    events: int
+    calls: tuple[str, ...]
+    changed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ResponsePlan:
+    """The next steps about one principal of an incident."""
+
+    principal: str
+    steps: tuple[NextStep, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentStory:
+    """The alerts of an incident in sum."""
+
+    phases: tuple[Phase, ...]
+    events: int
+    failed: int
+    resources: tuple[TouchedResource, ...]
+    plans: tuple[ResponsePlan, ...]
+
+
+def incident_story(store: Store, incident: Incident) -> IncidentStory:
+    """Return the story of an incident, by sums over all events of its alerts."""
+    rows = [each.row for each in incident.alerts]
+    graver = sorted(rows, key=lambda row: -row.urgency)[:MAX_EXPLAINED]
+    explained = [store.evidence.summary(row.alert_id) for row in graver]
+    calls = store.evidence.calls([row.alert_id for row in rows])
+    new = frozenset(name for alert in explained for name in new_calls(alert.drivers, alert.impact_of))
+    phases = attack_phases(calls, new)
+    return IncidentStory(
+        phases,
+        sum(call.events for call in calls),
+        sum(call.failed for call in calls),
+        touched_resources(phases),
+        _plans(store, rows, explained),
+    )
+
+
+def touched_resources(phases: Iterable[Phase]) -> tuple[TouchedResource, ...]:
+    """Return what the calls touched, of each call the most frequent few: what one changed first, then what came most often."""
+    found: dict[str, TouchedResource] = {}
+    for each in (made for phase in phases for made in phase.calls):
+        changed = each.writes and each.call.events > each.call.failed
+        for name, count in each.call.resources.values:
+            known = found.get(name, TouchedResource(name, 0, (), False))
+            calls = (*known.calls, each.call.name)
+            found[name] = TouchedResource(name, known.events + count, calls, known.changed or changed)
+    return tuple(sorted(found.values(), key=lambda each: (not each.changed, -each.events, each.name)))
+
+
+def _plans(store: Store, rows: Sequence[QueueRow], explained: Sequence[Alert]) -> tuple[ResponsePlan, ...]:
+    """Return the steps about each principal, the one with the gravest alert first."""
+    principals = list(dict.fromkeys(alert.principal for alert in explained))[:MAX_PLANS]
+    owner = {row.alert_id: row.principal for row in rows}
+    wanted = [row.alert_id for row in rows if row.principal in principals]
+    events: dict[str, list[AlertEvent]] = {name: [] for name in principals}
+    for each in store.principals.events_of_alerts(wanted, MAX_EVENTS).events:
+        events[owner[each.alert_id]].append(each.event)
+    plans = []
+    for name in principals:
+        own = [alert for alert in explained if alert.principal == name]
+        steps = _steps(own, events[name])
+        if steps:
+            plans.append(ResponsePlan(name, steps))
+    return tuple(plans)
+
+
+def _steps(alerts: Sequence[Alert], events: Sequence[AlertEvent]) -> tuple[NextStep, ...]:
+    """Return the steps about one principal: containing, asking and the extent over all of its alerts, then what each has to undo.
+
+    How to undo a call is said by its record, which was read when the alert was made: those steps are the alerts' own.
+    """
+    undo = {
+        (step.text, step.command): step
+        for alert in alerts
+        for step in alert.next_steps
+        if step.phase == "undo"
+    }
+    if not events:
+        return tuple(undo.values())
+    begun = min(events[0].event_time, *(alert.first_event_time for alert in alerts))
+    suspicion = Suspicion(
+        alerts[0].principal,
+        next((alert.human for alert in alerts if alert.human), ""),
+        [replace(events[0], event_time=begun), *events[1:]],
+        merge_impact(row for alert in alerts for row in alert.impact_of),
+        max(alert.urgency for alert in alerts),
+    )
+    others = (step for step in SOURCE.next_steps(suspicion) if step.phase != "undo")
+    return (*others, *undo.values())

@@ -1,0 +1,65 @@
+"""What records say of the credential: its kind, MFA, the console; and nothing where they do not."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from fingerprint.sources.base import CredentialFacts
+from fingerprint.sources.cloudtrail.credential_facts import credential_facts
+from tests.support.alerts import NASTY
+
+
+def record(kind: str, key: str = "", mfa: Any = None, **members: Any) -> str:
+    identity: dict[str, Any] = {"type": kind, "accessKeyId": key}
+    if mfa is not None:
+        identity["sessionContext"] = {"attributes": {"mfaAuthenticated": mfa}}
+    return json.dumps({"userIdentity": identity, **members})
+
+
+@pytest.mark.parametrize(
+    ("text", "facts"),
+    [
+        (record("IAMUser", "AKIAX"), CredentialFacts((("access key", 1),), 0, 0, 0, 1)),
+        (record("IAMUser", "ASIAX", "true"), CredentialFacts((("user session", 1),), 1, 0, 0, 1)),
+        (record("AssumedRole", "ASIAX", "false"), CredentialFacts((("role session", 1),), 0, 1, 0, 1)),
+        (
+            record("AssumedRole", "ASIAX", True, sessionCredentialFromConsole="true"),
+            CredentialFacts((("role session", 1),), 1, 0, 1, 1),
+        ),
+        (
+            record("IAMUser", eventName="ConsoleLogin", additionalEventData={"MFAUsed": "No"}),
+            CredentialFacts((("console sign-in", 1),), 0, 1, 1, 1),
+        ),
+        (
+            record("Root", eventName="ConsoleLogin", additionalEventData={"MFAUsed": "Yes"}),
+            CredentialFacts((("root", 1),), 1, 0, 1, 1),
+        ),
+        (record("IAMUser"), CredentialFacts((), 0, 0, 0, 1)),
+        (record("SomethingNew"), CredentialFacts((), 0, 0, 0, 1)),
+        (
+            record("Root", mfa={"true": [1]}, sessionCredentialFromConsole=[True]),
+            CredentialFacts((("root", 1),), 0, 0, 0, 1),
+        ),
+        ("{", CredentialFacts()),
+        ("", CredentialFacts()),
+        ("[" * 100_000, CredentialFacts()),
+        (json.dumps({"userIdentity": ["x"], "additionalEventData": "Yes"}), CredentialFacts((), 0, 0, 0, 1)),
+    ],
+)
+def test_what_a_record_says(text: str, facts: CredentialFacts) -> None:
+    assert credential_facts([text]) == facts
+
+
+def test_many_records_are_counted_the_most_frequent_kind_first() -> None:
+    found = credential_facts([record("IAMUser", "AKIAX"), *[record("AssumedRole", "ASIAX", "false")] * 2])
+    assert found.kinds == (("role session", 2), ("access key", 1))
+    assert (found.no_mfa, found.records) == (2, 3)
+
+
+@pytest.mark.parametrize("text", NASTY, ids=range(len(NASTY)))
+def test_no_text_of_an_attacker_is_a_fact(text: str) -> None:
+    made = record(text, text, text, sessionCredentialFromConsole=text, eventName=text)
+    assert credential_facts([made]) in (CredentialFacts((), 0, 0, 0, 1), CredentialFacts())

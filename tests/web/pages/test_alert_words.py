@@ -1,0 +1,106 @@
+"""The words of an alert's page: labels that an analyst understands, action names without API versions, no untrue figure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from fingerprint.alerting.titles import TitleFacts, build_title
+from fingerprint.core.alert import Alert, SurpriseDriver
+from fingerprint.core.sanitize import printable
+from fingerprint.features.encoding import FEATURES
+from fingerprint.sources.active import SOURCE
+from fingerprint.web.alert_story import shown_scores
+from fingerprint.web.formatting import FEATURE_LABELS, feature_label, format_duration, plain_actions
+from fingerprint.web.static_report import render_alert
+from tests.support.alerts import NASTY, START, event, stolen_session
+from tests.support.web_app import Site, store_in
+from tests.web.test_static_report import Page, check_harmless
+
+RAW = "UpdateFunctionCode20150331v2"
+DRIVERS = (
+    SurpriseDriver("action", f"lambda:{RAW}", "lambda:GetPolicy20150331v2, s3:GetObject", "unseen", 9.4),
+    SurpriseDriver("next action", f"lambda:{RAW} after s3:GetObject", "nothing yet", "unseen", 9.0),
+    SurpriseDriver("resource", "bucket:Backup20240101", "(none)", "unseen", 2.7),
+    SurpriseDriver("amount", "9 calls of s3:GetObject in an hour", "at most 2 before", "unseen", 33.0),
+)
+
+
+def alert_of() -> Alert:
+    made = stolen_session(drivers=DRIVERS, events=(event(2, "lambda", RAW),), curve=None)
+    return replace(made, last_event_time=made.first_event_time)
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    store = store_in(tmp_path_factory.mktemp("words"))
+    store.alerts.save([alert_of()])
+    yield Site.of(store).browser("viewer").get("/alerts/3fa94c1be0d27a58").text
+    store.close()
+
+
+def test_every_feature_of_the_product_has_a_label_for_analysts() -> None:
+    labels = {each.label for each in FEATURES} | {"next action", "amount"}
+    assert labels == set(FEATURE_LABELS)
+    assert feature_label("from another detector") == "from another detector"
+
+
+def test_what_is_unusual_has_the_labels_and_says_what_less_likely_is_compared_with(page: str) -> None:
+    unusual = " ".join(Page.lenient(page[page.index('id="unusual"') :]).text.split())
+    for label in ("Action", "Order of actions", "Resource", "Number of calls"):
+        assert f"{label} 1 event" in unusual
+    assert "over a million times less likely than what is usual" in unusual
+    assert "at most 10 a value" not in unusual
+    assert "nats" not in unusual
+
+
+def test_actions_stand_without_their_api_version_and_the_record_keeps_it(page: str) -> None:
+    happened = Page.lenient(page[page.index('id="happened"') : page.index('id="unusual"')]).text
+    assert "lambda:UpdateFunctionCode" in happened
+    assert "20150331" not in happened
+    unusual = Page.lenient(page[page.index('id="unusual"') : page.index('id="next"')]).text
+    assert "lambda:UpdateFunctionCode after s3:GetObject" in " ".join(unusual.split())
+    assert "lambda:GetPolicy, s3:GetObject" in unusual
+    assert "bucket:Backup20240101" in unusual  # a name that a person chose
+    assert f'title="{RAW}"' in page
+    assert f"lambda: {RAW}" in Page.lenient(page[page.index('class="timeline"') :]).text
+
+
+@pytest.mark.parametrize(
+    ("raw", "plain"),
+    [
+        ("CreateFunction20150331", "CreateFunction"),
+        (f"lambda:{RAW}", "lambda:UpdateFunctionCode"),
+        ("cloudfront:CreateDistribution2020_05_31", "cloudfront:CreateDistribution"),
+        ("s3:GetObject", "s3:GetObject"),
+        ("ec2:Describe2015", "ec2:Describe2015"),
+    ],
+)
+def test_the_plain_name_of_an_action(raw: str, plain: str) -> None:
+    assert SOURCE.plain_action(raw) == plain
+    assert plain_actions(f"{raw}(names) after {raw}") == f"{plain}(names) after {plain}"
+
+
+def test_a_title_has_the_plain_name() -> None:
+    facts = TitleFacts((event(0, "lambda", RAW),), (), (), (f"lambda:{RAW}",), (f"lambda:{RAW}",))
+    assert "called lambda:UpdateFunctionCode, new to them," in build_title("1:user/ana", "", facts)
+
+
+def test_one_event_has_no_duration_and_several_of_one_second_have_one(page: str) -> None:
+    lead = " ".join(Page.lenient(page[page.index('class="when"') :]).text.split())
+    assert "1 event, 4 March 2026, 14:02:00 UTC" in lead
+    assert format_duration(START, START) == "less than a second"
+
+
+def test_a_score_without_its_threshold_says_so() -> None:
+    [score] = shown_scores(event(0, "s3", "GetObject", scores={"autoencoder": 7.2}), {})
+    assert (score.words, score.figures) == ("score 7.2", "its threshold is not kept")
+
+
+@pytest.mark.parametrize("text", NASTY, ids=range(len(NASTY)))
+def test_a_label_or_an_action_of_an_attacker_is_text(text: str) -> None:
+    drivers = tuple(SurpriseDriver(name, text, text, "unseen", 9.0) for name in ("action", "resource", text))
+    shown = check_harmless(render_alert(stolen_session(drivers=drivers)))
+    assert shown.text.count(printable(text)) >= len(drivers)

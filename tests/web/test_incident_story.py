@@ -1,0 +1,162 @@
+"""An incident as a whole: its phases, the resources that it touched, and one plan for each of its principals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from fingerprint.alerting.impact import alert_impact, merge_impact
+from fingerprint.core.alert import Alert, AlertEvent, NextStep
+from fingerprint.sources.active import SOURCE
+from fingerprint.sources.base import Suspicion
+from fingerprint.store import SqlStore
+from fingerprint.web.incident_story import IncidentStory, incident_story
+from tests.support.alerts import ACCOUNT, NASTY, nasty
+from tests.support.grave_attack import GRACE, KEY, grave_attack
+from tests.support.web_app import Site, store_in
+from tests.web.test_static_report import Page
+
+WHOLE = grave_attack()
+OTHER = f"{ACCOUNT}:user/eve"
+
+
+def part(alert_id: str, events: tuple[AlertEvent, ...], urgency: int, principal: str = GRACE) -> Alert:
+    """An alert of some events of the attack, explained as the product explains it."""
+    new = {f"{event.service}:{event.action}" for event in events}
+    actions = alert_impact(events, new, ())
+    return replace(
+        WHOLE,
+        alert_id=alert_id,
+        principal=principal,
+        events=events,
+        urgency=urgency,
+        first_event_time=events[0].event_time,
+        last_event_time=events[-1].event_time,
+        window_start=events[0].event_time,
+        impact_of=actions[:10],
+        next_steps=SOURCE.next_steps(Suspicion(principal, "", events, actions, urgency)),
+    )
+
+
+def own_key(event: AlertEvent) -> AlertEvent:
+    return replace(
+        event, event_id=f"e{event.event_id}", access_key="AKIAEVE0000000000000", source_address="10.1.1.1"
+    )
+
+
+ALERTS = (
+    part("aaaa", WHOLE.events[:140], 40),
+    part("bbbb", WHOLE.events[140:], 90),
+    part("cccc", tuple(own_key(event) for event in WHOLE.events[100:110]), 45, OTHER),
+)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqlStore]:
+    made = store_in(tmp_path_factory.mktemp("incident"))
+    made.alerts.save(ALERTS)
+    made.incidents.join("aaaa", "cccc", "maria")
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def story(store: SqlStore) -> IncidentStory:
+    found = store.incidents.get("aaaa")
+    assert len(found.alerts) == 3
+    return incident_story(store, found)
+
+
+def test_the_phases_count_the_events_of_all_alerts(story: IncidentStory) -> None:
+    assert story.events == sum(len(alert.events) for alert in ALERTS)
+    assert story.failed == sum(bool(event.error_code) for alert in ALERTS for event in alert.events)
+    names = {each.call.name for phase in story.phases for each in phase.calls}
+    assert {"guardduty:ListDetectors", "cloudtrail:StopLogging"} <= names
+    assert any(each.new for phase in story.phases for each in phase.calls)
+
+
+def test_what_was_changed_comes_before_what_was_read(story: IncidentStory) -> None:
+    names = [each.name for each in story.resources]
+    changed = [each.changed for each in story.resources]
+    assert changed == sorted(changed, reverse=True)
+    assert names.index("user:backup-service") < next(
+        at for at, name in enumerate(names) if name.startswith("instance:")
+    )
+    user = story.resources[names.index("user:backup-service")]
+    assert set(user.calls) == {
+        f"iam:{name}" for name in ("CreateUser", "AttachUserPolicy", "CreateLoginProfile", "CreateAccessKey")
+    }
+    assert user.events == 5
+    assert not story.resources[names.index("database:orders")].changed  # the call was refused
+
+
+def test_each_principal_has_one_plan_over_all_of_its_alerts(story: IncidentStory) -> None:
+    grace, eve = story.plans
+    assert (grace.principal, eve.principal) == (GRACE, OTHER)
+    assert [step.phase for step in grace.steps[:2]] == ["contain", "verify"]  # its gravest alert is critical
+    assert [step.phase for step in eve.steps[:2]] == ["verify", "contain"]
+    extent = [step for step in grace.steps if step.phase == "extent"]
+    assert len({step.text for step in extent}) == len(extent)  # once, and not once an alert
+    assert f"AttributeValue={KEY}" in extent[0].command
+    assert "--start-time 2026-03-03T" in extent[0].command  # a day before the first alert
+    undo = [step for step in grace.steps if step.phase == "undo"]
+    assert {step.text for step in undo} == {
+        step.text for alert in ALERTS[:2] for step in alert.next_steps if step.phase == "undo"
+    }
+
+
+def test_actions_of_several_alerts_are_merged() -> None:
+    [row] = merge_impact(
+        [
+            *alert_impact(WHOLE.events[-2:], (), ()),
+            *alert_impact(WHOLE.events[-1:], {"lambda:TagResource"}, ()),
+        ]
+    )
+    assert (row.action, row.calls, row.new) == ("lambda:TagResource", 3, True)
+
+
+def test_the_page_has_phases_resources_and_the_plan(store: SqlStore) -> None:
+    page = Site.of(store).browser("viewer").get("/incidents/aaaa").text
+    said = " ".join(Page.lenient(page).text.split())
+    happened = said[said.index("What happened") : said.index("Resources touched")]
+    for part_of_it in (
+        "Persistence TA0003",
+        "iam:CreateUser \u00d7 1",
+        "T1136.003",
+        "succeeded",
+        "cloudtrail:StopLogging \u00d7 3",
+    ):
+        assert part_of_it in happened
+    touched = said[said.index("Resources touched") : said.index("What to do next")]
+    assert "user:backup-service changed" in touched
+    plan = said[said.index("What to do next") :]
+    assert (
+        f"aws iam update-access-key --user-name grace.moreau1@example.com --access-key-id {KEY} --status Inactive"
+        in plan
+    )
+    assert OTHER in plan
+
+
+@pytest.mark.parametrize("text", NASTY, ids=range(len(NASTY)))
+def test_whatever_an_attacker_wrote_is_text(tmp_path, text: str) -> None:
+    store = store_in(tmp_path)
+    steps = (NextStep("undo", text, text),)
+    store.alerts.save(
+        [replace(nasty(text), alert_id="x0", next_steps=steps), replace(nasty("y"), alert_id="y0")]
+    )
+    site = Site.of(store)
+    shapes = []
+    for alert_id in ("x0", "y0"):
+        page = site.browser("viewer").get(f"/incidents/{alert_id}")
+        assert page.status_code == 200
+        shapes.append(
+            [
+                tag
+                for tag, _ in Page.lenient(page.text).elements
+                if tag in ("script", "img", "section", "iframe")
+            ]
+        )
+    assert shapes[0] == shapes[1]
+    store.close()
