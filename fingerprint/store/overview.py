@@ -17,7 +17,7 @@ import sqlalchemy as sql
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.overview import AlertTimes, Overview, summarise
 from fingerprint.store.database import Repository, reads
-from fingerprint.store.filters import CLOSED
+from fingerprint.store.query_conditions import CLOSED
 from fingerprint.store.schema import alert_events, alerts, cases, id_batches, suppression_hits, suppressions
 
 MAX_ALERTS = 200_000  # of one overview; they are read one by one

@@ -27,16 +27,17 @@ from fingerprint.core.alert_query import (
     TEXT,
     Term,
     address_pattern,
+    is_address,
     like_pattern,
     parse_alert_query,
     query_words,
 )
-from fingerprint.store.filter_values import CALL, EVENT_VALUES, PLACE_VALUES
+from fingerprint.store.filter_values import CALL, EVENT_VALUES, PLACE_VALUES, TECHNIQUE
 from fingerprint.store.schema import WORD_INDEX, alert_texts, alert_values, alerts, cases
 
 Condition = sql.ColumnElement[bool]
 
-VALUE_FIELDS = (*EVENT_VALUES, *PLACE_VALUES, "account", "tactic", "principal")
+VALUE_FIELDS = (*EVENT_VALUES, *PLACE_VALUES, "account", "tactic", TECHNIQUE, "principal")
 NO_WORD = ""  # of a text without letters and digits, such as "!"
 LAST_CHARACTER = "\U0010ffff"  # after every text that begins alike
 _COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
@@ -45,6 +46,14 @@ _COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
     "<=": operator.le,
     ">": operator.gt,
     "<": operator.lt,
+}
+OPEN: Condition = cases.c.decision.is_(None) | (cases.c.decided_events < alerts.c.event_count)
+CLOSED: Condition = cases.c.decision.is_not(None) & (cases.c.decided_events >= alerts.c.event_count)
+IN_PROGRESS: Condition = sql.func.coalesce(cases.c.in_progress, sql.false())
+_STATUSES: Mapping[str, Condition] = {
+    "new": OPEN & ~IN_PROGRESS,
+    "in-progress": OPEN & IN_PROGRESS,
+    "closed": CLOSED,
 }
 _NUMBERS = {"urgency": alerts.c.urgency_shown, "events": alerts.c.event_count}
 
@@ -61,6 +70,11 @@ def query_conditions(query: str) -> list[Condition]:
     return (
         [_has_words([word for term in words for word in _words(term.values[0])]), *found] if words else found
     )
+
+
+def asks_status(query: str) -> bool:
+    """Return whether a query asks for a status, other than to exclude it."""
+    return any(term.field == "status" and not term.negated for term in parse_alert_query(query))
 
 
 def _any_of(term: Term) -> Condition:
@@ -170,6 +184,14 @@ def _compile_tsquery(element: _WordMatch, compiler: SQLCompiler, **options: Any)
 # --- what an alert has one of -----------------------------------------------------------------------------------------
 
 
+def _network(_: Term, value: str) -> Condition:
+    return _has_value("address" if is_address(value) else "network_owner", value)
+
+
+def _status(_: Term, value: str) -> Condition:
+    return _STATUSES[value]
+
+
 def _person(_: Term, value: str) -> Condition:
     return sql.not_(_has_value("person", "*")) if value == NO_VALUE else _has_value("person", value)
 
@@ -207,6 +229,8 @@ _OWN_FIELDS: Mapping[str, Callable[[Term, str], Condition]] = {
     "assignee": _assignee,
     "decision": _decision,
     "judged": _judged,
+    "network": _network,
+    "status": _status,
     "severity": _severity,
 }
 

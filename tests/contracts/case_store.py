@@ -34,6 +34,7 @@ from fingerprint.core.case import (
     ReopenCase,
     SavedView,
     SetDisposition,
+    SetStatus,
 )
 from fingerprint.core.sanitize import storable
 from tests.contracts.alert_store import judged, only_events
@@ -217,6 +218,35 @@ class QueueContract:
         return store
 
     # --- what is seen -------------------------------------------------------------------------------------------------
+
+    def test_a_technique_finds_the_alerts_with_a_call_of_it_or_of_its_sub_techniques(self, make_store):
+        store, stolen, other = make_store(), stolen_session(), new_pipeline()
+        store.alerts.save([stolen, other])
+
+        def found(query):
+            return {row.alert_id for row in store.queue.page(AlertFilter(q=query)).rows}
+
+        assert found("technique:T1562.008") == found("technique:T1562") == {stolen.alert_id}  # StopLogging
+        assert found("technique:(t1562.0*, T9999)") == {stolen.alert_id}
+        assert found("-technique:T1562") == {other.alert_id}
+        assert found("technique:T156") == set()
+        assert store.queue.suggest("technique", "t1562", 10) == ["T1562", "T1562.008"]
+
+    def test_a_status_in_the_query_says_which_instead_of_the_tab_of_open_ones(self, make_store):
+        store, stolen, other = make_store(), stolen_session(), new_pipeline()
+        store.alerts.save([stolen, other])
+
+        def found(query, status="open"):
+            page = store.queue.page(AlertFilter(status=status, q=query))
+            return [row.alert_id for row in page.rows]
+
+        touch(store, stolen, SetDisposition("benign", "asked her"))
+        touch(store, other, SetStatus("in_progress"))
+        assert found("status:closed") == found("-status:in-progress", "all") == [stolen.alert_id]
+        assert found("status:in_progress") == found("-status:(closed, new)") == [other.alert_id]
+        assert found("status:new") == found("status:closed", "new") == []
+        touch(store, other, SetStatus("new"))
+        assert found("status:new") == [other.alert_id]
 
     def test_a_row_says_what_an_alert_is_and_what_became_of_it(self, make_store):
         store, alert = make_store(), stolen_session()
