@@ -72,6 +72,22 @@ def query_conditions(query: str) -> list[Condition]:
     )
 
 
+def has_principal(text: str) -> Condition:
+    """Return the condition that an alert's principal, or the person behind it, has a text in its name.
+
+    As the queue's search finds words: by their beginning, in the full text index; what it finds elsewhere than in the names is
+    left out. With `*` it is a pattern of the whole name or its last part.
+    """
+    if "*" in text:
+        return _has_value("principal", text) | _has_value("person", text)
+    names = sql.func.lower(alerts.c.principal.concat(" ").concat(alerts.c.human))
+    parts = [
+        names.like(sql.func.lower(like_pattern(f"*{word}*")), escape="!") for word in _words(text) if word
+    ]
+    whole = alerts.c.principal == text
+    return whole | sql.and_(_has_words(_words(text)), *parts)
+
+
 def asks_status(query: str) -> bool:
     """Return whether a query asks for a status, other than to exclude it."""
     return any(term.field == "status" and not term.negated for term in parse_alert_query(query))

@@ -28,6 +28,7 @@ from fingerprint.core.case import (
     AlertGroup,
     AlertRevision,
     AssignCase,
+    AuditFilter,
     CaseStatus,
     DayCount,
     QueueRow,
@@ -637,6 +638,15 @@ class QueueContract:
         assert store.audit.entries(limit=2) == lines[:2]
         assert store.audit.entries(limit=2, before=lines[1].number) == lines[2:4]
         assert store.audit.entries("nothing") == []
+        assert store.audit.find(AuditFilter(action="alert.note")) == [
+            line for line in lines if line.action == "alert.note"
+        ]
+        assert store.audit.find(AuditFilter(by="maria", action="alert"), before=lines[0].number) == [
+            line for line in lines[1:] if line.by == "maria" and line.action.startswith("alert.")
+        ]
+        first = min(line.at for line in lines)
+        assert store.audit.find(AuditFilter(since=first, until=first)) == [x for x in lines if x.at == first]
+        assert store.audit.find(AuditFilter(action="aler_")) == []
 
     def test_a_refused_change_leaves_no_line(self, make_store):
         store = make_store()
