@@ -38,6 +38,7 @@ from fingerprint.store.schema import WORD_INDEX, alert_texts, alert_values, aler
 Condition = sql.ColumnElement[bool]
 
 VALUE_FIELDS = (*EVENT_VALUES, *PLACE_VALUES, "account", "tactic", TECHNIQUE, "principal")
+_SCANNED = (*PLACE_VALUES, TECHNIQUE)  # an alert has few of them: all are read in one go, not alert by alert
 NO_WORD = ""  # of a text without letters and digits, such as "!"
 LAST_CHARACTER = "\U0010ffff"  # after every text that begins alike
 _COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
@@ -115,6 +116,11 @@ def _has_value(field: str, value: str) -> Condition:
     kind = CALL if field == "action" and ":" in value else field
     value = address_pattern(value) if field == "address" else value
     table = alert_values.c
+    if "*" in value.removesuffix("*") and kind in _SCANNED:
+        like = BytesOrder(table.value).like(
+            sql.func.lower(sql.literal(like_pattern(value), sql.Text)), escape="!"
+        )
+        return _AlertId(alerts.c.alert_id).in_(sql.select(table.alert_id).where(table.kind == kind, like))
     if "*" in value.removesuffix("*"):
         own = (table.alert_id == alerts.c.alert_id) & (table.kind == kind)
         return sql.exists(sql.select(table.alert_id).where(own, _is_like(table.value, value)))

@@ -35,6 +35,7 @@ from fingerprint.core.case import (
 )
 from fingerprint.core.settings import Settings
 from fingerprint.store import SqlStore, open_store
+from fingerprint.store.suggestions import SUGGESTED_FIELDS
 from fingerprint.web import audit_text, flash, queue_display, risk_chart, urls, week_chart
 from fingerprint.web import formatting as fmt
 from fingerprint.web.app import create_app
@@ -684,3 +685,22 @@ def test_details_of_an_entry_are_words_and_not_python():
     assert line.detail == "match: (principal: ci), critical: yes, ids: a, b"
     unknown = audit_text.describe_line(AuditEntry(1, NOW, "ola", "moon.paint", "m", {}))
     assert unknown.sentence == "moon.paint m"
+
+
+@pytest.mark.parametrize(
+    ("path", "role", "fields"),
+    [
+        ("/", "analyst", ("principal", "service", "account", "tactic")),
+        ("/incidents", "analyst", ("principal",)),
+        ("/suppressions/new", "engineer", ("principal", "service", "action")),
+    ],
+)
+def test_boxes_have_lists_for_suggestions_of_fields_that_have_some(clients, path, role, fields):
+    page = clients[role].get(path).text
+    lists = set(re.findall(r'<datalist id="([a-z_-]+)"', page))
+    boxes = {
+        suggested: own for own, suggested in re.findall(r'list="([a-z_-]+)" data-suggest="([a-z_]+)"', page)
+    }
+    assert set(fields) <= set(boxes)
+    assert set(boxes.values()) <= lists
+    assert set(boxes) <= set(SUGGESTED_FIELDS)
