@@ -704,3 +704,29 @@ def test_boxes_have_lists_for_suggestions_of_fields_that_have_some(clients, path
     assert set(fields) <= set(boxes)
     assert set(boxes.values()) <= lists
     assert set(boxes) <= set(SUGGESTED_FIELDS)
+
+
+@pytest.mark.parametrize(
+    ("urgency", "hours", "overdue"),
+    [
+        (90, 2, True),
+        (90, 0.9, False),
+        (60, 3, False),
+        (60, 5, True),
+        (40, 25, True),
+        (10, 25, False),
+        (10, 169, True),
+    ],
+)
+def test_an_open_alert_is_overdue_by_the_target_of_its_severity(store, urgency, hours, overdue):
+    row = replace(store.queue.row(STOLEN.alert_id), urgency=urgency, stored_at=NOW, open=True)
+    later = NOW + timedelta(hours=hours)
+    assert queue_display.is_overdue(row, later) is overdue
+    assert not queue_display.is_overdue(replace(row, open=False), later)
+
+
+def test_the_column_of_waiting_is_chosen_and_marks_what_is_overdue(analyst):
+    page = analyst.get("/", headers={"Cookie": "display=table:severity.waiting"}).text
+    assert "In queue for" in page
+    assert "c-waiting" in page
+    assert "c-waiting" not in analyst.get("/").text
