@@ -27,6 +27,7 @@ from fingerprint.core.sanitize import storable
 MAX_QUERY_LENGTH = 1000  # characters
 MAX_TERMS = 30
 MAX_VALUES = 50  # of a term
+MAX_VALUE_LENGTH = 300  # characters of a value that a link asks for
 MAX_WORD_LENGTH = 64  # characters of a word of free text; longer ones are found by their beginning
 
 Comparison = Literal[":", ">=", "<=", ">", "<"]
@@ -38,6 +39,7 @@ FIELDS: dict[str, str] = {  # what a query can ask for, in the order in which it
     "address": "source address, or a range: 203.0.113.7, 203.0.113.0/24",
     "country": "country of an address, by a table of the settings: NL",
     "network_owner": "owner of an address's network, by a table: AS64500*, *hosting*",
+    "network": "range of addresses, or the owner of one by a table: 203.0.113.0/24, AS64500*",
     "known_range": "known range of an address, by a table: *VPN*",
     "key": "access key",
     "resource": "resource that a call touched",
@@ -46,9 +48,11 @@ FIELDS: dict[str, str] = {  # what a query can ask for, in the order in which it
     "region": "region: eu-west-1",
     "account": "account that recorded a call",
     "tactic": "ATT&CK tactic",
+    "technique": "ATT&CK technique; T1562 is also its sub-techniques",
     "severity": "low, medium, high, critical; also severity>=high",
     "urgency": "0 to 100: urgency>=50",
     "events": "events of the alert: events>=10",
+    "status": "new, in-progress, closed",
     "decision": "true_positive, benign, false_positive, duplicate, or none",
     "assignee": "name, me, or none",
     "judged": "fingerprint that judged it: entity, principal, peer, generic",
@@ -56,11 +60,13 @@ FIELDS: dict[str, str] = {  # what a query can ask for, in the order in which it
 NUMBERS = frozenset({"severity", "urgency", "events"})  # fields that can be compared
 CHOICES: dict[str, tuple[str, ...]] = {
     "severity": tuple(MINIMUM_URGENCY),
+    "status": ("new", "in-progress", "closed"),
     "decision": ("true_positive", "benign", "false_positive", "duplicate", "none"),
     "judged": LEVELS,
 }
 NO_VALUE = "none"  # the value of `assignee` and `decision` for alerts without one
 TEXT = ""  # the field of free text
+_IPV4_CHARACTERS, _IPV6_CHARACTERS = frozenset("0123456789./*"), frozenset("0123456789abcdef:./*")
 _TOKEN = re.compile(
     r"""\s*(?:
         (?P<not>-)?
@@ -110,10 +116,38 @@ def format_alert_query(terms: Terms) -> str:
     return " ".join(map(str, terms))
 
 
-def with_term(text: str, field: str, value: str) -> str:
-    """Return a query that asks for a value as well; in place of what it asked of that field, unless that was excluded."""
-    kept = tuple(term for term in parse_alert_query(text) if term.field != field or term.negated)
-    return format_alert_query((*kept, Term(field, (value,))))
+def with_term(text: str, field: str, value: str, negated: bool = False) -> str:
+    """Return a query that also accepts a value of a field, or with `negated` that excludes it.
+
+    Example:
+        >>> with_term("tactic:Impact severity>=high", "tactic", "Discovery")
+        'tactic:(Impact, Discovery) severity>=high'
+
+    A value joins those that the query accepts of the field already, or excludes; it is no longer among those of the other kind.
+    """
+    terms = without_value(text, field, value, not negated)
+    for index, term in enumerate(terms):
+        if (term.field, term.negated, term.compare) == (field, negated, ":"):
+            values = tuple(dict.fromkeys((*term.values, value)))
+            return format_alert_query((*terms[:index], replace(term, values=values), *terms[index + 1 :]))
+    return format_alert_query((*terms, Term(field, (value,), negated)))
+
+
+def without_value(text: str, field: str, value: str, negated: bool) -> Terms:
+    """Return the terms of a query without one value of a field; a term that has no other goes."""
+    found = []
+    for term in parse_alert_query(text):
+        if (term.field, term.negated) == (field, negated):
+            values = tuple(each for each in term.values if each.lower() != value.lower())
+            term = replace(term, values=values)
+        if term.values:
+            found.append(term)
+    return tuple(found)
+
+
+def can_be_asked(value: str) -> bool:
+    """Return whether a query can ask for exactly this value: it has no quote, no `*`, and is not empty or long."""
+    return 0 < len(value) <= MAX_VALUE_LENGTH and not set(value) & set('"*')
 
 
 def without_term(text: str, index: int) -> str:
@@ -151,6 +185,11 @@ def query_words(text: str) -> list[str]:
 def like_pattern(value: str) -> str:
     """Return a pattern of LIKE with the escape character `!`: `*` is any text, everything else is itself."""
     return "".join("%" if each == "*" else f"!{each}" if each in "%_!" else each for each in value.lower())
+
+
+def is_address(value: str) -> bool:
+    """Return whether a value of `network` is an address, a range or a pattern of one; else it is an owner."""
+    return set(value) <= _IPV4_CHARACTERS or (":" in value and set(value.lower()) <= _IPV6_CHARACTERS)
 
 
 def address_pattern(value: str) -> str:
@@ -207,13 +246,15 @@ def _values(found: re.Match[str]) -> list[str]:
 
 def _checked(field: str, value: str) -> str:
     """Return a value as it is kept; raise FingerprintError for one that the field cannot have."""
+    if field == "status":
+        value = value.replace("_", "-")  # as an API's filter has it
     if field in CHOICES:
         if value.lower() not in CHOICES[field]:
             raise _error(f"{field} is one of {', '.join(CHOICES[field])}", f"{field}:{CHOICES[field][0]}")
         return value.lower()
     if field in NUMBERS and not (value.isascii() and value.isdecimal() and len(value) < 10):
         raise _error(f"{field} is a whole number", f"{field}>=50")
-    if field == "address":
+    if field == "address" or (field == "network" and is_address(value)):
         address_pattern(value)
     return value
 

@@ -268,6 +268,17 @@ class AuditEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class AuditFilter:
+    """A filter of the audit; an empty field does not restrict. `action` is whole, or its noun: `alert`, `alert.decide`."""
+
+    target: str = ""
+    by: str = ""
+    action: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class SavedView:
     """A filter that was saved under a name: the queue's URL without its host, `?status=open&service=iam`."""
 

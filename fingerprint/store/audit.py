@@ -22,7 +22,7 @@ from typing import Any
 
 import sqlalchemy as sql
 
-from fingerprint.core.case import AlertChange, AuditEntry
+from fingerprint.core.case import AlertChange, AuditEntry, AuditFilter
 from fingerprint.core.sanitize import storable
 from fingerprint.store.database import Repository, reads
 from fingerprint.store.schema import (
@@ -43,10 +43,18 @@ class SqlAuditRepository(Repository):
         self, connection: sql.Connection, target: str = "", limit: int = 200, before: int | None = None
     ) -> list[AuditEntry]:
         """Return the newest entries, of one target or of all; `before` is the number of the last one seen."""
-        query = sql.select(audit_entries).order_by(audit_entries.c.number.desc()).limit(max(0, limit))
-        query = query.where(audit_entries.c.target == index_key(target)) if target else query
-        query = query if before is None else query.where(audit_entries.c.number < before)
-        return [AuditEntry(**row) for row in connection.execute(query).mappings()]
+        return _find_entries(connection, AuditFilter(target), limit, before)
+
+    @reads
+    def find(
+        self,
+        connection: sql.Connection,
+        audit_filter: AuditFilter,
+        limit: int = 200,
+        before: int | None = None,
+    ) -> list[AuditEntry]:
+        """Return the newest entries of a filter; `before` is the number of the last one seen."""
+        return _find_entries(connection, audit_filter, limit, before)
 
 
 class SqlChangeRepository(Repository):
@@ -61,6 +69,26 @@ class SqlChangeRepository(Repository):
     def since(self, connection: sql.Connection, number: int, limit: int = 500) -> list[AlertChange]:
         """Return the alerts that changed after a number, the oldest change first, about `limit` of them."""
         return changes_after(connection, number, limit)
+
+
+def _find_entries(
+    connection: sql.Connection, audit_filter: AuditFilter, limit: int, before: int | None
+) -> list[AuditEntry]:
+    """Return entries, the newest first. By target an index is read; others are read from the newest number on."""
+    table = audit_entries.c
+    query = sql.select(audit_entries).order_by(table.number.desc()).limit(max(0, limit))
+    if audit_filter.target:
+        query = query.where(table.target == index_key(audit_filter.target))
+    if audit_filter.by:
+        query = query.where(table.by == storable(audit_filter.by))
+    if action := storable(audit_filter.action):
+        query = query.where((table.action == action) | table.action.startswith(f"{action}.", autoescape=True))
+    if audit_filter.since is not None:
+        query = query.where(table.at >= audit_filter.since)
+    if audit_filter.until is not None:
+        query = query.where(table.at <= audit_filter.until)
+    query = query if before is None else query.where(table.number < before)
+    return [AuditEntry(**row) for row in connection.execute(query).mappings()]
 
 
 def add_audit_entry(

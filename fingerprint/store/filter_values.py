@@ -49,6 +49,7 @@ EVENT_VALUES = {  # kind: column of `alert_events`
 # what tables know of the addresses when the alert is saved; pages look it up when they are shown
 PLACE_VALUES = ("country", "network_owner", "known_range")
 CALL = "call"  # service:action
+TECHNIQUE = "technique"  # of its calls; of a sub-technique also the technique it is of
 _ACCOUNT = re.compile(r"[0-9]{12}")
 _TEXT_COLUMNS = ("title", "principal", "human", "alert_id")
 
@@ -102,6 +103,9 @@ def derive_filter_values(
     found[CALL] = (f"{row['service']}:{row['action']}" for row in events)
     found["account"] = filter(_ACCOUNT.fullmatch, accounts)
     found["tactic"] = tactics
+    calls = dict.fromkeys((row["service"], row["action"]) for row in events)
+    techniques = (each.id for call in calls for each in SOURCE.techniques_of(*call))
+    found[TECHNIQUE] = (name for each in techniques for name in (each, each.partition(".")[0]))
     found["principal"] = (principal, principal.partition(":")[2], principal.rpartition("/")[2])
     found["person"] = (human, human.partition("@")[0])
     places = [tables.place(address) for address in dict.fromkeys(row["source_address"] for row in events)]

@@ -16,17 +16,14 @@ import sqlalchemy as sql
 
 from fingerprint.core.case import AlertFilter, CaseStatus, Within
 from fingerprint.core.sanitize import storable
-from fingerprint.store.query_conditions import query_conditions
+from fingerprint.store.query_conditions import CLOSED, IN_PROGRESS, OPEN, asks_status, query_conditions
 from fingerprint.store.schema import alert_values, alerts, cases, index_key
 from fingerprint.store.suppression_hits import is_hidden
 
 Condition = sql.ColumnElement[bool]
 
 ALERTS_WITH_CASES = alerts.outerjoin(cases, cases.c.alert_id == alerts.c.alert_id)
-OPEN: Condition = cases.c.decision.is_(None) | (cases.c.decided_events < alerts.c.event_count)
-CLOSED: Condition = cases.c.decision.is_not(None) & (cases.c.decided_events >= alerts.c.event_count)
 ASSIGNEE = sql.func.coalesce(cases.c.assignee, "")
-IN_PROGRESS: Condition = sql.func.coalesce(cases.c.in_progress, sql.false())
 STATUS_CONDITIONS: Mapping[CaseStatus, Sequence[Condition]] = {
     "open": [OPEN],
     "new": [OPEN, ~IN_PROGRESS],
@@ -43,9 +40,12 @@ AGES: Mapping[Within, timedelta] = {
 
 
 def filter_conditions(alert_filter: AlertFilter, now: datetime) -> list[Condition]:
-    """Return all conditions of a filter."""
+    """Return all conditions of a filter. The plain `open` gives way to a query that asks for a status."""
     shown = is_hidden(now) if alert_filter.suppressed else ~is_hidden(now)
-    return [*STATUS_CONDITIONS[alert_filter.status], *property_conditions(alert_filter, now), shown]
+    status = alert_filter.status
+    if status == "open" and asks_status(alert_filter.q):
+        status = "all"  # the query says which, and `status:closed` would find nothing among the open ones
+    return [*STATUS_CONDITIONS[status], *property_conditions(alert_filter, now), shown]
 
 
 def property_conditions(alert_filter: AlertFilter, now: datetime) -> list[Condition]:

@@ -36,7 +36,7 @@ from fingerprint.core.incident import (
     group_alerts,
     linking_addresses,
 )
-from fingerprint.store.filters import OPEN
+from fingerprint.store.query_conditions import OPEN
 from fingerprint.store.schema import (
     Row,
     alert_links,

@@ -57,6 +57,7 @@ from fingerprint.store.audit import add_audit_entry, mark_changed
 from fingerprint.store.cases import change_cases, finish_changes, insert_note
 from fingerprint.store.database import Locking, Repository, reads, writes
 from fingerprint.store.evidence import resolve_alert_id
+from fingerprint.store.query_conditions import has_principal
 from fingerprint.store.queue import read_queue_rows
 from fingerprint.store.schema import (
     Row,
@@ -327,8 +328,9 @@ def _conditions(
     of_alerts = sql.select(incident_alerts.c.incident_id)
     if incident_filter.principal:
         own = of_alerts.join_from(incident_alerts, alerts, alerts.c.alert_id == incident_alerts.c.alert_id)
-        same = alerts.c.principal == storable(incident_filter.principal)
-        found.append(incidents.c.incident_id.in_(own.where(same)))
+        found.append(
+            incidents.c.incident_id.in_(own.where(has_principal(storable(incident_filter.principal))))
+        )
     if incident_filter.assignee is not None:
         taken = of_alerts.join_from(incident_alerts, cases, cases.c.alert_id == incident_alerts.c.alert_id)
         if incident_filter.assignee:

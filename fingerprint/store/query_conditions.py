@@ -27,16 +27,18 @@ from fingerprint.core.alert_query import (
     TEXT,
     Term,
     address_pattern,
+    is_address,
     like_pattern,
     parse_alert_query,
     query_words,
 )
-from fingerprint.store.filter_values import CALL, EVENT_VALUES, PLACE_VALUES
+from fingerprint.store.filter_values import CALL, EVENT_VALUES, PLACE_VALUES, TECHNIQUE
 from fingerprint.store.schema import WORD_INDEX, alert_texts, alert_values, alerts, cases
 
 Condition = sql.ColumnElement[bool]
 
-VALUE_FIELDS = (*EVENT_VALUES, *PLACE_VALUES, "account", "tactic", "principal")
+VALUE_FIELDS = (*EVENT_VALUES, *PLACE_VALUES, "account", "tactic", TECHNIQUE, "principal")
+_SCANNED = (*PLACE_VALUES, TECHNIQUE)  # an alert has few of them: all are read in one go, not alert by alert
 NO_WORD = ""  # of a text without letters and digits, such as "!"
 LAST_CHARACTER = "\U0010ffff"  # after every text that begins alike
 _COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
@@ -45,6 +47,14 @@ _COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
     "<=": operator.le,
     ">": operator.gt,
     "<": operator.lt,
+}
+OPEN: Condition = cases.c.decision.is_(None) | (cases.c.decided_events < alerts.c.event_count)
+CLOSED: Condition = cases.c.decision.is_not(None) & (cases.c.decided_events >= alerts.c.event_count)
+IN_PROGRESS: Condition = sql.func.coalesce(cases.c.in_progress, sql.false())
+_STATUSES: Mapping[str, Condition] = {
+    "new": OPEN & ~IN_PROGRESS,
+    "in-progress": OPEN & IN_PROGRESS,
+    "closed": CLOSED,
 }
 _NUMBERS = {"urgency": alerts.c.urgency_shown, "events": alerts.c.event_count}
 
@@ -61,6 +71,27 @@ def query_conditions(query: str) -> list[Condition]:
     return (
         [_has_words([word for term in words for word in _words(term.values[0])]), *found] if words else found
     )
+
+
+def has_principal(text: str) -> Condition:
+    """Return the condition that an alert's principal, or the person behind it, has a text in its name.
+
+    As the queue's search finds words: by their beginning, in the full text index; what it finds elsewhere than in the names is
+    left out. With `*` it is a pattern of the whole name or its last part.
+    """
+    if "*" in text:
+        return _has_value("principal", text) | _has_value("person", text)
+    names = sql.func.lower(alerts.c.principal.concat(" ").concat(alerts.c.human))
+    parts = [
+        names.like(sql.func.lower(like_pattern(f"*{word}*")), escape="!") for word in _words(text) if word
+    ]
+    whole = alerts.c.principal == text
+    return whole | sql.and_(_has_words(_words(text)), *parts)
+
+
+def asks_status(query: str) -> bool:
+    """Return whether a query asks for a status, other than to exclude it."""
+    return any(term.field == "status" and not term.negated for term in parse_alert_query(query))
 
 
 def _any_of(term: Term) -> Condition:
@@ -85,6 +116,11 @@ def _has_value(field: str, value: str) -> Condition:
     kind = CALL if field == "action" and ":" in value else field
     value = address_pattern(value) if field == "address" else value
     table = alert_values.c
+    if "*" in value.removesuffix("*") and kind in _SCANNED:
+        like = BytesOrder(table.value).like(
+            sql.func.lower(sql.literal(like_pattern(value), sql.Text)), escape="!"
+        )
+        return _AlertId(alerts.c.alert_id).in_(sql.select(table.alert_id).where(table.kind == kind, like))
     if "*" in value.removesuffix("*"):
         own = (table.alert_id == alerts.c.alert_id) & (table.kind == kind)
         return sql.exists(sql.select(table.alert_id).where(own, _is_like(table.value, value)))
@@ -170,6 +206,14 @@ def _compile_tsquery(element: _WordMatch, compiler: SQLCompiler, **options: Any)
 # --- what an alert has one of -----------------------------------------------------------------------------------------
 
 
+def _network(_: Term, value: str) -> Condition:
+    return _has_value("address" if is_address(value) else "network_owner", value)
+
+
+def _status(_: Term, value: str) -> Condition:
+    return _STATUSES[value]
+
+
 def _person(_: Term, value: str) -> Condition:
     return sql.not_(_has_value("person", "*")) if value == NO_VALUE else _has_value("person", value)
 
@@ -207,6 +251,8 @@ _OWN_FIELDS: Mapping[str, Callable[[Term, str], Condition]] = {
     "assignee": _assignee,
     "decision": _decision,
     "judged": _judged,
+    "network": _network,
+    "status": _status,
     "severity": _severity,
 }
 

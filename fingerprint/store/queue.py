@@ -41,13 +41,11 @@ from fingerprint.store.database import Repository, reads
 from fingerprint.store.filters import (
     ALERTS_WITH_CASES,
     ASSIGNEE,
-    CLOSED,
-    IN_PROGRESS,
-    OPEN,
     Condition,
     filter_conditions,
     property_conditions,
 )
+from fingerprint.store.query_conditions import CLOSED, IN_PROGRESS, OPEN
 from fingerprint.store.schema import (
     UtcDateTime,
     alert_surprises,

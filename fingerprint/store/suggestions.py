@@ -17,7 +17,7 @@ from fingerprint.store.filter_values import CALL
 from fingerprint.store.query_conditions import LAST_CHARACTER, VALUE_FIELDS, BytesOrder
 from fingerprint.store.schema import MAX_KEY_LENGTH, alert_values
 
-SUGGESTED_FIELDS = (*VALUE_FIELDS, "person")
+SUGGESTED_FIELDS = (*VALUE_FIELDS, "person", "network")
 
 
 def suggest_values(connection: sql.Connection, field: str, begins: str, limit: int) -> list[str]:
@@ -27,7 +27,7 @@ def suggest_values(connection: sql.Connection, field: str, begins: str, limit: i
     """
     if field not in SUGGESTED_FIELDS:
         return []
-    kind = CALL if field == "action" and ":" in begins else field
+    kind = CALL if field == "action" and ":" in begins else "network_owner" if field == "network" else field
     table, low = alert_values.c, BytesOrder(alert_values.c.value)
     lowest = sql.func.lower(sql.literal(storable(begins), sql.Text))
     within = sql.select(table.value, low.label("low")).where(

@@ -29,7 +29,8 @@ from fingerprint.core.sanitize import printable, storable
 from fingerprint.store.audit import add_audit_entry, mark_changed
 from fingerprint.store.cases import read_current_decisions
 from fingerprint.store.database import Locking, Repository, reads, writes
-from fingerprint.store.filters import ALERTS_WITH_CASES, OPEN
+from fingerprint.store.filters import ALERTS_WITH_CASES
+from fingerprint.store.query_conditions import OPEN
 from fingerprint.store.queue import read_queue_rows
 from fingerprint.store.schema import Row, alerts, cases, id_batches, suppressions
 from fingerprint.store.schema import suppression_hits as hits

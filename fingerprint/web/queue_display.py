@@ -15,17 +15,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Literal, NamedTuple, cast, get_args
 
 from fastapi import Request, Response
 
-from fingerprint.core.case import QueueOrder
+from fingerprint.core.alert import severity_of
+from fingerprint.core.case import QueueOrder, QueueRow
 from fingerprint.core.settings import Settings
 from fingerprint.web.language import N_
 
 Density = Literal["table", "cards"]
 MAX_COOKIE_LENGTH = 300  # characters
 KEPT_SECONDS = 400 * 86400  # the longest that browsers keep a cookie
+# Until when an open alert should have a decision, by severity: a critical one within the hour, a low one within the week. They
+# only mark rows; the overview takes targets of one's own.
+DECISION_TARGETS = {
+    "critical": timedelta(hours=1),
+    "high": timedelta(hours=4),
+    "medium": timedelta(days=1),
+    "low": timedelta(days=7),
+}
 
 
 class QueueColumn(NamedTuple):
@@ -47,12 +57,13 @@ COLUMNS = (
     QueueColumn("region", N_("Region")),
     QueueColumn("service", N_("Service")),
     QueueColumn("age", N_("Last seen"), ("newest", "oldest")),
+    QueueColumn("waiting", N_("In queue for")),
     QueueColumn("events", N_("Events"), ("events", "fewest")),
     QueueColumn("owner", N_("Assignee")),
 )
 COLUMN_NAMES = tuple(each.name for each in COLUMNS)
 REQUIRED_COLUMNS = frozenset({"title"})
-DEFAULT_COLUMNS = tuple(name for name in COLUMN_NAMES if name not in ("region", "service"))
+DEFAULT_COLUMNS = tuple(name for name in COLUMN_NAMES if name not in ("region", "service", "waiting"))
 ASCENDING_ORDERS = frozenset({"lowest", "oldest", "fewest"})
 
 
@@ -111,6 +122,11 @@ def set_display_cookie(response: Response, display: QueueDisplay, settings: Sett
 def display_cookie_name(settings: Settings) -> str:
     """Return the cookie's name: `__Host-` binds it to this host."""
     return "__Host-display" if settings.web.https else "display"
+
+
+def is_overdue(row: QueueRow, now: datetime) -> bool:
+    """Return whether an open alert has waited longer than the target of its severity."""
+    return row.open and now - row.stored_at > DECISION_TARGETS[severity_of(row.urgency)]
 
 
 def sort_states(order: QueueOrder) -> Mapping[str, tuple[str, QueueOrder]]:

@@ -21,11 +21,13 @@ from fingerprint.core.alert import LEVELS, Decision, FingerprintError
 from fingerprint.core.alert_query import (
     NO_VALUE,
     Term,
+    can_be_asked,
     format_alert_query,
     parse_alert_query,
     resolve_me,
     with_term,
     without_term,
+    without_value,
 )
 from fingerprint.core.case import (
     MAX_GROUP_FIELDS,
@@ -51,6 +53,9 @@ FIELD_CHOICES: Mapping[str, tuple[str, ...]] = {
 }
 _FILTER_FIELDS = tuple(each.name for each in fields(AlertFilter))
 _DAY = timedelta(days=1)
+_SINGLE_FIELDS = frozenset(
+    {"principal", "service", "account", "tactic", "assignee"}
+)  # also of the query language
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +77,12 @@ class QueueQuery:
         return f"?{_with_changes(self, changes).query}"
 
     def narrowed_url(self, field: str, value: str) -> str:
-        """Return the address that asks for a value of a field of the query language as well."""
-        return self.url_with(q=with_term(self.filter.q, field, value))
+        """Return the address that accepts a value of a field of the query language as well."""
+        return self._url_asking(field, value, negated=False)
 
     def excluded_url(self, field: str, value: str) -> str:
-        """Return the address that leaves out the alerts with a value of a field."""
-        terms = parse_alert_query(self.filter.q)
-        return self.url_with(q=format_alert_query((*terms, Term(field, (value,), negated=True))))
+        """Return the address that leaves out the alerts with a value of a field; empty where a query cannot say that."""
+        return self._url_asking(field, value, negated=True)
 
     def filter_of(self, reader: str) -> AlertFilter:
         """Return the filter, with the reader's name in place of `assignee:me`."""
@@ -113,10 +117,7 @@ class QueueQuery:
         """Return the active filters: field, value as text, and the address without it; each term of the query by itself."""
         plain = AlertFilter(status=self.filter.status)
         terms = parse_alert_query(self.filter.q)
-        queried = [
-            ("", str(term), self.url_with(q=without_term(self.filter.q, number)))
-            for number, term in enumerate(terms)
-        ]
+        queried = [chip for number, term in enumerate(terms) for chip in self._term_chips(number, term)]
         active = [
             (name, _format_value(self.filter, name))
             for name in _FILTER_FIELDS
@@ -127,6 +128,38 @@ class QueueQuery:
             for name, text in active
             if getattr(self.filter, name) != getattr(plain, name)
         ]
+
+    def _term_chips(self, number: int, term: Term) -> list[tuple[str, str, str]]:
+        """Return a chip for each value of a term, so that each is removed by itself."""
+        if len(term.values) == 1:
+            return [("", str(term), self.url_with(q=without_term(self.filter.q, number)))]
+        return [
+            (
+                "",
+                str(replace(term, values=(value,))),
+                self.url_with(
+                    q=format_alert_query(without_value(self.filter.q, term.field, value, term.negated))
+                ),
+            )
+            for value in term.values
+        ]
+
+    def _url_asking(self, field: str, value: str, negated: bool) -> str:
+        """Return the address that asks for a value of a field, or excludes it; empty where a query cannot."""
+        changes: dict[str, Any] = {}
+        start = self.filter.q
+        single = getattr(self.filter, field) if field in _SINGLE_FIELDS else None
+        if single or (field == "assignee" and single == ""):
+            changes[field] = None  # a query has several values where this has one
+            if can_be_asked(single or NO_VALUE) and not (negated and single == value):
+                start = with_term(start, field, single or NO_VALUE)
+        asked = with_term(start, field, value, negated)
+        try:
+            if not can_be_asked(value) or not parse_alert_query(asked):
+                return ""
+        except FingerprintError:  # too long, or too many values
+            return ""
+        return self.url_with(q=asked, **changes)
 
     def _pairs(self) -> list[tuple[str, str]]:
         plain = AlertFilter()

@@ -28,12 +28,14 @@ from fingerprint.core.case import (
     AlertGroup,
     AlertRevision,
     AssignCase,
+    AuditFilter,
     CaseStatus,
     DayCount,
     QueueRow,
     ReopenCase,
     SavedView,
     SetDisposition,
+    SetStatus,
 )
 from fingerprint.core.sanitize import storable
 from tests.contracts.alert_store import judged, only_events
@@ -217,6 +219,35 @@ class QueueContract:
         return store
 
     # --- what is seen -------------------------------------------------------------------------------------------------
+
+    def test_a_technique_finds_the_alerts_with_a_call_of_it_or_of_its_sub_techniques(self, make_store):
+        store, stolen, other = make_store(), stolen_session(), new_pipeline()
+        store.alerts.save([stolen, other])
+
+        def found(query):
+            return {row.alert_id for row in store.queue.page(AlertFilter(q=query)).rows}
+
+        assert found("technique:T1562.008") == found("technique:T1562") == {stolen.alert_id}  # StopLogging
+        assert found("technique:(t1562.0*, T9999)") == {stolen.alert_id}
+        assert found("-technique:T1562") == {other.alert_id}
+        assert found("technique:T156") == set()
+        assert store.queue.suggest("technique", "t1562", 10) == ["T1562", "T1562.008"]
+
+    def test_a_status_in_the_query_says_which_instead_of_the_tab_of_open_ones(self, make_store):
+        store, stolen, other = make_store(), stolen_session(), new_pipeline()
+        store.alerts.save([stolen, other])
+
+        def found(query, status="open"):
+            page = store.queue.page(AlertFilter(status=status, q=query))
+            return [row.alert_id for row in page.rows]
+
+        touch(store, stolen, SetDisposition("benign", "asked her"))
+        touch(store, other, SetStatus("in_progress"))
+        assert found("status:closed") == found("-status:in-progress", "all") == [stolen.alert_id]
+        assert found("status:in_progress") == found("-status:(closed, new)") == [other.alert_id]
+        assert found("status:new") == found("status:closed", "new") == []
+        touch(store, other, SetStatus("new"))
+        assert found("status:new") == [other.alert_id]
 
     def test_a_row_says_what_an_alert_is_and_what_became_of_it(self, make_store):
         store, alert = make_store(), stolen_session()
@@ -607,6 +638,15 @@ class QueueContract:
         assert store.audit.entries(limit=2) == lines[:2]
         assert store.audit.entries(limit=2, before=lines[1].number) == lines[2:4]
         assert store.audit.entries("nothing") == []
+        assert store.audit.find(AuditFilter(action="alert.note")) == [
+            line for line in lines if line.action == "alert.note"
+        ]
+        assert store.audit.find(AuditFilter(by="maria", action="alert"), before=lines[0].number) == [
+            line for line in lines[1:] if line.by == "maria" and line.action.startswith("alert.")
+        ]
+        first = min(line.at for line in lines)
+        assert store.audit.find(AuditFilter(since=first, until=first)) == [x for x in lines if x.at == first]
+        assert store.audit.find(AuditFilter(action="aler_")) == []
 
     def test_a_refused_change_leaves_no_line(self, make_store):
         store = make_store()

@@ -146,6 +146,20 @@ class IncidentContract:
             ("d", "principal", f"{ACCOUNT}:user/admin", "b"),
         ]
 
+    def test_a_part_of_a_name_finds_the_incidents_of_its_principals(self, make_store):
+        store = make_store()
+        store.alerts.save(
+            [alert("a", "grace.moreau1", human=""), alert("b", "ci-deploy", address="10.9.0.1", human="")]
+        )
+
+        def found(text):
+            return {row.principals[0] for row in store.incidents.page(IncidentFilter(principal=text)).rows}
+
+        grace, deploy = {f"{ACCOUNT}:user/grace.moreau1"}, {f"{ACCOUNT}:user/ci-deploy"}
+        assert found("moreau") == found("Grace mor") == found("grace.moreau1") == grace
+        assert found(f"{ACCOUNT}:user/ci-deploy") == found("ci-*") == found("*deploy") == deploy
+        assert found("s3") == found("!") == found("gracemoreau") == set()
+
     def test_an_address_that_too_many_principals_show_joins_none_of_them(self, make_store):
         store, most = make_store(), rule.MAX_PRINCIPALS["address"]
         behind = [alert(f"a{at}", f"p{at}", at, "203.0.113.7") for at in range(most + 1)]

@@ -113,7 +113,10 @@ def test_no_text_takes_long_to_read(text):
 
 def test_terms_are_added_and_taken_away():
     assert with_term("iam -service:s3", "service", "ec2") == "iam -service:s3 service:ec2"
-    assert with_term("service:iam x", "service", "a b") == 'x service:"a b"'
+    assert with_term("service:iam x", "service", "a b") == 'service:(iam, "a b") x'
+    assert with_term("service:(iam, s3)", "service", "s3") == "service:(iam, s3)"
+    assert with_term("service:(iam, s3) x", "service", "IAM", negated=True) == "service:s3 x -service:IAM"
+    assert with_term("-service:iam", "service", "s3", negated=True) == "-service:(iam, s3)"
     assert without_term("service:iam x", 0) == "x"
     assert resolve_me("assignee:me x", "ola") == "assignee:ola x"
 

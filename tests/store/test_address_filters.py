@@ -50,3 +50,14 @@ def test_an_alert_can_be_excluded_by_it_and_without_tables_nothing_is_kept(store
     plain.alerts.save([stolen_session()])
     kinds = plain.dump_tables()["alert_values"]
     assert not [kind for kind in ("country", "network_owner", "known_range") if kind in kinds]
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["network:185.220.0.0/16", "network:185.220.*", "network:*hosting*", "network:(AS64500*, 192.0.2.0/24)"],
+)
+def test_a_network_is_a_range_or_its_owner(store, query):
+    (row,) = store.queue.page(AlertFilter(q=query)).rows
+    assert row.alert_id == stolen_session().alert_id
+    (other,) = store.queue.page(AlertFilter(q=f"-{query}")).rows
+    assert other.alert_id == new_pipeline().alert_id

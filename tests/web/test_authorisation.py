@@ -68,6 +68,7 @@ viewer   any     GET     /thresholds
 engineer any     POST    /thresholds
 viewer   any     GET     /banks
 engineer any     GET     /audit
+engineer any     GET     /audit/export
 
 viewer   person  GET     /account
 viewer   person  POST    /account/password

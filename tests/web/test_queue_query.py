@@ -129,3 +129,29 @@ def test_an_address_carries_any_text_and_nothing_but_text(text):
     assert not set(link) & set(" \"'<>\\")
     assert dict(parse_qsl(link[1:], keep_blank_values=True)).keys() <= {"principal", "service"}
     assert parse_query_string(link) == parse_query_pairs([("principal", short), ("service", "iam")])
+
+
+def test_a_click_adds_a_value_or_leaves_it_out_and_each_is_removed_by_itself():
+    asked = parse_query_string("tactic=Impact&status=all")
+    both = parse_query_string(asked.narrowed_url("tactic", "Discovery"))
+    assert (both.filter.q, both.filter.tactic, both.filter.status) == (
+        "tactic:(Impact, Discovery)",
+        "",
+        "all",
+    )
+    assert [text for _, text, _ in both.active_filters] == ["tactic:Impact", "tactic:Discovery"]
+    left = parse_query_string(both.active_filters[0][2])
+    assert left.filter.q == "tactic:Discovery"
+    out = parse_query_string(left.excluded_url("tactic", "Discovery"))
+    assert out.filter.q == "-tactic:Discovery"
+    assert parse_query_string(out.excluded_url("tactic", "Impact")).filter.q == "-tactic:(Discovery, Impact)"
+
+
+@pytest.mark.parametrize("value", ["", "a*", 'a"b', "x" * 301])
+def test_a_value_that_a_query_cannot_say_has_no_link(value):
+    assert parse_query_string("").narrowed_url("principal", value) == ""
+    assert parse_query_string("").excluded_url("principal", value) == ""
+
+
+def test_a_click_beyond_the_length_of_a_query_has_no_link():
+    assert parse_query_string("q=" + "a" * 990).excluded_url("service", "b" * 20) == ""

@@ -24,6 +24,7 @@ from fingerprint.core.case import (
     AlertGroup,
     AlertRevision,
     AuditEntry,
+    AuditFilter,
     CaseAction,
     CaseNote,
     DayCount,
@@ -500,6 +501,12 @@ class AuditRepository(Protocol):
 
     def entries(self, target: str = "", limit: int = 200, before: int | None = None) -> list[AuditEntry]:
         """Return entries, the newest first: of one target (the id of an alert or a suppression), or all."""
+        ...
+
+    def find(
+        self, audit_filter: AuditFilter, limit: int = 200, before: int | None = None
+    ) -> list[AuditEntry]:
+        """Return the entries of a filter, the newest first."""
         ...
 
 

@@ -2,7 +2,7 @@
 
 Example:
     $ curl -H "Authorization: Bearer $TOKEN" "$FINGERPRINT_URL/api/v1/suggestions?field=action&begins=Sto"
-    [{"term": "action:StopLogging", "about": ""}]
+    [{"term": "action:StopLogging", "value": "StopLogging", "about": ""}]
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ class SuggestionParams(RequestModel):
 
 
 class Suggestion(ResponseModel):
-    """A term as a query has it, quoted where it must be; `about` explains a field."""
+    """A term as a query has it, quoted where it must be; its value alone, empty for a field's name; `about` explains a field."""
 
     term: str
+    value: str
     about: str
 
 
@@ -47,12 +48,13 @@ def list_suggestions(
     field, begins = params.field.lower(), params.begins
     if not field:
         return [
-            Suggestion(term=f"{name}:", about=about)
+            Suggestion(term=f"{name}:", value="", about=about)
             for name, about in FIELDS.items()
             if name.startswith(begins.lower())
         ][:MAX_SUGGESTIONS]
     return [
-        Suggestion(term=str(Term(field, (value,))), about="") for value in _values(deps.store, field, begins)
+        Suggestion(term=str(Term(field, (value,))), value=value, about="")
+        for value in _values(deps.store, field, begins)
     ]
 
 

@@ -97,7 +97,8 @@ def _display_context(request: Request, wanted: queue_query.QueueQuery, deps: Dep
         for name, (state, order) in queue_display.sort_states(wanted.order).items()
     }
     days = {"day_start": _day_start, "day_end": _day_end}
-    return {"display": display, "columns": queue_display.COLUMNS, "sorts": sorts, **days}
+    shown = {"display": display, "columns": queue_display.COLUMNS, "sorts": sorts, **days}
+    return shown | {"is_overdue": queue_display.is_overdue}
 
 
 def _day_start(day: date) -> datetime:

@@ -75,6 +75,19 @@ class SuppressionForm(BaseModel):
             raise FingerprintError("until when? choose a day such as 2026-06-30") from None
 
 
+# fields of the form whose values the alert store can suggest, by the field of the query language that has them
+SUGGESTED = {
+    "principal": "principal",
+    "service": "service",
+    "action": "action",
+    "source_address": "address",
+    "user_agent": "agent",
+    "region": "region",
+    "account": "account",
+    "error_code": "error",
+}
+
+
 @router.get("/suppressions")
 def show_suppressions(request: Request, caller: Viewer, deps: Deps, ended: bool = False) -> Response:
     """Show suppressions in force, the next to expire first; with `ended` also those that are over."""
@@ -167,6 +180,7 @@ def _form(
         soonest=f"{now:%Y-%m-%d}",
         latest=f"{now + MAX_DURATION - timedelta(days=1):%Y-%m-%d}",
         longest=MAX_VALUE_LENGTH,
+        suggested=SUGGESTED,
         urls=urls,
         now=now,
         **shown,

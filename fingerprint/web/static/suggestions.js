@@ -1,19 +1,32 @@
-// Suggestions for the search field: the field's own list, filled as one types. The form works the same without them.
+// Suggestions for fields: their own lists, filled as one types. The forms work the same without them.
 
 const PAUSE = 150; // milliseconds without a key before the server is asked
 
 export function suggestTerms() {
-  const field = document.getElementById("search");
-  const list = document.getElementById("search-suggestions");
-  if (!field || !list) return;
+  suggest(document.getElementById("search-suggestions") && document.getElementById("search"), async (text, signal) => {
+    const typed = lastTerm(text);
+    const found = typed ? await fetchTerms(typed, signal) : [];
+    return found.map((each) => option(typed.before + each.term, each.about));
+  });
+  for (const field of document.querySelectorAll("input[data-suggest]")) {
+    suggest(field, async (text, signal) => {
+      const found = await fetchTerms({ field: field.dataset.suggest, begins: text }, signal);
+      const whole = field.hasAttribute("data-whole"); // what compares whole principals finds none by a part
+      return found.filter(({ value }) => !whole || value.includes(":")).map(({ value }) => option(value, ""));
+    });
+  }
+}
+
+// Fill the list of a field with what `find` answers to its text, after a pause.
+function suggest(field, find) {
+  const list = field?.list;
+  if (!list) return;
   let timer, request;
   const ask = async () => {
     request?.abort();
     request = new AbortController();
-    const typed = lastTerm(field.value);
     try {
-      const found = typed ? await fetchTerms(typed, request.signal) : [];
-      list.replaceChildren(...found.map((each) => option(typed.before, each)));
+      list.replaceChildren(...(await find(field.value, request.signal)));
     } catch {
       // Another key was pressed, or the server is away: the list stays as it is.
     }
@@ -44,9 +57,9 @@ async function fetchTerms({ field, begins }, signal) {
   return answer.ok ? answer.json() : [];
 }
 
-function option(before, { term, about }) {
+function option(value, about) {
   const made = document.createElement("option");
-  made.value = before + term;
+  made.value = value;
   if (about) made.label = about;
   return made;
 }

@@ -77,7 +77,11 @@ def _create_alert_tables() -> None:
         [sql.text("last_event_time DESC"), "alert_id", "event_count", "urgency_shown"],
     )
     op.create_index("alerts_oldest", "alerts", ["first_event_time", "alert_id", "event_count"])
-    op.create_index("alerts_stored", "alerts", ["stored_at"])
+    op.create_index(
+        "alerts_stored",
+        "alerts",
+        ["stored_at", "alert_id", "urgency_shown", "event_count", "last_event_time"],
+    )
     op.create_index("ix_alerts_principal", "alerts", ["principal"], postgresql_using="hash")
     op.create_table(
         "alert_events",
