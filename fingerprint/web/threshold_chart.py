@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from fingerprint.core.case import ThresholdEstimate
 from fingerprint.web.charts import Tick
 from fingerprint.web.formatting import abbreviate, format_rate
-from fingerprint.web.language import format_count, format_decimal, gettext
+from fingerprint.web.language import format_count, format_decimal, gettext, localise_figure
 
 LEFT, RIGHT, TOP, BOTTOM = (
     44,
@@ -70,7 +70,10 @@ def draw_threshold_chart(
         "M" + "L".join(points) if known else "",
         tuple(frame.x_ticks()),
         tuple(
-            Tick(frame.y(value), abbreviate(value) if value > MIN_ALERTS_PER_DAY else f"≤ {value:g}")
+            Tick(
+                frame.y(value),
+                abbreviate(value) if value > MIN_ALERTS_PER_DAY else f"≤ {localise_figure(f'{value:g}')}",
+            )
             for value in frame.decades()
         ),
         tuple(Tick(frame.share_y(part), f"{part:.0%}") for part in (0.0, 0.5, 1.0)) if known else (),

@@ -640,6 +640,26 @@ def test_no_one_is_kept_out(browser, place, admitted, path):
         assert overflow(page) <= 0
 
 
+GERMAN_PAGES = ("/", "/alerts/{alert}", "/incidents", "/entities/{principal}", "/thresholds", "/overview")
+
+
+@pytest.mark.parametrize("path", GERMAN_PAGES)
+def test_no_one_is_kept_out_in_german(browser, place, admitted, path):
+    """German words are longer: the page has no fault, the header stays in one line, and nothing stands out of the window."""
+    with seen(
+        browser, storage_state=admitted, viewport={"width": 1440, "height": 900}, locale="de-DE"
+    ) as page:
+        page.goto(place.base + path.format(alert=STOLEN.alert_id, principal="123456789012:user/ana.silva"))
+        assert page.locator("html").get_attribute("lang") == "de"
+        page.evaluate(browsers.axe())
+        assert faults_of(page) == []
+        assert overflow(page) <= 0
+        tops = page.locator("header nav li").evaluate_all("all => all.map(each => each.offsetTop)")
+        assert len(set(tops)) == 1
+        page.set_viewport_size({"width": 390, "height": 844})
+        assert overflow(page) <= 0
+
+
 def check_page(page: Page) -> None:
     """axe-core finds no serious or critical fault, and the page fits a phone, in the dark, too."""
     page.evaluate(browsers.axe())

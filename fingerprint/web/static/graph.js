@@ -1,5 +1,5 @@
 // The drawing of an investigation picture. Names come from records: they are drawn as text on a canvas, never as HTML.
-import { _, ngettext } from "./words.js";
+import { _, locale, ngettext } from "./words.js";
 const box = document.getElementById("graph"), says = document.getElementById("graph-says");
 const SHAPES = { principal: "round-rectangle", access_key: "round-diamond", session: "round-tag", address: "ellipse", resource: "round-hexagon" };
 const FEW_EDGES = 8; // so many have room for their labels all the time
@@ -7,6 +7,13 @@ const MAX_LABEL = 34, MAX_FIT = 1.3, MIN_FIT = 0.88, COLUMNS = ["principal", "ac
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 const shorten = (text) => (text.length > MAX_LABEL ? `${text.slice(0, MAX_LABEL / 2)}…${text.slice(1 - MAX_LABEL / 2)}` : text);
 const times = (count) => ngettext("%(num)s event", "%(num)s events", count);
+// Written out, so that the catalogue of scripts has them. A label that is not among them is a name from a record.
+const words = new Map([
+  ["used", _("used")], ["called from", _("called from")], ["touched", _("touched")], ["assumed", _("assumed")],
+  ["principal", _("principal")], ["access key", _("access key")], ["session", _("session")],
+  ["address", _("address")], ["resource", _("resource")],
+]);
+const word = (label) => words.get(label) ?? label;
 
 const isNarrow = () => box.clientWidth < 600;
 
@@ -30,7 +37,7 @@ function styles() {
 
 function elements(graph) {
   const nodes = graph.nodes.map((node) => ({ data: { ...node, id: node.node_id, short: shorten(node.label) } }));
-  const edges = graph.edges.map((edge) => ({ data: { ...edge, id: edge.edge_id, text: edge.events > 1 ? `${edge.label} × ${edge.events}` : edge.label, width: 1 + Math.min(4, Math.log10(edge.events + 1) * 1.6) } }));
+  const edges = graph.edges.map((edge) => ({ data: { ...edge, id: edge.edge_id, text: edge.events > 1 ? `${word(edge.label)} × ${edge.events.toLocaleString(locale)}` : word(edge.label), width: 1 + Math.min(4, Math.log10(edge.events + 1) * 1.6) } }));
   return [...nodes, ...edges];
 }
 
@@ -56,9 +63,11 @@ function places(graph) {
 function describe(node) {
   const links = node.connectedEdges().toArray().slice(0, 8).map((edge) => {
     const out = edge.source().id() === node.id(), other = out ? edge.target() : edge.source();
-    return `${out ? _(edge.data("label")) : _("%(relation)s by", { relation: _(edge.data("label")) })} ${shorten(other.data("label"))} (${times(edge.data("events"))})`;
+    const relation = word(edge.data("label"));
+    const said = out ? relation : _("%(relation)s by", { relation });
+    return `${said} ${shorten(other.data("label"))} (${times(edge.data("events"))})`;
   });
-  return `${_(node.data("kind").replace("_", " "))} ${node.data("label")}: ${links.join("; ") || _("no connection")}`;
+  return `${word(node.data("kind").replace("_", " "))} ${node.data("label")}: ${links.join("; ") || _("no connection")}`;
 }
 
 // Lines that leave one node part where they end, so that is where their labels stand: those of what is pointed at or chosen.
