@@ -28,8 +28,8 @@ COMMAND = (
 GERMAN = {"Accept-Language": "de-DE,de;q=0.9,en;q=0.5"}
 # Words that are the same in German, names, units and keys.
 SAME = {
-    "%(who)s in %(service)s", "Audit", "Bank", "Browser", "Drift", "Esc", "Export", "Name", "Partition", "Principal",
-    "Problem", "Region", "Scopes", "Status", "Tokens", "UTC", "Version", "d", "h", "iam", "in", "in %(fingerprint)s",
+    "%(name)s in IAM", "%(who)s in %(service)s", "Audit", "Bank", "Browser", "Drift", "Esc", "Export", "Export (CSV)",
+    "MFA", "Name", "Partition", "Person", "Principal", "Problem", "Region", "Scopes", "Status", "Tokens", "UTC", "Version", "d", "h", "iam", "in", "in %(fingerprint)s",
     "min", "n", "u",
 }  # fmt: skip
 MARKUP = re.compile(r"%\(\w+\)s|%%|</?[a-z][^>]*>|&\w+;")
@@ -37,7 +37,7 @@ STOLEN, PIPELINE = stolen_session(), new_pipeline()
 PAGES = (
     "/", f"/alerts/{STOLEN.alert_id}", f"/alerts/{STOLEN.alert_id}/preview", "/incidents",
     f"/incidents/{STOLEN.alert_id}", "/overview", f"/entities/{PIPELINE.principal}", f"/graph?alert={STOLEN.alert_id}&of=alert",
-     "/suppressions", f"/suppressions/new?alert={STOLEN.alert_id}", "/banks", "/audit", "/accounts",
+    "/suppressions", f"/suppressions/new?alert={STOLEN.alert_id}", "/banks", "/audit", "/accounts",
     "/account", "/help",
 )  # fmt: skip
 

@@ -100,7 +100,8 @@ def test_one_decision_closes_all_and_can_be_undone(site):
     post(site, "/incidents/a0/changes", do="reopen", why="undone", revision=revision(site))
     assert site.deps.store.queue.page(AlertFilter("closed")).total == 0
     forged = site.browser("analyst").get("/incidents/a0?done=hacked&count=99").text
-    assert "hacked" not in forged
+    own_address = re.compile(r'name="back" value="[^"]*"')  # where the menu of languages leads back to
+    assert "hacked" not in own_address.sub("", forged)
 
 
 def test_who_comes_second_sees_it_as_it_is_and_keeps_what_was_typed(site):
