@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from typer.main import get_command
 
 from fingerprint.core.settings import Settings
-from fingerprint.web.api import ROUTERS
+from fingerprint.web.api.routers import ROUTERS
 from pipelines import reference
 
 ROOT = Path(__file__).parent.parent

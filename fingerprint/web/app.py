@@ -17,7 +17,8 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.log import get_logger
 from fingerprint.detection.detectors import register_detectors
-from fingerprint.web import api, errors, middleware, pages
+from fingerprint.web import errors, middleware, pages
+from fingerprint.web.api import routers
 from fingerprint.web.auth import Viewer
 from fingerprint.web.change_feed import ChangeBroadcaster
 from fingerprint.web.dependencies import Dependencies, Deps
@@ -40,7 +41,7 @@ def create_app(deps: Dependencies, security: SecurityEventLog | None = None) -> 
     errors.install_error_handlers(app)
     for router in (health_router, *pages.ROUTERS):
         app.include_router(router, include_in_schema=False)
-    for router in api.ROUTERS:
+    for router in routers.ROUTERS:
         app.include_router(router, prefix="/api/v1")
     app.add_api_route("/static/style.css", _serve_stylesheet, include_in_schema=False)
     app.mount("/static", StaticFiles(directory=STATIC))

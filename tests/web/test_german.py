@@ -29,8 +29,8 @@ GERMAN = {"Accept-Language": "de-DE,de;q=0.9,en;q=0.5"}
 # Words that are the same in German, names, units and keys.
 SAME = {
     "%(name)s in IAM", "%(who)s in %(service)s", "Audit", "Bank", "Browser", "Drift", "Esc", "Export", "Export (CSV)",
-    "MFA", "Name", "Partition", "Person", "Principal", "Problem", "Region", "Scopes", "Status", "Tokens", "UTC", "Version", "d", "h", "iam", "in", "in %(fingerprint)s",
-    "min", "n", "u",
+    "MFA", "Name", "Partition", "Person", "Principal", "Problem", "Region", "Scopes", "Status",
+    "Tokens", "UTC", "Version", "d", "h", "iam", "in", "in %(fingerprint)s", "min", "n", "u",
 }  # fmt: skip
 MARKUP = re.compile(r"%\(\w+\)s|%%|</?[a-z][^>]*>|&\w+;")
 STOLEN, PIPELINE = stolen_session(), new_pipeline()
