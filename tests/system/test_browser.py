@@ -284,7 +284,7 @@ def test_the_same_morning_by_keyboard_alone(browser, place, admitted):
         expect(page.get_by_role("heading", name="Suppressions")).to_be_visible()
         tab_to(page, ".menu summary")
         press(page, "Enter")
-        tab_to(page, ".menu button")
+        tab_to(page, ".menu form[action='/logout'] button")
         press(page, "Enter")
         expect(page).to_have_url(re.compile("/login"))
 
