@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from fingerprint.alerting.impact import merge_impact
+from fingerprint.alerting.impact import MAX_SHOWN_ACTIONS, merge_impact
 from fingerprint.analysis.attack_phases import Phase, attack_phases, new_calls
 from fingerprint.core.alert import Alert, AlertEvent, NextStep
 from fingerprint.core.case import QueueRow
@@ -120,6 +120,7 @@ def _steps(alerts: Sequence[Alert], events: Sequence[AlertEvent]) -> tuple[NextS
         [replace(events[0], event_time=begun), *events[1:]],
         merge_impact(row for alert in alerts for row in alert.impact_of),
         max(alert.urgency for alert in alerts),
+        cut=any(len(alert.impact_of) >= MAX_SHOWN_ACTIONS for alert in alerts),
     )
     others = (step for step in SOURCE.next_steps(suspicion) if step.phase != "undo")
     return (*others, *undo.values())

@@ -241,7 +241,7 @@ def _verify(suspicion: Suspicion) -> NextStep:
     """Return the question to ask, and by which channel: never by one that the suspect session could answer."""
     first = suspicion.events[0].event_time.astimezone(UTC)
     when = f"at {first:%H:%M} UTC on {first:%d %B}"
-    what = _named(suspicion.actions) or suspicion.strange[:300] or "this"
+    what = _named(suspicion) or suspicion.strange[:300] or "this"
     name, kind = _name(suspicion.principal), _type(suspicion.principal)
     if "@" in suspicion.human:
         who = f"Ask {suspicion.human[:100]} by telephone or in person, not by mail or chat that the same login opens,"
@@ -263,16 +263,17 @@ def _verify(suspicion: Suspicion) -> NextStep:
     )  # fmt: skip
 
 
-def _named(actions: Sequence[ActionImpact]) -> str:
+def _named(suspicion: Suspicion) -> str:
     """Return the gravest action that was new as the subject of a question, and how many others there are; empty without one."""
-    new = [row for row in actions if row.new or row.new_place]
+    new = [row for row in suspicion.actions if row.new or row.new_place]
     graver = [row for row in new if row.gravity != "minor"] or new
     if not graver:
         return ""
     first = graver[0]
     on = f" on {first.resources[0][:200]}" if first.resources else ""
     others = len(graver) - 1
-    more = f" and {others:,} other{'s' * (others > 1)}" if others else ""
+    counted = f" and {others:,} other{'s' * (others > 1)}" if others else ""
+    more = " and others" if suspicion.cut else counted
     return f"{without_api_version(first.action)[:200]}{on}{more}"
 
 

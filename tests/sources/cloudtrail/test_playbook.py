@@ -110,6 +110,12 @@ def test_the_question_counts_the_other_new_calls_that_matter(names: tuple[str, .
     assert said in ask.text
 
 
+def test_the_question_gives_no_count_where_the_actions_are_cut() -> None:
+    some = suspicion(call("iam:CreateUser"), call("kms:DisableKey"))._replace(cut=True)
+    [ask] = [step for step in next_steps(some) if step.phase == "verify"]
+    assert "about iam:CreateUser and others at" in ask.text
+
+
 @pytest.mark.parametrize(
     ("urgency", "phases"),
     [(50, ("contain", "verify")), (49, ("verify", "contain")), (5, ("verify", "contain"))],
