@@ -166,7 +166,7 @@ class Suspicion(NamedTuple):
 
     `events` are the alert's, the oldest first; `actions` what they can do, the gravest first; `urgency` is that of the alert;
     `strange` is the first thing that was new (`network 185.220.101.0/24`), and `first_seen` how long before a newcomer was first
-    seen, both empty where there is none. `cut`: `actions` are the gravest ones alone, and nobody can count the others.
+    seen, both empty where there is none. `cut`: `actions` are the gravest ones alone, so that the others cannot be counted.
     """
 
     principal: str
