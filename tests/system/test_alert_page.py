@@ -57,6 +57,12 @@ def rows(page: Page) -> Locator:
     return page.locator(".timeline > li > details")
 
 
+def follow(page: Page, link: Locator) -> None:
+    """Click a link and wait for the whole of its page: what counts elements sees none of a page that is half read."""
+    link.click()
+    page.wait_for_load_state("load")
+
+
 def is_in_view(element: Locator, height: int = SCREEN["height"]) -> bool:
     box = element.bounding_box()
     return box is not None and box["y"] >= 0 and box["y"] + box["height"] <= height
@@ -131,21 +137,21 @@ def test_the_timeline_is_narrowed_by_links_that_work_without_script(
         page.goto(f"{place.base}/alerts/{ALERT.alert_id}")
         narrow = page.get_by_role("navigation", name="Filter the timeline")
         narrow.get_by_role("link", name="Failed").click()
-        assert rows(page).locator(".error").count() == rows(page).count() == 6
-        narrow.get_by_role("link", name="Defense Evasion").click()
+        expect(rows(page)).to_have_count(6)
+        expect(rows(page).locator(".error")).to_have_count(6)
+        follow(page, narrow.get_by_role("link", name="Defense Evasion"))
         assert rows(page).locator(".call").all_inner_texts() == [
             "cloudtrail:StopLogging",
             "cloudtrail:DeleteTrail",
             "organizations:LeaveOrganization",
         ]
         narrow.get_by_role("link", name="Newest first").click()
-        assert rows(page).locator(".call").first.inner_text() == "organizations:LeaveOrganization"
-        narrow.get_by_role("link", name="All 253").click()
-        narrow.get_by_role("link", name="New to them").click()
+        expect(rows(page).locator(".call").first).to_have_text("organizations:LeaveOrganization")
+        follow(page, narrow.get_by_role("link", name="All 253"))
+        follow(page, narrow.get_by_role("link", name="New to them"))
         assert rows(page).locator(".what .unseen").count() == rows(page).count() > 10
-        page.locator("table.phase tr", has_text="GetSecretValue").get_by_role(
-            "link", name="\u00d7 21"
-        ).click()
+        secrets = page.locator("table.phase tr", has_text="GetSecretValue")
+        follow(page, secrets.get_by_role("link", name="\u00d7 21"))
         assert rows(page).locator(".call").all_inner_texts() == ["secretsmanager:GetSecretValue"]
 
 
@@ -247,7 +253,7 @@ def test_no_one_is_kept_out(page: Page) -> None:
 
 def test_a_decision_says_who_when_and_why(page: Page) -> None:
     page.locator("#page-why").fill("confirmed with Grace by telephone")
-    page.get_by_role("button", name="True positive").first.click()
+    follow(page, page.get_by_role("button", name="True positive").first)
     page.goto(page.url.split("/?")[0].rstrip("/") + f"/alerts/{ALERT.alert_id}")
     decided = page.locator(".deciding")
     expect(decided).to_contain_text(

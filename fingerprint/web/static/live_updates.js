@@ -20,6 +20,8 @@ export function followLive() {
     keepSelection();
   });
   addEventListener("pagehide", () => events.close());
+  // Or it would ask again while the page still shows, and be refused.
+  document.querySelector("form[action='/logout']")?.addEventListener("submit", () => events.close());
 }
 
 function announce(bar, fresh, title) {
