@@ -2,6 +2,7 @@
 
 What affects single principals affects one in 150 of them in that week (a firm that renews half of its people in a
 year hires that many); what affects all of a kind (a holiday, an upgrade, an outage, a release, a feature) comes once.
+In the weeks before, but for the first days, each comes by the chance of `WorldParameters.eventful_history`.
 
 Example:
     >>> sorted(ANOMALY_PLANNERS)[:3]
@@ -26,6 +27,7 @@ from fingerprint.simulation.people import Habit, Person
 from fingerprint.simulation.staff import Staff
 
 WEEK_DAYS = 7
+FIRST_DAYS = 5  # without surprises: no one has habits yet
 OUTAGE_HOURS = 1.5
 RETRY_SECONDS = (
     1.0,
@@ -87,13 +89,27 @@ def plan_anomalies(organisation: Organisation, staff: Staff, names: Iterable[str
         )
     if organisation.days < 2 * WEEK_DAYS:
         return []
-    many = max(1, len(staff.all_principals) // 150)
+    last_week = organisation.days - WEEK_DAYS
     found: list[BenignAnomaly] = []
-    for name in (name for name in ANOMALY_PLANNERS if name in wanted):
-        draw = organisation.random_for("surprises", name)
-        for _ in range(1 if name in ORGANISATION_WIDE_ANOMALIES else many):
-            day = organisation.days - WEEK_DAYS + draw.randrange(WEEK_DAYS - 2)
-            found += ANOMALY_PLANNERS[name](organisation, staff, _working_day(organisation, day), draw)
+    for week in range(last_week % WEEK_DAYS, organisation.days, WEEK_DAYS):
+        if week < FIRST_DAYS:
+            continue
+        for name in (name for name in ANOMALY_PLANNERS if name in wanted):
+            draw = organisation.random_for("surprises", name, *([week] if week < last_week else []))
+            if week == last_week or draw.random() < organisation.parameters.eventful_history:
+                found += _plan_week(organisation, staff, name, week, draw)
+    return found
+
+
+def _plan_week(
+    organisation: Organisation, staff: Staff, name: str, week: int, draw: random.Random
+) -> list[BenignAnomaly]:
+    """Plan one kind in the week that begins on day number `week`."""
+    count = 1 if name in ORGANISATION_WIDE_ANOMALIES else max(1, len(staff.all_principals) // 150)
+    found = []
+    for _ in range(count):
+        day = _working_day(organisation, week + draw.randrange(WEEK_DAYS - 2))
+        found += ANOMALY_PLANNERS[name](organisation, staff, day, draw)
     return found
 
 
@@ -116,6 +132,11 @@ def _working_day(organisation: Organisation, day: int) -> int:
     while organisation.date(day).weekday() > 4:
         day -= 1
     return day
+
+
+def _last_new_day(organisation: Organisation, day: int) -> int:
+    """Return the last day on which what changed for good on `day` is new: it is usual two weeks later."""
+    return min(organisation.days, day + 2 * WEEK_DAYS) - 1
 
 
 # --- each of them: to whom, what changes ----------------------------------------------------------
@@ -146,7 +167,7 @@ def _plan_new_hire(
         (draw.uniform(33_000, 37_000), person.habits[0])
     ]  # a new hire does something on the first day
     what = f"{person.name}'s first day as {person.job}"
-    return [BenignAnomaly.for_principal("new_hire", person, day, organisation.days - 1, what)]
+    return [BenignAnomaly.for_principal("new_hire", person, day, _last_new_day(organisation, day), what)]
 
 
 def _plan_role_change(
@@ -158,7 +179,7 @@ def _plan_role_change(
     job = draw.choice([job for job in TASKS if job != person.job])
     person.job_change = (day, job)
     what = f"{person.name}, {person.job} so far, works as {job}"
-    return [BenignAnomaly.for_principal("role_change", person, day, organisation.days - 1, what)]
+    return [BenignAnomaly.for_principal("role_change", person, day, _last_new_day(organisation, day), what)]
 
 
 def _plan_return(
@@ -245,9 +266,10 @@ def _plan_tool_upgrade(
 ) -> list[BenignAnomaly]:
     """Give seven of ten people versions that are new to the organisation, on the day or the one after."""
     updated = [person for person in staff.people if draw.random() < 0.7]
-    newest = 4 + max(len(person.upgrades) for person in staff.people)
+    used = (level for person in staff.people for _, level in person.tool_rollouts)
+    newest = 1 + max([3 + len(person.upgrades) for person in staff.people] + list(used))
     for person in updated:
-        person.tool_rollout = (day + draw.randrange(2), newest)
+        person.tool_rollouts.append((day + draw.randrange(2), newest))
     what = "new versions of the command line tools"
     return [BenignAnomaly.for_principal("tool_upgrade", person, day, day + 2, what) for person in updated]
 
@@ -293,7 +315,7 @@ def _plan_new_feature(
     )
     for machine in chosen:
         machine.added_routines.append((day, Routine("random", 1800, parse_actions(calls))))
-    last = organisation.days - 1
+    last = _last_new_day(organisation, day)
     return [
         BenignAnomaly.for_principal("new_feature", machine, day, last, f"a new feature calls {calls}")
         for machine in chosen
@@ -311,7 +333,7 @@ def _plan_schedule_change(
     machine = draw.choice(machines)
     machine.schedule_shift = (day, draw.choice((-3, 2, 5)) * 3600.0)
     what = "the daily job runs at another hour"
-    return [BenignAnomaly.for_principal("new_schedule", machine, day, organisation.days - 1, what)]
+    return [BenignAnomaly.for_principal("new_schedule", machine, day, _last_new_day(organisation, day), what)]
 
 
 AnomalyPlanner = Callable[[Organisation, Staff, int, random.Random], list[BenignAnomaly]]

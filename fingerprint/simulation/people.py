@@ -96,7 +96,7 @@ def pick_habit(habits: Sequence[Habit], share: float) -> Habit:
 class Person:
     """A person with a job, an account, habits and days off.
 
-    `days_off` are numbers of days; `job_change` is a (day, job) from which on the job is another; `tool_rollout` a (day, level)
+    `days_off` are numbers of days; `job_change` is a (day, job) from which on the job is another; `tool_rollouts` are (day, level)
     at which all tools are brought to one new level; `extra_runs` are (local second, habit) by day; `busy` a factor by day.
     """
 
@@ -113,7 +113,7 @@ class Person:
     days_off: set[int] = field(default_factory=set)
     job_change: tuple[int, str] | None = None
     upgrades: list[int] = field(default_factory=list)
-    tool_rollout: tuple[int, int] | None = None
+    tool_rollouts: list[tuple[int, int]] = field(default_factory=list)
     extra_runs: dict[int, list[tuple[float, Habit]]] = field(
         default_factory=dict
     )  # day -> (local second, what)
@@ -445,8 +445,7 @@ class Person:
         newer = (day + self._random_for("browser").randrange(BROWSER_UPDATE_DAYS)) // BROWSER_UPDATE_DAYS
         browser = user_agents.browser(draw, newer)
         level += sum(1 for upgrade in self.upgrades if upgrade <= day)
-        if self.tool_rollout and day >= self.tool_rollout[0]:
-            level = max(level, self.tool_rollout[1])
+        level = max([level, *(newest for since, newest in self.tool_rollouts if since <= day)])
         made = {
             "console": browser,
             "cli": user_agents.cli(system, level),

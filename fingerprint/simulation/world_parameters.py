@@ -57,6 +57,9 @@ class WorldParameters:
     """Weight of CI (deployers, Terraform runners) among the trades of machine roles: a factor."""
     history: float = _knob(1.0, 0.6, 1.5)
     """Length of the history: a factor of the days that are asked for."""
+    eventful_history: float = _knob(0.0, 0.0, 1.0)
+    """Chance that a harmless surprise of the judged week (a release, an outage, a new hire ...) comes in each week before it too,
+    but for the first five days."""
 
     # --- attacks
 

@@ -175,6 +175,7 @@ def test_turning_a_knob_up_moves_its_statistic(knob: str) -> None:
 
 def test_no_knob_is_without_an_effect_that_is_tested() -> None:
     elsewhere = {
+        "eventful_history",  # tests.simulation.test_benign_anomalies
         "history",  # tests of pipelines.evaluation
         "new_resources",  # tests.simulation.test_resources: only records show resources
         "own_resource_attacks",
