@@ -57,6 +57,7 @@ MAX_DRIVERS = 10  # values shown
 MAX_LEADING_DRIVERS = (
     3  # of them, the actions that can do the gravest harm, before the most surprising values
 )
+EVENT_TEXTS = ("region", "source_address", "user_agent", "error_code", "session", "access_key", "resource")
 ACTION_COLUMN = FEATURE_NAMES.index(titles.ACTION_FEATURE)
 PLACE_COLUMNS = [FEATURE_NAMES.index(name) for name in ("network", "address")]
 
@@ -107,8 +108,8 @@ def build_alerts(batch: EventBatch, frame: pd.DataFrame, explainer: Explainer) -
 
 def _sort_by_time(frame: pd.DataFrame, rows: NDArray[np.intp]) -> NDArray[np.intp]:
     """Return rows in the order of time, ties by id: the order of arrival must not change an alert."""
-    ids, times = (frame[name].to_numpy()[rows] for name in ("event_id", "event_time"))
-    return rows[np.lexsort((ids.astype(object), times))]
+    ids, times = (frame[name].take(rows) for name in ("event_id", "event_time"))
+    return rows[np.lexsort((ids.to_numpy(object), times.to_numpy()))]
 
 
 def _build_alert(alert_id: str, batch: EventBatch, frame: pd.DataFrame, explainer: Explainer) -> Alert:
@@ -116,16 +117,18 @@ def _build_alert(alert_id: str, batch: EventBatch, frame: pd.DataFrame, explaine
     interval = explainer.settings.spectral.interval_seconds
     times = frame["event_time"]
     events = tuple(_alert_events(frame, batch))
+    names = [impact.action_name(event) for event in events]
+    z = highest_calibrated_z(batch, frame)
     novelty = find_novelty(batch, frame, explainer)
     actions = impact.alert_impact(events, novelty.actions, novelty.events)
     drivers = _lead_with_impact(_find_drivers(batch, frame, explainer), actions)
-    rarity, cap = alert_nats(batch, frame), URGENCY_CAP[level]
+    rarity, cap = alert_nats(z, names), URGENCY_CAP[level]
     facts = titles.TitleFacts(
         events,
         drivers,
         actions,
         novelty.actions,
-        ranked=tuple(_ranked_actions(batch, frame)),
+        ranked=tuple(dict.fromkeys(names[row] for row in np.argsort(-z, kind="stable"))),
         first_seen=_first_seen_text(batch, frame, explainer),
         late_days=_late_days(frame),
     )
@@ -147,7 +150,7 @@ def _build_alert(alert_id: str, batch: EventBatch, frame: pd.DataFrame, explaine
         bank_version=events[-1].bank_version,
         drivers=tuple(drivers[:MAX_DRIVERS]),
         curve=_find_curve(batch, frame, explainer),
-        tactics=_tactics(frame),
+        tactics=SOURCE.tactics_among([(event.service, event.action) for event in events]),
         next_steps=SOURCE.next_steps(
             Suspicion(principal, human, events, actions, urgency, titles.strangest(facts), facts.first_seen)
         ),
@@ -156,13 +159,15 @@ def _build_alert(alert_id: str, batch: EventBatch, frame: pd.DataFrame, explaine
     )
 
 
-def alert_nats(batch: EventBatch, frame: pd.DataFrame) -> float:
-    """Return how rare the events of an alert are together, in nats of a tail probability; 0 without a calibrated detector."""
-    nats = tail_calibration.z_to_nats(highest_calibrated_z(batch, frame))
-    strongest = (
-        pd.Series(nats).groupby([frame[name].astype(str).to_numpy() for name in ("service", "action")]).max()
-    )
-    return combined_nats(strongest.nlargest(MAX_ACTIONS).to_numpy())
+def alert_nats(z: NDArray[np.float64], actions: Sequence[str]) -> float:
+    """Return how rare the events of an alert are together, in nats of a tail probability.
+
+    `z` (N,) are the events' highest of calibrated detectors, -inf for no opinion, and `actions` (N,) their actions.
+    """
+    strongest: dict[str, float] = {}
+    for action, nats in zip(actions, tail_calibration.z_to_nats(z).tolist(), strict=True):
+        strongest[action] = max(nats, strongest.get(action, 0.0))
+    return combined_nats(np.array(sorted(strongest.values(), reverse=True)[:MAX_ACTIONS]))
 
 
 def combined_nats(nats: NDArray[np.float64]) -> float:
@@ -284,42 +289,33 @@ def _first_value(column: pd.Series) -> str:
     return _text_or_empty(column.dropna().iloc[0]) if column.notna().any() else ""
 
 
-def _ranked_actions(batch: EventBatch, frame: pd.DataFrame) -> Iterator[str]:
-    """Yield the distinct actions, those of the most unusual events first."""
-    z = highest_calibrated_z(batch, frame)
-    ranked = frame.iloc[np.argsort(-z, kind="stable")]
-    yield from (ranked["service"].astype(object) + ":" + ranked["action"].astype(object)).drop_duplicates()
-
-
 def _text_or_empty(value: object) -> str:
     return "" if value is None or value is pd.NA or value != value else str(value)
 
 
-def _tactics(frame: pd.DataFrame) -> tuple[str, ...]:
-    pairs = frame[["service", "action"]].drop_duplicates().astype(str)
-    return SOURCE.tactics_among(list(zip(pairs["service"], pairs["action"], strict=True)))
-
-
 def _alert_events(frame: pd.DataFrame, batch: EventBatch) -> Iterator[AlertEvent]:
-    """Yield the verdicts as the analyst reads them, oldest first."""
-    detectors = tuple(batch.evidence)
-    for row in frame.sort_values(["event_time", "event_id"]).to_dict("records"):
+    """Yield the verdicts as the analyst reads them, in the order of the frame: oldest first."""
+    ids, entities, services, actions, versions = (
+        frame[name].astype(str).tolist() for name in ("event_id", "entity", "service", "action", "bank_version")
+    )
+    texts = {name: [_text_or_empty(value) for value in frame[name].tolist()] for name in EVENT_TEXTS}
+    times = [time.to_pydatetime() for time in frame["event_time"]]
+    records = [_record_text(raw) for raw in frame["raw"].tolist()] if "raw" in frame else [""] * len(frame)
+    scores = {
+        name: [_rounded_or_none(z) for z in frame[z_column(name)].tolist()] if z_column(name) in frame else None
+        for name in batch.evidence
+    }
+    for row in range(len(frame)):
         yield AlertEvent(
-            event_id=str(row["event_id"]),
-            event_time=row["event_time"].to_pydatetime(),
-            entity=str(row["entity"]),
-            service=str(row["service"]),
-            action=str(row["action"]),
-            region=_text_or_empty(row["region"]),
-            source_address=_text_or_empty(row["source_address"]),
-            user_agent=_text_or_empty(row["user_agent"]),
-            error_code=_text_or_empty(row["error_code"]),
-            session=_text_or_empty(row["session"]),
-            scores={name: _rounded_or_none(row.get(z_column(name))) for name in detectors},
-            raw=_record_text(row.get("raw")),
-            bank_version=str(row["bank_version"]),
-            access_key=_text_or_empty(row["access_key"]),
-            resource=_text_or_empty(row["resource"]),
+            event_id=ids[row],
+            event_time=times[row],
+            entity=entities[row],
+            service=services[row],
+            action=actions[row],
+            scores={name: column[row] if column else None for name, column in scores.items()},
+            raw=records[row],
+            bank_version=versions[row],
+            **{name: column[row] for name, column in texts.items()},
         )
 
 

@@ -141,14 +141,18 @@ class FeatureSet:
 
     def texts_of(self, feature: Feature, events: pd.DataFrame) -> NDArray[np.object_]:
         """Return the text of one feature for each event of a pandas table, (N,); None where there is none."""
-        code, texts = feature.encoded_texts(DictionaryEncoded(events, self.derived_columns))
-        return texts[code]
+        return self._texts_of(feature, DictionaryEncoded(events, self.derived_columns))
 
     def texts(self, events: pd.DataFrame) -> pd.DataFrame:
         """Return the text behind each code, one column a feature: for the few events that are explained."""
+        coded = DictionaryEncoded(events, self.derived_columns)
         return pd.DataFrame(
-            {feature.name: self.texts_of(feature, events) for feature in self.features}, index=events.index
+            {feature.name: self._texts_of(feature, coded) for feature in self.features}, index=events.index
         )
+
+    def _texts_of(self, feature: Feature, coded: DictionaryEncoded) -> NDArray[np.object_]:
+        code, texts = feature.encoded_texts(coded)
+        return texts[code]
 
     def _fill(self, codes: Array, events: Frame, stateful: bool) -> None:
         if not len(events):  # a batch of nothing but repeats

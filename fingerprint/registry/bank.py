@@ -241,13 +241,17 @@ class Bank:
 
     def value_texts(self, codes: Hashes) -> list[str]:
         """Return the texts of values (N,); empty for a value that no fingerprint knows."""
-        place, found = find_sorted(self.words["code"].to_numpy(), codes)
+        place, found = find_sorted(self._text_codes, codes)
         texts = self._texts
         return [str(texts[at]) if known else "" for at, known in zip(place, found, strict=True)]
 
     @cached_property
     def _texts(self) -> NDArray[Any]:
         return self.words["text"].to_numpy(dtype=object)
+
+    @cached_property
+    def _text_codes(self) -> Hashes:
+        return self.words["code"].to_numpy()
 
 
 def version_name(manifest: dict[str, Any], fingerprints: pd.DataFrame) -> str:

@@ -141,13 +141,18 @@ def strange_calls(z: list[float], actions: list[str]) -> pd.DataFrame:
     return pd.DataFrame({"autoencoder_z": z, "spectral_z": 9.0, "service": "iam", "action": actions})
 
 
+def nats(measured: SimpleNamespace, frame: pd.DataFrame) -> float:
+    z = explanation.highest_calibrated_z(measured, frame)
+    return explanation.alert_nats(z, frame["action"].tolist())
+
+
 def test_an_alert_is_as_urgent_as_its_distinct_actions_are_rare_together() -> None:
     measured, counted = (SimpleNamespace(evidence={name: None}) for name in ("autoencoder", "spectral"))
     past_five, past_one = -np.log(2.866515719e-7), -np.log(0.15865525393)  # of a normal distribution
     frame = strange_calls([1.0, 5.0, 4.0, np.nan], ["list", "create", "create", "get"])
     together = explanation.CALIBRATION * (past_five + explanation.NEXT_ACTION_WEIGHT * past_one)
-    assert explanation.alert_nats(measured, frame) == pytest.approx(together, rel=1e-6)
-    assert explanation.alert_nats(counted, frame) == 0, "a z of counts is no tail probability"
+    assert nats(measured, frame) == pytest.approx(together, rel=1e-6)
+    assert nats(counted, frame) == 0, "a z of counts is no tail probability"
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -155,10 +160,8 @@ def test_no_event_that_joins_an_alert_makes_it_less_urgent(seed: int) -> None:
     rng = np.random.default_rng(seed)
     measured = SimpleNamespace(evidence={"autoencoder": None})
     z, actions = rng.normal(3, 2, 30).tolist(), [f"a{each}" for each in rng.integers(0, 15, 30)]
-    nats = [
-        explanation.alert_nats(measured, strange_calls(z[:size], actions[:size])) for size in range(1, 31)
-    ]
-    assert all(after >= before - 1e-9 for before, after in itertools.pairwise(nats))
+    grown = [nats(measured, strange_calls(z[:size], actions[:size])) for size in range(1, 31)]
+    assert all(after >= before - 1e-9 for before, after in itertools.pairwise(grown))
 
 
 def test_anyone_who_falls_back_is_less_urgent_at_most(scored: sample_organisation.Run) -> None:

@@ -81,6 +81,10 @@ class ExplanationContext(Protocol):
         """Return the bank that measured the event at a row of the batch, and the row of its fingerprint, (1,)."""
         ...
 
+    def bank_and_rows(self, batch: EventBatch, rows: NDArray[np.intp]) -> tuple[Bank, Ints]:
+        """Return the bank that measured events of one version, and the rows of their fingerprints, (R,)."""
+        ...
+
 
 class IntervalScores(NamedTuple):
     """Scores of R intervals, each of one channel of an entity or principal.

@@ -13,7 +13,7 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from copy import copy
 from typing import Any, ClassVar, NamedTuple
 
@@ -230,21 +230,7 @@ class AutoencoderDetector(Detector):
         cls, batch: EventBatch, frame: pd.DataFrame, context: ExplanationContext
     ) -> list[SurpriseDriver]:
         """Return the most surprising values of a group of events, each once."""
-        surprise = feature_surprise(batch)
-        strongest = [
-            _rank_values(batch.codes[:, place], surprise[:, place]) for place in range(len(encoding.FEATURES))
-        ]
-        shown = [
-            (place, row, value, count)
-            for place, each in enumerate(strongest)
-            for row, value, count in each[: MAX_ACTION_DRIVERS if place == ACTION_COLUMN else MAX_DRIVERS]
-            if value >= MIN_DRIVER_SURPRISE
-        ]
-        texts = encoding.feature_texts(frame.iloc[sorted({row for _, row, _, _ in shown})])
-        drivers = [
-            _build_driver(batch, texts.loc[row].iloc[place], context, place, row, value, count)
-            for place, row, value, count in shown
-        ]
+        drivers = _value_drivers(batch, frame, context)
         drivers += _amount_drivers(batch, frame, context)
         return sorted(drivers, key=lambda driver: -driver.surprise)
 
@@ -334,39 +320,83 @@ def _interval_text(settings: Settings) -> str:
     return "an hour" if seconds == 3600 else f"{seconds / 60:g} minutes"
 
 
-def _build_driver(
-    batch: EventBatch,
-    value: Any,
-    context: ExplanationContext,
-    feature_index: int,
-    row: int,
-    nats: float,
-    count: int,
-) -> SurpriseDriver:
-    bank, at = context.bank_and_row(batch, row)
-    share = float(bank.vocabulary.observed_share(at, batch.codes[[row]])[0, feature_index])
-    usual = bank.vocabulary.codes[at[0], feature_index, 1:4]
-    expected = ", ".join(text for text in bank.value_texts(usual[usual != 0]) if text)
-    return SurpriseDriver(
-        encoding.FEATURES[feature_index].label,
-        _text_or_empty(value) or "(none)",
-        expected or "nothing yet",
-        _rarity(share),
-        round(nats, 2),
-        count,
-        _peer_rarity(bank, int(at[0]), batch.codes[[row]], feature_index),
-        str(bank.fingerprints["key"].iloc[int(at[0])]),
-    )
+class _ShownValue(NamedTuple):
+    """A value of a feature that drives an alert: an example row, its surprise in nats, and how many events share it."""
+
+    feature: int
+    row: int
+    nats: float
+    count: int
 
 
-def _peer_rarity(bank: Bank, fingerprint: int, codes: Hashes, feature_index: int) -> Rarity | None:
-    """Return how rare a value (codes (1, F)) is among the principal's peers; None without any."""
-    peers = bank.peers[[fingerprint]]
-    return (
-        _rarity(float(bank.vocabulary.observed_share(peers, codes)[0, feature_index]))
-        if peers[0] >= 0
-        else None
-    )
+def _value_drivers(
+    batch: EventBatch, frame: pd.DataFrame, context: ExplanationContext
+) -> list[SurpriseDriver]:
+    """Return the most surprising values of each feature, looked up together: an alert shows up to a hundred."""
+    shown = list(_shown_values(batch))
+    rows = np.unique([value.row for value in shown]).astype(np.intp)
+    texts = encoding.feature_texts(frame.iloc[rows]).to_numpy(object)
+    known = _known_values(batch, rows, context)
+    return [
+        known[value.row].driver(value, texts[np.searchsorted(rows, value.row), value.feature])
+        for value in shown
+    ]
+
+
+def _shown_values(batch: EventBatch) -> Iterator[_ShownValue]:
+    surprise = feature_surprise(batch)
+    for feature in range(len(encoding.FEATURES)):
+        most = MAX_ACTION_DRIVERS if feature == ACTION_COLUMN else MAX_DRIVERS
+        for row, nats, count in _rank_values(batch.codes[:, feature], surprise[:, feature])[:most]:
+            if nats >= MIN_DRIVER_SURPRISE:
+                yield _ShownValue(feature, row, nats, count)
+
+
+class _KnownValues(NamedTuple):
+    """What a bank knows of an event's values, by its `fingerprint` (a row, and its `key`).
+
+    `share` (F,) of presences; `peer_share` (F,) among its peers, None without any.
+    """
+
+    bank: Bank
+    fingerprint: int
+    key: str
+    share: Floats
+    peer_share: Floats | None
+
+    def driver(self, value: _ShownValue, text: object) -> SurpriseDriver:
+        """Return the driver of a value of the event, whose text is `text`."""
+        usual = self.bank.vocabulary.codes[self.fingerprint, value.feature, 1:4]
+        expected = ", ".join(each for each in self.bank.value_texts(usual[usual != 0]) if each)
+        return SurpriseDriver(
+            encoding.FEATURES[value.feature].label,
+            _text_or_empty(text) or "(none)",
+            expected or "nothing yet",
+            _rarity(float(self.share[value.feature])),
+            round(value.nats, 2),
+            value.count,
+            None if self.peer_share is None else _rarity(float(self.peer_share[value.feature])),
+            self.key,
+        )
+
+
+def _known_values(
+    batch: EventBatch, rows: NDArray[np.intp], context: ExplanationContext
+) -> dict[int, _KnownValues]:
+    """Return what is known of the values of events, by row: by the bank that measured each."""
+    versions = batch.frame["bank_version"].to_numpy(object)[rows]
+    found = {}
+    for version in np.unique(versions.astype(str)):
+        of_version = rows[versions == version]
+        bank, at = context.bank_and_rows(batch, of_version)
+        codes, peers = batch.codes[of_version], bank.peers[at]
+        share = bank.vocabulary.observed_share(at, codes)
+        peer_share = bank.vocabulary.observed_share(np.maximum(peers, 0), codes)
+        keys = bank.fingerprints["key"].iloc[at].tolist()
+        for place, row in enumerate(of_version.tolist()):
+            among_peers = peer_share[place] if peers[place] >= 0 else None
+            found[row] = _KnownValues(bank, int(at[place]), str(keys[place]), share[place], among_peers)
+    return found
 
 
 def _rarity(share: float) -> Rarity:
