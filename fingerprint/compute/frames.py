@@ -101,6 +101,22 @@ def with_columns(frame: Frame, columns: Mapping[str, Any]) -> Frame:
     return pd.concat([frame, pd.DataFrame(dict(columns), index=frame.index)], axis=1)
 
 
+def with_object_texts(frame: Frame) -> Frame:
+    """Return a table whose texts are Python's own, all in one block, missing ones None; a table on a device stays as it is.
+
+    A column of Arrow texts costs 15 microseconds whenever rows are taken, however few; a block costs them once for all columns.
+    """
+    if not is_host_frame(frame):
+        return frame
+    names = [name for name in frame.columns if frame[name].dtype == "str"]
+    block = np.empty((len(names), len(frame)), object)
+    for place, name in enumerate(names):
+        codes, distinct = factorize_values(frame[name])
+        block[place] = np.array([*distinct, None], object)[codes]
+    texts = pd.DataFrame(block.T, index=frame.index, columns=names, dtype=object, copy=False)
+    return pd.concat([frame.drop(columns=names), texts], axis=1)
+
+
 def concat_frames(parts: Sequence[Frame]) -> Frame:
     """Return tables of one library, at least one, one after the other and numbered from 0; those without rows need no columns."""
     some = [part for part in parts if len(part)] or list(parts[:1])

@@ -150,13 +150,14 @@ class StreamService(ConsumerService):
             now = int(self.clock.now().timestamp() * 1000)
             arrival = routing.arrival_times(polled, piece, self.settings.reading.max_future_seconds, now)
             shares = routing.group_by_partition(polled, piece)
+            events = frames.with_object_texts(piece.events[FRAME_COLUMNS])
             ours = sorted(each for each in shares if each in owners and self.owned.get(each) is owners[each])
             self.unpublished.update(ours)
             self.publisher.publish(
                 [
                     result
                     for each in ours
-                    for result in self._process_partition(polled, piece, each, shares[each], arrival)
+                    for result in self._process_partition(polled, piece, events, each, shares[each], arrival)
                 ],
                 SOURCE.find_issued_credentials(piece.events),
             )
@@ -178,11 +179,12 @@ class StreamService(ConsumerService):
         self,
         polled: Sequence[Message],
         piece: DecodedMessages,
+        table: Frame,
         partition: Partition,
         rows: PartitionRows,
         arrival: ArrivalTimes,
     ) -> list[StepResult]:
-        """Process one partition's rows of a decoded batch, and move its position past them."""
+        """Process one partition's rows of a decoded batch, whose columns `table` has, and move its position past them."""
         owned = self.owned[partition]
         marks = routing.read_watermarks(polled, piece, rows, arrival)
         self._expect_sources(owned, marks.sources)
@@ -194,7 +196,7 @@ class StreamService(ConsumerService):
             // 1000
         )
         wanted = rows.events[~arrival.is_future_dated[rows.events]]
-        events = self._select_events(piece, wanted)
+        events = self._select_events(piece, table, wanted)
         self.metrics.misrouted.inc(self.checkpoint_manager.misrouted_events(events, partition))
         message = np.searchsorted(rows.messages, piece.source[wanted])
         owned.processor.count_feeds(
@@ -206,11 +208,10 @@ class StreamService(ConsumerService):
         owned.offset = polled[last].offset + (last < piece.complete_until)
         return results
 
-    def _select_events(self, piece: DecodedMessages, wanted: NDArray[np.intp]) -> Frame:
+    def _select_events(self, piece: DecodedMessages, table: Frame, wanted: NDArray[np.intp]) -> Frame:
         """Return the events with the columns that scoring reads, their network, and their records for alerts to show."""
-        events = frames.select_rows(piece.events[FRAME_COLUMNS], wanted).assign(
-            raw=routing.raw_records(piece, wanted)
-        )
+        events = frames.select_rows(table, wanted)
+        events = frames.with_columns(events, {"raw": routing.raw_records(piece, wanted)})
         if self.networks:
             events["network"] = self.networks.lookup(events["source_address"])
         return events
