@@ -127,6 +127,7 @@ class DetectionPipeline:
 
         `watermark`: how far event time has come, in seconds since 1970; by default the events say it.
         """
+        events = frames.with_object_texts(events)
         measured = self.scorer.measure(events) if len(events) else EMPTY_RESULT
         self.counters.events += measured.events
         self.counters.repeats += measured.repeats
@@ -182,7 +183,7 @@ class DetectionPipeline:
         some = [part for part in votes if len(part)]
         if not some:
             return StepResult(alerts, empty_votes(), judged.scored_events)
-        table = pd.concat(some, ignore_index=True)
+        table = frames.with_object_texts(pd.concat(some, ignore_index=True))
         for name, count in table.loc[table["vote"].eq(True), "detector"].value_counts().items():
             self.counters.votes[str(name)] += int(count)
         self.counters.votes_alone += int((table["vote"].eq(True) & table["alone"].eq(True)).sum())

@@ -296,13 +296,16 @@ def _text_or_empty(value: object) -> str:
 def _alert_events(frame: pd.DataFrame, batch: EventBatch) -> Iterator[AlertEvent]:
     """Yield the verdicts as the analyst reads them, in the order of the frame: oldest first."""
     ids, entities, services, actions, versions = (
-        frame[name].astype(str).tolist() for name in ("event_id", "entity", "service", "action", "bank_version")
+        frame[name].astype(str).tolist()
+        for name in ("event_id", "entity", "service", "action", "bank_version")
     )
     texts = {name: [_text_or_empty(value) for value in frame[name].tolist()] for name in EVENT_TEXTS}
     times = [time.to_pydatetime() for time in frame["event_time"]]
     records = [_record_text(raw) for raw in frame["raw"].tolist()] if "raw" in frame else [""] * len(frame)
     scores = {
-        name: [_rounded_or_none(z) for z in frame[z_column(name)].tolist()] if z_column(name) in frame else None
+        name: [_rounded_or_none(z) for z in frame[z_column(name)].tolist()]
+        if z_column(name) in frame
+        else None
         for name in batch.evidence
     }
     for row in range(len(frame)):

@@ -95,10 +95,18 @@ def with_columns(frame: Frame, columns: Mapping[str, Any]) -> Frame:
     """Return a table with further columns, arrays (N,) or scalars; the frame itself stays as it is.
 
     pandas puts new columns in one by one, at a cost that is felt where a table has few rows: all at once they cost a quarter.
+    Arrays of objects stay such.
     """
     if not is_host_frame(frame) or any(name in frame for name in columns):
         return frame.assign(**columns)
-    return pd.concat([frame, pd.DataFrame(dict(columns), index=frame.index)], axis=1)
+    made = {name: _as_column(each, frame.index) for name, each in columns.items()}
+    return pd.concat([frame, pd.DataFrame(made, index=frame.index)], axis=1)
+
+
+def _as_column(values: Any, index: pd.Index) -> Any:
+    """Return values of a new column; an array of objects as one, since pandas would make Arrow texts of it."""
+    is_objects = isinstance(values, np.ndarray) and values.dtype.kind == "O"
+    return pd.Series(values, index, object) if is_objects else values
 
 
 def with_object_texts(frame: Frame) -> Frame:
@@ -108,7 +116,9 @@ def with_object_texts(frame: Frame) -> Frame:
     """
     if not is_host_frame(frame):
         return frame
-    names = [name for name in frame.columns if frame[name].dtype == "str"]
+    names = [name for name, kind in frame.dtypes.items() if kind == "str"]
+    if not names:
+        return frame
     block = np.empty((len(names), len(frame)), object)
     for place, name in enumerate(names):
         codes, distinct = factorize_values(frame[name])
@@ -162,7 +172,7 @@ def factorize_values(column: FrameColumn) -> tuple[Array, list[Any]]:
 
 def factorize_codes(column: FrameColumn) -> tuple[Array, int]:
     """Return the code of each value (N,), where the column lies, -1 for a missing one; and the number of distinct values."""
-    codes, distinct = pd.factorize(column) if is_host_frame(column) else column.factorize()
+    codes, distinct = (column.array if is_host_frame(column) else column).factorize()
     return codes, len(distinct)
 
 
@@ -174,7 +184,7 @@ def to_mask(column: FrameColumn) -> Array:
 def make_text_column(values: Sequence[str | None], codes: Array, frame: Frame) -> FrameColumn:
     """Return a column of the texts in `values` at `codes` (N,), of `frame`'s library; codes lie where the frame does."""
     if is_host_frame(frame):
-        return pd.Series(list(values), dtype="str").take(codes).reset_index(drop=True)
+        return pd.Series(pd.array(list(values), dtype="str").take(codes), frame.index)
     there = library_of(frame).Series.from_arrow(pa.array(values, pa.string()))
     return there.take(codes).reset_index(drop=True)
 

@@ -149,7 +149,11 @@ class Scorer:
         """Return events with the bank that measured them, and by how many seconds event time was ahead of them on arrival."""
         at = frames.epoch_seconds(batch.frame["event_time"])
         delay = (self.state.watermark - at).clip(0)
-        origin = {"degraded": degraded, "bank_version": self.bank.version, "delay": delay}
+        origin = {
+            "degraded": np.full(len(batch), degraded),
+            "bank_version": self._versions(len(batch)),
+            "delay": delay,
+        }
         frame = frames.with_columns(batch.frame, origin)
         return replace(batch, frame=frame)
 
@@ -353,23 +357,26 @@ class Scorer:
                 np.array(LEVELS, dtype=object)[to_host(batch.level[strong])],
             )
             own, at, sole = (to_host(each[strong]) for each in (own, at, alone))
-            parts.append(
-                rows.assign(
-                    detector=detector.name,
-                    z=own,
-                    vote=_reaches_threshold(own, at),
-                    threshold=at,
-                    level=level,
-                    alone=sole,
-                )
-            )
+            judged = {
+                "detector": np.full(len(rows), detector.name, object),
+                "z": own,
+                "vote": _reaches_threshold(own, at),
+                "threshold": at,
+                "level": level,
+                "alone": sole,
+            }
+            parts.append(frames.with_columns(rows, judged))
         return pd.concat([part[list(VOTE_COLUMNS)] for part in parts], ignore_index=True)
 
     def _vote_identity(self, batch: EventBatch, which: NDArray[np.intp]) -> pd.DataFrame:
         """Return the identity columns of the events at some places, on the host, with the bank that measured them."""
         version = [name for name in ("bank_version",) if name in batch.frame]  # of events that were pending
         rows = frames.to_pandas(frames.select_rows(batch.frame[_IDENTITY_COLUMNS + version], which))
-        return rows if version else rows.assign(bank_version=self.bank.version)
+        return rows if version else frames.with_columns(rows, {"bank_version": self._versions(len(rows))})
+
+    def _versions(self, count: int) -> NDArray[np.object_]:
+        """Return the version of the bank that measures now, `count` times."""
+        return np.full(count, self.bank.version, object)
 
     def _interval_votes(self, kind: str, scores: IntervalScores, detector: Detector) -> pd.DataFrame:
         """Return a detector's votes on intervals of owners whose name is known, on the host."""

@@ -96,8 +96,9 @@ def pick_habit(habits: Sequence[Habit], share: float) -> Habit:
 class Person:
     """A person with a job, an account, habits and days off.
 
-    `days_off` are numbers of days; `job_change` is a (day, job) from which on the job is another; `tool_rollouts` are (day, level)
-    at which all tools are brought to one new level; `extra_runs` are (local second, habit) by day; `busy` a factor by day.
+    `days_off` are numbers of days; `job_change` is a (day, job) from which on the job is another; `tool_rollouts` are
+    (day, level) at which all tools are brought to one new level; `extra_runs` are (local second, habit) by day; `busy` a factor
+    by day.
     """
 
     organisation: Organisation

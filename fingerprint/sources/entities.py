@@ -11,6 +11,7 @@ principal's key. Each distinct identity is named once, on the host, wherever the
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 
 from fingerprint.compute import arrays, frames
 from fingerprint.compute.arrays import Array
@@ -29,18 +30,17 @@ def add_entity_columns(events: Frame, settings: Entities, source: LogSource = SO
     """
     codes, distinct = _distinct_identities(events, source.IDENTITY_COLUMNS)
     principals = [source.principal_of(identity, settings.person_role_patterns) for identity in distinct]
-    out = events.copy(deep=False)
-    out["principal"] = frames.make_text_column([each.key for each in principals], codes, events)
+    texts: dict[str, list[str | None]] = {
+        "principal": [each.key for each in principals],
+        "entity": [
+            _entity_key(each, identity["service"], settings)
+            for each, identity in zip(principals, distinct, strict=True)
+        ],
+    }
     for column in ("kind", "role", "call_path", "via", "human", "session"):
-        out[column] = frames.make_text_column(
-            [getattr(each, column) or None for each in principals], codes, events
-        )
-    keys = [
-        _entity_key(each, identity["service"], settings)
-        for each, identity in zip(principals, distinct, strict=True)
-    ]
-    out["entity"] = frames.make_text_column(keys, codes, events)
-    return out[[*events.columns, *ENTITY_COLUMNS]]
+        texts[column] = [getattr(each, column) or None for each in principals]
+    columns = {column: frames.make_text_column(texts[column], codes, events) for column in ENTITY_COLUMNS}
+    return frames.with_columns(events, columns)
 
 
 def _distinct_identities(events: Frame, columns: tuple[str, ...]) -> tuple[Array, list[dict[str, str]]]:
@@ -54,9 +54,9 @@ def _distinct_identities(events: Frame, columns: tuple[str, ...]) -> tuple[Array
         of_column, count = frames.factorize_codes(events[column])
         codes = arrays.unique_inverse(codes * (count + 1) + of_column + 1)[0]
     first = xp.unique(codes, return_index=True)[1]
-    table = frames.to_pandas(frames.select_rows(events[list(columns)], first)).astype(object)
-    rows = table.where(table.notna(), "").to_numpy(object)
-    return codes, [dict(zip(columns, row, strict=True)) for row in rows]
+    table = frames.to_pandas(frames.select_rows(events[list(columns)], first))
+    texts = [["" if pd.isna(value) else value for value in table[column].tolist()] for column in columns]
+    return codes, [dict(zip(columns, row, strict=True)) for row in zip(*texts, strict=True)]
 
 
 def _entity_key(principal: Principal, service: str, settings: Entities) -> str:

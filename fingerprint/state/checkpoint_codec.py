@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
+from fingerprint.compute import frames
 from fingerprint.core.alert import FingerprintError
 from fingerprint.state.event_batch import ARRAY_FIELDS, EventBatch
 
@@ -38,7 +39,8 @@ def unpack_arrays(packed: bytes) -> dict[str, NDArray[Any]]:
 
 
 def pack_table(frame: pd.DataFrame) -> bytes:
-    """Return a table with its types as bytes; without its index."""
+    """Return a table with its types as bytes; without its index, its columns in the order of their names."""
+    frame = frames.with_object_texts(frame)[sorted(frame.columns)]
     table = pa.Table.from_pandas(frame, preserve_index=False)
     sink = pa.BufferOutputStream()
     options = pa.ipc.IpcWriteOptions(compression="zstd")
@@ -48,11 +50,12 @@ def pack_table(frame: pd.DataFrame) -> bytes:
 
 
 def unpack_table(packed: bytes) -> pd.DataFrame:
-    """Return the table that was packed. Raises FingerprintError where the bytes cannot be read."""
+    """Return the table that was packed, with texts as the stream has them. Raises FingerprintError for unreadable bytes."""
     try:
-        return pa.ipc.open_stream(packed).read_all().to_pandas()
+        table = pa.ipc.open_stream(packed).read_all()
     except (pa.ArrowInvalid, OSError) as error:
         raise FingerprintError(f"state cannot be read: {error}") from None
+    return frames.with_object_texts(table.to_pandas())
 
 
 def pack_tables(arrays: Arrays) -> dict[str, bytes]:

@@ -77,6 +77,7 @@ class PartitionProcessor:
         `low_watermarks` (N,): the least watermark of all sources at each event; `arrival_times` (N,): when it arrived; both in
         seconds since 1970, on the host. Events lie where the backend's tables do.
         """
+        events = frames.with_object_texts(events)
         low_watermarks = arrays.to_device_of(
             np.maximum(low_watermarks, self.state.scorer.watermark), _seconds(events)
         )

@@ -122,12 +122,11 @@ def arrival_times(
     )
 
 
-def raw_records(piece: DecodedMessages, events: Longs) -> Any:
-    """Return the records behind some events (M,), as AWS wrote them: bytes on the host, texts on a device."""
-    row = piece.row[events]
+def raw_records(piece: DecodedMessages) -> Any:
+    """Return the records behind the events (N,), as AWS wrote them: bytes on the host, texts on a device."""
     if frames.is_host_frame(piece.events):
-        return np.array([*piece.lines, None], dtype=object)[row]
-    text, borders = join_lines([piece.lines[each] for each in row.tolist()])
+        return np.array([*piece.lines, None], dtype=object)[piece.row]
+    text, borders = join_lines([piece.lines[each] for each in piece.row.tolist()])
     to_device = frames.array_module_of(piece.events).asarray
     written = to_device(np.frombuffer(text, np.uint8))
     return frames.text_from_buffers(

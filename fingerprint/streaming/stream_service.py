@@ -15,7 +15,6 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fingerprint.analysis import threshold_what_if
 from fingerprint.compute import frames
@@ -150,7 +149,7 @@ class StreamService(ConsumerService):
             now = int(self.clock.now().timestamp() * 1000)
             arrival = routing.arrival_times(polled, piece, self.settings.reading.max_future_seconds, now)
             shares = routing.group_by_partition(polled, piece)
-            events = frames.with_object_texts(piece.events[FRAME_COLUMNS])
+            events = self._scoring_columns(piece)
             ours = sorted(each for each in shares if each in owners and self.owned.get(each) is owners[each])
             self.unpublished.update(ours)
             self.publisher.publish(
@@ -196,7 +195,7 @@ class StreamService(ConsumerService):
             // 1000
         )
         wanted = rows.events[~arrival.is_future_dated[rows.events]]
-        events = self._select_events(piece, table, wanted)
+        events = frames.select_rows(table, wanted)
         self.metrics.misrouted.inc(self.checkpoint_manager.misrouted_events(events, partition))
         message = np.searchsorted(rows.messages, piece.source[wanted])
         owned.processor.count_feeds(
@@ -208,13 +207,13 @@ class StreamService(ConsumerService):
         owned.offset = polled[last].offset + (last < piece.complete_until)
         return results
 
-    def _select_events(self, piece: DecodedMessages, table: Frame, wanted: NDArray[np.intp]) -> Frame:
-        """Return the events with the columns that scoring reads, their network, and their records for alerts to show."""
-        events = frames.select_rows(table, wanted)
-        events = frames.with_columns(events, {"raw": routing.raw_records(piece, wanted)})
+    def _scoring_columns(self, piece: DecodedMessages) -> Frame:
+        """Return a piece's events, of all partitions, with what scoring reads and the records that alerts show."""
+        events = frames.with_object_texts(piece.events[FRAME_COLUMNS])
+        columns: dict[str, Any] = {"raw": routing.raw_records(piece)}
         if self.networks:
-            events["network"] = self.networks.lookup(events["source_address"])
-        return events
+            columns["network"] = self.networks.lookup(events["source_address"])
+        return frames.with_columns(events, columns)
 
     def _expect_sources(self, owned: OwnedPartition, names: list[str]) -> None:
         """Expect as many sources as the raw topic has partitions, where messages come from `ingest`."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from copy import copy
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -326,7 +326,7 @@ class _ShownValue(NamedTuple):
     feature: int
     row: int
     nats: float
-    count: int
+    events: int
 
 
 def _value_drivers(
@@ -374,7 +374,7 @@ class _KnownValues(NamedTuple):
             expected or "nothing yet",
             _rarity(float(self.share[value.feature])),
             round(value.nats, 2),
-            value.count,
+            value.events,
             None if self.peer_share is None else _rarity(float(self.peer_share[value.feature])),
             self.key,
         )

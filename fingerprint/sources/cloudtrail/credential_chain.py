@@ -14,27 +14,33 @@ themselves are left out: they are most of them, and lead to no caller.
 
 from __future__ import annotations
 
+from operator import itemgetter
+
+import pandas as pd
+
 from fingerprint.compute import frames
 from fingerprint.compute.frames import Frame
 from fingerprint.core.alert import CredentialIssue
 
-EVENT_COLUMNS = ("action", "principal", "human", "access_key", "source_address", "region")
+WHO_COLUMNS = ("principal", "human", "access_key")
+CALL_COLUMNS = ("event_id", "issued_key", "action", "source_address", "region", *WHO_COLUMNS)
 
 
 def find_issued_credentials(events: Frame) -> list[CredentialIssue]:
     """Return the calls among events (with entities) that handed out credentials, the oldest first and one a key."""
-    handed = (
-        (events["issued_key"].fillna("") != "") & (events["kind"] != "service") & events["event_id"].notna()
+    issued = events["issued_key"]
+    if not bool(issued.notna().any()):
+        return []
+    mask = frames.to_mask(
+        (issued.fillna("") != "") & (events["kind"] != "service") & events["event_id"].notna()
     )
-    mask = frames.to_mask(handed)
     if not mask.any():
         return []
-    calls = events[["event_time", "event_id", "issued_key", *EVENT_COLUMNS]]
-    found = frames.to_pandas(frames.select_rows(calls, mask)).sort_values(["event_time", "event_id"])
-    found = found.drop_duplicates("issued_key")
-    texts = found[["event_id", "issued_key", *EVENT_COLUMNS]].astype(object)
-    rows = texts.where(texts.notna(), "").to_dict("records")
-    return [
-        CredentialIssue(at=at.to_pydatetime(), **{str(name): str(value) for name, value in row.items()})
-        for at, row in zip(found["event_time"], rows, strict=True)
-    ]
+    calls = frames.to_pandas(frames.select_rows(events[["event_time", *CALL_COLUMNS]], mask))
+    times = [at.to_pydatetime() for at in calls["event_time"]]
+    texts = [["" if pd.isna(text) else str(text) for text in calls[name].tolist()] for name in CALL_COLUMNS]
+    first: dict[str, CredentialIssue] = {}
+    for at, *row in sorted(zip(times, *texts, strict=True), key=itemgetter(0, 1)):
+        issue = CredentialIssue(at=at, **dict(zip(CALL_COLUMNS, row, strict=True)))
+        first.setdefault(issue.issued_key, issue)
+    return list(first.values())
