@@ -6,8 +6,6 @@ import json
 import logging
 import shutil
 import signal
-import subprocess
-import sys
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import closing
@@ -23,9 +21,10 @@ from fingerprint.registry.versions import VersionDecision
 from pipelines.runtime import wiring
 from tests.contracts.message_stream import wait_until
 from tests.support import sample_organisation
+from tests.support.crashing_stream import kill_stream
 from tests.support.running_stream import ids_of, live, measured_by, serve
 from tests.support.stream_environment import Place, Records, Said
-from tests.system.test_stream import CRASHING_STREAM, SMALL
+from tests.system.test_stream import SMALL
 
 BRISK = {"bank": {"poll_interval_seconds": 0.01}, "checkpoints": {"interval_seconds": 0.001}, "kafka": SMALL}
 
@@ -308,18 +307,12 @@ def test_a_bank_that_is_gone_after_a_restart_is_replaced_by_the_one_that_is_serv
 # --- crashes ----------------------------------------------------------------------------------------------------------
 
 
-def die(place: Place, *step: object) -> None:
-    command = [sys.executable, "-m", CRASHING_STREAM, str(place.bank), *map(str, step)]
-    died = subprocess.run(command, env=place.environment(), capture_output=True, timeout=120)  # noqa: S603
-    assert died.returncode == -signal.SIGKILL, died.stderr.decode()[-2000:]
-
-
 def test_what_was_told_before_a_crash_is_judged_again_by_the_bank_that_told_it(
     place: Place, records: Records, here: int, oracle: Said, second: str
 ) -> None:
     """Another bank is served when it is started again: it takes over where the log ended then."""
     place.send(records)
-    die(place, "store", "alerts.save", "after", 3)
+    kill_stream(place, "store", "alerts.save", "after", 3)
     serve(place, second)
     place.run()
     assert not place.said().differences(oracle)
@@ -334,7 +327,7 @@ def test_killed_while_partitions_are_changing_banks_each_goes_on_with_its_own(
     place.send(records[:here])
     place.run()
     serve(place, second)
-    die(place, "objects", "create_exclusive", "after", 2)
+    kill_stream(place, "objects", "create_exclusive", "after", 2)
     assert len(remembered(place)) == 2
     place.run()
     assert remembered(place) == {second}
@@ -351,11 +344,11 @@ def test_killed_again_and_again_across_a_swap_every_event_is_judged_by_one_bank(
     place.send(records[:here])
     place.run()
     serve(place, second)
-    die(place, "objects", "create_exclusive", "after", 2)
+    kill_stream(place, "objects", "create_exclusive", "after", 2)
     changed = {home for home in place.homes() if of_snapshot(place, home) == second}
     place.send(records[here:])
-    die(place, "store", "alerts.save", "after", 2)
-    die(place, "consumer", "commit", "before", 2)
+    kill_stream(place, "store", "alerts.save", "after", 2)
+    kill_stream(place, "consumer", "commit", "before", 2)
     place.run()
     told_once(place)
     home_of = {

@@ -8,7 +8,6 @@ import random
 import signal
 import sqlite3
 import subprocess
-import sys
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -27,11 +26,11 @@ from fingerprint.streaming.stream_service import StreamService
 from pipelines.commands.dead_letters import for_dead_letter_topic, list_dead_letters
 from tests.contracts.message_stream import wait_until
 from tests.support import sample_organisation
+from tests.support.crashing_stream import kill_stream
 from tests.support.running_stream import live
 from tests.support.services.postgres import Postgres
 from tests.support.stream_environment import Place, Records, Said
 
-CRASHING_STREAM = "tests.support.crashing_stream"
 POISON = (b"someone", b'{"eventVersion": "1.08", "userAgent": "\x1b[2J\xff')
 SMALL = {"max_poll_records": 400}
 
@@ -263,9 +262,7 @@ def test_killed_at_any_step_of_a_commit_it_says_the_same(
 ) -> None:
     place.configure(kafka=SMALL, checkpoints={"interval_seconds": 0.001})
     place.send(records)
-    command = [sys.executable, "-m", CRASHING_STREAM, str(place.bank), *map(str, step)]
-    died = subprocess.run(command, env=place.environment(), capture_output=True, timeout=120)  # noqa: S603
-    assert died.returncode == -signal.SIGKILL, died.stderr.decode()[-2000:]
+    kill_stream(place, *step)
     place.run()
     assert not place.said().differences(oracle)
 
@@ -274,18 +271,7 @@ def test_killed_again_and_again_it_gets_there(place: Place, records: Records, or
     place.configure(kafka=SMALL, checkpoints={"interval_seconds": 0.001})
     place.send(records)
     for _ in range(3):
-        command = [
-            sys.executable,
-            "-m",
-            CRASHING_STREAM,
-            str(place.bank),
-            "consumer",
-            "commit",
-            "before",
-            "2",
-        ]
-        died = subprocess.run(command, env=place.environment(), capture_output=True, timeout=120)  # noqa: S603
-        assert died.returncode == -signal.SIGKILL, died.stderr.decode()[-2000:]
+        kill_stream(place, "consumer", "commit", "before", 2)
     place.run()
     assert not place.said().differences(oracle)
 

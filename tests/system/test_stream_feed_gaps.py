@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
-import sys
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -18,8 +15,8 @@ from typer.testing import CliRunner
 from fingerprint.core.alert import FeedGap
 from pipelines.cli.app import app
 from tests.support import sample_organisation
+from tests.support.crashing_stream import kill_stream
 from tests.support.stream_environment import Place, keyed
-from tests.system.test_stream import CRASHING_STREAM
 
 SILENT, OTHER = "111111111111", "222222222222"
 REGIONS = ("eu-west-1", "us-east-1")
@@ -61,16 +58,22 @@ def told(place: Place) -> dict[str, dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def oracle(
+def undisturbed(
     organisation: sample_organisation.SampleOrganisation,
     records: Records,
     tmp_path_factory: pytest.TempPathFactory,
-) -> list[FeedGap]:
-    """What an undisturbed run notices."""
+) -> Place:
+    """Where an undisturbed run has been."""
     place = Place(tmp_path_factory.mktemp("oracle"), organisation.bank).create()
     place.send(records)
     place.run()
-    return place.store().feeds.gaps()
+    return place
+
+
+@pytest.fixture(scope="module")
+def oracle(undisturbed: Place) -> list[FeedGap]:
+    """What an undisturbed run notices."""
+    return undisturbed.store().feeds.gaps()
 
 
 def test_an_account_that_stops_its_log_is_one_notice_and_one_for_each_of_its_regions(
@@ -83,12 +86,8 @@ def test_an_account_that_stops_its_log_is_one_notice_and_one_for_each_of_its_reg
     assert min(notice.urgency for notice in oracle) > 80
 
 
-def test_the_topic_has_each_notice_under_its_id(
-    place: Place, records: Records, oracle: list[FeedGap]
-) -> None:
-    place.send(records)
-    place.run()
-    messages = told(place)
+def test_the_topic_has_each_notice_under_its_id(undisturbed: Place, oracle: list[FeedGap]) -> None:
+    messages = told(undisturbed)
     assert messages.keys() == {notice.notice_id for notice in oracle}
     assert {(notice["kind"], notice["feed"]) for notice in messages.values()} == MISSED
     assert all(notice["schema"] == 1 and notice["ended_at"] is None for notice in messages.values())
@@ -108,9 +107,7 @@ def test_killed_in_between_it_notices_the_same(
 ) -> None:
     place.configure(kafka={"max_poll_records": 400})
     place.send(records)
-    command = [sys.executable, "-m", CRASHING_STREAM, str(place.bank), *map(str, step)]
-    died = subprocess.run(command, env=place.environment(), capture_output=True, timeout=120)  # noqa: S603
-    assert died.returncode == -signal.SIGKILL, died.stderr.decode()[-2000:]
+    kill_stream(place, *step)
     place.run()
     assert place.store().feeds.gaps() == oracle
     assert told(place).keys() == {notice.notice_id for notice in oracle}

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import signal
-import subprocess
-import sys
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -17,10 +15,11 @@ from fingerprint.registry.bank import Bank
 from pipelines.runtime import topic_time_span
 from tests.contracts.message_stream import wait_until
 from tests.support import sample_organisation
+from tests.support.crashing_stream import kill_stream
 from tests.support.running_stream import ids_of, live, serve
 from tests.support.services.kafka import Broker
 from tests.support.stream_environment import Place, Records, Said
-from tests.system.test_stream import CRASHING_STREAM, SMALL
+from tests.system.test_stream import SMALL
 
 BRISK = SMALL | {"session_timeout_ms": 3000}
 
@@ -70,9 +69,7 @@ def test_killed_between_remembering_and_committing_it_says_the_same(
     method: str,
 ) -> None:
     place.send(records)
-    command = [sys.executable, "-m", CRASHING_STREAM, str(place.bank), adapter, method, "after", "3"]
-    died = subprocess.run(command, env=place.environment(), capture_output=True, timeout=120)  # noqa: S603
-    assert died.returncode == -signal.SIGKILL, died.stderr.decode()[-2000:]
+    kill_stream(place, adapter, method, "after", 3)
     place.run()
     assert not place.said().differences(oracle)
 
