@@ -13,9 +13,9 @@ from tests.web.test_german import PAGES
 
 OLD = (
     "What events are held to", "Hold events to", "What would another show?", "each line ten times the one below",
-    "how rarely somebody does anything as strange", "votes on intervals leave it open", "Known attacks voted on",
-    "Nobody yet: the settings say", "never seen among peers never seen", "in one moment", "Give back", "With nobody",
-    "without anybody", "Who else shows it", "Usual beside unusual", "Activity beside what was expected",
+    "a z, which says how rarely", "votes on intervals leave it open", "Known attacks voted on",
+    "yet: the settings say", "never seen among peers never seen", "in one moment", "Give back",
+    "Who else shows it", "Usual beside unusual", "Activity beside what was expected",
     "How strange its days were", "The same principal, a day around", "its history in this one is thin", "Ask for all",
     "Single keys act on this machine", "all of whose events are as it says", "What is empty asks nothing",
 )  # fmt: skip
