@@ -69,6 +69,29 @@ def test_a_column_is_told_apart_alike(here: pd.DataFrame, there: frames.Frame, n
     assert frames.factorize_codes(there[name])[1] == frames.factorize_codes(here[name])[1] == len(distinct)
 
 
+def test_texts_become_pythons_own_in_one_block(here: pd.DataFrame, there: frames.Frame) -> None:
+    plain = frames.with_object_texts(here)
+    texts = [name for name in here.columns if here[name].dtype == "str"]
+    assert len(texts) > 20
+    assert set(plain.columns) == set(here.columns)
+    for name in here.columns:
+        if name in texts:
+            assert plain[name].dtype == object
+            assert plain[name].tolist() == [None if pd.isna(each) else each for each in here[name]], name
+        else:
+            pd.testing.assert_series_equal(plain[name], here[name])
+    assert frames.with_object_texts(plain) is plain
+    assert frames.with_object_texts(there) is there
+
+
+def test_a_column_of_objects_that_is_added_stays_one(here: pd.DataFrame) -> None:
+    added = {"text": np.full(len(here), "one", object), "number": np.arange(len(here))}
+    more = frames.with_columns(here, added)
+    assert (more["text"].dtype, more["number"].dtype) == (object, np.int64)
+    assert more["text"].tolist() == ["one"] * len(here)
+    assert "text" not in here
+
+
 def test_texts_are_spread_over_codes(here: pd.DataFrame, there: frames.Frame) -> None:
     codes = np.arange(len(here)) % 3
     ours = frames.make_text_column(["a", None, "é"], codes, here)

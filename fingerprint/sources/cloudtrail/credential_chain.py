@@ -29,7 +29,7 @@ CALL_COLUMNS = ("event_id", "issued_key", "action", "source_address", "region", 
 def find_issued_credentials(events: Frame) -> list[CredentialIssue]:
     """Return the calls among events (with entities) that handed out credentials, the oldest first and one a key."""
     issued = events["issued_key"]
-    if not bool(issued.notna().any()):
+    if not frames.to_mask(issued.notna()).any():
         return []
     mask = frames.to_mask(
         (issued.fillna("") != "") & (events["kind"] != "service") & events["event_id"].notna()
