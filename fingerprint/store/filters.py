@@ -39,16 +39,19 @@ AGES: Mapping[Within, timedelta] = {
 }
 
 
-def filter_conditions(alert_filter: AlertFilter, now: datetime) -> list[Condition]:
-    """Return all conditions of a filter. The plain `open` gives way to a query that asks for a status."""
+def filter_conditions(alert_filter: AlertFilter, now: datetime, many: bool = False) -> list[Condition]:
+    """Return all conditions of a filter, written for a page if `many` alerts hold them.
+
+    The plain `open` gives way to a query that asks for a status.
+    """
     shown = is_hidden(now) if alert_filter.suppressed else ~is_hidden(now)
     status = alert_filter.status
     if status == "open" and asks_status(alert_filter.q):
         status = "all"  # the query says which, and `status:closed` would find nothing among the open ones
-    return [*STATUS_CONDITIONS[status], *property_conditions(alert_filter, now), shown]
+    return [*STATUS_CONDITIONS[status], *property_conditions(alert_filter, now, many), shown]
 
 
-def property_conditions(alert_filter: AlertFilter, now: datetime) -> list[Condition]:
+def property_conditions(alert_filter: AlertFilter, now: datetime, many: bool = False) -> list[Condition]:
     """Return the conditions besides status and suppression."""
     found = [alerts.c.urgency_shown >= alert_filter.least_urgency] if alert_filter.least_urgency > 0 else []
     found += [alerts.c.urgency_shown <= alert_filter.most_urgency] if alert_filter.most_urgency < 100 else []
@@ -57,7 +60,7 @@ def property_conditions(alert_filter: AlertFilter, now: datetime) -> list[Condit
         *_equality_conditions(alert_filter),
         *_multi_value_conditions(alert_filter),
         *_time_conditions(alert_filter, now),
-        *query_conditions(alert_filter.q),
+        *query_conditions(alert_filter.q, many),
     ]
 
 

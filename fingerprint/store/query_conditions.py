@@ -11,7 +11,7 @@ text index: every word, by its beginning.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from operator import or_
 from typing import Any
@@ -33,12 +33,12 @@ from fingerprint.core.alert_query import (
     query_words,
 )
 from fingerprint.store.filter_values import CALL, EVENT_VALUES, PLACE_VALUES, TECHNIQUE
-from fingerprint.store.schema import WORD_INDEX, alert_texts, alert_values, alerts, cases
+from fingerprint.store.schema import WORD_INDEX, WORD_VECTOR, alert_texts, alert_values, alerts, cases
 
 Condition = sql.ColumnElement[bool]
+HasValue = Callable[[str, str], Condition]  # of a field and a value
 
 VALUE_FIELDS = (*EVENT_VALUES, *PLACE_VALUES, "account", "tactic", TECHNIQUE, "principal")
-_SCANNED = (*PLACE_VALUES, TECHNIQUE)  # an alert has few of them: all are read in one go, not alert by alert
 NO_WORD = ""  # of a text without letters and digits, such as "!"
 LAST_CHARACTER = "\U0010ffff"  # after every text that begins alike
 _COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
@@ -59,18 +59,38 @@ _STATUSES: Mapping[str, Condition] = {
 _NUMBERS = {"urgency": alerts.c.urgency_shown, "events": alerts.c.event_count}
 
 
-def query_conditions(query: str) -> list[Condition]:
+def query_conditions(query: str, many: bool = False) -> list[Condition]:
     """Return conditions that hold together where the query does. Raise FingerprintError for a query that cannot be read.
 
-    Words come first, all in one look-up, then indexed values, then what has to be read from an alert's row.
+    Words come first, all in one look-up, then values, then what has to be read from an alert's row. Each alert's own values are
+    read instead of all alerts' with `many`, because a page of what many alerts have is full after a few; and for a pattern beside
+    what an index finds.
     """
     terms = parse_alert_query(query)
-    words = [term for term in terms if term.field == TEXT and not term.negated and len(term.values) == 1]
-    others = sorted((term for term in terms if term not in words), key=lambda term: term.field in _OWN_FIELDS)
-    found = [sql.not_(_any_of(term)) if term.negated else _any_of(term) for term in others]
-    return (
-        [_has_words([word for term in words for word in _words(term.values[0])]), *found] if words else found
-    )
+    texts = [term for term in terms if term.field == TEXT and len(term.values) == 1]
+    wanted = [word for term in texts if not term.negated for word in _words(term.values[0])]
+    texts = texts if wanted else []  # what is only excluded has no words to be looked up with
+    unwanted = [_words(term.values[0]) for term in texts if term.negated]
+    few = bool(wanted) or any(map(_is_indexed, terms))
+    found = [_has_words(wanted, unwanted, many)] if wanted else []
+    for term in sorted((term for term in terms if term not in texts), key=_is_own):
+        condition = _any_of(term, _shows if many or (few and _is_pattern(term)) else _among_alerts_with)
+        found.append(sql.not_(condition) if term.negated else condition)
+    return found
+
+
+def _is_own(term: Term) -> bool:
+    return term.field in _OWN_FIELDS
+
+
+def _is_indexed(term: Term) -> bool:
+    """Return whether an index finds the alerts of a term."""
+    return term.field in VALUE_FIELDS and not term.negated and not _is_pattern(term)
+
+
+def _is_pattern(term: Term) -> bool:
+    """Return whether a value has a `*` elsewhere than at its end."""
+    return any("*" in value.removesuffix("*") for value in term.values)
 
 
 def has_principal(text: str) -> Condition:
@@ -80,7 +100,7 @@ def has_principal(text: str) -> Condition:
     left out. With `*` it is a pattern of the whole name or its last part.
     """
     if "*" in text:
-        return _has_value("principal", text) | _has_value("person", text)
+        return _among_alerts_with("principal", text) | _among_alerts_with("person", text)
     names = sql.func.lower(alerts.c.principal.concat(" ").concat(alerts.c.human))
     parts = [
         names.like(sql.func.lower(like_pattern(f"*{word}*")), escape="!") for word in _words(text) if word
@@ -94,89 +114,110 @@ def asks_status(query: str) -> bool:
     return any(term.field == "status" and not term.negated for term in parse_alert_query(query))
 
 
-def _any_of(term: Term) -> Condition:
+def _any_of(term: Term, has_value: HasValue) -> Condition:
     """Return the condition that one of the values of a term holds; it is never null."""
-    return reduce(or_, (_condition(term, value) for value in term.values))
+    return reduce(or_, (_condition(term, value, has_value) for value in term.values))
 
 
-def _condition(term: Term, value: str) -> Condition:
+def _condition(term: Term, value: str, has_value: HasValue) -> Condition:
     if term.field == TEXT:
         return _has_words(_words(value))
     if term.field in VALUE_FIELDS:
-        return _has_value(term.field, value)
+        return has_value(term.field, value)
     if term.field in _NUMBERS:
         return _COMPARISONS[term.compare](_NUMBERS[term.field], int(value))
+    if term.field in _OF_VALUES:
+        return _OF_VALUES[term.field](value, has_value)
     return _OWN_FIELDS[term.field](term, value)
 
 
 # --- what an alert has several of -------------------------------------------------------------------------------------
 
 
-def _has_value(field: str, value: str) -> Condition:
+def _among_alerts_with(field: str, value: str) -> Condition:
+    """Return whether an alert is among all alerts with a value: for counts, and where few have it."""
+    table = alert_values.c
+    having = sql.select(table.alert_id).where(*_is_value(field, value, table.lower_value))
+    return _Unindexed(alerts.c.alert_id).in_(having)
+
+
+def _shows(field: str, value: str) -> Condition:
+    """Return whether an alert has a value, read from its own values: for a page of alerts of which many have it."""
+    table = alert_values.c
+    own = table.alert_id == alerts.c.alert_id
+    return sql.exists(
+        sql.select(table.alert_id).where(own, *_is_value(field, value, _Unindexed(table.lower_value)))
+    )
+
+
+def _is_value(field: str, value: str, lower: Any) -> tuple[Condition, Condition]:
+    """Return the conditions that a row of `alert_values` is of a field and has a value."""
     kind = CALL if field == "action" and ":" in value else field
     value = address_pattern(value) if field == "address" else value
-    table = alert_values.c
-    if "*" in value.removesuffix("*") and kind in _SCANNED:
-        like = BytesOrder(table.value).like(
-            sql.func.lower(sql.literal(like_pattern(value), sql.Text)), escape="!"
-        )
-        return _AlertId(alerts.c.alert_id).in_(sql.select(table.alert_id).where(table.kind == kind, like))
     if "*" in value.removesuffix("*"):
-        own = (table.alert_id == alerts.c.alert_id) & (table.kind == kind)
-        return sql.exists(sql.select(table.alert_id).where(own, _is_like(table.value, value)))
-    low = BytesOrder(table.value)
+        return alert_values.c.kind == kind, _like(lower, value)
     first = sql.func.lower(sql.literal(value.removesuffix("*"), sql.Text))
-    found = (low >= first) & (low < first.concat(LAST_CHARACTER)) if value.endswith("*") else low == first
-    return _AlertId(alerts.c.alert_id).in_(sql.select(table.alert_id).where(table.kind == kind, found))
+    found = (
+        (lower >= first) & (lower < first.concat(LAST_CHARACTER)) if value.endswith("*") else lower == first
+    )
+    return alert_values.c.kind == kind, found
 
 
-class _AlertId(GenericFunction[str]):
-    """An alert's id that SQLite does not look rows up by.
+def _network(value: str, has_value: HasValue) -> Condition:
+    return has_value("address" if is_address(value) else "network_owner", value)
 
-    It would read the wide rows of all alerts found, in the order of ids; an index of the queue's order or of counts is read in a
-    tenth of the time where many are found, and in some 40 ms of 100,000 alerts where few are.
+
+def _person(value: str, has_value: HasValue) -> Condition:
+    return sql.not_(has_value("person", "*")) if value == NO_VALUE else has_value("person", value)
+
+
+_OF_VALUES: Mapping[str, Callable[[str, HasValue], Condition]] = {"person": _person, "network": _network}
+
+
+class _Unindexed(GenericFunction[str]):
+    """A column that SQLite does not look rows up by.
+
+    By an alert's id it would read the wide rows of all alerts found, in the order of ids; an index of the queue's order or of
+    counts is read in a tenth of the time where many are found, and in some 40 ms of 100,000 alerts where few are. By a value it
+    would read all alerts that have it, once for each alert.
     """
 
     type = sql.Text()
     inherit_cache = True
-    name = "alert_id_of"
+    name = "unindexed"
 
 
-@compiles(_AlertId)
-def _compile_alert_id(element: _AlertId, compiler: SQLCompiler, **options: Any) -> str:
+@compiles(_Unindexed)
+def _compile_column(element: _Unindexed, compiler: SQLCompiler, **options: Any) -> str:
     return compiler.process(next(iter(element.clauses)), **options)
 
 
-@compiles(_AlertId, "sqlite")
-def _compile_unindexed(element: _AlertId, compiler: SQLCompiler, **options: Any) -> str:
+@compiles(_Unindexed, "sqlite")
+def _compile_unindexed(element: _Unindexed, compiler: SQLCompiler, **options: Any) -> str:
     return f"+{compiler.process(next(iter(element.clauses)), **options)}"
-
-
-class BytesOrder(GenericFunction[str]):
-    """A text in small letters, in the order of its bytes, as the index `alert_values_search` has it."""
-
-    type = sql.Text()
-    inherit_cache = True
-    name = "lower"
-    identifier = "bytes_order"
-
-
-@compiles(BytesOrder, "postgresql")
-def _compile_bytes_order(element: BytesOrder, compiler: SQLCompiler, **options: Any) -> str:
-    return f'(lower({compiler.process(element.clauses, **options)}) COLLATE "C")'
 
 
 # --- full text --------------------------------------------------------------------------------------------------------
 
 
-def _has_words(words: list[str]) -> Condition:
-    """Return the condition that an alert has a word that begins with each of these; NO_WORD is in none."""
+def _has_words(words: list[str], without: Sequence[list[str]] = (), many: bool = False) -> Condition:
+    """Return the condition that an alert has a word that begins with each of these, and not so all words of one of `without`.
+
+    NO_WORD is in no alert. With `many` an alert's own words are read: a subquery of one value is never made a join.
+    """
     if NO_WORD in words:
         return sql.false()
-    fts = " ".join(f'"{word}"*' for word in words)
-    tsquery = " & ".join(f"'{word}':*" for word in words)
+    unwanted = [each for each in without if NO_WORD not in each]
+    fts = " NOT ".join(_all_of(each, '"{}"*', " AND ") for each in (words, *unwanted))
+    tsquery = " & !".join(_all_of(each, "'{}':*", " & ") for each in (words, *unwanted))
     found = _WordMatch(sql.literal(fts, sql.Text), sql.literal(tsquery, sql.Text))
-    return _AlertId(alerts.c.alert_id).in_(sql.select(alert_texts.c.alert_id).where(found))
+    if many:
+        return sql.select(found).where(alert_texts.c.alert_id == alerts.c.alert_id).scalar_subquery()
+    return _Unindexed(alerts.c.alert_id).in_(sql.select(alert_texts.c.alert_id).where(found))
+
+
+def _all_of(words: list[str], beginning: str, both: str) -> str:
+    return f"({both.join(map(beginning.format, words))})"
 
 
 def _words(text: str) -> list[str]:
@@ -200,22 +241,14 @@ def _compile_fts5(element: _WordMatch, compiler: SQLCompiler, **options: Any) ->
 @compiles(_WordMatch, "postgresql")
 def _compile_tsquery(element: _WordMatch, compiler: SQLCompiler, **options: Any) -> str:
     query = compiler.process(list(element.clauses)[1], **options)
-    return f"array_to_tsvector(string_to_array(alert_texts.words, ' ')) @@ CAST({query} AS tsquery)"
+    return f"alert_texts.{WORD_VECTOR} @@ CAST({query} AS tsquery)"
 
 
 # --- what an alert has one of -----------------------------------------------------------------------------------------
 
 
-def _network(_: Term, value: str) -> Condition:
-    return _has_value("address" if is_address(value) else "network_owner", value)
-
-
 def _status(_: Term, value: str) -> Condition:
     return _STATUSES[value]
-
-
-def _person(_: Term, value: str) -> Condition:
-    return sql.not_(_has_value("person", "*")) if value == NO_VALUE else _has_value("person", value)
 
 
 def _assignee(_: Term, value: str) -> Condition:
@@ -247,11 +280,9 @@ def _severity(term: Term, value: str) -> Condition:
 
 
 _OWN_FIELDS: Mapping[str, Callable[[Term, str], Condition]] = {
-    "person": _person,
     "assignee": _assignee,
     "decision": _decision,
     "judged": _judged,
-    "network": _network,
     "status": _status,
     "severity": _severity,
 }
@@ -259,6 +290,9 @@ _OWN_FIELDS: Mapping[str, Callable[[Term, str], Condition]] = {
 
 def _is_like(column: Any, value: str) -> Condition:
     lower = sql.func.lower(column)
-    if "*" in value:
-        return lower.like(sql.func.lower(sql.literal(like_pattern(value), sql.Text)), escape="!")
-    return lower == sql.func.lower(sql.literal(value, sql.Text))
+    return _like(lower, value) if "*" in value else lower == sql.func.lower(sql.literal(value, sql.Text))
+
+
+def _like(lower: Any, pattern: str) -> Condition:
+    """Return whether a text in small letters is as a pattern with `*` says."""
+    return lower.like(sql.func.lower(sql.literal(like_pattern(pattern), sql.Text)), escape="!")

@@ -61,6 +61,7 @@ from fingerprint.store.suppression_hits import hiding_suppression, is_hidden
 
 Column = sql.Column[Any]
 
+MANY_ALERTS = 2_000  # of 100,000: a page of 50 is full after some 2,500 of them
 STRONGEST_SURPRISES = 3  # of an alert, of which a similar one shares at least one
 URGENCY, FIRST_EVENT_TIME, LAST_EVENT_TIME, EVENT_COUNT, ALERT_ID = (
     alerts.c[name]
@@ -99,7 +100,7 @@ class SqlQueueRepository(Repository):
         if not 0 < size <= MAX_PAGE_SIZE:
             raise FingerprintError(f"a page has 1 to {MAX_PAGE_SIZE} rows, not {size}")
         now = self._session.now()
-        conditions = filter_conditions(alert_filter, now)
+        conditions = filter_conditions(alert_filter, now, many=total is not None and total >= MANY_ALERTS)
         query = _select(now).where(*conditions).order_by(*_order_by(order)).limit(size + 1)
         if cursor is not None:
             query = query.where(_after(order, _parse_cursor(cursor, alert_filter, order)))

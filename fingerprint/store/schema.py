@@ -30,6 +30,9 @@ MAX_IDS_PER_QUERY = 500  # ids of one IN (...)
 LARGEST = 1e308  # that stands for an infinity in JSON
 INSERT_BATCH = 10_000  # rows of one executemany
 AUTOINCREMENT_TYPE = sql.BigInteger().with_variant(sql.Integer, "sqlite")  # SQLite only counts up INTEGER
+BYTE_ORDERED_TEXT = sql.Text().with_variant(
+    sql.Text(collation="C"), "postgresql"
+)  # as SQLite orders all text
 
 Row = dict[str, Any]
 T = TypeVar("T")
@@ -278,9 +281,13 @@ alert_values = sql.Table(  # derived: what an alert has several of, a row each; 
     required_text("alert_id", primary_key=True),
     required_text("kind", primary_key=True),  # service, action, address ...
     required_text("value", primary_key=True),
+    sql.Column(
+        "lower_value", BYTE_ORDERED_TEXT, sql.Computed("lower(value)", persisted=True)
+    ),  # as searches compare it
     sqlite_with_rowid=False,
 )
 sql.Index("alerts_of_value", alert_values.c.kind, alert_values.c.value, alert_values.c.alert_id)
+sql.Index("alert_values_search", alert_values.c.kind, alert_values.c.lower_value, alert_values.c.alert_id)
 
 alert_texts = sql.Table(  # derived: the words of an alert, separated by blanks, for full text search
     "alert_texts",
@@ -289,15 +296,16 @@ alert_texts = sql.Table(  # derived: the words of an alert, separated by blanks,
     required_text("alert_id", unique=True),
     required_text("words"),
 )
-# Indexes that SQLAlchemy cannot describe for both databases: full text, and values in small letters by the order of their bytes.
+# What SQLAlchemy cannot describe for both databases: full text, and statistics of which kind has which values. Without these
+# PostgreSQL takes a value that all alerts have for a rare one, and joins its alerts one by one.
 WORD_INDEX = (
     "alert_words"  # the full text index: an FTS5 table that follows `alert_texts`, or PostgreSQL's GIN
 )
+WORD_VECTOR = "word_vector"  # PostgreSQL's column of `alert_texts`: its words as a tsvector
 SEARCH_DDL = {
     "sqlite": (
         "CREATE VIRTUAL TABLE alert_words USING fts5(words, content='alert_texts', content_rowid='number', "
         "detail='none', tokenize='unicode61 remove_diacritics 0')",
-        "CREATE INDEX alert_values_search ON alert_values (kind, lower(value), alert_id)",
         "CREATE TRIGGER alert_words_insert AFTER INSERT ON alert_texts BEGIN "
         "INSERT INTO alert_words (rowid, words) VALUES (new.number, new.words); END",
         "CREATE TRIGGER alert_words_delete AFTER DELETE ON alert_texts BEGIN "
@@ -307,8 +315,10 @@ SEARCH_DDL = {
         "INSERT INTO alert_words (rowid, words) VALUES (new.number, new.words); END",
     ),
     "postgresql": (
-        "CREATE INDEX alert_words ON alert_texts USING gin (array_to_tsvector(string_to_array(words, ' ')))",
-        'CREATE INDEX alert_values_search ON alert_values (kind, (lower(value) COLLATE "C"), alert_id)',
+        f"ALTER TABLE alert_texts ADD COLUMN {WORD_VECTOR} tsvector "
+        "GENERATED ALWAYS AS (array_to_tsvector(string_to_array(words, ' '))) STORED",
+        f"CREATE INDEX {WORD_INDEX} ON alert_texts USING gin ({WORD_VECTOR})",
+        "CREATE STATISTICS alert_values_common (mcv) ON kind, lower_value FROM alert_values",
     ),
 }
 for _dialect, _statements in SEARCH_DDL.items():

@@ -14,7 +14,7 @@ import sqlalchemy as sql
 
 from fingerprint.core.sanitize import storable
 from fingerprint.store.filter_values import CALL
-from fingerprint.store.query_conditions import LAST_CHARACTER, VALUE_FIELDS, BytesOrder
+from fingerprint.store.query_conditions import LAST_CHARACTER, VALUE_FIELDS
 from fingerprint.store.schema import MAX_KEY_LENGTH, alert_values
 
 SUGGESTED_FIELDS = (*VALUE_FIELDS, "person", "network")
@@ -28,7 +28,7 @@ def suggest_values(connection: sql.Connection, field: str, begins: str, limit: i
     if field not in SUGGESTED_FIELDS:
         return []
     kind = CALL if field == "action" and ":" in begins else "network_owner" if field == "network" else field
-    table, low = alert_values.c, BytesOrder(alert_values.c.value)
+    table, low = alert_values.c, alert_values.c.lower_value
     lowest = sql.func.lower(sql.literal(storable(begins), sql.Text))
     within = sql.select(table.value, low.label("low")).where(
         table.kind == kind, low < lowest.concat(LAST_CHARACTER)

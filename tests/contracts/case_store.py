@@ -38,6 +38,7 @@ from fingerprint.core.case import (
     SetStatus,
 )
 from fingerprint.core.sanitize import storable
+from fingerprint.store import queue
 from tests.contracts.alert_store import judged, only_events
 from tests.support.alerts import ACCOUNT, DRIVERS, NASTY, START, event, nasty, new_pipeline, stolen_session
 
@@ -45,9 +46,11 @@ HUMANS = ("maria", "Ömer ÇELİK", "straße", "kim", "")
 SERVICES = ("iam", "s3", "ec2", "sts")
 TACTICS = ("Discovery", "Persistence", "Impact")
 QUERIES = (  # each finds some of the alerts below, and leaves some
-    "100%", "called iam", "ömer ç", "-tried_it", '"a b"', "action:iam:Call", "action:(IAM:call, s3:Call)", "action:iam:*",
+    "100%", "called iam", "ömer ç", "-tried_it", '"tried it"', "action:iam:Call", "action:(IAM:call, s3:Call)", "action:iam:*",
     "-service:(iam, s3)", "service:*a*", "account:2109*", "tactic:impact -tactic:Discovery", "principal:a", "principal:user/a*",
     "-principal:(a, b)", "person:maria", "person:none", "severity>=high", "severity:medium", "urgency<50", "urgency>=75",
+    "called -iam", 'called -ömer -"maria iam"', "called -principal:*b", "-principal:*a -service:s*", "person:*ia",
+    "-(called, tried_it)",
     "judged:(peer, generic)", "decision:none", "decision:(benign, true_positive)", "assignee:maria", "assignee:none",
 )  # fmt: skip
 ORDERS = ("urgency", "newest", "oldest", "events", "lowest", "fewest")
@@ -283,6 +286,18 @@ class QueueContract:
             assert everything(busy, which, order) == wanted, which
             found += len(wanted)
         assert found > 50
+
+    def test_a_page_is_the_same_however_many_alerts_it_is_said_to_be_of(self, busy, monkeypatch):
+        """Of many alerts each is asked for its own values, of few all that have a value are listed: a query of its own."""
+        draw = random.Random(9)
+        filters = [
+            *(AlertFilter("all", q=query) for query in QUERIES),
+            *(drawn_filter(draw) for _ in range(12)),
+        ]
+        listed = [busy.queue.page(which, size=100) for which in filters]
+        monkeypatch.setattr(queue, "MANY_ALERTS", 0)
+        for which, page in zip(filters, listed, strict=True):
+            assert busy.queue.page(which, size=100, total=page.total) == page, which
 
     def test_every_filter_finds_some_and_leaves_some(self, busy):
         for which in (

@@ -5,7 +5,14 @@ from __future__ import annotations
 import sqlalchemy as sql
 from alembic import op
 
-from fingerprint.store.schema import AUTOINCREMENT_TYPE, SEARCH_DDL, FiniteJson, NanAsNull, UtcDateTime
+from fingerprint.store.schema import (
+    AUTOINCREMENT_TYPE,
+    BYTE_ORDERED_TEXT,
+    SEARCH_DDL,
+    FiniteJson,
+    NanAsNull,
+    UtcDateTime,
+)
 
 revision, down_revision = "0001", None
 
@@ -145,10 +152,12 @@ def _create_alert_tables() -> None:
         sql.Column("alert_id", sql.Text(), nullable=False),
         sql.Column("kind", sql.Text(), nullable=False),
         sql.Column("value", sql.Text(), nullable=False),
+        sql.Column("lower_value", BYTE_ORDERED_TEXT, sql.Computed("lower(value)", persisted=True)),
         sql.PrimaryKeyConstraint("alert_id", "kind", "value"),
         sqlite_with_rowid=False,
     )
     op.create_index("alerts_of_value", "alert_values", ["kind", "value", "alert_id"])
+    op.create_index("alert_values_search", "alert_values", ["kind", "lower_value", "alert_id"])
     op.create_table(
         "alert_texts",
         sql.Column("number", AUTOINCREMENT_TYPE, nullable=False),
