@@ -33,7 +33,7 @@ from fingerprint.core.alert_query import (
     query_words,
 )
 from fingerprint.store.filter_values import CALL, EVENT_VALUES, PLACE_VALUES, TECHNIQUE
-from fingerprint.store.schema import WORD_INDEX, WORD_VECTOR, alert_texts, alert_values, alerts, cases
+from fingerprint.store.schema import WORD_INDEX, WORD_VECTOR, alert_values, alerts, cases
 
 Condition = sql.ColumnElement[bool]
 HasValue = Callable[[str, str], Condition]  # of a field and a value
@@ -203,17 +203,15 @@ def _compile_unindexed(element: _Unindexed, compiler: SQLCompiler, **options: An
 def _has_words(words: list[str], without: Sequence[list[str]] = (), many: bool = False) -> Condition:
     """Return the condition that an alert has a word that begins with each of these, and not so all words of one of `without`.
 
-    NO_WORD is in no alert. With `many` an alert's own words are read: a subquery of one value is never made a join.
+    NO_WORD is in no alert.
     """
     if NO_WORD in words:
         return sql.false()
     unwanted = [each for each in without if NO_WORD not in each]
     fts = " NOT ".join(_all_of(each, '"{}"*', " AND ") for each in (words, *unwanted))
     tsquery = " & !".join(_all_of(each, "'{}':*", " & ") for each in (words, *unwanted))
-    found = _WordMatch(sql.literal(fts, sql.Text), sql.literal(tsquery, sql.Text))
-    if many:
-        return sql.select(found).where(alert_texts.c.alert_id == alerts.c.alert_id).scalar_subquery()
-    return _Unindexed(alerts.c.alert_id).in_(sql.select(alert_texts.c.alert_id).where(found))
+    match = _ShowsWords if many else _AmongAlertsWithWords
+    return match(sql.literal(fts, sql.Text), sql.literal(tsquery, sql.Text))
 
 
 def _all_of(words: list[str], beginning: str, both: str) -> str:
@@ -224,22 +222,43 @@ def _words(text: str) -> list[str]:
     return query_words(text) or [NO_WORD]
 
 
-class _WordMatch(GenericFunction[bool]):
-    """A row of `alert_texts` has the words of a query: FTS5's, or PostgreSQL's tsquery."""
+class _AmongAlertsWithWords(GenericFunction[bool]):
+    """An alert is among all alerts with the words of a query: FTS5's, or PostgreSQL's tsquery."""
 
     type = sql.Boolean()
     inherit_cache = True
-    name = "word_match"
+    name = "among_alerts_with_words"
 
 
-@compiles(_WordMatch, "sqlite")
-def _compile_fts5(element: _WordMatch, compiler: SQLCompiler, **options: Any) -> str:
+class _ShowsWords(_AmongAlertsWithWords):
+    """An alert has the words of a query, read from its own words: PostgreSQL makes no join of a subquery of one value."""
+
+    inherit_cache = True
+    name = "shows_words"
+
+
+@compiles(_AmongAlertsWithWords, "sqlite")
+@compiles(_ShowsWords, "sqlite")
+def _compile_fts5(element: _AmongAlertsWithWords, compiler: SQLCompiler, **options: Any) -> str:
+    """Compare numbers: a list of as many ids would be sorted first, which takes longer."""
     query = compiler.process(next(iter(element.clauses)), **options)
-    return f"alert_texts.number IN (SELECT rowid FROM {WORD_INDEX} WHERE {WORD_INDEX} MATCH {query})"  # noqa: S608 - `query` is the name of a bound parameter
+    number = "SELECT number FROM alert_texts WHERE alert_texts.alert_id = alerts.alert_id"
+    return f"({number}) IN (SELECT rowid FROM {WORD_INDEX} WHERE {WORD_INDEX} MATCH {query})"  # noqa: S608 - `query` is the name of a bound parameter
 
 
-@compiles(_WordMatch, "postgresql")
-def _compile_tsquery(element: _WordMatch, compiler: SQLCompiler, **options: Any) -> str:
+@compiles(_AmongAlertsWithWords, "postgresql")
+def _compile_tsquery_list(element: _AmongAlertsWithWords, compiler: SQLCompiler, **options: Any) -> str:
+    found = _compile_tsquery(element, compiler, **options)
+    return f"alerts.alert_id IN (SELECT alert_texts.alert_id FROM alert_texts WHERE {found})"  # noqa: S608 - as above
+
+
+@compiles(_ShowsWords, "postgresql")
+def _compile_own_words(element: _ShowsWords, compiler: SQLCompiler, **options: Any) -> str:
+    found = _compile_tsquery(element, compiler, **options)
+    return f"(SELECT {found} FROM alert_texts WHERE alert_texts.alert_id = alerts.alert_id)"  # noqa: S608 - as above
+
+
+def _compile_tsquery(element: _AmongAlertsWithWords, compiler: SQLCompiler, **options: Any) -> str:
     query = compiler.process(list(element.clauses)[1], **options)
     return f"alert_texts.{WORD_VECTOR} @@ CAST({query} AS tsquery)"
 

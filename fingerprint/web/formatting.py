@@ -362,10 +362,10 @@ def abbreviate(value: float) -> str:
 
 
 def format_odds(nats: float) -> str:
-    """Return a surprise as odds: e^nats, in two figures."""
+    """Return a surprise as what a value is one of: e^nats, in two figures."""
     odds = math.exp(min(max(nats, 0.0), 30.0))
     if odds >= 1e6:
-        return gettext("over a million times")
+        return gettext("over a million")
     digits = 1 - math.floor(math.log10(odds))
     figure = f"{round(odds, digits):,.{max(digits, 0) if odds < 10 else 0}f}"
-    return gettext("%(num)s times", num=localise_figure(figure))
+    return localise_figure(figure)

@@ -129,7 +129,7 @@ def test_an_analyst_reads_who_what_when_where_and_how_unusual():
             "4 March 2026, 14:02:00 to 14:21:00 UTC",
             "the principal's own fingerprint",
         ),
-        *("185.220.101.34 \u00d7 9", "never seen", "12,000 times less likely", "events per hour"),
+        *("185.220.101.34 \u00d7 9", "never seen", "about 1 in 12,000 of what is usual", "events per hour"),
         "Wednesday 4 March 14:00 UTC: 34 where 3.1 were expected",
     ):
         assert part in text
@@ -224,11 +224,11 @@ class TestCurve:
 @pytest.mark.parametrize(
     ("nats", "said"),
     [
-        (0, "1.0 times"),
-        (1, "2.7 times"),
-        (4.6, "99 times"),
-        (9.4, "12,000 times"),
-        (99, "over a million times"),
+        (0, "1.0"),
+        (1, "2.7"),
+        (4.6, "99"),
+        (9.4, "12,000"),
+        (99, "over a million"),
     ],
 )
 def test_a_surprise_is_said_as_odds(nats, said):

@@ -51,7 +51,7 @@ def test_what_is_unusual_has_the_labels_and_says_what_less_likely_is_compared_wi
     unusual = " ".join(Page.lenient(page[page.index('id="unusual"') :]).text.split())
     for label in ("Action", "Order of actions", "Resource", "Number of calls"):
         assert f"{label} 1 event" in unusual
-    assert "over a million times less likely than what is usual" in unusual
+    assert "about 1 in over a million of what is usual" in unusual
     assert "at most 10 a value" not in unusual
     assert "nats" not in unusual
 
