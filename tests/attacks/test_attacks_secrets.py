@@ -288,7 +288,7 @@ def test_masking_takes_linear_time_whatever_an_attacker_wrote(text: str) -> None
     worst = (text * (1 << 20))[: 1 << 20]
     started = time.process_time()
     holds_credentials(worst), mask_credentials(f"https://{worst}")
-    assert time.process_time() - started < 1
+    assert time.process_time() - started < 5  # 0.4 s on a core of its own; quadratic, it takes minutes
 
 
 # --- files -------------------------------------------------------------------------------------------------------------

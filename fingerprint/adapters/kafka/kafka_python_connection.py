@@ -108,7 +108,7 @@ def fetch_partition_count(topic: str, settings: Kafka) -> int:
 
 
 class ConnectionFailureHandler(logging.Handler):
-    """The last error of a connection, empty if there was none; a refused login goes before all others.
+    """The last error of a connection, empty if there was none; a refused login goes before all others, then a certificate.
 
     kafka-python logs why it could not log in, and raises that no broker answered.
     """
@@ -122,14 +122,13 @@ class ConnectionFailureHandler(logging.Handler):
         found = [each for each in record.args or () if isinstance(each, Exception)]
         for each in found:
             late = isinstance(each, errors.KafkaTimeoutError | errors.RequestTimedOutError)
-            if not late and not isinstance(self.error, errors.SaslAuthenticationFailedError):
+            if not late and _weight(each) >= _weight(self.error):
                 self.error = each
 
     @property
     def is_authentication_failure(self) -> bool:
         """Whether a broker was there, and one side did not accept the login or the certificate of the other."""
-        login = isinstance(self.error, errors.SaslAuthenticationFailedError)
-        return login or "SSL" in str(self.error) or self.is_disconnect
+        return _weight(self.error) > 0 or self.is_disconnect
 
     @property
     def is_disconnect(self) -> bool:
@@ -141,6 +140,13 @@ class ConnectionFailureHandler(logging.Handler):
             return ""
         text = printable(_NOISE.sub("", str(self.error)))
         return f"{text}, as it does at a wrong login or protocol" if text == _DISCONNECTED else text
+
+
+def _weight(error: Exception | None) -> int:
+    """Return how much an error says of why there is no connection: an attempt that took too long says less than one refused."""
+    if isinstance(error, errors.SaslAuthenticationFailedError):
+        return 2
+    return int("SSL" in str(error))
 
 
 @contextmanager
