@@ -751,6 +751,39 @@ def test_who_has_no_passkey_at_hand_goes_in_without_script(browser, place, admit
         expect(page.get_by_role("heading", name="Queue")).to_be_visible()
 
 
+def test_after_a_decision_the_focus_is_where_work_goes_on(browser, place, admitted):
+    """On the row that follows; where there is none, on what was done, with Undo one Tab away."""
+    with seen(browser, storage_state=admitted) as page:
+        page.goto(f"{place.base}/?q=snapshot")
+        press(page, "j", "x", "e")
+        page.keyboard.type("our own account")
+        press(page, "Enter", "2")
+        expect(page.locator(".outcome")).to_contain_text("1 alert closed as benign.")
+        expect(page.locator(".queue a.go:focus")).to_have_count(1)
+        press(page, "u")
+        expect(page.locator(".outcome")).to_contain_text("1 alert reopened.")
+
+        rows(page).locator("a.go").first.click()
+        page.locator("#page-why").fill("our own account")
+        page.get_by_role("button", name="Benign").click()
+        expect(page.locator(".outcome")).to_contain_text("1 alert closed as benign.")
+        expect(page.locator(".outcome")).to_be_focused()
+        press(page, "Tab")
+        expect(page.get_by_role("button", name="Undo")).to_be_focused()
+        press(page, "Enter")
+        expect(page.locator(".outcome")).to_contain_text("1 alert reopened.")
+
+
+def test_no_one_is_kept_out_before_the_login_in_german(browser, place, admitted):
+    with seen(browser, storage_state=admitted) as page:
+        link = invited(page, place, "quirin")
+    with seen(browser, locale="de-DE") as page:
+        for address in (f"{place.base}/login", link):
+            page.goto(address)
+            assert page.locator("html").get_attribute("lang") == "de"
+            check_page(page)
+
+
 def test_a_page_that_keeps_someone_out_would_be_found(browser, place, admitted):
     with seen(browser, storage_state=admitted) as page:
         page.goto(f"{place.base}/audit")

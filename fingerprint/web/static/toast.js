@@ -13,6 +13,13 @@ export function showToast() {
   close.addEventListener("click", () => closeToast());
   toast.append(close);
   reopen(toast.querySelector("[data-refused]")?.dataset.refused);
+  if (document.activeElement === document.body) focus(toast);
+}
+
+/** The page is a new one: without a row to stand on, who reads by ear hears the result, and the next Tab is Undo. */
+function focus(toast) {
+  toast.tabIndex = -1;
+  toast.focus({ preventScroll: true });
 }
 
 /** Close it; false where there is none. */

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from pipelines.cli.app import app
 from tests.support import sample_organisation
 from tests.support.alerts import ACCOUNT, stolen_session
 from tests.support.web_app import Site, store_in
+from tests.web.test_old_wordings import OLD
 
 
 @pytest.fixture(scope="module")
@@ -157,6 +159,13 @@ def test_a_budget_that_cannot_be_met_is_refused_on_the_command_line(loud: Site, 
     assert [each.threshold for each in overrides(loud)] == [1.6]
     table = CliRunner().invoke(app, ["thresholds", "estimate", *words[-2:]], env={"COLUMNS": "200"}).output
     assert "cannot be met" in table
+
+
+def test_the_page_says_no_old_wording(loud: Site) -> None:
+    for path in ("/thresholds", "/thresholds?threshold=3"):
+        answer = loud.browser("admin").get(path)
+        assert answer.status_code == 200
+        assert [each for each in OLD if each in " ".join(unescape(answer.text).split())] == []
 
 
 def test_what_is_not_kept_limits_what_can_be_estimated_and_is_said(loud: Site) -> None:
