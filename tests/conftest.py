@@ -13,7 +13,7 @@ import pytest
 
 from fingerprint.compute.backend import choose_backend
 from fingerprint.registry.bank import Bank, open_bank
-from fingerprint.store import migrate
+from fingerprint.store import migrate, open_store
 from tests.support import sample_organisation
 from tests.support.migrated_once import MigratedOnce
 from tests.support.services import kafka, postgres
@@ -123,8 +123,11 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kafka.Broker]:
 
 @pytest.fixture(scope="session")
 def postgresql() -> Iterator[postgres.Postgres]:
-    """A real PostgreSQL server, started when the first test wants it."""
+    """A real PostgreSQL server, started when the first test wants it; its fresh databases have the tables of a store."""
     with needed(), postgres.Postgres.started() as running:
+        made = running.empty()
+        open_store(made).close()
+        running.keep_tables_of(made)
         yield running
 
 

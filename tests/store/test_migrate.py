@@ -32,7 +32,7 @@ def url(request, tmp_path) -> str:
     """The URL of an empty database."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/alerts.sqlite"
-    return request.getfixturevalue("postgresql").fresh()
+    return request.getfixturevalue("postgresql").empty()
 
 
 @pytest.fixture

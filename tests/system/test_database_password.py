@@ -24,7 +24,7 @@ def file(tmp_path: Path) -> Path:
 @pytest.fixture
 def url(postgresql: Postgres, file: Path) -> Iterator[str]:
     """Of an empty database whose owner needs the password."""
-    fresh = postgresql.fresh()
+    fresh = postgresql.empty()
     name = fresh.rsplit("/", 1)[1]
     with postgresql.talk() as connection:
         connection.execute(f"CREATE ROLE {GUARDED} LOGIN PASSWORD '{FIRST}'")

@@ -2,7 +2,7 @@
 
 Example:
     >>> with Postgres.started() as server:
-    ...     server.fresh()                                # the URL of an empty database
+    ...     server.fresh()                                # the URL of a database of its own
     'postgresql://store@127.0.0.1:40123/store0'
 
 PostgreSQL 15 or newer, of Debian's packages: those that are installed, or they are fetched once with apt-get, which needs no root
@@ -73,6 +73,7 @@ class Postgres:
     port: int
     process: subprocess.Popen[bytes] | None = None
     numbers: Iterator[int] = field(default_factory=itertools.count)
+    template: str = ""  # the database that fresh ones are copied from
 
     @classmethod
     @contextmanager
@@ -89,11 +90,22 @@ class Postgres:
             finally:
                 server.kill()
 
+    def empty(self) -> str:
+        """The URL of a database without tables."""
+        return self._created("")
+
     def fresh(self) -> str:
-        """The URL of a database that no one has used."""
+        """The URL of a database that no one has used: a copy of the one that `keep_tables_of` was given, or an empty one."""
+        return self._created(self.template and f"TEMPLATE {self.template} STRATEGY FILE_COPY")
+
+    def keep_tables_of(self, url: str) -> None:
+        """Copy this database, to which no one is connected any more, from now on: a third of the time of making its tables."""
+        self.template = url.rpartition("/")[2]
+
+    def _created(self, options: str) -> str:
         name = f"store{next(self.numbers)}"
         with self.talk() as connection:
-            connection.execute(f"CREATE DATABASE {name}")
+            connection.execute(f"CREATE DATABASE {name} {options}")
         return self.url(name)
 
     def url(self, database: str) -> str:
