@@ -19,8 +19,11 @@ class Unavailable(Exception):
     """This machine cannot run the program; the text says what to do."""
 
 
-def fetch(package: str, folder: Path) -> None:
-    """A package and what this machine lacks of what it needs, unpacked and moved into place when complete."""
+def fetch(package: str, folder: Path, *beside: str) -> None:
+    """A package and what this machine lacks of what it needs, unpacked and moved into place when complete.
+
+    Packages `beside` it have files that the program looks for in its own folder: they come although the machine has them.
+    """
     if not (shutil.which("apt-get") and shutil.which("dpkg")):
         raise Unavailable(
             f"these tests need {package}, and this machine has no apt-get to fetch it: install it"
@@ -30,7 +33,7 @@ def fetch(package: str, folder: Path) -> None:
     try:
         plan = said("apt-get", "install", "--simulate", "--no-install-recommends", package)
         missing = [line.split()[1] for line in plan.splitlines() if line.startswith("Inst ")]
-        said("apt-get", "download", "-qq", *missing, cwd=staged)
+        said("apt-get", "download", "-qq", *{*missing, *beside}, cwd=staged)
         for each in staged.glob("*.deb"):
             said("dpkg", "-x", str(each), str(staged))
             each.unlink()
