@@ -29,16 +29,27 @@ DRIVERS = (
 
 
 def alert_of() -> Alert:
-    made = stolen_session(drivers=DRIVERS, events=(event(2, "lambda", RAW),), curve=None)
+    called, gravest = (
+        (event(2, "lambda", RAW),),
+        replace(stolen_session().impact_of[0], action=f"lambda:{RAW}"),
+    )
+    made = stolen_session(
+        title="changed a function", drivers=DRIVERS, events=called, curve=None, impact_of=(gravest,)
+    )
     return replace(made, last_event_time=made.first_event_time)
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     store = store_in(tmp_path_factory.mktemp("words"))
     store.alerts.save([alert_of()])
-    yield Site.of(store).browser("viewer").get("/alerts/3fa94c1be0d27a58").text
+    yield Site.of(store)
     store.close()
+
+
+@pytest.fixture(scope="module")
+def page(site: Site) -> str:
+    return site.browser("viewer").get(f"/alerts/{alert_of().alert_id}").text
 
 
 def test_every_feature_of_the_product_has_a_label_for_analysts() -> None:
@@ -54,6 +65,14 @@ def test_what_is_unusual_has_the_labels_and_says_what_less_likely_is_compared_wi
     assert "about 1 in over a million of what is usual" in unusual
     assert "at most 10 a value" not in unusual
     assert "nats" not in unusual
+
+
+def test_the_gravest_action_stands_without_its_api_version(site: Site) -> None:
+    browser = site.browser("viewer")
+    assert ': lambda:UpdateFunctionCode"' in browser.get("/").text
+    assert (
+        "<bdi>lambda:UpdateFunctionCode</bdi>" in browser.get(f"/alerts/{alert_of().alert_id}/preview").text
+    )
 
 
 def test_actions_stand_without_their_api_version_and_the_record_keeps_it(page: str) -> None:
