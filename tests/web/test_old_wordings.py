@@ -18,7 +18,7 @@ OLD = (
     "Who else shows it", "Usual beside unusual", "Activity beside what was expected",
     "How strange its days were", "The same principal, a day around", "its history in this one is thin", "Ask for all",
     "Single keys act on this machine", "all of whose events are as it says", "What is empty asks nothing",
-    "less likely", "With nobody", "without anybody",
+    "less likely",
 )  # fmt: skip
 
 
