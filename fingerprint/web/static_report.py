@@ -16,6 +16,7 @@ import hashlib
 import re
 from collections.abc import Sequence
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -135,6 +136,7 @@ def template_environment() -> jinja2.Environment:
     environment.filters["lines"] = _escape_lines
     environment.globals["event_links"] = _event_links
     environment.filters["plain_action"] = _plain_action
+    environment.filters["breakable"] = break_between_words
     return environment
 
 
@@ -146,6 +148,17 @@ def _escape_value(value: Any) -> Any:
 def _escape_lines(text: str) -> Markup:
     """Return a text of several lines with its line ends kept; what else controls a screen is escaped."""
     return escape(printable(text, lines=True))
+
+
+def break_between_words(name: str) -> Markup:
+    """Return a name that a narrow column breaks between its words, not within one; escaped.
+
+    >>> str(break_between_words("StopLogging"))
+    'Stop<wbr>Logging'
+    """
+    text = printable(name)
+    starts = [at for at in range(1, len(text)) if text[at - 1].islower() and text[at].isupper()]
+    return Markup("<wbr>").join(text[start:end] for start, end in pairwise([0, *starts, len(text)]))
 
 
 def _plain_action(action: str) -> str:

@@ -15,7 +15,12 @@ from fingerprint.core.alert import ActivityCurve, FingerprintError
 from fingerprint.core.sanitize import printable
 from fingerprint.web import formatting
 from fingerprint.web.charts import draw_activity_chart
-from fingerprint.web.static_report import render_alert, write_alert_page, write_queue_page
+from fingerprint.web.static_report import (
+    break_between_words,
+    render_alert,
+    write_alert_page,
+    write_queue_page,
+)
 from tests.support.alerts import NASTY, curve, event, nasty, new_pipeline, stolen_session
 
 ELEMENTS = set(
@@ -23,10 +28,10 @@ ELEMENTS = set(
         r"\w+",
         "html head meta link title style body header main section footer div span p h1 h2 h3 a ul ol li dl "
         "strong em b code bdi time table thead tbody tr th td details summary pre svg circle text tspan rect path "
-        "desc dt dd",
+        "desc dt dd wbr",
     )
 )
-VOID = {"meta", "link"}
+VOID = {"meta", "link", "wbr"}
 
 
 class Page(HTMLParser):
@@ -83,6 +88,24 @@ def check_harmless(page: str) -> Page:
 
 def is_page(link: str | None) -> bool:
     return re.fullmatch(r"alert-[0-9A-Za-z_-]+\.html", link or "") is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "broken"),
+    [
+        ("AuthorizeSecurityGroupIngress", "Authorize<wbr>Security<wbr>Group<wbr>Ingress"),
+        ("GetIPSet", "Get<wbr>IPSet"),
+        ("", ""),
+        ("AccessDenied<b>", "Access<wbr>Denied&lt;b&gt;"),
+    ],
+)
+def test_a_name_is_broken_between_its_words(name: str, broken: str) -> None:
+    assert str(break_between_words(name)) == broken
+
+
+@pytest.mark.parametrize("text", NASTY, ids=range(len(NASTY)))
+def test_a_name_that_may_be_broken_is_the_same_text(text: str) -> None:
+    assert Page.lenient(str(break_between_words(text))).text == printable(text)
 
 
 @pytest.mark.parametrize("text", NASTY, ids=range(len(NASTY)))
