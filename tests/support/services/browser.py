@@ -6,7 +6,8 @@ Example:
     ...     page.goto("http://127.0.0.1:8080/")
 
 Chromium without windows, of Debian's packages: the one that is installed, or it is fetched once and unpacked in
-`build/services/chromium`, or in the folder that CHROMIUM_TEST_PACKAGES names.
+`build/services/chromium`, or in the folder that CHROMIUM_TEST_PACKAGES names. Where it cannot be fetched, an installed Chromium
+does.
 """
 
 from __future__ import annotations
@@ -56,5 +57,10 @@ def _program() -> tuple[str, dict[str, str]]:
         return found, {}
     folder = Path(os.environ.get("CHROMIUM_TEST_PACKAGES") or HERE.parents[2] / "build/services/chromium")
     if not folder.is_dir():
-        fetch(PACKAGE, folder, "chromium-common")
+        try:
+            fetch(PACKAGE, folder, "chromium-common")
+        except Unavailable:
+            if whole := shutil.which("chromium"):
+                return whole, {}
+            raise
     return str(folder / PROGRAM), libraries(folder)
