@@ -90,7 +90,7 @@ def _read_token(settings: Kafka) -> tuple[str, float]:
 
 
 class ConnectionFailure:
-    """The last error of a connection, empty if there was none.
+    """The last error of a connection, empty if there was none; a refused login or certificate goes before all others.
 
     librdkafka reports by a callback why it could not log in, and raises that no broker answered.
 
@@ -105,18 +105,21 @@ class ConnectionFailure:
 
     def on_error(self, error: KafkaError) -> None:
         """Keep an error: librdkafka's `error_cb`."""
-        if error.code() != KafkaError._ALL_BROKERS_DOWN:
+        is_last = _is_refusal(error) or not self.is_authentication_failure
+        if is_last and error.code() != KafkaError._ALL_BROKERS_DOWN:
             self.error = error
 
     @property
     def is_authentication_failure(self) -> bool:
         """Whether a broker was there, and one side did not accept the login or the certificate of the other."""
-        return self.error is not None and (
-            self.error.code() == KafkaError._AUTHENTICATION or "SSL" in self.error.str()
-        )
+        return self.error is not None and _is_refusal(self.error)
 
     def __str__(self) -> str:
         return "" if self.error is None else printable(_NOISE.sub("", self.error.str()))
+
+
+def _is_refusal(error: KafkaError) -> bool:
+    return bool(error.code() == KafkaError._AUTHENTICATION or "SSL" in error.str())
 
 
 def check_connection(client: Any, settings: Kafka, failure: ConnectionFailure) -> None:
