@@ -4,8 +4,8 @@ Example:
     >>> sql.select(alerts.c.alert_id).where(*query_conditions("action:StopLogging -principal:ci-* severity>=high"))
 
 What an alert has several of lies in `alert_values`: a whole value, or the beginning of one, is found by an index that both
-databases read in the order of bytes; `*` elsewhere is compared with the values of each alert. Free text is looked up in the full
-text index: every word, by its beginning.
+databases read in the order of bytes; a pattern, with `*` elsewhere, is compared with all values of its kind, or with each alert's
+own where an index has found few alerts. Free text is looked up in the full text index: every word, by its beginning.
 """
 
 from __future__ import annotations
@@ -73,24 +73,27 @@ def query_conditions(query: str, many: bool = False) -> list[Condition]:
     unwanted = [_words(term.values[0]) for term in texts if term.negated]
     few = bool(wanted) or any(map(_is_indexed, terms))
     found = [_has_words(wanted, unwanted, many)] if wanted else []
-    for term in sorted((term for term in terms if term not in texts), key=_is_own):
-        condition = _any_of(term, _shows if many or (few and _is_pattern(term)) else _among_alerts_with)
+    for term in sorted(
+        (term for term in terms if term not in texts), key=lambda term: term.field in _OWN_FIELDS
+    ):
+        condition = _any_of(term, _shows if many or (few and _has_pattern(term)) else _among_alerts_with)
         found.append(sql.not_(condition) if term.negated else condition)
     return found
 
 
-def _is_own(term: Term) -> bool:
-    return term.field in _OWN_FIELDS
-
-
 def _is_indexed(term: Term) -> bool:
     """Return whether an index finds the alerts of a term."""
-    return term.field in VALUE_FIELDS and not term.negated and not _is_pattern(term)
+    is_value = term.field in VALUE_FIELDS or (term.field in _OF_VALUES and NO_VALUE not in term.values)
+    return is_value and not term.negated and not _has_pattern(term)
 
 
-def _is_pattern(term: Term) -> bool:
+def _has_pattern(term: Term) -> bool:
+    return any(map(_is_pattern, term.values))
+
+
+def _is_pattern(value: str) -> bool:
     """Return whether a value has a `*` elsewhere than at its end."""
-    return any("*" in value.removesuffix("*") for value in term.values)
+    return "*" in value.removesuffix("*")
 
 
 def has_principal(text: str) -> Condition:
@@ -154,7 +157,7 @@ def _is_value(field: str, value: str, lower: Any) -> tuple[Condition, Condition]
     """Return the conditions that a row of `alert_values` is of a field and has a value."""
     kind = CALL if field == "action" and ":" in value else field
     value = address_pattern(value) if field == "address" else value
-    if "*" in value.removesuffix("*"):
+    if _is_pattern(value):
         return alert_values.c.kind == kind, _like(lower, value)
     first = sql.func.lower(sql.literal(value.removesuffix("*"), sql.Text))
     found = (

@@ -104,6 +104,8 @@ class SqlQueueRepository(Repository):
         query = _select(now).where(*conditions).order_by(*_order_by(order)).limit(size + 1)
         if cursor is not None:
             query = query.where(_after(order, _parse_cursor(cursor, alert_filter, order)))
+        if total == 0:
+            return QueuePage((), 0, None)
         found = _read_rows(connection, query)
         if total is None:
             count = sql.select(sql.func.count()).select_from(ALERTS_WITH_CASES).where(*conditions)

@@ -30,9 +30,8 @@ MAX_IDS_PER_QUERY = 500  # ids of one IN (...)
 LARGEST = 1e308  # that stands for an infinity in JSON
 INSERT_BATCH = 10_000  # rows of one executemany
 AUTOINCREMENT_TYPE = sql.BigInteger().with_variant(sql.Integer, "sqlite")  # SQLite only counts up INTEGER
-BYTE_ORDERED_TEXT = sql.Text().with_variant(
-    sql.Text(collation="C"), "postgresql"
-)  # as SQLite orders all text
+# As SQLite orders all text.
+BYTE_ORDERED_TEXT = sql.Text().with_variant(sql.Text(collation="C"), "postgresql")
 
 Row = dict[str, Any]
 T = TypeVar("T")
@@ -281,9 +280,8 @@ alert_values = sql.Table(  # derived: what an alert has several of, a row each; 
     required_text("alert_id", primary_key=True),
     required_text("kind", primary_key=True),  # service, action, address ...
     required_text("value", primary_key=True),
-    sql.Column(
-        "lower_value", BYTE_ORDERED_TEXT, sql.Computed("lower(value)", persisted=True)
-    ),  # as searches compare it
+    # As searches compare it.
+    sql.Column("lower_value", BYTE_ORDERED_TEXT, sql.Computed("lower(value)", persisted=True)),
     sqlite_with_rowid=False,
 )
 sql.Index("alerts_of_value", alert_values.c.kind, alert_values.c.value, alert_values.c.alert_id)

@@ -362,7 +362,7 @@ def abbreviate(value: float) -> str:
 
 
 def format_odds(nats: float) -> str:
-    """Return a surprise as what a value is one of: e^nats, in two figures."""
+    """Return N, in two figures, of a surprise that is seen once in N values: e^nats."""
     odds = math.exp(min(max(nats, 0.0), 30.0))
     if odds >= 1e6:
         return gettext("over a million")

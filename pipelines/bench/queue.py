@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import sqlalchemy as sql
@@ -187,6 +187,7 @@ SEARCHES = (  # what finds little and what finds much, by each kind of look-up: 
     "status:closed",
     "-status:new",
     "bucket",
+    "-bucket",
     "stoplogging accessdenied",
     "action7 bucket accessdenied",
     "getcalleridentity -bucket",
@@ -210,7 +211,12 @@ def search_latency() -> tuple[float, float]:
 
 
 def _search_seconds() -> Sequence[float]:
-    return fastest_interleaved(*(partial(_read_page, _store(), AlertFilter(q=query)) for query in SEARCHES))
+    return _search_seconds_of(_store())
+
+
+@cache
+def _search_seconds_of(store: SqlStore) -> Sequence[float]:
+    return fastest_interleaved(*(partial(_read_page, store, AlertFilter(q=query)) for query in SEARCHES))
 
 
 @benchmark("a decision on fifty of them at once", "ms", f"{TARGET_SECONDS * 1000:.0f} ms", None)

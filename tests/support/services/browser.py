@@ -24,7 +24,7 @@ from playwright.sync_api import Browser, Error, sync_playwright
 from tests.support.services.debian_packages import Unavailable, fetch, libraries
 
 HERE = Path(__file__).parent
-PACKAGE = "chromium-headless-shell"  # the whole browser takes twice the CPU for the same pages
+PACKAGE = "chromium-headless-shell"
 ONE_LINE = f"sudo apt-get install -y {PACKAGE}"
 PROGRAM = f"usr/lib/chromium/{PACKAGE}"
 # Root has no user namespaces to build the sandbox from; the pages are our own.
@@ -56,11 +56,11 @@ def _program() -> tuple[str, dict[str, str]]:
     if found := shutil.which(PACKAGE):
         return found, {}
     folder = Path(os.environ.get("CHROMIUM_TEST_PACKAGES") or HERE.parents[2] / "build/services/chromium")
-    if not folder.is_dir():
-        try:
+    try:
+        if not folder.is_dir():
             fetch(PACKAGE, folder, "chromium-common")
-        except Unavailable:
-            if whole := shutil.which("chromium"):
-                return whole, {}
-            raise
+    except Unavailable:
+        if whole := shutil.which("chromium"):
+            return whole, {}
+        raise
     return str(folder / PROGRAM), libraries(folder)

@@ -64,6 +64,9 @@ def _newest(root: Path) -> Path | None:
     return versions[newest] if newest >= OLDEST else None
 
 
+EMPTY = "template1"  # PostgreSQL's own
+
+
 @dataclass
 class Postgres:
     """One server; its port and data outlive the process, so `kill` and `start` are a crash and a recovery."""
@@ -73,7 +76,7 @@ class Postgres:
     port: int
     process: subprocess.Popen[bytes] | None = None
     numbers: Iterator[int] = field(default_factory=itertools.count)
-    template: str = ""  # the database that fresh ones are copied from
+    template: str = EMPTY  # the database that fresh ones are copied from
 
     @classmethod
     @contextmanager
@@ -92,20 +95,20 @@ class Postgres:
 
     def empty(self) -> str:
         """The URL of a database without tables."""
-        return self._created("")
+        return self._copy_of(EMPTY)
 
     def fresh(self) -> str:
         """The URL of a database that no one has used: a copy of the one that `keep_tables_of` was given, or an empty one."""
-        return self._created(self.template and f"TEMPLATE {self.template} STRATEGY FILE_COPY")
+        return self._copy_of(self.template)
 
     def keep_tables_of(self, url: str) -> None:
         """Copy this database, to which no one is connected any more, from now on: a third of the time of making its tables."""
         self.template = url.rpartition("/")[2]
 
-    def _created(self, options: str) -> str:
+    def _copy_of(self, template: str) -> str:
         name = f"store{next(self.numbers)}"
         with self.talk() as connection:
-            connection.execute(f"CREATE DATABASE {name} {options}")
+            connection.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY FILE_COPY")
         return self.url(name)
 
     def url(self, database: str) -> str:

@@ -29,12 +29,12 @@ DRIVERS = (
 
 
 def alert_of() -> Alert:
-    called, gravest = (
-        (event(2, "lambda", RAW),),
-        replace(stolen_session().impact_of[0], action=f"lambda:{RAW}"),
-    )
     made = stolen_session(
-        title="changed a function", drivers=DRIVERS, events=called, curve=None, impact_of=(gravest,)
+        title="changed a function",
+        drivers=DRIVERS,
+        events=(event(2, "lambda", RAW),),
+        curve=None,
+        impact_of=(replace(stolen_session().impact_of[0], action=f"lambda:{RAW}"),),
     )
     return replace(made, last_event_time=made.first_event_time)
 
@@ -58,7 +58,7 @@ def test_every_feature_of_the_product_has_a_label_for_analysts() -> None:
     assert feature_label("from another detector") == "from another detector"
 
 
-def test_what_is_unusual_has_the_labels_and_says_what_less_likely_is_compared_with(page: str) -> None:
+def test_what_is_unusual_has_the_labels_and_says_how_rare_it_is(page: str) -> None:
     unusual = " ".join(Page.lenient(page[page.index('id="unusual"') :]).text.split())
     for label in ("Action", "Order of actions", "Resource", "Number of calls"):
         assert f"{label} 1 event" in unusual
