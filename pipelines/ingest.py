@@ -10,7 +10,7 @@ from fingerprint.core.settings import Settings
 from fingerprint.streaming.ingest_service import IngestService
 from fingerprint.streaming.metrics import IngestMetrics, S3IngestMetrics
 from fingerprint.streaming.s3_ingest_service import S3IngestService
-from pipelines.runtime import wiring
+from pipelines.runtime import host, wiring
 from pipelines.runtime.service import running_service
 
 
@@ -22,7 +22,7 @@ def run_ingest(settings: Settings, once: bool = False) -> dict[str, Any]:
     ):
         ingest = IngestService(consumer, producer, settings, IngestMetrics(REGISTRY))
         with running_service(settings, ingest.not_ready, ingest.not_alive, "ingest") as asked_to_end:
-            return ingest.run(asked_to_end, once)
+            return ingest.run(asked_to_end, once) | host.resources()
 
 
 def run_ingest_s3(settings: Settings, url: str, once: bool = False) -> dict[str, Any]:
@@ -34,4 +34,4 @@ def run_ingest_s3(settings: Settings, url: str, once: bool = False) -> dict[str,
     ):
         ingest = S3IngestService(queue, objects, producer, settings, S3IngestMetrics(REGISTRY))
         with running_service(settings, ingest.not_ready, ingest.not_alive, "ingest") as asked_to_end:
-            return ingest.run(asked_to_end, once)
+            return ingest.run(asked_to_end, once) | host.resources()

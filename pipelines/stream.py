@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -42,7 +41,7 @@ def run_stream(
     """
     metrics = StreamMetrics(REGISTRY)
     if wait_for_bank and not wait_for_first_bank(folder, settings, metrics.waiting_for_bank):
-        return _with_resources(metrics.figures() | {"seconds": 0.0})
+        return metrics.figures() | {"seconds": 0.0} | host.resources()
     backend = backends.load_backend(settings.backend)
     with (
         closing(wiring.bank_watcher(folder, settings, backend)) as banks,
@@ -63,7 +62,7 @@ def run_stream(
         stream = StreamService(banks, adapters, settings, metrics, host.process_name(), networks)
         with running_service(settings, stream.not_ready, stream.not_alive, "stream") as asked_to_end:
             backends.log_backend(backend)
-            return _with_resources(stream.run(asked_to_end, once))
+            return stream.run(asked_to_end, once) | host.resources()
 
 
 def wait_for_first_bank(folder: Path, settings: Settings, waiting_gauge: Gauge) -> bool:
@@ -85,15 +84,6 @@ def wait_for_first_bank(folder: Path, settings: Settings, waiting_gauge: Gauge) 
         return False
     log.info("the first bank is served", version=version)
     return True
-
-
-def _with_resources(figures: dict[str, Any]) -> dict[str, Any]:
-    """Add what this process took since it was started: CPU seconds of all its threads, and its peak memory."""
-    return {
-        **figures,
-        "cpu_seconds": round(time.process_time(), 3),
-        "peak_memory_bytes": host.peak_bytes(),
-    }
 
 
 def _always_healthy() -> None:

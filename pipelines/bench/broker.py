@@ -55,6 +55,7 @@ class BenchmarkStream:
     name: str
     bank: Path
     folder: Path
+    partitions: int = PARTITIONS
 
     def create(self) -> BenchmarkStream:
         """Create the topics."""
@@ -62,7 +63,8 @@ class BenchmarkStream:
         from kafka.admin import NewTopic
 
         admin = KafkaAdminClient(bootstrap_servers=self.address)
-        counts = {"events": PARTITIONS, "alerts": 1, "votes": 1, "events.dlq": 1}
+        counts = dict.fromkeys(("raw", "events"), self.partitions)
+        counts |= dict.fromkeys(("alerts", "votes", "events.dlq", "raw.dlq"), 1)
         new = [NewTopic(f"{self.name}.{topic}", count, 1) for topic, count in counts.items()]
         admin.create_topics(new, wait_for_metadata=True)
         admin.close()
@@ -70,7 +72,7 @@ class BenchmarkStream:
 
     def settings(self, client: str, group: str = "bench", port: int = 0) -> dict[str, dict[str, Any]]:
         """Return the sections of the settings that are not as usual."""
-        topics = {f"{topic}_topic": f"{self.name}.{topic}" for topic in ("events", "alerts", "votes")}
+        topics = {f"{topic}_topic": f"{self.name}.{topic}" for topic in ("raw", "events", "alerts", "votes")}
         return {
             "kafka": {"bootstrap_servers": [self.address], "client": client, "group_id": group, **topics},
             "health": {"port": port},
@@ -100,6 +102,14 @@ class BenchmarkStream:
         return self.start(
             "replay", *files, "--topic", f"{self.name}.events", "--keyed", *pace, client="confluent"
         )
+
+    def send_raw(self, files: list[str]) -> subprocess.Popen[str]:
+        """Start `fingerprint replay`: the records of files as the raw topic has them."""
+        return self.start("replay", *files, "--topic", f"{self.name}.raw", client="confluent")
+
+    def ingest(self, client: str, group: str) -> subprocess.Popen[str]:
+        """Start `fingerprint ingest` in a group, to the end of the raw topic."""
+        return self.start("ingest", "--once", client=client, group=group)
 
     def score(
         self, *options: str, client: str = "kafka-python", group: str, port: int = 0

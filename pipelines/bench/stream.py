@@ -1,4 +1,4 @@
-"""The rows of `fingerprint stream`, on a real broker: how fast, how late, and how two share the work.
+"""The rows of `fingerprint ingest` and `stream`, on a real broker: how fast, how late, and how two share the work.
 
 Broker, producers and scorers are processes on the same cores. A rate counts from joining the group to the last message
 that is dealt with; the bare consumer's counts the same, and does nothing with what it gets.
@@ -46,6 +46,7 @@ ATTACKS = 40
 RUNS = 2  # of which the faster one counts
 TARGET_EVENTS_PER_SECOND = 30_000.0  # events a second through one scorer
 TARGET_EVENTS_PER_CORE_SECOND = 25_000.0  # plain JSON, in polls of the default size
+TARGET_INGESTED_PER_CORE_SECOND = 60_000.0  # records, one a message
 IDLE_SECONDS = 3.0  # seconds after the last record was sent in which the last alerts are published
 
 _exit_stack = ExitStack()
@@ -211,6 +212,65 @@ def one_core_pace() -> tuple[float, float]:
     """Count a scorer's own CPU: what broker and producer take beside it does not matter."""
     scored = max(_measure_rates(client).scored_per_core for client in ("kafka-python", "confluent"))
     return scored, scored / TARGET_EVENTS_PER_CORE_SECOND
+
+
+@benchmark(
+    "stream, CPU of a scorer of 16 partitions, its start included",
+    "s",
+    "the same messages in 4 partitions",
+    2,
+    at_most=True,
+)
+def many_partitions_cost() -> tuple[float, float]:
+    """Score the same messages from topics of 16 and of 4 partitions, in polls of the default size."""
+    many, few = _scoring_cpu(16), _scoring_cpu(4)
+    return many, many / few
+
+
+@benchmark(
+    "stream, CPU of a scorer of one partition, its start included",
+    "s",
+    "the same messages in 4 partitions",
+    None,
+)
+def one_partition_cost() -> tuple[float, float]:
+    """Score the same messages from topics of one and of 4 partitions, in polls of the default size."""
+    one, few = _scoring_cpu(1), _scoring_cpu(4)
+    return one, one / few
+
+
+@cache
+def _scoring_cpu(partitions: int) -> float:
+    """Return the CPU seconds of one scorer of so many partitions, the least of RUNS."""
+    base, files = _require_topics()
+    name = f"over-{partitions}"
+    topics = BenchmarkStream(base.address, name, base.bank, base.folder, partitions).create()
+    process_figures(topics.send(files))
+    groups = [f"{name}-{run}" for run in range(RUNS)]
+    return min(
+        float(process_figures(topics.score("--once", client="confluent", group=group))["cpu_seconds"])
+        for group in groups
+    )
+
+
+@benchmark(
+    "ingest, raw topic to events topic, a core second, its start included",
+    "records/core s",
+    f"{TARGET_INGESTED_PER_CORE_SECOND:,.0f} records/core s",
+    1,
+)
+def ingest_pace() -> tuple[float, float]:
+    """Key the records of a raw topic, one a message, with the faster client; what the broker takes is not counted."""
+    topics, files = _require_topics()
+    raw = BenchmarkStream(topics.address, "ingested", topics.bank, topics.folder).create()
+    process_figures(raw.send_raw(files))
+    done = [
+        process_figures(raw.ingest(client, f"{client}-{run}"))
+        for run in range(RUNS)
+        for client in ("kafka-python", "confluent")
+    ]
+    pace = max(each["records"] / each["cpu_seconds"] for each in done)
+    return pace, pace / TARGET_INGESTED_PER_CORE_SECOND
 
 
 @benchmark("stream, two scorers on these cores", "events/s", "one scorer", None)

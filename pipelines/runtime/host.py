@@ -1,4 +1,4 @@
-"""Facts about this process and its user: login name, process name, peak memory, memory that is left."""
+"""Facts about this process and its user: login name, process name, CPU time and memory taken, memory that is left."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import resource
 import socket
 import sys
+import time
 from pathlib import Path
 
 
@@ -26,6 +27,11 @@ def process_name() -> str:
 def operator_name() -> str:
     """Return the author for the audit log. Names of accounts have no colon, so it differs from all of them."""
     return f"console:{login_name()}"
+
+
+def resources() -> dict[str, float]:
+    """Return what this process took since it was started: CPU seconds of all its threads, and its peak memory in bytes."""
+    return {"cpu_seconds": round(time.process_time(), 3), "peak_memory_bytes": peak_bytes()}
 
 
 def peak_bytes() -> int:
