@@ -8,14 +8,17 @@ Example:
 
 A column is factorised when it is first asked for, however many features read it; combinations are found from the codes of the
 columns. So a batch costs a few passes over integers plus Python calls for what is distinct. Codes lie where the events do.
+
+A few events on the host are counted in a dictionary instead, value by value: array functions take longer to begin than that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from fingerprint.compute import arrays, frames
 from fingerprint.compute.arrays import Array
@@ -25,6 +28,8 @@ CodeArray = Array  # (N,) int64
 DistinctValues = list[Any]  # distinct values; a missing one is None
 EncodedColumn = tuple[CodeArray, DistinctValues]
 
+FEW_EVENTS = 100  # above, array functions are faster
+
 
 class DictionaryEncoded:
     """N events with encoded columns. `derived` makes columns that the frame does not have from those that it has."""
@@ -33,6 +38,7 @@ class DictionaryEncoded:
         self, events: Frame, derived: Mapping[str, Callable[[DictionaryEncoded], EncodedColumn]] | None = None
     ) -> None:
         self.events, self.derived = events, derived or {}
+        self._is_few = len(events) <= FEW_EVENTS and frames.is_host_frame(events)
         self._columns: dict[str, EncodedColumn] = {}
 
     def __len__(self) -> int:
@@ -50,6 +56,10 @@ class DictionaryEncoded:
         if len(columns) == 1:
             code, values = columns[0]
             return code, [(value,) for value in values]
+        if self._is_few:
+            return encode_few(
+                list(zip(*([values[at] for at in code.tolist()] for code, values in columns), strict=True))
+            )
         xp = frames.array_module_of(self.events)
         mixed = xp.zeros(len(self), np.int64)
         for code, values in columns:
@@ -65,10 +75,24 @@ class DictionaryEncoded:
         if name not in self.events:
             return xp.zeros(len(self), np.int64), [None]
         column = self.events[name]
+        if self._is_few:
+            return encode_few([None if is_missing(value) else value for value in column.tolist()])
         if isinstance(column.dtype, np.dtype) and column.dtype.kind in "iu":
             return encode_numbers(column.values.astype(np.int64, copy=False))
         code, distinct = frames.factorize_values(column)
         return xp.where(code < 0, len(distinct), code), [*distinct, None]
+
+
+def encode_few(values: Sequence[Hashable]) -> tuple[CodeArray, list[Any]]:
+    """Return plain values encoded: codes (N,), and the values in the order of their first occurrence."""
+    places: dict[Any, int] = {}
+    code = np.array([places.setdefault(value, len(places)) for value in values], np.int64)
+    return code, list(places)
+
+
+def is_missing(value: Any) -> bool:
+    """Return whether a value of a pandas column stands for none: None, NaN, NaT or NA."""
+    return value is None or value is pd.NA or value != value
 
 
 def encode_numbers(values: Array) -> EncodedColumn:

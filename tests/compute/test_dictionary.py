@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fingerprint.compute import hashing
+from fingerprint.compute import dictionary, hashing
 from fingerprint.compute.dictionary import DictionaryEncoded, encode_numbers, map_values
 
 EVENTS = pd.DataFrame(
@@ -19,6 +19,12 @@ EVENTS = pd.DataFrame(
 )
 
 
+@pytest.fixture(autouse=True, params=[0, 100], ids=["by arrays", "value by value"])
+def few_events(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both ways say the same: EVENTS are many, or few."""
+    monkeypatch.setattr(dictionary, "FEW_EVENTS", request.param)
+
+
 def spread(code: np.ndarray, values: list) -> list:
     return [values[at] for at in code]
 
@@ -27,6 +33,11 @@ def spread(code: np.ndarray, values: list) -> list:
 def test_codes_and_values_are_the_column(name: str) -> None:
     column = EVENTS[name].astype(object)
     assert spread(*DictionaryEncoded(EVENTS).column(name)) == column.where(column.notna(), None).tolist()
+
+
+def test_whatever_stands_for_no_value_is_none() -> None:
+    values = pd.Series(["a", None, float("nan"), pd.NA, pd.NaT, "a"], dtype=object)
+    assert spread(*DictionaryEncoded(pd.DataFrame({"x": values})).column("x")) == ["a", *[None] * 4, "a"]
 
 
 def test_columns_together_are_the_pairs_that_there_are() -> None:
