@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,6 @@ from fingerprint.compute.backend import choose_backend
 from fingerprint.registry.bank import Bank, open_bank
 from fingerprint.store import migrate, open_store
 from tests.support import sample_organisation
-from tests.support.memory_folder import use_memory
 from tests.support.migrated_once import MigratedOnce
 from tests.support.services import kafka, postgres
 from tests.support.services.requirement import needed
@@ -27,10 +26,6 @@ from tests.support.stream_environment import Place, Records, Said, keyed
 SYSTEM = Path(__file__).parent / "system"
 
 
-def pytest_configure() -> None:
-    use_memory()
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_report_to_serializable() -> Generator[None, Any, Any]:
     """What a test captured may hold half a surrogate pair, which the process that ran it could not send on."""
@@ -38,21 +33,12 @@ def pytest_report_to_serializable() -> Generator[None, Any, Any]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what is slow; mix the files that wait for services with the other slow ones, and leave the quick ones for the end.
-
-    So some processes compute while others wait, and none has much left when the others are done.
-    """
+    """Mark what is slow; order the files so that the long ones, with services, begin first and none is left for the end."""
     for item in items:
         if is_slow(item):
             item.add_marker(pytest.mark.slow)
-    slow = {item.path: SYSTEM in item.path.parents for item in items if item.get_closest_marker("slow")}
-    places = _mixed([path for path in slow if slow[path]], [path for path in slow if not slow[path]])
-    items.sort(key=lambda item: places.get(item.path, 1.0))
-
-
-def _mixed(*kinds: Sequence[Path]) -> dict[Path, float]:
-    """A place from 0 to 1 for each file, so that the files of each kind are spread evenly."""
-    return {path: number / len(kind) for kind in kinds for number, path in enumerate(kind)}
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: (SYSTEM not in item.path.parents, item.path not in slow))
 
 
 def pytest_collection_finish() -> None:

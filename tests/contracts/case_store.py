@@ -31,6 +31,7 @@ from fingerprint.core.case import (
     AuditFilter,
     CaseStatus,
     DayCount,
+    QueuePage,
     QueueRow,
     ReopenCase,
     SavedView,
@@ -298,6 +299,13 @@ class QueueContract:
         monkeypatch.setattr(queue, "MANY_ALERTS", 0)
         for which, page in zip(filters, listed, strict=True):
             assert busy.queue.page(which, size=100, total=page.total) == page, which
+            assert busy.queue.page(which, size=100, total=max(page.total, 1)).rows == page.rows, which
+
+    def test_a_page_that_is_known_to_be_empty_is_not_read_and_its_cursor_is_checked_all_the_same(self, busy):
+        which = AlertFilter("all")
+        assert busy.queue.page(which, total=0) == QueuePage((), 0, None)
+        with pytest.raises(FingerprintError, match="no page begins there"):
+            busy.queue.page(which, total=0, cursor="W10")
 
     def test_every_filter_finds_some_and_leaves_some(self, busy):
         for which in (
