@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import nbformat
 import pytest
-from jupyter_client.manager import AsyncKernelManager
-from nbclient import NotebookClient
+
+if TYPE_CHECKING:
+    from nbformat import NotebookNode
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
@@ -21,13 +22,18 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("notebooks")
 
 
-def opened(file: Path) -> nbformat.NotebookNode:
+def opened(file: Path) -> NotebookNode:
+    import nbformat  # takes four seconds, in every process that collects this file
+
     return nbformat.read(file, as_version=4)
 
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("file", NOTEBOOKS, ids=lambda file: file.stem)
 def test_it_runs_in_a_fresh_kernel_within_two_minutes(file: Path, place: Path, tmp_path: Path) -> None:
+    from jupyter_client.manager import AsyncKernelManager
+    from nbclient import NotebookClient
+
     notebook = opened(file)
     kernel = AsyncKernelManager(transport="ipc", ip=str(tmp_path / "kernel"))
     client = NotebookClient(notebook, km=kernel, resources={"metadata": {"path": str(FOLDER)}})
