@@ -15,6 +15,7 @@ from fingerprint.compute.backend import choose_backend
 from fingerprint.registry.bank import Bank, open_bank
 from fingerprint.store import migrate, open_store
 from tests.support import sample_organisation
+from tests.support.compiled_once import share_compiled_statements
 from tests.support.migrated_once import MigratedOnce
 from tests.support.services import kafka, postgres
 from tests.support.services.requirement import needed
@@ -74,9 +75,10 @@ def _sendable(value: Any) -> Any:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _tables_are_made_once() -> Iterator[None]:
+def _tables_and_statements_are_made_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(migrate, "upgrade_schema", MigratedOnce())
+        share_compiled_statements(patch)
         yield
 
 
