@@ -1,7 +1,8 @@
 """Statements that are compiled once for all SQLite databases of a process, not once for each.
 
-SQLAlchemy keeps compiled statements by engine, and every test of the store opens an engine of its own: a tenth of the fast tests' CPU
-was compiling the same statements again. The statements of one process depend on nothing that differs between its SQLite files.
+SQLAlchemy keeps compiled statements by engine, and every test of the store opens an engine of its own: a tenth of the fast
+tests' CPU was compiling the same statements again. The statements of one process depend on nothing that differs between its
+SQLite files.
 """
 
 from __future__ import annotations
