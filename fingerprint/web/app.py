@@ -7,12 +7,15 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 from fastapi import APIRouter, FastAPI, Response
 from fastapi.responses import FileResponse, PlainTextResponse
 from fastapi.staticfiles import StaticFiles
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from starlette.routing import BaseRoute
 
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.log import get_logger
@@ -39,12 +42,7 @@ def create_app(deps: Dependencies, security: SecurityEventLog | None = None) -> 
     app.state.dependencies, app.state.broadcaster = deps, ChangeBroadcaster(deps.store.changes)
     app.state.security = security or SecurityEventLog()
     errors.install_error_handlers(app)
-    for router in (health_router, *pages.ROUTERS):
-        app.include_router(router, include_in_schema=False)
-    for router in routers.ROUTERS:
-        app.include_router(router, prefix="/api/v1")
-    app.add_api_route("/static/style.css", _serve_stylesheet, include_in_schema=False)
-    app.mount("/static", StaticFiles(directory=STATIC))
+    app.router.routes.extend(_create_routes((health_router, *pages.ROUTERS), tuple(routers.ROUTERS)))
     app.add_middleware(LanguageMiddleware, cookie=language_cookie_name(deps.settings))
     app.add_middleware(
         RequestGuard, hosts=allowed_host_names(web), max_body_bytes=middleware.MAX_BODY_BYTES, https=web.https
@@ -53,6 +51,19 @@ def create_app(deps: Dependencies, security: SecurityEventLog | None = None) -> 
         SecurityEventMiddleware, events=app.state.security, settings=deps.settings
     )  # the last is the outermost
     return app
+
+
+@cache
+def _create_routes(page_routers: tuple[APIRouter, ...], api_routers: tuple[APIRouter, ...]) -> Sequence[BaseRoute]:
+    """Return the routes of every application: FastAPI reads each function's signature once a process, not once an application."""
+    router = APIRouter()
+    for pages_router in page_routers:
+        router.include_router(pages_router, include_in_schema=False)
+    for api_router in api_routers:
+        router.include_router(api_router, prefix="/api/v1")
+    router.add_api_route("/static/style.css", _serve_stylesheet, include_in_schema=False)
+    router.mount("/static", StaticFiles(directory=STATIC))
+    return tuple(router.routes)
 
 
 def _serve_stylesheet() -> FileResponse:
