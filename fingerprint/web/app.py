@@ -42,7 +42,7 @@ def create_app(deps: Dependencies, security: SecurityEventLog | None = None) -> 
     app.state.dependencies, app.state.broadcaster = deps, ChangeBroadcaster(deps.store.changes)
     app.state.security = security or SecurityEventLog()
     errors.install_error_handlers(app)
-    app.router.routes.extend(_create_routes((health_router, *pages.ROUTERS), tuple(routers.ROUTERS)))
+    app.router.routes.extend(_create_routes())
     app.add_middleware(LanguageMiddleware, cookie=language_cookie_name(deps.settings))
     app.add_middleware(
         RequestGuard, hosts=allowed_host_names(web), max_body_bytes=middleware.MAX_BODY_BYTES, https=web.https
@@ -54,12 +54,12 @@ def create_app(deps: Dependencies, security: SecurityEventLog | None = None) -> 
 
 
 @cache
-def _create_routes(page_routers: tuple[APIRouter, ...], api_routers: tuple[APIRouter, ...]) -> Sequence[BaseRoute]:
+def _create_routes() -> Sequence[BaseRoute]:
     """Return the routes of every application: FastAPI reads each function's signature once a process, not once an application."""
     router = APIRouter()
-    for pages_router in page_routers:
+    for pages_router in (health_router, *pages.ROUTERS):
         router.include_router(pages_router, include_in_schema=False)
-    for api_router in api_routers:
+    for api_router in routers.ROUTERS:
         router.include_router(api_router, prefix="/api/v1")
     router.add_api_route("/static/style.css", _serve_stylesheet, include_in_schema=False)
     router.mount("/static", StaticFiles(directory=STATIC))
