@@ -17,7 +17,7 @@ from fingerprint.sources.base import RecordBatch
 from fingerprint.sources.entities import add_entity_columns
 from fingerprint.sources.flatten import flatten
 from fingerprint.streaming.backpressure import RetryingProducer
-from fingerprint.streaming.rekeying import OutgoingMessage
+from fingerprint.streaming.event_messages import OutgoingMessage
 from fingerprint.streaming.replay_rate import ReplayRate
 from pipelines.cli.console import Progress
 from pipelines.runtime import wiring

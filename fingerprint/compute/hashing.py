@@ -92,6 +92,11 @@ def kafka_partition(key: bytes, partitions: int) -> int:
     return (murmur2(key) & 0x7FFFFFFF) % partitions
 
 
+def kafka_partitions(keys: Sequence[bytes], partitions: int) -> NDArray[np.int64]:
+    """Return the number of each key's partition, (n,), as `kafka_partition` does."""
+    return (murmur2_many(keys) & np.uint32(0x7FFFFFFF)).astype(np.int64) % partitions
+
+
 def hash_strings(values: frames.FrameColumn) -> Hashes:
     """Hash a column of strings: (N,) -> (N,) uint64; missing values become MISSING.
 

@@ -52,9 +52,7 @@ class Feature:
     text: Callable[..., str | None]
     given: str | None = None
     is_stateful: bool = False  # from the scorer state, not from the record
-    weight: float = (
-        1.0  # of its surprise beside the others' (docs/explanation/detection.md says how it was found)
-    )
+    weight: float = 1.0  # of its surprise beside the others'
 
     def encoded_texts(self, coded: DictionaryEncoded) -> tuple[Array, NDArray[np.object_]]:
         """Return the code of each event's text, (N,) where the events lie, and the texts on the host; the last one is None."""

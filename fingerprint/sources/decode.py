@@ -25,6 +25,13 @@ from fingerprint.core.ports import Message
 from fingerprint.core.settings import Settings
 from fingerprint.sources.active import SOURCE
 from fingerprint.sources.base import FlattenedRecords, LogSource, Origin, RecordBatch, merge_batches
+from fingerprint.sources.columnar import (
+    ColumnarTable,
+    EventOrigins,
+    is_columnar,
+    merge_tables,
+    read_tables,
+)
 from fingerprint.sources.entities import add_entity_columns
 from fingerprint.sources.flatten import flatten
 from fingerprint.sources.limits import ReadLimits
@@ -43,6 +50,8 @@ class DecodedMessages(NamedTuple):
 
     A message that holds much comes in several pieces, each with nothing else in it: all but the last are partial, and no offset
     may be committed past them.
+
+    `origins` says where the events of columnar messages were read from; of others their headers do.
     """
 
     begin: int
@@ -55,11 +64,22 @@ class DecodedMessages(NamedTuple):
     row: NDArray[np.int64]
     times_ms: NDArray[np.int64]
     is_partial: bool = False
+    origins: EventOrigins | None = None
 
     @property
     def complete_until(self) -> int:
         """The first message that is not wholly in this piece and those before."""
         return self.end - self.is_partial
+
+    def without_events(self, which: NDArray[np.bool_]) -> DecodedMessages:
+        """Return the piece without the events of a mask (n,)."""
+        return self._replace(
+            events=frames.select_rows(self.events, ~which),
+            source=self.source[~which],
+            row=self.row[~which],
+            times_ms=self.times_ms[~which],
+            origins=self.origins.take(~which) if self.origins else None,
+        )
 
 
 class _RecordSlice(NamedTuple):
@@ -76,14 +96,21 @@ def decode_messages(
     settings: Settings,
     backend: Backend = HOST_BACKEND,
     log_source: LogSource = SOURCE,
+    object_texts: bool = False,
 ) -> Iterator[DecodedMessages]:
     """Yield pieces that together hold all the messages, in their order; never raises, whatever the bytes.
 
-    A message that does not fit into memory is a reject.
+    A message that does not fit into memory is a reject. With `object_texts` the texts of columnar messages come as
+    `frames.with_object_texts` makes them, which costs nothing there.
     """
     decoder = _Decoder(messages, settings, backend, log_source)
-    for piece in decoder.slices(decoder.split(0, len(messages))):
-        yield from decoder.decode(piece)
+    columnar = np.array([is_columnar(message.value) for message in messages], bool)
+    for begin, end in _runs(columnar):
+        if columnar[begin]:
+            yield from decoder.decode_columnar(begin, end, object_texts)
+        else:
+            for piece in decoder.slices(decoder.split(begin, end)):
+                yield from decoder.decode(piece)
 
 
 def row_indices(events: pd.DataFrame) -> NDArray[np.int64]:
@@ -128,6 +155,38 @@ class _Decoder:
         for each in smaller:
             yield self._with_entities(each, self._flatten_or_reject(each))
 
+    def decode_columnar(self, begin: int, end: int, object_texts: bool) -> Iterator[DecodedMessages]:
+        """Yield the events of columnar messages; those whose columns are not to be believed are read from their records."""
+        values = [message.value or b"" for message in self.messages[begin:end]]
+        tables = read_tables(values, self.settings.entities)
+        believed = np.array([bool(table and table.columns is not None) for table in tables], bool)
+        for first, last in _runs(believed):
+            if not believed[first]:
+                for piece in self.slices(self.split(begin + first, begin + last)):
+                    yield from self.decode(piece)
+                continue
+            for start, stop in _cut_by_size(
+                [len(each) for each in values[first:last]], self.backend.batch_bytes
+            ):
+                kept = [table for table in tables[first + start : first + stop] if table]
+                yield self._merge_columnar(begin + first + start, kept, object_texts)
+
+    def _merge_columnar(self, begin: int, tables: list[ColumnarTable], object_texts: bool) -> DecodedMessages:
+        events, origins = merge_tables([table.columns for table in tables], self.backend, object_texts)
+        counts = [len(table.records) for table in tables]
+        return DecodedMessages(
+            begin,
+            begin + len(tables),
+            [*chain.from_iterable(table.records for table in tables)],
+            events,
+            np.repeat(np.arange(begin, begin + len(tables)), counts),
+            [],
+            0,
+            np.arange(sum(counts)),
+            event_times_ms(events),
+            origins=origins,
+        )
+
     def split(self, begin: int, end: int, careful: Collection[int] = ()) -> Iterator[MessageParts]:
         """Yield messages from which, to which (exclusive), and their records in parts. Positions begin with the message's number.
 
@@ -136,17 +195,28 @@ class _Decoder:
         values = [message.value or b"" for message in self.messages[begin:end]]
         usual = np.array([value.startswith(self.log_source.RECORD_PREFIX) for value in values], bool)
         usual[[place - begin for place in careful]] = False
-        borders = [0, *(np.flatnonzero(usual[1:] != usual[:-1]) + 1).tolist(), len(values)]
-        for first, last in pairwise(borders):
-            if first < last and usual[first]:
+        for first, last in _runs(usual):
+            if usual[first]:
                 records = self.log_source.split_lines(values[first:last], "", begin + first, self.limits)
                 yield begin + first, begin + last, iter([records])
             else:
                 for place in range(first, last):
-                    parts = self.log_source.split_message_in_parts(
-                        values[place], "", str(begin + place), self.limits
+                    yield (
+                        begin + place,
+                        begin + place + 1,
+                        self._split_alone(values[place], str(begin + place)),
                     )
-                    yield begin + place, begin + place + 1, parts
+
+    def _split_alone(self, value: bytes, position: str) -> Iterator[RecordBatch]:
+        """Return the records of one message, in parts; those of a columnar one as if it held them one after the other."""
+        if is_columnar(value):
+            (table,) = read_tables([value], self.settings.entities)
+            if table is None:
+                return iter(
+                    [RecordBatch([], [], [Reject("", position, "not a table of events and records")])]
+                )
+            value = b"\n".join(table.records)
+        return self.log_source.split_message_in_parts(value, "", position, self.limits)
 
     def slices(self, split: Iterator[MessageParts]) -> Iterator[_RecordSlice]:
         """Yield the messages' records, cut where they come to the backend's `batch_bytes`, so that gzip costs no more memory.
@@ -227,6 +297,24 @@ def _partial_slices(place: int, parts: Iterator[RecordBatch], max_bytes: int) ->
         if following is None or sum(map(_weight, waiting)) > max_bytes:
             yield _RecordSlice(place, place + 1, merge_batches(waiting), is_partial=following is not None)
             waiting = []
+
+
+def _runs(marked: NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
+    """Yield from which to which place (exclusive) a mask (n,) stays the same."""
+    borders = [0, *(np.flatnonzero(marked[1:] != marked[:-1]) + 1).tolist(), len(marked)]
+    return ((first, last) for first, last in pairwise(borders) if first < last)
+
+
+def _cut_by_size(sizes: Sequence[int], most: int) -> Iterator[tuple[int, int]]:
+    """Yield from which to which place (exclusive) sizes come to `most`, or more with the last one alone."""
+    begin = total = 0
+    for place, size in enumerate(sizes):
+        total += size
+        if total >= most:
+            yield begin, place + 1
+            begin, total = place + 1, 0
+    if begin < len(sizes):
+        yield begin, len(sizes)
 
 
 def _weight(part: RecordBatch) -> int:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Collection, Iterable
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.log import get_logger
 from fingerprint.core.ports import Consumer, Message, Partition, Producer, QueueFull
+from fingerprint.streaming.event_messages import OutgoingMessage
 from fingerprint.streaming.lag_monitor import LagMonitor
-from fingerprint.streaming.rekeying import OutgoingMessage
 
 
 class PausableConsumer:

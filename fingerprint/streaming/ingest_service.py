@@ -24,6 +24,7 @@ from fingerprint.core.ports import (
 from fingerprint.core.ports.topics import DEAD_LETTER_SUFFIX
 from fingerprint.core.settings import Settings
 from fingerprint.streaming.backpressure import PausingProducer
+from fingerprint.streaming.event_messages import PartitionCount
 from fingerprint.streaming.metrics import IngestMetrics
 from fingerprint.streaming.poison import POISON_REASON
 from fingerprint.streaming.rekeying import DeadLetterLimit, RekeyedBatch, Rekeyer
@@ -46,7 +47,9 @@ class IngestService(ConsumerService):
     ) -> None:
         super().__init__(consumer, settings.kafka.raw_topic, settings.kafka, metrics)
         self.producer, self.settings, self.metrics = producer, settings, metrics
-        self.record_reader = Rekeyer(settings)
+        self.record_reader = Rekeyer(
+            settings, partitions=PartitionCount(producer, settings.kafka.events_topic)
+        )
         self.limit = DeadLetterLimit(settings.ingest)
         self.topic = settings.kafka.events_topic
         self.dead_topic = settings.kafka.raw_topic + DEAD_LETTER_SUFFIX

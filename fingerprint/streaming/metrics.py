@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -16,11 +16,13 @@ from fingerprint.core.alert import Alert
 from fingerprint.core.ports import Partition
 from fingerprint.sources.s3_notifications import S3Notification
 from fingerprint.streaming.backpressure import DependencyStatus
-from fingerprint.streaming.checkpoints import OwnedPartition
 from fingerprint.streaming.lag_monitor import LagMonitorMetrics
-from fingerprint.streaming.partition_processor import PartitionProcessor
 from fingerprint.streaming.rekeying import RekeyedBatch
 from fingerprint.streaming.s3_objects import ObjectBatch
+
+if TYPE_CHECKING:  # `ingest` has metrics too, and needs neither detectors nor SciPy
+    from fingerprint.streaming.checkpoints import OwnedPartition
+    from fingerprint.streaming.partition_processor import PartitionProcessor
 
 STREAM_PREFIX = "fingerprint_stream"
 INGEST_PREFIX = "fingerprint_ingest"
@@ -267,7 +269,7 @@ class IngestMetrics:
     def count_batch(self, batch: RekeyedBatch) -> None:
         """Count a batch that was written and committed."""
         self.messages.inc(batch.completed_until - batch.begin)
-        self.records.inc(len(batch.records))
+        self.records.inc(sum(each.records for each in batch.records))
         self.dead.inc(len(batch.dead_letters))
         self.skipped.inc(batch.skipped)
         self.empty.inc(batch.empty)
@@ -325,7 +327,7 @@ class S3IngestMetrics(IngestMetrics):
 
     def count_object_piece(self, piece: ObjectBatch) -> None:
         """Count a part of an object."""
-        self.records.inc(len(piece.records))
+        self.records.inc(sum(each.records for each in piece.records))
         self.skipped.inc(piece.skipped)
         self.future.inc(piece.future_dated)
 

@@ -24,11 +24,12 @@ from fingerprint.pipeline import StepResult
 from fingerprint.sources.arrival import FUTURE_REASON
 from fingerprint.sources.decode import DecodedMessages
 from fingerprint.streaming.backpressure import DependencyStatus, PausableConsumer, PausingProducer
+from fingerprint.streaming.event_messages import OutgoingMessage
 from fingerprint.streaming.feed_gaps import FeedMonitor
 from fingerprint.streaming.lag_monitor import LagMonitor
 from fingerprint.streaming.metrics import StreamMetrics
 from fingerprint.streaming.partition_processor import PartitionProcessor
-from fingerprint.streaming.rekeying import DeadLetterBuilder, OutgoingMessage, dead_letter
+from fingerprint.streaming.rekeying import DeadLetterBuilder, dead_letter
 
 STORE_RETRY_SECONDS = 0.5  # between two attempts to reach the alert store
 

@@ -6,10 +6,7 @@ Example:
     >>> batch.records[0].key, batch.records[0].headers
     (b'unknown:root', (('source', b'raw/3/17'), ('watermark', b'1688989338000')))
 
-A record goes out as AWS wrote it. Its key is its principal, whatever the granularity of entities, so that everything
-a principal did stays in order in one partition. Its headers carry over the re-keying where it came from, and the
-*watermark* of that source partition: the latest event time seen there up to this record, in milliseconds; 0 while
-none is known.
+Messages of the events topic, of one record or of many, are built by `event_messages`.
 
 A record that is dated past the arrival of its message is not sent on: its time would move the clocks of its readers
 (`arrival`). Its message becomes a dead letter.
@@ -21,14 +18,12 @@ A message too large to be sent again leaves a letter without a value, which says
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
-from fingerprint.compute import frames
 from fingerprint.core.alert import Reject
 from fingerprint.core.ports import Headers, Message, Partition
 from fingerprint.core.sanitize import printable
@@ -37,20 +32,12 @@ from fingerprint.core.settings.streaming import DEAD_LETTER_WINDOW
 from fingerprint.sources import arrival
 from fingerprint.sources.arrival import Now, wall_clock_ms
 from fingerprint.sources.decode import DecodedMessages, decode_messages, message_number
+from fingerprint.streaming.event_messages import EventMessages, OutgoingMessage, encoded_size
 
 Longs = NDArray[np.int64]
 
 ORIGIN_HEADER_COUNT = 4  # the first headers of a dead letter: topic, partition, offset, reason
 _REASON_LENGTH = 500
-_MESSAGE_OVERHEAD = 512  # bytes that Kafka puts around a message, at most
-
-
-class OutgoingMessage(NamedTuple):
-    """Message to send."""
-
-    value: bytes | None
-    key: bytes | None
-    headers: Headers
 
 
 class RekeyedBatch(NamedTuple):
@@ -58,8 +45,8 @@ class RekeyedBatch(NamedTuple):
 
     `completed_until` is the first message that is not wholly in it: of a message that holds much, a batch has a part.
     `record_sources` and `dead_letter_sources`, ascending, are the messages (by their index in the poll) behind `records` and
-    `dead_letters`. `skipped` counts what is no event by design, `empty` messages with nothing in them, `future_dated` records
-    dated past their message's arrival, which are not sent on.
+    `dead_letters`, the first of those behind a columnar one. `skipped` counts what is no event by design, `empty` messages with
+    nothing in them, `future_dated` records dated past their message's arrival, which are not sent on.
     """
 
     begin: int
@@ -90,8 +77,12 @@ class RekeyedBatch(NamedTuple):
 class Rekeyer:
     """Key messages of any partitions, and track the watermark of each."""
 
-    def __init__(self, settings: Settings, now: Now = wall_clock_ms) -> None:
+    def __init__(
+        self, settings: Settings, now: Now = wall_clock_ms, partitions: Callable[[], int] = lambda: 0
+    ) -> None:
+        """`partitions` gives the number of partitions of the events topic, 0 while it is unknown."""
         self.settings, self.now = settings, now
+        self.event_messages = EventMessages(settings, partitions)
         self.dead_letters = DeadLetterBuilder(settings.kafka.max_request_size)
         self.watermarks: dict[Partition, int] = {}  # ms since the epoch
 
@@ -111,17 +102,16 @@ class Rekeyer:
             self.watermarks.pop(partition, None)
 
     def _build_batch(self, messages: Sequence[Message], piece: DecodedMessages) -> RekeyedBatch:
-        limit = self.settings.kafka.max_request_size
         piece, future = self._drop_future_dated(messages, piece)
         marks = self._advance_watermarks(messages, piece)
-        records, record_from, too_large = rekey_records(messages, piece, marks, limit)
-        dead, dead_from = self.dead_letters.build(messages, piece, piece.rejects + too_large)
+        sent = self.event_messages.build(messages, piece, marks)
+        dead, dead_from = self.dead_letters.build(messages, piece, piece.rejects + sent.rejects)
         return RekeyedBatch(
             piece.begin,
             piece.end,
             piece.complete_until,
-            records,
-            record_from,
+            sent.messages,
+            sent.sources,
             dead,
             dead_from,
             piece.skipped,
@@ -198,53 +188,12 @@ def drop_future_dated(
         return piece, 0
     reason = arrival.FUTURE_REASON.format(seconds=seconds)
     rejects = [Reject("", str(each), reason) for each in piece.source[future].tolist()]
-    kept = piece._replace(
-        events=frames.select_rows(piece.events, ~future),
-        source=piece.source[~future],
-        rejects=piece.rejects + rejects,
-        row=piece.row[~future],
-        times_ms=piece.times_ms[~future],
-    )
-    return kept, int(future.sum())
+    return piece.without_events(future)._replace(rejects=piece.rejects + rejects), int(future.sum())
 
 
 def running_watermark(at: Longs, initial: int) -> Longs:
     """Return the latest event time up to each record of one source (n,), `initial` before the first."""
     return np.maximum.accumulate(np.maximum(at, initial))
-
-
-def rekey_records(
-    messages: Sequence[Message], piece: DecodedMessages, watermarks: Longs, max_bytes: int
-) -> tuple[list[OutgoingMessage], Longs, list[Reject]]:
-    """Return the outgoing messages of a piece's records, the index of the message behind each, and rejects of too large ones.
-
-    A record larger than `max_bytes` is rejected. `watermarks` (n,): of each record, ms.
-    """
-    outgoing = _build_outgoing(messages, piece, watermarks)
-    fits = np.array([_encoded_size(each) <= max_bytes for each in outgoing], bool)
-    reason = f"a record larger than the {max_bytes:,} bytes of a message"
-    rejects = [Reject("", str(each), reason) for each in piece.source[~fits].tolist()]
-    kept = [outgoing[row] for row in np.flatnonzero(fits).tolist()] if rejects else outgoing
-    return kept, piece.source[fits], rejects
-
-
-def _build_outgoing(
-    messages: Sequence[Message], piece: DecodedMessages, watermarks: Longs
-) -> list[OutgoingMessage]:
-    codes, principals = pd.factorize(piece.events["principal"])
-    keys = [str(principal).encode() for principal in principals]
-    sources = {each: _origin_header(messages[each]) for each in np.unique(piece.source).tolist()}
-    columns = (piece.row.tolist(), codes.tolist(), piece.source.tolist(), watermarks.tolist())
-    return [
-        OutgoingMessage(
-            piece.lines[row], keys[code], (("source", sources[each]), ("watermark", b"%d" % mark))
-        )
-        for row, code, each, mark in zip(*columns, strict=True)
-    ]
-
-
-def _origin_header(message: Message) -> bytes:
-    return f"{message.topic}/{message.partition}/{message.offset}".encode()
 
 
 class DeadLetterBuilder:
@@ -278,7 +227,7 @@ def dead_letter(message: Message, reason: str, count: int, max_bytes: int) -> Ou
     more = f" (and {count - 1:,} more in this message)" if count > 1 else ""
     reason = printable(reason)[:_REASON_LENGTH] + more
     whole = OutgoingMessage(message.value, message.key, (*_origin_headers(message, reason), *message.headers))
-    if _encoded_size(whole) <= max_bytes:
+    if encoded_size(whole) <= max_bytes:
         return whole
     reason += (
         f"; its {len(message.value or b''):,} bytes are too many for a letter, find them where it came from"
@@ -293,8 +242,3 @@ def _origin_headers(message: Message, reason: str) -> Headers:
         ("offset", b"%d" % message.offset),
         ("reason", reason.encode(errors="replace")),
     )
-
-
-def _encoded_size(outgoing: OutgoingMessage) -> int:
-    headers = sum(len(name) + len(value or b"") + 4 for name, value in outgoing.headers)
-    return len(outgoing.value or b"") + len(outgoing.key or b"") + headers + _MESSAGE_OVERHEAD

@@ -7,9 +7,10 @@ Example:
     ...         marks = read_watermarks(polled, piece, rows, arrival)
     ...         low = tracker.advance(marks.sources, marks.codes, marks.watermarks, marks.arrival_times)
 
-A message that `ingest` sent names its source and the source's watermark in its headers. A message that another program keyed
-by principal has no such headers: then its own partition is its source, and its event time the watermark. Headers are believed no
-more than records: both are bounded by the arrival of the message and by the reader's clock (`arrival`).
+A message that `ingest` sent names its source and the source's watermark in its headers, a columnar one in its rows. A message
+that another program keyed by principal has neither: then its own partition is its source, and its event time the watermark.
+Headers and rows are believed no more than records: all are bounded by the arrival of the message and by the reader's clock
+(`arrival`).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from numpy.typing import NDArray
 from fingerprint.compute import frames
 from fingerprint.core.ports import Message, Partition
 from fingerprint.sources import arrival
+from fingerprint.sources.columnar import EventOrigins
 from fingerprint.sources.decode import DecodedMessages
 from fingerprint.sources.joined_lines import join_lines
 
@@ -50,15 +52,17 @@ class ArrivalTimes(NamedTuple):
 
 
 class SourceWatermarks(NamedTuple):
-    """Watermarks of M messages.
+    """M watermarks: of messages, or of each event of columnar messages.
 
-    `codes` (M,) give the source of each among `sources`; `watermarks` and `arrival_times` (M,) are ms.
+    `codes` (M,) give the source of each among `sources`; `watermarks` and `arrival_times` (M,) are ms. `of_event` (N,) is the one
+    that came with each event.
     """
 
     sources: list[str]
     codes: NDArray[np.intp]
     watermarks: Longs
     arrival_times: Longs
+    of_event: NDArray[np.intp]
 
 
 def group_by_partition(messages: Sequence[Message], piece: DecodedMessages) -> dict[Partition, PartitionRows]:
@@ -79,6 +83,8 @@ def read_watermarks(
     messages: Sequence[Message], piece: DecodedMessages, rows: PartitionRows, message_arrivals: ArrivalTimes
 ) -> SourceWatermarks:
     """Return the watermarks of one partition's messages; 0 for those dated past their arrival, and so for such events."""
+    if piece.origins:
+        return _event_watermarks(piece.origins, rows, message_arrivals)
     own_messages = [messages[number] for number in rows.messages.tolist()]
     heads = [message.headers[:2] for message in own_messages]
     sources = [_read_source(head) for head in heads]
@@ -92,11 +98,18 @@ def read_watermarks(
     )
     marks[arrival.future_dated_mask(marks, arrived, message_arrivals.tolerance_seconds)] = 0
     place = own_messages[0].source_partition.label if own_messages else ""
+    of_event = np.searchsorted(rows.messages, piece.source[rows.events])
+    return SourceWatermarks([name or place for name in names], codes, marks, arrived, of_event)
+
+
+def _event_watermarks(origins: EventOrigins, rows: PartitionRows, arrivals: ArrivalTimes) -> SourceWatermarks:
+    """Return the watermarks of one partition's events of columnar messages, which say them row by row."""
+    arrived = arrivals.at[rows.events]
+    marks = origins.watermarks[rows.events]
+    marks = np.where(arrival.future_dated_mask(marks, arrived, arrivals.tolerance_seconds), 0, marks)
+    used, codes = np.unique(origins.source[rows.events], return_inverse=True)
     return SourceWatermarks(
-        [name or place for name in names],
-        codes,
-        marks,
-        arrived,
+        [origins.sources[each] for each in used.tolist()], codes, marks, arrived, np.arange(len(rows.events))
     )
 
 

@@ -30,6 +30,7 @@ from fingerprint.core.settings import Settings
 from fingerprint.sources import s3_notifications
 from fingerprint.sources.s3_notifications import S3Object
 from fingerprint.streaming.backpressure import RetryingProducer
+from fingerprint.streaming.event_messages import PartitionCount
 from fingerprint.streaming.lag_monitor import POLL_INTERVAL_SECONDS
 from fingerprint.streaming.metrics import S3IngestMetrics
 from fingerprint.streaming.rekeying import DeadLetterLimit, dead_letter
@@ -87,7 +88,9 @@ class S3IngestService(TurningService):
         super().__init__(metrics)
         self.queue, self.objects, self.producer = queue, objects, producer
         self.settings, self.metrics = settings, metrics
-        self.object_reader = S3ObjectReader(settings)
+        self.object_reader = S3ObjectReader(
+            settings, partitions=PartitionCount(producer, settings.kafka.events_topic)
+        )
         self.limit = DeadLetterLimit(settings.ingest)
         self.sender = RetryingProducer(producer, settings.kafka.delivery_timeout_seconds, metrics.pauses.inc)
         self.dead_topic = settings.kafka.raw_topic + DEAD_LETTER_SUFFIX

@@ -13,7 +13,7 @@ many feeds in any order.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -29,13 +29,8 @@ from fingerprint.sources.entities import add_entity_columns
 from fingerprint.sources.flatten import flatten
 from fingerprint.sources.limits import ReadLimits
 from fingerprint.sources.s3_notifications import S3Object
-from fingerprint.streaming.rekeying import (
-    Longs,
-    OutgoingMessage,
-    drop_future_dated,
-    rekey_records,
-    running_watermark,
-)
+from fingerprint.streaming.event_messages import EventMessages, OutgoingMessage
+from fingerprint.streaming.rekeying import Longs, drop_future_dated, running_watermark
 
 IDLE_FEED_SECONDS = 900.0  # of silence, after which the watermark no longer waits for a feed
 NO_WATERMARK = np.iinfo(np.int64).max
@@ -86,8 +81,12 @@ class ObjectBatch(NamedTuple):
 class S3ObjectReader:
     """Read objects of any feed, and track how far event time has come."""
 
-    def __init__(self, settings: Settings, now: Now = wall_clock_ms) -> None:
+    def __init__(
+        self, settings: Settings, now: Now = wall_clock_ms, partitions: Callable[[], int] = lambda: 0
+    ) -> None:
+        """`partitions` gives the number of partitions of the events topic, 0 while it is unknown."""
         self.settings, self.now = settings, now
+        self.event_messages = EventMessages(settings, partitions)
         self.watermarks = FeedWatermarks(IDLE_FEED_SECONDS)
 
     def read(
@@ -107,12 +106,10 @@ class S3ObjectReader:
         arrived = arrival.arrival_times_ms(np.array([notification.timestamp]), self.now())
         piece, future = drop_future_dated(piece, arrived[source], self.settings.reading.max_future_seconds)
         marks = self._advance_watermark(s3_object.ordered_prefix, piece.times_ms, int(arrived[0]))
-        outgoing, _, too_large = rekey_records(
-            [notification], piece, marks, self.settings.kafka.max_request_size
-        )
-        beside = piece.rejects[len(flat.rejects) :] + too_large
+        sent = self.event_messages.build([notification], piece, marks)
+        beside = piece.rejects[len(flat.rejects) :] + sent.rejects
         rejects = flat.rejects + [Reject(s3_object.url, "", each.reason) for each in beside]
-        return ObjectBatch(outgoing, rejects, flat.skipped, future)
+        return ObjectBatch(sent.messages, rejects, flat.skipped, future)
 
     def _advance_watermark(self, feed: str, at: Longs, arrived: int) -> Longs:
         """Return the watermark of each record (n,), ms."""

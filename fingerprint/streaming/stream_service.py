@@ -14,8 +14,6 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-import numpy as np
-
 from fingerprint.analysis import threshold_what_if
 from fingerprint.compute import frames
 from fingerprint.compute.frames import Frame
@@ -145,7 +143,7 @@ class StreamService(ConsumerService):
         A partition that was revoked since the poll and came back from a checkpoint is skipped: its messages come again.
         """
         owners = dict(self.owned)
-        for piece in decode.decode_messages(polled, self.settings, self.backend):
+        for piece in decode.decode_messages(polled, self.settings, self.backend, object_texts=True):
             now = int(self.clock.now().timestamp() * 1000)
             arrival = routing.arrival_times(polled, piece, self.settings.reading.max_future_seconds, now)
             shares = routing.group_by_partition(polled, piece)
@@ -194,15 +192,16 @@ class StreamService(ConsumerService):
             )
             // 1000
         )
-        wanted = rows.events[~arrival.is_future_dated[rows.events]]
+        believed = ~arrival.is_future_dated[rows.events]
+        wanted = rows.events[believed]
         events = frames.select_rows(table, wanted)
         self.metrics.misrouted.inc(self.checkpoint_manager.misrouted_events(events, partition))
-        message = np.searchsorted(rows.messages, piece.source[wanted])
+        mark = marks.of_event[believed]
         owned.processor.count_feeds(
-            events, low[message], routing.feed_of_source(marks, partition), marks.codes[message]
+            events, low[mark], routing.feed_of_source(marks, partition), marks.codes[mark]
         )
         with self.metrics.counting(owned.processor):
-            results = owned.processor.process(events, low[message], arrival.at[wanted] // 1000)
+            results = owned.processor.process(events, low[mark], arrival.at[wanted] // 1000)
         last = int(rows.messages[-1])
         owned.offset = polled[last].offset + (last < piece.complete_until)
         return results

@@ -6,8 +6,7 @@ Example:
     (False, ('it misses 69 of the 96 attacks that 2026-01-25-77aa01f2 clearly finds, more than the 10% of ...',))
 
 Seven conditions. (1) Of known attacks in the name of the served bank's principals (`attack_injection`), it finds what the served
-bank finds clearly: those on the edge of the threshold fall to one side or the other with every training
-(docs/explanation/training.md has figures).
+bank finds clearly: those on the edge of the threshold fall to one side or the other with every training.
 (2) It does so of the attacks that analysts confirmed. (3) The quantiles of its losses on its own held-out days are near those
 of the served bank on its own. (4) Most fingerprints that were ready still are: a bank of half the input is half a bank. (5) At
 most so many principals have a vote on a day of the held-out history; alerts, which need a quorum, are fewer. (6) It has learned

@@ -56,6 +56,7 @@ class BenchmarkStream:
     bank: Path
     folder: Path
     partitions: int = PARTITIONS
+    raw_partitions: int = PARTITIONS
 
     def create(self) -> BenchmarkStream:
         """Create the topics."""
@@ -63,7 +64,7 @@ class BenchmarkStream:
         from kafka.admin import NewTopic
 
         admin = KafkaAdminClient(bootstrap_servers=self.address)
-        counts = dict.fromkeys(("raw", "events"), self.partitions)
+        counts = {"raw": self.raw_partitions, "events": self.partitions}
         counts |= dict.fromkeys(("alerts", "votes", "events.dlq", "raw.dlq"), 1)
         new = [NewTopic(f"{self.name}.{topic}", count, 1) for topic, count in counts.items()]
         admin.create_topics(new, wait_for_metadata=True)
@@ -98,14 +99,19 @@ class BenchmarkStream:
 
     def send(self, files: list[str], rate: float | None = None) -> subprocess.Popen[str]:
         """Start `fingerprint replay`: the records of files, keyed by principal."""
+        return self._replay(files, "events", rate, "--keyed")
+
+    def send_raw(self, files: list[str], rate: float | None = None) -> subprocess.Popen[str]:
+        """Start `fingerprint replay`: the records of files as the raw topic has them."""
+        return self._replay(files, "raw", rate)
+
+    def _replay(
+        self, files: list[str], topic: str, rate: float | None, *options: str
+    ) -> subprocess.Popen[str]:
         pace = [] if rate is None else ["--rate", str(rate)]
         return self.start(
-            "replay", *files, "--topic", f"{self.name}.events", "--keyed", *pace, client="confluent"
+            "replay", *files, "--topic", f"{self.name}.{topic}", *options, *pace, client="confluent"
         )
-
-    def send_raw(self, files: list[str]) -> subprocess.Popen[str]:
-        """Start `fingerprint replay`: the records of files as the raw topic has them."""
-        return self.start("replay", *files, "--topic", f"{self.name}.raw", client="confluent")
 
     def ingest(self, client: str, group: str) -> subprocess.Popen[str]:
         """Start `fingerprint ingest` in a group, to the end of the raw topic."""

@@ -220,7 +220,7 @@ def evaluate(
     from fingerprint.evaluation.idle_votes import describe_idle
     from pipelines.cli import console
     from pipelines.evaluation.evaluate import EvaluationOptions, run_evaluation
-    from pipelines.evaluation.masquerade import evaluate_real_sets
+    from pipelines.evaluation.labelled_sets import evaluate_real_sets
     from pipelines.evaluation.newcomers import evaluate_newcomers, print_newcomers
     from pipelines.evaluation.organisations import seeds_for
     from pipelines.evaluation.real_datasets import evaluate_real_datasets

@@ -19,9 +19,11 @@ from fingerprint.core.ports import (
 from fingerprint.core.ports.topics import DEAD_LETTER_SUFFIX
 from fingerprint.core.sanitize import printable
 from fingerprint.core.settings import Settings
+from fingerprint.sources.columnar import is_columnar
 from fingerprint.streaming.backpressure import RetryingProducer
 from fingerprint.streaming.bounded_read import poll_until_end
-from fingerprint.streaming.rekeying import ORIGIN_HEADER_COUNT, OutgoingMessage
+from fingerprint.streaming.event_messages import OutgoingMessage, single_records
+from fingerprint.streaming.rekeying import ORIGIN_HEADER_COUNT
 from pipelines.runtime import wiring
 
 _QUEUE_PREFIX = "sqs:"  # of the origin of a notification; no topic begins so
@@ -82,8 +84,9 @@ def replay_pending(
 ) -> dict[str, Any]:
     """Send the original bytes of the letters back to the topic or queue they came from, then mark them replayed.
 
-    They are marked by a commit of the consumer's group, when everything that was sent has arrived. Letters without a value (the
-    message was too large) are counted and skipped. FingerprintError for a notification of another queue than `queue`.
+    A columnar message goes back record by record. Letters are marked by a commit of the consumer's group, when everything that
+    was sent has arrived; those without a value (the message was too large) are counted and skipped. FingerprintError for a
+    notification of another queue than `queue`.
     """
     raw, sender = (
         settings.kafka.raw_topic,
@@ -93,10 +96,8 @@ def replay_pending(
     replayed = without_value = to_queue = 0
     for messages in poll_until_end(consumer):
         notifications, others = _split_by_destination(messages, queue)
-        for message in others:
-            sender.send(
-                raw, OutgoingMessage(message.value, message.key, message.headers[ORIGIN_HEADER_COUNT:])
-            )
+        for outgoing in (each for message in others for each in _to_send_back(message, settings)):
+            sender.send(raw, outgoing)
         producer.flush()
         if queue:
             for message in notifications:
@@ -106,6 +107,12 @@ def replay_pending(
         without_value += len(messages) - len(others) - len(notifications)
     figures = {"topic": raw, "replayed": replayed, "without_value": without_value}
     return figures | {"queue": queue.name, "to_queue": to_queue} if queue else figures
+
+
+def _to_send_back(message: Message, settings: Settings) -> list[OutgoingMessage]:
+    """Return the original message, or the records of a columnar one."""
+    original = OutgoingMessage(message.value, message.key, message.headers[ORIGIN_HEADER_COUNT:])
+    return (single_records(message, settings) if is_columnar(message.value) else []) or [original]
 
 
 def _split_by_destination(

@@ -5,7 +5,10 @@ organisations   the organisations that it simulates, and which seeds are for wha
 detectors       our detectors and quorums on the scored days
 time_to_alert   how long attacks go on before an alert
 newcomers       `evaluate --newcomers`: attacks by principals hours old
-real_datasets   `evaluate --real`: the real sets that travel with the project
+real_datasets   `evaluate --real`: the real sets that travel with the project, each for what it can tell
+labelled_sets   real attacks after three histories; with masquerade, the tables of `evaluate --real`
+masquerade      sessions of one principal made with the identity of another, on real records
+real_sets       folders of real records, read and evaluated
 report          the figures as tables
 backtest        a history learned in part and scored in part, with every z kept; the notebooks' sample
 """

@@ -174,7 +174,7 @@ def _table(first: str, *others: str) -> Table:
 
 
 def real_attack_tables(figures: Figures) -> list[Table]:
-    """Return a table of each real set with moved sessions, and of each labelled one (`masquerade.evaluate_real_sets`)."""
+    """Return a table of each real set with moved sessions, and of each labelled one (`labelled_sets.evaluate_real_sets`)."""
     tables = []
     for each in figures["masquerade"]:
         table = _per_100_table(f"{each['set']}: of {each['sessions']} moved sessions", each["methods"])
@@ -185,12 +185,14 @@ def real_attack_tables(figures: Figures) -> list[Table]:
         )
         tables.append(table)
     for each in figures["labelled"]:
-        young = (
-            f", history of the attacked cut away ({each['cut_away']:,} records)" if each["cut_away"] else ""
-        )
+        learned = {
+            "own": "its own beginning",
+            "cut away": f"its beginning without the attacked ({each['cut_away']:,} records)",
+            "simulated": "weeks of a simulated organisation",
+        }[each["history"]]
         table = _per_100_table(f"{each['set']}: of {each['sessions']} labelled sessions", each["methods"])
         table.caption = (
-            f"Real attacks, default settings{young}.\nThe quorum flags {each['attack_events_flagged']} of "
+            f"Real attacks, default settings. Learned: {learned}.\nThe quorum flags {each['attack_events_flagged']} of "
             f"{each['attack_events']} attack events among {each['judged']:,} that are judged."
         )
         tables.append(table)

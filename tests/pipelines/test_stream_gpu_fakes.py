@@ -37,6 +37,12 @@ def test_a_stream_on_a_device_says_what_one_on_the_cpu_says(
     assert told == shown, "the records, as AWS wrote them"
 
 
+def test_columns_come_to_a_device_as_records_do(place: Place, records: Records, oracle: Said) -> None:
+    place.send_by_columns(value for _, value in records)
+    assert place.run(backend=THERE)["events"] > 1000
+    assert place.said().differences(oracle) == []
+
+
 def test_what_a_device_remembered_goes_on_in_more_partitions_and_on_a_cpu_and_back(
     organisation: sample_organisation.SampleOrganisation, records: Records, oracle: Said, tmp_path: Path
 ) -> None:

@@ -274,11 +274,12 @@ def topic(request: pytest.FixtureRequest, tmp_path: Path) -> Topic:
     )
 
 
+@pytest.mark.parametrize("how", ["records", "columns"])
 def test_a_topic_is_learned_as_the_same_records_in_files_are(
-    topic: Topic, organisation: SampleOrganisation, gather: Gather
+    topic: Topic, organisation: SampleOrganisation, gather: Gather, how: str
 ) -> None:
     lines = lines_of(organisation.learned[:2])
-    topic.place.send(keyed(lines))
+    topic.place.send(keyed(lines)) if how == "records" else topic.place.send_by_columns(lines)
     history, _ = gather(topic=topic.name, settings=topic.place.settings)
     files, _ = gather(organisation.learned[:2], settings=topic.place.settings)
     assert history.records == files.records == len(lines)

@@ -8,6 +8,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
 from datetime import UTC, datetime, timedelta
@@ -39,6 +40,7 @@ from fingerprint.streaming.bounded_read import poll_until_end
 from fingerprint.streaming.checkpoints import OwnedPartition
 from fingerprint.streaming.metrics import StreamMetrics
 from fingerprint.streaming.publisher import StreamAdapters
+from fingerprint.streaming.rekeying import Rekeyer
 from fingerprint.streaming.stream_service import StreamService
 from pipelines.runtime import wiring
 from tests.support.memory_broker import MemoryBroker
@@ -161,6 +163,21 @@ class Place:
         with self.producer() as producer:
             for key, value in keyed:
                 producer.send(self.settings.kafka.events_topic, value, key, headers)
+            producer.flush()
+
+    def send_by_columns(self, records: Iterable[bytes], size: int = 1000) -> None:
+        """Send records to the events topic as `ingest` sends many: so many at a time, all read from one partition."""
+        numbered = [
+            Message("elsewhere", 0, offset, value=line, timestamp=time.time_ns() // 1_000_000)
+            for offset, line in enumerate(records)
+        ]
+        with self.producer() as producer:
+            count = producer.partition_count(self.settings.kafka.events_topic)
+            rekeyer = Rekeyer(self.settings, partitions=lambda: count)
+            for start in range(0, len(numbered), size):
+                for batch in rekeyer.rekey(numbered[start : start + size]):
+                    for each in batch.records:
+                        producer.send(self.settings.kafka.events_topic, each.value, each.key, each.headers)
             producer.flush()
 
     def read(self, topic: str) -> list[Message]:

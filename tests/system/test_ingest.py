@@ -24,6 +24,7 @@ from fingerprint.adapters.kafka.kafka_python_producer import KafkaPythonProducer
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import DeliveryFailed, Message, Partition, PartitionNotOwned, QueueFull
 from fingerprint.core.settings import Settings
+from fingerprint.sources.columnar import is_columnar
 from fingerprint.streaming.bounded_read import poll_until_end
 from fingerprint.streaming.ingest_service import IngestService as Program
 from fingerprint.streaming.metrics import IngestMetrics
@@ -33,6 +34,7 @@ from tests.streaming.test_rekeying import record, wrapped
 from tests.support.health_client import answered
 from tests.support.memory_broker import MemoryBroker
 from tests.support.memory_clients import MemoryConsumer, MemoryProducer, on
+from tests.support.sent_events import event_ids, sent_events
 from tests.support.services.kafka import Broker
 from tests.support.services.ports import free_port
 from tests.support.stream_environment import environment
@@ -140,7 +142,7 @@ class Stream:
                 self.close(adapter)
 
     def ids(self) -> list[str]:
-        return sorted(json.loads(message.value or b"")["eventID"] for message in self.read(self.events))
+        return sorted(event_ids(self.read(self.events)))
 
 
 class InMemory(Stream):
@@ -273,16 +275,19 @@ def test_a_second_run_finds_nothing_left_to_do(stream: Stream) -> None:
     assert stream.ids() == expected(5)
 
 
-def test_everything_a_principal_did_stays_in_order_in_one_partition(stream: Stream) -> None:
+@pytest.mark.parametrize("count", [4, 100], ids=["one by one", "by columns"])
+def test_everything_a_principal_did_stays_in_order_in_one_partition(stream: Stream, count: int) -> None:
+    all_ = records(6 * count)
     for part in range(6):
-        stream.send(*records(24)[part * 4 : part * 4 + 4], key=b"one source partition")
+        stream.send(*all_[part * count : (part + 1) * count], key=b"one source partition")
     stream.ingest()
-    homes: dict[bytes, set[int]] = {}
-    order: dict[bytes, list[int]] = {}
-    for message in stream.read(stream.events):
-        homes.setdefault(message.key or b"", set()).add(message.partition)
-        number = json.loads(message.value or b"")["eventID"].removeprefix("event-")
-        order.setdefault(message.key or b"", []).append(int(number))
+    homes: dict[str, set[int]] = {}
+    order: dict[str, list[int]] = {}
+    sent = stream.read(stream.events)
+    assert any(is_columnar(message.value) for message in sent) == (count == 100)
+    for message, principal, name in sent_events(sent):
+        homes.setdefault(principal, set()).add(message.partition)
+        order.setdefault(principal, []).append(int(name.removeprefix("event-")))
     assert len(homes) == 4
     assert all(len(partitions) == 1 for partitions in homes.values())
     assert all(numbers == sorted(numbers) for numbers in order.values())

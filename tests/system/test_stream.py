@@ -106,6 +106,36 @@ def test_neither_partitions_nor_polls_change_what_is_said(
     assert not place.said().until(end).differences(oracle.until(end))
 
 
+@pytest.mark.parametrize(("partitions", "messages", "size"), [(1, 3, 1000), (4, 20_000, 150)])
+def test_columns_change_nothing_of_what_is_said(
+    organisation: sample_organisation.SampleOrganisation,
+    records: Records,
+    oracle: Said,
+    tmp_path: Path,
+    partitions: int,
+    messages: int,
+    size: int,
+) -> None:
+    place = Place(tmp_path, organisation.bank)
+    place.configure(kafka={"max_poll_records": messages})
+    place.create(partitions).send_by_columns((value for _, value in records), size)
+    figures = place.run()
+    assert figures["messages"] < len(records) / 10
+    assert place.said().differences(oracle) == []
+
+
+def test_records_and_columns_lie_in_one_topic(place: Place, records: Records, oracle: Said) -> None:
+    part = len(records) // 3
+    place.send(records[:part])
+    place.send_by_columns(value for _, value in records[part : 2 * part])
+    place.send(records[2 * part :])
+    place.run()
+    place.pass_days(2)  # one source ended long before the other
+    assert {name: alert.event_ids for name, alert in place.said().alerts.items()} == {
+        name: alert.event_ids for name, alert in oracle.alerts.items()
+    }
+
+
 def test_duplicates_and_disorder_change_nothing(place: Place, records: Records, oracle: Said) -> None:
     """Every third record comes twice, and all come shuffled as far as ten minutes allow."""
     generator = random.Random(5)

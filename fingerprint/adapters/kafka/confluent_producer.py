@@ -44,7 +44,7 @@ class ConfluentProducer(base.BaseProducer):
         An own loop and not `stamina`: a full queue empties only while librdkafka is polled.
         """
         if topic not in self._known_topics:
-            self._require_topic(topic)
+            self.partition_count(topic)
         deadline = time.monotonic() + base.MAX_BLOCK_MS / 1000
         while not self._enqueue(topic, value, key, headers):
             if time.monotonic() > deadline:
@@ -64,13 +64,18 @@ class ConfluentProducer(base.BaseProducer):
             raise DeliveryFailed(error.str()) from exception
         return True
 
-    def _require_topic(self, topic: str) -> None:
-        """Ask for a topic before its first message: librdkafka takes messages for any topic and finds out later."""
+    def partition_count(self, topic: str) -> int:
+        """Return the number of a topic's partitions. FingerprintError without such a topic, or an answer in time.
+
+        Asked for before the first message, too: librdkafka takes messages for any topic and finds out later.
+        """
         with translate_librdkafka_errors(self._settings):
             metadata = self._client.list_topics(topic, timeout=self._settings.request_timeout_seconds)
-        if metadata.topics[topic].error is not None:
+        found = metadata.topics[topic]
+        if found.error is not None:
             raise base.no_such_topic(topic)
         self._known_topics.add(topic)
+        return len(found.partitions)
 
     def _on_delivery(self, error: KafkaError | None, _: Any) -> None:
         self._failure = self._failure or error

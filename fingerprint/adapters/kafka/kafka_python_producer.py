@@ -65,6 +65,13 @@ class KafkaPythonProducer(base.BaseProducer):
         self._in_flight.append((future, size))
         self._in_flight_bytes += size
 
+    def partition_count(self, topic: str) -> int:
+        """Return the number of partitions that keys are spread over. FingerprintError without such a topic, or an answer."""
+        try:
+            return len(self._client.partitions_for(topic) or ())
+        except errors.KafkaError as error:
+            raise FingerprintError(f"no word of topic {topic} in time: {error}") from error
+
     def _require_topic(self, topic: str) -> None:
         """Ask the broker: the client does not tell a topic that is not there from a broker that is away."""
         with suppress(errors.KafkaError):

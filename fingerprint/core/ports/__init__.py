@@ -214,6 +214,10 @@ class Producer(Protocol):
         """
         ...
 
+    def partition_count(self, topic: str) -> int:
+        """Return how many partitions a topic has. Raise FingerprintError without such a topic, or without an answer in time."""
+        ...
+
     def flush(self, timeout_seconds: float | None = None) -> None:
         """Wait until all accepted messages are acknowledged. Raise DeliveryFailed if they are not within `timeout_seconds`."""
         ...

@@ -85,9 +85,7 @@ class Kafka(KafkaSecurity):
         description="Static membership name of this replica (group.instance.id); dynamic membership if unset.",
     )
     raw_topic: str = Field("cloudtrail", description="Topic of messages as they were delivered.")
-    events_topic: str = Field(
-        "fingerprint.events", description="Topic of single records, keyed by principal."
-    )
+    events_topic: str = Field("fingerprint.events", description="Topic of records, partitioned by principal.")
     alerts_topic: str = Field("fingerprint.alerts", description="Topic of alerts.")
     votes_topic: str = Field("fingerprint.votes", description="Topic of single votes.")
     feed_gaps_topic: str = Field("fingerprint.feed-gaps", description="Topic of feed gap notices.")

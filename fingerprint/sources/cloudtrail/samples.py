@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -74,3 +75,18 @@ def call_as(record: Mapping[str, Any], caller: Mapping[str, Any], event_id: str)
     moved = {name: value for name, value in record.items() if name != "sharedEventID"}
     account = {name: caller[name] for name in ("recipientAccountId",) if name in caller}
     return {**moved, "userIdentity": caller["userIdentity"], **account, "eventID": event_id}
+
+
+def moved_to_day(records: Sequence[bytes | str], day: date) -> list[str]:
+    """Return records as if the first of them had been made on `day`: whole days later or earlier, at the same times of day.
+
+    >>> moved_to_day(['{"eventTime": "2023-07-10T23:50:00Z"}'], date(2026, 2, 1))
+    ['{"eventTime": "2026-02-01T23:50:00Z"}']
+    """
+    calls = [json.loads(record) for record in records]
+    times = [datetime.fromisoformat(call["eventTime"]) for call in calls]
+    shift = timedelta(days=(day - min(times).date()).days)
+    return [
+        json.dumps({**call, "eventTime": (time + shift).strftime("%Y-%m-%dT%H:%M:%SZ")})
+        for call, time in zip(calls, times, strict=True)
+    ]

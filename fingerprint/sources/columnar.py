@@ -1,0 +1,288 @@
+"""Columnar messages: events that `ingest` has flattened, many in one Arrow table, so that no reader parses their records again.
+
+Example:
+    >>> record = b'{"eventVersion": "1.08", "eventTime": "2023-07-10T11:42:18Z", "userIdentity": {"type": "Root"}}'
+    >>> events = add_entity_columns(flatten(SOURCE.split_lines([record])).events, Entities())
+    >>> table = events_table(events, [record], ["raw/3"], np.zeros(1, np.int64), np.array([1688989338000]))
+    >>> value = write_table(table, np.arange(1), Entities())
+    >>> is_columnar(value), read_tables([value], Entities())[0].records
+    (True, [b'{"eventVersion": "1.08", "eventTime": "2023-07-10T11:42:18Z", "userIdentity": {"type": "Root"}}'])
+
+A message is an Arrow IPC stream of one batch. It has the columns of `add_entity_columns(flatten(...).events)`, texts as
+dictionaries, and for each event the `record` as it was written, the `source` it was read from (`raw/3`) and the `watermark` of
+that source up to the record, in ms since 1970.
+
+Columns save time and decide nothing: the schema's metadata says which version of the product, with which settings of entities,
+made them. Where these are not the reader's own, or the table is not what `write_table` makes, the records are read again. So a
+new version reads what an old one wrote.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from functools import cache
+from importlib.metadata import version
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from fingerprint.compute import frames
+from fingerprint.compute.backend import HOST_BACKEND, Backend
+from fingerprint.compute.frames import Frame
+from fingerprint.core.settings import Entities
+from fingerprint.sources.active import SOURCE
+from fingerprint.sources.base import RecordBatch
+from fingerprint.sources.entities import add_entity_columns
+from fingerprint.sources.flatten import flatten
+
+MAX_EVENTS = 1_000  # of one message
+_STREAM_START = b"\xff\xff\xff\xff"  # of an Arrow IPC stream; no text and no archive begins so
+_LATEST_MS = 1 << 43  # in the year 2248: intervals after it would not fit their integers
+_MADE_BY = b"fingerprint.made_by"
+_DISTRIBUTION = "cloudtrail-fingerprint"
+
+Longs = NDArray[np.int64]
+
+
+class ColumnarError(Exception):
+    """A message is no table of events and records."""
+
+
+class EventOrigins(NamedTuple):
+    """Where n events of columnar messages were read from: `source` (n,) among `sources`; `watermarks` (n,), ms."""
+
+    sources: list[str]
+    source: Longs
+    watermarks: Longs
+
+    def take(self, rows: NDArray[np.bool_]) -> EventOrigins:
+        """Return the origins of some events, by a mask (n,)."""
+        return self._replace(source=self.source[rows], watermarks=self.watermarks[rows])
+
+
+class ColumnarTable(NamedTuple):
+    """One message as it was read: `records` always, `columns` if they are to be believed."""
+
+    records: list[bytes]
+    columns: pa.Table | None
+
+
+def is_columnar(value: bytes | None) -> bool:
+    """Return whether a message is columnar, from its first bytes."""
+    return bool(value) and value[:4] == _STREAM_START  # type: ignore[index]
+
+
+def events_table(
+    events: pd.DataFrame, lines: Sequence[bytes], sources: Sequence[str], source: Longs, watermarks: Longs
+) -> pa.Table:
+    """Return n events, with entities, as the table whose rows `write_table` sends.
+
+    `lines` are the records that the column `row` counts, `source` (n,) numbers `sources`, `watermarks` (n,) are in ms.
+    """
+    columns = pa.Table.from_pandas(events, _text_schema(), preserve_index=False)
+    records = pa.array([lines[row] for row in events["row"].tolist()], pa.large_binary())
+    origin = pa.DictionaryArray.from_arrays(source.astype(np.int32), pa.array(sources, pa.large_string()))
+    for name, values in (("record", records), ("source", origin), ("watermark", pa.array(watermarks))):
+        columns = columns.append_column(name, values)
+    return columns
+
+
+def write_table(table: pa.Table, rows: Longs, entities: Entities) -> bytes:
+    """Return some rows of an `events_table` as a message; `entities` are the settings that named its entities."""
+    schema, batch, out = _message_schema(entities), table.take(rows), pa.BufferOutputStream()
+    columns = [_encoded(batch[field.name].combine_chunks(), field.type) for field in schema]
+    with pa.ipc.new_stream(out, schema) as stream:
+        stream.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
+    written: bytes = out.getvalue().to_pybytes()
+    return written
+
+
+def read_tables(values: Sequence[bytes], entities: Entities) -> list[ColumnarTable | None]:
+    """Return the table of each message; None for one that is none, or that has more than MAX_EVENTS rows."""
+    return [_read_table(value, entities) for value in values]
+
+
+def merge_tables(
+    tables: Sequence[pa.Table], backend: Backend = HOST_BACKEND, object_texts: bool = False
+) -> tuple[Frame, EventOrigins]:
+    """Return the events of some tables, one after the other, as one frame, with `row` counting them; and their origins.
+
+    Texts are `str`, as `flatten` has them; with `object_texts`, on a host, they are as `frames.with_object_texts` makes them.
+    """
+    table = pa.concat_tables(tables).unify_dictionaries().combine_chunks()
+    origins = EventOrigins(
+        table["source"].chunk(0).dictionary.to_pylist(),
+        table["source"].chunk(0).indices.to_numpy().astype(np.int64),
+        table["watermark"].to_numpy(),
+    )
+    row = pa.array(np.arange(len(table)))
+    columns = table.append_column("row", row).select([*map(str, _no_events().columns)])
+    if backend.dataframe_library != "pandas":
+        return frames.to_device(_with_str_texts(columns), backend.dataframe_library), origins
+    return (_with_object_texts(columns) if object_texts else _with_str_texts(columns)), origins
+
+
+def _read_table(value: bytes, entities: Entities) -> ColumnarTable | None:
+    try:
+        if any(_is_compressed(message.metadata.to_pybytes()) for message in _ipc_messages(value)):
+            return None
+        with pa.ipc.open_stream(value) as stream:
+            batch = stream.read_next_batch()
+        batch.validate(full=True)
+        if batch.num_rows > MAX_EVENTS or batch.schema.field("record").type != pa.large_binary():
+            return None
+        records = [each or b"" for each in batch["record"].to_pylist()]
+    except (pa.ArrowException, KeyError, StopIteration, OSError, struct.error, IndexError):
+        return None
+    return ColumnarTable(records, pa.Table.from_batches([batch]) if _is_believed(batch, entities) else None)
+
+
+def _ipc_messages(value: bytes) -> Iterator[pa.ipc.Message]:
+    """Yield the messages of an Arrow stream, unread."""
+    reader = pa.ipc.MessageReader.open_stream(value)
+    with suppress(StopIteration):
+        while True:
+            yield reader.read_next_message()
+
+
+def _is_compressed(metadata: bytes) -> bool:
+    """Return whether a message's buffers are compressed, by Arrow's Message.fbs: then few bytes could claim all memory.
+
+    pyarrow does not say it, and expands before it asks. Raises struct.error for what is no such message.
+    """
+    (message,) = struct.unpack_from("<I", metadata)
+    header = _flatbuffer_field(metadata, message, 2)
+    kind = _flatbuffer_field(metadata, message, 1)
+    table = header and header + struct.unpack_from("<I", metadata, header)[0]
+    if kind and metadata[kind] == _DICTIONARY_BATCH and table:
+        data = _flatbuffer_field(metadata, table, 1)
+        table = data and data + struct.unpack_from("<I", metadata, data)[0]
+    elif not kind or metadata[kind] != _RECORD_BATCH:
+        return False
+    return bool(table and _flatbuffer_field(metadata, table, 3))
+
+
+_DICTIONARY_BATCH, _RECORD_BATCH = 2, 3  # MessageHeader in Message.fbs
+
+
+def _flatbuffer_field(data: bytes, table: int, number: int) -> int:
+    """Return where a field of a flatbuffer's table lies, 0 if it is left out."""
+    vtable = table - struct.unpack_from("<i", data, table)[0]
+    place = 4 + 2 * number
+    if vtable < 0 or place >= struct.unpack_from("<H", data, vtable)[0]:
+        return 0
+    (offset,) = struct.unpack_from("<H", data, vtable + place)
+    return table + offset if offset else 0
+
+
+def _is_believed(batch: pa.RecordBatch, entities: Entities) -> bool:
+    """Return whether the columns are what `write_table` makes of events."""
+    schema = _message_schema(entities)
+    if not len(batch) or not batch.schema.equals(schema, check_metadata=True):
+        return False
+    if any(_missing(batch[field.name]) for field in schema if not field.nullable):
+        return False
+    at, marks = batch["event_time"].view(pa.int64()).to_numpy(), batch["watermark"].to_numpy()
+    return bool(at.min() >= 0 and at.max() < _LATEST_MS * 1000 and marks.min() >= 0)
+
+
+def _missing(column: pa.Array) -> bool:
+    """Return whether a value is missing, be it in a dictionary."""
+    return bool(column.null_count or (pa.types.is_dictionary(column.type) and column.dictionary.null_count))
+
+
+def _encoded(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return a column as a message has it: a dictionary of the texts that occur."""
+    if not pa.types.is_dictionary(kind):
+        return values
+    return (
+        values.cast(pa.large_string()) if pa.types.is_dictionary(values.type) else values
+    ).dictionary_encode()
+
+
+@cache
+def _no_events() -> pd.DataFrame:
+    return add_entity_columns(flatten(RecordBatch([], [], [])).events, Entities())
+
+
+@cache
+def _text_schema() -> pa.Schema:
+    """Return the columns of flattened events with entities, but for `row`."""
+    arrow = {
+        "str": pa.large_string(),
+        "boolean": pa.bool_(),
+        "datetime64[us, UTC]": pa.timestamp("us", "UTC"),
+    }
+    return pa.schema(
+        [(name, arrow[str(kind)]) for name, kind in _no_events().dtypes.items() if name != "row"]
+    )
+
+
+@cache
+def _schema_made_by(made_by: bytes) -> pa.Schema:
+    fields = [
+        pa.field(each.name, _dictionary_of(each), each.name not in _ALWAYS_THERE) for each in _text_schema()
+    ]
+    fields += [
+        pa.field("record", pa.large_binary(), False),
+        pa.field("source", pa.dictionary(pa.int32(), pa.large_string()), False),
+        pa.field("watermark", pa.int64(), False),
+    ]
+    return pa.schema(fields, {_MADE_BY: made_by})
+
+
+_ALWAYS_THERE = ("event_id", "event_time", "service", "action", "principal", "kind", "call_path", "entity")
+
+
+def _dictionary_of(field: pa.Field) -> pa.DataType:
+    """Return the type of a column in messages: ids differ from event to event, so a dictionary of them saves nothing."""
+    is_text = field.type == pa.large_string() and field.name != "event_id"
+    return pa.dictionary(pa.int32(), pa.large_string()) if is_text else field.type
+
+
+@cache
+def _product_version() -> str:
+    return version(_DISTRIBUTION)
+
+
+def _message_schema(entities: Entities) -> pa.Schema:
+    """Return the schema of messages whose entities these settings named."""
+    naming = json.dumps([entities.granularity, *entities.person_role_patterns]).encode()
+    made_by = f"{SOURCE.NAME} {_product_version()} {hashlib.sha256(naming).hexdigest()[:16]}"
+    return _schema_made_by(made_by.encode())
+
+
+def _with_str_texts(columns: pa.Table) -> pd.DataFrame:
+    texts = [pa.large_string() if _is_text(field.type) else field.type for field in columns.schema]
+    plain = columns.cast(pa.schema(zip(columns.column_names, texts, strict=True)))
+    return plain.to_pandas(types_mapper={pa.bool_(): pd.BooleanDtype()}.get)
+
+
+def _with_object_texts(columns: pa.Table) -> pd.DataFrame:
+    names = [field.name for field in columns.schema if _is_text(field.type)]
+    block = np.empty((len(names), len(columns)), object)
+    for place, name in enumerate(names):
+        block[place] = _objects(columns[name].combine_chunks())
+    texts = pd.DataFrame(block.T, columns=names, dtype=object, copy=False)
+    others = columns.drop_columns(names).to_pandas(types_mapper={pa.bool_(): pd.BooleanDtype()}.get)
+    return pd.concat([others, texts], axis=1)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return pa.types.is_dictionary(kind) or pa.types.is_large_string(kind)
+
+
+def _objects(values: pa.Array) -> NDArray[np.object_]:
+    """Return texts (n,) as Python's own, each distinct one made once; missing ones are None."""
+    if not pa.types.is_dictionary(values.type):
+        return values.to_numpy(zero_copy_only=False)
+    distinct = np.array([*values.dictionary.to_pylist(), None], object)
+    return distinct[pc.fill_null(values.indices, len(distinct) - 1).to_numpy()]

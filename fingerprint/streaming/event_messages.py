@@ -1,0 +1,206 @@
+"""Messages of the events topic: one for each record, or a columnar one for many that belong to the same partition.
+
+Example:
+    >>> outgoing = EventMessages(settings, partitions=lambda: 4).build(messages, piece, watermarks)
+    >>> outgoing.messages[0].key, outgoing.rejects
+    (b'123456789012:role/deploy', [])
+
+Every message lies in the partition of its principals, whatever the granularity of entities, so that all that a principal did
+stays in order in one partition. A record by itself goes out as AWS wrote it, with its principal as the key; its headers carry
+where it came from and the *watermark* of that source partition: the latest event time seen there up to this record, in
+milliseconds; 0 while none is known. A columnar message (`sources.columnar`) has one of its principals as the key, and the rest
+in its rows.
+
+A few records cost more as a table than one by one, so what a poll gave is sent by columns where there are `MIN_EVENTS` for each
+partition at least.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from fingerprint.compute import hashing
+from fingerprint.core.alert import FingerprintError, Reject
+from fingerprint.core.ports import Headers, Message, Producer
+from fingerprint.core.settings import Settings
+from fingerprint.sources.columnar import MAX_EVENTS, events_table, write_table
+from fingerprint.sources.decode import DecodedMessages, decode_messages
+
+COUNT_SECONDS = 60.0
+MIN_EVENTS = 16  # for each partition: as a table, fewer would be larger and slower
+_MESSAGE_OVERHEAD = 512  # bytes that Kafka puts around a message, at most
+
+Longs = NDArray[np.int64]
+
+
+class PartitionCount:
+    """The number of a topic's partitions as the producer knows it, asked for every `COUNT_SECONDS`; 0 while it does not."""
+
+    def __init__(self, producer: Producer, topic: str) -> None:
+        self.producer, self.topic = producer, topic
+        self.count, self.asked_at = 0, -math.inf
+
+    def __call__(self) -> int:
+        """Return the number, or 0."""
+        if time.monotonic() - self.asked_at > COUNT_SECONDS:
+            try:
+                self.count = self.producer.partition_count(self.topic)
+            except FingerprintError:
+                self.count = 0
+            self.asked_at = time.monotonic()
+        return self.count
+
+
+class OutgoingMessage(NamedTuple):
+    """Message to send; `records` is how many it holds."""
+
+    value: bytes | None
+    key: bytes | None
+    headers: Headers
+    records: int = 1
+
+
+class EventsToSend(NamedTuple):
+    """Messages of the events topic, and rejects of records that no message can hold.
+
+    `sources` (M,), ascending, are the indices in the poll of the first message behind each.
+    """
+
+    messages: list[OutgoingMessage]
+    sources: Longs
+    rejects: list[Reject]
+
+
+class EventMessages:
+    """Build messages from decoded records. `partitions` gives the events topic's number of them, 0 while it is unknown."""
+
+    def __init__(self, settings: Settings, partitions: Callable[[], int] = lambda: 0) -> None:
+        self.entities, self.max_bytes = settings.entities, settings.kafka.max_request_size
+        self.partitions = partitions
+
+    def build(self, messages: Sequence[Message], piece: DecodedMessages, watermarks: Longs) -> EventsToSend:
+        """Return the messages of a piece's n events; `watermarks` (n,) are in ms."""
+        codes, principals = pd.factorize(piece.events["principal"])
+        keys = [str(principal).encode() for principal in principals]
+        events = _Events(messages, piece, watermarks, codes, keys)
+        partitions = self.partitions() if len(codes) >= MIN_EVENTS else 0
+        rows = np.arange(len(codes))
+        if not 0 < partitions <= len(rows) // MIN_EVENTS:
+            return self._within_limit(events.as_records(rows))
+        table, home = events.as_table(), hashing.kafka_partitions(keys, partitions)[codes]
+        order = np.argsort(home, kind="stable")
+        built = [
+            each
+            for share in np.split(order, np.flatnonzero(np.diff(home[order])) + 1)
+            for each in self._share_messages(events, table, share)
+        ]
+        return self._within_limit(sorted(built, key=lambda each: each[0]))
+
+    def _share_messages(self, events: _Events, table: pa.Table, rows: Longs) -> Iterator[_SourcedMessage]:
+        """Yield columnar messages of some rows, in their order: halves where one would be too large, a record by itself."""
+        if len(rows) == 1:
+            yield from events.as_records(rows)
+            return
+        if len(rows) <= MAX_EVENTS:
+            outgoing = OutgoingMessage(
+                write_table(table, rows, self.entities), events.key_of(rows[0]), (), len(rows)
+            )
+            if encoded_size(outgoing) <= self.max_bytes:
+                yield int(events.piece.source[rows[0]]), outgoing
+                return
+        for half in np.array_split(rows, 2):
+            yield from self._share_messages(events, table, half)
+
+    def _within_limit(self, built: Sequence[_SourcedMessage]) -> EventsToSend:
+        """Return the messages but those of records that are larger than a message may be."""
+        fits = np.array([encoded_size(each) <= self.max_bytes for _, each in built], bool)
+        reason = f"a record larger than the {self.max_bytes:,} bytes of a message"
+        source = np.array([place for place, _ in built], np.int64)
+        rejects = [Reject("", str(each), reason) for each in source[~fits].tolist()]
+        return EventsToSend(
+            [each for (_, each), fit in zip(built, fits.tolist(), strict=True) if fit], source[fits], rejects
+        )
+
+
+_SourcedMessage = tuple[int, OutgoingMessage]  # the index in the poll of its first message, and what is sent
+
+
+@dataclass(frozen=True, slots=True)
+class _Events:
+    """The n events of a piece; `codes` (n,) number the `keys`, their principals; `watermarks` (n,) are in ms."""
+
+    messages: Sequence[Message]
+    piece: DecodedMessages
+    watermarks: Longs
+    codes: NDArray[np.intp]
+    keys: Sequence[bytes]
+
+    def key_of(self, row: int) -> bytes:
+        return self.keys[self.codes[row]]
+
+    def as_records(self, rows: Longs) -> list[_SourcedMessage]:
+        """Return a message for each of some rows."""
+        source = self.piece.source[rows]
+        sources = {each: _source_header(self.messages[each]) for each in np.unique(source).tolist()}
+        columns = (self.piece.row[rows], self.codes[rows], source, self.watermarks[rows])
+        return [
+            (
+                each,
+                OutgoingMessage(
+                    self.piece.lines[line],
+                    self.keys[code],
+                    (("source", sources[each]), ("watermark", b"%d" % mark)),
+                ),
+            )
+            for line, code, each, mark in zip(*(column.tolist() for column in columns), strict=True)
+        ]
+
+    def as_table(self) -> pa.Table:
+        """Return all rows as a table of which messages have parts."""
+        partitions = [each.source_partition.label for each in self.messages]
+        source, sources = pd.factorize(np.array(partitions, object))
+        return events_table(
+            self.piece.events, self.piece.lines, list(sources), source[self.piece.source], self.watermarks
+        )
+
+
+def single_records(message: Message, settings: Settings) -> list[OutgoingMessage]:
+    """Return the records of a columnar message as a message each, from the sources and with the watermarks of its rows.
+
+    So a record that kills its reader costs no other, when the dead letter of them all is sent back. Nothing where none is read.
+    """
+    return [
+        OutgoingMessage(piece.lines[row], key, headers)
+        for piece in decode_messages([message], settings)
+        for row, key, headers in zip(
+            piece.row.tolist(), map(str.encode, piece.events["principal"]), _row_headers(piece), strict=True
+        )
+    ]
+
+
+def _row_headers(piece: DecodedMessages) -> list[Headers]:
+    """Return the headers of each event; none where its message did not say where it was read from."""
+    if piece.origins is None:
+        return [()] * len(piece.events)
+    names = [f"{name}/0".encode() for name in piece.origins.sources]
+    rows = zip(piece.origins.source.tolist(), piece.origins.watermarks.tolist(), strict=True)
+    return [(("source", names[code]), ("watermark", b"%d" % mark)) for code, mark in rows]
+
+
+def encoded_size(outgoing: OutgoingMessage) -> int:
+    """Return how many bytes a message takes, at most."""
+    headers = sum(len(name) + len(value or b"") + 4 for name, value in outgoing.headers)
+    return len(outgoing.value or b"") + len(outgoing.key or b"") + headers + _MESSAGE_OVERHEAD
+
+
+def _source_header(message: Message) -> bytes:
+    return f"{message.topic}/{message.partition}/{message.offset}".encode()
