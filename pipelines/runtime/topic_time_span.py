@@ -17,7 +17,7 @@ from fingerprint.streaming.bounded_read import EndOffsets
 from fingerprint.training import schedule
 from pipelines.runtime import wiring
 
-SAMPLE_MESSAGES = 20  # messages at an end of a partition
+SAMPLE = 20  # events at an end of a partition, from as many messages: one holds a record, or a table of up to a thousand
 MAX_FETCH_BYTES = 256 << 10  # of a partition at a time: a few messages, not the megabytes after them
 
 
@@ -31,18 +31,18 @@ def topic_span_days(topic: str, settings: Settings, asked_to_end: Callable[[], b
         partitions = [Partition(topic, number) for number in range(consumer.partition_count(topic))]
         begins, ends = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
         consumer.subscribe([topic], lambda assigned: {each: begins[each] for each in assigned})
-        heads = {each: min(begins[each] + SAMPLE_MESSAGES, ends[each]) for each in partitions}
-        oldest = _sample_per_partition(_read_until(consumer, heads, asked_to_end), slice(SAMPLE_MESSAGES))
+        heads = {each: min(begins[each] + SAMPLE, ends[each]) for each in partitions}
+        oldest = _sample_per_partition(_read_until(consumer, heads, asked_to_end), slice(SAMPLE))
         tails = {
-            each: max(ends[each] - SAMPLE_MESSAGES, begins[each])
-            for each in consumer.assignment() & {*partitions}
+            each: max(ends[each] - SAMPLE, begins[each]) for each in consumer.assignment() & {*partitions}
         }
         for partition, offset in tails.items():
             consumer.seek(partition, offset)
-        newest = _sample_per_partition(
-            _read_until(consumer, ends, asked_to_end), slice(-SAMPLE_MESSAGES, None)
-        )
-    return schedule.topic_span_days(_event_times(oldest, settings), _event_times(newest, settings))
+        newest = _sample_per_partition(_read_until(consumer, ends, asked_to_end), slice(-SAMPLE, None))
+    return schedule.topic_span_days(
+        [times[:SAMPLE] for times in _event_times(oldest, settings)],
+        [times[-SAMPLE:] for times in _event_times(newest, settings)],
+    )
 
 
 def _read_until(consumer: Consumer, goals: Offsets, asked_to_end: Callable[[], bool]) -> list[Message]:

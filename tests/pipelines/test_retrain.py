@@ -180,6 +180,16 @@ def test_a_topics_history_is_seen_at_its_ends(place: Place, history: Records) ->
     assert looked(place) == pytest.approx((max(times) - min(times)) / DAY, abs=0.2)
 
 
+def test_a_history_of_few_columnar_messages_is_seen_at_the_ends_of_their_events(
+    place: Place, history: Records
+) -> None:
+    place.send_by_columns([value for _, value in history])
+    messages = place.read(place.settings.kafka.events_topic)
+    assert len(messages) < len(history) / 20
+    times = [datetime.fromisoformat(json.loads(value)["eventTime"]) for _, value in history]
+    assert looked(place) == pytest.approx((max(times) - min(times)) / DAY, abs=0.2)
+
+
 # --- the program ------------------------------------------------------------------------------------------------------
 
 
