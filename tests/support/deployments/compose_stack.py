@@ -32,6 +32,7 @@ STAND_INS = {  # what the container lab has; an environment that names others (a
     "KAFKA_IMAGE": "apache/kafka:4.1.0",
     "PROMETHEUS_IMAGE": "prom/prometheus:v2.42.0",
 }
+COUNT_RECORDS = Path(__file__).with_name("count_records.py").read_text()  # run in a container
 PAUSE = 0.5  # seconds between two looks at what is waited for
 
 T = TypeVar("T")
@@ -179,6 +180,10 @@ class Stack:
         ]
         ends = {(row[1], row[2]): int(row[4]) for row in lines if len(row) > 4 and row[4].isdecimal()}
         return sum(end for (name, _), end in ends.items() if name == topic)
+
+    def records(self, topic: str) -> int:
+        """How many records lie in a topic, be they messages of their own or rows of columnar ones."""
+        return int(self.execute("ingest", "python", "-c", COUNT_RECORDS, topic).split()[-1])
 
     def lag(self) -> int:
         """Messages that some group has not committed yet."""
