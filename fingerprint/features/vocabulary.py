@@ -107,6 +107,15 @@ class Vocabulary:
             row, column, at = row[~rootless], column[~rootless], at[~rootless]
         return logp, slot, known
 
+    def find_own(
+        self, fingerprint: Ints, feature: int, code: hashing.Hashes
+    ) -> tuple[NDArray[np.int16], NDArray[np.bool_]]:
+        """Return the slot of one feature's values at the fingerprints themselves, and which are known there: (N,) -> 2 x (N,)."""
+        place, known = find_sorted(self.keys, vocabulary_key(fingerprint, feature, code))
+        slot = namespace(code).zeros(len(code), np.int16)
+        slot[known] = self.slot[place[known]]
+        return slot, known
+
     def novelty_loss(self, fingerprint: Ints, feature: int) -> Floats:
         """Return the loss in nats of *some* value of a feature that is known nowhere: fingerprint (N,) -> (N,).
 

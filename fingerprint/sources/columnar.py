@@ -117,7 +117,8 @@ def merge_tables(
 
     Texts are `str`, as `flatten` has them; with `object_texts`, on a host, they are as `frames.with_object_texts` makes them.
     """
-    table = pa.concat_tables(tables).unify_dictionaries().combine_chunks()
+    small = [table.drop_columns("record") for table in tables]  # the records have been taken out
+    table = pa.concat_tables(small).unify_dictionaries().combine_chunks()
     origins = EventOrigins(
         table["source"].chunk(0).dictionary.to_pylist(),
         table["source"].chunk(0).indices.to_numpy().astype(np.int64),

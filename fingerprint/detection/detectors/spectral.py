@@ -85,10 +85,12 @@ class SpectralDetector(Detector):
 
     def measure(self, batch: EventBatch) -> Hashes:
         """Count the events, and return the keys of the series that each was counted in, its evidence: (N, channels)."""
-        _, slots, known = self.bank.vocabulary.look_up(batch.fingerprint, batch.codes)
-        own_channel = self._has_own_channel(batch, slots[:, ACTION_COLUMN])
+        slot, known = self.bank.vocabulary.find_own(
+            batch.fingerprint, ACTION_COLUMN, batch.codes[:, ACTION_COLUMN]
+        )
+        own_channel = self._has_own_channel(batch, slot)
         weight = namespace(own_channel).ones(len(batch), np.float32)
-        return count_events(batch, self.state, known[:, ACTION_COLUMN], own_channel, weight)
+        return count_events(batch, self.state, known, own_channel, weight)
 
     def _has_own_channel(self, batch: EventBatch, slot: NDArray[np.integer[Any]]) -> Mask:
         """Return whose action has a channel of its own (N,).
