@@ -25,7 +25,7 @@ import pandas as pd
 
 from fingerprint.alerting.explanation import Explainer
 from fingerprint.alerting.grouping import AlertGroups
-from fingerprint.compute import frames, hashing
+from fingerprint.compute import frames
 from fingerprint.compute.arrays import to_host
 from fingerprint.compute.frames import Frame
 from fingerprint.compute.hashing import Hashes
@@ -34,6 +34,7 @@ from fingerprint.core.ports import Inference
 from fingerprint.core.settings import Settings
 from fingerprint.detection.scorer import MeasureResult, ScoredEvents, Scorer, empty_votes
 from fingerprint.registry.bank import Bank
+from fingerprint.state.coded_events import CodedEvents, code_events
 from fingerprint.state.pipeline_state import Counters, PipelineState
 
 EMPTY_RESULT = MeasureResult(0, 0, np.empty(0, np.uint64), empty_votes())
@@ -122,17 +123,17 @@ class DetectionPipeline:
 
     # --- steps --------------------------------------------------------------------------------------------------------
 
-    def process(self, events: Frame, watermark: int | None = None) -> StepResult:
+    def process(self, events: Frame | CodedEvents, watermark: int | None = None) -> StepResult:
         """Process one step of N events, N >= 0, with the columns that `measure` reads.
 
         `watermark`: how far event time has come, in seconds since 1970; by default the events say it.
         """
-        events = frames.with_object_texts(events)
-        measured = self.scorer.measure(events) if len(events) else EMPTY_RESULT
+        coded = code_events(events)
+        measured = self.scorer.measure(coded) if len(coded) else EMPTY_RESULT
         self.counters.events += measured.events
         self.counters.repeats += measured.repeats
         self.counters.degraded += measured.degraded
-        self._advance_clock(events, watermark)
+        self._advance_clock(coded, watermark)
         intervals = self._close_intervals()  # before anything is judged: forecasts are made day by day
         judged = self._add_verdicts(self.scorer.judge_closed())
         alerts = self._close_alerts(self.state.scorer.first_open_interval())
@@ -146,13 +147,12 @@ class DetectionPipeline:
         judged = self._add_verdicts(self.scorer.judge_closed(include_open=True))
         return self._build_result(self._close_alerts(None), [intervals, judged.votes], judged)
 
-    def _advance_clock(self, events: Frame, watermark: int | None) -> None:
+    def _advance_clock(self, events: CodedEvents, watermark: int | None) -> None:
         scorer_state = self.state.scorer
         if watermark is not None:
             scorer_state.watermark = max(scorer_state.watermark, watermark)
         elif len(events):
-            principals = hashing.hash_with_bucket(events["principal"])
-            scorer_state.observe_time(frames.epoch_seconds(events["event_time"]), principals)
+            scorer_state.observe_time(events.seconds, events.principal)
 
     def _add_verdicts(self, judged: ScoredEvents | None) -> StepResult:
         """Give verdicts to their alerts; return the votes, and the events if every one was asked for."""
@@ -166,7 +166,7 @@ class DetectionPipeline:
         if not self.emit_early:
             return []
         principals = np.union1d(to_host(principals), self.alert_groups.unsettled)
-        return self.alert_groups.build_grown(self.scorer.judge_open(principals))
+        return self.alert_groups.build_grown(self.scorer.judge_alerting(principals))
 
     def _close_alerts(self, before: int | None) -> list[Alert]:
         alerts = self.alert_groups.close(before)

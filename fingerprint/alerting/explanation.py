@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
@@ -119,7 +120,7 @@ def _build_alert(alert_id: str, batch: EventBatch, frame: pd.DataFrame, explaine
     events = tuple(_alert_events(frame, batch))
     names = [impact.action_name(event) for event in events]
     z = highest_calibrated_z(batch, frame)
-    novelty = find_novelty(batch, frame, explainer)
+    novelty = find_novelty(batch, frame, names, explainer)
     actions = impact.alert_impact(events, novelty.actions, novelty.events)
     drivers = _lead_with_impact(_find_drivers(batch, frame, explainer), actions)
     rarity, cap = alert_nats(z, names), URGENCY_CAP[level]
@@ -178,8 +179,8 @@ def combined_nats(nats: NDArray[np.float64]) -> float:
 def highest_calibrated_z(batch: EventBatch, frame: pd.DataFrame) -> NDArray[np.float64]:
     """Return each event's highest z of the calibrated detectors (N,), -inf where none of them has an opinion."""
     columns = [z_column(name) for name in calibrated_detectors(batch.evidence)]
-    z = frame[columns].to_numpy(float) if columns else np.full((len(frame), 1), np.nan)
-    return np.nan_to_num(z, nan=-np.inf, posinf=np.inf).max(axis=1)
+    z = [frame[name].to_numpy(float) for name in columns] or [np.full(len(frame), np.nan)]
+    return np.nan_to_num(np.column_stack(z), nan=-np.inf, posinf=np.inf).max(axis=1)
 
 
 def _find_drivers(batch: EventBatch, frame: pd.DataFrame, explainer: Explainer) -> list[SurpriseDriver]:
@@ -203,11 +204,13 @@ class Novelty(NamedTuple):
     events: frozenset[str]
 
 
-def find_novelty(batch: EventBatch, frame: pd.DataFrame, explainer: Explainer) -> Novelty:
-    """Return what of an alert's events is new to the fingerprints that measured them."""
+def find_novelty(
+    batch: EventBatch, frame: pd.DataFrame, names: Sequence[str], explainer: Explainer
+) -> Novelty:
+    """Return what of an alert's events is new to the fingerprints that measured them; `names` (N,) are their actions."""
     wanted = [ACTION_COLUMN, *PLACE_COLUMNS]
     key = np.column_stack([batch.fingerprint.astype(np.uint64), batch.codes[:, wanted].astype(np.uint64)])
-    versions = frame["bank_version"].astype(str).to_numpy()
+    versions = frame["bank_version"].to_numpy(object).astype(str)
     unseen = np.zeros((len(frame), len(wanted)), bool)
     for version in np.unique(versions):
         of_version = np.flatnonzero(versions == version)
@@ -217,10 +220,9 @@ def find_novelty(batch: EventBatch, frame: pd.DataFrame, explainer: Explainer) -
         share = bank.vocabulary.observed_share(at, batch.codes[rows])[:, wanted]
         present = batch.codes[rows][:, wanted] != hashing.MISSING
         unseen[of_version] = ((share == 0) & present)[inverse.reshape(-1)]
-    named = frame["service"].astype(str) + ":" + frame["action"].astype(str)
     from_new = unseen[:, 1:].any(axis=1)
-    ids = frame["event_id"].astype(str).to_numpy()
-    return Novelty(frozenset(named.to_numpy()[unseen[:, 0]]), frozenset(ids[from_new]))
+    ids = map(str, frame["event_id"].to_numpy(object)[from_new])
+    return Novelty(frozenset(compress(names, unseen[:, 0])), frozenset(ids))
 
 
 def _lead_with_impact(
@@ -263,7 +265,7 @@ def _most_common_level(frame: pd.DataFrame) -> Level:
 def _first_seen_text(batch: EventBatch, frame: pd.DataFrame, explainer: Explainer) -> str:
     """Return how long before the alert a newcomer was first seen; empty for a principal that is judged by its own history."""
     counted = [z_column(name) for name in interval_detectors(batch.evidence)]
-    if not counted or frame[counted].notna().any(axis=None) or (batch.level < PEER_LEVEL).any():
+    if (batch.level < PEER_LEVEL).any() or not counted or any(frame[name].notna().any() for name in counted):
         return ""
     hours = (
         int((batch.interval - batch.first_seen).max()) * explainer.settings.spectral.interval_seconds // 3600

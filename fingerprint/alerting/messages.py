@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 import pandas as pd
 
+from fingerprint.compute import frames
 from fingerprint.core.alert import Alert, FeedGap
 
 MESSAGE_SCHEMA_VERSION = 1
@@ -52,7 +53,7 @@ def encode_votes(frame: pd.DataFrame) -> Iterator[tuple[bytes, bytes]]:
     """Yield the key (principal) and value of each row; the columns are those of `Vote`."""
     if not len(frame):
         return
-    table = frame[list(_VOTE_COLUMNS)]
+    table = frames.select_columns(frame, _VOTE_COLUMNS)
     table.insert(0, "schema", MESSAGE_SCHEMA_VERSION)
     text = table.to_json(orient="records", lines=True, date_format="iso", date_unit="ms", double_precision=6)
     lines = text.encode(errors="replace").splitlines()

@@ -162,9 +162,28 @@ def hash_with_bucket(principals: frames.FrameColumn) -> Hashes:
     virtual partition modulo 2^k is the partition that the principal's records lie in.
     """
     codes, texts = _factorize(principals)
-    murmur = murmur2_many([str(text).encode() for text in texts]).astype(np.uint64)
-    bucket = (murmur & np.uint64(0xFF)) << np.uint64(8) | (murmur >> np.uint64(8)) & np.uint64(0xFF)
-    return _spread_hashes(rebucket(bucket << _BUCKET_SHIFT, _hash_distinct(texts)), codes)
+    return _spread_hashes(_principal_hashes(texts), codes)
+
+
+_KNOWN_PRINCIPALS: dict[
+    str, int
+] = {}  # hashes of principals that were met before: the same come again and again
+_MAX_KNOWN_PRINCIPALS = 1 << 16
+
+
+def _principal_hashes(texts: NDArray[np.object_]) -> Hashes:
+    """Return the hash of each distinct principal, (D,); those that were met before are looked up."""
+    found = [*map(_KNOWN_PRINCIPALS.get, texts)]
+    new = np.array([place for place, known in enumerate(found) if known is None], np.intp)
+    if len(new):
+        murmur = murmur2_many([str(text).encode() for text in texts[new]]).astype(np.uint64)
+        bucket = (murmur & np.uint64(0xFF)) << np.uint64(8) | (murmur >> np.uint64(8)) & np.uint64(0xFF)
+        hashes = rebucket(bucket << _BUCKET_SHIFT, _hash_distinct(texts[new])).tolist()
+        for place, text, each in zip(new.tolist(), texts[new].tolist(), hashes, strict=True):
+            found[place] = _KNOWN_PRINCIPALS[text] = each
+        if len(_KNOWN_PRINCIPALS) > _MAX_KNOWN_PRINCIPALS:
+            _KNOWN_PRINCIPALS.clear()
+    return np.array(found, np.uint64)
 
 
 def bucket_of(hashes: Hashes) -> NDArray[np.uint16]:

@@ -13,11 +13,11 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from fingerprint.compute import frames, hashing
+from fingerprint.compute import frames
 from fingerprint.compute.arrays import namespace, to_device_of
 from fingerprint.compute.hashing import Hashes
 from fingerprint.features import encoding
-from fingerprint.sources import flatten
+from fingerprint.state.coded_events import CodedEvents, code_events
 from fingerprint.state.event_batch import EventBatch
 from fingerprint.state.scorer_state import ScorerState
 
@@ -41,25 +41,25 @@ FRAME_COLUMNS = [
 KEY_COLUMN = "dedup_key"  # of a batch's frame: a hash of each event's id, where the events lie
 
 
-def encode_batch(events: frames.Frame, state: ScorerState) -> tuple[EventBatch, int]:
+def encode_batch(events: frames.Frame | CodedEvents, state: ScorerState) -> tuple[EventBatch, int]:
     """Drop repeats, encode events with entities and update their principals' history; return the batch and the number of repeats.
 
     Arrays are placed where the state is, which is where the events are if these are on a device.
     """
     place = partial(to_device_of, other=state.series.owner)
-    seconds = place(frames.epoch_seconds(events["event_time"]))
-    principal = place(hashing.hash_with_bucket(events["principal"]))
-    key = place(flatten.dedup_key(events))
-    fresh = state.deduplicate(principal, key, (seconds // 86400).astype(np.int32))
-    events, seconds, principal = frames.select_rows(events, fresh), seconds[fresh], principal[fresh]
-    interval = (seconds // state.options.spectral.interval_seconds).astype(np.int32)
-    events, codes = _encode_features(events, principal, interval, key[fresh], state)
-    none = namespace(codes).zeros(len(events), np.int32)
+    coded = code_events(events)
+    fresh = state.deduplicate(
+        place(coded.principal), place(coded.key), place((coded.seconds // 86400).astype(np.int32))
+    )
+    coded = coded.take(fresh)
+    principal, interval = place(coded.principal), place(_intervals(coded, state))
+    frame, codes = _encode_features(coded, principal, interval, state)
+    none = namespace(codes).zeros(len(frame), np.int32)
     batch = EventBatch(
-        events,
+        frame,
         codes,
         principal,
-        place(hashing.hash_strings(events["entity"])),
+        place(coded.entity),
         interval,
         state.first_seen(principal),
         none,
@@ -69,14 +69,18 @@ def encode_batch(events: frames.Frame, state: ScorerState) -> tuple[EventBatch, 
     return batch, int((~fresh).sum())
 
 
+def _intervals(coded: CodedEvents, state: ScorerState) -> NDArray[np.int32]:
+    intervals: NDArray[np.int32] = (coded.seconds // state.options.spectral.interval_seconds).astype(np.int32)
+    return intervals
+
+
 def _encode_features(
-    events: frames.Frame, principal: Hashes, interval: NDArray[np.int32], key: Hashes, state: ScorerState
+    coded: CodedEvents, principal: Hashes, interval: NDArray[np.int32], state: ScorerState
 ) -> tuple[frames.Frame, Hashes]:
     """Return events with the history columns of their principals and KEY_COLUMN, and the codes of all their features (N, F)."""
-    codes = encoding.encode_events(events)
-    history = {KEY_COLUMN: key} | state.update_history(principal, interval, to_device_of(codes, principal))
-    events = frames.with_columns(
-        events, {name: to_device_of(column, codes) for name, column in history.items()}
-    )
+    codes = coded.codes.copy()
+    history = state.update_history(principal, interval, to_device_of(codes, principal))
+    columns = {KEY_COLUMN: coded.key} | {name: to_device_of(each, codes) for name, each in history.items()}
+    events = frames.with_columns(coded.frame, columns)
     encoding.encode_stateful_features(codes, events)
     return events, to_device_of(codes, principal)

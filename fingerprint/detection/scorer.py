@@ -39,6 +39,7 @@ from fingerprint.detection.owner_names import OwnerNames
 from fingerprint.registry import quality
 from fingerprint.registry.bank import Bank
 from fingerprint.state.activity_series import Floats, Ints
+from fingerprint.state.coded_events import CodedEvents
 from fingerprint.state.event_batch import EventBatch, concat_batches
 from fingerprint.state.pipeline_state import PipelineState
 
@@ -117,7 +118,7 @@ class Scorer:
         self.pipeline_state.unknown_owners = after.owner_names.unknown_owners
         return after
 
-    def measure(self, events: Frame) -> MeasureResult:
+    def measure(self, events: Frame | CodedEvents) -> MeasureResult:
         """Measure events (with entities) on the device they are on. Pending events are copied to the host."""
         batch, repeats = encode_batch(events, self.state)
         self.state.late_events += int((batch.interval < self.state.first_open_interval()).sum())
@@ -137,7 +138,7 @@ class Scorer:
         refused = self._is_over_limit(batch, reportable)
         pending &= ~refused
         if pending.any():
-            self.pipeline_state.pending.append(self._with_provenance(batch.take(pending), degraded))
+            self.pipeline_state.add_pending(self._with_provenance(batch.take(pending), degraded))
         votes = self._vote_rows(batch, {name: xp.where(pending | refused, np.nan, z[name]) for name in z})
         return MeasureResult(len(batch), repeats, xp.unique(batch.principal), votes, len(batch) * degraded)
 
@@ -176,10 +177,28 @@ class Scorer:
 
     def judge_open(self, principals: Hashes) -> ScoredEvents | None:
         """Judge the pending events of these principals as things stand; they stay pending."""
+        batch = self._pending_of(principals)
+        return self.judge(batch, is_final=False) if batch else None
+
+    def judge_alerting(self, principals: Hashes) -> ScoredEvents | None:
+        """Judge those of their pending events that may open an alert as things stand: in most batches there is none."""
+        batch = self._pending_of(principals)
+        strange = self._can_open_alert(batch) if batch else np.zeros(0, bool)
+        return self.judge(batch.take(strange), is_final=False) if batch and strange.any() else None
+
+    def _pending_of(self, principals: Hashes) -> EventBatch | None:
+        """Return the pending events of some principals, None without any."""
         principals = to_host(principals)
         theirs = [(part, np.isin(part.principal, principals)) for part in self.pipeline_state.pending]
         parts = [part.take(which) for part, which in theirs if which.any()]
-        return self.judge(concat_batches(parts), is_final=False) if parts else None
+        return concat_batches(parts) if parts else None
+
+    def _can_open_alert(self, batch: EventBatch) -> NDArray[np.bool_]:
+        """Return which pending events (N,) a calibrated detector finds as strange as an alert's must be."""
+        calibrated = [each for each in self.detectors if each.calibrated]
+        least = np.float32(self.alert_threshold * ensemble.NEWCOMER_THRESHOLD_SHARE)
+        strange = [z >= least for z in self._scores_so_far(batch, calibrated).values()]
+        return reduce(or_, strange) if strange else np.ones(len(batch), bool)
 
     def judge(self, batch: EventBatch, is_final: bool = True) -> ScoredEvents:
         """Return z-scores, votes and verdict of measured events, as the series stand now.
@@ -366,12 +385,14 @@ class Scorer:
                 "alone": sole,
             }
             parts.append(frames.with_columns(rows, judged))
-        return pd.concat([part[list(VOTE_COLUMNS)] for part in parts], ignore_index=True)
+        return pd.concat([frames.select_columns(part, VOTE_COLUMNS) for part in parts], ignore_index=True)
 
     def _vote_identity(self, batch: EventBatch, which: NDArray[np.intp]) -> pd.DataFrame:
         """Return the identity columns of the events at some places, on the host, with the bank that measured them."""
         version = [name for name in ("bank_version",) if name in batch.frame]  # of events that were pending
-        rows = frames.to_pandas(frames.select_rows(batch.frame[_IDENTITY_COLUMNS + version], which))
+        rows = frames.to_pandas(
+            frames.select_rows(frames.select_columns(batch.frame, _IDENTITY_COLUMNS + version), which)
+        )
         return rows if version else frames.with_columns(rows, {"bank_version": self._versions(len(rows))})
 
     def _versions(self, count: int) -> NDArray[np.object_]:

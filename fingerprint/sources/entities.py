@@ -54,7 +54,7 @@ def _distinct_identities(events: Frame, columns: tuple[str, ...]) -> tuple[Array
         of_column, count = frames.factorize_codes(events[column])
         codes = arrays.unique_inverse(codes * (count + 1) + of_column + 1)[0]
     first = xp.unique(codes, return_index=True)[1]
-    table = frames.to_pandas(frames.select_rows(events[list(columns)], first))
+    table = frames.to_pandas(frames.select_rows(frames.select_columns(events, columns), first))
     texts = [["" if pd.isna(value) else value for value in table[column].tolist()] for column in columns]
     return codes, [dict(zip(columns, row, strict=True)) for row in zip(*texts, strict=True)]
 

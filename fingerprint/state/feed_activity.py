@@ -75,7 +75,7 @@ class FeedCounts:
         )
         counts = arrays.namespace(interval).flatnonzero(interval >= closed_until - self.intervals_per_day)
         if len(counts):
-            known = frames.select_rows(events[["recipient_account", "region"]], counts)
+            known = frames.select_rows(frames.select_columns(events, ["recipient_account", "region"]), counts)
             for cell, number in _count_batch(known, interval[counts], sources, codes[counts]):
                 self._cells[cell] = self._cells.get(cell, 0) + number
                 self._fresh.add(cell)

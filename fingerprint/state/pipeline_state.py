@@ -43,6 +43,7 @@ _SAVED_COUNTERS = (
     "already_trained_events",
     "forced_events",
 )
+MAX_PENDING_PARTS = 16  # batches of pending events, before they are put together
 _OTHER_BLOBS = ("pending.", "verdicts.", "early_events", "feed_counts", "evicted")  # the rest is the scorer's
 
 
@@ -113,7 +114,9 @@ class PipelineState:
         self.scorer, self.training_cutoff, self.backend = scorer, training_cutoff, backend
         self.watermarks = watermarks or WatermarkTracker()
         self.counters = Counters()
-        self.pending: list[EventBatch] = []  # measured events whose interval is open
+        self.pending: list[
+            EventBatch
+        ] = []  # measured events whose interval is open, in MAX_PENDING_PARTS at most
         self.open_alerts = OpenAlerts()
         self.early_events: Frame = pd.DataFrame()  # not measured yet: they came ahead of other sources
         self.unknown_owners: dict[
@@ -135,6 +138,12 @@ class PipelineState:
         if self._evicted is not None:
             self.evictor.restore(self._evicted)
             self._evicted = None
+
+    def add_pending(self, batch: EventBatch) -> None:
+        """Keep events pending. Many small parts become one: every step looks at each of them."""
+        self.pending.append(batch)
+        if len(self.pending) > MAX_PENDING_PARTS:
+            self.pending = [concat_batches(self.pending)]
 
     def buckets_in_use(self) -> Mask:
         """Return the buckets (65536,) of all events that are pending, early or in an open alert."""

@@ -15,10 +15,10 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
-from fingerprint.compute import arrays, frames, hashing
+from fingerprint.compute import hashing
+from fingerprint.compute.hashing import Hashes
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.log import get_logger
 from fingerprint.core.ports import Checkpoint, CheckpointStore, Consumer, Fence, Partition, PartitionNotOwned
@@ -137,15 +137,13 @@ class CheckpointManager:
         }
         return Checkpoint(partition, offset, fence, metadata, saved.blobs, saved.referenced_blobs)
 
-    def misrouted_events(self, events: pd.DataFrame, partition: Partition) -> int:
-        """Return how many events lie in a partition that is not their principal's.
+    def misrouted_events(self, principals: Hashes, partition: Partition) -> int:
+        """Return how many events, by the hashes of their principals (N,), lie in a partition that is not their principal's.
 
         They were keyed otherwise, or partitions were added before everything was read.
         """
-        codes, distinct = frames.factorize_values(events["principal"])
-        virtual = hashing.bucket_of(hashing.hash_with_bucket(pd.Series(distinct, dtype=object))) >> 8
-        misrouted = np.asarray(virtual % self.partition_count != partition.number)
-        return int(arrays.to_device_of(misrouted, codes)[codes].sum()) if misrouted.any() else 0
+        virtual = hashing.bucket_of(principals) >> 8
+        return int((virtual % self.partition_count != partition.number).sum())
 
     # --- where a processor comes from ---------------------------------------------------------------------------------
 

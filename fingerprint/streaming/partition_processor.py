@@ -22,12 +22,13 @@ from numpy.typing import NDArray
 
 from fingerprint.compute import arrays, frames, hashing
 from fingerprint.compute.arrays import Array
+from fingerprint.compute.frames import Frame
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Inference
 from fingerprint.core.settings import Settings
 from fingerprint.pipeline import DetectionPipeline, StepResult
 from fingerprint.registry.bank import Bank
-from fingerprint.sources.flatten import dedup_key
+from fingerprint.state.coded_events import CodedEvents, code_events
 from fingerprint.state.eviction import StateEvictor, bucket_mask
 from fingerprint.state.feed_activity import FeedCounts
 from fingerprint.state.pipeline_state import PipelineState, StateCheckpoint
@@ -71,22 +72,24 @@ class PartitionProcessor:
         self.settings = settings
         self.pipeline.apply_settings(settings)
 
-    def process(self, events: pd.DataFrame, low_watermarks: Longs, arrival_times: Longs) -> list[StepResult]:
+    def process(
+        self, events: Frame | CodedEvents, low_watermarks: Longs, arrival_times: Longs
+    ) -> list[StepResult]:
         """Process N events in the order of the log.
 
         `low_watermarks` (N,): the least watermark of all sources at each event; `arrival_times` (N,): when it arrived; both in
         seconds since 1970, on the host. Events lie where the backend's tables do.
         """
-        events = frames.with_object_texts(events)
+        coded = code_events(events)
         low_watermarks = arrays.to_device_of(
-            np.maximum(low_watermarks, self.state.scorer.watermark), _seconds(events)
+            np.maximum(low_watermarks, self.state.scorer.watermark), coded.seconds
         )
-        wanted = self._select_events(events, arrays.to_device_of(arrival_times, low_watermarks))
-        events, low_watermarks = frames.select_rows(events, wanted), low_watermarks[wanted]
-        starts = self._step_starts(events, low_watermarks)
-        ends = [*starts[1:], len(events)] if starts else []
+        wanted = self._select_events(coded, arrays.to_device_of(arrival_times, low_watermarks))
+        coded, low_watermarks = coded.take(wanted), low_watermarks[wanted]
+        starts = self._step_starts(coded, low_watermarks)
+        ends = [*starts[1:], len(coded)] if starts else []
         return [
-            self._process_step(events.iloc[start:end], int(low_watermarks[end - 1]))
+            self._process_step(coded.between(start, end), int(low_watermarks[end - 1]))
             for start, end in zip(starts, ends, strict=True)
         ]
 
@@ -113,7 +116,7 @@ class PartitionProcessor:
         scorer_state = self.state.scorer
         if scorer_state.first_open_interval(low) <= scorer_state.first_open_interval():
             return []
-        return [self._process_step(pd.DataFrame(), low)]
+        return [self._process_step(code_events(pd.DataFrame()), low)]
 
     def counter_values(self) -> dict[str, int]:
         """Return counts by the name of their metric; some of them began before a restart."""
@@ -140,15 +143,15 @@ class PartitionProcessor:
 
     # --- one step -----------------------------------------------------------------------------------------------------
 
-    def _select_events(self, events: pd.DataFrame, arrival_times: Array) -> Array:
+    def _select_events(self, events: CodedEvents, arrival_times: Array) -> Array:
         """Return which events (N,) are not in the bank's training."""
-        at, cutoff = _seconds(events), self.state.training_cutoff
+        at, cutoff = events.seconds, self.state.training_cutoff
         known = (at < cutoff.event_time) & (arrival_times <= cutoff.arrival_time)
         self.state.counters.already_trained_events += int(known.sum())
         return ~known
 
-    def _is_late(self, events: pd.DataFrame, low_watermarks: Array) -> Array:
-        interval = _seconds(events) // self.settings.spectral.interval_seconds
+    def _is_late(self, events: CodedEvents, low_watermarks: Array) -> Array:
+        interval = events.seconds // self.settings.spectral.interval_seconds
         return interval < self._first_open_intervals(low_watermarks)
 
     def _first_open_intervals(self, low_watermarks: Array) -> Array:
@@ -156,7 +159,7 @@ class PartitionProcessor:
         spectral = self.settings.spectral
         return (low_watermarks - spectral.allowed_lateness_seconds) // spectral.interval_seconds
 
-    def _step_starts(self, events: pd.DataFrame, low_watermarks: Array) -> list[int]:
+    def _step_starts(self, events: CodedEvents, low_watermarks: Array) -> list[int]:
         """Return where steps begin: at the first event, and wherever late ones do that are no repeats."""
         if not len(events):
             return []
@@ -166,26 +169,30 @@ class PartitionProcessor:
         begin = arrays.namespace(late).flatnonzero(late[1:] & ~late[:-1]) + 1
         return [0, *begin[:MAX_LATE_STEPS].tolist()]
 
-    def _is_duplicate(self, events: pd.DataFrame) -> Array:
+    def _is_duplicate(self, events: CodedEvents) -> Array:
         """Return which events will be dropped (N,): the state has them, or the same one came earlier in this batch.
 
         An event with the id of another but a different time is not counted among them: the other one may be early.
         """
-        principal, keys = hashing.hash_with_bucket(events["principal"]), dedup_key(events)
-        exact = hashing.hash_pair(hashing.hash_pair(principal, keys), _seconds(events).astype(np.uint64))
-        return ~arrays.is_first_occurrence(exact) | self.state.scorer.is_duplicate(principal, keys)
+        exact = hashing.hash_pair(
+            hashing.hash_pair(events.principal, events.key), events.seconds.astype(np.uint64)
+        )
+        return ~arrays.is_first_occurrence(exact) | self.state.scorer.is_duplicate(
+            events.principal, events.key
+        )
 
-    def _process_step(self, events: pd.DataFrame, low_watermark: int) -> StepResult:
+    def _process_step(self, events: CodedEvents, low_watermark: int) -> StepResult:
         if len(self.state.early_events):
-            events = frames.concat_frames([self.state.early_events, events])
+            early = code_events(self.state.early_events)
+            events = CodedEvents.concat([early, events]) if len(events) else early
         ready = self._is_ready(events, low_watermark)
-        self.state.early_events = frames.select_rows(events, ~ready)
-        events = frames.select_rows(events, ready)
+        self.state.early_events = frames.select_rows(events.frame, ~ready)
+        events = events.take(ready)
         evictor = self.state.evictor
         if not evictor:
             return self.pipeline.process(events, low_watermark)
         if len(events) and evictor.files:
-            evictor.reload(bucket_mask([hashing.hash_with_bucket(events["principal"])]))
+            evictor.reload(bucket_mask([events.principal]))
         result = self.pipeline.process(events, low_watermark)
         if evictor.is_due():
             self._evict(evictor)
@@ -198,14 +205,14 @@ class PartitionProcessor:
         except FingerprintError:
             self.state.counters.failed_evictions += 1
 
-    def _is_ready(self, events: pd.DataFrame, low_watermark: int) -> Array:
+    def _is_ready(self, events: CodedEvents, low_watermark: int) -> Array:
         """Return which events (N,) may be measured: those whose features read closed intervals only.
 
         Of too many that may not, the oldest are measured all the same, and counted as forced.
         """
         if not len(events):
             return np.zeros(0, bool)
-        scorer_state, at = self.state.scorer, _seconds(events)
+        scorer_state, at = self.state.scorer, events.seconds
         interval = at // self.settings.spectral.interval_seconds
         ready = interval - scorer_state.series.late_intervals <= scorer_state.first_open_interval(
             low_watermark
@@ -217,10 +224,3 @@ class PartitionProcessor:
             ready[early[xp.argsort(at[early], kind="stable")[:excess]]] = True
             self.state.counters.forced_events += excess
         return ready
-
-
-def _seconds(events: pd.DataFrame) -> Array:
-    """Return event times in seconds since 1970 (N,), where the events lie."""
-    if not len(events):
-        return np.zeros(0, np.int64)
-    return frames.epoch_seconds(events["event_time"])

@@ -16,7 +16,6 @@ from typing import Any
 
 from fingerprint.analysis import threshold_what_if
 from fingerprint.compute import frames
-from fingerprint.compute.frames import Frame
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.case import ProgramStatus, ThresholdOverride
 from fingerprint.core.log import get_logger
@@ -28,6 +27,7 @@ from fingerprint.sources import decode
 from fingerprint.sources.active import SOURCE
 from fingerprint.sources.decode import DecodedMessages
 from fingerprint.sources.networks import NetworkTable
+from fingerprint.state.coded_events import CodedEvents, code_events
 from fingerprint.streaming import routing
 from fingerprint.streaming.backpressure import DependencyStatus
 from fingerprint.streaming.bank_watcher import BankWatcher
@@ -147,7 +147,7 @@ class StreamService(ConsumerService):
             now = int(self.clock.now().timestamp() * 1000)
             arrival = routing.arrival_times(polled, piece, self.settings.reading.max_future_seconds, now)
             shares = routing.group_by_partition(polled, piece)
-            events = self._scoring_columns(piece)
+            events = self._code_events(piece)
             ours = sorted(each for each in shares if each in owners and self.owned.get(each) is owners[each])
             self.unpublished.update(ours)
             self.publisher.publish(
@@ -176,12 +176,12 @@ class StreamService(ConsumerService):
         self,
         polled: Sequence[Message],
         piece: DecodedMessages,
-        table: Frame,
+        coded: CodedEvents,
         partition: Partition,
         rows: PartitionRows,
         arrival: ArrivalTimes,
     ) -> list[StepResult]:
-        """Process one partition's rows of a decoded batch, whose columns `table` has, and move its position past them."""
+        """Process one partition's rows of a decoded batch, whose events `coded` has, and move its position past them."""
         owned = self.owned[partition]
         marks = routing.read_watermarks(polled, piece, rows, arrival)
         self._expect_sources(owned, marks.sources)
@@ -194,11 +194,11 @@ class StreamService(ConsumerService):
         )
         believed = ~arrival.is_future_dated[rows.events]
         wanted = rows.events[believed]
-        events = frames.select_rows(table, wanted)
-        self.metrics.misrouted.inc(self.checkpoint_manager.misrouted_events(events, partition))
+        events = coded.take(wanted)
+        self.metrics.misrouted.inc(self.checkpoint_manager.misrouted_events(events.principal, partition))
         mark = marks.of_event[believed]
         owned.processor.count_feeds(
-            events, low[mark], routing.feed_of_source(marks, partition), marks.codes[mark]
+            events.frame, low[mark], routing.feed_of_source(marks, partition), marks.codes[mark]
         )
         with self.metrics.counting(owned.processor):
             results = owned.processor.process(events, low[mark], arrival.at[wanted] // 1000)
@@ -206,13 +206,13 @@ class StreamService(ConsumerService):
         owned.offset = polled[last].offset + (last < piece.complete_until)
         return results
 
-    def _scoring_columns(self, piece: DecodedMessages) -> Frame:
+    def _code_events(self, piece: DecodedMessages) -> CodedEvents:
         """Return a piece's events, of all partitions, with what scoring reads and the records that alerts show."""
-        events = frames.with_object_texts(piece.events[FRAME_COLUMNS])
+        events = frames.with_object_texts(frames.select_columns(piece.events, FRAME_COLUMNS))
         columns: dict[str, Any] = {"raw": routing.raw_records(piece)}
         if self.networks:
             columns["network"] = self.networks.lookup(events["source_address"])
-        return frames.with_columns(events, columns)
+        return code_events(frames.with_columns(events, columns))
 
     def _expect_sources(self, owned: OwnedPartition, names: list[str]) -> None:
         """Expect as many sources as the raw topic has partitions, where messages come from `ingest`."""

@@ -133,3 +133,11 @@ REFUSED = {
 def test_the_fake_refuses_what_cudf_refuses(there: frames.Frame, what: str) -> None:
     with pytest.raises((TypeError, ValueError, AttributeError, IndexError)):
         REFUSED[what](there["error_code"])
+
+
+def test_columns_are_taken_in_the_order_of_their_names(here: pd.DataFrame, there: frames.Frame) -> None:
+    wanted = ["service", "event_time", "action"]
+    pd.testing.assert_frame_equal(frames.select_columns(here, wanted), here[wanted])
+    pd.testing.assert_frame_equal(frames.to_pandas(frames.select_columns(there, wanted)), here[wanted])
+    with pytest.raises(KeyError):
+        frames.select_columns(here, ["service", "no such column"])

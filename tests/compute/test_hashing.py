@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kafka.partitioner import murmur2 as theirs
 
 from fingerprint.compute import hashing
-from fingerprint.compute.hashing import kafka_partition, murmur2, murmur2_many
+from fingerprint.compute.hashing import hash_with_bucket, kafka_partition, murmur2, murmur2_many
 
 
 def test_pairs_of_small_numbers_do_not_collide() -> None:
@@ -84,3 +84,18 @@ def test_the_hash_is_what_kafka_s_own_test_expects(key: bytes, java: int) -> Non
 @given(st.binary(max_size=40), st.integers(1, 1000))
 def test_every_key_has_a_partition(key: bytes, partitions: int) -> None:
     assert 0 <= kafka_partition(key, partitions) < partitions
+
+
+def test_a_principal_that_was_met_before_has_the_same_hash(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many others were met between, and whether they were forgotten."""
+    names = pd.Series([f"123456789012:user/{number}" for number in range(50)], dtype=object)
+    monkeypatch.setattr(hashing, "_KNOWN_PRINCIPALS", {})
+    monkeypatch.setattr(hashing, "_MAX_KNOWN_PRINCIPALS", 20)
+    first = hash_with_bucket(names)
+    assert len(hashing._KNOWN_PRINCIPALS) <= 20
+    again = hash_with_bucket(names[::-1])[::-1]
+    few = hash_with_bucket(names[:10])
+    assert len(hashing._KNOWN_PRINCIPALS) <= 20
+    np.testing.assert_array_equal(again, first)
+    np.testing.assert_array_equal(few, first[:10])
+    np.testing.assert_array_equal(hash_with_bucket(names[:15]), first[:15])

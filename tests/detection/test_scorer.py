@@ -20,8 +20,9 @@ from fingerprint.detection.ensemble import NEWCOMER_THRESHOLD_SHARE
 from fingerprint.detection.scorer import VOTE_COLUMNS, Scorer
 from fingerprint.registry import bank as banks
 from fingerprint.registry.bank import Bank
+from fingerprint.state.coded_events import code_events
 from fingerprint.state.event_batch import concat_batches
-from fingerprint.state.pipeline_state import PipelineState
+from fingerprint.state.pipeline_state import MAX_PENDING_PARTS, PipelineState
 from fingerprint.state.scorer_state import ScorerState
 from pipelines.cli.console import no_progress
 from pipelines.train import train_bank
@@ -281,6 +282,45 @@ def test_a_verdict_turns_true_once_and_never_back_as_its_interval_fills(
         seen = now
     assert seen["verdict"].any()
     assert turned["spectral_vote"] > 0, "some event came before its interval had filled enough"
+
+
+def test_of_pending_events_those_that_can_open_an_alert_are_all_that_have_a_verdict(
+    bank: Bank, steps: list[Step]
+) -> None:
+    scorer, fewer, verdicts = scorer_of(bank), 0, 0
+    for step in steps:
+        measured = scorer.measure(step.events)
+        everything = scorer.judge_open(measured.principals)
+        few = scorer.judge_alerting(measured.principals)
+        wanted = everything.frame.loc[everything.frame["verdict"], "event_id"].tolist() if everything else []
+        assert (few.frame.loc[few.frame["verdict"], "event_id"].tolist() if few else []) == wanted
+        fewer += (len(everything.frame) if everything else 0) - (len(few.frame) if few else 0)
+        verdicts += len(wanted)
+        scorer.state.observe_time(*times_of(step))
+        scorer.close_intervals()
+        scorer.judge_closed()
+    assert verdicts > 0
+    assert fewer > 0
+
+
+def times_of(step: Step) -> tuple[np.ndarray, np.ndarray]:
+    coded = code_events(step.events)
+    return coded.seconds, coded.principal
+
+
+def test_pending_events_stay_in_few_parts_and_in_their_order(bank: Bank, steps: list[Step]) -> None:
+    scorer, alone = scorer_of(bank), scorer_of(bank)
+    events = steps[0].events
+    for row in range(4 * MAX_PENDING_PARTS):
+        scorer.measure(events.iloc[[row]].reset_index(drop=True))
+        assert len(scorer.pipeline_state.pending) <= MAX_PENDING_PARTS
+    alone.measure(events.iloc[: 4 * MAX_PENDING_PARTS].reset_index(drop=True))
+    ids = [
+        [str(name) for part in each.pipeline_state.pending for name in part.frame["event_id"]]
+        for each in (scorer, alone)
+    ]
+    assert ids[0] == ids[1]
+    assert len(ids[0]) > MAX_PENDING_PARTS
 
 
 # --- silence --------------------------------------------------------------------------------------------------------

@@ -137,3 +137,16 @@ def test_something_new_is_no_surprise_where_new_things_come_all_the_time() -> No
     steady, restless = known.novelty_loss(np.array([1, 2], np.int32), place)
     assert restless < 1.0
     assert steady > restless + 3.0
+
+
+def test_one_feature_by_itself_is_found_as_among_all() -> None:
+    """What the fingerprint itself knows, and in which slot; its parents are not asked."""
+    owner, unit, codes = random_rows()
+    known = stacked(owner, unit, codes)
+    strange = np.where(np.arange(len(codes))[:, None] % 3 == 0, codes + np.uint64(7_000), codes)
+    _, slots, there = known.look_up(owner, strange)
+    assert 0 < there.sum() < there.size
+    for feature in range(F):
+        slot, found = known.find_own(owner, feature, strange[:, feature])
+        np.testing.assert_array_equal(found, there[:, feature])
+        np.testing.assert_array_equal(slot, slots[:, feature])

@@ -28,15 +28,12 @@ CALL_COLUMNS = ("event_id", "issued_key", "action", "source_address", "region", 
 
 def find_issued_credentials(events: Frame) -> list[CredentialIssue]:
     """Return the calls among events (with entities) that handed out credentials, the oldest first and one a key."""
-    issued = events["issued_key"]
-    if not frames.to_mask(issued.notna()).any():
+    issued = frames.to_mask(events["issued_key"].notna())
+    if not issued.any():
         return []
-    mask = frames.to_mask(
-        (issued.fillna("") != "") & (events["kind"] != "service") & events["event_id"].notna()
-    )
-    if not mask.any():
-        return []
-    calls = frames.to_pandas(frames.select_rows(events[["event_time", *CALL_COLUMNS]], mask))
+    columns = frames.select_columns(events, ["event_time", "kind", *CALL_COLUMNS])
+    calls = frames.to_pandas(frames.select_rows(columns, issued))
+    calls = calls[(calls["issued_key"] != "") & (calls["kind"] != "service") & calls["event_id"].notna()]
     times = [at.to_pydatetime() for at in calls["event_time"]]
     texts = [["" if pd.isna(text) else str(text) for text in calls[name].tolist()] for name in CALL_COLUMNS]
     first: dict[str, CredentialIssue] = {}

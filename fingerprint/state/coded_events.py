@@ -1,0 +1,85 @@
+"""Coded events: a table of events with what follows from each record alone, made once however often the events are cut.
+
+Example:
+    >>> coded = code_events(events)                       # events with entities
+    >>> coded.codes.shape == (len(events), len(FEATURES))
+    True
+    >>> few = coded.take(np.array([0, 2]))                # of any partition; nothing is hashed again
+
+A poll holds events of many partitions. Hashing principals and texts, and encoding features, costs most of what a small share of
+them costs, so it is done once for the whole poll.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fingerprint.compute import arrays, frames, hashing
+from fingerprint.compute.arrays import Array
+from fingerprint.compute.frames import Frame
+from fingerprint.compute.hashing import Hashes
+from fingerprint.features import encoding
+from fingerprint.sources.flatten import dedup_key
+
+_ARRAYS = ("seconds", "principal", "entity", "key", "codes")
+
+
+@dataclass(frozen=True, slots=True)
+class CodedEvents:
+    """N events: their table, and arrays where it lies.
+
+    `seconds` (N,) since 1970; `principal` (with its hash bucket), `entity` and `key` (of the record's id) are hashes (N,);
+    `codes` (N, F) those of the features, 0 for stateful ones.
+    """
+
+    frame: Frame
+    seconds: Array
+    principal: Hashes
+    entity: Hashes
+    key: Hashes
+    codes: Hashes
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+    def take(self, which: Array) -> CodedEvents:
+        """Return the events of a mask (N,), or at places (M,); the object itself where none is left out."""
+        which = arrays.to_device_of(which, self.seconds)
+        frame = frames.select_rows(self.frame, which)
+        if frame is self.frame:
+            return self
+        return CodedEvents(frame, *(getattr(self, name)[which] for name in _ARRAYS))
+
+    def between(self, start: int, end: int) -> CodedEvents:
+        """Return the events from `start` to before `end`."""
+        if start == 0 and end == len(self):
+            return self
+        return self.take(arrays.namespace(self.seconds).arange(start, end))
+
+    @staticmethod
+    def concat(parts: Sequence[CodedEvents]) -> CodedEvents:
+        """Return the events of parts, at least one, one after the other."""
+        xp = arrays.namespace(parts[0].seconds)
+        together = (xp.concatenate([getattr(part, name) for part in parts]) for name in _ARRAYS)
+        return CodedEvents(frames.concat_frames([part.frame for part in parts]), *together)
+
+
+def code_events(events: Frame | CodedEvents) -> CodedEvents:
+    """Return events coded, with texts as `frames.with_object_texts` makes them; those that are coded already as they are."""
+    if isinstance(events, CodedEvents):
+        return events
+    events = frames.with_object_texts(events)
+    if not len(events):
+        none = np.zeros(0, np.uint64)
+        return CodedEvents(events, np.zeros(0, np.int64), none, none, none, none.reshape(0, 0))
+    return CodedEvents(
+        events,
+        frames.epoch_seconds(events["event_time"]),
+        hashing.hash_with_bucket(events["principal"]),
+        hashing.hash_strings(events["entity"]),
+        dedup_key(events),
+        encoding.encode_events(events),
+    )
