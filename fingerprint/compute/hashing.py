@@ -191,6 +191,16 @@ def bucket_of(hashes: Hashes) -> NDArray[np.uint16]:
     return (hashes >> _BUCKET_SHIFT).astype(np.uint16)
 
 
+def bucket_start(hashes: Hashes) -> Hashes:
+    """Return the least hash in the bucket of each, (N,)."""
+    return hashes & ~_LOW
+
+
+def bucket_end(hashes: Hashes) -> Hashes:
+    """Return the greatest hash in the bucket of each, (N,)."""
+    return hashes | _LOW
+
+
 def rebucket(owner: Hashes, hashes: Hashes) -> Hashes:
     """Return hashes with their owner's bucket, element by element with broadcasting."""
     return owner & ~_LOW | hashes & _LOW

@@ -88,6 +88,28 @@ class SortedTable:
         wanted = to_device_of(keys, self.old[0])
         return to_device_of(find_sorted(self.old[0], wanted)[1] | find_sorted(self.young[0], wanted)[1], keys)
 
+    @property
+    def parts(self) -> tuple[tuple[Keys, Columns], tuple[Keys, Columns]]:
+        """The old and the young part, sorted each: what reads few rows need not wait for them to be merged."""
+        return self.old, self.young
+
+    def between(self, first: Keys, last: Keys) -> tuple[NDArray[np.intp], Keys, Columns]:
+        """Return the rows of R ranges of keys, from `first` to `last` (R,): which range, key and columns, (sum of lengths,) each.
+
+        All lies where the table does. Rows of a range are in no order that means anything.
+        """
+        xp, found = namespace(self.old[0]), []
+        for keys, columns in self.parts:
+            start = xp.searchsorted(keys, first)
+            end = xp.maximum(xp.searchsorted(keys, last, side="right"), start)
+            which, place = expand_ranges(start, end)
+            found.append((which, keys[place], {name: column[place] for name, column in columns.items()}))
+        (which, keys, columns), (more, others, of_others) = found
+        if not len(more):
+            return which, keys, columns
+        together = {name: xp.concatenate([column, of_others[name]]) for name, column in columns.items()}
+        return xp.concatenate([which, more]), xp.concatenate([keys, others]), together
+
     def overwrite(self, keys: Keys, column: str, values: NDArray[Any]) -> None:
         """Set a column at keys that are there."""
         keys, values = (to_device_of(each, self.old[0]) for each in (keys, values))

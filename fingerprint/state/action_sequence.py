@@ -3,7 +3,7 @@
 Example:
     >>> sequence = ActionSequence()
     >>> sequence.add(SeenActions(principal, second, action))       # (N,) each
-    >>> sequence.seen()                                            # distinct, (S,) each
+    >>> sequence.seen(principals)                                  # distinct, (S,) each
     >>> sequence.add_votes(keys, interval)                         # of principals and actions, (N,) each
     >>> sequence.has_earlier_vote(keys, interval)                  # (N,)
 
@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.compute import hashing
-from fingerprint.compute.arrays import Placement, identity_placement, lexsort, namespace
+from fingerprint.compute.arrays import Placement, identity_placement, lexsort, namespace, to_device_of
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import SortedTable
 from fingerprint.estimators.sequence import SeenActions
@@ -48,9 +48,13 @@ class ActionSequence:
         keys = hashing.combine(hashing.combine(done.principal, done.second.astype(np.uint64)), done.action)
         self.actions.add(keys, **done._asdict())
 
-    def seen(self) -> SeenActions:
-        """Return what is kept, in no order that means anything."""
-        _, columns = self.actions.compact()
+    def seen(self, principals: Hashes) -> SeenActions:
+        """Return what is kept of principals (N,) and of those that share their hash buckets, in no order that means anything."""
+        first = hashing.bucket_start(
+            to_device_of(namespace(principals).unique(principals), self.actions.old[0])
+        )
+        distinct = namespace(first).unique(first)
+        _, _, columns = self.actions.between(distinct, hashing.bucket_end(distinct))
         return SeenActions(**columns)
 
     def add_votes(self, keys: Hashes, interval: Ints) -> None:

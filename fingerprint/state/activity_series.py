@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from fingerprint.compute import arrays, hashing
 from fingerprint.compute.arrays import Placement, identity_placement, namespace, to_device_of, to_host
 from fingerprint.compute.hashing import Hashes
-from fingerprint.compute.sorted_table import SortedTable, expand_ranges
+from fingerprint.compute.sorted_table import SortedTable
 from fingerprint.core import settings
 from fingerprint.estimators import spectral
 
@@ -222,10 +222,9 @@ class ActivitySeries:
     def _forecasts_for_all_rows(self, number: int) -> DailyForecasts:
         """Return the forecasts of a day, with a place for every row."""
         day = self.forecasts.setdefault(number, DailyForecasts.empty(self.intervals_per_day, self.placement))
-        xp = namespace(day.row_index)
-        day.row_index = xp.concatenate(
-            [day.row_index, xp.full(len(self.since) - len(day.row_index), -1, np.int32)]
-        )
+        xp, more = namespace(day.row_index), len(self.since) - len(day.row_index)
+        if more:
+            day.row_index = xp.concatenate([day.row_index, xp.full(more, -1, np.int32)])
         return day
 
     def _forecast(self, start: int, rows: Ints) -> tuple[Floats, Floats]:
@@ -278,10 +277,8 @@ class ActivitySeries:
         xp = namespace(rows)
         out: Floats = xp.zeros((len(rows), end - start), np.float32)
         for table in (self.past, self.open):
-            keys, columns = table.compact()
-            which, place = expand_ranges(*(xp.searchsorted(keys, _cell_key(rows, at)) for at in (start, end)))
-            cells = keys[place]
-            counts = columns["count"][place]
+            which, cells, columns = table.between(_cell_key(rows, start), _cell_key(rows, end - 1))
+            counts = columns["count"]
             if clip and table is self.open:
                 counts = self._clip_counts(cells, counts)
             out[which, _split_cells(cells)[1] - start] += counts

@@ -101,7 +101,8 @@ class ScorerState:
         0  # a single action's channel that is new begins here, not with its principal (`Scorer.judge_by`)
     )
 
-    _last_expiry_day: int = field(init=False, default=-1)  # the day on which that was last looked at
+    _last_expiry: tuple[int, int] = field(init=False, default=(-1, -1))  # the intervals as of the last expiry
+    _last_expiry_day: int = field(init=False, default=-1)  # the day on which principals last expired
 
     def __post_init__(self) -> None:
         empty = partial(SortedTable.empty, place=self.placement)
@@ -159,20 +160,22 @@ class ScorerState:
         """
         slot = self._assign_slots(principal, interval)
         self._count_activity(principal, slot, interval, codes)
-        keys, columns = self.activity.compact()
+        xp = namespace(slot)
+        _, first, which = xp.unique(_activity_key(slot, interval), return_index=True, return_inverse=True)
+        history = self._visible_history(principal[first], slot[first], interval[first])
+        return {name: column[which] for name, column in history.items()}
+
+    def _visible_history(self, principal: Hashes, slot: Ints, interval: Ints) -> dict[str, Ints]:
+        """Return the history that is visible to a principal in an interval, (D,) each."""
         visible = interval - self.series.late_intervals - 1
-        xp = namespace(keys)
-        upto = xp.searchsorted(keys, _activity_key(slot, visible), side="right")
         midnight = interval // self.series.intervals_per_day * self.series.intervals_per_day
-        since = xp.searchsorted(keys, _activity_key(slot, midnight))
-        sums = {
-            name: _sum_between(column, since, xp.maximum(upto, since)) for name, column in columns.items()
-        }
+        which, _, columns = self.activity.between(_activity_key(slot, midnight), _activity_key(slot, visible))
+        today = {name: _sums(which, column, len(slot)) for name, column in columns.items()}
         return {
-            "idle": self._idle_bins(keys, slot, interval, upto),
-            "today": _log2(sums["events"]),
-            "sources": xp.minimum(sums["sources"], 5).astype(np.int32),
-            "actions": _log2(sums["actions"]),
+            "idle": self._idle_bins(principal, slot, interval, visible),
+            "today": _log2(today["events"]),
+            "sources": namespace(slot).minimum(today["sources"], 5).astype(np.int32),
+            "actions": _log2(today["actions"]),
         }
 
     def as_arrays(
@@ -300,11 +303,14 @@ class ScorerState:
         self.clock.observe(times, principals)
 
     def expire(self) -> None:
-        """Move days that are over into the past, and drop what no feature reads any more.
+        """Move days that are over into the past, and drop what no feature reads; once an interval, as it looks at all.
 
         Judge closed intervals before: flagged counts enter the past clipped.
         """
         now, per_day = self.watermark // self.options.spectral.interval_seconds, self.series.intervals_per_day
+        if self._last_expiry == (now, self.first_open_interval()):
+            return
+        self._last_expiry = (now, self.first_open_interval())
         self.series.close_days(now)
         for table, column, days in (
             (self.firsts, "interval", ACTIVITY_DAYS),
@@ -351,22 +357,17 @@ class ScorerState:
                 counts[name] = xp.full(len(cells), sign, np.int32)
                 self.activity.add(cells, **counts)
 
-    def _idle_bins(self, keys: NDArray[np.int64], slot: Ints, interval: Ints, upto: NDArray[np.intp]) -> Ints:
-        xp = namespace(keys)
-        before = xp.maximum(upto - 1, 0)
-        same = (upto > 0) & (keys[before] >> 32 == slot)
-        last = xp.where(same, keys[before] & 0xFFFFFFFF, self._last_expired_interval(slot))
+    def _idle_bins(self, principal: Hashes, slot: Ints, interval: Ints, visible: Ints) -> Ints:
+        xp, last = namespace(slot), self.principals.get(principal, "last", missing=-1).astype(np.int64)
+        for keys, _ in self.activity.parts:
+            place = xp.searchsorted(keys, _activity_key(slot, visible), side="right") - 1
+            there = xp.flatnonzero(place >= 0)
+            there = there[keys[place[there]] >> 32 == slot[there]]
+            last[there] = xp.maximum(last[there], keys[place[there]] & 0xFFFFFFFF)
         hours = xp.maximum(interval - last, 1) * self.options.spectral.interval_seconds / 3600
         doublings = xp.frexp(xp.maximum(hours, 1))[1] - 1  # log2 without its fraction, exact in every library
         idle: Ints = xp.where(last < 0, -1, xp.minimum(doublings, 12)).astype(np.int32)
         return idle
-
-    def _last_expired_interval(self, slot: Ints) -> Ints:
-        """Return the last active interval from before the kept activity, -1 for none (N,)."""
-        _, columns = self.principals.compact()
-        by_slot = namespace(slot).full(len(self.principals), -1, np.int32)
-        by_slot[columns["slot"]] = columns["last"]
-        return by_slot[slot]
 
     def _expire_activity(self, before: int) -> None:
         """Drop activity from before an interval, noting when each principal was last active in it."""
@@ -418,13 +419,13 @@ def _activity_key(slot: Ints, interval: Ints | int) -> NDArray[np.int64]:
     return slot.astype(np.int64) << 32 | interval
 
 
-def _sum_between(
-    column: NDArray[np.int32], start: NDArray[np.intp], end: NDArray[np.intp]
-) -> NDArray[np.int64]:
+def _sums(which: NDArray[np.intp], column: NDArray[np.int32], count: int) -> NDArray[np.int64]:
+    """Return the sum of the rows of each of `count` ranges; float64 holds it exactly."""
     xp = namespace(column)
-    total = xp.concatenate([xp.zeros(1, np.int64), xp.cumsum(column, dtype=np.int64)])
-    between: NDArray[np.int64] = total[end] - total[start]
-    return between
+    if not len(which):
+        return xp.zeros(count, np.int64)
+    sums: NDArray[np.int64] = xp.bincount(which, column.astype(np.float64), count).astype(np.int64)
+    return sums
 
 
 def _log2(counts: NDArray[np.int64]) -> Ints:

@@ -64,3 +64,25 @@ def test_find_says_what_is_not_there() -> None:
 def test_ranges_lists_every_place_of_every_range() -> None:
     which, place = expand_ranges(np.array([0, 5, 9]), np.array([2, 5, 11]))
     assert list(zip(which.tolist(), place.tolist(), strict=True)) == [(0, 0), (0, 1), (2, 9), (2, 10)]
+
+
+@given(pieces, st.lists(st.tuples(st.integers(0, 44), st.integers(0, 44)), max_size=6))
+def test_rows_between_keys_are_those_of_both_parts(
+    parts: list[list[int]], asked: list[tuple[int, int]]
+) -> None:
+    """Whether they were merged or not; a range whose end lies before its start is empty."""
+    table, plain = SortedTable.empty(count=np.float32), Counter[int]()
+    for place, part in enumerate(parts):
+        table.add(np.array(part, np.uint64), count=np.ones(len(part)))
+        plain.update(part)
+        if place == len(parts) // 2:
+            table.compact()
+    first, last = (np.array([each[end] for each in asked], np.uint64) for end in (0, 1))
+    which, keys, columns = table.between(first, last)
+    found = sorted(zip(which.tolist(), keys.tolist(), columns["count"].tolist(), strict=True))
+    assert found == sorted(
+        (number, key, plain[key])
+        for number, (low, high) in enumerate(asked)
+        for key in plain
+        if low <= key <= high
+    )

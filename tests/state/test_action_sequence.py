@@ -24,7 +24,7 @@ def done(rows: list[tuple[int, int, int]]) -> SeenActions:
 
 
 def kept(sequence: ActionSequence) -> set[tuple[int, int, int]]:
-    return set(zip(*(column.tolist() for column in sequence.seen()), strict=True))
+    return set(zip(*(column.tolist() for column in sequence.seen(PEOPLE)), strict=True))
 
 
 @given(ROWS, st.integers(0, 40))
@@ -38,6 +38,22 @@ def test_the_order_and_the_cut_of_what_was_done_change_nothing(
             parts.add(done(some))
     assert kept(whole) == kept(parts) == set(zip(*(each.tolist() for each in done(rows)), strict=True))
     assert len(whole.actions) == len(set(rows))
+
+
+@given(ROWS, st.sets(st.integers(0, 7), min_size=1))
+def test_of_some_principals_all_is_seen_and_of_other_buckets_nothing(
+    rows: list[tuple[int, int, int]], who: set[int]
+) -> None:
+    sequence = ActionSequence()
+    for row in rows:
+        sequence.add(done([row]))
+    asked = PEOPLE[np.repeat([*who], 2)]
+    found = set(zip(*(column.tolist() for column in sequence.seen(asked)), strict=True))
+    buckets = hashing.bucket_of(asked)
+    assert found == {
+        each for each in kept(sequence) if hashing.bucket_of(np.array([each[0]], np.uint64))[0] in buckets
+    }
+    assert {name for name, _, _ in found} >= {PEOPLE[row[0]] for row in rows if row[0] in who}
 
 
 def test_what_is_old_is_dropped() -> None:

@@ -107,6 +107,17 @@ def test_ids_are_forgotten_past_their_horizon() -> None:
     assert len(scorer_state.repeats) == 0
 
 
+def test_a_look_at_all_that_is_kept_is_taken_once_an_interval() -> None:
+    """And not with every batch: what comes late, when it is old already, waits for the next one."""
+    scorer_state, day = ScorerState(Settings()), np.array([START // 24], np.int32)
+    scorer_state.watermark = (START + 24 * 30) * 3600
+    for key, hours, kept in ((5, 0, 0), (6, 0, 1), (7, 0, 2), (8, 1, 0)):
+        scorer_state.deduplicate(np.zeros(1, np.uint64), np.array([key], np.uint64), day)
+        scorer_state.watermark += hours * 3600
+        scorer_state.expire()
+        assert len(scorer_state.repeats) == kept
+
+
 def test_a_novelty_counts_as_seen_once_its_interval_can_no_longer_change() -> None:
     scorer_state, key = ScorerState(Settings()), np.array([9], np.uint64)
     seen = [

@@ -116,7 +116,7 @@ class SequenceDetector(Detector):
 
     def _surprise(self, batch: EventBatch) -> tuple[Floats, Hashes]:
         """Return the surprise of each event, and the context that explains it best: (N,) each, where the bank lies."""
-        seen = SeenActions(*map(self._place, self.state.sequence.seen()))
+        seen = SeenActions(*map(self._place, self.state.sequence.seen(batch.principal)))
         return sequence.surprise_of_actions(self.transitions, seen, self._done(batch))
 
     def _done(self, batch: EventBatch) -> SeenActions:
