@@ -6,14 +6,18 @@ Example:
     >>> table.get(np.array([7, 5]), "count", missing=0)
     array([2., 0.], dtype=float32)
 
-Additions go to a small young part that is merged into the old one when it has grown, so that adding costs the logarithm of what
-is there, not its length. A table lies where it is placed, on the host or on a device. It may be asked from either: keys are
-moved to it, and the answer back.
+Additions go to a small part of their own. It is merged into the next larger one when it has grown to a share of it, as in a
+log-structured merge tree (O'Neil et al. 1996), so that adding costs the logarithm of what is there, not its length.
+
+A table lies where it is placed, on the host or on a device. It may be asked from either: keys are moved to it, and the answer
+back.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import reduce
+from operator import or_
 from typing import Any
 
 import numpy as np
@@ -25,16 +29,16 @@ from fingerprint.compute.arrays import Placement, identity_placement, namespace,
 Keys = NDArray[Any]  # uint64 or int64, sorted where it says so
 Columns = dict[str, NDArray[Any]]
 
-YOUNG_SHARE = 8  # the young part is merged when it is longer than an eighth of the old
-YOUNG_MINIMUM = 4096
+GROWTH = 8  # a part is merged into the one before it when it is longer than an eighth of it ...
+MIN_PART = 4096  # ... or that one is shorter than this
+Part = tuple[Keys, Columns]
 
 
 class SortedTable:
     """Keys (M,) sorted and distinct, columns (M,); adding a key again sums its columns, or with `keep_first` changes nothing."""
 
     def __init__(self, keys: Keys, columns: Columns, keep_first: bool = False) -> None:
-        self.old = (keys, columns)
-        self.young = (keys[:0], {name: column[:0] for name, column in columns.items()})
+        self.parts: list[Part] = [(keys, columns)]  # the oldest and longest first; no key is in two
         self.keep_first = keep_first
 
     @classmethod
@@ -50,7 +54,16 @@ class SortedTable:
         return cls(place(np.empty(0, key)), columns, keep_first)
 
     def __len__(self) -> int:
-        return len(self.old[0]) + len(self.young[0])
+        return sum(len(keys) for keys, _ in self.parts)
+
+    @property
+    def old(self) -> Part:
+        """The oldest part: all rows, where the table was compacted and nothing was added since."""
+        return self.parts[0]
+
+    @old.setter
+    def old(self, part: Part) -> None:
+        self.parts = [part]
 
     def add(self, keys: Keys, **columns: Any) -> None:
         """Add rows, keys in any order and repeated or not."""
@@ -60,10 +73,13 @@ class SortedTable:
         placed = {
             name: to_device_of(columns[name], column).astype(column.dtype) for name, column in own.items()
         }
-        fresh = self._add_to_part(self.old, _reduce(to_device_of(keys, self.old[0]), placed, self.keep_first))
-        self.young = _merge(self.young, fresh, self.keep_first)
-        if len(self.young[0]) > max(YOUNG_MINIMUM, len(self.old[0]) // YOUNG_SHARE):
-            self.compact()
+        fresh = _reduce(to_device_of(keys, self.old[0]), placed, self.keep_first)
+        for part in self.parts:
+            fresh = self._add_to_part(part, fresh)
+        if len(fresh[0]):
+            self.parts.append(fresh)
+        while len(self.parts) > 1 and self._is_short(-2):
+            self._merge_last()
 
     def merge(self, keys: Keys, **columns: Any) -> None:
         """Add the rows of another table, as `settle` gives them."""
@@ -78,7 +94,7 @@ class SortedTable:
         """Return a column at `keys`, `missing` where a key is not there: (N,) -> (N,)."""
         wanted, dtype = to_device_of(keys, self.old[0]), self.old[1][column].dtype
         out = namespace(wanted).full(len(wanted), missing, dtype=dtype)
-        for part, columns in (self.old, self.young):
+        for part, columns in self.parts:
             place, found = find_sorted(part, wanted)
             out[found] = columns[column][place[found]]
         return to_device_of(out, keys)
@@ -86,12 +102,7 @@ class SortedTable:
     def has(self, keys: Keys) -> NDArray[np.bool_]:
         """Return which keys are there: (N,) -> (N,)."""
         wanted = to_device_of(keys, self.old[0])
-        return to_device_of(find_sorted(self.old[0], wanted)[1] | find_sorted(self.young[0], wanted)[1], keys)
-
-    @property
-    def parts(self) -> tuple[tuple[Keys, Columns], tuple[Keys, Columns]]:
-        """The old and the young part, sorted each: what reads few rows need not wait for them to be merged."""
-        return self.old, self.young
+        return to_device_of(reduce(or_, (find_sorted(part, wanted)[1] for part, _ in self.parts)), keys)
 
     def between(self, first: Keys, last: Keys) -> tuple[NDArray[np.intp], Keys, Columns]:
         """Return the rows of R ranges of keys, from `first` to `last` (R,): which range, key and columns, (sum of lengths,) each.
@@ -104,24 +115,23 @@ class SortedTable:
             end = xp.maximum(xp.searchsorted(keys, last, side="right"), start)
             which, place = expand_ranges(start, end)
             found.append((which, keys[place], {name: column[place] for name, column in columns.items()}))
-        (which, keys, columns), (more, others, of_others) = found
-        if not len(more):
-            return which, keys, columns
-        together = {name: xp.concatenate([column, of_others[name]]) for name, column in columns.items()}
-        return xp.concatenate([which, more]), xp.concatenate([keys, others]), together
+        if len(found) == 1:
+            return found[0]
+        whiches, several, tables = zip(*found, strict=True)
+        columns = {name: xp.concatenate([table[name] for table in tables]) for name in tables[0]}
+        return xp.concatenate(whiches), xp.concatenate(several), columns
 
     def overwrite(self, keys: Keys, column: str, values: NDArray[Any]) -> None:
         """Set a column at keys that are there."""
         keys, values = (to_device_of(each, self.old[0]) for each in (keys, values))
-        for part, columns in (self.old, self.young):
+        for part, columns in self.parts:
             place, found = find_sorted(part, keys)
             columns[column][place[found]] = values[found]
 
     def compact(self) -> tuple[Keys, Columns]:
         """Merge everything into one sorted part and return it: (keys, columns)."""
-        if len(self.young[0]):
-            self.old = _merge(self.old, self.young, self.keep_first)
-            self.young = (self.old[0][:0], {name: column[:0] for name, column in self.old[1].items()})
+        while len(self.parts) > 1:
+            self._merge_last()
         return self.old
 
     def retain(self, which: NDArray[np.bool_]) -> None:
@@ -129,13 +139,22 @@ class SortedTable:
         keys, columns = self.compact()
         self.old = (keys[which], {name: column[which] for name, column in columns.items()})
 
+    def _is_short(self, place: int) -> bool:
+        """Return whether a part is to be merged with the one after it."""
+        return len(self.parts[place][0]) < max(MIN_PART, GROWTH * len(self.parts[place + 1][0]))
+
+    def _merge_last(self) -> None:
+        """Merge the last two parts."""
+        last = self.parts.pop()
+        self.parts[-1] = _merge(self.parts[-1], last, self.keep_first)
+
     def items(self) -> Iterator[tuple[str, NDArray[Any]]]:
         """Yield the columns by name, keys as `key`: what a checkpoint writes."""
         keys, columns = self.compact()
         yield "key", keys
         yield from columns.items()
 
-    def _add_to_part(self, part: tuple[Keys, Columns], fresh: tuple[Keys, Columns]) -> tuple[Keys, Columns]:
+    def _add_to_part(self, part: Part, fresh: Part) -> Part:
         """Add what `part` already has a key for in place; what is left is returned."""
         place, found = find_sorted(part[0], fresh[0])
         if not self.keep_first:
@@ -153,7 +172,7 @@ def find_sorted(keys: Keys, wanted: Keys) -> tuple[NDArray[np.intp], NDArray[np.
     return place, keys[xp.minimum(place, len(keys) - 1)] == wanted
 
 
-def _reduce(keys: Keys, columns: Columns, keep_first: bool) -> tuple[Keys, Columns]:
+def _reduce(keys: Keys, columns: Columns, keep_first: bool) -> Part:
     if not len(keys):
         return keys, columns
     order = namespace(keys).argsort(keys, kind="stable")
@@ -175,7 +194,7 @@ def run_starts(ordered: Keys) -> NDArray[np.intp]:
     return starts
 
 
-def _merge(left: tuple[Keys, Columns], right: tuple[Keys, Columns], keep_first: bool) -> tuple[Keys, Columns]:
+def _merge(left: Part, right: Part, keep_first: bool) -> Part:
     xp = namespace(left[0])
     return _reduce(
         xp.concatenate([left[0], right[0]]),

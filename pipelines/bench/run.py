@@ -203,7 +203,7 @@ def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Measure speed and memory as ratios, in one run.")
     parser.add_argument("--only", default="", metavar="TEXT", help="rows whose name holds this text")
     only = parser.parse_args(argv).only
-    from pipelines.bench import dfencoder, queue, stream, triton  # noqa: F401 - register their rows after these
+    from pipelines.bench import dfencoder, queue, steps, stream, triton  # noqa: F401 - register their rows after these
 
     with stream.stream_benchmark_scope(), triton.triton_benchmark_scope(), queue.full_store():
         run_benchmarks(RESULTS_FILE, only)

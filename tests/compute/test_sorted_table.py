@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 
 import numpy as np
 from hypothesis import given
@@ -37,11 +38,18 @@ def test_keep_first_keeps_what_came_first(parts: list[list[int]]) -> None:
     assert table.get(wanted, "turn", missing=-1).tolist() == [plain.get(int(key), -1) for key in wanted]
 
 
-def test_a_large_young_part_is_merged_and_nothing_is_lost(monkeypatch) -> None:
-    monkeypatch.setattr(sorted_table, "YOUNG_MINIMUM", 10)
+def test_parts_are_merged_as_they_grow_and_nothing_is_lost(monkeypatch) -> None:
+    monkeypatch.setattr(sorted_table, "MIN_PART", 10)
     table = SortedTable.empty(count=np.float32)
-    for start in range(0, 500, 7):
+    most = 0
+    for start in range(0, 504, 7):
         table.add(np.arange(start, start + 7, dtype=np.uint64), count=np.full(7, start))
+        sizes = [len(part) for part, _ in table.parts]
+        assert all(longer >= max(10, 8 * shorter) for longer, shorter in pairwise(sizes))
+        assert len(table) == sum(sizes) == start + 7
+        assert table.get(np.array([0, start], np.uint64), "count").tolist() == [0, start]
+        most = max(most, len(sizes))
+    assert most > 1
     keys, columns = table.compact()
     assert keys.tolist() == list(range(504))
     assert columns["count"].tolist() == [key // 7 * 7 for key in range(504)]

@@ -1,0 +1,84 @@
+"""What one step of a pipeline costs, however few events it has and however much its state holds.
+
+A scorer polls several times a second, and each poll is a step of each of its partitions: so a cost that a step has apart from its
+events, or that grows with what is kept, is paid all day.
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fingerprint.core.settings import Settings
+from pipelines.bench.organisations import trained_organisation
+from pipelines.bench.report import benchmark
+
+STEP_EVENTS, STEPS = 50, 200
+MAX_STEP_MS = 5.0
+LARGE_STATE, SMALL_STATE = 2_000_000, 100_000  # ids of records that are kept, of 14 days
+IDS_PER_PRINCIPAL = 200
+HOUR, DAY = 3600, 86400
+TODAY = 20_000  # days since 1970
+
+
+@benchmark("a step of 50 events of one partition, CPU", "ms", f"{MAX_STEP_MS:g} ms", 1, at_most=True)
+def small_step_cost() -> tuple[float, float]:
+    """Take the median of a partition's steps; one in some fifty closes an interval, which costs more."""
+    from fingerprint.state.pipeline_state import PipelineState
+    from fingerprint.state.scorer_state import ScorerState
+    from fingerprint.streaming.partition_processor import PartitionProcessor
+
+    trained = trained_organisation()
+    scorer_state = ScorerState.from_arrays(trained.settings, trained.bank.scorer_state)
+    processor = PartitionProcessor(trained.bank, PipelineState(scorer_state), trained.settings)
+    events = pd.concat(trained.events, ignore_index=True)
+    seconds = []
+    for start in range(0, STEP_EVENTS * STEPS, STEP_EVENTS):
+        few = events.iloc[start : start + STEP_EVENTS].reset_index(drop=True)
+        at = few["event_time"].to_numpy("datetime64[s]").astype(np.int64)
+        begin = time.process_time()
+        processor.process(few, at, at)
+        seconds.append(time.process_time() - begin)
+    cost = float(np.median(seconds)) * 1000
+    return cost, cost / MAX_STEP_MS
+
+
+@benchmark(
+    f"500 events in a state of {LARGE_STATE:,} ids, CPU",
+    "ms",
+    f"in a state of {SMALL_STATE:,}",
+    3,
+    at_most=True,
+)
+def large_state_cost() -> tuple[float, float]:
+    """Drop repeats, count history and expire what is old, in states of which one is twenty times as large."""
+    large, small = (_state_step_cost(ids) for ids in (LARGE_STATE, SMALL_STATE))
+    return large * 1000, large / small
+
+
+def _state_step_cost(ids: int) -> float:
+    """Return the CPU seconds of a step, the least of ten."""
+    from fingerprint.features.encoding import FEATURES
+    from fingerprint.state.scorer_state import ScorerState
+
+    random, state = np.random.default_rng(0), ScorerState(Settings())
+    people = random.integers(0, 2**63, ids // IDS_PER_PRINCIPAL).astype(np.uint64)
+    state.watermark = TODAY * DAY
+
+    def step(events: int) -> float:
+        who = people[random.integers(0, len(people), events)]
+        keys: NDArray[np.uint64] = random.integers(0, 2**63, events).astype(np.uint64)
+        codes = random.integers(0, 1000, (events, len(FEATURES))).astype(np.uint64)
+        interval = (TODAY * DAY // HOUR - random.integers(0, 40, events)).astype(np.int32)
+        begin = time.process_time()
+        state.deduplicate(who, keys, np.full(events, TODAY, np.int32))
+        state.update_history(who, interval, codes)
+        state.expire()
+        return time.process_time() - begin
+
+    for _ in range(ids // 50_000):
+        step(50_000)
+    return min(step(500) for _ in range(10))
