@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer.main
 
 from fingerprint.compute.backend import choose_backend
 from fingerprint.registry.bank import Bank, open_bank
@@ -79,6 +80,8 @@ def _tables_and_statements_are_made_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(migrate, "upgrade_schema", MigratedOnce())
         share_compiled_statements(patch)
+        # Every run of the command line in the process would build all of its commands again.
+        patch.setattr(typer.main, "get_command_from_info", cache(typer.main.get_command_from_info))
         yield
 
 

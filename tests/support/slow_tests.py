@@ -33,6 +33,7 @@ SLOW = frozenset(
         "fingerprint.adapters.worker_pool",
         "fingerprint.evaluation.dfencoder_peer",
         "fingerprint.evaluation.peers",
+        "fingerprint.training.nn.trainer.fit_autoencoders",
         "pipelines.bench",
         "pipelines.evaluation",
         "pipelines.runtime.wiring.open_worker_pool",
