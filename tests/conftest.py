@@ -34,6 +34,16 @@ def pytest_report_to_serializable() -> Generator[None, Any, Any]:
     return _sendable((yield))
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect without the garbage collector: what is imported stays, and it would be gone through again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what is slow; order the files so that the long ones, with services, begin first and none is left for the end."""
     for item in items:
