@@ -137,13 +137,20 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kafka.Broker]:
 
 
 @pytest.fixture(scope="session")
-def postgresql() -> Iterator[postgres.Postgres]:
+def postgresql_server() -> Iterator[postgres.Postgres]:
     """A real PostgreSQL server, started when the first test wants it; its fresh databases have the tables of a store."""
     with needed(), postgres.Postgres.started() as running:
         made = running.empty()
         open_store(made).close()
         running.keep_tables_of(made)
         yield running
+
+
+@pytest.fixture(scope="module")
+def postgresql(postgresql_server: postgres.Postgres) -> Iterator[postgres.Postgres]:
+    """That server, for a file of tests: their databases end with it."""
+    yield postgresql_server
+    postgresql_server.drop_copies()
 
 
 @pytest.fixture(scope="session")
