@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer.main
 
 from fingerprint.compute.backend import choose_backend
 from fingerprint.registry.bank import Bank, open_bank
@@ -31,6 +32,16 @@ SYSTEM = Path(__file__).parent / "system"
 def pytest_report_to_serializable() -> Generator[None, Any, Any]:
     """What a test captured may hold half a surrogate pair, which the process that ran it could not send on."""
     return _sendable((yield))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect without the garbage collector: what is imported stays, and it would be gone through again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -79,6 +90,8 @@ def _tables_and_statements_are_made_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(migrate, "upgrade_schema", MigratedOnce())
         share_compiled_statements(patch)
+        # Every run of the command line in the process would build all of its commands again.
+        patch.setattr(typer.main, "get_command_from_info", cache(typer.main.get_command_from_info))
         yield
 
 
@@ -124,13 +137,20 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kafka.Broker]:
 
 
 @pytest.fixture(scope="session")
-def postgresql() -> Iterator[postgres.Postgres]:
+def postgresql_server() -> Iterator[postgres.Postgres]:
     """A real PostgreSQL server, started when the first test wants it; its fresh databases have the tables of a store."""
     with needed(), postgres.Postgres.started() as running:
         made = running.empty()
         open_store(made).close()
         running.keep_tables_of(made)
         yield running
+
+
+@pytest.fixture(scope="module")
+def postgresql(postgresql_server: postgres.Postgres) -> Iterator[postgres.Postgres]:
+    """That server, for a file of tests: their databases end with it."""
+    yield postgresql_server
+    postgresql_server.drop_copies()
 
 
 @pytest.fixture(scope="session")

@@ -117,10 +117,21 @@ def test_a_test_is_slow_if_its_code_leads_to_a_service_a_process_or_a_training(
     assert leads_to_slow([example]) is slow
 
 
-@pytest.mark.parametrize("service", ["broker", "postgresql", "triton", "organisation"])
+@pytest.mark.parametrize("service", ["broker", "postgresql_server", "triton", "organisation"])
 def test_a_test_that_asks_for_a_service_is_slow(request: pytest.FixtureRequest, service: str) -> None:
     (fixture, *_) = request.session._fixturemanager.getfixturedefs(service, request.node) or ()
     assert leads_to_slow([fixture.func])
+
+
+def _by_name(request: pytest.FixtureRequest) -> None:
+    request.getfixturevalue("postgresql")
+
+
+def test_a_fixture_asked_for_by_its_name_is_followed_to_those_that_it_asks_for(
+    request: pytest.FixtureRequest,
+) -> None:
+    asking = pytest.Function.from_parent(request.node.parent, name="asking", callobj=_by_name)
+    assert is_slow(asking)
 
 
 def test_this_test_is_not_slow(request: pytest.FixtureRequest) -> None:

@@ -28,13 +28,17 @@ def floor_figures(events: pd.DataFrame, days: float) -> Figures:
     flagged = events[events["flagged"].to_numpy(bool)]
     attack = events[events["session"].notna()]
     strength = attack.groupby("session", observed=True)["strength"].first()
-    return {str(floor): _figures_at(flagged, strength, days, floor) for floor in FLOORS}
+    urgency = flagged.groupby("group", observed=True)["score"].max()
+    pairs = alert_session_pairs(flagged)
+    return {str(floor): _figures_at(urgency, pairs, strength, days, floor) for floor in FLOORS}
 
 
-def _figures_at(flagged: pd.DataFrame, strength: pd.Series, days: float, floor: int) -> Figures:
-    shown = flagged[flagged["score"].to_numpy(float) >= floor]
-    hits = alert_session_pairs(shown)
-    alerts, false = shown["group"].nunique(), shown["group"].nunique() - hits["group"].nunique()
+def _figures_at(
+    urgency: pd.Series, pairs: pd.DataFrame, strength: pd.Series, days: float, floor: int
+) -> Figures:
+    shown = urgency.index[urgency.to_numpy(float) >= floor]
+    hits = pairs[pairs["group"].isin(shown)]
+    alerts, false = len(shown), len(shown) - hits["group"].nunique()
     found = strength[strength.index.isin(hits["session"])].astype(str).value_counts()
     return {
         "sessions": len(strength),

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import cache
 from typing import Any
 
 import sqlalchemy as sql
@@ -86,9 +87,7 @@ class SqlAlertRepository(Repository):
         stored = {STORED_AT: now}
         rows = [alert_row(alert) | stored for alert in alerts]
         events = [row | stored for alert in alerts for row in event_rows(alert, self._redaction)]
-        from fingerprint.store import tables  # what only reads alerts has no table of votes to read
-
-        single = [row | stored for row in tables.vote_rows(votes)]
+        single = [row | stored for row in _vote_rows(votes)]
         issues = [_issue_row(issue) | stored for issue in credential_issues]
         self._session.write(
             lambda connection: _save_rows(connection, rows, events, single, issues, now, self._addresses)
@@ -172,9 +171,20 @@ def _save_rows(
 
 
 def _upsert(
-    connection: sql.Connection, table: sql.Table, rows: Iterable[Row], keep_if_empty: Sequence[str] = ()
+    connection: sql.Connection, table: sql.Table, rows: Iterable[Row], keep_if_empty: tuple[str, ...] = ()
 ) -> None:
-    execute_batches(connection, upsert_statement(insert_into(connection, table), keep_if_empty), rows)
+    execute_batches(connection, _upsert_into(insert_into(connection, table), keep_if_empty), rows)
+
+
+_upsert_into = cache(upsert_statement)  # `insert_into` gives the same object for the same table
+
+
+def _vote_rows(votes: VoteTable) -> list[Row]:
+    if not len(votes):
+        return []
+    from fingerprint.store import tables  # what saves no votes has no use for pandas
+
+    return tables.vote_rows(votes)
 
 
 def _existing_alerts(connection: sql.Connection, ids: Sequence[str]) -> dict[str, Row]:

@@ -14,6 +14,7 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from hashlib import blake2b
 from typing import Any, TypeVar
 
@@ -711,7 +712,13 @@ def id_batches(ids: Sequence[T], size: int = MAX_IDS_PER_QUERY) -> Iterator[Sequ
 
 def insert_into(connection: sql.Connection, table: sql.Table) -> Any:
     """Return an INSERT that knows ON CONFLICT, which both dialects have."""
-    return sqlite.insert(table) if connection.dialect.name == "sqlite" else postgresql.insert(table)
+    return _insert(connection.dialect.name, table)
+
+
+@cache
+def _insert(dialect: str, table: sql.Table) -> Any:
+    """Statements are never changed, only copied: one of each is enough."""
+    return sqlite.insert(table) if dialect == "sqlite" else postgresql.insert(table)
 
 
 def execute_batches(connection: sql.Connection, statement: Any, rows: Iterable[Row]) -> None:

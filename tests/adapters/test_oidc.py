@@ -9,7 +9,6 @@ from base64 import urlsafe_b64encode
 from urllib.parse import parse_qs, urlsplit
 
 import httpx2
-import oidc_provider_mock
 import pytest
 from joserfc.jwk import RSAKey
 
@@ -349,6 +348,8 @@ def test_without_a_provider_there_is_no_link_and_no_way(tmp_path):
 
 def test_a_provider_that_others_wrote_lets_people_in(tmp_path):
     """oidc-provider-mock, as it comes."""
+    import oidc_provider_mock  # with Flask, in every process that collects this file
+
     people = [oidc_provider_mock.User(sub="carla", claims={"preferred_username": "carla"})]
     with oidc_provider_mock.run_server_in_thread(user_claims=people) as server:
         issuer = f"http://localhost:{server.server_port}"

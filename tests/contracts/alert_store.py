@@ -240,7 +240,10 @@ class StoreContract:
     def test_an_alert_may_have_more_events_than_one_statement_takes(self, make_store):
         store = make_store()
         many = tuple(replace(event(1, "s3", "GetObject"), event_id=f"{number:06d}") for number in range(1010))
-        alerts = [stolen_session(alert_id=f"{number:04d}", events=many[:2]) for number in range(510)]
+        alerts = [
+            stolen_session(alert_id=f"{number:04d}", principal=f"user/{number}", events=many[:2])
+            for number in range(510)
+        ]
         store.alerts.save([*alerts, stolen_session(events=many)])
         store.alerts.save([*alerts, stolen_session(events=many)])
         assert len(store.alerts.get("3fa").events) == 1010

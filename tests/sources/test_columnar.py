@@ -188,12 +188,17 @@ def test_a_table_that_would_expand_is_a_dead_letter_and_takes_no_memory(table: p
 
 
 def test_damaged_messages_never_raise_and_cost_no_other(piece: DecodedMessages, table: pa.Table) -> None:
-    draw, good = random.Random(7), written(table, *range(30))
-    line = piece.lines[piece.row[0]]
-    for _ in range(150):
-        bad = bytearray(good)
-        for _ in range(draw.choice([1, 4, 64])):
-            bad[draw.randrange(4, len(bad))] = draw.randrange(256)
-        pieces = decoded(line, bytes(bad[: draw.choice([len(bad), draw.randrange(4, len(bad))])]), line)
-        assert [each.events["event_id"].iloc[0] for each in (pieces[0], pieces[-1])] == names([piece])[:1] * 2
-        assert pieces[-1].end == 3
+    """Each of them is sent between two records; these are told apart from what is left of the damaged ones, which lacks them."""
+    draw, good = random.Random(7), written(table, *range(1, 31))
+    record, name = piece.lines[piece.row[0]], names([piece])[0]
+    for _ in range(15):
+        damaged = []
+        for _ in range(10):
+            bad = bytearray(good)
+            for _ in range(draw.choice([1, 4, 64])):
+                bad[draw.randrange(4, len(bad))] = draw.randrange(256)
+            damaged.append(bytes(bad[: draw.choice([len(bad), draw.randrange(4, len(bad))])]))
+        pieces = decoded(record, *(value for bad in damaged for value in (bad, record)))
+        assert names(pieces).count(name) == len(damaged) + 1
+        assert [each.events["event_id"].iloc[0] for each in (pieces[0], pieces[-1])] == [name] * 2
+        assert pieces[-1].end == 2 * len(damaged) + 1

@@ -33,6 +33,7 @@ SLOW = frozenset(
         "fingerprint.adapters.worker_pool",
         "fingerprint.evaluation.dfencoder_peer",
         "fingerprint.evaluation.peers",
+        "fingerprint.training.nn.trainer.fit_autoencoders",
         "pipelines.bench",
         "pipelines.evaluation",
         "pipelines.runtime.wiring.open_worker_pool",
@@ -56,8 +57,15 @@ def is_slow(item: pytest.Item) -> bool:
 
 
 def _fixtures_named(item: pytest.Item, texts: Iterable[object]) -> dict[str, Any]:
-    known = {text: _fixtures_of(item, text) for text in texts if isinstance(text, str)}
-    return {name: found[-1].func for name, found in known.items() if found}
+    """Return the fixtures of these names, and those that they ask for."""
+    found: dict[str, Any] = {}
+    names = [text for text in texts if isinstance(text, str)]
+    while names:
+        name = names.pop()
+        if name not in found and (known := _fixtures_of(item, name)):
+            found[name] = known[-1].func
+            names += known[-1].argnames
+    return found
 
 
 def _fixtures_of(item: pytest.Item, name: str) -> Sequence[pytest.FixtureDef[Any]]:

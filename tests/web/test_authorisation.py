@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 import pytest
+from argon2 import PasswordHasher
 from starlette.testclient import TestClient
 
 from fingerprint.core.account import ROLES, SCOPES, ExternalIdentity, Role, role_includes
+from fingerprint.store import secret_hashes
 from fingerprint.web.auth import csrf_token, session_cookie_name
 from tests.contracts.account_store import Moment
 from tests.support.web_app import Site, store_in
@@ -205,7 +207,10 @@ class Kind:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    return Site.of(store_in(tmp_path_factory.mktemp("callers")), clock=Moment())
+    """Passwords are hashed at the least cost that argon2 knows: what a caller may do does not depend on it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(secret_hashes, "_hasher", PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
+        yield Site.of(store_in(tmp_path_factory.mktemp("callers")), clock=Moment())
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,6 @@ from typing import Any
 import httpx
 import msgspec
 import pytest
-import schemathesis
 from hypothesis import HealthCheck, given, settings
 
 from fingerprint.adapters.system import SystemClock
@@ -659,6 +658,8 @@ def test_a_body_past_its_bound_is_refused(api: Api) -> None:
 @pytest.fixture(scope="module")
 def description(place: Place, api: Api, url: str) -> Any:
     """The API as it describes itself; live streams, which do not end, have tests of their own."""
+    import schemathesis  # takes a second, in every process that collects this file
+
     schema = schemathesis.openapi.from_dict(said(api("GET", "/openapi.json")))
     schema.config.update(base_url=url)
     # 400: what no schema can say, such as an end that has passed; 428: a version in the body or the header
