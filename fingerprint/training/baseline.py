@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.compute import hashing
-from fingerprint.estimators import autoencoder, interval_tail, tail_calibration
+from fingerprint.estimators import autoencoder, harm, interval_tail, tail_calibration
 from fingerprint.estimators.autoencoder import CONTEXT_THRESHOLD, Baseline, EventNats, surprise_per_feature
 from fingerprint.estimators.tail_calibration import rows_by_depth
 from fingerprint.features.vocabulary import Floats, Ints
@@ -33,7 +33,8 @@ class HoldoutLosses:
     """Losses of rows that were not fitted.
 
     `loss` (N, F) is measured at `fingerprint` (N,), the finest that is ready; `principal_loss` (N, F) at `principal_fingerprint`
-    (N,), the principal as a whole where the finest is one of its entities; with `principal`, `interval` and `codes` (N, F).
+    (N,), the principal as a whole where the finest is one of its entities; with `principal`, `interval`, `codes` (N, F), and
+    `harm` (N,), how much more its action surprises for what it can do.
     """
 
     loss: Floats
@@ -43,6 +44,7 @@ class HoldoutLosses:
     principal: hashing.Hashes
     interval: Ints
     codes: hashing.Hashes
+    harm: Floats
 
     @property
     def principal_interval(self) -> hashing.Hashes:
@@ -78,6 +80,7 @@ def holdout_nats(rows: HoldoutLosses, center: Floats) -> EventNats:
         rows.principal_fingerprint,
         lambda odd: surprise_per_feature(rows.principal_loss[odd], center, rows.principal_fingerprint[odd]),
     )
+    surprise = harm.weigh_by_harm(surprise, rows.harm)
     together = IntervalSurprise()
     together.add(rows.principal, rows.interval, rows.codes, surprise)
     where = (rows.principal, rows.interval)

@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fingerprint.compute import hashing
+from fingerprint.compute import frames, hashing
 from fingerprint.compute.arrays import identity_placement, namespace, to_device_of
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.alert import FingerprintError, Rarity, SurpriseDriver
@@ -32,7 +32,7 @@ from fingerprint.detection.batch import KEY_COLUMN
 from fingerprint.detection.detectors import Detector, ExplanationContext, Floats, Mask
 from fingerprint.detection.ensemble import NEWCOMER_THRESHOLD_SHARE
 from fingerprint.detection.inference import LocalInference
-from fingerprint.estimators import amounts, autoencoder, tail_calibration
+from fingerprint.estimators import amounts, autoencoder, harm, tail_calibration
 from fingerprint.estimators.amounts import UsualAmounts
 from fingerprint.features import encoding
 from fingerprint.features.encoding import EVIDENCE_GROUP_FEATURES, EVIDENCE_GROUPS, FEATURE_NAMES, IS_BIN
@@ -53,7 +53,8 @@ MIN_DRIVER_SURPRISE = 1.0  # nats; less is not worth an analyst's time
 RECENT_NOVELTY_NATS = float(-np.log(0.1))
 
 COMPANY, APART, RECENT, WHOLE = "interval company", "two places", "recent novelty", "principal's view"
-PEERS, NETS, COUNTS, NEWCOMER, AMOUNT = "peers", "nets", "counts", "newcomer", "amount"
+PEERS, NETS, COUNTS, NEWCOMER = "peers", "nets", "counts", "newcomer"
+AMOUNT, HARM = "amount", "harm"
 GROUP_TERM = "evidence: "
 TERMS = {
     COMPANY: "what else of the principal surprised in the interval",
@@ -65,6 +66,7 @@ TERMS = {
     COUNTS: "the counted likelihoods; without them the networks' corrections alone",
     NEWCOMER: "how rarely a principal is new",
     AMOUNT: "how often the action was called in the interval",
+    HARM: "a new action that can do harm surprises more",
     **{f"{GROUP_TERM}{group}": f"all features of the group {group}" for group in EVIDENCE_GROUPS},
 }
 
@@ -147,6 +149,8 @@ class AutoencoderDetector(Detector):
             whole,
             lambda odd: self._feature_surprise(whole[odd], observed.take(odd)),
         )
+        if self.left_out != HARM:
+            surprise = harm.weigh_by_harm(surprise, _harm_shares(batch, surprise))
         if self.left_out.startswith(GROUP_TERM):
             group = EVIDENCE_GROUPS.index(self.left_out.removeprefix(GROUP_TERM))
             surprise[:, to_device_of(EVIDENCE_GROUP_FEATURES[group], surprise)] = 0
@@ -241,6 +245,21 @@ DETECTOR = AutoencoderDetector
 def feature_surprise(batch: EventBatch) -> Floats:
     """Return the surprise of each feature of events that the autoencoder measured: (N, F) nats."""
     return batch.evidence[AutoencoderDetector.name][:, : len(FEATURE_NAMES)]
+
+
+def _harm_shares(batch: EventBatch, surprise: Floats) -> Floats:
+    """Return by how much more the action of each event surprises for what it can do (N,); surprise (N, F).
+
+    Only actions that surprise are named, each once, on the host.
+    """
+    xp = namespace(surprise)
+    share = xp.zeros(len(batch), np.float32)
+    new = xp.flatnonzero(surprise[:, ACTION_COLUMN] >= autoencoder.RECHECK_THRESHOLD)
+    if len(new):
+        _, first, place = xp.unique(batch.codes[new, ACTION_COLUMN], return_index=True, return_inverse=True)
+        names = frames.to_pandas(frames.select_rows(batch.frame[["service", "action"]], new[first]))
+        share[new] = to_device_of(harm.harm_shares(names["service"], names["action"]), share)[place]
+    return share
 
 
 class ObservedValues(NamedTuple):

@@ -86,6 +86,21 @@ def test_novelty_and_amount_are_not_added_up(
     assert (both > novel + 0.1).any()
 
 
+def test_a_new_action_that_can_do_harm_surprises_more_and_a_usual_one_does_not(
+    bank: Bank, encode: Encode, events: pd.DataFrame
+) -> None:
+    surprise = {}
+    for service, action in (("cloudtrail", "StopLogging"), ("cloudtrail", "ListNothingKnown")):
+        state = ScorerState.from_arrays(SETTINGS, bank.scorer_state)
+        here = AutoencoderDetector(SETTINGS, bank, state, LocalInference(bank))
+        one = events.head(1).assign(service=service, action=action)
+        variants = (here, here.without("harm"))
+        batch = encode(one, state)
+        surprise[action] = [each.measure(batch)[0, FEATURE_NAMES.index("action")] for each in variants]
+    assert surprise["StopLogging"][0] == pytest.approx(1.8 * surprise["StopLogging"][1])
+    assert surprise["ListNothingKnown"][0] == surprise["ListNothingKnown"][1] > 2
+
+
 def test_a_score_never_falls_while_more_events_of_the_interval_come(
     detector: AutoencoderDetector, encode: Encode, events: pd.DataFrame
 ) -> None:
