@@ -19,9 +19,12 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from fingerprint.compute.arrays import namespace
+from fingerprint.compute import frames
+from fingerprint.compute.arrays import namespace, to_device_of
+from fingerprint.compute.frames import Frame
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.alert import Gravity
+from fingerprint.estimators.autoencoder import RECHECK_THRESHOLD
 from fingerprint.features.encoding import FEATURE_NAMES
 from fingerprint.features.vocabulary import Floats
 from fingerprint.sources.active import SOURCE
@@ -56,10 +59,25 @@ def harm_by_code(codes: Hashes, known: Hashes, texts: NDArray[np.object_]) -> Fl
     return out
 
 
-def weigh_by_harm(surprise: Floats, share: Floats) -> Floats:
-    """Return the surprise (N, F) in which that of each action has grown by a share (N,) of itself."""
+def harm_of_events(codes: Hashes, events: Frame) -> Floats:
+    """Return the share of events (N,) by the codes of their actions (N,); columns service and action. Each is named once."""
+    _, first, place = namespace(codes).unique(codes, return_index=True, return_inverse=True)
+    names = frames.to_pandas(frames.select_rows(events[["service", "action"]], first))
+    out: Floats = to_device_of(harm_shares(names["service"], names["action"]), codes)[place]
+    return out
+
+
+def without_harm(surprise: Floats, share: Floats) -> Floats:
+    """Return the surprise (N, F) of events as it was before it was weighed by `share` (N,)."""
     out = namespace(surprise).copy(surprise)
-    out[:, ACTION_COLUMN] *= 1 + share
+    out[:, ACTION_COLUMN] /= 1 + share * (surprise[:, ACTION_COLUMN] >= RECHECK_THRESHOLD * (1 + share))
+    return out
+
+
+def weigh_by_harm(surprise: Floats, share: Floats) -> Floats:
+    """Return the surprise (N, F) in which that of each action has grown by a share (N,) of itself, where it is one at all."""
+    out = namespace(surprise).copy(surprise)
+    out[:, ACTION_COLUMN] *= 1 + share * (surprise[:, ACTION_COLUMN] >= RECHECK_THRESHOLD)
     return out
 
 

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from fingerprint.compute import hashing
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core import settings
-from fingerprint.estimators import autoencoder, tail_calibration
+from fingerprint.estimators import autoencoder, harm, tail_calibration
 from fingerprint.features import encoding
 from fingerprint.features.vocabulary import Floats
 from fingerprint.registry.bank import Bank
@@ -54,7 +54,7 @@ class InjectedAttacks:
     """N injected calls.
 
     `codes` (N, F); `entity` and `principal` (N,) are hashes; `attack` (N,) numbers the attack that a call belongs to; `mimic`
-    (N,) tells mimicked victims from robbed ones; `frame` has the principals' columns principal, kind, role.
+    (N,) tells mimicked victims from robbed ones; `frame` has the columns principal, kind, role, service, action.
     """
 
     codes: Hashes
@@ -81,7 +81,10 @@ def inject_known_attacks(bank: Bank, options: settings.Settings) -> InjectedAtta
         who["hash"].to_numpy(np.uint64)[victim],
         (victim * (technique.max(initial=-1) + 1) + technique[call]).astype(np.int32),
         mimic,
-        who[["principal", "kind", "role"]].iloc[victim].reset_index(drop=True),
+        who[["principal", "kind", "role"]]
+        .iloc[victim]
+        .reset_index(drop=True)
+        .assign(service=services, action=calls["action"].astype(object).to_numpy()[call]),
     )
 
 
@@ -106,7 +109,7 @@ def inject_confirmed_attacks(
         principal,
         case[events["row"].to_numpy()].astype(np.int32),
         np.zeros(len(events), bool),
-        events[["principal", "kind", "role"]],
+        events[["principal", "kind", "role", "service", "action"]],
     )
 
 
@@ -119,6 +122,8 @@ def attack_scores(bank: Bank, attacks: InjectedAttacks) -> Floats:
         whole,
         lambda odd: _feature_surprise(bank, whole[odd], attacks.codes[odd]),
     )
+    share = harm.harm_of_events(attacks.codes[:, harm.ACTION_COLUMN], attacks.frame)
+    surprise = harm.weigh_by_harm(surprise, share)
     company = IntervalSurprise()
     company.add(attacks.principal, attacks.attack, attacks.codes, surprise)
     where = (attacks.principal, attacks.attack)

@@ -45,3 +45,20 @@ def test_codes_are_named_by_the_words_of_a_history_and_unknown_ones_can_do_nothi
     found = harm.harm_by_code(codes, known, texts)
     assert found.tolist() == pytest.approx([0.8, 0, 0, 0.8])
     assert found.dtype == np.float32
+
+
+def test_what_is_shown_of_a_surprise_is_without_what_its_action_can_do() -> None:
+    surprise = np.linspace(0, 10, 200, dtype=np.float32)[:, None].repeat(F, axis=1)
+    share = np.tile(harm.harm_shares(["cloudtrail", "s3"], ["StopLogging", "ListBuckets"]), 100)
+    weighed = harm.weigh_by_harm(surprise, share)
+    assert (weighed[0::2, harm.ACTION_COLUMN] > surprise[0::2, harm.ACTION_COLUMN]).mean() > 0.7
+    np.testing.assert_allclose(harm.without_harm(weighed, share), surprise, rtol=1e-6)
+
+
+def test_each_action_of_events_is_named_once() -> None:
+    names = pd.DataFrame(
+        {"service": ["iam", "s3", "iam"], "action": ["CreateUser", "GetObject", "CreateUser"]}
+    )
+    codes = hashing.hash_strings(names["service"] + ":" + names["action"])
+    severe = harm.HARM_SHARES["severe"]
+    assert harm.harm_of_events(codes, names).tolist() == pytest.approx([severe, 0, severe])

@@ -256,9 +256,8 @@ def _harm_shares(batch: EventBatch, surprise: Floats) -> Floats:
     share = xp.zeros(len(batch), np.float32)
     new = xp.flatnonzero(surprise[:, ACTION_COLUMN] >= autoencoder.RECHECK_THRESHOLD)
     if len(new):
-        _, first, place = xp.unique(batch.codes[new, ACTION_COLUMN], return_index=True, return_inverse=True)
-        names = frames.to_pandas(frames.select_rows(batch.frame[["service", "action"]], new[first]))
-        share[new] = to_device_of(harm.harm_shares(names["service"], names["action"]), share)[place]
+        named = frames.select_rows(batch.frame[["service", "action"]], new)
+        share[new] = harm.harm_of_events(batch.codes[new, ACTION_COLUMN], named)
     return share
 
 
@@ -351,8 +350,12 @@ class _ShownValue(NamedTuple):
 def _value_drivers(
     batch: EventBatch, frame: pd.DataFrame, context: ExplanationContext
 ) -> list[SurpriseDriver]:
-    """Return the most surprising values of each feature, looked up together: an alert shows up to a hundred."""
-    shown = list(_shown_values(batch))
+    """Return the most surprising values of each feature, looked up together: an alert shows up to a hundred.
+
+    Shown is how unlikely a value is, without what its action can do.
+    """
+    share = harm.harm_of_events(batch.codes[:, ACTION_COLUMN], frame)
+    shown = list(_shown_values(batch, harm.without_harm(feature_surprise(batch), share)))
     rows = np.unique([value.row for value in shown]).astype(np.intp)
     texts = encoding.feature_texts(frame.iloc[rows]).to_numpy(object)
     known = _known_values(batch, rows, context)
@@ -362,8 +365,7 @@ def _value_drivers(
     ]
 
 
-def _shown_values(batch: EventBatch) -> Iterator[_ShownValue]:
-    surprise = feature_surprise(batch)
+def _shown_values(batch: EventBatch, surprise: Floats) -> Iterator[_ShownValue]:
     for feature in range(len(encoding.FEATURES)):
         most = MAX_ACTION_DRIVERS if feature == ACTION_COLUMN else MAX_DRIVERS
         for row, nats, count in _rank_values(batch.codes[:, feature], surprise[:, feature])[:most]:
