@@ -19,7 +19,7 @@ F = len(FEATURE_NAMES)
         ("cloudtrail:StopLogging", "severe"),
         ("logs:DeleteLogGroup", "grave"),
         ("s3:ListBuckets", "none"),
-        ("nobody:KnowsThis", "none"),
+        ("unlisted:KnowsThis", "none"),
         (":", "none"),
     ],
 )
