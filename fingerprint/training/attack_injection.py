@@ -23,9 +23,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.compute import hashing
+from fingerprint.compute.arrays import identity_placement
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core import settings
 from fingerprint.estimators import autoencoder, harm, tail_calibration
+from fingerprint.estimators.amounts import UsualAmounts
 from fingerprint.features import encoding
 from fingerprint.features.vocabulary import Floats
 from fingerprint.registry.bank import Bank
@@ -38,6 +40,7 @@ from fingerprint.state.interval_surprise import IntervalSurprise
 ATTACKED_PRINCIPALS = 40  # as whom known attacks are injected
 SEED = 0  # of the injected attacks
 CALLS_PER_TECHNIQUE = 8  # of one technique at most: some repeat theirs twenty times
+ACTION_COLUMN = encoding.FEATURE_NAMES.index("action")
 MODE_COLUMN = encoding.FEATURE_NAMES.index("mode")
 TIME_FEATURES = encoding.IS_BIN & (
     np.arange(len(encoding.FEATURE_NAMES)) != MODE_COLUMN
@@ -122,12 +125,16 @@ def attack_scores(bank: Bank, attacks: InjectedAttacks) -> Floats:
         whole,
         lambda odd: _feature_surprise(bank, whole[odd], attacks.codes[odd]),
     )
-    share = harm.harm_of_events(attacks.codes[:, harm.ACTION_COLUMN], attacks.frame)
-    surprise = harm.weigh_by_harm(surprise, share)
     company = IntervalSurprise()
     company.add(attacks.principal, attacks.attack, attacks.codes, surprise)
     where = (attacks.principal, attacks.attack)
+    action, known = (
+        attacks.codes[:, ACTION_COLUMN],
+        UsualAmounts.from_arrays(bank.scorer_state, identity_placement),
+    )
+    able = harm.harm_of_events(action, attacks.frame) * known.is_new(attacks.principal, action)
     nats = autoencoder.event_nats(surprise, company.total(*where), company.from_usual_place(*where))
+    nats = nats._replace(harm=able)
     excess = nats.excess(bank.baseline.interval_tail[fingerprint])
     z = tail_calibration.excess_to_z(excess, bank.baseline, fingerprint) / (1 + bank.shift[fingerprint])
     number, of = np.unique(attacks.attack, return_inverse=True)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.compute import hashing
-from fingerprint.estimators import autoencoder, harm, interval_tail, tail_calibration
+from fingerprint.estimators import autoencoder, interval_tail, tail_calibration
 from fingerprint.estimators.autoencoder import CONTEXT_THRESHOLD, Baseline, EventNats, surprise_per_feature
 from fingerprint.estimators.tail_calibration import rows_by_depth
 from fingerprint.features.vocabulary import Floats, Ints
@@ -34,7 +34,7 @@ class HoldoutLosses:
 
     `loss` (N, F) is measured at `fingerprint` (N,), the finest that is ready; `principal_loss` (N, F) at `principal_fingerprint`
     (N,), the principal as a whole where the finest is one of its entities; with `principal`, `interval`, `codes` (N, F), and
-    `harm` (N,), how much more its action surprises for what it can do.
+    `harm` (N,), the nats of what a new action can do.
     """
 
     loss: Floats
@@ -80,11 +80,11 @@ def holdout_nats(rows: HoldoutLosses, center: Floats) -> EventNats:
         rows.principal_fingerprint,
         lambda odd: surprise_per_feature(rows.principal_loss[odd], center, rows.principal_fingerprint[odd]),
     )
-    surprise = harm.weigh_by_harm(surprise, rows.harm)
     together = IntervalSurprise()
     together.add(rows.principal, rows.interval, rows.codes, surprise)
     where = (rows.principal, rows.interval)
-    return autoencoder.event_nats(surprise, together.total(*where), together.from_usual_place(*where))
+    nats = autoencoder.event_nats(surprise, together.total(*where), together.from_usual_place(*where))
+    return nats._replace(harm=rows.harm)
 
 
 def fit_baseline(rows: HoldoutLosses, parent: Ints) -> Baseline:

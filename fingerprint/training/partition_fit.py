@@ -348,7 +348,7 @@ def _holdout_rows(piece: PartitionContext, late: NDArray[np.intp]) -> baseline.H
     coarser = np.where((finest == ENTITY) & ~piece.entities_are_shared, PRINCIPAL, finest)
     measured = [(_losses_at_level(losses, level), owners[at, level]) for level in (finest, coarser)]
     return baseline.HoldoutLosses(
-        *measured[0], *measured[1], rows.principal, rows.interval, rows.codes, _harm_shares(piece, rows)
+        *measured[0], *measured[1], rows.principal, rows.interval, rows.codes, _harm_nats(piece, rows)
     )
 
 
@@ -357,11 +357,14 @@ def _holdout_levels(piece: PartitionContext, late: NDArray[np.intp]) -> NDArray[
     return np.argmax(piece.ready_before[piece.owners[late]], axis=1)  # the generic one always is
 
 
-def _harm_shares(piece: PartitionContext, rows: DistinctRows) -> Floats:
-    """Return by how much more the action of each row (R,) surprises for what it can do."""
+def _harm_nats(piece: PartitionContext, rows: DistinctRows) -> Floats:
+    """Return the nats of what the action of each held-out row (R,) can do, 0 where its principal called it before."""
     words = pd.read_parquet(piece.dataset.partition_folder(piece.number) / "rows" / "words.parquet")
     known, texts = words["code"].to_numpy(np.uint64), words["text"].to_numpy(object)
-    return harm.harm_by_code(rows.codes[:, ACTION_COLUMN], known, texts)
+    action = rows.codes[:, ACTION_COLUMN]
+    before = amounts.UsualAmounts.from_columns(_usual_amounts(piece.rows.take(~piece.held_out)))
+    new = before.is_new(rows.principal, action) & ~had_no_effect(rows.codes)
+    return harm.harm_by_code(action, known, texts) * new
 
 
 def _losses_at_level(losses: Mapping[str, Floats], level: NDArray[np.intp]) -> Floats:

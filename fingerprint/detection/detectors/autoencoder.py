@@ -66,7 +66,7 @@ TERMS = {
     COUNTS: "the counted likelihoods; without them the networks' corrections alone",
     NEWCOMER: "how rarely a principal is new",
     AMOUNT: "how often the action was called in the interval",
-    HARM: "a new action that can do harm surprises more",
+    HARM: "what a new action can do",
     **{f"{GROUP_TERM}{group}": f"all features of the group {group}" for group in EVIDENCE_GROUPS},
 }
 
@@ -76,8 +76,8 @@ class AutoencoderDetector(Detector):
 
     Evidence (N, F + 10): each feature's surprise in nats; what is usual of its action (`UsualAmounts.carried`: log of the usual
     calls, slope); the parameters of the fingerprint's tail (rate, edge, slope), the share by which its threshold was moved, the
-    tail of its interval (3), and what it is worth to be a newcomer. So an event that waits is judged by the bank that measured
-    it, also after a swap.
+    tail of its interval (3), and the nats of being a newcomer and of what its new action can do. So an event that waits is judged
+    by the bank that measured it, also after a swap.
     """
 
     name = "autoencoder"
@@ -149,8 +149,6 @@ class AutoencoderDetector(Detector):
             whole,
             lambda odd: self._feature_surprise(whole[odd], observed.take(odd)),
         )
-        if self.left_out != HARM:
-            surprise = harm.weigh_by_harm(surprise, _harm_shares(batch, surprise))
         if self.left_out.startswith(GROUP_TERM):
             group = EVIDENCE_GROUPS.index(self.left_out.removeprefix(GROUP_TERM))
             surprise[:, to_device_of(EVIDENCE_GROUP_FEATURES[group], surprise)] = 0
@@ -189,7 +187,22 @@ class AutoencoderDetector(Detector):
         )
         new &= self.left_out != NEWCOMER
         tails = [each[at] for each in (usual.rate, usual.edge, usual.slope, self.bank.shift)]
-        return [*tails, usual.interval_tail[at], usual.newcomer[at] * new]
+        able = self._harm_of_new_actions(batch) * (self.left_out != HARM)
+        return [*tails, usual.interval_tail[at], usual.newcomer[at] * new + able]
+
+    def _harm_of_new_actions(self, batch: EventBatch) -> Floats:
+        """Return the nats of what the action of each event can do, 0 where its principal called it before (N,).
+
+        Only new actions are named, each once, on the host.
+        """
+        xp, action = namespace(batch.codes), batch.codes[:, ACTION_COLUMN]
+        nats: Floats = xp.zeros(len(batch), np.float32)
+        new = self.usual_amounts.is_new(batch.principal, action) & ~encoding.had_no_effect(batch.codes)
+        rows = xp.flatnonzero(new)
+        if len(rows):
+            named = frames.select_rows(batch.frame[["service", "action"]], rows)
+            nats[rows] = harm.harm_of_events(action[rows], named)
+        return nats
 
     def score(self, batch: EventBatch) -> Floats:
         """Return the z of each event (N,), together with its principal's interval as it stands."""
@@ -245,20 +258,6 @@ DETECTOR = AutoencoderDetector
 def feature_surprise(batch: EventBatch) -> Floats:
     """Return the surprise of each feature of events that the autoencoder measured: (N, F) nats."""
     return batch.evidence[AutoencoderDetector.name][:, : len(FEATURE_NAMES)]
-
-
-def _harm_shares(batch: EventBatch, surprise: Floats) -> Floats:
-    """Return by how much more the action of each event surprises for what it can do (N,); surprise (N, F).
-
-    Only actions that surprise are named, each once, on the host.
-    """
-    xp = namespace(surprise)
-    share = xp.zeros(len(batch), np.float32)
-    new = xp.flatnonzero(surprise[:, ACTION_COLUMN] >= autoencoder.RECHECK_THRESHOLD)
-    if len(new):
-        named = frames.select_rows(batch.frame[["service", "action"]], new)
-        share[new] = harm.harm_of_events(batch.codes[new, ACTION_COLUMN], named)
-    return share
 
 
 class ObservedValues(NamedTuple):
@@ -350,12 +349,8 @@ class _ShownValue(NamedTuple):
 def _value_drivers(
     batch: EventBatch, frame: pd.DataFrame, context: ExplanationContext
 ) -> list[SurpriseDriver]:
-    """Return the most surprising values of each feature, looked up together: an alert shows up to a hundred.
-
-    Shown is how unlikely a value is, without what its action can do.
-    """
-    share = harm.harm_of_events(batch.codes[:, ACTION_COLUMN], frame)
-    shown = list(_shown_values(batch, harm.without_harm(feature_surprise(batch), share)))
+    """Return the most surprising values of each feature, looked up together: an alert shows up to a hundred."""
+    shown = list(_shown_values(batch))
     rows = np.unique([value.row for value in shown]).astype(np.intp)
     texts = encoding.feature_texts(frame.iloc[rows]).to_numpy(object)
     known = _known_values(batch, rows, context)
@@ -365,7 +360,8 @@ def _value_drivers(
     ]
 
 
-def _shown_values(batch: EventBatch, surprise: Floats) -> Iterator[_ShownValue]:
+def _shown_values(batch: EventBatch) -> Iterator[_ShownValue]:
+    surprise = feature_surprise(batch)
     for feature in range(len(encoding.FEATURES)):
         most = MAX_ACTION_DRIVERS if feature == ACTION_COLUMN else MAX_DRIVERS
         for row, nats, count in _rank_values(batch.codes[:, feature], surprise[:, feature])[:most]:

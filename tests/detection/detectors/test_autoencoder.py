@@ -86,19 +86,27 @@ def test_novelty_and_amount_are_not_added_up(
     assert (both > novel + 0.1).any()
 
 
-def test_a_new_action_that_can_do_harm_surprises_more_and_a_usual_one_does_not(
+def test_a_new_action_that_can_do_harm_is_stranger_and_a_usual_one_is_not(
     bank: Bank, encode: Encode, events: pd.DataFrame
 ) -> None:
-    surprise = {}
+    added = {}
     for service, action in (("cloudtrail", "StopLogging"), ("cloudtrail", "ListNothingKnown")):
         state = ScorerState.from_arrays(SETTINGS, bank.scorer_state)
         here = AutoencoderDetector(SETTINGS, bank, state, LocalInference(bank))
-        one = events.head(1).assign(service=service, action=action)
-        variants = (here, here.without("harm"))
-        batch = encode(one, state)
-        surprise[action] = [each.measure(batch)[0, FEATURE_NAMES.index("action")] for each in variants]
-    assert surprise["StopLogging"][0] == pytest.approx(1.8 * surprise["StopLogging"][1])
-    assert surprise["ListNothingKnown"][0] == surprise["ListNothingKnown"][1] > 2
+        batch = encode(events.head(1).assign(service=service, action=action), state)
+        whole, part = here.measure(batch), here.without("harm").measure(batch)
+        assert whole[0, FEATURE_NAMES.index("action")] > 2
+        np.testing.assert_array_equal(whole[:, :-1], part[:, :-1])
+        added[action] = float(whole[0, -1] - part[0, -1])
+    assert added == pytest.approx({"StopLogging": 6.4, "ListNothingKnown": 0}, abs=1e-5)
+    state = ScorerState.from_arrays(SETTINGS, bank.scorer_state)
+    here = AutoencoderDetector(SETTINGS, bank, state, LocalInference(bank))
+    batch = encode(events, state)
+    usual = here.usual_amounts.most(batch.principal, batch.codes[:, FEATURE_NAMES.index("action")]) > 0
+    assert 0.5 < usual.mean() < 1
+    np.testing.assert_array_equal(
+        here.measure(batch)[usual, -1], here.without("harm").measure(batch)[usual, -1]
+    )
 
 
 def test_a_score_never_falls_while_more_events_of_the_interval_come(
