@@ -153,6 +153,11 @@ class UsualAmounts:
         """Return the most calls in an interval of each principal and action, (N,); 0 for one that was never called."""
         return self.table.get(action_key(principal, action), "most", missing=0)
 
+    def is_new(self, principal: Hashes, action: Hashes) -> NDArray[np.bool_]:
+        """Return which principals never called the action with any effect, (N,)."""
+        new: NDArray[np.bool_] = self.most(principal, action) == 0
+        return new
+
     def carried(self, usual: Floats, event: Hashes) -> tuple[Floats, Floats]:
         """Return `log_usual` and `slope` of events (N,) by their usual calls and the hashes of their ids, for `amount_nats`.
 

@@ -281,12 +281,14 @@ def is_newcomer(since: Any, interval: Ints, intervals_per_day: int) -> NDArray[n
 class EventNats(NamedTuple):
     """How unusual events are, in nats (N,): by themselves (`own`), and by being in a second place at once (`apart`).
 
-    `others` is what else of their principal surprised in the interval: its weight follows from its own tail.
+    `others` is what else of their principal surprised in the interval: its weight follows from its own tail. `harm` is what their
+    new action can do (`estimators.harm`).
     """
 
     own: Floats
     apart: Floats
     others: Floats
+    harm: Floats | float = 0.0
 
     def excess(self, tail: Floats) -> Floats:
         """Return the nats by which events lie above what is usual (N,); `tail` is (N, 3) or (3,) (`interval_tail`).
@@ -296,7 +298,7 @@ class EventNats(NamedTuple):
         together: their sum says little, its rank says how little.
         """
         beside = self.apart + interval_tail.interval_nats(self.others, tail)
-        out: Floats = self.own + beside * (self.own >= CONTEXT_THRESHOLD)
+        out: Floats = self.own + beside * (self.own >= CONTEXT_THRESHOLD) + self.harm
         return out
 
 

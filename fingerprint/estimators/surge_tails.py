@@ -43,6 +43,7 @@ KIND_PRIOR_INTERVALS, PRINCIPAL_PRIOR_INTERVALS = (
     200.0,
     150.0,
 )  # active intervals that the tail of a parent is worth
+MAX_FOLDS = 7  # groups of held-out days that are left out in turn
 LAST_SLOPE = 1.0  # of the log share behind the last knot
 
 Arrays = dict[str, NDArray[Any]]
@@ -173,6 +174,27 @@ def fit_surge_tails(
     weight = (active / (active + PRINCIPAL_PRIOR_INTERVALS))[:, None]
     shares = np.concatenate([weight * own + (1 - weight) * above[kind_of_key], above])
     return SurgeTails(keys, kinds, kind_of, np.log(shares).astype(np.float32), partial.channel)
+
+
+def z_by_other_days(
+    surge: Floats, events: Floats, principal: Hashes, kind: Hashes, interval: Numbers, day: Numbers
+) -> Floats:
+    """Return the z of held-out rows (N,), each by the tails of the other days: columns as in `fit_surge_tails`, day (N,).
+
+    By tails that a surge is part of itself, it is too usual: a principal's own tail counts most where few days are held out. Of
+    many days, MAX_FOLDS groups are left out in turn; of a single one, its own tails have to do.
+    """
+    days, of_day = np.unique(day, return_inverse=True)
+    columns = (surge, events, principal, kind, interval)
+    if len(days) < 2:
+        tails = fit_surge_tails(*columns)
+        return tails.z(tails.rows(principal, kind), surge)
+    fold, out = of_day % MAX_FOLDS, np.empty(len(surge), np.float32)
+    for number in np.unique(fold):
+        left_out = fold == number
+        tails = fit_surge_tails(*(column[~left_out] for column in columns))
+        out[left_out] = tails.z(tails.rows(principal[left_out], kind[left_out]), surge[left_out])
+    return out
 
 
 def _active_intervals(of_key: Numbers, interval: Numbers, count: int) -> Numbers:

@@ -57,7 +57,7 @@ from fingerprint.registry.signatures import Purpose, Signer
 from fingerprint.sources.arrival import check_watermark
 
 SHARD_BYTES = 256 << 20  # of an array in one file, about
-BANK_FORMAT = 8
+BANK_FORMAT = 9
 MANIFEST_FILE = "manifest.json"
 MAX_BANK_MANIFEST_BYTES = 64 << 20  # bytes
 CLOCK_KEYS = ("watermark", "learned_upto", "arrived_upto")  # seconds since 1970

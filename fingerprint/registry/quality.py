@@ -34,8 +34,9 @@ MIN_PRINCIPALS = 100  # a smaller organisation has the alert budget of this many
 class HoldoutScores:
     """Held-out rows at their finest ready level (N,).
 
-    `loss` summed over features, `z` of the loss, `principal`, `day` and `interval`; `decisive`: the other detectors'
-    votes are such that one of the autoencoder makes a verdict.
+    `loss` summed over features, `z` of the loss (of a newcomer, as a share of what it needs), `principal`, `day` and `interval`;
+    `decisive`: the other detectors' votes are such that one of the autoencoder makes a verdict. `usual_days` is how many usual
+    days of the organisation they are worth; without it, the days that they span.
     """
 
     loss: Floats
@@ -44,6 +45,7 @@ class HoldoutScores:
     day: Ints
     interval: Ints
     decisive: NDArray[np.bool_]
+    usual_days: float | None = None
 
 
 def holdout_metrics(holdout: HoldoutScores, options: settings.Settings) -> dict[str, Any]:
@@ -54,7 +56,7 @@ def holdout_metrics(holdout: HoldoutScores, options: settings.Settings) -> dict[
     """
     figures: dict[str, Any] = {
         "rows": len(holdout.loss),
-        "days": max(len(np.unique(holdout.day)), 1),
+        "days": _days(holdout, options.spectral.interval_seconds),
         "principals": len(np.unique(holdout.principal)),
         "loss": named_quantiles(holdout.loss),
         "z": named_quantiles(holdout.z),
@@ -122,6 +124,14 @@ def named_quantiles(values: NDArray[Any], probabilities: tuple[float, ...] = QUA
         f"{share:g}": round(float(at), 4)
         for share, at in zip(probabilities, np.quantile(values, probabilities), strict=True)
     }
+
+
+def _days(holdout: HoldoutScores, seconds: int) -> float:
+    """Return how many days held-out rows are worth, one at least: the first and the last one may be parts of a day."""
+    if holdout.usual_days is not None:
+        return round(max(holdout.usual_days, 1.0), 3)
+    span = int(np.ptp(holdout.interval)) + 1 if len(holdout.interval) else 0
+    return round(max(span * seconds / 86400, 1.0), 3)
 
 
 def _each(principal: Hashes, time: Ints) -> Hashes:

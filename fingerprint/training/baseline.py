@@ -33,7 +33,8 @@ class HoldoutLosses:
     """Losses of rows that were not fitted.
 
     `loss` (N, F) is measured at `fingerprint` (N,), the finest that is ready; `principal_loss` (N, F) at `principal_fingerprint`
-    (N,), the principal as a whole where the finest is one of its entities; with `principal`, `interval` and `codes` (N, F).
+    (N,), the principal as a whole where the finest is one of its entities; with `principal`, `interval`, `codes` (N, F), and
+    `harm` (N,), the nats of what a new action can do.
     """
 
     loss: Floats
@@ -43,6 +44,7 @@ class HoldoutLosses:
     principal: hashing.Hashes
     interval: Ints
     codes: hashing.Hashes
+    harm: Floats
 
     @property
     def principal_interval(self) -> hashing.Hashes:
@@ -81,7 +83,8 @@ def holdout_nats(rows: HoldoutLosses, center: Floats) -> EventNats:
     together = IntervalSurprise()
     together.add(rows.principal, rows.interval, rows.codes, surprise)
     where = (rows.principal, rows.interval)
-    return autoencoder.event_nats(surprise, together.total(*where), together.from_usual_place(*where))
+    nats = autoencoder.event_nats(surprise, together.total(*where), together.from_usual_place(*where))
+    return nats._replace(harm=rows.harm)
 
 
 def fit_baseline(rows: HoldoutLosses, parent: Ints) -> Baseline:

@@ -31,7 +31,7 @@ from fingerprint.estimators.surge_tails import SurgeTails
 from fingerprint.features import encoding, vocabulary
 from fingerprint.features.vocabulary import Ints, Vocabulary
 from fingerprint.registry import quality
-from fingerprint.registry.bank import TRAINING_SECTIONS, Bank, version_name
+from fingerprint.registry.bank import PEER_LEVEL, TRAINING_SECTIONS, Bank, version_name
 from fingerprint.state.scorer_state import ScorerState
 from fingerprint.training import baseline, distinct_rows, fingerprint_index
 from fingerprint.training.action_transitions import assemble_transitions, holdout_votes
@@ -39,7 +39,7 @@ from fingerprint.training.dataset import PartitionedDataset
 from fingerprint.training.distinct_rows import sample_per_owner
 from fingerprint.training.fingerprint_index import FingerprintIndex
 from fingerprint.training.nn import trainer
-from fingerprint.training.partition_fit import SAMPLE_ROWS, Arrays, value_counts
+from fingerprint.training.partition_fit import SAMPLE_ROWS, WEEK_SECONDS, Arrays, value_counts
 from fingerprint.training.shared_priors import SharedPriors, shared_centers
 
 CONCATENATED_ARRAYS = (  # one row a fingerprint, or a net
@@ -178,7 +178,10 @@ def _baselines_and_quality(
     parts, table = _partition_arrays(history, "reach"), index.table
     rows = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     nats = EventNats(*(rows[name] for name in EventNats._fields))
-    newcomer = _newcomers(rows["since"], rows["interval"], 86400 // settings.spectral.interval_seconds)
+    stranger = rows["level"] >= PEER_LEVEL
+    newcomer = stranger & _newcomers(
+        rows["since"], rows["interval"], 86400 // settings.spectral.interval_seconds
+    )
     tails, count_z, rates = _surge_tails(rows, index, settings)
     busiest = tail_calibration.interval_maxima(rows["amount"], rows["hour"], rows["owner"])
     edge, slope = amounts.fit_amount_tail(busiest.excess)
@@ -193,10 +196,15 @@ def _baselines_and_quality(
     }
     opinions = {
         SpectralDetector.name: counted,
-        SequenceDetector.name: table["ready"].to_numpy(bool)[rows["owner"]],
+        SequenceDetector.name: ~stranger,
     }
     columns = {name: rows[name] for name in quality.HOLDOUT_COLUMNS}
-    held = quality.HoldoutScores(**columns, z=z, decisive=decisive_rows(votes, opinions, settings.voting))
+    held = quality.HoldoutScores(
+        **columns,
+        z=z / threshold_shares(opinions, rows["level"], settings.voting),
+        decisive=decisive_rows(votes, opinions, settings.voting),
+        usual_days=_usual_days(history, rows, usual.rate, index, settings),
+    )
     shape = {
         "edge": float(usual.edge[0]),
         "slope": float(usual.slope[0]),
@@ -220,18 +228,51 @@ def decisive_rows(votes: VoteMasks, opinions: VoteMasks, options: Voting) -> Mas
     return ensemble.verdicts(voted, options.quorum, judged)
 
 
+def _usual_days(
+    history: PartitionedDataset, rows: Arrays, rate: NDArray[Any], index: FingerprintIndex, settings: Settings
+) -> float | None:
+    """Return how many usual days of the organisation the held-out rows are worth; None for a history of less than a week.
+
+    Held-out days may be a weekend, or begin at noon. So they count by the unusual intervals that are expected of them, by the
+    `rate` (E,) of who was active, against those of a day of the last week.
+    """
+    span = (history.watermark - int(index.table["first"].iloc[0]) * settings.spectral.interval_seconds) + 1
+    if span < WEEK_SECONDS:
+        return None
+    parts = _partition_arrays(history, "week")
+    owner, intervals = (np.concatenate([part[name] for part in parts]) for name in ("owner", "intervals"))
+    week = float(np.sum(np.sort(np.exp(rate[owner]) * intervals)))
+    active = np.unique(rows["hour"], return_index=True)[1]
+    return 7 * float(np.sum(np.sort(np.exp(rate[rows["owner"][active]])))) / week if week else None
+
+
+def threshold_shares(opinions: VoteMasks, level: NDArray[np.int8], options: Voting) -> NDArray[np.float32]:
+    """Return the share of a threshold that is enough for each held-out row (L,), as in scoring: less for a newcomer.
+
+    `opinions` are of the detectors that are measured on held-out rows, `level` (L,) says by which fingerprint a row is judged.
+    """
+    granted = np.ones(len(level), bool)
+    judged = {name: opinions.get(name, granted) for name in options.detectors}
+    newcomer = ensemble.newcomer_mask(judged, level)
+    return np.where(newcomer, ensemble.NEWCOMER_THRESHOLD_SHARE, 1.0).astype(np.float32)
+
+
 def _surge_tails(
     rows: Arrays, index: FingerprintIndex, settings: Settings
 ) -> tuple[SurgeTails, NDArray[np.float32], dict[str, float]]:
-    """Return the tails of held-out surges, the z of each row (L,), and the share of each kind's events with a vote."""
+    """Return the tails of held-out surges, the z of each row (L,), and the share of each kind's events with a vote.
+
+    A row's z is by the tails of the other days, as that of a day to come will be.
+    """
     people = index.people
     place = np.searchsorted(people["hash"].to_numpy(np.uint64), rows["principal"])
     kind = people["kind"].astype(object).to_numpy()[place]
     hashes = hashing.hash_strings(pd.Series(kind, dtype=object))
     order = np.lexsort((*np.nan_to_num(rows["surge"]).T, rows["events"], rows["interval"], rows["principal"]))
     surge, events, interval = (rows[name][order] for name in ("surge", "events", "interval"))
-    tails = surge_tails.fit_surge_tails(surge, events, rows["principal"][order], hashes[order], interval)
-    z = tails.z(tails.rows(rows["principal"], hashes), rows["surge"])
+    columns = (surge, events, rows["principal"][order], hashes[order], interval)
+    tails, z = surge_tails.fit_surge_tails(*columns), np.empty(len(order), np.float32)
+    z[order] = surge_tails.z_by_other_days(*columns, rows["day"][order])
     judged = pd.DataFrame({"kind": kind, "events": rows["events"], "z": z}).dropna(subset="z")
     voted = judged["events"].where(judged["z"] >= settings.spectral.threshold, 0)
     shares = voted.groupby(judged["kind"]).sum() / judged["events"].groupby(judged["kind"]).sum()

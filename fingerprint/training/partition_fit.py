@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.compute import hashing, mapped_arrays
@@ -31,7 +32,7 @@ from fingerprint.detection.detectors.spectral import (
     Bursts,
     count_events,
 )
-from fingerprint.estimators import amounts, autoencoder, surge_tails
+from fingerprint.estimators import amounts, autoencoder, harm, surge_tails
 from fingerprint.estimators.autoencoder import Weights
 from fingerprint.features import vocabulary
 from fingerprint.features.encoding import had_no_effect
@@ -47,6 +48,7 @@ from fingerprint.training.shared_priors import SharedPriors
 
 MAX_ROWS_PER_DAY = 400  # of one entity, that count in training
 OWN_LEVELS = (PRINCIPAL, ENTITY)
+WEEK_SECONDS = 7 * 86400
 SAMPLE_ROWS = 20_000  # rows kept for detectors that are fitted when they start
 
 Arrays = dict[str, NDArray[Any]]
@@ -89,6 +91,26 @@ class PartitionContext:
     def ready(self) -> NDArray[np.intp]:
         """The fingerprints of this piece's own that get a net."""
         return np.flatnonzero(self.index.ready[self.index.own]) + self.index.shared_count
+
+    @cached_property
+    def ready_before(self) -> NDArray[np.bool_]:
+        """The fingerprints (E',) that would be ready had the history ended before what is held out; the shared ones as they are.
+
+        So who or what began later is held out as the newcomer that it was, and not judged by what it did since.
+        """
+        if fingerprint_index.load_split(self.dataset).share:
+            return self.index.ready
+        early, options = ~self.held_out, self.settings.entities
+        day = self.rows.interval[early].astype(np.int64) * self.settings.spectral.interval_seconds // 86400
+        ready = self.index.ready.copy()
+        for level in OWN_LEVELS:
+            owner = self.owners[early, level]
+            events = np.bincount(owner, self.rows.events[early], len(ready))
+            days = np.bincount(np.unique(owner.astype(np.int64) << 32 | day) >> 32, minlength=len(ready))
+            enough = (events >= options.min_ready_events) & (days >= options.min_ready_days)
+            mine = self.index.level == level
+            ready[mine] &= enough[mine]
+        return ready
 
     @property
     def entities_are_shared(self) -> bool:
@@ -222,6 +244,7 @@ def _finish_partition(piece: PartitionContext, folder: Path) -> None:
     mapped_arrays.write_arrays(_usual_amounts(piece.rows), folder, "amounts", SHARD_BYTES)
     mapped_arrays.write_arrays(counted.bursts(np.ones(len(piece.rows), bool)), folder, "bursts", SHARD_BYTES)
     mapped_arrays.write_arrays(_holdout_nats(piece, center, counted), folder, "reach", SHARD_BYTES)
+    mapped_arrays.write_arrays(_weekly_activity(piece), folder, "week", SHARD_BYTES)
     mapped_arrays.write_arrays(_sample_rows(piece), folder, "sample", SHARD_BYTES)
 
 
@@ -262,7 +285,8 @@ def _baseline_centers(piece: PartitionContext) -> Floats:
 def _holdout_nats(piece: PartitionContext, center: Floats, counted: CountedRows) -> Arrays:
     """Return how unusual each held-out row is, part by part, and the surges of its counts, for the tails and thresholds."""
     late, options = np.flatnonzero(piece.held_out), piece.settings
-    held = _holdout_rows(piece, late)
+    held, level = _holdout_rows(piece, late), _holdout_levels(piece, late)
+    whole = piece.owners[late][np.arange(len(late)), np.maximum(level, PRINCIPAL)]
     nats = baseline.holdout_nats(held, center)
     seconds = held.interval.astype(np.int64) * options.spectral.interval_seconds
     return {
@@ -274,11 +298,23 @@ def _holdout_nats(piece: PartitionContext, center: Floats, counted: CountedRows)
         "surge": counted.surges(~piece.held_out)[late],
         "events": piece.rows.events[late],
         "hour": held.principal_interval,
-        "owner": piece.index.to_global(piece.owners[late, PRINCIPAL]),
+        "owner": piece.index.to_global(whole),
+        "level": level.astype(np.int8),
         "principal": held.principal,
         "action": held.codes[:, ACTION_COLUMN],
         "day": (seconds // 86400).astype(np.int32),
     }
+
+
+def _weekly_activity(piece: PartitionContext) -> Arrays:
+    """Return in how many intervals of the last week each principal was active: `owner` (P,) and `intervals` (P,)."""
+    rows, seconds = piece.rows, piece.settings.spectral.interval_seconds
+    end = piece.dataset.watermark // seconds + 1
+    recent = (rows.interval >= end - WEEK_SECONDS // seconds) & (rows.interval < end)
+    owner = piece.index.to_global(piece.owners[recent, PRINCIPAL]).astype(np.int64)
+    cells = np.unique(owner << 32 | rows.interval[recent])
+    found, intervals = np.unique(cells >> 32, return_counts=True)
+    return {"owner": found.astype(np.int32), "intervals": intervals}
 
 
 def _interval_calls(rows: DistinctRows) -> amounts.IntervalCalls:
@@ -305,13 +341,30 @@ def _holdout_amounts(piece: PartitionContext, late: NDArray[np.intp]) -> Floats:
 
 
 def _holdout_rows(piece: PartitionContext, late: NDArray[np.intp]) -> baseline.HoldoutLosses:
-    """Return the held-out rows, measured at the finest ready fingerprint and at the principal as a whole, as in scoring."""
+    """Return the held-out rows, measured at the finest fingerprint that was ready and at the principal, as in scoring."""
     losses = mapped_arrays.open_arrays(piece.dataset.partition_folder(piece.number) / "fitted", "loss")
     rows, owners, at = piece.rows.take(late), piece.owners[late], np.arange(len(late))
-    finest = np.argmax(piece.index.ready[owners], axis=1)  # the generic one always is
+    finest = _holdout_levels(piece, late)
     coarser = np.where((finest == ENTITY) & ~piece.entities_are_shared, PRINCIPAL, finest)
     measured = [(_losses_at_level(losses, level), owners[at, level]) for level in (finest, coarser)]
-    return baseline.HoldoutLosses(*measured[0], *measured[1], rows.principal, rows.interval, rows.codes)
+    return baseline.HoldoutLosses(
+        *measured[0], *measured[1], rows.principal, rows.interval, rows.codes, _harm_nats(piece, rows)
+    )
+
+
+def _holdout_levels(piece: PartitionContext, late: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return the level of the finest fingerprint of each held-out row that was ready before (L,)."""
+    return np.argmax(piece.ready_before[piece.owners[late]], axis=1)  # the generic one always is
+
+
+def _harm_nats(piece: PartitionContext, rows: DistinctRows) -> Floats:
+    """Return the nats of what the action of each held-out row (R,) can do, 0 where its principal called it before."""
+    words = pd.read_parquet(piece.dataset.partition_folder(piece.number) / "rows" / "words.parquet")
+    known, texts = words["code"].to_numpy(np.uint64), words["text"].to_numpy(object)
+    action = rows.codes[:, ACTION_COLUMN]
+    before = amounts.UsualAmounts.from_columns(_usual_amounts(piece.rows.take(~piece.held_out)))
+    new = before.is_new(rows.principal, action) & ~had_no_effect(rows.codes)
+    return harm.harm_by_code(action, known, texts) * new
 
 
 def _losses_at_level(losses: Mapping[str, Floats], level: NDArray[np.intp]) -> Floats:

@@ -217,7 +217,8 @@ def held_out(loss: np.ndarray, owner: np.ndarray, principal: np.ndarray | None =
     names = np.arange(1, len(loss) + 1) if principal is None else principal
     nothing, owner = np.zeros(len(loss), np.int32), owner.astype(np.int32)
     loss, codes = loss.astype(np.float32), np.arange(loss.size, dtype=np.uint64).reshape(loss.shape)
-    return HoldoutLosses(loss, owner, loss, owner, names.astype(np.uint64), nothing, codes)
+    harmless = np.zeros(len(loss), np.float32)
+    return HoldoutLosses(loss, owner, loss, owner, names.astype(np.uint64), nothing, codes, harmless)
 
 
 def z_of(loss: np.ndarray, baseline: Baseline, at: int) -> float:

@@ -71,6 +71,32 @@ def test_they_come_back_from_a_bank() -> None:
     assert np.isfinite(none.z(np.zeros(1, np.int32), np.ones((1, surge_tails.CHANNELS), np.float32))).all()
 
 
+def one_odd_day(days: int) -> tuple[np.ndarray, ...]:
+    """People's rows of some days: the first of them had a surge on the first day, of half of its events."""
+    principal = np.repeat(np.arange(10, 20, dtype=np.uint64), 100 * days)
+    day = np.tile(np.repeat(np.arange(days, dtype=np.int32), 100), 10)
+    interval = day * 24 + np.tile(np.arange(100, dtype=np.int32) % 24, 10 * days)
+    surge = np.full((len(day), surge_tails.CHANNELS), np.nan, np.float32)
+    surge[:, 5] = np.random.default_rng(1).exponential(0.2, len(day))
+    surge[(principal == 10) & (day == 0) & (interval % 2 == 0), 5] = 4
+    return surge, np.ones(len(day), np.float32), principal, np.full(len(day), PERSON), interval, day
+
+
+def test_a_surge_is_stranger_by_the_other_days_than_by_tails_that_it_is_part_of() -> None:
+    *rows, day = one_odd_day(4)
+    tails, odd = fit_surge_tails(*rows), rows[0][:, 5] == 4
+    own, others = tails.z(tails.rows(*rows[2:4]), rows[0]), surge_tails.z_by_other_days(*rows, day)
+    assert (others[odd] > own[odd] + 0.1).all()
+    assert np.median(np.abs(others[~odd] - own[~odd])) < 0.1
+
+
+def test_a_single_day_is_measured_by_its_own_tails() -> None:
+    *rows, day = one_odd_day(1)
+    tails = fit_surge_tails(*rows)
+    own = tails.z(tails.rows(*rows[2:4]), rows[0])
+    np.testing.assert_array_equal(surge_tails.z_by_other_days(*rows, day), own)
+
+
 @pytest.mark.parametrize("burst", [6.0, 60.0])
 def test_a_surge_is_measured_in_bursts(burst: float) -> None:
     one = np.ones(1, np.float32)

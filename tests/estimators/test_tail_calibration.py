@@ -12,7 +12,7 @@ from fingerprint.core.settings import Alerts, Settings
 from fingerprint.estimators import tail_calibration
 from fingerprint.estimators.tail_calibration import IntervalMaxima
 from fingerprint.registry import quality
-from fingerprint.training.build_bank import decisive_rows
+from fingerprint.training.build_bank import decisive_rows, threshold_shares
 
 PARENT = np.array([-1, 0, 1, 1], np.int32)  # everybody, a group, two of its members
 
@@ -139,6 +139,26 @@ def test_the_detector_votes_on_the_share_of_rows_that_is_set() -> None:
     figures = quality.holdout_metrics(held, Settings())
     for share in (0.05, 0.03, 0.004):
         assert (z >= quality.vote_threshold(figures, share)).mean() == pytest.approx(share, rel=0.05)
+
+
+@pytest.mark.parametrize(("hours", "days"), [(1, 1.0), (24, 1.0), (60, 2.5), (85, 3.542)])
+def test_a_part_of_a_day_held_out_counts_as_a_part(hours: int, days: float) -> None:
+    interval = 490_000 + np.array([0, hours - 1], np.int32)
+    z, none = np.ones(2, np.float32), np.zeros(2, np.int32)
+    held = quality.HoldoutScores(z, z, none.astype(np.uint64), none, interval, np.ones(2, bool))
+    assert quality.holdout_metrics(held, Settings())["days"] == days
+
+
+@pytest.mark.parametrize(
+    ("level", "spectral", "sequence", "share"),
+    [(2, False, False, 0.9), (2, True, False, 1.0), (0, False, False, 1.0), (1, True, True, 1.0)],
+)
+def test_a_newcomer_held_out_needs_what_it_needs_later(
+    level: int, spectral: bool, sequence: bool, share: float
+) -> None:
+    opinions = {"spectral": np.array([spectral]), "sequence": np.array([sequence])}
+    found = threshold_shares(opinions, np.array([level], np.int8), Settings().voting)
+    assert found.tolist() == pytest.approx([share])
 
 
 @pytest.mark.parametrize(

@@ -264,6 +264,25 @@ def test_fingerprints_that_principals_share_are_learned_in_one_piece(
     assert (entities["parent"] == 0).all()
 
 
+def test_who_began_while_days_were_held_out_is_held_out_as_the_newcomer_that_it_was(
+    events: list[pd.DataFrame], tmp_path: Path
+) -> None:
+    learn(events, tmp_path, 1)
+    piece = partition_fit.PartitionContext(dataset.PartitionedDataset(tmp_path, 1, 0, 0), 0, SETTINGS)
+    ready, before, level = piece.index.ready, piece.ready_before, piece.index.level
+    assert not (before & ~ready).any()
+    assert (before == ready)[level > partition_fit.PRINCIPAL].all(), "the shared ones are as they are"
+    owner, options = piece.owners[:, partition_fit.ENTITY], SETTINGS.entities
+    events_before = np.bincount(owner[~piece.held_out], piece.rows.events[~piece.held_out], len(ready))
+    young = ready & ~before & (level == partition_fit.ENTITY)
+    assert young.any()
+    assert (events_before[before & (level == partition_fit.ENTITY)] >= options.min_ready_events).all()
+    late = np.flatnonzero(piece.held_out)
+    judged = partition_fit._holdout_levels(piece, late)
+    assert (judged[young[owner[late]]] > partition_fit.ENTITY).all()
+    assert (judged[before[owner[late]]] == partition_fit.ENTITY).all()
+
+
 def test_a_history_without_events_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(FingerprintError, match="no event to learn from"):
         pipeline.train([], SETTINGS)

@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fingerprint.compute import hashing
+from fingerprint.compute import frames, hashing
 from fingerprint.compute.arrays import identity_placement, namespace, to_device_of
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.alert import FingerprintError, Rarity, SurpriseDriver
@@ -32,7 +32,7 @@ from fingerprint.detection.batch import KEY_COLUMN
 from fingerprint.detection.detectors import Detector, ExplanationContext, Floats, Mask
 from fingerprint.detection.ensemble import NEWCOMER_THRESHOLD_SHARE
 from fingerprint.detection.inference import LocalInference
-from fingerprint.estimators import amounts, autoencoder, tail_calibration
+from fingerprint.estimators import amounts, autoencoder, harm, tail_calibration
 from fingerprint.estimators.amounts import UsualAmounts
 from fingerprint.features import encoding
 from fingerprint.features.encoding import EVIDENCE_GROUP_FEATURES, EVIDENCE_GROUPS, FEATURE_NAMES, IS_BIN
@@ -53,7 +53,8 @@ MIN_DRIVER_SURPRISE = 1.0  # nats; less is not worth an analyst's time
 RECENT_NOVELTY_NATS = float(-np.log(0.1))
 
 COMPANY, APART, RECENT, WHOLE = "interval company", "two places", "recent novelty", "principal's view"
-PEERS, NETS, COUNTS, NEWCOMER, AMOUNT = "peers", "nets", "counts", "newcomer", "amount"
+PEERS, NETS, COUNTS, NEWCOMER = "peers", "nets", "counts", "newcomer"
+AMOUNT, HARM = "amount", "harm"
 GROUP_TERM = "evidence: "
 TERMS = {
     COMPANY: "what else of the principal surprised in the interval",
@@ -65,6 +66,7 @@ TERMS = {
     COUNTS: "the counted likelihoods; without them the networks' corrections alone",
     NEWCOMER: "how rarely a principal is new",
     AMOUNT: "how often the action was called in the interval",
+    HARM: "what a new action can do",
     **{f"{GROUP_TERM}{group}": f"all features of the group {group}" for group in EVIDENCE_GROUPS},
 }
 
@@ -74,8 +76,8 @@ class AutoencoderDetector(Detector):
 
     Evidence (N, F + 10): each feature's surprise in nats; what is usual of its action (`UsualAmounts.carried`: log of the usual
     calls, slope); the parameters of the fingerprint's tail (rate, edge, slope), the share by which its threshold was moved, the
-    tail of its interval (3), and what it is worth to be a newcomer. So an event that waits is judged by the bank that measured
-    it, also after a swap.
+    tail of its interval (3), and the nats of being a newcomer and of what its new action can do. So an event that waits is judged
+    by the bank that measured it, also after a swap.
     """
 
     name = "autoencoder"
@@ -185,7 +187,22 @@ class AutoencoderDetector(Detector):
         )
         new &= self.left_out != NEWCOMER
         tails = [each[at] for each in (usual.rate, usual.edge, usual.slope, self.bank.shift)]
-        return [*tails, usual.interval_tail[at], usual.newcomer[at] * new]
+        able = self._harm_of_new_actions(batch) * (self.left_out != HARM)
+        return [*tails, usual.interval_tail[at], usual.newcomer[at] * new + able]
+
+    def _harm_of_new_actions(self, batch: EventBatch) -> Floats:
+        """Return the nats of what the action of each event can do, 0 where its principal called it before (N,).
+
+        Only new actions are named, each once, on the host.
+        """
+        xp, action = namespace(batch.codes), batch.codes[:, ACTION_COLUMN]
+        nats: Floats = xp.zeros(len(batch), np.float32)
+        new = self.usual_amounts.is_new(batch.principal, action) & ~encoding.had_no_effect(batch.codes)
+        rows = xp.flatnonzero(new)
+        if len(rows):
+            named = frames.select_rows(frames.select_columns(batch.frame, ["service", "action"]), rows)
+            nats[rows] = harm.harm_of_events(action[rows], named)
+        return nats
 
     def score(self, batch: EventBatch) -> Floats:
         """Return the z of each event (N,), together with its principal's interval as it stands."""

@@ -86,6 +86,29 @@ def test_novelty_and_amount_are_not_added_up(
     assert (both > novel + 0.1).any()
 
 
+def test_a_new_action_that_can_do_harm_is_stranger_and_a_usual_one_is_not(
+    bank: Bank, encode: Encode, events: pd.DataFrame
+) -> None:
+    added = {}
+    for service, action in (("cloudtrail", "StopLogging"), ("cloudtrail", "ListNothingKnown")):
+        state = ScorerState.from_arrays(SETTINGS, bank.scorer_state)
+        here = AutoencoderDetector(SETTINGS, bank, state, LocalInference(bank))
+        batch = encode(events.head(1).assign(service=service, action=action), state)
+        whole, part = here.measure(batch), here.without("harm").measure(batch)
+        assert whole[0, FEATURE_NAMES.index("action")] > 2
+        np.testing.assert_array_equal(whole[:, :-1], part[:, :-1])
+        added[action] = float(whole[0, -1] - part[0, -1])
+    assert added == pytest.approx({"StopLogging": 6.4, "ListNothingKnown": 0}, abs=1e-5)
+    state = ScorerState.from_arrays(SETTINGS, bank.scorer_state)
+    here = AutoencoderDetector(SETTINGS, bank, state, LocalInference(bank))
+    batch = encode(events, state)
+    usual = here.usual_amounts.most(batch.principal, batch.codes[:, FEATURE_NAMES.index("action")]) > 0
+    assert 0.5 < usual.mean() < 1
+    np.testing.assert_array_equal(
+        here.measure(batch)[usual, -1], here.without("harm").measure(batch)[usual, -1]
+    )
+
+
 def test_a_score_never_falls_while_more_events_of_the_interval_come(
     detector: AutoencoderDetector, encode: Encode, events: pd.DataFrame
 ) -> None:

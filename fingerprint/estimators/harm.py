@@ -1,0 +1,62 @@
+"""Harm: a new action that can do much is stranger than a new list call.
+
+Example:
+    >>> nats = harm_nats(["cloudtrail", "s3"], ["StopLogging", "ListBuckets"])
+    >>> nats
+    array([6.4, 0. ], dtype=float32)
+
+How unlikely a new action is by chance cannot tell `StopLogging` from `ListBuckets`. In harmless work severe and grave new actions
+are much rarer than in attacks. So nats are added to the event before the tail of its score is learned, and the alert budget goes
+to what matters. An action that its principal called before (`amounts.UsualAmounts.most`) adds nothing, whatever it can do: how
+usual it is among peers says little of who now calls it for the first time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fingerprint.compute import frames
+from fingerprint.compute.arrays import namespace, to_device_of
+from fingerprint.compute.frames import Frame
+from fingerprint.compute.hashing import Hashes
+from fingerprint.core.alert import Gravity
+from fingerprint.features.vocabulary import Floats
+from fingerprint.sources.active import SOURCE
+
+# 1.6 times what the impact of an alert counts (`alerting.impact`): nats of an event, of which about three are one of a z's.
+HARM_NATS: Mapping[Gravity, float] = {"none": 0.0, "minor": 0.0, "notable": 0.3, "grave": 2.4, "severe": 6.4}
+MAX_NAMES = 16_384  # actions whose nats are kept; anybody can call one that does not exist
+
+
+def harm_nats(services: Iterable[object], actions: Iterable[object]) -> Floats:
+    """Return the nats that a new action adds to its event, from services and actions (N,): (N,)."""
+    nats = [_harm_nats(str(service), str(action)) for service, action in zip(services, actions, strict=True)]
+    return np.array(nats, np.float32)
+
+
+def harm_by_code(codes: Hashes, known: Hashes, texts: NDArray[np.object_]) -> Floats:
+    """Return the nats of each action's code (N,), from codes `known` (W,) and their texts (W,), `service:Action`."""
+    distinct, place = np.unique(codes, return_inverse=True)
+    order = np.argsort(known)
+    at = order[np.minimum(np.searchsorted(known[order], distinct), len(known) - 1)]
+    names = [str(text).partition(":") for text in texts[at]]
+    nats = harm_nats((name[0] for name in names), (name[2] for name in names))
+    out: Floats = np.where(known[at] == distinct, nats, 0).astype(np.float32)[place]
+    return out
+
+
+def harm_of_events(codes: Hashes, events: Frame) -> Floats:
+    """Return the nats of events (N,) by the codes of their actions (N,); columns service and action. Each is named once."""
+    _, first, place = namespace(codes).unique(codes, return_index=True, return_inverse=True)
+    names = frames.to_pandas(frames.select_rows(frames.select_columns(events, ["service", "action"]), first))
+    out: Floats = to_device_of(harm_nats(names["service"], names["action"]), codes)[place]
+    return out
+
+
+@lru_cache(MAX_NAMES)
+def _harm_nats(service: str, action: str) -> float:
+    return HARM_NATS[SOURCE.impact_of(service, action, "").gravity]
