@@ -23,11 +23,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.compute import hashing
-from fingerprint.compute.arrays import identity_placement
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core import settings
-from fingerprint.estimators import autoencoder, harm, tail_calibration
-from fingerprint.estimators.amounts import UsualAmounts
+from fingerprint.estimators import autoencoder, tail_calibration
 from fingerprint.features import encoding
 from fingerprint.features.vocabulary import Floats
 from fingerprint.registry.bank import Bank
@@ -40,7 +38,6 @@ from fingerprint.state.interval_surprise import IntervalSurprise
 ATTACKED_PRINCIPALS = 40  # as whom known attacks are injected
 SEED = 0  # of the injected attacks
 CALLS_PER_TECHNIQUE = 8  # of one technique at most: some repeat theirs twenty times
-ACTION_COLUMN = encoding.FEATURE_NAMES.index("action")
 MODE_COLUMN = encoding.FEATURE_NAMES.index("mode")
 TIME_FEATURES = encoding.IS_BIN & (
     np.arange(len(encoding.FEATURE_NAMES)) != MODE_COLUMN
@@ -57,7 +54,7 @@ class InjectedAttacks:
     """N injected calls.
 
     `codes` (N, F); `entity` and `principal` (N,) are hashes; `attack` (N,) numbers the attack that a call belongs to; `mimic`
-    (N,) tells mimicked victims from robbed ones; `frame` has the columns principal, kind, role, service, action.
+    (N,) tells mimicked victims from robbed ones; `frame` has the principals' columns principal, kind, role.
     """
 
     codes: Hashes
@@ -84,10 +81,7 @@ def inject_known_attacks(bank: Bank, options: settings.Settings) -> InjectedAtta
         who["hash"].to_numpy(np.uint64)[victim],
         (victim * (technique.max(initial=-1) + 1) + technique[call]).astype(np.int32),
         mimic,
-        who[["principal", "kind", "role"]]
-        .iloc[victim]
-        .reset_index(drop=True)
-        .assign(service=services, action=calls["action"].astype(object).to_numpy()[call]),
+        who[["principal", "kind", "role"]].iloc[victim].reset_index(drop=True),
     )
 
 
@@ -112,7 +106,7 @@ def inject_confirmed_attacks(
         principal,
         case[events["row"].to_numpy()].astype(np.int32),
         np.zeros(len(events), bool),
-        events[["principal", "kind", "role", "service", "action"]],
+        events[["principal", "kind", "role"]],
     )
 
 
@@ -128,13 +122,8 @@ def attack_scores(bank: Bank, attacks: InjectedAttacks) -> Floats:
     company = IntervalSurprise()
     company.add(attacks.principal, attacks.attack, attacks.codes, surprise)
     where = (attacks.principal, attacks.attack)
-    action, known = (
-        attacks.codes[:, ACTION_COLUMN],
-        UsualAmounts.from_arrays(bank.scorer_state, identity_placement),
-    )
-    able = harm.harm_of_events(action, attacks.frame) * known.is_new(attacks.principal, action)
+    # What an action can do (`estimators.harm`) is left out: it hides that a bank has learned an attack, where others are attacked.
     nats = autoencoder.event_nats(surprise, company.total(*where), company.from_usual_place(*where))
-    nats = nats._replace(harm=able)
     excess = nats.excess(bank.baseline.interval_tail[fingerprint])
     z = tail_calibration.excess_to_z(excess, bank.baseline, fingerprint) / (1 + bank.shift[fingerprint])
     number, of = np.unique(attacks.attack, return_inverse=True)
