@@ -122,7 +122,7 @@ def attack_scores(bank: Bank, attacks: InjectedAttacks) -> Floats:
     company = IntervalSurprise()
     company.add(attacks.principal, attacks.attack, attacks.codes, surprise)
     where = (attacks.principal, attacks.attack)
-    # What an action can do (`estimators.harm`) is left out: it hides that a bank has learned an attack, where others are attacked.
+    # What an action can do (`estimators.harm`) is left out: it would hide that a bank has learned an attack.
     nats = autoencoder.event_nats(surprise, company.total(*where), company.from_usual_place(*where))
     excess = nats.excess(bank.baseline.interval_tail[fingerprint])
     z = tail_calibration.excess_to_z(excess, bank.baseline, fingerprint) / (1 + bank.shift[fingerprint])
