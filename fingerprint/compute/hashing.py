@@ -165,9 +165,8 @@ def hash_with_bucket(principals: frames.FrameColumn) -> Hashes:
     return _spread_hashes(_principal_hashes(texts), codes)
 
 
-_KNOWN_PRINCIPALS: dict[
-    str, int
-] = {}  # hashes of principals that were met before: the same come again and again
+# Hashes of principals that were met before: the same come again and again.
+_KNOWN_PRINCIPALS: dict[str, int] = {}
 _MAX_KNOWN_PRINCIPALS = 1 << 16
 
 

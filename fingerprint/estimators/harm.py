@@ -52,7 +52,7 @@ def harm_by_code(codes: Hashes, known: Hashes, texts: NDArray[np.object_]) -> Fl
 def harm_of_events(codes: Hashes, events: Frame) -> Floats:
     """Return the nats of events (N,) by the codes of their actions (N,); columns service and action. Each is named once."""
     _, first, place = namespace(codes).unique(codes, return_index=True, return_inverse=True)
-    names = frames.to_pandas(frames.select_rows(frames.select_columns(events, ["service", "action"]), first))
+    names = frames.to_pandas(frames.select_rows(events, first))
     out: Floats = to_device_of(harm_nats(names["service"], names["action"]), codes)[place]
     return out
 

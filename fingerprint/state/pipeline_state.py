@@ -114,9 +114,7 @@ class PipelineState:
         self.scorer, self.training_cutoff, self.backend = scorer, training_cutoff, backend
         self.watermarks = watermarks or WatermarkTracker()
         self.counters = Counters()
-        self.pending: list[
-            EventBatch
-        ] = []  # measured events whose interval is open, in MAX_PENDING_PARTS at most
+        self.pending: list[EventBatch] = []  # measured, and their interval is open; MAX_PENDING_PARTS at most
         self.open_alerts = OpenAlerts()
         self.early_events: Frame = pd.DataFrame()  # not measured yet: they came ahead of other sources
         self.unknown_owners: dict[
