@@ -1,6 +1,6 @@
 """`score` over months with several workers: events are partitioned by principal, workers score the parts, one process saves.
 
-The answers are those of `score` (docs/explanation/scale.md). An interrupted run resumes when it is
+The answers are those of `score` (docs/explanation/performance.md). An interrupted run resumes when it is
 repeated: finished parts are not scored again.
 
 Example:

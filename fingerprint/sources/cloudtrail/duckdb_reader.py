@@ -5,8 +5,8 @@ Example:
     ['unknown']
 
 COLUMNS becomes a structure for DuckDB's `json_transform`, which reads each line once, gives NULL where a type conflicts, and
-runs over a whole batch in C++. What it refuses goes through `lenient`, one by one. docs/explanation/reading.md has the figures
-and what was tried.
+runs over a whole batch in C++. What it refuses goes through `lenient`, one by one. docs/explanation/performance.md has the
+figures, docs/explanation/experiments.md what was tried.
 """
 
 from __future__ import annotations
