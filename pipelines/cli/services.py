@@ -141,7 +141,7 @@ def serve(
     """Serve the alert queue: the web pages and the API, until SIGTERM.
 
     The first start prints a link that makes the first admin, once: there is no default password. In front of anything but this
-    machine put a proxy with TLS, and name it: `web.public_url` (docs/explanation/alert-store.md).
+    machine put a proxy with TLS, and name it: `web.public_url` (docs/how-to/accounts.md).
     """
     from pipelines.serve import run_web_app
 

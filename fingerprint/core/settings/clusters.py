@@ -1,4 +1,4 @@
-"""Settings of other machines that do work: Dask workers (docs/explanation/performance.md) and Triton (docs/explanation/triton.md)."""
+"""Settings of other machines: Dask workers (docs/explanation/performance.md) and Triton (docs/explanation/triton.md)."""
 
 from __future__ import annotations
 
