@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from fingerprint.compute import arrays
 from fingerprint.compute.arrays import Array
@@ -29,6 +30,9 @@ from fingerprint.compute.arrays import Array
 Frame = Any  # a DataFrame of pandas, or of a library that does as cuDF does
 FrameColumn = Any  # a Series of the same
 
+FEW_ROWS = (
+    1000  # of a table of pandas: finding the distinct texts of a column takes longer than to make them all
+)
 NOT_A_TIME = np.iinfo(np.int64).min  # what stands for "no time" among microseconds, as it does in NumPy
 
 
@@ -128,10 +132,17 @@ def with_object_texts(frame: Frame) -> Frame:
         return frame
     block = np.empty((len(names), len(frame)), object)
     for place, name in enumerate(names):
-        codes, distinct = factorize_values(frame[name])
-        block[place] = np.array([*distinct, None], object)[codes]
+        block[place] = _object_texts(frame[name])
     texts = pd.DataFrame(block.T, index=frame.index, columns=names, dtype=object, copy=False)
     return pd.concat([frame.drop(columns=names), texts], axis=1)
+
+
+def _object_texts(column: pd.Series) -> NDArray[np.object_]:
+    """Return texts (N,) as Python's own, None where there is none; of many, each distinct one is made once."""
+    if len(column) <= FEW_ROWS:
+        return np.asarray(pa.array(column.array).to_numpy(zero_copy_only=False), object)
+    codes, distinct = factorize_values(column)
+    return np.array([*distinct, None], object)[codes]
 
 
 def concat_frames(parts: Sequence[Frame]) -> Frame:
