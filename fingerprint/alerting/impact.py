@@ -35,8 +35,8 @@ HALF_URGENCY_NATS = (
     10.0  # nats of rarity and impact together at which urgency is 50: one active interval in 22,000
 )
 HALF_IMPACT_NATS = 1.5  # nats of impact at which impact is 50
-# Measured on a drawn world (docs/explanation/experiments.md): a severe call that was new is in 40 of 55 attacks' alerts and in
-# 3 of 54 harmless ones, which would be 2.6 nats; a notable or minor one is no more frequent in attacks than elsewhere.
+# Measured on drawn worlds (docs/explanation/experiments.md): a severe call that was new is in most attacks' alerts and in few
+# harmless ones; a notable or minor one is no more frequent in attacks than elsewhere.
 GRAVITY_NATS: dict[Gravity, float] = {"none": 0.0, "minor": 0.0, "notable": 0.2, "grave": 1.5, "severe": 4.0}
 FAILED_SHARE = 0.6  # of the nats of an action all of whose calls failed
 KNOWN_ACTION_SHARE = 0.5  # of the nats of an action that is not new, from a network that is
