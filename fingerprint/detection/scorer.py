@@ -182,23 +182,36 @@ class Scorer:
 
     def judge_alerting(self, principals: Hashes) -> ScoredEvents | None:
         """Judge those of their pending events that may open an alert as things stand: in most batches there is none."""
-        batch = self._pending_of(principals)
-        strange = self._can_open_alert(batch) if batch else np.zeros(0, bool)
-        return self.judge(batch.take(strange), is_final=False) if batch and strange.any() else None
+        pending = self._pending_rows(principals)
+        if not pending:
+            return None
+        strange = np.split(self._can_open_alert(pending), np.cumsum([len(rows) for _, rows in pending])[:-1])
+        parts = [
+            part.take(rows[which])
+            for (part, rows), which in zip(pending, strange, strict=True)
+            if which.any()
+        ]
+        return self.judge(concat_batches(parts), is_final=False) if parts else None
 
     def _pending_of(self, principals: Hashes) -> EventBatch | None:
         """Return the pending events of some principals, None without any."""
-        principals = to_host(principals)
-        theirs = [(part, np.isin(part.principal, principals)) for part in self.pipeline_state.pending]
-        parts = [part.take(which) for part, which in theirs if which.any()]
+        parts = [part.take(rows) for part, rows in self._pending_rows(principals)]
         return concat_batches(parts) if parts else None
 
-    def _can_open_alert(self, batch: EventBatch) -> NDArray[np.bool_]:
-        """Return which pending events (N,) a calibrated detector finds as strange as an alert's must be."""
+    def _pending_rows(self, principals: Hashes) -> list[tuple[EventBatch, NDArray[np.intp]]]:
+        """Return the parts of the pending events that hold some of these principals, and their rows."""
+        principals = to_host(principals)
+        rows = [np.flatnonzero(np.isin(part.principal, principals)) for part in self.pipeline_state.pending]
+        return [pair for pair in zip(self.pipeline_state.pending, rows, strict=True) if len(pair[1])]
+
+    def _can_open_alert(self, pending: Sequence[tuple[EventBatch, NDArray[np.intp]]]) -> NDArray[np.bool_]:
+        """Return which of these pending events, (N,), a calibrated detector finds as strange as an alert's must be."""
         calibrated = [each for each in self.detectors if each.calibrated]
+        if not calibrated:
+            return np.ones(sum(len(rows) for _, rows in pending), bool)
+        batch = concat_batches([_with_score_columns(part, calibrated).take(rows) for part, rows in pending])
         least = np.float32(self.alert_threshold * ensemble.NEWCOMER_THRESHOLD_SHARE)
-        strange = [z >= least for z in self._scores_so_far(batch, calibrated).values()]
-        return reduce(or_, strange) if strange else np.ones(len(batch), bool)
+        return reduce(or_, [z >= least for z in self._scores_so_far(batch, calibrated).values()])
 
     def judge(self, batch: EventBatch, is_final: bool = True) -> ScoredEvents:
         """Return z-scores, votes and verdict of measured events, as the series stand now.
@@ -440,6 +453,16 @@ class Scorer:
         kept[order] = occurrence_index(interval[order]) < self.settings.voting.max_unknown_principals_per_day
         self.pipeline_state.counters.over_limit_events += len(kept) - int(kept.sum())
         return kept
+
+
+def _with_score_columns(batch: EventBatch, detectors: Sequence[Detector]) -> EventBatch:
+    """Return events with those columns alone that these detectors read for a score; with all, where one does not say."""
+    columns: set[str] = set()
+    for each in detectors:
+        if each.score_columns is None:
+            return batch
+        columns |= {*each.score_columns}
+    return replace(batch, frame=frames.select_columns(batch.frame, sorted(columns)))
 
 
 def _reaches_threshold(z: Floats, threshold: NDArray[np.float64]) -> NDArray[np.bool_]:

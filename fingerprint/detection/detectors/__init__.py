@@ -109,6 +109,8 @@ class Detector(ABC):
     granularity: ClassVar[Granularity] = "event"
     # Whether a z is the normal quantile of a tail probability: of such z's an alert's urgency is made.
     calibrated: ClassVar[bool] = False
+    # The columns of an event batch's frame that `score` reads; None: any. Rows of few columns are taken much faster.
+    score_columns: ClassVar[Sequence[str] | None] = None
     # Terms of the score that an evaluation can leave out (`without`): name -> what the term is, in a few words.
     terms: ClassVar[Mapping[str, str]] = {}
     # Whether a z can fall while the interval is open: then the detector has no vote before the interval has closed.

@@ -84,6 +84,7 @@ class AutoencoderDetector(Detector):
     label = "Autoencoder"
     question = "Did it do what it usually does?"
     calibrated = True
+    score_columns = ()
     terms: ClassVar[Mapping[str, str]] = TERMS
     own_sums: IntervalSurprise | None = None  # of a detector that leaves a term out
 
