@@ -90,9 +90,9 @@ class MemoryStream:
             store = open_store(settings.database.url)
             keep.callback(store.close)
             clock = MovableClock()
-            adapters = StreamAdapters(
-                consumer, producer, store, FileCheckpointStore(settings.checkpoints), clock
-            )
+            # No grace: it is of the machine's clock, by which a simulated week of checkpoints is minutes old.
+            checkpoints = FileCheckpointStore(settings.checkpoints, grace_seconds=0.0)
+            adapters = StreamAdapters(consumer, producer, store, checkpoints, clock)
             banks = wiring.bank_watcher(folder / "bank", settings)
             metrics = StreamMetrics(CollectorRegistry())
             yield cls(StreamService(banks, adapters, settings, metrics, "bench:1"), broker, clock)
