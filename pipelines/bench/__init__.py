@@ -3,10 +3,13 @@
 run            `make bench`: the table of rows, each a ratio measured in one run. Start here
 report         what a row is, and the table
 organisations  simulated organisations, banks that learned them, and copies of them in other accounts
+reading        rows of the reader: bytes to events
+steps          rows of what one step, one event and one command cost
 stream         rows of `fingerprint stream` on a real broker (`broker`)
+in_memory      rows of `fingerprint stream` without a client, on a broker in memory
 queue, triton  rows of the alert queue, and of inference through Triton
 dfencoder      rows against the published autoencoder (`dfencoder_tables`)
-soak           `make bench-long`: memory of a stream over a day, then a large training
+soak           `make bench-long`: memory of a stream over a week, a million messages, then a large training
 training       a hundred thousand fingerprints trained (a program)
 fitting        networks fitted, and nothing else (a program)
 gpu            `make bench-gpu`: CPU against GPU (`gpu_pipeline`, `gpu_estimators`, `gpu_report`)

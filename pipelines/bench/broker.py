@@ -30,16 +30,21 @@ PARTITIONS = 4
 START_TIMEOUT_SECONDS = 300.0  # seconds that a program may take
 
 
-@contextmanager
-def running_broker(folder: Path) -> Iterator[str]:
-    """Yield the address of a broker. Raises Skipped where there is none: no checkout, no Java."""
+def import_test_support(name: str) -> Any:
+    """Return a module of `tests.support`: `services.kafka`. Raises Skipped where there are no tests: outside a checkout."""
     sys.path.insert(0, str(CHECKOUT))
     try:
-        kafka: Any = importlib.import_module("tests.support.services.kafka")
+        return importlib.import_module(f"tests.support.{name}")
     except ImportError:
         raise Skipped("the broker of the tests is not here; run it from a checkout") from None
     finally:
         sys.path.remove(str(CHECKOUT))
+
+
+@contextmanager
+def running_broker(folder: Path) -> Iterator[str]:
+    """Yield the address of a broker. Raises Skipped where there is none: no checkout, no Java."""
+    kafka = import_test_support("services.kafka")
     try:
         with kafka.Broker.started(folder) as broker:
             yield broker.address

@@ -255,6 +255,20 @@ def many_users_pace() -> tuple[float, float]:
     return _pace([_training_rows(BATCH_ROWS // USERS, USERS)])
 
 
+@benchmark("distinct rows among 1,000 of one user", "%", "among 1,000 of 64 users", None)
+def distinct_row_share() -> tuple[float, float]:
+    """Say how much of the rows above is work: we measure equal rows once, dfencoder measures each."""
+    one, many = (distinct_share(_training_rows(BATCH_ROWS // users, users)) for users in (1, USERS))
+    return 100 * one, one / many
+
+
+def distinct_share(events: EncodedEvents) -> float:
+    """Return which share of the events are rows of codes that no other one of their fingerprint has."""
+    codes = encode_features(events)
+    asked = np.column_stack([codes, events.fingerprint.astype(codes.dtype)])
+    return len(np.unique(asked, axis=0)) / len(asked)
+
+
 @benchmark("scoring with explanation, one event", "events/s", "its time with dfencoder", 0.1, at_most=True)
 def one_event_latency() -> tuple[float, float]:
     """Take the mean of SINGLE_EVENTS events of one user, each by itself."""

@@ -1,17 +1,18 @@
 """Speed and memory as ratios in one run: `make bench` prints the table and writes build/bench.json.
 
-`report` says what a row is. The rows of `fingerprint stream` are in `stream`, those of the queue in `queue`.
+`report` says what a row is. The rows of the reader are in `reading`, those of `fingerprint stream` in `stream` and `in_memory`,
+those of the queue in `queue`.
 docs/explanation/performance.md says how to read them.
 """
 
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
 import subprocess
 import sys
 import tempfile
+import time
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,33 +28,10 @@ if TYPE_CHECKING:
     from fingerprint.training.nn.trainer import TrainingData
 
 RESULTS_FILE = Path("build/bench.json")
-REAL_DATA = Path(__file__).parents[2] / "data" / "real"
 
 
 @benchmark(
-    "bytes to events, one core (split_lines and flatten)",
-    "records/s",
-    "json.loads and pandas.json_normalize",
-    aim=20,
-)
-def parsing_pace() -> tuple[float, float]:
-    """Read bytes of JSON lines into the table of events, and into a table by the obvious way; the same real records."""
-    from fingerprint.sources.cloudtrail.envelopes import split_lines
-    from fingerprint.sources.flatten import flatten
-
-    lines = gzip.decompress(
-        (REAL_DATA / "invictus_stratus" / "invictus_stratus.jsonl.gz").read_bytes()
-    ).split(b"\n")
-    lines = [line for line in lines if line]
-    many = lines * 7  # a full batch of the default size; the obvious way gains nothing from more
-    ours, obvious = fastest_interleaved(
-        lambda: flatten(split_lines(many)), lambda: pd.json_normalize([json.loads(line) for line in lines])
-    )
-    return len(many) / ours, (len(many) / ours) / (len(lines) / obvious)
-
-
-@benchmark(
-    "spectral forecasts, 1,000 series x 1,440 intervals", "series/s", "the same, one series at a time", 10
+    "spectral forecasts, 1,000 series x 1,440 intervals", "series/s", "NumPy, one series at a time", None
 )
 def forecast_pace() -> tuple[float, float]:
     """Forecast counts of a daily rhythm; NumPy's transforms, quantile and median on each series by itself."""
@@ -76,7 +54,7 @@ def _plain_forecast(series: NDArray[np.float32]) -> tuple[NDArray[np.float32], f
     return kept[:24], float(1.4826 * np.median(np.abs(series - kept)))
 
 
-@benchmark("training, core seconds of it all", "models/core-minute", "itself", None)
+@benchmark("training, core seconds of it all", "models/core-minute", "no other", None)
 def training_pace() -> tuple[float, float]:
     """Count the fingerprints that became ready in a minute of one core, events in memory to bank."""
     trained = trained_organisation()
@@ -116,16 +94,13 @@ def fitting_pace() -> tuple[float, float]:
     return len(some.ready) / compiled, in_torch / compiled
 
 
-@benchmark("scoring, prepared events to verdicts", "events/s", "the same detectors, event by event", None)
+@benchmark("scoring, prepared events to verdicts, a core second", "events/core s", "no other", None)
 def scoring_pace() -> tuple[float, float]:
-    """Score full batches by `Scorer.measure` and `judge_closed`; and the first 200 events one at a time."""
+    """Score full batches by `Scorer.measure` and `judge_closed`."""
     events = trained_organisation().events
-    single = [events[0].iloc[[row]].reset_index(drop=True) for row in range(200)]
-    batched, one_by_one = fastest_interleaved(
-        lambda: _score_batches(events), lambda: _score_batches(single), times=3
-    )
-    pace = sum(map(len, events)) / batched
-    return pace, pace / (len(single) / one_by_one)
+    start = time.process_time()
+    _score_batches(events)
+    return sum(map(len, events)) / (time.process_time() - start), 1.0
 
 
 def _score_batches(batches: list[pd.DataFrame]) -> None:
@@ -181,12 +156,11 @@ def _run_score(files: list[str], folder: Path) -> dict[str, Any]:
     return figures
 
 
-@benchmark("score, files to alert store, a million records", "records/s", "bytes to events alone", None)
+@benchmark("score, files to alert store, a million records", "records/s", "no other", None)
 def end_to_end_pace() -> tuple[float, float]:
     """Run the whole program, start included, on 120 principals that the bank does not know."""
     _, whole = _score_a_million()
-    pace = whole["records"] / whole["seconds"]
-    return pace, pace / parsing_pace()[0]
+    return whole["records"] / whole["seconds"], 1.0
 
 
 @benchmark(
@@ -203,7 +177,7 @@ def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Measure speed and memory as ratios, in one run.")
     parser.add_argument("--only", default="", metavar="TEXT", help="rows whose name holds this text")
     only = parser.parse_args(argv).only
-    from pipelines.bench import dfencoder, queue, steps, stream, triton  # noqa: F401 - register their rows after these
+    from pipelines.bench import dfencoder, in_memory, queue, reading, steps, stream, triton  # noqa: F401 - their rows after these
 
     with stream.stream_benchmark_scope(), triton.triton_benchmark_scope(), queue.full_store():
         run_benchmarks(RESULTS_FILE, only)

@@ -1,161 +1,216 @@
-"""Memory of a stream over a simulated day, then a large training: `make bench-long`.
+"""What takes long: `make bench-long`.
 
-It prints the memory by the hour and writes build/bench-long.json; then a hundred thousand entities are trained (`training`).
+    python -m pipelines.bench.soak --only "a week"       # one of PARTS
 
-A day of 200 principals who do ten times as much as usual (some 400,000 records) is sent an hour at a time to a topic on a real
-broker, as fast as `fingerprint stream` takes it; when an hour is dealt with, the most that was resident in it is noted. Flat
-means that the last quarter of the day peaks where the first did.
+a week       memory of a stream over a simulated week at a constant rate
+a million    a million messages through `fingerprint stream` on a real broker
+training     a hundred thousand entities trained; a million where there is a CUDA device (`training`)
+
+Memory is judged by its slope, not by two of its values. Records of a simulated organisation are given other times: as many in
+each hour as in any other. The bank learns as many days as series look back, then as many are streamed as ids of records are
+kept, so that what is kept for some days has its full size when the week begins. At the end of each hour of that week the
+resident memory of the process is noted. The slope is flat if its interval of 95 % contains 0. The bank is trained in another
+process: what training leaves free in a process would hide what grows in it.
 """
 
 from __future__ import annotations
 
+import argparse
 import gzip
-import json
+import os
 import re
-import signal
+import subprocess
+import sys
 import tempfile
-import time
-import urllib.request
-from collections.abc import Iterator
-from datetime import datetime
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
+from scipy import stats
 
-from fingerprint.adapters.system import SystemClock
 from fingerprint.core.settings import Settings
 from fingerprint.registry import bank
 from fingerprint.training import pipeline
 from pipelines.bench import training as bench_training
-from pipelines.bench.broker import (
-    START_TIMEOUT_SECONDS,
-    BenchmarkStream,
-    free_port,
-    process_figures,
-    running_broker,
-    wait_until_ready,
-)
+from pipelines.bench.broker import BenchmarkStream, process_figures, running_broker
+from pipelines.bench.in_memory import MemoryStream
 from pipelines.bench.organisations import organisation_files, read_events
-from pipelines.bench.report import Skipped
+from pipelines.bench.report import Skipped, merge_result
 
 RESULTS_FILE = Path("build/bench-long.json")
-TRAINING_DAYS = 3  # days; the next one is streamed
+WEEK_PRINCIPALS = 60  # about 500 records an hour
+WEEK_LEARNED_DAYS, WARM_UP_DAYS, MEASURED_DAYS = 21, 14, 7
+CONFIDENCE = 0.95
+MILLION_PRINCIPALS, MILLION_SCALE, MILLION_LEARNED_DAYS, MILLION_DAYS = 100, 10.0, 3, 7
 HOURS = 24
-MAX_MEMORY_GROWTH = 1.2  # last quarter's peak over the first's, at most
-_EVENT_TIME = re.compile(rb'"eventTime":\s*"([^"]*)"')
+_EVENT_TIME = re.compile(rb'("eventTime":\s*)"[^"]*"')
 
 
-def main() -> None:
-    """Stream a day, then train."""
-    console = Console()
-    with tempfile.TemporaryDirectory(prefix="fingerprint-bench-") as folder:
-        try:
-            with running_broker(Path(folder) / "broker") as address, console.status("a day"):
-                result = _stream_one_day(address, Path(folder))
-        except Skipped as reason:
-            result = {"skipped": str(reason)}
-    RESULTS_FILE.parent.mkdir(parents=True, exist_ok=True)
-    RESULTS_FILE.write_text(json.dumps(result, indent=1) + "\n")
-    console.print(_table(result))
-    bench_training.run_report(bench_training.ENTITIES, bench_training.PROCESSES, "cpu")
-    bench_training.run_report(bench_training.MILLION, 1, "cuda")
+# --- memory of a week -----------------------------------------------------------------------------------------------------
 
 
-def _stream_one_day(address: str, folder: Path) -> dict[str, Any]:
-    """Learn the days before, stream one more."""
-    settings = Settings()
-    with organisation_files(200, TRAINING_DAYS + 1, scale=10) as days:
-        hours = _split_by_hour(days[TRAINING_DAYS], folder)
-        bank.publish_version(
-            pipeline.train(read_events(days[:TRAINING_DAYS], settings), settings), folder / "bank"
-        )
-    topics = BenchmarkStream(address, "day", folder / "bank", folder).create()
-    port = free_port()
-    scorer = topics.score(group="day", port=port)
-    wait_until_ready(port, scorer)
-    started = time.monotonic()
-    peaks = list(_hourly_peak_memory(topics, hours, port, scorer.pid))
-    seconds = time.monotonic() - started
-    scorer.send_signal(signal.SIGTERM)
-    done = process_figures(scorer)
-    quarter = HOURS // 4
-    flat = max(peaks[-quarter:]) / max(peaks[:quarter])
+class Slope(NamedTuple):
+    """What grows in a day, with its interval of 95 %."""
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def is_flat(self) -> bool:
+        """Return whether the interval contains 0."""
+        return self.low <= 0 <= self.high
+
+
+def slope_a_day(hourly: Sequence[float]) -> Slope:
+    """Return how much values of successive hours grow in a day, by least squares.
+
+    Example:
+        >>> slope_a_day([100.0, 101.0, 100.0, 101.0, 100.0]).is_flat
+        True
+    """
+    line = stats.linregress(np.arange(len(hourly)) / HOURS, hourly)
+    width = stats.t.ppf((1 + CONFIDENCE) / 2, len(hourly) - 2) * line.stderr
+    return Slope(float(line.slope), float(line.slope - width), float(line.slope + width))
+
+
+def constant_hours(files: Sequence[str], folder: Path) -> list[Path]:
+    """Write the records of days again, in their order and as many in each hour of the same days; return a file an hour."""
+    lines = [line for file in files for line in gzip.decompress(Path(file).read_bytes()).splitlines()]
+    first = datetime.fromisoformat(Path(files[0]).name[:10]).replace(tzinfo=UTC)
+    count = len(lines) // (len(files) * HOURS)
+    hours = []
+    for number in range(len(files) * HOURS):
+        start = first + timedelta(hours=number)
+        some = lines[number * count : (number + 1) * count]
+        file = folder / f"{start:%Y-%m-%dT%H}.jsonl"
+        file.write_bytes(b"\n".join(_at_times(some, start)))
+        hours.append(file)
+    return hours
+
+
+def _at_times(lines: Sequence[bytes], start: datetime) -> Iterator[bytes]:
+    """Yield records with times that are spread evenly over the hour from `start` on."""
+    for place, line in enumerate(lines):
+        at = start + timedelta(seconds=3600 * place // len(lines))
+        yield _EVENT_TIME.sub(rb'\1"%s"' % f"{at:%Y-%m-%dT%H:%M:%SZ}".encode(), line, count=1)
+
+
+def measure_week() -> dict[str, Any]:
+    """Stream the days that follow what a bank has learned, an hour at a time."""
+    with tempfile.TemporaryDirectory(prefix="fingerprint-bench-") as name:
+        folder = Path(name)
+        days = WEEK_LEARNED_DAYS + WARM_UP_DAYS + MEASURED_DAYS
+        command = [sys.executable, "-m", "pipelines.bench.soak", "--prepare", name, "--days", str(days)]
+        subprocess.run(command, check=True, capture_output=True)  # noqa: S603
+        hours = sorted(folder.glob("*.jsonl"))
+        memory = list(_hourly_memory(folder, hours[WEEK_LEARNED_DAYS * HOURS :]))
+    slope = slope_a_day(memory[WARM_UP_DAYS * HOURS :])
     return {
-        "records": done["messages"],
-        "seconds": round(seconds, 1),
-        "peak_mib_by_hour": peaks,
-        "last_quarter_over_first": round(flat, 3),
-        "met": flat <= MAX_MEMORY_GROWTH,
+        "MiB_a_day": round(slope.value, 3),
+        "interval": [round(slope.low, 3), round(slope.high, 3)],
+        "met": slope.is_flat,
+        "MiB_at_the_end": round(memory[-1], 1),
+        "MiB_by_hour": [round(each, 2) for each in memory],
+    }
+
+
+def prepare_week(folder: Path, days: int) -> None:
+    """Write the hours of a week and what comes before it, and a bank that has learned the first of them."""
+    with organisation_files(WEEK_PRINCIPALS, days, attacks=0) as files:
+        hours = constant_hours(files[:days], folder)
+    learned, settings = [str(file) for file in hours[: WEEK_LEARNED_DAYS * HOURS]], Settings()
+    bank.publish_version(pipeline.train(read_events(learned, settings), settings), folder / "bank")
+
+
+def _hourly_memory(folder: Path, hours: Sequence[Path]) -> Iterator[float]:
+    """Yield the MiB that are resident when an hour has been scored and committed."""
+    with MemoryStream.opened(folder) as stream:
+        for hour in hours:
+            end = datetime.fromisoformat(f"{hour.stem}:00+00:00") + timedelta(hours=1)
+            stream.process(hour.read_bytes().splitlines(), end)
+            yield _resident_bytes() / 2**20
+
+
+def _resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+# --- a million messages ---------------------------------------------------------------------------------------------------
+
+
+def measure_million() -> dict[str, Any]:
+    """Send the days that follow what a bank has learned, and score them with one scorer. Raises Skipped without a broker."""
+    days = MILLION_LEARNED_DAYS + MILLION_DAYS
+    with (
+        tempfile.TemporaryDirectory(prefix="fingerprint-bench-") as name,
+        running_broker(Path(name) / "broker") as address,
+        organisation_files(MILLION_PRINCIPALS, days, scale=MILLION_SCALE) as files,
+    ):
+        folder, settings = Path(name), Settings()
+        learned = read_events(files[:MILLION_LEARNED_DAYS], settings)
+        bank.publish_version(pipeline.train(learned, settings), folder / "bank")
+        topics = BenchmarkStream(address, "million", folder / "bank", folder).create()
+        process_figures(topics.send(files[MILLION_LEARNED_DAYS:]))
+        done = process_figures(topics.score("--once", client="confluent", group="million"))
+    return {
+        "messages": done["messages"],
+        "events_a_second": round(done["messages"] / done["seconds"]),
+        "events_a_core_second": round(done["messages"] / done["cpu_seconds"]),
+        "peak_MiB": done["peak_memory_bytes"] >> 20,
         "figures": done,
     }
 
 
-def _split_by_hour(day: str, folder: Path) -> list[Path]:
-    """Write a file for each hour of the day, in the order of delivery: it lasts until a record of the next hour comes."""
-    lines = gzip.decompress(Path(day).read_bytes()).splitlines(keepends=True)
-    hour = np.maximum.accumulate(
-        [_delivery_hour(line) if Path(day).name[:10].encode() in line else 0 for line in lines]
-    )
-    files = [folder / f"{number:02d}.jsonl" for number in range(HOURS)]
-    for number, file in enumerate(files):
-        file.write_bytes(b"".join(lines[at] for at in np.flatnonzero(hour == number)))
-    return files
+# --- the program ------------------------------------------------------------------------------------------------------------
 
 
-def _delivery_hour(line: bytes) -> int:
-    found = _EVENT_TIME.search(line)
-    return datetime.fromisoformat(found[1].decode()).hour if found else 0
+def measure_training() -> dict[str, Any]:
+    """Train a hundred thousand entities, and a million where there is a device."""
+    bench_training.run_report(bench_training.ENTITIES, bench_training.PROCESSES, "cpu")
+    bench_training.run_report(bench_training.MILLION, 1, "cuda")
+    return {"written_to": str(bench_training.RESULTS_FILE)}
 
 
-def _hourly_peak_memory(topics: BenchmarkStream, hours: list[Path], port: int, pid: int) -> Iterator[int]:
-    """Yield the most MiB resident in each hour."""
-    sent = 0
-    for file in hours:
-        _reset_peak_memory(pid)
-        sent += process_figures(topics.send([str(file)]))["records"]
-        _wait_until_read(port, sent)
-        yield _peak_memory_mib(pid) >> 20
+PARTS: dict[str, Callable[[], dict[str, Any]]] = {
+    "a week": measure_week,
+    "a million": measure_million,
+    "training": measure_training,
+}
 
 
-def _wait_until_read(port: int, count: int) -> None:
-    deadline = time.monotonic() + START_TIMEOUT_SECONDS
-    while _messages_processed(port) < count:
-        if time.monotonic() > deadline:
-            raise RuntimeError(f"the scorer has not read {count:,} messages")
-        SystemClock().sleep(0.1)
+def main(argv: list[str] | None = None) -> None:
+    """Measure all parts, or one."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--only", choices=PARTS, help="one of the parts")
+    parser.add_argument("--prepare", help=argparse.SUPPRESS)  # the folder of a week, in a process of its own
+    parser.add_argument("--days", type=int, help=argparse.SUPPRESS)
+    asked = parser.parse_args(argv)
+    if asked.prepare:
+        prepare_week(Path(asked.prepare), asked.days)
+        return
+    for name in [asked.only] if asked.only else PARTS:
+        result = _measured(PARTS[name])
+        merge_result(RESULTS_FILE, name, result)
+        Console().print(_table(name, result))
 
 
-def _messages_processed(port: int) -> float:
-    """Return how many messages `fingerprint stream` has dealt with, by its own metrics."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
-        text = answer.read().decode()
-    found = re.search(r"^fingerprint_stream_messages_total (\S+)", text, re.MULTILINE)
-    return float(found[1]) if found else 0.0
+def _measured(measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    try:
+        return measure()
+    except Skipped as reason:
+        return {"skipped": str(reason)}
 
 
-def _reset_peak_memory(pid: int) -> None:
-    """Let the kernel's peak (VmHWM) start again from what is resident now."""
-    Path(f"/proc/{pid}/clear_refs").write_text("5")
-
-
-def _peak_memory_mib(pid: int) -> int:
-    status = Path(f"/proc/{pid}/status").read_text()
-    return int(re.search(r"VmHWM:\s*(\d+) kB", status)[1]) << 10  # type: ignore[index]
-
-
-def _table(result: dict[str, Any]) -> Table:
-    table = Table("hour", "MiB at most", title=f"written to {RESULTS_FILE}")
-    if "skipped" in result:
-        table.add_row("", f"skipped: {result['skipped']}")
-        return table
-    for hour, peak in enumerate(result["peak_mib_by_hour"]):
-        table.add_row(str(hour), f"{peak:,}")
-    table.add_row(
-        "last quarter / first", f"{result['last_quarter_over_first']:.2f} (at most {MAX_MEMORY_GROWTH:g})"
-    )
+def _table(name: str, result: dict[str, Any]) -> Table:
+    table = Table("what", "value", title=f"{name}: written to {RESULTS_FILE}")
+    for what, value in result.items():
+        if what not in ("figures", "MiB_by_hour"):
+            table.add_row(what.replace("_", " "), str(value))
     return table
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 STEP_EVENTS, STEPS = 50, 200
 POLL_PARTITIONS = 4  # whose events a poll holds
 MAX_STEP_MS = 5.0
+EVENTS, MAX_EVENT_US = 500, 50.0
 LARGE_STATE, SMALL_STATE = 2_000_000, 100_000  # ids of records that are kept, of 14 days
 IDS_PER_PRINCIPAL = 200
 HOUR, DAY = 3600, 86400
@@ -100,3 +101,31 @@ def _state_step_cost(ids: int) -> float:
     for _ in range(ids // 50_000):
         step(50_000)
     return min(step(500) for _ in range(10))
+
+
+@benchmark(
+    "one event, fields to verdict with explanation, CPU", "µs", f"{MAX_EVENT_US:g} µs", 1, at_most=True
+)
+def single_event_cost() -> tuple[float, float]:
+    """Encode an event and measure each feature's surprise and its z, one event at a time: the mean of EVENTS, as decoded."""
+    from fingerprint.compute import frames
+    from fingerprint.detection import batch
+    from fingerprint.detection.inference import LocalInference
+    from fingerprint.estimators import autoencoder, tail_calibration
+    from fingerprint.state.scorer_state import ScorerState
+
+    trained = trained_organisation()
+    bank, inference = trained.bank, LocalInference(trained.bank)
+    state = ScorerState.from_arrays(trained.settings, bank.scorer_state)
+    columns = [name for name in batch.FRAME_COLUMNS if name in trained.events[0]]
+    decoded = frames.with_object_texts(trained.events[0][columns].head(EVENTS))
+    events = [decoded.iloc[[row]].reset_index(drop=True) for row in range(len(decoded))]
+    begin = time.process_time()
+    for event in events:
+        encoded, _ = batch.encode_batch(event, state)
+        fingerprint, _ = bank.resolve(encoded.entity, encoded.principal, encoded.frame)
+        loss, _ = inference.losses(fingerprint, encoded.codes)
+        surprise = autoencoder.surprise_per_feature(loss, bank.baseline.center, fingerprint)
+        tail_calibration.excess_to_z(autoencoder.total_surprise(surprise), bank.baseline, fingerprint)
+    cost = (time.process_time() - begin) / len(events) * 1e6
+    return cost, cost / MAX_EVENT_US
