@@ -24,8 +24,10 @@ import json
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -42,6 +44,7 @@ from fingerprint.sources.active import SOURCE
 from fingerprint.sources.base import RecordBatch
 from fingerprint.sources.entities import add_entity_columns
 from fingerprint.sources.flatten import flatten
+from fingerprint.sources.joined_lines import join_lines
 
 MAX_EVENTS = 1_000  # of one message
 _STREAM_START = b"\xff\xff\xff\xff"  # of an Arrow IPC stream; no text and no archive begins so
@@ -75,6 +78,27 @@ class ColumnarTable(NamedTuple):
     columns: pa.Table | None
 
 
+@dataclass(frozen=True, slots=True)
+class EventsTable:
+    """The n events of which messages are made, each of their C columns of texts encoded once.
+
+    `records` (n,) are those behind the events, `plain` (n rows) has the other columns that messages do not encode. `codes`
+    (C, n) are the places of the texts in `texts`, -1 for a missing one, in the order of `names` (C,). `texts` has those of one
+    column after those of another, so that a place also says of which column it is: `first` (C,) are the places at which the
+    columns begin.
+    """
+
+    records: list[bytes]
+    plain: pa.RecordBatch
+    names: list[str]
+    codes: NDArray[np.int32]
+    texts: pa.LargeStringArray
+    first: Longs
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+
 def is_columnar(value: bytes | None) -> bool:
     """Return whether a message is columnar, from its first bytes."""
     return bool(value) and value[:4] == _STREAM_START  # type: ignore[index]
@@ -82,25 +106,42 @@ def is_columnar(value: bytes | None) -> bool:
 
 def events_table(
     events: pd.DataFrame, lines: Sequence[bytes], sources: Sequence[str], source: Longs, watermarks: Longs
-) -> pa.Table:
+) -> EventsTable:
     """Return n events, with entities, as the table whose rows `write_table` sends.
 
     `lines` are the records that the column `row` counts, `source` (n,) numbers `sources`, `watermarks` (n,) are in ms.
     """
-    columns = pa.Table.from_pandas(events, _text_schema(), preserve_index=False)
-    records = pa.array([lines[row] for row in events["row"].tolist()], pa.large_binary())
-    origin = pa.DictionaryArray.from_arrays(source.astype(np.int32), pa.array(sources, pa.large_string()))
-    for name, values in (("record", records), ("source", origin), ("watermark", pa.array(watermarks))):
-        columns = columns.append_column(name, values)
-    return columns
+    plain, encoded = {}, {}
+    for field in _text_schema():
+        values = pa.array(events[field.name].array, field.type)
+        values = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+        if pa.types.is_dictionary(_dictionary_of(field)):
+            encoded[field.name] = values.dictionary_encode()
+        else:
+            plain[field.name] = values
+    encoded["source"] = pa.DictionaryArray.from_arrays(
+        source.astype(np.int32), pa.array(sources, pa.large_string())
+    )
+    plain["watermark"] = pa.array(watermarks)
+    sizes = np.array([len(each.dictionary) for each in encoded.values()])
+    first = np.cumsum(sizes) - sizes
+    codes = [_places(each, start) for each, start in zip(encoded.values(), first.tolist(), strict=True)]
+    texts = pa.concat_arrays([each.dictionary for each in encoded.values()])
+    records = [lines[row] for row in events["row"].tolist()]
+    return EventsTable(
+        records, pa.RecordBatch.from_pydict(plain), list(encoded), np.stack(codes), texts, first
+    )
 
 
-def write_table(table: pa.Table, rows: Longs, entities: Entities) -> bytes:
+def write_table(table: EventsTable, rows: Longs, entities: Entities) -> bytes:
     """Return some rows of an `events_table` as a message; `entities` are the settings that named its entities."""
-    schema, batch, out = _message_schema(entities), table.take(rows), pa.BufferOutputStream()
-    columns = [_encoded(batch[field.name].combine_chunks(), field.type) for field in schema]
+    schema, plain, out = _message_schema(entities), table.plain.take(rows), pa.BufferOutputStream()
+    columns = dict(zip(plain.schema.names, plain.columns, strict=True)) | _dictionaries(table, rows)
+    columns["record"] = _binary_column([table.records[row] for row in rows.tolist()])
     with pa.ipc.new_stream(out, schema) as stream:
-        stream.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
+        stream.write_batch(
+            pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
+        )
     written: bytes = out.getvalue().to_pybytes()
     return written
 
@@ -200,13 +241,69 @@ def _missing(column: pa.Array) -> bool:
     return bool(column.null_count or (pa.types.is_dictionary(column.type) and column.dictionary.null_count))
 
 
-def _encoded(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return a column as a message has it: a dictionary of the texts that occur."""
-    if not pa.types.is_dictionary(kind):
-        return values
-    return (
-        values.cast(pa.large_string()) if pa.types.is_dictionary(values.type) else values
-    ).dictionary_encode()
+def _binary_column(values: list[bytes]) -> pa.LargeBinaryArray:
+    """Return values (n,) as Arrow's, copied once: its own builder grows and copies again."""
+    joined, borders = join_lines(values)
+    buffers = [None, pa.py_buffer(borders), pa.py_buffer(joined)]
+    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(values), buffers)
+
+
+def _places(column: pa.DictionaryArray, first: int) -> NDArray[np.int32]:
+    """Return the numbers of a column's texts (n,) counted from `first`; -1 for a missing one."""
+    codes: NDArray[np.int32] = pc.fill_null(
+        pc.add(column.indices, pa.scalar(first, pa.int32())), -1
+    ).to_numpy()
+    return codes
+
+
+def _dictionaries(table: EventsTable, rows: Longs) -> dict[str, pa.DictionaryArray]:
+    """Return the columns of texts of m rows, each with a dictionary of those that occur, in the order in which they do.
+
+    All columns are numbered at once: their texts have different places, and come column after column, as their numbers do.
+    """
+    codes = table.codes[:, rows]  # (C, m)
+    missing = codes < 0
+    numbered = pa.array(codes.ravel(), mask=missing.ravel()).dictionary_encode()
+    places = numbered.dictionary
+    begin = np.searchsorted(_columns_of(places, table.first), np.arange(len(table.names) + 1))  # (C + 1,)
+    local = pc.fill_null(numbered.indices, 0).to_numpy().reshape(codes.shape) - begin[:-1, None].astype(
+        np.int32
+    )
+    local[missing] = 0  # as Arrow's own encoding has it
+    gaps = set(np.flatnonzero(missing.any(axis=1)).tolist())
+    texts = _split_texts(table.texts.take(places), begin)
+    return {
+        name: pa.DictionaryArray.from_arrays(
+            pa.array(local[each], mask=missing[each] if each in gaps else None),
+            texts[each],
+            safe=False,  # the numbers were made above: they need no check
+        )
+        for each, name in enumerate(table.names)
+    }
+
+
+def _split_texts(texts: pa.LargeStringArray, begin: Longs) -> list[pa.LargeStringArray]:
+    """Return texts (k,) in C parts that begin at `begin` (C + 1,).
+
+    Each has its own bytes alone: a slice of Arrow would be sent with some of its neighbour's, an empty one with all.
+    """
+    _, offsets, data = texts.buffers()
+    borders = np.frombuffer(offsets, np.int64)[: len(texts) + 1]
+    data = data or pa.py_buffer(b"")
+    return [
+        pa.LargeStringArray.from_buffers(
+            last - first,
+            pa.py_buffer(borders[first : last + 1] - borders[first]),
+            data.slice(borders[first], borders[last] - borders[first]),
+        )
+        for first, last in pairwise(begin.tolist())
+    ]
+
+
+def _columns_of(places: pa.Array, first: Longs) -> Longs:
+    """Return of which column each place in `EventsTable.texts` is, (k,); columns without a text begin where the next one does."""
+    columns: Longs = np.searchsorted(first, places.to_numpy(), side="right") - 1
+    return columns
 
 
 @cache

@@ -10,6 +10,9 @@ principal's key. Each distinct identity is named once, on the host, wherever the
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import lru_cache
+
 import numpy as np
 import pandas as pd
 
@@ -21,6 +24,8 @@ from fingerprint.sources.active import SOURCE
 from fingerprint.sources.base import LogSource, Principal, escape_key
 
 ENTITY_COLUMNS = ("principal", "kind", "role", "call_path", "via", "entity", "human", "session")
+_MOST_CODES = 1 << 62  # so that codes fit int64
+_KEPT_PRINCIPALS = 4_096  # distinct identities, which recur from batch to batch
 
 
 def add_entity_columns(events: Frame, settings: Entities, source: LogSource = SOURCE) -> Frame:
@@ -29,7 +34,8 @@ def add_entity_columns(events: Frame, settings: Entities, source: LogSource = SO
     The settings' granularity says what of `{principal}|{service}|{call path}` is left out, as `*`.
     """
     codes, distinct = _distinct_identities(events, source.IDENTITY_COLUMNS)
-    principals = [source.principal_of(identity, settings.person_role_patterns) for identity in distinct]
+    patterns = settings.person_role_patterns
+    principals = [_principal(source.principal_of, tuple(identity.items()), patterns) for identity in distinct]
     texts: dict[str, list[str | None]] = {
         "principal": [each.key for each in principals],
         "entity": [
@@ -46,17 +52,32 @@ def add_entity_columns(events: Frame, settings: Entities, source: LogSource = SO
 def _distinct_identities(events: Frame, columns: tuple[str, ...]) -> tuple[Array, list[dict[str, str]]]:
     """Return the number of each event's identity, (N,), and the distinct identities.
 
-    Columns are combined pair by pair: distinct pairs of numbers are numbered again, so that products stay small.
+    The columns' numbers become the digits of one number, and the distinct ones are numbered again where it would grow too large.
     """
     xp = frames.array_module_of(events)
-    codes = xp.zeros(len(events), np.int64)
+    codes, size = xp.zeros(len(events), np.int64), 1  # all codes are below `size`
     for column in columns:
         of_column, count = frames.factorize_codes(events[column])
-        codes = arrays.unique_inverse(codes * (count + 1) + of_column + 1)[0]
+        if not count:  # missing in every event
+            continue
+        if size * (count + 1) > _MOST_CODES:
+            codes, distinct = arrays.unique_inverse(codes)
+            size = len(distinct)
+        codes, size = codes * (count + 1) + of_column + 1, size * (count + 1)
+    codes = arrays.unique_inverse(codes)[0]
     first = xp.unique(codes, return_index=True)[1]
     table = frames.to_pandas(frames.select_rows(frames.select_columns(events, columns), first))
     texts = [["" if pd.isna(value) else value for value in table[column].tolist()] for column in columns]
     return codes, [dict(zip(columns, row, strict=True)) for row in zip(*texts, strict=True)]
+
+
+@lru_cache(maxsize=_KEPT_PRINCIPALS)
+def _principal(
+    principal_of: Callable[[dict[str, str], tuple[str, ...]], Principal],
+    identity: tuple[tuple[str, str], ...],
+    patterns: tuple[str, ...],
+) -> Principal:
+    return principal_of(dict(identity), patterns)
 
 
 def _entity_key(principal: Principal, service: str, settings: Entities) -> str:

@@ -25,14 +25,13 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from fingerprint.compute import hashing
 from fingerprint.core.alert import FingerprintError, Reject
-from fingerprint.core.ports import Headers, Message, Producer
+from fingerprint.core.ports import Headers, Message, Partition, Producer
 from fingerprint.core.settings import Settings
-from fingerprint.sources.columnar import MAX_EVENTS, events_table, write_table
+from fingerprint.sources.columnar import MAX_EVENTS, EventsTable, events_table, write_table
 from fingerprint.sources.decode import DecodedMessages, decode_messages
 
 COUNT_SECONDS = 60.0
@@ -105,7 +104,7 @@ class EventMessages:
         ]
         return self._within_limit(sorted(built, key=lambda each: each[0]))
 
-    def _share_messages(self, events: _Events, table: pa.Table, rows: Longs) -> Iterator[_SourcedMessage]:
+    def _share_messages(self, events: _Events, table: EventsTable, rows: Longs) -> Iterator[_SourcedMessage]:
         """Yield columnar messages of some rows, in their order: halves where one would be too large, a record by itself."""
         if len(rows) == 1:
             yield from events.as_records(rows)
@@ -164,12 +163,14 @@ class _Events:
             for line, code, each, mark in zip(*(column.tolist() for column in columns), strict=True)
         ]
 
-    def as_table(self) -> pa.Table:
+    def as_table(self) -> EventsTable:
         """Return all rows as a table of which messages have parts."""
-        partitions = [each.source_partition.label for each in self.messages]
-        source, sources = pd.factorize(np.array(partitions, object))
+        owners = [(each.topic, each.partition) for each in self.messages]
+        numbers = {owner: number for number, owner in enumerate(dict.fromkeys(owners))}
+        source = np.fromiter(map(numbers.__getitem__, owners), np.int64, len(owners))
+        sources = [Partition(*owner).label for owner in numbers]
         return events_table(
-            self.piece.events, self.piece.lines, list(sources), source[self.piece.source], self.watermarks
+            self.piece.events, self.piece.lines, sources, source[self.piece.source], self.watermarks
         )
 
 

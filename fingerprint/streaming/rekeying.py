@@ -129,11 +129,12 @@ class Rekeyer:
     def _advance_watermarks(self, messages: Sequence[Message], piece: DecodedMessages) -> Longs:
         """Return the watermark of each record's source partition up to that record, ms (n,)."""
         at, source = piece.times_ms, piece.source
-        partitions = [message.source_partition for message in messages]
+        partitions = [(message.topic, message.partition) for message in messages]
         numbers = {partition: code for code, partition in enumerate(dict.fromkeys(partitions))}
-        owner = np.array([numbers[partition] for partition in partitions], np.int64)[source]
+        owner = np.fromiter(map(numbers.__getitem__, partitions), np.int64, len(partitions))[source]
         marks = np.zeros(len(at), np.int64)
-        for partition, code in numbers.items():
+        for (topic, number), code in numbers.items():
+            partition = Partition(topic, number)
             here = owner == code
             marks[here] = running_watermark(at[here], self.watermarks.get(partition, 0))
             if here.any():

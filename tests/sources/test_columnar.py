@@ -15,9 +15,18 @@ from fingerprint.compute import frames
 from fingerprint.core.ports import Message
 from fingerprint.core.settings import Entities, Settings
 from fingerprint.sources import columnar
+from fingerprint.sources import entities as entities_module
 from fingerprint.sources.cloudtrail.samples import sample_lines
-from fingerprint.sources.columnar import events_table, is_columnar, merge_tables, read_tables, write_table
+from fingerprint.sources.columnar import (
+    EventsTable,
+    events_table,
+    is_columnar,
+    merge_tables,
+    read_tables,
+    write_table,
+)
 from fingerprint.sources.decode import DecodedMessages, decode_messages
+from fingerprint.sources.entities import ENTITY_COLUMNS, add_entity_columns
 from tests.support import record_corpus
 
 LINES = [*sample_lines("real/invictus_stratus")][:300] + record_corpus.crooked()[:200]
@@ -35,12 +44,12 @@ def piece() -> DecodedMessages:
 
 
 @pytest.fixture(scope="module")
-def table(piece: DecodedMessages) -> pa.Table:
+def table(piece: DecodedMessages) -> EventsTable:
     source = np.arange(len(piece.events)) % 2
     return events_table(piece.events, piece.lines, ["raw/0", "raw/1"], source, piece.times_ms)
 
 
-def written(table: pa.Table, *rows: int, entities: Entities | None = None) -> bytes:
+def written(table: EventsTable, *rows: int, entities: Entities | None = None) -> bytes:
     return write_table(table, np.array(rows or np.arange(len(table))), entities or Entities())
 
 
@@ -48,7 +57,15 @@ def names(pieces: list[DecodedMessages]) -> list[str]:
     return [name for piece in pieces for name in piece.events["event_id"]]
 
 
-def test_columns_are_what_the_records_say(piece: DecodedMessages, table: pa.Table) -> None:
+def test_identities_are_the_same_where_their_numbers_do_not_fit_one(
+    piece: DecodedMessages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(entities_module, "_MOST_CODES", 1)
+    events = piece.events.drop(columns=list(ENTITY_COLUMNS))
+    pd.testing.assert_frame_equal(add_entity_columns(events, Entities()), piece.events)
+
+
+def test_columns_are_what_the_records_say(piece: DecodedMessages, table: EventsTable) -> None:
     assert len(piece.events) > 400
     (read,) = read_tables([written(table)], Entities())
     assert read
@@ -63,7 +80,19 @@ def test_columns_are_what_the_records_say(piece: DecodedMessages, table: pa.Tabl
     assert origins.watermarks.tolist() == piece.times_ms.tolist()
 
 
-def test_records_and_columns_may_be_mixed_in_any_order(piece: DecodedMessages, table: pa.Table) -> None:
+def test_a_dictionary_has_the_texts_of_its_own_rows_and_no_byte_more(table: EventsTable) -> None:
+    rows = np.arange(300, 340)[::-1]
+    with pa.ipc.open_stream(written(table, *rows)) as sent:
+        batch = sent.read_next_batch()
+    for column in (each for each in batch.columns if pa.types.is_dictionary(each.type)):
+        texts = column.dictionary
+        assert texts.to_pylist() == column.drop_null().unique().dictionary_decode().to_pylist()
+        assert sum(each.size for each in texts.buffers() if each) == 8 * len(texts) + 8 + sum(
+            len(each.encode()) for each in texts.to_pylist()
+        )
+
+
+def test_records_and_columns_may_be_mixed_in_any_order(piece: DecodedMessages, table: EventsTable) -> None:
     lines = [piece.lines[row] for row in piece.row]
     values = [lines[0], written(table, 1, 2), written(table, 3), lines[4], lines[5], written(table, 6)]
     pieces = decoded(*values)
@@ -73,7 +102,7 @@ def test_records_and_columns_may_be_mixed_in_any_order(piece: DecodedMessages, t
     assert [bytes(each.lines[row]) for each in pieces for row in each.row] == lines[:7]
 
 
-def test_much_comes_in_several_pieces(table: pa.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_much_comes_in_several_pieces(table: EventsTable, monkeypatch: pytest.MonkeyPatch) -> None:
     values = [written(table, *range(start, start + 50)) for start in range(0, 200, 50)]
     whole = decoded(*values)
     monkeypatch.setattr("fingerprint.compute.backend.Backend.batch_bytes", property(lambda _: 1))
@@ -83,7 +112,7 @@ def test_much_comes_in_several_pieces(table: pa.Table, monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("change", ["entities", "version"])
 def test_columns_that_others_made_are_made_again(
-    piece: DecodedMessages, table: pa.Table, change: str, monkeypatch: pytest.MonkeyPatch
+    piece: DecodedMessages, table: EventsTable, change: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entities = Entities(granularity="principal" if change == "entities" else "principal_service")
     with monkeypatch.context() as then:
@@ -142,7 +171,7 @@ def stream(batch: pa.RecordBatch) -> bytes:
 
 
 @pytest.mark.parametrize("lie", LIES)
-def test_a_table_that_is_not_ours_is_read_from_its_records(table: pa.Table, lie: str) -> None:
+def test_a_table_that_is_not_ours_is_read_from_its_records(table: EventsTable, lie: str) -> None:
     with pa.ipc.open_stream(written(table, *range(20))) as sent:
         batch = sent.read_next_batch()
     (again,) = decoded(stream(LIES[lie](batch)))
@@ -150,7 +179,7 @@ def test_a_table_that_is_not_ours_is_read_from_its_records(table: pa.Table, lie:
     assert names([again]) == batch["event_id"].to_pylist()
 
 
-def test_a_table_without_records_or_with_too_many_is_a_dead_letter(table: pa.Table) -> None:
+def test_a_table_without_records_or_with_too_many_is_a_dead_letter(table: EventsTable) -> None:
     with pa.ipc.open_stream(written(table, *range(20))) as sent:
         batch = sent.read_next_batch()
     most = pa.Table.from_batches([batch] * 51).combine_chunks().to_batches()[0]
@@ -163,7 +192,9 @@ def test_a_table_without_records_or_with_too_many_is_a_dead_letter(table: pa.Tab
 
 
 @pytest.mark.parametrize("codec", ["lz4", "zstd"])
-def test_a_table_that_would_expand_is_a_dead_letter_and_takes_no_memory(table: pa.Table, codec: str) -> None:
+def test_a_table_that_would_expand_is_a_dead_letter_and_takes_no_memory(
+    table: EventsTable, codec: str
+) -> None:
     with pa.ipc.open_stream(written(table, *range(20))) as sent:
         batch = sent.read_next_batch()
     name, size = batch.schema.get_field_index("service"), 100 << 20
@@ -187,7 +218,7 @@ def test_a_table_that_would_expand_is_a_dead_letter_and_takes_no_memory(table: p
         assert pa.default_memory_pool().max_memory() - before < size / 10
 
 
-def test_damaged_messages_never_raise_and_cost_no_other(piece: DecodedMessages, table: pa.Table) -> None:
+def test_damaged_messages_never_raise_and_cost_no_other(piece: DecodedMessages, table: EventsTable) -> None:
     """Each of them is sent between two records; these are told apart from what is left of the damaged ones, which lacks them."""
     draw, good = random.Random(7), written(table, *range(1, 31))
     record, name = piece.lines[piece.row[0]], names([piece])[0]
