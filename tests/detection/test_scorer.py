@@ -16,12 +16,13 @@ from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.core.alert import FingerprintError, vote_column, z_column
 from fingerprint.core.settings import Settings, Voting
 from fingerprint.detection import scorer as scorer_module
+from fingerprint.detection.detectors.autoencoder import AutoencoderDetector
 from fingerprint.detection.ensemble import NEWCOMER_THRESHOLD_SHARE
 from fingerprint.detection.scorer import VOTE_COLUMNS, Scorer
 from fingerprint.registry import bank as banks
 from fingerprint.registry.bank import Bank
 from fingerprint.state.coded_events import code_events
-from fingerprint.state.event_batch import concat_batches
+from fingerprint.state.event_batch import EventBatch, concat_batches
 from fingerprint.state.pipeline_state import MAX_PENDING_PARTS, PipelineState
 from fingerprint.state.scorer_state import ScorerState
 from pipelines.cli.console import no_progress
@@ -301,6 +302,25 @@ def test_of_pending_events_those_that_can_open_an_alert_are_all_that_have_a_verd
         scorer.judge_closed()
     assert verdicts > 0
     assert fewer > 0
+
+
+def test_a_detector_that_does_not_say_what_its_score_reads_is_given_every_column(
+    bank: Bank, steps: list[Step], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    score, given = AutoencoderDetector.score, []
+
+    def noted(self: AutoencoderDetector, batch: EventBatch) -> np.ndarray:
+        given.append("action" in batch.frame)
+        return score(self, batch)
+
+    scorer = scorer_of(bank)
+    principals = scorer.measure(steps[0].events).principals
+    monkeypatch.setattr(AutoencoderDetector, "score", noted)
+    for columns in ((), None, ("action",)):
+        monkeypatch.setattr(AutoencoderDetector, "score_columns", columns)
+        scorer.judge_alerting(principals)
+        assert given.pop(0) is (columns != ())
+        given.clear()
 
 
 def times_of(step: Step) -> tuple[np.ndarray, np.ndarray]:
