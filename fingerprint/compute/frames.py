@@ -30,9 +30,8 @@ from fingerprint.compute.arrays import Array
 Frame = Any  # a DataFrame of pandas, or of a library that does as cuDF does
 FrameColumn = Any  # a Series of the same
 
-FEW_ROWS = (
-    1000  # of a table of pandas: finding the distinct texts of a column takes longer than to make them all
-)
+# Rows of a table of pandas of which all texts are made, because to find the distinct ones takes longer.
+FEW_ROWS = 1000
 NOT_A_TIME = np.iinfo(np.int64).min  # what stands for "no time" among microseconds, as it does in NumPy
 
 

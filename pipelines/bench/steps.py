@@ -108,7 +108,6 @@ def _state_step_cost(ids: int) -> float:
 )
 def single_event_cost() -> tuple[float, float]:
     """Encode an event and measure each feature's surprise and its z, one event at a time: the mean of EVENTS, as decoded."""
-    from fingerprint.compute import frames
     from fingerprint.detection import batch
     from fingerprint.detection.inference import LocalInference
     from fingerprint.estimators import autoencoder, tail_calibration
