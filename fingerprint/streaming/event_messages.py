@@ -28,6 +28,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.compute import hashing
+from fingerprint.compute.dictionary import encode_few
 from fingerprint.core.alert import FingerprintError, Reject
 from fingerprint.core.ports import Headers, Message, Partition, Producer
 from fingerprint.core.settings import Settings
@@ -165,10 +166,8 @@ class _Events:
 
     def as_table(self) -> EventsTable:
         """Return all rows as a table of which messages have parts."""
-        owners = [(each.topic, each.partition) for each in self.messages]
-        numbers = {owner: number for number, owner in enumerate(dict.fromkeys(owners))}
-        source = np.fromiter(map(numbers.__getitem__, owners), np.int64, len(owners))
-        sources = [Partition(*owner).label for owner in numbers]
+        source, owners = encode_few([(each.topic, each.partition) for each in self.messages])
+        sources = [Partition(*owner).label for owner in owners]
         return events_table(
             self.piece.events, self.piece.lines, sources, source[self.piece.source], self.watermarks
         )

@@ -24,6 +24,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fingerprint.compute.dictionary import encode_few
 from fingerprint.core.alert import Reject
 from fingerprint.core.ports import Headers, Message, Partition
 from fingerprint.core.sanitize import printable
@@ -129,11 +130,10 @@ class Rekeyer:
     def _advance_watermarks(self, messages: Sequence[Message], piece: DecodedMessages) -> Longs:
         """Return the watermark of each record's source partition up to that record, ms (n,)."""
         at, source = piece.times_ms, piece.source
-        partitions = [(message.topic, message.partition) for message in messages]
-        numbers = {partition: code for code, partition in enumerate(dict.fromkeys(partitions))}
-        owner = np.fromiter(map(numbers.__getitem__, partitions), np.int64, len(partitions))[source]
+        of_message, owners = encode_few([(message.topic, message.partition) for message in messages])
+        owner = of_message[source]
         marks = np.zeros(len(at), np.int64)
-        for (topic, number), code in numbers.items():
+        for code, (topic, number) in enumerate(owners):
             partition = Partition(topic, number)
             here = owner == code
             marks[here] = running_watermark(at[here], self.watermarks.get(partition, 0))

@@ -39,11 +39,8 @@ from pipelines.bench.organisations import organisation_files, read_events
 from pipelines.bench.report import benchmark
 from pipelines.runtime import wiring
 
-PRINCIPALS, LEARNED, DAYS = (
-    100,
-    7,
-    10,
-)  # at their usual pace, which has more series an event than a faster one
+# Principals at their usual pace, which has more series an event than a faster one; days learned, and in all.
+PRINCIPALS, LEARNED, DAYS = 100, 7, 10
 MAX_FORECAST_SHARE = 0.02  # of the CPU of a stream
 
 

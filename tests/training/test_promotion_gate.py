@@ -258,9 +258,8 @@ def test_those_who_are_robbed_are_found_more_often_than_those_who_are_mimicked(c
     asked = attack_injection.inject_known_attacks(champion, SETTINGS)
     found = attack_injection.summarise_attacks(asked, _found(champion, asked))
     robbed, mimicked = (count / of for count, of in (found["robbed"], found["mimicked"]))
-    assert (
-        robbed > 0.75 > mimicked > 0
-    )  # nine days of twelve principals: thresholds rest on what is usual elsewhere
+    # nine days of twelve principals: thresholds rest on what is usual elsewhere
+    assert robbed > 0.75 > mimicked > 0
 
 
 def test_a_threshold_no_one_reaches_finds_nothing(champion: Bank) -> None:
