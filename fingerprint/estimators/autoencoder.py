@@ -32,14 +32,13 @@ from fingerprint.compute import hashing
 from fingerprint.compute.arrays import Placement, move_arrays, namespace, to_device_of
 from fingerprint.estimators import interval_tail
 from fingerprint.features.encoding import (
+    CODES_WITHOUT_EVIDENCE,
     EVIDENCE_GROUP_FEATURES,
     EVIDENCE_GROUPS,
     FEATURE_WEIGHTS,
     GIVEN_FEATURE,
     IS_BIN,
     IS_OPEN,
-    NO_EFFECT_FEATURE,
-    had_no_effect,
 )
 from fingerprint.features.vocabulary import Floats, Ints, Vocabulary
 
@@ -146,7 +145,8 @@ def feature_losses(
     for feature in OPEN_FEATURES.tolist():  # never more than what something new is
         most = vocabulary.novelty_loss(fingerprint[first], feature) + UNSEEN_OPEN_VALUE_NATS
         loss[:, feature] = xp.minimum(loss[:, feature], most)
-    loss[had_no_effect(codes[first]), NO_EFFECT_FEATURE] = 0
+    for feature, silent in CODES_WITHOUT_EVIDENCE.items():
+        loss[codes[first, feature] == silent, feature] = 0
     loss[:, bins] = -xp.log((1 - UNIFORM_BIN_SHARE) * xp.exp(-loss[:, bins]) + UNIFORM_BIN_SHARE / 16)
     return xp.maximum(loss, 0)[inverse], known[inverse]
 

@@ -31,7 +31,7 @@ FEATURE_WEIGHTS = FEATURE_SET.weights  # (F,)
 IS_BIN = FEATURE_SET.is_bin  # (F,)
 IS_OPEN = FEATURE_SET.is_open  # (F,)
 EVIDENCE_GROUP_FEATURES = FEATURE_SET.evidence_group_features
-NO_EFFECT_FEATURE = FEATURE_SET.no_effect_place
+CODES_WITHOUT_EVIDENCE = FEATURE_SET.codes_without_evidence  # by position
 
 
 def encode_events(events: Frame) -> Array:

@@ -65,14 +65,16 @@ class FeatureSet:
     """F features in the order of their columns, and what is made from the events for them.
 
     `is_write` returns which events (N,) changed something, as a boolean array where the events lie. `derived_columns` are columns
-    that features read and events do not have. `no_effect` names a feature and its text of calls that came to nothing through no
-    doing of their caller: that is no surprise, and such calls make no amount.
+    that features read and events do not have. `says_nothing` has, by feature, a text that is no surprise, whoever shows it.
+    `no_effect` names the feature of which that text means that the call came to nothing through no doing of its caller: such calls
+    make no amount.
     """
 
     features: tuple[Feature, ...]
     is_write: Callable[[Frame], Array]
     derived_columns: DerivedColumns = field(default_factory=dict)
-    no_effect: tuple[str, str] | None = None
+    says_nothing: Mapping[str, str] = field(default_factory=dict)
+    no_effect: str | None = None
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -102,19 +104,16 @@ class FeatureSet:
         return np.array([feature.kind == "open" for feature in self.features])
 
     @cached_property
-    def no_effect_place(self) -> int:
-        """The position of the feature that says that a call came to nothing; 0 where the set has none."""
-        return self.names.index(self.no_effect[0]) if self.no_effect else 0
+    def codes_without_evidence(self) -> dict[int, np.uint64]:
+        """The code that is no surprise, by the position of its feature."""
+        return {self.names.index(name): hashing.hash_string(text) for name, text in self.says_nothing.items()}
 
     def had_no_effect(self, codes: Array) -> Array:
         """Return which events (N,) came to nothing through no doing of their caller, from their codes (N, F)."""
         if self.no_effect is None:
             return arrays.namespace(codes).zeros(len(codes), bool)
-        return codes[:, self.no_effect_place] == self._no_effect_code
-
-    @cached_property
-    def _no_effect_code(self) -> np.uint64:
-        return hashing.hash_string(self.no_effect[1] if self.no_effect else "")
+        place = self.names.index(self.no_effect)
+        return codes[:, place] == self.codes_without_evidence[place]
 
     @cached_property
     def evidence_group_features(self) -> tuple[NDArray[np.intp], ...]:

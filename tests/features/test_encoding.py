@@ -66,6 +66,16 @@ def test_only_failures_of_the_service_come_to_nothing(events: pd.DataFrame) -> N
     assert not encoding.had_no_effect(encoding.encode_events(events.assign(error_code=None))).any()
 
 
+def test_the_region_of_a_global_service_is_no_evidence(events: pd.DataFrame) -> None:
+    place = encoding.FEATURE_NAMES.index("region")
+    silent = encoding.CODES_WITHOUT_EVIDENCE[place]
+    iam, ec2 = (
+        encoding.encode_events(events.assign(service=service, region="us-east-1"))[:, place]
+        for service in ("iam", "ec2")
+    )
+    assert (iam == silent).all() and not (ec2 == silent).any()
+
+
 def test_no_events_have_no_codes(events: pd.DataFrame) -> None:
     assert encoding.encode_events(events.iloc[:0]).shape == (0, len(encoding.FEATURES))
     assert encoding.is_write(events.iloc[:0]).tolist() == []

@@ -24,7 +24,6 @@ from fingerprint.features.value_texts import (
     of_text,
     or_default,
     program_and_version,
-    same_text,
     session_age,
     session_age_text,
     time_of_day,
@@ -50,6 +49,21 @@ SERVICE_FAILURES = frozenset(
     }
 )
 SERVICE_FAILURE = "failure of the service"
+
+# Services with one endpoint for all regions: their records name the region of that endpoint (us-east-1, or the like in other
+# partitions), whatever region their caller works in. A first call of IAM is news, the region that comes with it is not. STS and
+# the sign-in page have endpoints in every region, and which one is used tells something.
+GLOBAL_SERVICES = frozenset(
+    {
+        *("iam", "organizations", "account", "artifact", "support", "supportplans", "trustedadvisor", "health"),
+        *("cloudfront", "route53", "route53domains", "route53-recovery-control-config"),
+        *("route53-recovery-readiness", "globalaccelerator", "networkmanager", "waf", "shield"),
+        *("ce", "cur", "budgets", "pricing", "savingsplans", "billing", "billingconsole", "aws-portal", "tax"),
+        *("freetier", "invoicing", "payments", "consolidatedbilling", "bcm-data-exports"),
+        *("cost-optimization-hub", "aws-marketplace", "notifications", "notifications-contacts"),
+    }
+)
+GLOBAL_REGION = "global service"
 
 BIN_WEIGHT = 0.4  # weight of a bin: how busy or early a day is says less than who calls what from where
 
@@ -84,6 +98,10 @@ def _resource(service: str | None, action: str | None, resource: str | None) -> 
 
 def _error(code: str | None) -> str:
     return "no error" if code is None else SERVICE_FAILURE if code in SERVICE_FAILURES else code
+
+
+def _region(service: str | None, region: str | None) -> str | None:
+    return GLOBAL_REGION if service in GLOBAL_SERVICES else region
 
 
 def _credential(identity: str | None, key: str, mfa: bool | None, console: bool | None) -> str:
@@ -124,7 +142,7 @@ _FEATURES: tuple[Feature, ...] = (
         given="network",
     ),
     Feature("mode", "read or write", "bin", "what", ("action", "read_only"), _mode),
-    Feature("region", "region", "value", "place", ("region",), same_text),
+    Feature("region", "region", "value", "place", ("service", "region"), _region),
     Feature(
         *("credentials", "credentials", "value", "tool"),
         ("identity_type", "key_kind", "mfa", "from_console"),
@@ -145,5 +163,6 @@ FEATURE_SET = FeatureSet(
     _FEATURES,
     is_write,
     {"key_kind": _key_kind, "hour": time_of_day, "age": session_age},
-    no_effect=("error", SERVICE_FAILURE),
+    says_nothing={"error": SERVICE_FAILURE, "region": GLOBAL_REGION},
+    no_effect="error",
 )
