@@ -1,11 +1,11 @@
-"""Generate the settings and command references from the pydantic models and the Typer app.
+"""Generate the references of settings, commands, metrics and API routes from the code.
 
 Example:
-    $ python -m pipelines.reference            # writes docs/reference/settings.md and docs/reference/commands.md
+    $ python -m pipelines.reference            # writes docs/reference/settings.md and the other pages of PAGES
     $ python -m pipelines.reference --check    # exit status 1 where a page is out of date
 
 The pages hold nothing that is not in the code: to change a sentence, change the `description` of the field, the docstring of the
-section or the `help` of the option.
+section, the `help` of the option, the description of the metric or the docstring of the route.
 """
 
 from __future__ import annotations
@@ -15,16 +15,24 @@ import re
 import sys
 import types
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
 
+from fastapi.routing import iter_route_contexts
+from prometheus_client import CollectorRegistry
 from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 from typer.main import get_command
 
-from fingerprint.core.settings import Settings
+from fingerprint.adapters.health import Readiness
+from fingerprint.core.settings import Settings, Triton
+from fingerprint.streaming.metrics import S3IngestMetrics, StreamMetrics
+from fingerprint.web.api.routers import ROUTERS
+from fingerprint.web.security_events import SecurityEventLog
 from pipelines.cli.app import app
+from pipelines.runtime.delivery_service import DeliverMetrics
+from pipelines.runtime.retrain_service import RetrainMetrics
 
 FOLDER = Path("docs/reference")
 COMPARISONS = {"gt": ">", "ge": "≥", "lt": "<", "le": "≤", "min_length": "length ≥", "max_length": "length ≤"}
@@ -61,6 +69,37 @@ Generated from the Typer app in `pipelines/cli` by `python -m pipelines.referenc
 Exit statuses are in [Exit codes](exit-codes.md).
 
 """
+METRICS_HEAD = """\
+# Metrics
+
+Generated from the descriptions of the metrics by `python -m pipelines.reference`; do not edit.
+
+`ingest`, `stream`, `retrain` and `deliver` serve `/metrics` at `health.host` and `health.port` (9464), without a token: let only
+Prometheus reach that port. `serve` does, too, with `web.serve_health`; at the port of the pages `/metrics` needs a token with
+`read`. No metric contains text from a record. Every program also has the standard metrics of a process; Triton's are on
+[its page](../explanation/triton.md#metrics).
+"""
+ROUTES_HEAD = """\
+# API routes
+
+Generated from the routes of the web server by `python -m pipelines.reference`; do not edit.
+
+Paths begin with `/api/v1`. *By session* refuses tokens; *confirmed* means by session, with an identity confirmed within the last
+ten minutes. Requests, filters, errors: [HTTP API](http-api.md).
+
+| role | route | |
+|---|---|---|
+"""
+ROLES = {
+    "Viewer": "viewer",
+    "Analyst": "analyst",
+    "Engineer": "engineer",
+    "Admin": "admin",
+    "SessionCaller": "viewer, by session",
+    "SessionAdmin": "admin, by session",
+    "ReauthenticatedCaller": "viewer, confirmed",
+    "ReauthenticatedAdmin": "admin, confirmed",
+}  # of the parameter `caller` (fingerprint.web.auth)
 
 
 def settings_page() -> str:
@@ -100,7 +139,78 @@ def _shown(command: Any) -> list[Any]:
     return [each for each in command.params if not HIDDEN_OPTIONS & set(each.opts)]
 
 
-PAGES = {"settings.md": settings_page, "commands.md": commands_page}
+def metrics_page() -> str:
+    """Return the reference of metrics as Markdown: name, labels and description, by program."""
+    programs: dict[str, list[MetricDescription]] = {}
+    for metric in described_metrics():
+        programs.setdefault(metric.name.split("_")[1], []).append(metric)
+    sections = {
+        "Every program": programs.pop("ready"),
+        "Stream": programs.pop("backend") + programs.pop("stream"),
+    }
+    sections |= {name.capitalize(): metrics for name, metrics in programs.items()}
+    parts = [METRICS_HEAD]
+    for name, metrics in sections.items():
+        parts.append(f"\n## {name}\n\n| metric | labels | meaning |\n|---|---|---|\n")
+        parts += [
+            f"| `{each.name}` | {', '.join(each.labels)} | {_cell(each.text)} |\n" for each in sorted(metrics)
+        ]
+    return "".join(parts)
+
+
+class MetricDescription(NamedTuple):
+    """A metric as Prometheus names it; a histogram without its endings."""
+
+    name: str
+    labels: tuple[str, ...]
+    text: str
+
+
+def described_metrics() -> Iterator[MetricDescription]:
+    """Yield the metrics of every program, of the classes that export them."""
+    registry = CollectorRegistry()
+    StreamMetrics(registry)
+    S3IngestMetrics(registry)
+    DeliverMetrics(registry)
+    RetrainMetrics(registry, Triton(url="triton:8001"))
+    SecurityEventLog(registry)
+    for collector in (*registry._collector_to_names, Readiness({"stream": lambda: None})):
+        for metric in collector.collect():
+            name = metric.name + ("_total" if metric.type == "counter" else "")
+            labels = getattr(collector, "_labelnames", ("check",))
+            yield MetricDescription(name, tuple(labels), metric.documentation)
+
+
+def routes_page() -> str:
+    """Return the reference of the API's routes as Markdown: role, method and path, and what a route does."""
+    rows = [
+        (route.path or "", sorted(route.methods or ()), route.endpoint)
+        for router in ROUTERS
+        for route in iter_route_contexts(router.routes)
+        if route.endpoint
+    ]
+    return ROUTES_HEAD + "".join(
+        f"| {_role_of(endpoint)} | `{' '.join(methods)} {path.replace(':path', '')}` | {_summary(endpoint)} |\n"
+        for path, methods, endpoint in sorted(rows, key=lambda row: row[:2])
+    )
+
+
+def _role_of(endpoint: Callable[..., Any]) -> str:
+    """Return who may ask, by the annotation of `caller`."""
+    return ROLES[str(inspect.signature(endpoint).parameters["caller"].annotation)]
+
+
+def _summary(endpoint: Callable[..., Any]) -> str:
+    """Return the first paragraph of a route's docstring."""
+    return _cell(inspect.cleandoc(endpoint.__doc__ or "").split("\n\n")[0])
+
+
+PAGES = {
+    "settings.md": settings_page,
+    "commands.md": commands_page,
+    "metrics.md": metrics_page,
+    "http-routes.md": routes_page,
+}
 
 
 def outdated(folder: Path = FOLDER) -> list[str]:

@@ -13,7 +13,7 @@ counts by construction, and a value that no net reconstructs keeps the likelihoo
 `training.nn`; this module needs an array library only, and is written over the namespace of its arguments.
 
 Half precision is for storage: a net is gathered at 2 bytes a weight and widened before anything is computed. Memory bandwidth is
-the bound, at half an operation a byte (docs/how-to/gpu.md), so products in half precision would gain nothing, and
+the bound, at half an operation a byte, so products in half precision would gain nothing, and
 cost a thousandth of a nat.
 """
 

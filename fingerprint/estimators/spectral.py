@@ -12,7 +12,6 @@ bursts do not mask a new one) and has a Poisson floor (a flat series never divid
 
 Everything is written over the array namespace of its arguments: NumPy, CuPy or torch. On a CPU a few rows are transformed at a
 time, so that they stay in its cache; on a device all are, or as many as `memory_bytes` has room for.
-docs/how-to/gpu.md counts the bytes.
 """
 
 from __future__ import annotations

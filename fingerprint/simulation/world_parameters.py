@@ -26,7 +26,10 @@ def _knob(default: float, low: float, high: float) -> Any:
 
 @dataclass(frozen=True)
 class WorldParameters:
-    """A world. The default is the one world that the simulator had before there were others, to the byte."""
+    """A world. The default is the one world that the simulator had before there were others, to the byte.
+
+    Each knob has its default, the lowest and the highest value that worlds are drawn from, in this order.
+    """
 
     # --- what people do
 

@@ -64,19 +64,21 @@ class StreamMetrics:
         self._add_bank_gauges()
         self.batch_seconds = Histogram(
             f"{STREAM_PREFIX}_batch_duration_seconds",
-            "Time from polling messages to publishing their results.",
+            "Histogram of the time from a poll to its published results.",
             registry=registry,
         )
         self.checkpoint_seconds = Histogram(
             f"{STREAM_PREFIX}_checkpoint_duration_seconds",
-            "Time to save the checkpoint of one partition.",
+            "Histogram of the time to save one partition; nothing is read during it.",
             registry=registry,
         )
         self.dependency_failing = self._gauge(
-            "dependency_unavailable", "1 while a dependency fails, and what needs it waits.", ("dependency",)
+            "dependency_unavailable",
+            "1 while a dependency (database, checkpoints) fails, and what needs it waits.",
+            ("dependency",),
         )
         self.silent_feeds = self._gauge(
-            "feeds_with_gap", "Feeds in a gap now; reported by the owner of partition 0."
+            "feeds_with_gap", "Feeds with an open gap; reported by the owner of partition 0."
         )
         self.backend = Gauge(
             "fingerprint_backend_info",
@@ -94,10 +96,12 @@ class StreamMetrics:
     def _add_counters(self) -> None:
         counter = self._counter
         self.messages = counter("messages", "Messages read.")
-        self.events = counter("events", "Events measured.")
-        self.repeats = counter("duplicate_events", "Events dropped because they came before.")
+        self.events = counter("events", "Events scored.")
+        self.repeats = counter(
+            "duplicate_events", "Events dropped because they came before; more of them after a restart."
+        )
         self.degraded = counter(
-            "fallback_events", "Events measured in process, because the inference server was unavailable."
+            "fallback_events", "Events scored in process, because Triton was unavailable."
         )
         self.dead = counter(
             "dead_letters", "Messages sent to the dead letters: unreadable, or dated in the future."
@@ -109,7 +113,8 @@ class StreamMetrics:
             "failed_evictions", "Times that state could not be evicted, because the store failed."
         )
         self.reloaded_buckets = counter(
-            "restored_hash_buckets", "Hash buckets whose evicted state was loaded again."
+            "restored_hash_buckets",
+            "Hash buckets whose evicted state was loaded again; if many, raise stream.max_series.",
         )
         self.silent_intervals = counter(
             "activity_drops", "Intervals of a principal with far fewer events than expected."
@@ -117,22 +122,28 @@ class StreamMetrics:
         self.late = counter("late_events", "Events whose interval had closed before they came.")
         self.future = counter("future_events", "Events dated past their arrival, left out.")
         self.misrouted = counter("misrouted_events", "Events whose principal belongs to another partition.")
-        self.dropped = counter("dropped_pending_events", "Events dropped because too many were pending.")
+        self.dropped = counter(
+            "dropped_pending_events",
+            "Events that could wait no longer for a verdict: voting.max_pending_events.",
+        )
         self.over_limit = counter(
             "unknown_principal_events_dropped",
-            "Events without a vote: of more unknown principals than a day may have.",
+            "Events without a vote: voting.max_unknown_principals_per_day.",
         )
         self.forced = counter(
             "forced_events",
-            "Early events measured before all sources had come so far, because too many were early.",
+            "Events scored before all sources reached their time: stream.max_early_events.",
         )
         self.verdicts = counter("verdicts", "Events that the quorum flagged.")
         self.alerts = counter("alerts_published", "Alerts published, again when they have grown.")
         self.votes = counter("votes", "Votes by detector.", ("detector",))
         self.pauses = counter(
-            "backpressure_pauses", "Times the consumer was paused, because alert store or producer was full."
+            "backpressure_pauses", "Pauses because the database was unavailable or the producer full."
         )
-        self.commits_refused = counter("commits_fenced", "Commits refused: the partition had another owner.")
+        self.commits_refused = counter(
+            "commits_fenced",
+            "Commits refused, because the partition had another owner: raise kafka.session_timeout_ms.",
+        )
         self.checkpoints = counter("checkpoints", "Checkpoints saved.")
         self.checkpoint_failures = counter("checkpoint_failures", "Checkpoints that could not be saved.")
 
@@ -140,21 +151,20 @@ class StreamMetrics:
         def gauge(name: str, help: str) -> Gauge:
             return self._gauge(name, help, _PARTITION_LABELS)
 
-        self.lag = gauge("lag_messages", "Messages not read yet.")
-        self.watermark = gauge("watermark_timestamp_seconds", "How far event time has come.")
-        self.early_events = gauge(
-            "early_events", "Events not measured yet: they came ahead of other sources."
+        self.lag = gauge("lag_messages", "Messages not read yet; a columnar one holds up to 1,000 records.")
+        self.watermark = gauge(
+            "watermark_timestamp_seconds",
+            "Event time up to which all sources have reported.",
         )
+        self.early_events = gauge("early_events", "Events ahead of other sources, not scored yet.")
         self.pending_events = gauge("pending_events", "Events that wait for their interval to close.")
-        self.series = gauge("series", "Activity series in memory.")
-        self.checkpoint_bytes = gauge("checkpoint_bytes", "Size of the last checkpoint.")
+        self.series = gauge("series", "Activity series in memory (400 bytes each).")
+        self.checkpoint_bytes = gauge("checkpoint_bytes", "Size of the latest checkpoint.")
 
     def _add_bank_gauges(self) -> None:
         self.active_bank_versions: list[str] = []
-        self.bank = self._gauge("bank_info", "1 for each bank that scores.", ("version",))
-        self.waiting_for_bank = self._gauge(
-            "waiting_for_bank", "1 while the program waits for the first bank."
-        )
+        self.bank = self._gauge("bank_info", "1 for each version that scores.", ("version",))
+        self.waiting_for_bank = self._gauge("waiting_for_bank", "1 while `stream --wait` has no bank.")
         self.bank_refused = self._gauge(
             "bank_rejected", "1 while the served bank cannot score, and the one before does."
         )
@@ -167,7 +177,8 @@ class StreamMetrics:
         )
         self.bank_drift = self._gauge(
             "bank_drift",
-            "How far fingerprints moved from the bank served before, and from one of long ago: 0 the same, 1 all.",
+            "Drift from the bank before (`since` is previous) and from one of long ago (reference), by quantile, 0 to 1. "
+            "If that of reference climbs slowly, habits may be being taught: fingerprint bank diff.",
             ("since", "quantile"),
         )
 
@@ -247,13 +258,14 @@ class IngestMetrics:
         )
         self.empty = counter("empty_messages", "Messages with nothing in them.")
         self.future = counter("future_records", "Records dated past their message's arrival, not sent on.")
-        self.pauses = counter(
-            "backpressure_pauses", "Times the consumer was paused because the producer was full."
+        self.pauses = counter("backpressure_pauses", "Pauses because the producer's buffer was full.")
+        self.commits_refused = counter(
+            "commits_fenced",
+            "Commits refused, because the partition had another owner: raise kafka.session_timeout_ms.",
         )
-        self.commits_refused = counter("commits_fenced", "Commits refused: the partition had another owner.")
         self.batch_seconds = Histogram(
             f"{INGEST_PREFIX}_batch_duration_seconds",
-            "Time to read, write and commit one batch.",
+            "Histogram of the time to read, write and commit a batch.",
             registry=registry,
         )
         self.lag_monitor = LagMonitorMetrics(INGEST_PREFIX, registry)
@@ -317,7 +329,7 @@ class S3IngestMetrics(IngestMetrics):
         )
         self.lost = self._counter(
             "expired_notifications",
-            "Notifications that another worker may have read too: not held until the end.",
+            "Visibility timeouts that expired: raise sqs.visibility_timeout_seconds.",
         )
 
     def count_notification(self, notification: S3Notification) -> None:

@@ -1,6 +1,6 @@
 """Rows of the GPU's bench for the estimators: forecasts of many series at once, and the training of networks.
 
-Forecasts: the bytes that one must move, by value of a series (docs/how-to/gpu.md counts them), give the share of
+Forecasts: the bytes that one must move, by value of a series (counted below), give the share of
 a device's bandwidth. Training: fingerprints trained and events scored, each by a program of its own, in a process of its own.
 """
 

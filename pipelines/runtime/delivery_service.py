@@ -250,7 +250,7 @@ class DeliverMetrics:
         self.failed = counter("failed", "Deliveries that were given up.")
         self.seconds = Histogram(
             f"{_PREFIX}_attempt_duration_seconds",
-            "Duration of one attempt, in seconds.",
+            "Histogram of the duration of one attempt.",
             _LABELS,
             registry=registry,
         )

@@ -241,8 +241,14 @@ class RetrainMetrics:
             "last_success_timestamp_seconds",
             "End of the latest training that completed, in seconds since 1970.",
         )
-        self.last_seconds = gauge("last_duration_seconds", "Duration of the latest training, in seconds.")
-        self.history_days = gauge("history_days", "Days of events that the topic holds.")
+        self.last_seconds = gauge(
+            "last_duration_seconds",
+            "Duration of the latest training; if it nears the interval, use more cores or fewer history days.",
+        )
+        self.history_days = gauge(
+            "history_days",
+            "Days of events that the topic holds; the first bank needs retraining.min_history_days.",
+        )
         self.due = gauge(
             "due_timestamp_seconds",
             "Time at which the next training is due, in seconds since 1970; 0 if unknown.",

@@ -33,7 +33,9 @@ from tests.support.monitoring import (
 from tests.support.services.prometheus import Prometheus, promtool
 from tests.support.services.requirement import needed
 
-METRICS_PAGE = (ROOT / "docs/reference/metrics.md").read_text()
+METRICS_PAGES = "".join(
+    (ROOT / f"docs/{page}.md").read_text() for page in ("reference/metrics", "explanation/triton")
+)
 RULES_PAGE = (ROOT / "docs/reference/alert-rules.md").read_text()
 PROMETHEUS_OWN = {"up", "ALERTS"}
 PARTS = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count")}
@@ -82,7 +84,7 @@ def test_every_metric_that_is_asked_for_is_told_by_a_program() -> None:
 
 
 def test_every_metric_is_explained() -> None:
-    explained = set(re.findall(r"`(\w+)`", METRICS_PAGE))
+    explained = set(re.findall(r"`(\w+)`", METRICS_PAGES))
     own = {name for name in series() if name.startswith("fingerprint_")}
     wanted = {re.sub("_(bucket|sum|count)$", "", name) for name in own} | {
         name for name in asked() if name.startswith("nv_")

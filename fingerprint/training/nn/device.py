@@ -21,7 +21,7 @@ from fingerprint.core.alert import FingerprintError
 
 CPU_BUCKET_BYTES = 32 << 20  # bytes: a CPU is quicker where its caches hold a bucket
 # On a device: some 26,000 nets. Their step takes 6 ms of an H100's memory and its launches a fifteenth of that
-# (docs/how-to/gpu.md): a larger bucket would gain nothing, and 32 bits would no longer count its numbers.
+# (reckoned): a larger bucket would gain nothing, and 32 bits would no longer count its numbers.
 MAX_BUCKET_BYTES = 8 << 30
 FREE_MEMORY_DIVISOR = (
     4  # of the memory that is free; what a step computes comes on top, and others live here, too

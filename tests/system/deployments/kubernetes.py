@@ -44,7 +44,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
 
 
 def told(text: str) -> None:
-    """Figures that docs/how-to/kubernetes.md has, also where output is captured."""
+    """Print how long it took, also where output is captured."""
     report = Path("build/helm-test.txt")
     report.parent.mkdir(exist_ok=True)
     with report.open("a") as file:
