@@ -65,9 +65,9 @@ class FeatureSet:
     """F features in the order of their columns, and what is made from the events for them.
 
     `is_write` returns which events (N,) changed something, as a boolean array where the events lie. `derived_columns` are columns
-    that features read and events do not have. `says_nothing` has, by feature, a text that is no surprise, whoever shows it.
-    `no_effect` names the feature of which that text means that the call came to nothing through no doing of its caller: such calls
-    make no amount.
+    that features read and events do not have. `says_nothing` has, by feature, a text that is no surprise of any caller; the
+    text of the feature named by `no_effect` means that the call came to nothing through no doing of its caller: such calls make
+    no amount.
     """
 
     features: tuple[Feature, ...]
