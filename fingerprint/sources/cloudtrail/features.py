@@ -55,10 +55,29 @@ SERVICE_FAILURE = "failure of the service"
 # the sign-in page have endpoints in every region, and which one is used tells something.
 GLOBAL_SERVICES = frozenset(
     {
-        *("iam", "organizations", "account", "artifact", "support", "supportplans", "trustedadvisor", "health"),
+        *(
+            "iam",
+            "organizations",
+            "account",
+            "artifact",
+            "support",
+            "supportplans",
+            "trustedadvisor",
+            "health",
+        ),
         *("cloudfront", "route53", "route53domains", "route53-recovery-control-config"),
         *("route53-recovery-readiness", "globalaccelerator", "networkmanager", "waf", "shield"),
-        *("ce", "cur", "budgets", "pricing", "savingsplans", "billing", "billingconsole", "aws-portal", "tax"),
+        *(
+            "ce",
+            "cur",
+            "budgets",
+            "pricing",
+            "savingsplans",
+            "billing",
+            "billingconsole",
+            "aws-portal",
+            "tax",
+        ),
         *("freetier", "invoicing", "payments", "consolidatedbilling", "bcm-data-exports"),
         *("cost-optimization-hub", "aws-marketplace", "notifications", "notifications-contacts"),
     }
