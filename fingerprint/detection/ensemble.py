@@ -20,6 +20,8 @@ The vote, exactly:
   counts and of sequences. A detector that has an opinion and votes against still decides.
 - A principal on which only one detector has an opinion, and that by its peer group, is a newcomer: a share of the threshold
   (`NEWCOMER_THRESHOLD_SHARE`) is enough for a vote (docs/explanation/detection.md says what that finds, and what it costs).
+- Beside a z that reaches the threshold of alerts (below), a second detector votes from `SECOND_VOTE_SHARE` on: one harmless
+  event in five instead of one in twenty. How strange the event is, the first has said; the second confirms that it is.
 - A verdict opens an alert where a calibrated detector's z also reaches the threshold of alerts, which the alert budget sets on
   held-out days (`registry.quality.alert_threshold`): votes say what is odd, the budget how much of it is shown.
 - Whether a detector has an opinion follows from how old the principal was when the event's day began, which nothing that comes
@@ -34,6 +36,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import reduce
 from operator import add, or_
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -47,6 +50,9 @@ VoteMasks = Mapping[str, Mask]  # yes or no of each event (N,), by detector
 NEWCOMER_THRESHOLD_SHARE = (
     0.9  # of its threshold, enough where a detector alone judges a newcomer by its peer group
 )
+
+SECOND_VOTE_SHARE = 0.2  # of harmless events that a detector may vote for beside a z that opens an alert ...
+SECOND_VOTE_THRESHOLD = -NormalDist().inv_cdf(SECOND_VOTE_SHARE)  # ... as a z
 
 
 def verdicts(votes: VoteMasks, quorum: int, opinions: VoteMasks | None = None) -> Mask:

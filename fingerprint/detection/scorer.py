@@ -224,13 +224,17 @@ class Scorer:
             each.name: each.has_opinion(batch) for each in self.detectors if each.final_when_closed
         }
         share = self._threshold_share(opinions, batch)
-        votes = {
-            each.name: _reaches_threshold(z[each.name], each.threshold * share) for each in self.detectors
-        }
         strong = {
             each.name: _reaches_threshold(z[each.name], self.alert_threshold * share)
             for each in self.detectors
             if each.calibrated
+        }
+        beside = reduce(or_, strong.values(), np.False_)
+        votes = {
+            each.name: _reaches_threshold(
+                z[each.name], np.where(beside, each.second_threshold, each.threshold) * share
+            )
+            for each in self.detectors
         }
         verdict = ensemble.opening_verdicts(votes, self.settings.voting.quorum, opinions, strong)
         if is_final:
@@ -308,6 +312,10 @@ class Scorer:
         later = [
             may[each.name] & each.has_opinion(batch) for each in self.detectors if each.final_when_closed
         ]
+        strong = reduce(or_, (may[each.name] for each in self.detectors if each.calibrated), np.False_)
+        for each in self.detectors:
+            if each.second_threshold < each.threshold:
+                may[each.name] = may[each.name] | strong
         return reduce(or_, later, ensemble.verdicts(may, self.settings.voting.quorum))
 
     def _is_over_limit(self, batch: EventBatch, reportable: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -188,11 +188,16 @@ def assemble_transitions(dataset: PartitionedDataset) -> Transitions:
 
 
 def holdout_votes(
-    dataset: PartitionedDataset, transitions: Transitions, rows: Mapping[str, NDArray[Any]], threshold: float
+    dataset: PartitionedDataset,
+    transitions: Transitions,
+    rows: Mapping[str, NDArray[Any]],
+    threshold: float,
+    second_threshold: float,
 ) -> NDArray[np.bool_]:
-    """Return which held-out rows (L,) the sequence detector votes for, a novelty once, as in scoring.
+    """Return which held-out rows (L,) have the sequence detector's vote beside a strong one, a novelty once, as in scoring.
 
-    `rows` has their `principal`, `interval` and `action`; `threshold` is the z from which the detector votes.
+    `rows` has their `principal`, `interval` and `action`; `threshold` is the z from which the detector votes, and an action is
+    no more news; `second_threshold` is that beside a strong vote.
     """
     parts = _partition_arrays(dataset, "surprises")
     key, nats, kind = (
@@ -202,11 +207,12 @@ def holdout_votes(
     principal, interval, action = (rows[name] for name in ("principal", "interval", "action"))
     place, found = find_sorted(key[order], interval_action_key(principal, interval, action))
     z = sequence.z_of_surprise(transitions, nats, kind)[order]
-    strange = np.zeros(len(interval), bool)
-    strange[found] = z[place[found]] >= threshold
-    novelty, seen = hashing.combine(principal, action), ActionSequence()
+    of_row = np.full(len(interval), -np.inf)
+    of_row[found] = z[place[found]]
+    novelty, seen, strange = hashing.combine(principal, action), ActionSequence(), of_row >= threshold
     seen.add_votes(novelty[strange], interval[strange])
-    return strange & ~seen.has_earlier_vote(novelty, interval)
+    votes: NDArray[np.bool_] = (of_row >= second_threshold) & ~seen.has_earlier_vote(novelty, interval)
+    return votes
 
 
 def _counted(parts: list[Arrays], split: str) -> Transitions:

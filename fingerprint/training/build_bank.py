@@ -189,10 +189,11 @@ def _baselines_and_quality(
     parent = table["parent"].to_numpy(np.int32)
     usual, excess = baseline.fit_tails(center, nats, newcomer, rows["hour"], rows["owner"], parent, amount)
     z = tail_calibration.excess_to_z(excess, usual, rows["owner"])
-    counted = ~np.isnan(count_z)
+    counted, sequence = ~np.isnan(count_z), settings.sequence.threshold
+    second = ensemble.SECOND_VOTE_THRESHOLD
     votes = {
-        SpectralDetector.name: counted & (np.nan_to_num(count_z) >= settings.spectral.threshold),
-        SequenceDetector.name: holdout_votes(history, transitions, rows, settings.sequence.threshold),
+        SpectralDetector.name: counted & (np.nan_to_num(count_z) >= min(settings.spectral.threshold, second)),
+        SequenceDetector.name: holdout_votes(history, transitions, rows, sequence, min(sequence, second)),
     }
     opinions = {
         SpectralDetector.name: counted,

@@ -123,6 +123,7 @@ class Detector(ABC):
     def __init__(self, settings: Settings, bank: Bank, state: ScorerState, inference: Inference) -> None:
         self.settings, self.bank, self.state, self.inference = settings, bank, state, inference
         self.threshold = self.vote_threshold()
+        self.second_threshold = min(self.threshold, self.second_vote_threshold())
 
     @classmethod
     def options_from(cls, settings: Settings) -> Any:
@@ -142,6 +143,10 @@ class Detector(ABC):
     def vote_threshold(self) -> float:
         """Return the z from which the detector votes: as set, unless the bank says it."""
         return float(self.options_from(self.settings).threshold)
+
+    def second_vote_threshold(self) -> float:
+        """Return the z from which the detector votes on an event that another one finds strange enough for an alert."""
+        return self.threshold
 
     @abstractmethod
     def measure(self, batch: EventBatch) -> NDArray[Any]:

@@ -29,6 +29,7 @@ from fingerprint.core.alert import Rarity, SurpriseDriver
 from fingerprint.core.ports import Inference
 from fingerprint.core.settings import SequenceSettings, Settings
 from fingerprint.detection.detectors import Detector, ExplanationContext, Floats, Ints, Mask
+from fingerprint.detection.ensemble import SECOND_VOTE_THRESHOLD
 from fingerprint.estimators import sequence
 from fingerprint.estimators.sequence import ORGANISATION, START, SeenActions
 from fingerprint.features.encoding import FEATURE_NAMES
@@ -66,6 +67,10 @@ class SequenceDetector(Detector):
     def options_from(cls, settings: Settings) -> SequenceSettings:
         """Return the detector's section of the settings."""
         return settings.sequence
+
+    def second_vote_threshold(self) -> float:
+        """Return the z that one harmless event in five reaches: this detector's z is a share of events."""
+        return SECOND_VOTE_THRESHOLD
 
     def measure(self, batch: EventBatch) -> Hashes:
         """Keep what was done, and return when, and the kind of its principal: (N, 4)."""

@@ -33,6 +33,7 @@ from fingerprint.core.alert import ActivityCurve, z_column
 from fingerprint.core.ports import Inference
 from fingerprint.core.settings import Settings, Spectral
 from fingerprint.detection.detectors import Detector, ExplanationContext, Floats, IntervalScores, Ints, Mask
+from fingerprint.detection.ensemble import SECOND_VOTE_THRESHOLD
 from fingerprint.estimators import amounts, surge_tails
 from fingerprint.estimators.surge_tails import SurgeTails
 from fingerprint.features.encoding import FEATURE_NAMES
@@ -82,6 +83,10 @@ class SpectralDetector(Detector):
     def options_from(cls, settings: Settings) -> Spectral:
         """Return the detector's section of the settings."""
         return settings.spectral
+
+    def second_vote_threshold(self) -> float:
+        """Return the z that one harmless event in five reaches: this detector's z is a share of events."""
+        return SECOND_VOTE_THRESHOLD
 
     def measure(self, batch: EventBatch) -> Hashes:
         """Count the events, and return the keys of the series that each was counted in, its evidence: (N, channels)."""
