@@ -17,7 +17,7 @@ from fingerprint.core.alert import FingerprintError, vote_column, z_column
 from fingerprint.core.settings import Settings, Voting
 from fingerprint.detection import scorer as scorer_module
 from fingerprint.detection.detectors.autoencoder import AutoencoderDetector
-from fingerprint.detection.ensemble import NEWCOMER_THRESHOLD_SHARE
+from fingerprint.detection.ensemble import NEWCOMER_THRESHOLD_SHARE, SECOND_VOTE_THRESHOLD
 from fingerprint.detection.scorer import VOTE_COLUMNS, Scorer
 from fingerprint.registry import bank as banks
 from fingerprint.registry.bank import Bank
@@ -184,10 +184,24 @@ def test_a_verdict_has_two_of_three_votes_and_a_z_that_opens_an_alert(
 def test_a_vote_is_a_z_at_or_above_its_threshold_and_no_opinion_is_no_vote(
     scored: sample_organisation.Run,
 ) -> None:
-    events = scored.events
+    events = scored.events[~strong_events(scored.events)]
     for name in ("autoencoder", "spectral"):
         threshold = getattr(sample_organisation.SETTINGS, name).threshold
         assert (events[f"{name}_vote"] == (events[f"{name}_z"] >= threshold)).all()
+
+
+def test_beside_a_z_that_opens_an_alert_one_harmless_event_in_five_is_enough_for_a_vote(
+    scored: sample_organisation.Run,
+) -> None:
+    events = scored.events[strong_events(scored.events)]
+    second = events["spectral_z"] >= SECOND_VOTE_THRESHOLD
+    assert (events["spectral_vote"] == second).all()
+    assert (second & (events["spectral_z"] < sample_organisation.SETTINGS.spectral.threshold)).any()
+
+
+def strong_events(events: pd.DataFrame) -> pd.Series:
+    """Return which events the autoencoder finds as strange as an alert's must be."""
+    return events["autoencoder_z"] >= sample_organisation.SETTINGS.alerts.threshold
 
 
 def test_while_every_series_warms_up_the_others_decide(

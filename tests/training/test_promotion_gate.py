@@ -130,7 +130,7 @@ def test_only_what_was_found_clearly_counts_as_missed(
     champion: Bank, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A bank that finds everything a little less: the edge falls off, the rest stays."""
-    baseline = replace(champion.baseline, slope=champion.baseline.slope * np.float32(1.1))
+    baseline = replace(champion.baseline, slope=champion.baseline.slope * np.float32(1.2))
     weaker = replace(champion, baseline=baseline)
     assert promotion_gate.evaluate_promotion(weaker, champion, SETTINGS).figures["probe"]["missed"] == 0
     monkeypatch.setattr(promotion_gate, "CLEAR_DETECTION_FACTOR", 1.0)
@@ -178,7 +178,7 @@ def test_a_bank_that_misses_what_analysts_confirmed_is_kept_back(
 ) -> None:
     """It has learned the attacks, as if they were habits; or it finds nothing strange any more."""
     calm = replace(
-        champion, baseline=replace(champion.baseline, slope=champion.baseline.slope * np.float32(100))
+        champion, baseline=replace(champion.baseline, slope=champion.baseline.slope * np.float32(1.2))
     )
     word = promotion_gate.evaluate_promotion(
         calm, champion, with_gate(max_missed_share=0.99), confirmed=happened
