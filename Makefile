@@ -44,7 +44,7 @@ test: .venv/stamp   ## all tests: side by side, then those that want the machine
 	$(BIN)/pytest -n $(shell expr $(CORES) + 1) --maxprocesses 4 $(SPREAD) -m "not alone"
 	$(BIN)/pytest -m alone
 
-test-fast: .venv/stamp   ## the tests without services, processes or training, for work in between
+test-fast: .venv/stamp   ## the tests without services, processes, training, drawn cases or measured costs, for work in between
 	$(BIN)/pytest -n $(CORES) --maxprocesses 4 $(SPREAD) -m "not slow and not alone"
 
 lint: .venv/stamp   ## ruff: style and faults
