@@ -44,6 +44,7 @@ SLOW = frozenset(
         "pipelines.simulate_live",
         "pipelines.train.train_bank",
         "tests.support.cpu_time",  # of the longest text that an attacker may write
+        "tests.support.forked",
         "tests.support.http_receiver",  # servers, and those who wait for them
         "tests.support.services",
         "tests.support.simulated_activity",

@@ -5,11 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,6 +28,7 @@ from fingerprint.streaming.metrics import IngestMetrics
 from pipelines.commands.dead_letters import DeadLetter, read_dead_letters, replay_pending
 from tests.contracts.message_stream import polling, wait_until
 from tests.streaming.test_rekeying import record, wrapped
+from tests.support.forked import fingerprint
 from tests.support.health_client import answered
 from tests.support.memory_broker import MemoryBroker
 from tests.support.memory_clients import MemoryConsumer, MemoryProducer, on
@@ -422,20 +420,12 @@ def test_asked_to_end_it_finishes_its_batch_and_commits(stream: Stream) -> None:
 class Process:
     """`fingerprint ingest` in a process of its own."""
 
-    def __init__(self, stream: Stream, folder: Path) -> None:
-        self.log = folder / "stderr"
-        with self.log.open("w") as err:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "pipelines.cli", "ingest"],
-                env=stream.environment(),
-                stdout=subprocess.PIPE,
-                stderr=err,
-                text=True,
-            )
+    def __init__(self, stream: Stream) -> None:
+        self.process = fingerprint("ingest", environment=stream.environment())
 
     @property
     def err(self) -> str:
-        return self.log.read_text()
+        return self.process.err
 
     @property
     def running(self) -> bool:
@@ -451,15 +441,15 @@ class Process:
 
     def left(self) -> tuple[int, str]:
         out, _ = self.process.communicate(timeout=60)
-        return self.process.returncode, out
+        return self.process.wait(), out
 
 
 @pytest.fixture
-def start(stream: Stream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], Process]]:
+def start(stream: Stream) -> Iterator[Callable[[], Process]]:
     processes: list[Process] = []
 
     def begin() -> Process:
-        processes.append(Process(stream, tmp_path_factory.mktemp("ingest")))
+        processes.append(Process(stream))
         return processes[-1]
 
     yield begin
