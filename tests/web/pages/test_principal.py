@@ -38,7 +38,7 @@ def test_hundreds_of_user_agents_are_one_program(page: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def hostile(tmp_path_factory) -> Iterator[Site]:
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """Every nasty text as the user agent of a principal of its own."""
     store, harmless = store_in(tmp_path_factory.mktemp("hostile")), nasty("y")
     for number, text in enumerate(NASTY):
