@@ -42,9 +42,9 @@ SPREAD  := --dist loadfile --no-loadscope-reorder
 
 test: .venv/stamp   ## all tests: side by side, then those that want the machine for themselves
 	$(BIN)/pytest -n $(shell expr $(CORES) + 1) --maxprocesses 4 $(SPREAD) -m "not alone"
-	$(BIN)/pytest -m alone
+	$(BIN)/pytest -m alone tests/system
 
-test-fast: .venv/stamp   ## the tests without services, processes or training, for work in between
+test-fast: .venv/stamp   ## the tests without services, processes, training, drawn cases or measured costs, for work in between
 	$(BIN)/pytest -n $(CORES) --maxprocesses 4 $(SPREAD) -m "not slow and not alone"
 
 lint: .venv/stamp   ## ruff: style and faults

@@ -1,4 +1,4 @@
-"""The rule that keeps services, processes and training out of `make test-fast` finds them wherever a test hides them."""
+"""The rule that keeps services, processes, training and the like out of `make test-fast` finds what a test hides."""
 
 from __future__ import annotations
 
@@ -132,6 +132,15 @@ def test_a_fixture_asked_for_by_its_name_is_followed_to_those_that_it_asks_for(
 ) -> None:
     asking = pytest.Function.from_parent(request.node.parent, name="asking", callobj=_by_name)
     assert is_slow(asking)
+
+
+@given(st.integers())
+def _drawn(_: int) -> None:
+    """It would draw a hundred."""
+
+
+def test_a_test_that_draws_its_cases_is_slow(request: pytest.FixtureRequest) -> None:
+    assert is_slow(pytest.Function.from_parent(request.node.parent, name="drawn", callobj=_drawn))
 
 
 def test_this_test_is_not_slow(request: pytest.FixtureRequest) -> None:

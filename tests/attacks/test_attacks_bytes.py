@@ -34,13 +34,13 @@ from fingerprint.streaming.rekeying import Rekeyer
 from tests.streaming.test_rekeying import record, wrapped
 from tests.support import sample_organisation
 from tests.support.cpu_time import runs_within
-from tests.support.crash_on_poison import POISON
+from tests.support.crash_on_poison import POISON, run_deadly
+from tests.support.forked import Forked
 from tests.support.stream_environment import Place, Records, Said
 from tests.system.test_ingest import InMemory, expected
 from tests.system.test_ingest import records as some
 
 ROOT = Path(__file__).parents[2]
-CRASHING_PROGRAM = "tests.support.crash_on_poison"
 MIB = 1 << 20
 CPU_SECONDS = 1.0  # for a MiB of anything
 
@@ -384,20 +384,18 @@ def test_json_of_a_mebibyte_is_indented_in_less_than_a_few_seconds() -> None:
 # --- poison -----------------------------------------------------------------------------------------------------------
 
 
-def run_deadly(program: str, environment: dict[str, str], *options: str) -> int:
+def one_life(program: str, environment: dict[str, str], *options: str) -> int:
     """One life of a program; how it ended."""
-    command = [sys.executable, "-m", CRASHING_PROGRAM, program, "--once", "--json", *options]
-    done = subprocess.run(  # noqa: S603
-        command, env=environment | {"PYTHONPATH": str(ROOT)}, capture_output=True, timeout=300
-    )
-    assert done.returncode in (0, -signal.SIGKILL), done.stderr.decode()[-3000:]
-    return done.returncode
+    life = Forked(run_deadly, program, "--once", "--json", *options, environment=environment)
+    status = life.wait(300)
+    assert status in (0, -signal.SIGKILL), life.err[-3000:]
+    return status
 
 
 def lives(program: str, environment: dict[str, str], *options: str, most: int = 6) -> int:
     """How often the program has to be started until it comes to the end."""
     for life in range(1, most + 1):
-        if run_deadly(program, environment, *options) == 0:
+        if one_life(program, environment, *options) == 0:
             return life
     raise AssertionError(f"killed {most} times")
 

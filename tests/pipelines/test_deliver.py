@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -32,6 +31,7 @@ from pipelines.runtime.wiring import create_receiver
 from tests.contracts.message_stream import wait_until
 from tests.contracts.outbox import OutboxContract
 from tests.support.alerts import new_pipeline, stolen_session
+from tests.support.forked import Forked, fingerprint
 from tests.support.http_receiver import Listening, listening
 from tests.support.memory_broker import MemoryBroker
 from tests.support.memory_clients import MemoryConsumer, on
@@ -379,11 +379,11 @@ def once(folder: Path) -> dict:
     return run_deliver(load_settings(folder / "settings.toml"), once=True, registry=CollectorRegistry())
 
 
-def started(folder: Path) -> subprocess.Popen[str]:
+def started(folder: Path) -> Forked:
     """The program, as a process of its own."""
-    command = [sys.executable, "-m", "pipelines.cli", "deliver", "--json"]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen([*command, "--settings", str(folder / "settings.toml")], **pipes)  # noqa: S603 - ourselves
+    return fingerprint(
+        "deliver", "--json", "--settings", str(folder / "settings.toml"), environment=os.environ
+    )
 
 
 def test_deliver_once_tells_what_is_due_and_leaves(place):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.request import urlopen
@@ -14,6 +13,7 @@ import pytest
 from fingerprint.registry import versions
 from tests.contracts.message_stream import wait_until
 from tests.support import sample_organisation
+from tests.support.forked import Forked
 from tests.support.running_stream import serve
 from tests.support.services.ports import free_port
 from tests.support.stream_environment import Place, Records, Said
@@ -28,7 +28,7 @@ def place(tmp_path: Path) -> Place:
 
 
 @pytest.fixture
-def waiting(place: Place) -> Iterator[subprocess.Popen[str]]:
+def waiting(place: Place) -> Iterator[Forked]:
     """A stream that waits."""
     process = place.start("--wait")
     wait_until(lambda: "fingerprint_stream_waiting_for_bank 1.0" in asked(place, "/metrics"), "it waits")
@@ -52,7 +52,7 @@ def asked(place: Place, path: str) -> str:
 
 def test_it_waits_for_the_first_bank_and_then_says_what_it_would_have_said(
     place: Place,
-    waiting: subprocess.Popen[str],
+    waiting: Forked,
     organisation: sample_organisation.SampleOrganisation,
     records: Records,
     oracle: Said,
@@ -70,7 +70,7 @@ def test_it_waits_for_the_first_bank_and_then_says_what_it_would_have_said(
     assert not place.said().differences(oracle)
 
 
-def test_who_is_asked_to_end_while_waiting_ends_well(place: Place, waiting: subprocess.Popen[str]) -> None:
+def test_who_is_asked_to_end_while_waiting_ends_well(place: Place, waiting: Forked) -> None:
     waiting.send_signal(signal.SIGTERM)
     out, err = waiting.communicate(timeout=30)
     assert waiting.returncode == 0, err[-2000:]

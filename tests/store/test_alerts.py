@@ -30,12 +30,6 @@ class TestSqlite(StoreContract):
         return lambda: open_store(f"sqlite:///{tmp_path}/{next(numbers)}.sqlite")
 
 
-class TestMemory(StoreContract):
-    @pytest.fixture
-    def make_store(self):
-        return lambda: open_store("sqlite://")
-
-
 class TestPostgres(StoreContract):
     @pytest.fixture
     def make_store(self, postgresql):
@@ -47,6 +41,15 @@ class TestPostgres(StoreContract):
                 return store
 
             yield make
+
+
+def test_a_store_in_memory_is_one_for_all_threads_and_for_no_other_store():
+    store, alert = open_store("sqlite://"), stolen_session()
+    store.alerts.save([alert], votes(alert))
+    with ThreadPoolExecutor(1) as other:
+        assert other.submit(store.alerts.by_urgency).result() == [alert]
+        assert len(other.submit(store.votes.read).result()) == len(store.votes.read()) > 0
+    assert open_store("sqlite://").alerts.by_urgency() == []
 
 
 def test_a_store_is_the_same_one_when_it_is_opened_again(tmp_path):

@@ -1,4 +1,4 @@
-"""A program that a message kills: python -m tests.support.crash_on_poison PROGRAM OPTION...
+"""A program that a message kills.
 
 Anyone who unwraps a message that holds POISON is gone at once, as if the kernel had ended it for its memory: SIGKILL, nothing
 closed, nothing flushed, no one told. Settings come from the environment.
@@ -13,7 +13,7 @@ from typing import Any
 
 from fingerprint.sources.base import RecordBatch
 from fingerprint.sources.cloudtrail import envelopes
-from pipelines.cli import main
+from tests.support.forked import run_command_line
 
 POISON = b"who reads this is dead"
 unwrap = envelopes._unwrap
@@ -25,6 +25,7 @@ def deadly(data: bytes, *rest: Any, **named: Any) -> Iterator[RecordBatch]:
     yield from unwrap(data, *rest, **named)
 
 
-if __name__ == "__main__":
+def run_deadly(*arguments: str) -> None:
+    """Run the command line with these arguments."""
     envelopes._unwrap = deadly
-    main()
+    run_command_line(*arguments)

@@ -2,15 +2,13 @@
 
     kill_stream(place, ADAPTER, METHOD, "before" or "after", N)
 
-The process is forked from one that has imported everything once (the `forkserver` of multiprocessing): a new Python would take
-two seconds of CPU for that each time. ADAPTER is consumer, producer, store, checkpoints, or objects (the files below the
+ADAPTER is consumer, producer, store, checkpoints, or objects (the files below the
 checkpoints); a METHOD of the store is named with its repository: alerts.save. At the N-th call of METHOD the process sends itself
 SIGKILL, before or after the call has had its effect: nothing is closed or flushed. Settings come from the environment.
 """
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 from collections.abc import Callable
@@ -27,11 +25,10 @@ from fingerprint.streaming.metrics import StreamMetrics
 from fingerprint.streaming.publisher import StreamAdapters
 from fingerprint.streaming.stream_service import StreamService
 from pipelines.runtime import wiring
+from tests.support.forked import Forked
 from tests.support.stream_environment import Place
 
 PATIENCE = 120.0  # seconds a life may take
-PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload([__name__])
 
 
 class Deadly:
@@ -89,21 +86,8 @@ def main(folder: str, adapter: str, method: str, when: str, number: str) -> None
 
 def kill_stream(place: Place, *step: object) -> None:
     """Run in a process with the settings of a place, which has to die at that step."""
-    said = place.folder / "killed.log"
-    process = PROCESSES.Process(
-        target=_live, args=(place.environment(), said, str(place.bank), *map(str, step)), daemon=True
-    )
-    process.start()
-    process.join(PATIENCE)
-    if process.is_alive():
-        process.kill()
-        raise AssertionError(f"still alive after {PATIENCE} seconds")
-    assert process.exitcode == -signal.SIGKILL, said.read_text(errors="replace")[-2000:]
-
-
-def _live(environment: dict[str, str], said: Path, *arguments: str) -> None:
-    os.environ.clear()
-    os.environ.update(environment)
-    with said.open("wb") as log:
-        os.dup2(log.fileno(), 2)
-    main(*arguments)
+    stream = Forked(main, str(place.bank), *map(str, step), environment=place.environment())
+    try:
+        assert stream.wait(PATIENCE) == -signal.SIGKILL, stream.err[-2000:]
+    finally:
+        stream.kill()

@@ -11,8 +11,7 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
-import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -23,6 +22,7 @@ from pathlib import Path
 from fingerprint.core.alert import Alert, AlertEvent, NextStep
 from fingerprint.store import open_store
 from tests.support.alerts import ACCOUNT, DRIVERS, curve, event, new_pipeline, stolen_session, votes
+from tests.support.forked import Forked, fingerprint
 
 PEOPLE = (
     "ana.silva",
@@ -96,33 +96,21 @@ class Place:
 @contextmanager
 def served(url: str, folder: Path, bank: Path | None = None) -> Iterator[Place]:
     """`fingerprint serve` over an alert store, on a free port, until the block ends; without `bank` no bank is there."""
-    command = [sys.executable, "-m", "pipelines.cli", "serve", "--port", "0", "--database", url]
-    with (folder / "serve.log").open("wb") as log:
-        process = subprocess.Popen(  # noqa: S603
-            [*command, "--bank", str(bank or folder / "bank")],
-            stdout=subprocess.PIPE,
-            stderr=log,
-            cwd=Path(__file__).parents[2],
-            env=os.environ | KEPT | {"PYTHONUNBUFFERED": "1"},
-            text=True,
-        )
+    command = ("serve", "--port", "0", "--database", url, "--bank", str(bank or folder / "bank"))
+    process = fingerprint(*command, environment=os.environ | KEPT)
     try:
-        yield _greeting(process, folder)
+        yield _greeting(process)
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(20)
 
 
-def _greeting(process: subprocess.Popen[str], folder: Path) -> Place:
-    assert process.stdout is not None
-    said = ""
-    for line in process.stdout:
-        said += line
-        if found := re.search(r"(http://\S+?)/setup/\S+", said):
-            return Place(found[1], found[0])
-    raise AssertionError(
-        f"the alert store was not served: {said}{(folder / 'serve.log').read_text()[-2000:]}"
-    )
+def _greeting(process: Forked) -> Place:
+    while process.poll() is None:
+        if found := re.search(r"(http://\S+?)/setup/\S+\n", process.out):
+            return Place(found[1], found[0].strip())
+        time.sleep(0.05)
+    raise AssertionError(f"the alert store was not served: {process.out}{process.err[-2000:]}")
 
 
 def _alert(at: int, who: str, story: tuple[str, str, tuple[str, ...], tuple[str, ...], int]) -> Alert:

@@ -1,4 +1,5 @@
-"""The rule by which a test is `slow`: it uses a service, starts a process, simulates or trains. `make test-fast` leaves it out.
+"""The rule by which a test is `slow`: it uses a service, starts a process, simulates, trains, draws its cases or measures
+what they cost. `make test-fast` leaves it out.
 
 No list of tests is kept. What a test names is followed through its fixtures and through the helpers in `tests` that they call; it
 is slow if that leads to one of SLOW. So a new test lands in the right set by itself. The rule errs towards slow: a method counts
@@ -21,6 +22,7 @@ import pytest
 
 SLOW = frozenset(
     {
+        "ast",  # every module of the code is read
         "subprocess",  # Kafka, PostgreSQL, Triton, Prometheus, Helm, `fingerprint` as a program
         "multiprocessing",
         "nbclient",
@@ -30,6 +32,7 @@ SLOW = frozenset(
         "moto",
         "playwright",
         "torch",
+        "tracemalloc",  # every allocation is noted
         "fingerprint.adapters.worker_pool",
         "fingerprint.evaluation.dfencoder_peer",
         "fingerprint.evaluation.peers",
@@ -40,15 +43,22 @@ SLOW = frozenset(
         "pipelines.simulate.simulate_organisation",
         "pipelines.simulate_live",
         "pipelines.train.train_bank",
+        "tests.support.cpu_time",  # of the longest text that an attacker may write
+        "tests.support.forked",
+        "tests.support.http_receiver",  # servers, and those who wait for them
+        "tests.support.services",
         "tests.support.simulated_activity",
+        "tests.support.web_server.served",
     }
 )
 
 
 def is_slow(item: pytest.Item) -> bool:
-    """Return whether a test, one of its fixtures or a helper of theirs leads to one of SLOW."""
+    """Return whether a test draws its cases, or it, one of its fixtures or a helper of theirs leads to one of SLOW."""
     if not isinstance(item, pytest.Function):
         return False
+    if hasattr(item.obj, "hypothesis"):  # a hundred cases, where others have one
+        return True
     fixtures = {name: each[-1].func for name, each in item._fixtureinfo.name2fixturedefs.items()}
     for asking in (item.obj, *fixtures.values()):  # a fixture that is asked for by its name, in a text
         if "getfixturevalue" in _names(_plain(asking)):

@@ -6,8 +6,6 @@ import json
 import math
 import os
 import sqlite3
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
@@ -43,6 +41,7 @@ from fingerprint.streaming.publisher import StreamAdapters
 from fingerprint.streaming.rekeying import Rekeyer
 from fingerprint.streaming.stream_service import StreamService
 from pipelines.runtime import wiring
+from tests.support.forked import Forked, fingerprint
 from tests.support.memory_broker import MemoryBroker
 from tests.support.memory_clients import CLIENT, MemoryConsumer, MemoryProducer
 from tests.support.services.kafka import Broker
@@ -232,20 +231,10 @@ class Place:
         metrics = StreamMetrics(CollectorRegistry())
         return StreamService(banks, outside, self.settings, metrics, "test:1", networks)
 
-    def start(self, *options: str) -> subprocess.Popen[str]:
+    def start(self, *options: str) -> Forked:
         """A process of its own."""
-        command = [
-            sys.executable,
-            "-m",
-            "pipelines.cli",
-            "stream",
-            "--bank",
-            str(self.bank),
-            "--json",
-            *options,
-        ]
-        return subprocess.Popen(  # noqa: S603
-            command, env=self.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        return fingerprint(
+            "stream", "--bank", str(self.bank), "--json", *options, environment=self.environment()
         )
 
     def environment(self) -> dict[str, str]:

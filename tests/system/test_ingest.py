@@ -5,11 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,6 +28,7 @@ from fingerprint.streaming.metrics import IngestMetrics
 from pipelines.commands.dead_letters import DeadLetter, read_dead_letters, replay_pending
 from tests.contracts.message_stream import polling, wait_until
 from tests.streaming.test_rekeying import record, wrapped
+from tests.support.forked import fingerprint
 from tests.support.health_client import answered
 from tests.support.memory_broker import MemoryBroker
 from tests.support.memory_clients import MemoryConsumer, MemoryProducer, on
@@ -230,9 +228,10 @@ def records(count: int) -> list[bytes]:
     return [record(number, PEOPLE[number % 4]) for number in range(count)]
 
 
-# The tests that tell most about a client run through both.
+# The tests that tell most about a client run through both; what only the bytes of a message decide needs no broker.
 EVERY_ADAPTER = pytest.mark.parametrize("stream", ["in memory", "on a broker", "confluent"], indirect=True)
 BOTH_CLIENTS = pytest.mark.parametrize("stream", ["on a broker", "confluent"], indirect=True)
+IN_MEMORY = pytest.mark.parametrize("stream", ["in memory"], indirect=True)
 
 
 @pytest.fixture(params=["in memory", "on a broker"])
@@ -260,6 +259,7 @@ def test_every_record_of_every_envelope_arrives_once(stream: Stream) -> None:
     assert (figures["messages"], figures["records"], figures["dead_letters"]) == (13, 40, 0)
 
 
+@IN_MEMORY
 def test_a_poison_message_in_the_middle_goes_to_the_dead_letters_alone(stream: Stream) -> None:
     all_ = records(20)
     stream.send(*all_[:10], POISON, *all_[10:])
@@ -371,6 +371,7 @@ def test_a_full_producer_silences_the_consumer_until_there_is_room(stream: Strea
     assert stream.ids() == expected(30)
 
 
+@IN_MEMORY
 def test_too_many_dead_letters_stop_it_and_nothing_is_committed_that_was_not_written(stream: Stream) -> None:
     stream.configure(ingest=LIMIT)
     stream.send(*records(4), *[b"poison"] * 30, key=b"one source partition")
@@ -382,6 +383,7 @@ def test_too_many_dead_letters_stop_it_and_nothing_is_committed_that_was_not_wri
     assert len(stream.read(stream.dlq)) == 5
 
 
+@IN_MEMORY
 def test_after_the_limit_it_goes_on_where_it_stopped(stream: Stream) -> None:
     stream.configure(ingest=LIMIT)
     stream.send(*[b"poison"] * 7, *records(20), key=b"one source partition")
@@ -392,6 +394,7 @@ def test_after_the_limit_it_goes_on_where_it_stopped(stream: Stream) -> None:
     assert len(stream.read(stream.dlq)) == 7
 
 
+@IN_MEMORY
 def test_a_message_that_expands_to_a_gibibyte_is_a_dead_letter_and_costs_its_neighbours_nothing(
     stream: Stream,
 ) -> None:
@@ -422,20 +425,12 @@ def test_asked_to_end_it_finishes_its_batch_and_commits(stream: Stream) -> None:
 class Process:
     """`fingerprint ingest` in a process of its own."""
 
-    def __init__(self, stream: Stream, folder: Path) -> None:
-        self.log = folder / "stderr"
-        with self.log.open("w") as err:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "pipelines.cli", "ingest"],
-                env=stream.environment(),
-                stdout=subprocess.PIPE,
-                stderr=err,
-                text=True,
-            )
+    def __init__(self, stream: Stream) -> None:
+        self.process = fingerprint("ingest", environment=stream.environment())
 
     @property
     def err(self) -> str:
-        return self.log.read_text()
+        return self.process.err
 
     @property
     def running(self) -> bool:
@@ -451,15 +446,15 @@ class Process:
 
     def left(self) -> tuple[int, str]:
         out, _ = self.process.communicate(timeout=60)
-        return self.process.returncode, out
+        return self.process.wait(), out
 
 
 @pytest.fixture
-def start(stream: Stream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], Process]]:
+def start(stream: Stream) -> Iterator[Callable[[], Process]]:
     processes: list[Process] = []
 
     def begin() -> Process:
-        processes.append(Process(stream, tmp_path_factory.mktemp("ingest")))
+        processes.append(Process(stream))
         return processes[-1]
 
     yield begin
@@ -577,6 +572,7 @@ def test_who_is_given_no_partition_does_not_wait_for_ever(
     assert "no partition was assigned to this member" in caplog.text
 
 
+@IN_MEMORY
 def test_too_many_dead_letters_are_one_sentence_and_status_2(
     stream: Stream, start: Callable[[], Process]
 ) -> None:
@@ -589,6 +585,7 @@ def test_too_many_dead_letters_are_one_sentence_and_status_2(
     assert "Traceback" not in ingest.err
 
 
+@IN_MEMORY
 def test_letters_are_listed_with_source_reason_size_and_beginning_made_visible(stream: Stream) -> None:
     stream.send(POISON)
     stream.ingest()
@@ -611,6 +608,7 @@ def test_letters_given_back_are_the_original_bytes_and_are_marked(stream: Stream
     assert stream.letters() == []
 
 
+@IN_MEMORY
 def test_letters_that_did_not_arrive_are_not_marked(stream: Stream) -> None:
     stream.send(POISON)
     stream.ingest()

@@ -6,12 +6,10 @@ import gzip
 import json
 import os
 import signal
-import subprocess
 import sys
 import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import boto3
@@ -34,6 +32,7 @@ from pipelines.runtime import wiring
 from tests.contracts.message_stream import wait_until
 from tests.sources.test_s3_notifications import FORMS, TEST, s3, sns
 from tests.streaming.test_rekeying import record, wrapped
+from tests.support.forked import fingerprint
 from tests.support.sent_events import event_ids
 from tests.support.services import aws
 from tests.system.test_ingest import LIMIT, PEOPLE, Faulty, InMemory, expected, records
@@ -420,11 +419,9 @@ def test_a_bomb_is_a_dead_letter_and_its_neighbours_arrive(
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_process_that_is_asked_to_end_leaves_nothing_undone(
-    trail: Trail, tmp_path: Path, number: int
-) -> None:
+def test_a_process_that_is_asked_to_end_leaves_nothing_undone(trail: Trail, number: int) -> None:
     trail.write("a.json", *records(20))
-    process = started(trail, "ingest", "--sqs", trail.url)
+    process = fingerprint("ingest", "--sqs", trail.url, environment=trail.environment())
     try:
         wait_until(lambda: trail.ids() == expected(20), "20 records in the events topic")
         wait_until(lambda: trail.left() == NOTHING, "no notice in the queue")
@@ -437,20 +434,10 @@ def test_a_process_that_is_asked_to_end_leaves_nothing_undone(
     assert all(json.loads(line)["logger"] for line in err.splitlines())
 
 
-def started(trail: Trail, *arguments: str, **environment: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(  # noqa: S603  (our own program)
-        [sys.executable, "-m", "pipelines.cli", *arguments],
-        env=trail.environment() | environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
 def test_once_reads_until_the_queue_is_empty(trail: Trail) -> None:
     for number in range(12):
         trail.write(f"{number}.json", record(number))
-    process = started(trail, "ingest", "--sqs", trail.url, "--once", "--json")
+    process = fingerprint("ingest", "--sqs", trail.url, "--once", "--json", environment=trail.environment())
     out, err = process.communicate(timeout=60)
     assert process.returncode == 0, err
     assert json.loads(out)["objects"] == 12

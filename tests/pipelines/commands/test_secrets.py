@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import stat
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -14,6 +12,7 @@ import pytest
 
 from fingerprint.core.alert import FingerprintError
 from pipelines.commands.secrets import DEFAULT_NAMES, create_secrets, print_secrets, rotate_secrets
+from tests.support.forked import fingerprint
 
 
 def mode(path: Path) -> int:
@@ -126,8 +125,10 @@ def test_only_names_are_ever_printed(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 def test_the_command_makes_both_and_changes_one(tmp_path: Path) -> None:
     def command(*arguments: str) -> str:
-        whole = [sys.executable, "-m", "pipelines.cli", "secrets", "make", str(tmp_path), *arguments]
-        return subprocess.run(whole, capture_output=True, text=True, check=True).stdout  # noqa: S603 - our own
+        process = fingerprint("secrets", "make", str(tmp_path), *arguments, environment=os.environ)
+        out, err = process.communicate(timeout=60)
+        assert process.returncode == 0, err
+        return out
 
     assert [row["did"] for row in json.loads(command("--json"))] == ["made", "made"]
     assert command("--rotate", "triton-control") == "rotated    triton-control\n"

@@ -37,14 +37,23 @@ def test_hundreds_of_user_agents_are_one_program(page: str) -> None:
     assert 'id="seen-user_agents"' not in page
 
 
-@pytest.mark.parametrize("text", NASTY, ids=range(len(NASTY)))
-def test_a_user_agent_of_an_attacker_is_text(tmp_path, text: str) -> None:
-    store = store_in(tmp_path)
-    alert = replace(nasty("y"), events=tuple(replace(each, user_agent=text) for each in nasty("y").events))
-    store.alerts.save([alert])
-    answer = Site.of(store).browser("viewer").get(f"/alerts/{alert.alert_id}/entity")
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """Every nasty text as the user agent of a principal of its own."""
+    store, harmless = store_in(tmp_path_factory.mktemp("hostile")), nasty("y")
+    for number, text in enumerate(NASTY):
+        events = tuple(replace(each, user_agent=text) for each in harmless.events)
+        store.alerts.save(
+            [replace(harmless, alert_id=f"a{number}", principal=f"1:user/{number}", events=events)]
+        )
+    yield Site.of(store)
+    store.close()
+
+
+@pytest.mark.parametrize("number", range(len(NASTY)))
+def test_a_user_agent_of_an_attacker_is_text(hostile: Site, number: int) -> None:
+    answer = hostile.browser("viewer").get(f"/alerts/a{number}/entity")
     assert answer.status_code == 200
     tags = [tag for tag, _ in Page.lenient(answer.text).elements]
     assert not {"img", "iframe", "object"} & {*tags}
     assert tags.count("script") == 2  # of the layout and of the page
-    store.close()
