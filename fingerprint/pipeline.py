@@ -158,7 +158,7 @@ class DetectionPipeline:
         """Give verdicts to their alerts; return the votes, and the events if every one was asked for."""
         if judged is None:
             return StepResult([], empty_votes(), [])
-        self.counters.verdicts += int(judged.frame["verdict"].sum())
+        self.counters.verdicts += int(frames.column_of(judged.table, "verdict").sum())
         judged = self.alert_groups.add(judged)
         return StepResult([], self.scorer.event_votes(judged), [judged.frame] if self.keep_all_events else [])
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, reduce
+from functools import cache, cached_property, reduce
 from operator import or_
 from typing import Any, NamedTuple
 
@@ -50,14 +50,19 @@ _IDENTITY_COLUMNS = ["event_id", "event_time", "principal", "entity"]  # of a vo
 
 @dataclass(frozen=True)
 class ScoredEvents:
-    """Scored events: a batch, which explains them, and their frame.
+    """Scored events: a batch, which explains them, and their table.
 
-    The frame has a z and a vote of each detector (`z_column`, `vote_column`), `verdict`, `degraded` (the fallback computed their
+    The table has a z and a vote of each detector (`z_column`, `vote_column`), `verdict`, `degraded` (the fallback computed their
     losses) and `bank_version` (of the bank that measured them).
     """
 
     batch: EventBatch
-    frame: pd.DataFrame
+    table: Frame
+
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """The table as one of pandas."""
+        return frames.to_pandas(self.table)
 
 
 class MeasureResult(NamedTuple):
@@ -148,7 +153,7 @@ class Scorer:
 
     def _with_provenance(self, batch: EventBatch, degraded: bool) -> EventBatch:
         """Return events with the bank that measured them, and by how many seconds event time was ahead of them on arrival."""
-        at = frames.epoch_seconds(batch.frame["event_time"])
+        at = frames.epoch_seconds(frames.column_of(batch.frame, "event_time"))
         delay = (self.state.watermark - at).clip(0)
         origin = {
             "degraded": np.full(len(batch), degraded),
@@ -268,7 +273,10 @@ class Scorer:
 
     def event_votes(self, scored: ScoredEvents) -> pd.DataFrame:
         """Return the votes on scored events that are at or above the floor."""
-        z = {each.name: scored.frame[z_column(each.name)].to_numpy() for each in self._event_detectors()}
+        z = {
+            each.name: np.asarray(frames.column_of(scored.table, z_column(each.name)))
+            for each in self._event_detectors()
+        }
         return self._vote_rows(scored.batch, z)
 
     def close_intervals(self, include_open: bool = False) -> IntervalVotes:

@@ -38,6 +38,7 @@ from numpy.typing import NDArray
 
 from fingerprint.compute import frames
 from fingerprint.compute.backend import HOST_BACKEND, Backend
+from fingerprint.compute.column_table import ColumnTable
 from fingerprint.compute.frames import Frame
 from fingerprint.core.settings import Entities
 from fingerprint.sources.active import SOURCE
@@ -152,11 +153,11 @@ def read_tables(values: Sequence[bytes], entities: Entities) -> list[ColumnarTab
 
 
 def merge_tables(
-    tables: Sequence[pa.Table], backend: Backend = HOST_BACKEND, object_texts: bool = False
+    tables: Sequence[pa.Table], backend: Backend = HOST_BACKEND, column_table: bool = False
 ) -> tuple[Frame, EventOrigins]:
     """Return the events of some tables, one after the other, as one frame, with `row` counting them; and their origins.
 
-    Texts are `str`, as `flatten` has them; with `object_texts`, on a host, they are as `frames.with_object_texts` makes them.
+    Texts are `str`, as `flatten` has them; with `column_table`, on a host, the frame is a ColumnTable.
     """
     small = [table.drop_columns("record") for table in tables]  # the records have been taken out
     table = pa.concat_tables(small).unify_dictionaries().combine_chunks()
@@ -169,7 +170,7 @@ def merge_tables(
     columns = table.append_column("row", row).select([*map(str, _no_events().columns)])
     if backend.dataframe_library != "pandas":
         return frames.to_device(_with_str_texts(columns), backend.dataframe_library), origins
-    return (_with_object_texts(columns) if object_texts else _with_str_texts(columns)), origins
+    return (_column_table(columns) if column_table else _with_str_texts(columns)), origins
 
 
 def _read_table(value: bytes, entities: Entities) -> ColumnarTable | None:
@@ -364,14 +365,11 @@ def _with_str_texts(columns: pa.Table) -> pd.DataFrame:
     return plain.to_pandas(types_mapper={pa.bool_(): pd.BooleanDtype()}.get)
 
 
-def _with_object_texts(columns: pa.Table) -> pd.DataFrame:
+def _column_table(columns: pa.Table) -> ColumnTable:
     names = [field.name for field in columns.schema if _is_text(field.type)]
-    block = np.empty((len(names), len(columns)), object)
-    for place, name in enumerate(names):
-        block[place] = _objects(columns[name].combine_chunks())
-    texts = pd.DataFrame(block.T, columns=names, dtype=object, copy=False)
     others = columns.drop_columns(names).to_pandas(types_mapper={pa.bool_(): pd.BooleanDtype()}.get)
-    return pd.concat([others, texts], axis=1)
+    texts = {name: _objects(columns[name].combine_chunks()) for name in names}
+    return ColumnTable.from_pandas(others).with_columns(texts)
 
 
 def _is_text(kind: pa.DataType) -> bool:
