@@ -97,8 +97,14 @@ class ColumnTable:
         return ColumnTable(self._columns | added, self._length)
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return a pandas table, numbered from 0, with texts as objects."""
-        return pd.DataFrame({name: self[name] for name in self}, index=pd.RangeIndex(self._length))
+        """Return a pandas table, numbered from 0; columns of objects come last, in one block: its rows are taken at once."""
+        objects = [name for name in self if self.array(name).dtype == object]
+        block = np.empty((len(objects), self._length), object)
+        for place, name in enumerate(objects):
+            block[place] = self.array(name)
+        numbered = pd.RangeIndex(self._length)
+        others = pd.DataFrame({name: self.array(name) for name in self if name not in objects}, numbered)
+        return pd.concat([others, pd.DataFrame(block.T, numbered, objects, object, copy=False)], axis=1)
 
     @staticmethod
     def concat(parts: Sequence[ColumnTable]) -> ColumnTable:

@@ -22,10 +22,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from fingerprint.compute import arrays
 from fingerprint.compute.arrays import Array
-from fingerprint.compute.column_table import ColumnTable, to_array
+from fingerprint.compute.column_table import ColumnTable
 
 Frame = Any  # a DataFrame of pandas, or of a library that does as cuDF does; or a ColumnTable
 FrameColumn = Any  # a Series of the same, or an array of a ColumnTable
@@ -154,16 +155,9 @@ def with_object_texts(frame: Frame) -> Frame:
 
     A column of Arrow texts costs 15 microseconds whenever rows are taken, however few; a block costs them once for all columns.
     """
-    if not is_host_frame(frame):
+    if not is_host_frame(frame) or not any(kind == "str" for kind in frame.dtypes):
         return frame
-    names = [name for name, kind in frame.dtypes.items() if kind == "str"]
-    if not names:
-        return frame
-    block = np.empty((len(names), len(frame)), object)
-    for place, name in enumerate(names):
-        block[place] = to_array(frame[name])
-    texts = pd.DataFrame(block.T, index=frame.index, columns=names, dtype=object, copy=False)
-    return pd.concat([frame.drop(columns=names), texts], axis=1)
+    return ColumnTable.from_pandas(frame).to_pandas().set_axis(frame.index)
 
 
 def concat_frames(parts: Sequence[Frame]) -> Frame:
@@ -200,6 +194,11 @@ def epoch_microseconds(column: FrameColumn) -> Array:
 def epoch_seconds(column: FrameColumn) -> Array:
     """Return times (N,), of which none is missing, as whole seconds since 1970, where the column lies."""
     return epoch_microseconds(column) // 1_000_000
+
+
+def to_times(seconds: NDArray[np.int64]) -> Any:
+    """Return whole seconds since 1970 (N,), on the host, as times of a ColumnTable."""
+    return pd.DatetimeIndex((seconds * 1_000_000).view("datetime64[us]"), tz="UTC").array
 
 
 def factorize_values(column: FrameColumn) -> tuple[Array, list[Any]]:
