@@ -45,7 +45,7 @@ from fingerprint.sources.active import SOURCE
 from fingerprint.sources.base import RecordBatch
 from fingerprint.sources.entities import add_entity_columns
 from fingerprint.sources.flatten import flatten
-from fingerprint.sources.joined_lines import join_lines
+from fingerprint.sources.joined_lines import lines_array
 
 MAX_EVENTS = 1_000  # of one message
 _STREAM_START = b"\xff\xff\xff\xff"  # of an Arrow IPC stream; no text and no archive begins so
@@ -138,7 +138,7 @@ def write_table(table: EventsTable, rows: Longs, entities: Entities) -> bytes:
     """Return some rows of an `events_table` as a message; `entities` are the settings that named its entities."""
     schema, plain, out = _message_schema(entities), table.plain.take(rows), pa.BufferOutputStream()
     columns = dict(zip(plain.schema.names, plain.columns, strict=True)) | _dictionaries(table, rows)
-    columns["record"] = _binary_column([table.records[row] for row in rows.tolist()])
+    columns["record"] = lines_array([table.records[row] for row in rows.tolist()])
     with pa.ipc.new_stream(out, schema) as stream:
         stream.write_batch(
             pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
@@ -240,13 +240,6 @@ def _is_believed(batch: pa.RecordBatch, entities: Entities) -> bool:
 def _missing(column: pa.Array) -> bool:
     """Return whether a value is missing, be it in a dictionary."""
     return bool(column.null_count or (pa.types.is_dictionary(column.type) and column.dictionary.null_count))
-
-
-def _binary_column(values: list[bytes]) -> pa.LargeBinaryArray:
-    """Return values (n,) as Arrow's, copied once: its own builder grows and copies again."""
-    joined, borders = join_lines(values)
-    buffers = [None, pa.py_buffer(borders), pa.py_buffer(joined)]
-    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(values), buffers)
 
 
 def _places(column: pa.DictionaryArray, first: int) -> NDArray[np.int32]:
