@@ -16,7 +16,8 @@ What a pipeline keeps between two steps lies in its `PipelineState`, and nowhere
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -44,7 +45,7 @@ class StepResult(NamedTuple):
     """Result of one step: alerts (again, where they have grown), votes, and every judged event if that was asked for."""
 
     alerts: list[Alert]
-    votes: pd.DataFrame
+    votes: Frame
     scored_events: list[pd.DataFrame]
 
 
@@ -158,7 +159,7 @@ class DetectionPipeline:
         """Give verdicts to their alerts; return the votes, and the events if every one was asked for."""
         if judged is None:
             return StepResult([], empty_votes(), [])
-        self.counters.verdicts += int(judged.frame["verdict"].sum())
+        self.counters.verdicts += int(frames.column_of(judged.table, "verdict").sum())
         judged = self.alert_groups.add(judged)
         return StepResult([], self.scorer.event_votes(judged), [judged.frame] if self.keep_all_events else [])
 
@@ -173,18 +174,19 @@ class DetectionPipeline:
         self.counters.alerts += len(alerts)
         return alerts
 
-    def _close_intervals(self, include_open: bool = False) -> pd.DataFrame:
+    def _close_intervals(self, include_open: bool = False) -> Frame:
         closed = self.scorer.close_intervals(include_open)
         self.counters.silent_intervals += closed.silent_intervals
         self.counters.no_opinion += closed.no_opinion
         return closed.votes
 
-    def _build_result(self, alerts: list[Alert], votes: list[pd.DataFrame], judged: StepResult) -> StepResult:
+    def _build_result(self, alerts: list[Alert], votes: Sequence[Frame], judged: StepResult) -> StepResult:
         some = [part for part in votes if len(part)]
         if not some:
             return StepResult(alerts, empty_votes(), judged.scored_events)
-        table = frames.with_object_texts(pd.concat(some, ignore_index=True))
-        for name, count in table.loc[table["vote"].eq(True), "detector"].value_counts().items():
-            self.counters.votes[str(name)] += int(count)
-        self.counters.votes_alone += int((table["vote"].eq(True) & table["alone"].eq(True)).sum())
-        return StepResult(alerts, table, judged.scored_events)
+        table = frames.to_column_table(frames.concat_frames(some))
+        voted, alone = (table.array(name).astype(bool) for name in ("vote", "alone"))
+        for name, count in Counter(table.array("detector")[voted].tolist()).items():
+            self.counters.votes[name] += count
+        self.counters.votes_alone += int((voted & alone).sum())
+        return StepResult(alerts, table.to_pandas(), judged.scored_events)

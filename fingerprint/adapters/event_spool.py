@@ -42,6 +42,7 @@ from fingerprint.sources.base import RecordBatch
 from fingerprint.sources.decode import DecodedMessages, event_times_ms
 from fingerprint.sources.entities import add_entity_columns
 from fingerprint.sources.flatten import flatten
+from fingerprint.sources.joined_lines import lines_array
 from fingerprint.sources.networks import NetworkTable
 from fingerprint.state.event_clock import (
     MAX_PENDING_AGE,
@@ -155,8 +156,8 @@ class EventSpool:
     def _spill_with_networks(self, named: pd.DataFrame, lines: list[bytes]) -> None:
         named = named.assign(network=self.networks.lookup(named["source_address"]))
         events = pa.Table.from_pandas(named, preserve_index=False)
-        raw = [lines[row] for row in named["row"]]
-        self._spill(events.append_column("raw", pa.array(raw, pa.large_binary())))
+        raw = lines_array([lines[row] for row in named["row"].tolist()])
+        self._spill(events.append_column("raw", raw))
 
     def _spill(self, events: pa.Table) -> None:
         span = pc.divide(events["event_time"].cast(pa.int64()), 1_000_000 * BUCKET_SECONDS).to_numpy()

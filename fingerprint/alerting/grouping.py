@@ -73,7 +73,7 @@ def alert_starts(
     An event that arrives later than any history reaches back belongs to the window of its delivery instead: an old archive that
     is read again becomes one alert for each principal, not one for each old day. Windows are numbered from LATE_WINDOW on.
     """
-    at = frames.epoch_seconds(frame["event_time"])
+    at = frames.epoch_seconds(frames.column_of(frame, "event_time"))
     delay = frame["delay"].to_numpy(np.int64) if "delay" in frame else np.zeros(len(frame), np.int64)
     late = delay >= settings.spectral.history_days * 86400
     start = LATE_WINDOW + (at + delay) // MAX_ALERT_SECONDS
@@ -113,7 +113,7 @@ class AlertGroups:
 
         A large alert is built again only when it has grown by `MIN_GROWTH`.
         """
-        some = scored is not None and scored.frame["verdict"].any()
+        some = scored is not None and _is_verdict(scored).any()
         early = _select_verdicts(self._group(scored, self._runs().preview)) if scored and some else []
         early = self._leave_out_unsettled(early)
         ids = self._added.union(*(part.frame["alert_id"] for part in early))
@@ -158,15 +158,15 @@ class AlertGroups:
 
     def _group(self, scored: ScoredEvents, follow: Callable[[Hashes, Ints], Ints]) -> ScoredEvents:
         """Return scored events with the columns `alert_id` and `alert_start` (-1 without a verdict)."""
-        rows = np.flatnonzero(scored.frame["verdict"].to_numpy(dtype=bool))
-        frame, batch = scored.frame.iloc[rows], scored.batch
+        rows = np.flatnonzero(_is_verdict(scored))
+        frame, batch = frames.select_rows(scored.table, rows), scored.batch
         starts = alert_starts(
             frame, batch.principal[rows], batch.interval[rows], follow, self.explainer.settings
         )
-        start, names = np.full(len(scored.frame), -1, np.int64), np.full(len(scored.frame), None, object)
+        start, names = np.full(len(batch), -1, np.int64), np.full(len(batch), None, object)
         start[rows], names[rows] = starts, alert_names(hashing.hash_strings(frame["principal"]), starts)
         return replace(
-            scored, frame=frames.with_columns(scored.frame, {"alert_id": names, "alert_start": start})
+            scored, table=frames.with_columns(scored.table, {"alert_id": names, "alert_start": start})
         )
 
     def _leave_out_unsettled(self, early: list[Verdicts]) -> list[Verdicts]:
@@ -214,5 +214,9 @@ class AlertGroups:
 
 def _select_verdicts(scored: ScoredEvents) -> list[Verdicts]:
     """Return the verdicts among judged events: one part, or none."""
-    verdict = scored.frame["verdict"].to_numpy(dtype=bool)
-    return [Verdicts(scored.batch, scored.frame).take(verdict)] if verdict.any() else []
+    verdict = _is_verdict(scored)
+    return [Verdicts(scored.batch, scored.table).take(verdict)] if verdict.any() else []
+
+
+def _is_verdict(scored: ScoredEvents) -> NDArray[np.bool_]:
+    return np.asarray(frames.column_of(scored.table, "verdict"), bool)

@@ -74,11 +74,11 @@ class DictionaryEncoded:
         xp = frames.array_module_of(self.events)
         if name not in self.events:
             return xp.zeros(len(self), np.int64), [None]
-        column = self.events[name]
+        column = frames.column_of(self.events, name)
         if self._is_few:
             return encode_few([None if is_missing(value) else value for value in column.tolist()])
         if isinstance(column.dtype, np.dtype) and column.dtype.kind in "iu":
-            return encode_numbers(column.values.astype(np.int64, copy=False))
+            return encode_numbers(frames.values_of(column).astype(np.int64, copy=False))
         code, distinct = frames.factorize_values(column)
         return xp.where(code < 0, len(distinct), code), [*distinct, None]
 

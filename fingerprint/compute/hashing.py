@@ -141,10 +141,17 @@ def hash_pair(left: Hashes | np.uint64, right: Hashes | np.uint64 | int) -> Hash
 
     The left one is spread over all bits before the right one meets it, or pairs of small numbers would collide.
     """
-    with np.errstate(over="ignore"):  # NumPy warns of single numbers
-        spread = _as_uint64(left) * _MIX
-        mixed = ((spread ^ (spread >> _SHIFT)) ^ (_as_uint64(right) + _ODD)) * _MIX
-        return (mixed ^ (mixed >> _SHIFT)) * _ODD
+    left, right = _as_uint64(left), _as_uint64(right)
+    if isinstance(left, np.uint64) or isinstance(right, np.uint64):  # NumPy warns of single numbers
+        with np.errstate(over="ignore"):
+            return _mix(left, right)
+    return _mix(left, right)
+
+
+def _mix(left: Any, right: Any) -> Any:
+    spread = left * _MIX
+    mixed = ((spread ^ (spread >> _SHIFT)) ^ (right + _ODD)) * _MIX
+    return (mixed ^ (mixed >> _SHIFT)) * _ODD
 
 
 def _as_uint64(value: Any) -> Any:

@@ -44,9 +44,10 @@ class OwnerNames:
                 continue
             last = xp.zeros(len(distinct), np.int32)
             xp.maximum.at(last, group, batch.interval)
-            texts = frames.to_pandas(
-                frames.select_rows(frames.select_columns(batch.frame, [column]), first[new])
-            )[column]
+            texts = frames.column_of(
+                frames.to_host(frames.select_rows(frames.select_columns(batch.frame, [column]), first[new])),
+                column,
+            )
             for name, text, at in zip(distinct[new].tolist(), texts, last[new].tolist(), strict=True):
                 self.unknown_owners[name] = (text, max(at, self.unknown_owners.get(name, (text, 0))[1]))
 

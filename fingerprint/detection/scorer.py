@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, reduce
+from functools import cache, cached_property, reduce
 from operator import or_
 from typing import Any, NamedTuple
 
@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from fingerprint.compute import frames, hashing
 from fingerprint.compute.arrays import namespace, occurrence_index, to_device_of, to_host
+from fingerprint.compute.column_table import ColumnTable
 from fingerprint.compute.frames import Frame
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.alert import LEVELS, Vote, vote_column, z_column
@@ -50,14 +51,19 @@ _IDENTITY_COLUMNS = ["event_id", "event_time", "principal", "entity"]  # of a vo
 
 @dataclass(frozen=True)
 class ScoredEvents:
-    """Scored events: a batch, which explains them, and their frame.
+    """Scored events: a batch, which explains them, and their table.
 
-    The frame has a z and a vote of each detector (`z_column`, `vote_column`), `verdict`, `degraded` (the fallback computed their
+    The table has a z and a vote of each detector (`z_column`, `vote_column`), `verdict`, `degraded` (the fallback computed their
     losses) and `bank_version` (of the bank that measured them).
     """
 
     batch: EventBatch
-    frame: pd.DataFrame
+    table: Frame
+
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """The table as one of pandas."""
+        return frames.to_pandas(self.table)
 
 
 class MeasureResult(NamedTuple):
@@ -70,7 +76,7 @@ class MeasureResult(NamedTuple):
     events: int
     repeats: int
     principals: Hashes
-    votes: pd.DataFrame
+    votes: Frame
     degraded: int = 0
 
 
@@ -80,7 +86,7 @@ class IntervalVotes(NamedTuple):
     `silent_intervals` counts the votes on silent intervals, `no_opinion` the intervals that could not be judged yet.
     """
 
-    votes: pd.DataFrame
+    votes: Frame
     silent_intervals: int
     no_opinion: int
 
@@ -148,7 +154,7 @@ class Scorer:
 
     def _with_provenance(self, batch: EventBatch, degraded: bool) -> EventBatch:
         """Return events with the bank that measured them, and by how many seconds event time was ahead of them on arrival."""
-        at = frames.epoch_seconds(batch.frame["event_time"])
+        at = frames.epoch_seconds(frames.column_of(batch.frame, "event_time"))
         delay = (self.state.watermark - at).clip(0)
         origin = {
             "degraded": np.full(len(batch), degraded),
@@ -270,9 +276,12 @@ class Scorer:
         )
         return share
 
-    def event_votes(self, scored: ScoredEvents) -> pd.DataFrame:
+    def event_votes(self, scored: ScoredEvents) -> Frame:
         """Return the votes on scored events that are at or above the floor."""
-        z = {each.name: scored.frame[z_column(each.name)].to_numpy() for each in self._event_detectors()}
+        z = {
+            each.name: np.asarray(frames.column_of(scored.table, z_column(each.name)))
+            for each in self._event_detectors()
+        }
         return self._vote_rows(scored.batch, z)
 
     def close_intervals(self, include_open: bool = False) -> IntervalVotes:
@@ -297,9 +306,7 @@ class Scorer:
                 votes.append(self._interval_votes(kind, scores, detector))
                 silent += len(votes[-1]) if kind == "silence" else 0
                 no_opinion += scores.no_opinion
-        return IntervalVotes(
-            pd.concat(votes, ignore_index=True) if votes else empty_votes(), silent, no_opinion
-        )
+        return IntervalVotes(frames.concat_frames(votes) if votes else empty_votes(), silent, no_opinion)
 
     # --- pending events -----------------------------------------------------------------------------------------------
 
@@ -376,7 +383,7 @@ class Scorer:
     def _event_detectors(self) -> list[Detector]:
         return [each for each in self.detectors if each.granularity == "event"]
 
-    def _vote_rows(self, batch: EventBatch, z: Mapping[str, NDArray[Any]]) -> pd.DataFrame:
+    def _vote_rows(self, batch: EventBatch, z: Mapping[str, NDArray[Any]]) -> Frame:
         """Return a row for each event and event detector whose z (N,) is at or above the floor; NaN is no row."""
         floor = self.settings.database.min_vote_score
         rows_of = {
@@ -406,12 +413,12 @@ class Scorer:
                 "alone": sole,
             }
             parts.append(frames.with_columns(rows, judged))
-        return pd.concat([frames.select_columns(part, VOTE_COLUMNS) for part in parts], ignore_index=True)
+        return frames.concat_frames([frames.select_columns(part, VOTE_COLUMNS) for part in parts])
 
-    def _vote_identity(self, batch: EventBatch, which: NDArray[np.intp]) -> pd.DataFrame:
+    def _vote_identity(self, batch: EventBatch, which: NDArray[np.intp]) -> Frame:
         """Return the identity columns of the events at some places, on the host, with the bank that measured them."""
         version = [name for name in ("bank_version",) if name in batch.frame]  # of events that were pending
-        rows = frames.to_pandas(
+        rows = frames.to_host(
             frames.select_rows(frames.select_columns(batch.frame, _IDENTITY_COLUMNS + version), which)
         )
         return rows if version else frames.with_columns(rows, {"bank_version": self._versions(len(rows))})
@@ -420,7 +427,7 @@ class Scorer:
         """Return the version of the bank that measures now, `count` times."""
         return np.full(count, self.bank.version, object)
 
-    def _interval_votes(self, kind: str, scores: IntervalScores, detector: Detector) -> pd.DataFrame:
+    def _interval_votes(self, kind: str, scores: IntervalScores, detector: Detector) -> Frame:
         """Return a detector's votes on intervals of owners whose name is known, on the host."""
         if not len(scores.owner):
             return empty_votes()
@@ -428,27 +435,27 @@ class Scorer:
         owner, channel, interval, z = (to_host(each) for each in scores[:4])
         few = self._limit_unknown_principals(owner, interval, z)
         owner, channel, interval, z = (each[few] for each in (owner, channel, interval, z))
-        name = pd.Series(self.owner_names.look_up(owner), dtype=object)
-        principal = name.map(lambda text: text.split("|")[0], na_action="ignore")
-        frame = pd.DataFrame(
-            {
-                "event_id": [
-                    f"{kind}:{who:016x}:{what:x}:{at}"
-                    for who, what, at in zip(owner, channel, interval, strict=True)
-                ],
-                "event_time": pd.to_datetime((interval.astype(np.int64) + 1) * seconds, unit="s", utc=True),
-                "principal": principal,
-                "entity": name,
-                "detector": detector.name,
-                "z": z,
-                "threshold": detector.threshold,
-                "vote": z >= detector.threshold,
-                "level": np.where(name == principal, "principal", "entity"),
-                "bank_version": self.bank.version,
-                "alone": False,
-            }
-        )
-        return frame.loc[name.notna(), list(VOTE_COLUMNS)].reset_index(drop=True)
+        name = self.owner_names.look_up(owner)
+        known = np.array([text is not None for text in name], bool)
+        owner, channel, interval, z, name = (each[known] for each in (owner, channel, interval, z, name))
+        principal = np.array([text.partition("|")[0] for text in name], object)
+        ids = [
+            f"{kind}:{who:016x}:{what:x}:{at}" for who, what, at in zip(owner, channel, interval, strict=True)
+        ]
+        columns = {
+            "event_id": np.array(ids, object),
+            "event_time": frames.to_times((interval.astype(np.int64) + 1) * seconds),
+            "principal": principal,
+            "entity": name,
+            "detector": np.full(len(z), detector.name, object),
+            "z": z,
+            "threshold": np.full(len(z), detector.threshold),
+            "vote": z >= detector.threshold,
+            "level": np.where(name == principal, np.array("principal", object), np.array("entity", object)),
+            "bank_version": self._versions(len(z)),
+            "alone": np.zeros(len(z), bool),
+        }
+        return ColumnTable.of_arrays({each: columns[each] for each in VOTE_COLUMNS}, len(z))
 
     def _limit_unknown_principals(self, owner: Hashes, interval: Ints, z: Floats) -> NDArray[np.bool_]:
         """Return which votes on intervals (N,) are kept, on the host.

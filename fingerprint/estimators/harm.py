@@ -52,8 +52,9 @@ def harm_by_code(codes: Hashes, known: Hashes, texts: NDArray[np.object_]) -> Fl
 def harm_of_events(codes: Hashes, events: Frame) -> Floats:
     """Return the nats of events (N,) by the codes of their actions (N,); columns service and action. Each is named once."""
     _, first, place = namespace(codes).unique(codes, return_index=True, return_inverse=True)
-    names = frames.to_pandas(frames.select_rows(events, first))
-    out: Floats = to_device_of(harm_nats(names["service"], names["action"]), codes)[place]
+    names = frames.to_host(frames.select_rows(events, first))
+    named = harm_nats(*(frames.column_of(names, name) for name in ("service", "action")))
+    out: Floats = to_device_of(named, codes)[place]
     return out
 
 

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fingerprint.compute import frames
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.alert import z_column
 from fingerprint.core.ports import Inference
@@ -73,7 +74,7 @@ class AblationScorer(Scorer):
         """Return the events as judged by the detectors, with a column of z for each variant."""
         judged = super().judge(batch, is_final)
         columns = {z_column(_name(each)): each.score(_as_measured_by(each, batch)) for each in self.variants}
-        return replace(judged, frame=judged.frame.assign(**columns))
+        return replace(judged, table=frames.with_columns(judged.table, columns))
 
 
 def _name(variant: Detector) -> str:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from fingerprint.alerting import explanation, impact
 from fingerprint.alerting.explanation import Explainer
 from fingerprint.alerting.grouping import AlertGroups
+from fingerprint.compute import frames
 from fingerprint.core.alert import Alert, vote_column, z_column
 from fingerprint.core.settings import Settings
 from fingerprint.detection import ensemble
@@ -78,7 +79,8 @@ class QuorumAlerts:
             for name in calibrated_detectors(self.detectors)
         }
         verdict = ensemble.opening_verdicts(votes, self.votes, opinions, strong)
-        self.groups.add(replace(judged, frame=judged.frame.assign(verdict=verdict)))
+        table = frames.with_columns(judged.table, {"verdict": verdict})
+        self.groups.add(replace(judged, table=table))
         return verdict
 
     def close(self, before: int | None) -> None:

@@ -207,7 +207,7 @@ class Bank:
 
     def _peer_group_hashes(self, principal: Hashes, frame: pd.DataFrame) -> Hashes:
         """Return the hash of each event's peer group (N,). Distinct principals are named on the host, wherever the events lie."""
-        xp, known = namespace(principal), self.people["hash"].to_numpy()
+        xp, known = namespace(principal), self._known_people
         distinct, first, inverse = xp.unique(principal, return_index=True, return_inverse=True)
         place, found = find_sorted(known, to_host(distinct))
         hashes = np.empty(len(found), np.uint64)
@@ -219,6 +219,11 @@ class Bank:
             groups = peer_groups.assign_peer_groups(frames.to_pandas(strangers))
             hashes[~found] = hashing.hash_strings(pd.Series(groups, dtype=object))
         return to_device_of(hashes, principal)[inverse]
+
+    @cached_property
+    def _known_people(self) -> Hashes:
+        """The hash of each of `people`, in their order."""
+        return self.people["hash"].to_numpy()
 
     @cached_property
     def _known_peer_group_hashes(self) -> Hashes:

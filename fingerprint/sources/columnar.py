@@ -38,13 +38,14 @@ from numpy.typing import NDArray
 
 from fingerprint.compute import frames
 from fingerprint.compute.backend import HOST_BACKEND, Backend
+from fingerprint.compute.column_table import ColumnTable
 from fingerprint.compute.frames import Frame
 from fingerprint.core.settings import Entities
 from fingerprint.sources.active import SOURCE
 from fingerprint.sources.base import RecordBatch
 from fingerprint.sources.entities import add_entity_columns
 from fingerprint.sources.flatten import flatten
-from fingerprint.sources.joined_lines import join_lines
+from fingerprint.sources.joined_lines import lines_array
 
 MAX_EVENTS = 1_000  # of one message
 _STREAM_START = b"\xff\xff\xff\xff"  # of an Arrow IPC stream; no text and no archive begins so
@@ -137,7 +138,7 @@ def write_table(table: EventsTable, rows: Longs, entities: Entities) -> bytes:
     """Return some rows of an `events_table` as a message; `entities` are the settings that named its entities."""
     schema, plain, out = _message_schema(entities), table.plain.take(rows), pa.BufferOutputStream()
     columns = dict(zip(plain.schema.names, plain.columns, strict=True)) | _dictionaries(table, rows)
-    columns["record"] = _binary_column([table.records[row] for row in rows.tolist()])
+    columns["record"] = lines_array([table.records[row] for row in rows.tolist()])
     with pa.ipc.new_stream(out, schema) as stream:
         stream.write_batch(
             pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
@@ -152,11 +153,11 @@ def read_tables(values: Sequence[bytes], entities: Entities) -> list[ColumnarTab
 
 
 def merge_tables(
-    tables: Sequence[pa.Table], backend: Backend = HOST_BACKEND, object_texts: bool = False
+    tables: Sequence[pa.Table], backend: Backend = HOST_BACKEND, column_table: bool = False
 ) -> tuple[Frame, EventOrigins]:
     """Return the events of some tables, one after the other, as one frame, with `row` counting them; and their origins.
 
-    Texts are `str`, as `flatten` has them; with `object_texts`, on a host, they are as `frames.with_object_texts` makes them.
+    Texts are `str`, as `flatten` has them; with `column_table`, on a host, the frame is a ColumnTable.
     """
     small = [table.drop_columns("record") for table in tables]  # the records have been taken out
     table = pa.concat_tables(small).unify_dictionaries().combine_chunks()
@@ -169,7 +170,7 @@ def merge_tables(
     columns = table.append_column("row", row).select([*map(str, _no_events().columns)])
     if backend.dataframe_library != "pandas":
         return frames.to_device(_with_str_texts(columns), backend.dataframe_library), origins
-    return (_with_object_texts(columns) if object_texts else _with_str_texts(columns)), origins
+    return (_column_table(columns) if column_table else _with_str_texts(columns)), origins
 
 
 def _read_table(value: bytes, entities: Entities) -> ColumnarTable | None:
@@ -239,13 +240,6 @@ def _is_believed(batch: pa.RecordBatch, entities: Entities) -> bool:
 def _missing(column: pa.Array) -> bool:
     """Return whether a value is missing, be it in a dictionary."""
     return bool(column.null_count or (pa.types.is_dictionary(column.type) and column.dictionary.null_count))
-
-
-def _binary_column(values: list[bytes]) -> pa.LargeBinaryArray:
-    """Return values (n,) as Arrow's, copied once: its own builder grows and copies again."""
-    joined, borders = join_lines(values)
-    buffers = [None, pa.py_buffer(borders), pa.py_buffer(joined)]
-    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(values), buffers)
 
 
 def _places(column: pa.DictionaryArray, first: int) -> NDArray[np.int32]:
@@ -364,14 +358,11 @@ def _with_str_texts(columns: pa.Table) -> pd.DataFrame:
     return plain.to_pandas(types_mapper={pa.bool_(): pd.BooleanDtype()}.get)
 
 
-def _with_object_texts(columns: pa.Table) -> pd.DataFrame:
+def _column_table(columns: pa.Table) -> ColumnTable:
     names = [field.name for field in columns.schema if _is_text(field.type)]
-    block = np.empty((len(names), len(columns)), object)
-    for place, name in enumerate(names):
-        block[place] = _objects(columns[name].combine_chunks())
-    texts = pd.DataFrame(block.T, columns=names, dtype=object, copy=False)
     others = columns.drop_columns(names).to_pandas(types_mapper={pa.bool_(): pd.BooleanDtype()}.get)
-    return pd.concat([others, texts], axis=1)
+    texts = {name: _objects(columns[name].combine_chunks()) for name in names}
+    return ColumnTable.from_pandas(others).with_columns(texts)
 
 
 def _is_text(kind: pa.DataType) -> bool:

@@ -96,18 +96,18 @@ def decode_messages(
     settings: Settings,
     backend: Backend = HOST_BACKEND,
     log_source: LogSource = SOURCE,
-    object_texts: bool = False,
+    column_table: bool = False,
 ) -> Iterator[DecodedMessages]:
     """Yield pieces that together hold all the messages, in their order; never raises, whatever the bytes.
 
-    A message that does not fit into memory is a reject. With `object_texts` the texts of columnar messages come as
-    `frames.with_object_texts` makes them, which costs nothing there.
+    A message that does not fit into memory is a reject. With `column_table` the events of columnar messages
+    come as a ColumnTable, which costs less there than a table of pandas.
     """
     decoder = _Decoder(messages, settings, backend, log_source)
     columnar = np.array([is_columnar(message.value) for message in messages], bool)
     for begin, end in _runs(columnar):
         if columnar[begin]:
-            yield from decoder.decode_columnar(begin, end, object_texts)
+            yield from decoder.decode_columnar(begin, end, column_table)
         else:
             for piece in decoder.slices(decoder.split(begin, end)):
                 yield from decoder.decode(piece)
@@ -120,7 +120,9 @@ def row_indices(events: pd.DataFrame) -> NDArray[np.int64]:
 
 def event_times_ms(events: pd.DataFrame) -> NDArray[np.int64]:
     """Return event times as ms since 1970, on the host, (n,)."""
-    at: NDArray[np.int64] = arrays.to_host(frames.epoch_microseconds(events["event_time"])) // 1000
+    at: NDArray[np.int64] = (
+        arrays.to_host(frames.epoch_microseconds(frames.column_of(events, "event_time"))) // 1000
+    )
     return at
 
 
@@ -155,7 +157,7 @@ class _Decoder:
         for each in smaller:
             yield self._with_entities(each, self._flatten_or_reject(each))
 
-    def decode_columnar(self, begin: int, end: int, object_texts: bool) -> Iterator[DecodedMessages]:
+    def decode_columnar(self, begin: int, end: int, column_table: bool) -> Iterator[DecodedMessages]:
         """Yield the events of columnar messages; those whose columns are not to be believed are read from their records."""
         values = [message.value or b"" for message in self.messages[begin:end]]
         tables = read_tables(values, self.settings.entities)
@@ -169,10 +171,10 @@ class _Decoder:
                 [len(each) for each in values[first:last]], self.backend.batch_bytes
             ):
                 kept = [table for table in tables[first + start : first + stop] if table]
-                yield self._merge_columnar(begin + first + start, kept, object_texts)
+                yield self._merge_columnar(begin + first + start, kept, column_table)
 
-    def _merge_columnar(self, begin: int, tables: list[ColumnarTable], object_texts: bool) -> DecodedMessages:
-        events, origins = merge_tables([table.columns for table in tables], self.backend, object_texts)
+    def _merge_columnar(self, begin: int, tables: list[ColumnarTable], column_table: bool) -> DecodedMessages:
+        events, origins = merge_tables([table.columns for table in tables], self.backend, column_table)
         counts = [len(table.records) for table in tables]
         return DecodedMessages(
             begin,

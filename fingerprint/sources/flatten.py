@@ -41,16 +41,16 @@ def dedup_key(events: Frame) -> Array:
     It is equal for a repeat, stable over runs, and the same from every library.
     """
     codes, distinct = frames.factorize_values(
-        events["recipient_account"]
+        frames.column_of(events, "recipient_account")
     )  # there are few; a missing one is the last
     account = arrays.to_device_of(_hashed(np.array([*distinct, ""], object)), codes)[codes]
-    return _hash_each(events["event_id"]) ^ (account * np.uint64(_ODD))
+    return _hash_each(frames.column_of(events, "event_id")) ^ (account * np.uint64(_ODD))
 
 
 def _hash_each(texts: FrameColumn) -> Array:
     """Return the hash of each text, (N,): ids, of which hardly two are the same."""
     if frames.is_host_frame(texts):
-        return _hashed(texts.to_numpy(object))
+        return _hashed(np.asarray(texts, object))
     characters, borders = frames.utf8_buffers(texts)
     out = frames.array_module_of(texts).empty(len(texts), np.uint64)
     launch_kernel("siphash", len(texts), characters, borders, out)

@@ -19,6 +19,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from fingerprint.compute import frames
+from fingerprint.compute.frames import Frame
 from fingerprint.core.alert import FingerprintError
 from fingerprint.state.event_batch import ARRAY_FIELDS, EventBatch
 
@@ -38,9 +39,10 @@ def unpack_arrays(packed: bytes) -> dict[str, NDArray[Any]]:
         raise FingerprintError(f"state cannot be read: {error}") from None
 
 
-def pack_table(frame: pd.DataFrame) -> bytes:
+def pack_table(frame: Frame) -> bytes:
     """Return a table with its types as bytes; without its index, its columns in the order of their names."""
-    frame = frames.with_object_texts(frame)[sorted(frame.columns)]
+    frame = frames.with_object_texts(frames.to_pandas(frame))
+    frame = frame[sorted(frame.columns)]
     table = pa.Table.from_pandas(frame, preserve_index=False)
     sink = pa.BufferOutputStream()
     options = pa.ipc.IpcWriteOptions(compression="zstd")

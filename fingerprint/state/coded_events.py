@@ -68,18 +68,18 @@ class CodedEvents:
 
 
 def code_events(events: Frame | CodedEvents) -> CodedEvents:
-    """Return events coded, with texts as `frames.with_object_texts` makes them; those that are coded already as they are."""
+    """Return events coded, on a host as a ColumnTable; those that are coded already as they are."""
     if isinstance(events, CodedEvents):
         return events
-    events = frames.with_object_texts(events)
+    events = frames.to_column_table(events)
     if not len(events):
         none = np.zeros(0, np.uint64)
         return CodedEvents(events, np.zeros(0, np.int64), none, none, none, none.reshape(0, 0))
     return CodedEvents(
         events,
-        frames.epoch_seconds(events["event_time"]),
-        hashing.hash_with_bucket(events["principal"]),
-        hashing.hash_strings(events["entity"]),
+        frames.epoch_seconds(frames.column_of(events, "event_time")),
+        hashing.hash_with_bucket(frames.column_of(events, "principal")),
+        hashing.hash_strings(frames.column_of(events, "entity")),
         dedup_key(events),
         encoding.encode_events(events),
     )

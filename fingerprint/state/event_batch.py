@@ -43,7 +43,7 @@ class EventBatch:
         rows = to_device_of(rows, self.codes)
         return replace(
             self,
-            frame=frames.to_pandas(frames.select_rows(self.frame, rows)),
+            frame=frames.to_host(frames.select_rows(self.frame, rows)),
             evidence={name: to_host(kept[rows]) for name, kept in self.evidence.items()},
             **{name: to_host(getattr(self, name)[rows]) for name in ARRAY_FIELDS},
         )
@@ -65,13 +65,14 @@ class EventBatch:
     @property
     def kind(self) -> Hashes:
         """Return the hash of each event's kind of principal, (N,)."""
-        kinds: Hashes = to_device_of(hashing.hash_strings(self.frame["kind"]), self.codes)
+        kinds: Hashes = to_device_of(hashing.hash_strings(frames.column_of(self.frame, "kind")), self.codes)
         return kinds
 
     @property
     def is_error(self) -> NDArray[np.bool_]:
         """Return which events were refused or failed, (N,)."""
-        failed: NDArray[np.bool_] = to_device_of(self.frame["error_code"].notna().values, self.codes)
+        error = frames.column_of(self.frame, "error_code")
+        failed: NDArray[np.bool_] = to_device_of(frames.present_mask(error), self.codes)
         return failed
 
 
@@ -81,7 +82,7 @@ ARRAY_FIELDS = tuple(field.name for field in fields(EventBatch) if field.name no
 def concat_batches(parts: list[EventBatch]) -> EventBatch:
     """Return batches on the host, one after the other; at least one."""
     return EventBatch(
-        frame=pd.concat([part.frame for part in parts], ignore_index=True),
+        frame=frames.concat_frames([part.frame for part in parts]),
         evidence={
             name: np.concatenate([part.evidence[name] for part in parts]) for name in parts[0].evidence
         },
@@ -90,14 +91,18 @@ def concat_batches(parts: list[EventBatch]) -> EventBatch:
 
 
 class Verdicts(NamedTuple):
-    """Judged events with a verdict: the batch (N events), and its frame with the columns of the judgement."""
+    """Judged events with a verdict: the batch (N events), and its frame with the columns of the judgement; both of pandas."""
 
     batch: EventBatch
     frame: pd.DataFrame
 
     def take(self, rows: NDArray[np.bool_]) -> Verdicts:
         """Return the verdicts of a mask (N,)."""
-        return Verdicts(self.batch.take(rows), frames.select_rows(self.frame, rows))
+        batch = self.batch.take(rows)
+        return Verdicts(
+            replace(batch, frame=frames.to_pandas(batch.frame)),
+            frames.to_pandas(frames.select_rows(self.frame, rows)),
+        )
 
     @classmethod
     def concat(cls, parts: list[Verdicts]) -> Verdicts:

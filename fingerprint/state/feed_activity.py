@@ -68,7 +68,7 @@ class FeedCounts:
 
         `codes` (N,): which of `sources` each came through; `closed_until` (N,): the first open interval at its arrival.
         """
-        interval = frames.epoch_seconds(events["event_time"]) // self.interval_seconds
+        interval = frames.epoch_seconds(frames.column_of(events, "event_time")) // self.interval_seconds
         codes, closed_until = (
             arrays.to_device_of(codes, interval),
             arrays.to_device_of(closed_until, interval),
@@ -140,9 +140,11 @@ def _count_batch(
     events: Frame, interval: Array, sources: Sequence[str], codes: Array
 ) -> Iterator[tuple[Cell, int]]:
     """Yield the feeds of a batch with their events: strings are read once for each distinct combination."""
-    named = (frames.factorize_values(events[name])[0] for name in ("recipient_account", "region"))
+    named = (
+        frames.factorize_values(frames.column_of(events, name))[0] for name in ("recipient_account", "region")
+    )
     first, counts = _distinct_rows(*named, codes, interval)
-    few = frames.to_pandas(frames.select_rows(events, first))
+    few = frames.to_host(frames.select_rows(events, first))
     accounts, regions = (few[name].astype(object).tolist() for name in ("recipient_account", "region"))
     numbers = (arrays.to_host(each).tolist() for each in (interval[first], codes[first], counts))
     names = [sanitise_source_name(name) for name in sources]

@@ -188,7 +188,7 @@ class PipelineState:
         if self.evictor and self.evictor.files:
             blobs["evicted"] = checkpoint_codec.pack_arrays(self.evictor.as_arrays())
         if len(self.early_events):
-            blobs["early_events"] = checkpoint_codec.pack_table(frames.to_pandas(self.early_events))
+            blobs["early_events"] = checkpoint_codec.pack_table(self.early_events)
         if len(counts := self.feed_counts.as_table()):
             blobs["feed_counts"] = checkpoint_codec.pack_table(counts)
         return blobs

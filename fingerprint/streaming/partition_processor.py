@@ -186,7 +186,7 @@ class PartitionProcessor:
             early = code_events(self.state.early_events)
             events = CodedEvents.concat([early, events]) if len(events) else early
         ready = self._is_ready(events, low_watermark)
-        self.state.early_events = frames.select_rows(events.frame, ~ready)
+        self.state.early_events = frames.without_other_rows(frames.select_rows(events.frame, ~ready))
         events = events.take(ready)
         evictor = self.state.evictor
         if not evictor:

@@ -143,7 +143,7 @@ class StreamService(ConsumerService):
         A partition that was revoked since the poll and came back from a checkpoint is skipped: its messages come again.
         """
         owners = dict(self.owned)
-        for piece in decode.decode_messages(polled, self.settings, self.backend, object_texts=True):
+        for piece in decode.decode_messages(polled, self.settings, self.backend, column_table=True):
             now = int(self.clock.now().timestamp() * 1000)
             arrival = routing.arrival_times(polled, piece, self.settings.reading.max_future_seconds, now)
             shares = routing.group_by_partition(polled, piece)
@@ -208,10 +208,10 @@ class StreamService(ConsumerService):
 
     def _code_events(self, piece: DecodedMessages) -> CodedEvents:
         """Return a piece's events, of all partitions, with what scoring reads and the records that alerts show."""
-        events = frames.with_object_texts(frames.select_columns(piece.events, FRAME_COLUMNS))
+        events = frames.to_column_table(frames.select_columns(piece.events, FRAME_COLUMNS))
         columns: dict[str, Any] = {"raw": routing.raw_records(piece)}
         if self.networks:
-            columns["network"] = self.networks.lookup(events["source_address"])
+            columns["network"] = self.networks.lookup(frames.column_of(events, "source_address"))
         return code_events(frames.with_columns(events, columns))
 
     def _expect_sources(self, owned: OwnedPartition, names: list[str]) -> None:

@@ -203,7 +203,7 @@ class NameCollector:
 
     def add(self, batch: EventBatch) -> None:
         """Note the principals, entities and values of a batch that are new."""
-        frame = batch.frame
+        frame = frames.to_pandas(batch.frame)
         self.people = _append_new(self.people, batch.principal, frame, ["principal", "kind", "role"])
         entities = frame.assign(owner=batch.principal)
         self.entities = _append_new(self.entities, batch.entity, entities, ["entity", "owner"])

@@ -62,7 +62,7 @@ def _code_poll(events: pd.DataFrame) -> CodedEvents:
     from fingerprint.detection.batch import FRAME_COLUMNS
     from fingerprint.state.coded_events import code_events
 
-    return code_events(frames.with_object_texts(frames.select_columns(events, FRAME_COLUMNS)))
+    return code_events(frames.to_column_table(frames.select_columns(events, FRAME_COLUMNS)))
 
 
 @benchmark(
@@ -117,8 +117,8 @@ def single_event_cost() -> tuple[float, float]:
     bank, inference = trained.bank, LocalInference(trained.bank)
     state = ScorerState.from_arrays(trained.settings, bank.scorer_state)
     columns = [name for name in batch.FRAME_COLUMNS if name in trained.events[0]]
-    decoded = frames.with_object_texts(trained.events[0][columns].head(EVENTS))
-    events = [decoded.iloc[[row]].reset_index(drop=True) for row in range(len(decoded))]
+    decoded = frames.to_column_table(trained.events[0][columns].head(EVENTS))
+    events = [decoded.take(np.array([row])) for row in range(len(decoded))]
     begin = time.process_time()
     for event in events:
         encoded, _ = batch.encode_batch(event, state)

@@ -13,6 +13,7 @@ import pytest
 
 from fingerprint.adapters import files
 from fingerprint.adapters.event_spool import EventSpool
+from fingerprint.compute import frames
 from fingerprint.core.alert import FingerprintError, vote_column, z_column
 from fingerprint.core.settings import Settings, Voting
 from fingerprint.detection import scorer as scorer_module
@@ -85,14 +86,14 @@ def test_an_event_is_pending_only_while_it_may_get_a_verdict(bank: Bank, steps: 
 
 def test_votes_are_kept_from_the_floor_on_and_name_their_threshold(bank: Bank, steps: list[Step]) -> None:
     scorer = scorer_of(bank)
-    at_once = pd.concat([scorer.measure(step.events).votes for step in steps], ignore_index=True)
+    at_once = frames.concat_frames([scorer.measure(step.events).votes for step in steps])
     assert not pending_ids(scorer) & set(at_once["event_id"]), (
         "votes on pending events come when they are judged"
     )
     scored = scorer.judge_closed(include_open=True)
     assert scored is not None
-    votes = pd.concat([at_once, scorer.event_votes(scored)], ignore_index=True)
-    assert tuple(votes.columns) == VOTE_COLUMNS
+    votes = frames.concat_frames([at_once, scorer.event_votes(scored)])
+    assert tuple(votes) == VOTE_COLUMNS
     assert set(votes["detector"]) == {"autoencoder", "sequence"}, "votes on intervals come when these close"
     assert votes["z"].min() >= SETTINGS.database.min_vote_score
     reached = votes["z"].to_numpy(np.float32) >= votes["threshold"].to_numpy(np.float32)

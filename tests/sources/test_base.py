@@ -23,7 +23,7 @@ from fingerprint.sources.cloudtrail.envelopes import split_lines
 from fingerprint.sources.decode import decode_messages
 from fingerprint.sources.entities import ENTITY_COLUMNS, add_entity_columns
 from fingerprint.sources.flatten import dedup_key, flatten
-from fingerprint.sources.joined_lines import join_lines
+from fingerprint.sources.joined_lines import join_lines, lines_array
 from fingerprint.sources.limits import ReadLimits
 from tests.support.print_log import source as print_log
 from tests.support.print_log.features import FEATURE_SET
@@ -158,3 +158,7 @@ def test_joined_lines_are_cut_by_their_offsets():
         b"three",
     ]
     assert join_lines([])[1].tolist() == [0]
+    for lines in ([b"one", b"", b"three"], []):
+        array = lines_array(lines)
+        array.validate(full=True)
+        assert array.to_pylist() == lines

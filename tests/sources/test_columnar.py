@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from fingerprint.compute import frames
+from fingerprint.compute.column_table import ColumnTable
 from fingerprint.core.ports import Message
 from fingerprint.core.settings import Entities, Settings
 from fingerprint.sources import columnar
@@ -73,9 +74,10 @@ def test_columns_are_what_the_records_say(piece: DecodedMessages, table: EventsT
     events, origins = merge_tables([read.columns])
     expected = piece.events.assign(row=np.arange(len(piece.events)))
     pd.testing.assert_frame_equal(events[expected.columns], expected)
-    objects, _ = merge_tables([read.columns], object_texts=True)
+    table_of_columns, _ = merge_tables([read.columns], column_table=True)
+    assert isinstance(table_of_columns, ColumnTable)
     expected = frames.with_object_texts(expected)
-    pd.testing.assert_frame_equal(objects[expected.columns], expected)
+    pd.testing.assert_frame_equal(table_of_columns.to_pandas()[expected.columns], expected)
     assert [origins.sources[code] for code in origins.source[:3]] == ["raw/0", "raw/1", "raw/0"]
     assert origins.watermarks.tolist() == piece.times_ms.tolist()
 

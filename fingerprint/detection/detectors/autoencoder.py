@@ -176,7 +176,7 @@ class AutoencoderDetector(Detector):
 
     def _carried_amounts(self, batch: EventBatch) -> tuple[Floats, Floats]:
         """Return the log of the usual calls of each event's action, and the slope of its tail (0: it carries no amount), (N,)."""
-        event = to_device_of(batch.frame[KEY_COLUMN].values, batch.codes)
+        event = to_device_of(frames.values_of(frames.column_of(batch.frame, KEY_COLUMN)), batch.codes)
         usual = self.usual_amounts.usual(batch.principal, batch.codes[:, ACTION_COLUMN])
         log_usual, slope = self.usual_amounts.carried(usual, event)
         return log_usual, slope * (self.left_out != AMOUNT)

@@ -75,7 +75,7 @@ class SequenceDetector(Detector):
     def measure(self, batch: EventBatch) -> Hashes:
         """Keep what was done, and return when, and the kind of its principal: (N, 4)."""
         xp = namespace(batch.codes)
-        second = to_device_of(frames.epoch_seconds(batch.frame["event_time"]), batch.codes)
+        second = to_device_of(frames.epoch_seconds(frames.column_of(batch.frame, "event_time")), batch.codes)
         self.state.sequence.add(SeenActions(batch.principal, second, batch.codes[:, ACTION_COLUMN]))
         nothing = xp.zeros(len(batch), np.uint64)
         evidence: Hashes = xp.column_stack([second.astype(np.uint64), batch.kind, nothing, nothing])

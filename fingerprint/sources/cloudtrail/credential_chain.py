@@ -28,7 +28,7 @@ CALL_COLUMNS = ("event_id", "issued_key", "action", "source_address", "region", 
 
 def find_issued_credentials(events: Frame) -> list[CredentialIssue]:
     """Return the calls among events (with entities) that handed out credentials, the oldest first and one a key."""
-    issued = frames.to_mask(events["issued_key"].notna())
+    issued = frames.present_mask(frames.column_of(events, "issued_key"))
     if not issued.any():
         return []
     columns = frames.select_columns(events, ["event_time", "kind", *CALL_COLUMNS])

@@ -1,0 +1,124 @@
+"""Tables whose rows are taken late: the same rows, columns and types as pandas has, however they were cut."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fingerprint.compute import frames
+from fingerprint.compute.column_table import FEW_ROWS, ColumnTable, to_array
+from fingerprint.sources.cloudtrail.envelopes import split_lines
+from fingerprint.sources.flatten import flatten
+from tests.support import record_corpus
+
+COLUMNS = ["event_id", "event_time", "session_created", "read_only", "action", "row"]
+
+
+@pytest.fixture(scope="module")
+def frame() -> pd.DataFrame:
+    return frames.with_object_texts(flatten(split_lines(record_corpus.real()["schema_variety"])).events)
+
+
+@pytest.fixture
+def table(frame: pd.DataFrame) -> ColumnTable:
+    return ColumnTable.from_pandas(frame)
+
+
+def test_pandas_gets_back_what_it_gave(frame: pd.DataFrame, table: ColumnTable) -> None:
+    pd.testing.assert_frame_equal(table.to_pandas(), frame)
+    assert (len(table), list(table)) == (len(frame), list(frame.columns))
+    assert "action" in table
+    assert "nothing" not in table
+    for name in frame.columns:
+        pd.testing.assert_series_equal(table[name], frame[name], check_names=False)
+
+
+def test_rows_that_are_taken_again_and_again_are_those_of_pandas(
+    frame: pd.DataFrame, table: ColumnTable
+) -> None:
+    few = table.take(np.arange(len(table))[::-2])
+    assert (
+        few.array("action").tolist() == frame["action"].tolist()[::-2]
+    )  # one column is taken before the others
+    more = few.with_columns({"number": np.arange(len(few))}).take(np.array([5, 0, 5]))
+    expected = frame.iloc[::-2].iloc[[5, 0, 5]].reset_index(drop=True).assign(number=[5, 0, 5])
+    pd.testing.assert_frame_equal(more.to_pandas()[[*expected]], expected)
+    pd.testing.assert_frame_equal(more.select(COLUMNS).to_pandas()[COLUMNS], expected[COLUMNS])
+
+
+def test_a_table_without_columns_has_its_rows(table: ColumnTable) -> None:
+    none = table.select([])
+    assert len(none.take(np.array([1, 2]))) == 2
+    assert len(ColumnTable.concat([none, none.take(np.array([0])).compact()])) == len(table) + 1
+    assert none.to_pandas().shape == (len(table), 0)
+
+
+def test_parts_together_are_the_whole(frame: pd.DataFrame, table: ColumnTable) -> None:
+    parts = [table.take(np.arange(0, 7)), table.take(np.arange(7, 8)), table.take(np.arange(8, len(table)))]
+    pd.testing.assert_frame_equal(ColumnTable.concat(parts).to_pandas(), frame)
+
+
+def test_what_a_part_lacks_is_missing_in_its_rows(frame: pd.DataFrame, table: ColumnTable) -> None:
+    one = table.take(np.array([3])).with_columns({"network": np.array(["office"], object)})
+    both = ColumnTable.concat([one, table.select(COLUMNS).take(np.array([4]))])
+    assert both.array("network").tolist() == ["office", None]
+    assert both.array("action").tolist() == frame["action"].tolist()[3:5]
+    assert both.array("region").tolist() == [frame["region"][3], None]
+    flags = ColumnTable.concat([one.select(["mfa"]), table.select(["action"]).take(np.array([4]))])["mfa"]
+    assert len(flags) == 2
+    assert pd.isna(flags[1])
+
+
+def test_a_compact_table_keeps_no_other_rows_alive() -> None:
+    class Record:
+        """Stands for a record's bytes, and can be watched."""
+
+    records = np.array([Record() for _ in range(10)], object)
+    watched = weakref.ref(records[9])
+    table = ColumnTable.of_arrays({"raw": records}, len(records))
+    late, kept = table.take(np.array([2])), table.take(np.array([2])).compact()
+    del table, records
+    gc.collect()
+    assert watched() is not None  # `late` still points into the whole
+    del late
+    gc.collect()
+    assert watched() is None
+    assert isinstance(kept.array("raw")[0], Record)
+
+
+@pytest.mark.parametrize("rows", [4, FEW_ROWS + 1])
+def test_texts_of_pandas_become_pythons_own(rows: int) -> None:
+    texts = pd.Series(["é", None, "", "é"] * (rows // 4 + 1), dtype="str")[:rows]
+    array = to_array(texts)
+    assert array.dtype == object
+    assert array.tolist() == (["é", None, "", "é"] * (rows // 4 + 1))[:rows]
+    assert to_array(array) is array
+
+
+def test_functions_of_tables_answer_as_they_do_for_pandas(frame: pd.DataFrame, table: ColumnTable) -> None:
+    for name in COLUMNS:
+        ours, theirs = (frames.factorize_values(frames.column_of(each, name)) for each in (table, frame))
+        np.testing.assert_array_equal(ours[0], theirs[0])
+        assert [*ours[1]] == [*theirs[1]]
+    for name in ("event_time", "session_created"):
+        times = [frames.epoch_microseconds(frames.column_of(each, name)) for each in (table, frame)]
+        np.testing.assert_array_equal(*times)
+    assert (frames.present_mask(table.array("error_code")) == frame["error_code"].notna()).all()
+    assert frames.array_module_of(table) is np
+    assert frames.library_of(table) is pd
+    assert frames.is_host_frame(table)
+    everything = np.ones(len(table), bool)
+    assert frames.select_rows(table, everything) is table
+    everything[3] = False
+    pd.testing.assert_frame_equal(
+        frames.to_pandas(frames.select_rows(table, everything)), frames.select_rows(frame, everything)
+    )
+    mixed = frames.concat_frames([table, frame.iloc[:2]])
+    assert isinstance(mixed, ColumnTable)
+    pd.testing.assert_frame_equal(mixed.to_pandas(), pd.concat([frame, frame.iloc[:2]], ignore_index=True))
+    codes = np.array([1, 0] * len(table))[: len(table)]
+    assert frames.make_text_column(["a", None], codes, table).tolist()[:2] == [None, "a"]
