@@ -18,8 +18,9 @@ alerts are counted by forming them (`alerting.grouping`).
 
 The alert store keeps single votes from a z of `database.min_vote_score` on: those of the autoencoder and of other detectors of
 events by event, the spectral detector's by interval of a series. An event is taken to have its interval's vote from any series
-of its entity or principal, though the event may not be counted in that one. So the alerts a day of a `VoteHistory`
-are at most too many; docs/how-to/tune-thresholds.md says by how much.
+of its entity or principal, though the event may not be counted in that one. A second vote beside a z that opens an alert may be
+lower than what is kept: the events of a stored alert are taken to have had it. So the alerts a day of a `VoteHistory` are at most
+too many from the threshold in force on; docs/how-to/tune-thresholds.md says by how much.
 """
 
 from __future__ import annotations
@@ -40,7 +41,12 @@ from fingerprint.core.alert import LEVELS, Decision, FingerprintError, vote_colu
 from fingerprint.core.case import ThresholdEstimate, ThresholdOverride
 from fingerprint.core.settings import Settings
 from fingerprint.detection import ensemble
-from fingerprint.detection.detectors import calibrated_detectors, detector_names, interval_detectors
+from fingerprint.detection.detectors import (
+    calibrated_detectors,
+    detector_names,
+    interval_detectors,
+    second_vote_thresholds,
+)
 from fingerprint.detection.detectors.autoencoder import AutoencoderDetector
 from fingerprint.state import alert_runs
 
@@ -146,11 +152,15 @@ def decisive_thresholds(
 
     The highest z of the calibrated detectors where the votes suffice, infinity where no detector is calibrated; where only the
     vote of `detector` is lacking its own z, as a threshold below its vote lowers that. More of a newcomer, for whom a share of
-    the threshold is enough; minus infinity where that vote could not help.
+    the threshold is enough; minus infinity where that vote could not help. The others vote as beside a z that opens an alert.
     """
     names = detector_names(settings)
     z = {name: scored[z_column(name)].to_numpy(float) for name in names}
-    votes = {name: scored[vote_column(name)].eq(True).to_numpy(bool) for name in names}
+    second = second_vote_thresholds(names)
+    votes = {
+        name: scored[vote_column(name)].eq(True).to_numpy(bool) | (z[name] >= second.get(name, np.inf))
+        for name in names
+    }
     opinions, level = ensemble.opinion_masks(z), pd.Categorical(scored["level"], LEVELS).codes
     needed = ensemble.votes_needed(opinions, settings.voting.quorum)
     lacking = needed - sum(each.astype(int) for each in votes.values())
@@ -255,7 +265,13 @@ class VoteHistory:
         group = _stored_alert_of(placed, stored_alerts, settings)
         confirmed = frozenset(name for name, word in decisions.items() if word == CONFIRMED)
         days = max((time.max() - time.min()) / DAY_SECONDS, 1.0) if len(time) else 1.0
-        events = events.assign(principal=placed["principal"], interval=placed["interval"], group=group)
+        shown = np.where(group.isin(list(stored_alerts)), settings.voting.quorum - 1, 0)
+        events = events.assign(
+            principal=placed["principal"],
+            interval=placed["interval"],
+            group=group,
+            others=np.maximum(events["others"], shown),
+        )
         return cls(events, tuple(stored_alerts), confirmed, float(days), settings)
 
     def what_if(self, quorum: int) -> ThresholdWhatIf:

@@ -11,7 +11,7 @@ import pytest
 from fingerprint.analysis import fingerprints
 from fingerprint.compute import hashing
 from fingerprint.core.alert import ActivityCurve, FingerprintError
-from fingerprint.core.settings import Alerts, Autoencoder, Settings
+from fingerprint.core.settings import Alerts, Autoencoder, Settings, Voting
 from fingerprint.detection.detectors.spectral import EVENT_CHANNEL
 from fingerprint.features.encoding import FEATURE_NAMES, FEATURES
 from fingerprint.features.vocabulary import vocabulary_key
@@ -90,12 +90,16 @@ def test_a_principal_alone_is_judged_as_among_all_others(bank: Bank, new: pd.Dat
 def test_the_first_call_of_a_surge_does_not_know_what_the_twelfth_does(
     bank: Bank, new: pd.DataFrame, scored: sample_organisation.Run
 ) -> None:
-    """Twelve calls of an attack one by one; the last stands as if they had come at once."""
+    """Twelve calls of an attack one by one; the last stands as if they had come at once. The sequence would wait for the hour."""
     alert = max(scored.alerts, key=lambda alert: len(alert.events))
     mine = new[new["principal"] == alert.principal].drop_duplicates("event_id", ignore_index=True)
     first = mine.index[mine["event_id"].isin(alert.event_ids)][0]
     before, calls = mine[:first], mine[first : first + 12]
-    eager = Settings(autoencoder=Autoencoder(max_epochs=1), alerts=Alerts(threshold=1.0))
+    eager = Settings(
+        autoencoder=Autoencoder(max_epochs=1),
+        alerts=Alerts(threshold=1.0),
+        voting=Voting(detectors=("autoencoder", "spectral")),
+    )
     came = fingerprints.score_one_by_one(before, calls, bank, eager)
     whole = fingerprints.score_principal([mine[: first + 12]], bank, eager).frame[first:]
     assert came["event_id"].tolist() == calls["event_id"].tolist()

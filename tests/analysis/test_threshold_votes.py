@@ -110,6 +110,18 @@ def test_what_analysts_confirmed_says_what_a_threshold_costs() -> None:
     assert (kept.alerts_per_day, lost.alerts_per_day) == (0.1, 0.0)
 
 
+def test_the_events_of_a_stored_alert_had_the_second_vote_though_it_was_too_low_to_be_kept() -> None:
+    votes = days(habit("shown", 24.5, 6.0), habit("single", 48.5, 6.0))
+    alert = str(past(*votes).events.query("z == 6")["group"].iloc[0])
+    table = pd.DataFrame(
+        [{name: getattr(vote, name) for name in VOTE_COLUMNS} for vote in votes], columns=list(VOTE_COLUMNS)
+    )
+    table["event_time"] = pd.to_datetime(table["event_time"], utc=True)
+    found = VoteHistory.from_votes(table, {}, SETTINGS, [alert])
+    assert found.what_if(2).stored_reach.to_dict() == {alert: 6.0}
+    assert found.what_if(3).alert_peaks.tolist() == []
+
+
 def test_of_its_own_history_it_foresees_the_alerts_there_were(scored: sample_organisation.Run) -> None:
     """At the threshold that judged: not fewer than there were, and not many more."""
     options = sample_organisation.SETTINGS

@@ -17,6 +17,7 @@ Example:
 from __future__ import annotations
 
 import importlib
+import math
 import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
@@ -109,6 +110,9 @@ class Detector(ABC):
     granularity: ClassVar[Granularity] = "event"
     # Whether a z is the normal quantile of a tail probability: of such z's an alert's urgency is made.
     calibrated: ClassVar[bool] = False
+    # The z from which it votes on an event that a calibrated detector finds strange enough for an alert, where that is lower than
+    # its threshold.
+    second_vote_z: ClassVar[float] = math.inf
     # The columns of an event batch's frame that `score` reads; None: any. Rows of few columns are taken much faster.
     score_columns: ClassVar[Sequence[str] | None] = None
     # Terms of the score that an evaluation can leave out (`without`): name -> what the term is, in a few words.
@@ -123,7 +127,7 @@ class Detector(ABC):
     def __init__(self, settings: Settings, bank: Bank, state: ScorerState, inference: Inference) -> None:
         self.settings, self.bank, self.state, self.inference = settings, bank, state, inference
         self.threshold = self.vote_threshold()
-        self.second_threshold = min(self.threshold, self.second_vote_threshold())
+        self.second_threshold = min(self.threshold, self.second_vote_z)
 
     @classmethod
     def options_from(cls, settings: Settings) -> Any:
@@ -143,10 +147,6 @@ class Detector(ABC):
     def vote_threshold(self) -> float:
         """Return the z from which the detector votes: as set, unless the bank says it."""
         return float(self.options_from(self.settings).threshold)
-
-    def second_vote_threshold(self) -> float:
-        """Return the z from which the detector votes on an event that another one finds strange enough for an alert."""
-        return self.threshold
 
     @abstractmethod
     def measure(self, batch: EventBatch) -> NDArray[Any]:
@@ -284,6 +284,11 @@ def interval_detectors(names: Iterable[str]) -> tuple[str, ...]:
 def calibrated_detectors(names: Iterable[str]) -> tuple[str, ...]:
     """Return those of the names whose z is the normal quantile of a tail probability."""
     return tuple(each.name for each in load_known_detectors(names) if each.calibrated)
+
+
+def second_vote_thresholds(names: Iterable[str]) -> dict[str, float]:
+    """Return `second_vote_z` of detectors by name; one that is not installed has none."""
+    return {each.name: each.second_vote_z for each in load_known_detectors(names)}
 
 
 @cache

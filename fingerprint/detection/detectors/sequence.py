@@ -57,6 +57,7 @@ class SequenceDetector(Detector):
     name = "sequence"
     label = "Sequence"
     question = "Did it do it after what it usually does it after?"
+    second_vote_z = SECOND_VOTE_THRESHOLD  # its z is a share of events
     final_when_closed = True
 
     def __init__(self, settings: Settings, bank: Bank, state: ScorerState, inference: Inference) -> None:
@@ -67,10 +68,6 @@ class SequenceDetector(Detector):
     def options_from(cls, settings: Settings) -> SequenceSettings:
         """Return the detector's section of the settings."""
         return settings.sequence
-
-    def second_vote_threshold(self) -> float:
-        """Return the z that one harmless event in five reaches: this detector's z is a share of events."""
-        return SECOND_VOTE_THRESHOLD
 
     def measure(self, batch: EventBatch) -> Hashes:
         """Keep what was done, and return when, and the kind of its principal: (N, 4)."""

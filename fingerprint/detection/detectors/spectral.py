@@ -67,6 +67,7 @@ class SpectralDetector(Detector):
     name = "spectral"
     label = "Spectral"
     question = "Did it do it as much, and when, as it usually does?"
+    second_vote_z = SECOND_VOTE_THRESHOLD  # its z is a share of events
     granularity = "interval"
 
     def __init__(self, settings: Settings, bank: Bank, state: ScorerState, inference: Inference) -> None:
@@ -83,10 +84,6 @@ class SpectralDetector(Detector):
     def options_from(cls, settings: Settings) -> Spectral:
         """Return the detector's section of the settings."""
         return settings.spectral
-
-    def second_vote_threshold(self) -> float:
-        """Return the z that one harmless event in five reaches: this detector's z is a share of events."""
-        return SECOND_VOTE_THRESHOLD
 
     def measure(self, batch: EventBatch) -> Hashes:
         """Count the events, and return the keys of the series that each was counted in, its evidence: (N, channels)."""
