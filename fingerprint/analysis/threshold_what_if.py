@@ -37,7 +37,7 @@ from pydantic import ValidationError
 
 from fingerprint.alerting import grouping
 from fingerprint.compute import frames, hashing
-from fingerprint.core.alert import LEVELS, Decision, FingerprintError, vote_column, z_column
+from fingerprint.core.alert import LEVELS, Decision, FingerprintError, z_column
 from fingerprint.core.case import ThresholdEstimate, ThresholdOverride
 from fingerprint.core.settings import Settings
 from fingerprint.detection import ensemble
@@ -45,7 +45,7 @@ from fingerprint.detection.detectors import (
     calibrated_detectors,
     detector_names,
     interval_detectors,
-    second_vote_thresholds,
+    votes_beside_strong,
 )
 from fingerprint.detection.detectors.autoencoder import AutoencoderDetector
 from fingerprint.state import alert_runs
@@ -156,11 +156,7 @@ def decisive_thresholds(
     """
     names = detector_names(settings)
     z = {name: scored[z_column(name)].to_numpy(float) for name in names}
-    second = second_vote_thresholds(names)
-    votes = {
-        name: scored[vote_column(name)].eq(True).to_numpy(bool) | (z[name] >= second.get(name, np.inf))
-        for name in names
-    }
+    votes = votes_beside_strong(scored, names)
     opinions, level = ensemble.opinion_masks(z), pd.Categorical(scored["level"], LEVELS).codes
     needed = ensemble.votes_needed(opinions, settings.voting.quorum)
     lacking = needed - sum(each.astype(int) for each in votes.values())

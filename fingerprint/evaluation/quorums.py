@@ -24,7 +24,7 @@ from fingerprint.compute import frames
 from fingerprint.core.alert import Alert, vote_column, z_column
 from fingerprint.core.settings import Settings
 from fingerprint.detection import ensemble
-from fingerprint.detection.detectors import calibrated_detectors, detector_names
+from fingerprint.detection.detectors import calibrated_detectors, detector_names, votes_beside_strong
 from fingerprint.detection.detectors.autoencoder import AutoencoderDetector
 from fingerprint.detection.scorer import ScoredEvents as Batch
 from fingerprint.estimators import tail_calibration
@@ -158,7 +158,7 @@ def rank_by_urgency(
     own = urgency.reindex(judged["group"]).to_numpy(float)
     verdict = quorum_verdicts(judged, detectors, votes) & ~np.isnan(own)
     needs = ensemble.votes_needed(_detector_opinions(judged, detectors), votes)
-    others = _detector_votes(judged, [name for name in detectors if name != AutoencoderDetector.name])
+    others = votes_beside_strong(judged, [name for name in detectors if name != AutoencoderDetector.name])
     lower = needs - sum(others.values(), np.zeros(len(judged), int)) <= 1
     would = np.where(
         lower,

@@ -18,7 +18,7 @@ def judged() -> pd.DataFrame:
             "group": [1, 2, 3, 4, 5],
             "autoencoder_z": z,
             "autoencoder_vote": [each >= 3.2 for each in z],
-            "spectral_z": [5.0] * 5,
+            "spectral_z": [5.0 if each else 0.5 for each in counts],
             "spectral_vote": counts,
         }
     )
@@ -37,6 +37,13 @@ def test_a_lower_threshold_would_show_the_next_strangest_and_never_what_one_dete
     score, _ = quorums.rank_by_urgency(judged(), BOTH, 2, URGENCY)
     assert score[2] == -np.inf
     assert score[0] > score[3] > score[4] > -np.inf
+
+
+def test_beside_a_strong_z_a_lower_threshold_takes_a_weaker_second_vote() -> None:
+    weaker = judged().assign(spectral_z=[5.0, 5.0, 1.0, 5.0, 5.0])
+    score, shown = quorums.rank_by_urgency(weaker, BOTH, 2, URGENCY)
+    assert score[2] > score[3] > -np.inf
+    assert not shown[2]
 
 
 def test_what_one_detector_has_no_opinion_on_the_other_shows_by_itself() -> None:

@@ -178,7 +178,7 @@ def test_a_bank_that_misses_what_analysts_confirmed_is_kept_back(
 ) -> None:
     """It has learned the attacks, as if they were habits; or it finds nothing strange any more."""
     calm = replace(
-        champion, baseline=replace(champion.baseline, slope=champion.baseline.slope * np.float32(1.2))
+        champion, baseline=replace(champion.baseline, slope=champion.baseline.slope * np.float32(100))
     )
     word = promotion_gate.evaluate_promotion(
         calm, champion, with_gate(max_missed_share=0.99), confirmed=happened

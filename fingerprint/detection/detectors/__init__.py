@@ -32,7 +32,7 @@ from pydantic import Field, ValidationError
 
 from fingerprint.compute.arrays import namespace
 from fingerprint.compute.hashing import Hashes
-from fingerprint.core.alert import ActivityCurve, FingerprintError, SurpriseDriver
+from fingerprint.core.alert import ActivityCurve, FingerprintError, SurpriseDriver, vote_column, z_column
 from fingerprint.core.log import get_logger
 from fingerprint.core.ports import Inference
 from fingerprint.core.settings import Section, Settings
@@ -286,9 +286,19 @@ def calibrated_detectors(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(each.name for each in load_known_detectors(names) if each.calibrated)
 
 
-def second_vote_thresholds(names: Iterable[str]) -> dict[str, float]:
-    """Return `second_vote_z` of detectors by name; one that is not installed has none."""
-    return {each.name: each.second_vote_z for each in load_known_detectors(names)}
+def votes_beside_strong(scored: pd.DataFrame, names: Iterable[str]) -> dict[str, Mask]:
+    """Return by detector which scored events (N,) it votes for where another one's z opens an alert.
+
+    >>> scored = pd.DataFrame({"spectral_z": [1.0, 2.0], "spectral_vote": [False, True]})
+    >>> votes_beside_strong(scored, ["spectral"])
+    {'spectral': array([ True,  True])}
+    """
+    second = {each.name: each.second_vote_z for each in load_known_detectors(names)}
+    return {
+        name: scored[vote_column(name)].eq(True).to_numpy(bool)
+        | (scored[z_column(name)].to_numpy(float) >= second.get(name, math.inf))
+        for name in names
+    }
 
 
 @cache
