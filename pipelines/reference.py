@@ -166,15 +166,20 @@ class MetricDescription(NamedTuple):
     text: str
 
 
-def described_metrics() -> Iterator[MetricDescription]:
-    """Yield the metrics of every program, of the classes that export them."""
+def registry_of_programs() -> CollectorRegistry:
+    """Return a registry with the metrics of every program, by the classes that export them; readiness is apart."""
     registry = CollectorRegistry()
     StreamMetrics(registry)
     S3IngestMetrics(registry)
     DeliverMetrics(registry)
     RetrainMetrics(registry, Triton(url="triton:8001"))
     SecurityEventLog(registry)
-    for collector in (*registry._collector_to_names, Readiness({"stream": lambda: None})):
+    return registry
+
+
+def described_metrics() -> Iterator[MetricDescription]:
+    """Yield the metrics of every program and their descriptions."""
+    for collector in (*registry_of_programs()._collector_to_names, Readiness({"stream": lambda: None})):
         for metric in collector.collect():
             name = metric.name + ("_total" if metric.type == "counter" else "")
             labels = getattr(collector, "_labelnames", ("check",))

@@ -10,14 +10,10 @@ from typing import Any
 
 import pytest
 import yaml
-from prometheus_client import CollectorRegistry, Metric, ProcessCollector
+from prometheus_client import Metric, ProcessCollector
 
 from fingerprint.adapters.health import Readiness
-from fingerprint.core.settings import Triton
-from fingerprint.streaming.metrics import S3IngestMetrics, StreamMetrics
-from fingerprint.web.security_events import SecurityEventLog
-from pipelines.runtime.delivery_service import DeliverMetrics
-from pipelines.runtime.retrain_service import RetrainMetrics
+from pipelines.reference import registry_of_programs
 from tests.support.monitoring import (
     DASHBOARDS,
     OBSERVE,
@@ -43,12 +39,7 @@ PARTS = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count")}
 
 def families() -> list[Metric]:
     """Return the metrics of every program, by the classes that export them."""
-    registry = CollectorRegistry()
-    StreamMetrics(registry)
-    S3IngestMetrics(registry)
-    DeliverMetrics(registry)
-    RetrainMetrics(registry, Triton(url="triton:8001"))
-    SecurityEventLog(registry)
+    registry = registry_of_programs()
     ProcessCollector(registry=registry)
     return [*registry.collect(), *Readiness({"stream": lambda: None}).collect()]
 
