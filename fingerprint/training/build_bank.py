@@ -190,10 +190,12 @@ def _baselines_and_quality(
     usual, excess = baseline.fit_tails(center, nats, newcomer, rows["hour"], rows["owner"], parent, amount)
     z = tail_calibration.excess_to_z(excess, usual, rows["owner"])
     counted, sequence = ~np.isnan(count_z), settings.sequence.threshold
-    second = ensemble.SECOND_VOTE_THRESHOLD
-    votes = {
-        SpectralDetector.name: counted & (np.nan_to_num(count_z) >= min(settings.spectral.threshold, second)),
-        SequenceDetector.name: holdout_votes(history, transitions, rows, sequence, min(sequence, second)),
+    votes = {  # beside a z that opens an alert
+        SpectralDetector.name: counted
+        & (np.nan_to_num(count_z) >= min(settings.spectral.threshold, SpectralDetector.second_vote_z)),
+        SequenceDetector.name: holdout_votes(
+            history, transitions, rows, sequence, min(sequence, SequenceDetector.second_vote_z)
+        ),
     }
     opinions = {
         SpectralDetector.name: counted,

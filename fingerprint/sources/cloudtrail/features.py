@@ -55,30 +55,11 @@ SERVICE_FAILURE = "failure of the service"
 # the sign-in page have endpoints in every region, and which one is used tells something.
 GLOBAL_SERVICES = frozenset(
     {
-        *(
-            "iam",
-            "organizations",
-            "account",
-            "artifact",
-            "support",
-            "supportplans",
-            "trustedadvisor",
-            "health",
-        ),
-        *("cloudfront", "route53", "route53domains", "route53-recovery-control-config"),
+        *("iam", "organizations", "account", "artifact", "support", "supportplans", "trustedadvisor"),
+        *("health", "cloudfront", "route53", "route53domains", "route53-recovery-control-config"),
         *("route53-recovery-readiness", "globalaccelerator", "networkmanager", "waf", "shield"),
-        *(
-            "ce",
-            "cur",
-            "budgets",
-            "pricing",
-            "savingsplans",
-            "billing",
-            "billingconsole",
-            "aws-portal",
-            "tax",
-        ),
-        *("freetier", "invoicing", "payments", "consolidatedbilling", "bcm-data-exports"),
+        *("ce", "cur", "budgets", "pricing", "savingsplans", "billing", "billingconsole", "aws-portal"),
+        *("tax", "freetier", "invoicing", "payments", "consolidatedbilling", "bcm-data-exports"),
         *("cost-optimization-hub", "aws-marketplace", "notifications", "notifications-contacts"),
     }
 )
