@@ -37,7 +37,7 @@ from fingerprint.compute.backend import HOST_BACKEND, Backend
 from fingerprint.core.alert import Reject
 from fingerprint.core.settings import Settings
 from fingerprint.core.time_range import ALL_TIME, TimeRange
-from fingerprint.sources.arrival import FILE_CLOCK_TOLERANCE_SECONDS, Now, future_dated_mask, wall_clock_ms
+from fingerprint.sources.arrival import Now, future_dated_mask, wall_clock_ms
 from fingerprint.sources.base import RecordBatch
 from fingerprint.sources.decode import DecodedMessages, event_times_ms
 from fingerprint.sources.entities import add_entity_columns
@@ -114,9 +114,7 @@ class EventSpool:
         flat = flatten(records, self.backend.dataframe_library)
         self._count(flat.rejects, flat.skipped)
         events = frames.to_pandas(flat.events)
-        events = self._filter_span(
-            events, future_dated_mask(event_times_ms(events), self.now(), FILE_CLOCK_TOLERANCE_SECONDS)
-        )
+        events = self._filter_span(events, future_dated_mask(event_times_ms(events), self.now()))
         if len(events):
             self._spill_with_networks(add_entity_columns(events, self.settings.entities), records.lines)
 

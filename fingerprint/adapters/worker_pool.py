@@ -97,7 +97,7 @@ def _result_of(future: Any, place: int, piece: object) -> Any:
     except KilledWorker as error:
         raise FingerprintError(
             f"piece {place} ({piece}) killed the {error.allowed_failures + 1} workers that took it, the last one "
-            f"{error.last_worker.address}: look at that machine's log, and whether workers.memory_limit_bytes is enough"
+            f"{error.last_worker.address}: look at that machine's log, and whether its memory is enough"
         ) from None
     except (CancelledError, CommClosedError, asyncio.CancelledError):
         raise FingerprintError(SCHEDULER_GONE_MESSAGE) from None
@@ -126,7 +126,7 @@ def _start_cluster(options: Options) -> Any:
         "host": LOOPBACK,
         "dashboard_address": f"{LOOPBACK}:0",  # it answers requests for its health in any case
         "scheduler_kwargs": {"dashboard": False},
-        "memory_limit": options.memory_limit_bytes or "auto",
+        "memory_limit": "auto",  # of each process, its share of the machine
         "silence_logs": "ERROR",
     }
     if options.scheduler == "dask":

@@ -20,7 +20,8 @@ from typing import Literal, NamedTuple
 from fingerprint.core.settings import ReceiverSettings
 from fingerprint.delivery.notification import ChangeKind
 
-MAX_ATTEMPTS = 60  # after which a delivery has failed; max_age_seconds bounds it for operators
+MAX_ATTEMPTS = 60  # after which a delivery has failed, or after:
+MAX_AGE = timedelta(days=3)
 INITIAL_BACKOFF = 5.0  # seconds after the first failed attempt; each later wait is twice as long ...
 MAX_BACKOFF = 3600.0  # ... up to this
 
@@ -116,5 +117,5 @@ def next_attempt(
     """
     tries = delivery.tries + 1
     again = now + timedelta(seconds=retry_delay(tries, jitter, retry_after))
-    last = delivery.created_at + timedelta(seconds=receiver.max_age_seconds)
+    last = delivery.created_at + MAX_AGE
     return again if tries < MAX_ATTEMPTS and again <= last else None

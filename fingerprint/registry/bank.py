@@ -59,7 +59,8 @@ from fingerprint.sources.arrival import check_watermark
 SHARD_BYTES = 256 << 20  # of an array in one file, about
 BANK_FORMAT = 9
 MANIFEST_FILE = "manifest.json"
-MAX_BANK_MANIFEST_BYTES = 64 << 20  # bytes
+MAX_BYTES = 64 << 30  # of a bank, on disk and with its tables expanded
+MAX_BANK_MANIFEST_BYTES = 64 << 20
 CLOCK_KEYS = ("watermark", "learned_upto", "arrived_upto")  # seconds since 1970
 # Parts of a manifest that its name does not vouch for: the same history has the same name, whenever it is learned.
 KEYS_OUTSIDE_VERSION = (
@@ -389,7 +390,7 @@ def open_bank(
     files = VerifiedFolder(root)
     private_files.warn_if_exposed(root / MANIFEST_FILE, folder)
     manifest = _parse_manifest(files, options, ("served",) if served else ANY_PURPOSE)
-    problem = next(_file_problems(files, manifest, options), None)
+    problem = next(_file_problems(files, manifest), None)
     if problem:
         raise FingerprintError(problem)
     return _read_bank(files, manifest)
@@ -450,7 +451,7 @@ def find_problems(root: Path, options: settings.Bank = DEFAULT_OPTIONS, served: 
     try:
         files = VerifiedFolder(root)
         manifest = _parse_manifest(files, options, ("served",) if served else ANY_PURPOSE)
-        found = list(_file_problems(files, manifest, options))
+        found = list(_file_problems(files, manifest))
         if not found:
             _read_bank(files, manifest)
     except FingerprintError as error:
@@ -458,23 +459,21 @@ def find_problems(root: Path, options: settings.Bank = DEFAULT_OPTIONS, served: 
     return found
 
 
-def _file_problems(files: VerifiedFolder, manifest: dict[str, Any], options: settings.Bank) -> Iterator[str]:
+def _file_problems(files: VerifiedFolder, manifest: dict[str, Any]) -> Iterator[str]:
     """Yield what is wrong with the files, the cheap questions first."""
     listed, root = manifest["files"], files.root
     bytes_ = sum(each["bytes"] for each in listed.values())
-    if bytes_ > options.max_bytes:
-        yield f"bank {root} has {bytes_:,} bytes, more than the {options.max_bytes:,} of the setting bank.max_bytes"
+    if bytes_ > MAX_BYTES:
+        yield f"bank {root} has {bytes_:,} bytes, more than the {MAX_BYTES:,} that are read"
         return
     for name in files.names:
         if name not in (*listed, MANIFEST_FILE, signatures.SIGNATURES_FILE):
             yield f"bank {root} holds {name!r}, which its manifest does not list: remove it, and ask who put it there"
     for name in listed:
-        yield from _content_problems(files, name, listed[name], options)
+        yield from _content_problems(files, name, listed[name])
 
 
-def _content_problems(
-    files: VerifiedFolder, name: str, wanted: dict[str, Any], options: settings.Bank
-) -> Iterator[str]:
+def _content_problems(files: VerifiedFolder, name: str, wanted: dict[str, Any]) -> Iterator[str]:
     if name not in files.names:
         yield f"bank {files.root} lacks {name}: publish it again or roll back to another version"
         return
@@ -486,7 +485,7 @@ def _content_problems(
         elif files.sha256(name) != wanted["sha256"]:
             yield _damage_message(files, name)
         elif name.endswith(".parquet"):
-            yield from _expansion_problems(files, name, options.max_bytes)
+            yield from _expansion_problems(files, name)
     except FingerprintError as error:
         yield str(error)
 
@@ -498,7 +497,7 @@ def _damage_message(files: VerifiedFolder, name: str) -> str:
     )
 
 
-def _expansion_problems(files: VerifiedFolder, name: str, max_bytes: int) -> Iterator[str]:
+def _expansion_problems(files: VerifiedFolder, name: str) -> Iterator[str]:
     """Yield tables that would expand to more than a bank may have: compressed or repeated, their values may look small."""
     file = files.root / name
     try:
@@ -509,8 +508,8 @@ def _expansion_problems(files: VerifiedFolder, name: str, max_bytes: int) -> Ite
         yield f"bank file {file} is no table: {error}"
         return
     expanded = max(plain, 8 * table.num_rows * table.num_columns)  # a reference each, where values repeat
-    if expanded > max_bytes:
-        yield f"bank file {file} expands to {expanded:,} bytes, more than the setting bank.max_bytes allows"
+    if expanded > MAX_BYTES:
+        yield f"bank file {file} expands to {expanded:,} bytes, more than the {MAX_BYTES:,} that are read"
 
 
 def check_bank_clock(root: Path, manifest: dict[str, Any]) -> None:

@@ -4,7 +4,7 @@ Example:
     >>> now = 1_767_225_600_000                                      # ms since 1970: 2026-01-01
     >>> arrival_times_ms(np.array([1_767_225_000_000, 0, 4_070_908_800_000]), now).tolist()
     [1767225000000, 1767225600000, 1767225600000]
-    >>> future_dated_mask(np.array([now + 60_000, now + 3_600_000]), now, seconds=900).tolist()
+    >>> future_dated_mask(np.array([now + 60_000, now + 3_600_000]), now).tolist()
     [False, True]
 
 A record says when its event happened, and its author chose what it says. Kafka's timestamp of a message may be the producer's,
@@ -26,11 +26,9 @@ from fingerprint.core.alert import FingerprintError
 Longs = NDArray[np.int64]
 Now = Callable[[], int]  # the reader's own clock, ms since 1970
 
-FILE_CLOCK_TOLERANCE_SECONDS = (
-    900  # records in files may be dated so far past the clock of who reads them: clocks differ
-)
+CLOCK_TOLERANCE_SECONDS = 900  # a record may be dated so far past its arrival: clocks differ
 FUTURE_REASON = (
-    "dated in the future: more than {seconds:,} s past its arrival"  # why a record is a dead letter
+    f"dated in the future: more than {CLOCK_TOLERANCE_SECONDS:,} s past its arrival"  # of a dead letter
 )
 
 
@@ -44,9 +42,9 @@ def arrival_times_ms(timestamps: Longs, now: int) -> Longs:
     return np.minimum(np.where(timestamps > 0, timestamps, now), now)
 
 
-def future_dated_mask(event_times: Longs, arrived_at: Longs | int, seconds: int) -> NDArray[np.bool_]:
-    """Return which events, at ms (n,), claim to have happened more than `seconds` after they arrived, ms (n,) or one for all."""
-    return event_times > np.asarray(arrived_at) + seconds * 1000
+def future_dated_mask(event_times: Longs, arrived_at: Longs | int) -> NDArray[np.bool_]:
+    """Return which events, at ms (n,), are dated past their arrival, ms (n,) or one for all, by more than clocks differ."""
+    return event_times > np.asarray(arrived_at) + CLOCK_TOLERANCE_SECONDS * 1000
 
 
 def check_watermark(
@@ -54,7 +52,7 @@ def check_watermark(
     watermark: int,
     remedy: str,
     now: int | None = None,
-    seconds: int = FILE_CLOCK_TOLERANCE_SECONDS,
+    seconds: int = CLOCK_TOLERANCE_SECONDS,
 ) -> None:
     """Raise FingerprintError if a stored watermark (seconds since 1970) lies more than `seconds` ahead of the clock (ms).
 

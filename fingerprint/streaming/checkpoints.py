@@ -24,7 +24,7 @@ from fingerprint.core.log import get_logger
 from fingerprint.core.ports import Checkpoint, CheckpointStore, Consumer, Fence, Partition, PartitionNotOwned
 from fingerprint.core.settings import Settings
 from fingerprint.detection.detectors.spectral import EVENT_CHANNEL
-from fingerprint.sources.arrival import FILE_CLOCK_TOLERANCE_SECONDS, check_watermark
+from fingerprint.sources.arrival import CLOCK_TOLERANCE_SECONDS, check_watermark
 from fingerprint.state import partitioning
 from fingerprint.state.pipeline_state import PipelineState, TrainingCutoff
 from fingerprint.state.scorer_state import ScorerState
@@ -203,7 +203,7 @@ class CheckpointManager:
             f"the checkpoint of {checkpoint.partition.label}",
             state.scorer.watermark,
             "Name another folder in checkpoints.url to begin again",
-            seconds=FILE_CLOCK_TOLERANCE_SECONDS + self.settings.reading.max_future_seconds,
+            seconds=2 * CLOCK_TOLERANCE_SECONDS,
         )
         self._enable_eviction(state, checkpoint.partition)
         if int(checkpoint.metadata["partitions"]) != self.partition_count:

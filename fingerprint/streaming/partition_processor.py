@@ -28,6 +28,7 @@ from fingerprint.core.ports import Inference
 from fingerprint.core.settings import Settings
 from fingerprint.pipeline import DetectionPipeline, StepResult
 from fingerprint.registry.bank import Bank
+from fingerprint.sources.arrival import CLOCK_TOLERANCE_SECONDS
 from fingerprint.state.coded_events import CodedEvents, code_events
 from fingerprint.state.eviction import StateEvictor, bucket_mask
 from fingerprint.state.feed_activity import FeedCounts
@@ -105,7 +106,7 @@ class PartitionProcessor:
 
     def clamp_clocks(self, now: int) -> None:
         """Pull every clock back that is further ahead of `now` (ms since 1970) than events may be."""
-        latest = now + self.settings.reading.max_future_seconds * 1000
+        latest = now + CLOCK_TOLERANCE_SECONDS * 1000
         self.watermarks.clamp(now, latest)
         self.state.scorer.watermark = min(self.state.scorer.watermark, latest // 1000)
 

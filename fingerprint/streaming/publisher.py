@@ -101,8 +101,7 @@ class AlertPublisher:
     ) -> None:
         """Send messages to the dead letters that cannot be read, or that hold an event dated in the `future` (n,)."""
         rejects = list(piece.rejects)
-        reason = FUTURE_REASON.format(seconds=self.settings.reading.max_future_seconds)
-        rejects += [Reject("", str(number), reason) for number in piece.source[future].tolist()]
+        rejects += [Reject("", str(number), FUTURE_REASON) for number in piece.source[future].tolist()]
         letters, _ = self.dead_letters.build(polled, piece, rejects)
         self.pausing_producer.send_all(self.topics.events_topic + DEAD_LETTER_SUFFIX, letters)
         self.metrics.dead.inc(len(letters))

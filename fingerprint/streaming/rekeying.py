@@ -125,7 +125,7 @@ class Rekeyer:
     ) -> tuple[DecodedMessages, int]:
         timestamps = np.array([message.timestamp for message in messages], np.int64)
         came = arrival.arrival_times_ms(timestamps, self.now())[piece.source]
-        return drop_future_dated(piece, came, self.settings.reading.max_future_seconds)
+        return drop_future_dated(piece, came)
 
     def _advance_watermarks(self, messages: Sequence[Message], piece: DecodedMessages) -> Longs:
         """Return the watermark of each record's source partition up to that record, ms (n,)."""
@@ -177,18 +177,15 @@ class DeadLetterLimit:
         )
 
 
-def drop_future_dated(
-    piece: DecodedMessages, arrival_times: Longs, seconds: int
-) -> tuple[DecodedMessages, int]:
-    """Return the piece without records dated more than `seconds` past their arrival (n,) in ms, and how many those are.
+def drop_future_dated(piece: DecodedMessages, arrival_times: Longs) -> tuple[DecodedMessages, int]:
+    """Return the piece without records dated past their arrival (n,) in ms, and how many those are.
 
     Each of them is a reject of the message that it came in.
     """
-    future = arrival.future_dated_mask(piece.times_ms, arrival_times, seconds)
+    future = arrival.future_dated_mask(piece.times_ms, arrival_times)
     if not future.any():
         return piece, 0
-    reason = arrival.FUTURE_REASON.format(seconds=seconds)
-    rejects = [Reject("", str(each), reason) for each in piece.source[future].tolist()]
+    rejects = [Reject("", str(each), arrival.FUTURE_REASON) for each in piece.source[future].tolist()]
     return piece.without_events(future)._replace(rejects=piece.rejects + rejects), int(future.sum())
 
 

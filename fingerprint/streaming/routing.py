@@ -2,7 +2,7 @@
 
 Example:
     >>> for piece in decode_messages(polled, settings):
-    ...     arrival = arrival_times(polled, piece, tolerance_seconds=900, now=wall_clock_ms())
+    ...     arrival = arrival_times(polled, piece, now=wall_clock_ms())
     ...     for partition, rows in group_by_partition(polled, piece).items():
     ...         marks = read_watermarks(polled, piece, rows, arrival)
     ...         low = tracker.advance(marks.sources, marks.codes, marks.watermarks, marks.arrival_times)
@@ -42,12 +42,11 @@ class PartitionRows(NamedTuple):
 class ArrivalTimes(NamedTuple):
     """Arrival of the n events of a piece, as far as it is believed at `now` (ms).
 
-    `at` (n,) in ms; `is_future_dated` (n,): whether the event is dated more than `tolerance_seconds` after it.
+    `at` (n,) in ms; `is_future_dated` (n,): whether the event is dated past it by more than clocks differ.
     """
 
     at: Longs
     is_future_dated: NDArray[np.bool_]
-    tolerance_seconds: int
     now: int
 
 
@@ -96,7 +95,7 @@ def read_watermarks(
         _latest_event_times(piece, rows, message_arrivals.is_future_dated),
         _read_watermark_headers(heads),
     )
-    marks[arrival.future_dated_mask(marks, arrived, message_arrivals.tolerance_seconds)] = 0
+    marks[arrival.future_dated_mask(marks, arrived)] = 0
     place = own_messages[0].source_partition.label if own_messages else ""
     of_event = np.searchsorted(rows.messages, piece.source[rows.events])
     return SourceWatermarks([name or place for name in names], codes, marks, arrived, of_event)
@@ -106,7 +105,7 @@ def _event_watermarks(origins: EventOrigins, rows: PartitionRows, arrivals: Arri
     """Return the watermarks of one partition's events of columnar messages, which say them row by row."""
     arrived = arrivals.at[rows.events]
     marks = origins.watermarks[rows.events]
-    marks = np.where(arrival.future_dated_mask(marks, arrived, arrivals.tolerance_seconds), 0, marks)
+    marks = np.where(arrival.future_dated_mask(marks, arrived), 0, marks)
     used, codes = np.unique(origins.source[rows.events], return_inverse=True)
     return SourceWatermarks(
         [origins.sources[each] for each in used.tolist()], codes, marks, arrived, np.arange(len(rows.events))
@@ -122,17 +121,13 @@ def feed_of_source(watermarks: SourceWatermarks, partition: Partition) -> list[s
     return [partition.topic if name == own else name for name in watermarks.sources]
 
 
-def arrival_times(
-    messages: Sequence[Message], piece: DecodedMessages, tolerance_seconds: int, now: int
-) -> ArrivalTimes:
+def arrival_times(messages: Sequence[Message], piece: DecodedMessages, now: int) -> ArrivalTimes:
     """Return when the messages behind the events of a piece arrived, and which events are future-dated.
 
-    Those are dated more than `tolerance_seconds` after their arrival; `now` is the reader's clock, ms.
+    `now` is the reader's clock, ms.
     """
     at = arrival.arrival_times_ms(_timestamps(messages), now)[piece.source]
-    return ArrivalTimes(
-        at, arrival.future_dated_mask(piece.times_ms, at, tolerance_seconds), tolerance_seconds, now
-    )
+    return ArrivalTimes(at, arrival.future_dated_mask(piece.times_ms, at), now)
 
 
 def raw_records(piece: DecodedMessages) -> Any:

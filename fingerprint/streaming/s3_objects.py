@@ -104,7 +104,7 @@ class S3ObjectReader:
         row, at = row_indices(events), event_times_ms(events)
         piece = DecodedMessages(0, 1, records.lines, events, source, flat.rejects, flat.skipped, row, at)
         arrived = arrival.arrival_times_ms(np.array([notification.timestamp]), self.now())
-        piece, future = drop_future_dated(piece, arrived[source], self.settings.reading.max_future_seconds)
+        piece, future = drop_future_dated(piece, arrived[source])
         marks = self._advance_watermark(s3_object.ordered_prefix, piece.times_ms, int(arrived[0]))
         sent = self.event_messages.build([notification], piece, marks)
         beside = piece.rejects[len(flat.rejects) :] + sent.rejects

@@ -145,7 +145,7 @@ class StreamService(ConsumerService):
         owners = dict(self.owned)
         for piece in decode.decode_messages(polled, self.settings, self.backend, column_table=True):
             now = int(self.clock.now().timestamp() * 1000)
-            arrival = routing.arrival_times(polled, piece, self.settings.reading.max_future_seconds, now)
+            arrival = routing.arrival_times(polled, piece, now)
             shares = routing.group_by_partition(polled, piece)
             events = self._code_events(piece)
             ours = sorted(each for each in shares if each in owners and self.owned.get(each) is owners[each])

@@ -11,7 +11,7 @@ Example:
 | in an alert that was called a true positive | never |
 | in an alert that is open: not judged yet, or grown since | not until it is judged |
 | in an alert that was called benign or a false positive | whole |
-| a single vote: one detector's, no alert | after `single_vote_exclusion_days`; the first `max_returned_votes_per_day` a day |
+| one detector's vote, no alert | after `single_vote_exclusion_days`; the first `MAX_RETURNED_VOTES` a day of an entity |
 
 A duplicate counts as its original. Of several answers to one event the first of this table wins. Votes on intervals (the
 spectral detector's) leave no event out: what they flag enters the series clipped (`activity_series`).
@@ -35,6 +35,7 @@ from fingerprint.compute.sorted_table import find_sorted
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.settings import Training
 
+MAX_RETURNED_VOTES = 20  # of one entity and day: a day has a bounded weight
 MALICIOUS, OPEN, RECENT, CAPPED = "malicious", "open", "recent vote", "past the cap"
 EXCLUDED = (MALICIOUS, OPEN, RECENT, CAPPED)
 CLEARED, RETURNED = "called benign", "returned vote"
@@ -158,7 +159,7 @@ def _classify_votes(
     reason[vote[young]] = REASONS.index(RECENT)
     old = vote[~young]
     rank = _rank_within_day(entity[old], time[old] // 86_400_000_000, time[old], ids[old])
-    reason[old[rank >= options.max_returned_votes_per_day]] = REASONS.index(CAPPED)
+    reason[old[rank >= MAX_RETURNED_VOTES]] = REASONS.index(CAPPED)
 
 
 def _rank_within_day(

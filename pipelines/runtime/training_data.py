@@ -167,9 +167,7 @@ def read_topic(topic: str, history: EventSpool, settings: Settings, progress: Pr
     for messages in _coalesce_polls(polls, settings.reading.batch_records, bounds):
         count += len(messages)
         for piece in messages_.decode_messages(messages, settings, history.backend):
-            came = routing.arrival_times(
-                messages, piece, settings.reading.max_future_seconds, arrival.wall_clock_ms()
-            )
+            came = routing.arrival_times(messages, piece, arrival.wall_clock_ms())
             history.add_events(
                 piece,
                 [_at_topic_position(reject, messages) for reject in piece.rejects],

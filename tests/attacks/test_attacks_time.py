@@ -321,7 +321,7 @@ def test_a_machine_whose_clock_was_ahead_for_a_while_heals(
     processor.advance_clock(far)
     assert processor.watermarks.low_watermark >= far
     processor.clamp_clocks(now)
-    allowed = place.settings.reading.max_future_seconds * 1000
+    allowed = arrival.CLOCK_TOLERANCE_SECONDS * 1000
     assert processor.watermarks.low_watermark <= now + allowed
     assert processor.pipeline.state.scorer.watermark * 1000 <= now + allowed
 

@@ -121,8 +121,9 @@ def test_a_delivery_is_given_up_after_so_many_tries_or_so_long(monkeypatch: pyte
     monkeypatch.setattr(policy, "MAX_ATTEMPTS", 3)
     assert next_attempt(wants(), delivery, NOW, jitter=1.0) is None
     monkeypatch.undo()
-    assert next_attempt(wants(max_age_seconds=19.0), delivery, NOW, jitter=1.0) is None
     assert next_attempt(wants(), replace(delivery, tries=59), NOW, jitter=1.0) is None
+    monkeypatch.setattr(policy, "MAX_AGE", timedelta(seconds=19))
+    assert next_attempt(wants(), delivery, NOW, jitter=1.0) is None
 
 
 def test_by_default_it_is_tried_for_two_days():

@@ -155,12 +155,15 @@ def test_training_twice_gives_the_same_bank(organisation: SampleOrganisation, tm
 # --- what is too large, or in pieces ---------------------------------------------------------------------------------
 
 
-def test_a_bank_larger_than_the_setting_is_refused_before_it_is_read(bank: Path) -> None:
+def test_a_bank_larger_than_what_is_read_is_refused_before_it_is_read(
+    bank: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(banks, "MAX_BYTES", 1000)
     for file in version_of(bank).glob("*.safetensors"):
         file.chmod(0)  # no one may look
         file.write_bytes(bytes(file.stat().st_size))
-    with pytest.raises(FingerprintError, match=r"bank\.max_bytes"):
-        banks.open_bank(bank, settings.Bank(max_bytes=1000))
+    with pytest.raises(FingerprintError, match="more than the 1,000 that are read"):
+        banks.open_bank(bank)
 
 
 def test_a_file_that_is_cut_off_is_refused_by_its_length(bank: Path) -> None:
@@ -172,7 +175,10 @@ def test_a_file_that_is_cut_off_is_refused_by_its_length(bank: Path) -> None:
         banks.open_bank(bank)
 
 
-def test_a_table_that_expands_to_more_than_a_bank_may_have_is_refused(bank: Path) -> None:
+def test_a_table_that_expands_to_more_than_a_bank_may_have_is_refused(
+    bank: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(banks, "MAX_BYTES", 8_000_000)
     root = version_of(bank)
     pd.DataFrame({"code": np.zeros(3_000_000), "text": ""}).to_parquet(
         root / "words.parquet", compression="zstd"
@@ -180,7 +186,7 @@ def test_a_table_that_expands_to_more_than_a_bank_may_have_is_refused(bank: Path
     mend_manifest(root, "words.parquet")
     assert sum(file.stat().st_size for file in root.iterdir()) < 8_000_000
     with pytest.raises(FingerprintError, match=r"words\.parquet expands to"):
-        banks.open_bank(bank, settings.Bank(max_bytes=8_000_000))
+        banks.open_bank(bank)
 
 
 def mend_manifest(root: Path, name: str) -> None:

@@ -12,6 +12,7 @@ import pytest
 from fingerprint.core.settings import Settings
 from fingerprint.pipeline import StepResult
 from fingerprint.registry.bank import Bank
+from fingerprint.sources.arrival import CLOCK_TOLERANCE_SECONDS
 from fingerprint.state.pipeline_state import NO_CUTOFF, PipelineState, TrainingCutoff
 from fingerprint.state.scorer_state import ScorerState
 from fingerprint.streaming.partition_processor import PartitionProcessor
@@ -153,7 +154,7 @@ def test_a_clock_that_was_ahead_is_pulled_back(bank: Bank) -> None:
     processor.watermarks.advance(["raw/0"], np.zeros(1, np.int64), np.array([far]), np.array([far]))
     processor.state.scorer.watermark = far // 1000
     processor.clamp_clocks(now)
-    latest = now + SETTINGS.reading.max_future_seconds * 1000
+    latest = now + CLOCK_TOLERANCE_SECONDS * 1000
     assert processor.watermarks.low_watermark <= latest
     assert processor.state.scorer.watermark <= latest // 1000
 

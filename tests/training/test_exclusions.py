@@ -13,6 +13,7 @@ import pytest
 from fingerprint.core.alert import Decision, Disposition, FingerprintError
 from fingerprint.core.case import current_decisions
 from fingerprint.core.settings import Training
+from fingerprint.training import exclusions
 from fingerprint.training.exclusions import TrainingExclusions
 
 END = datetime(2026, 2, 1, tzinfo=UTC)
@@ -70,12 +71,15 @@ def test_a_single_vote_comes_back_after_its_days() -> None:
     )
 
 
-def test_of_one_entity_and_day_the_first_votes_come_back_and_no_more() -> None:
+def test_of_one_entity_and_day_the_first_votes_come_back_and_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(exclusions, "MAX_RETURNED_VOTES", 4)
     noon = days_ago(30.5)
     rows = [(f"a{n}", noon + timedelta(minutes=n), "a", "vote") for n in range(30)]
     rows += [(f"b{n}", noon, "b", "vote") for n in range(3)]
     rows += [(f"next{n}", noon + timedelta(days=1, minutes=n), "a", "vote") for n in range(4)]
-    known = flagged(rows[::-1], max_returned_votes_per_day=4)
+    known = flagged(rows[::-1])
     assert kept(known, *(f"a{n}" for n in range(30))) == [True] * 4 + [False] * 26
     assert all(kept(known, *(f"b{n}" for n in range(3)), *(f"next{n}" for n in range(4))))
     assert known.excluded_counts()["past the cap"] == 26
@@ -127,7 +131,10 @@ def test_a_history_of_which_nothing_is_left_is_one_sentence() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_plain_version_agrees_wherever_the_history_is_cut(seed: int) -> None:
+def test_the_plain_version_agrees_wherever_the_history_is_cut(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exclusions, "MAX_RETURNED_VOTES", 2)
     random = np.random.default_rng(seed)
     words = ["true_positive", "open", "benign", "false_positive", "vote", "vote", "vote", "vote"]
     rows: list[Row] = []
@@ -135,7 +142,7 @@ def test_the_plain_version_agrees_wherever_the_history_is_cut(seed: int) -> None
     for _ in range(600):
         name = str(random.integers(400))
         rows.append((name, when[name], f"entity{int(name) % 3}", str(random.choice(words))))
-    options = Training(single_vote_exclusion_days=10, max_returned_votes_per_day=2)
+    options = Training(single_vote_exclusion_days=10)
     history = events(*map(str, random.permutation(500)))
     wanted = plain(rows, options)
     for size in (1, 7, 500):
@@ -168,7 +175,7 @@ def plain(rows: list[Row], options: Training) -> dict[str, str]:
             found = "recent vote"
         if found is None:
             day = (entity, int(at.timestamp()) // 86400)
-            found = "returned vote" if came_back[day] < options.max_returned_votes_per_day else "past the cap"
+            found = "returned vote" if came_back[day] < exclusions.MAX_RETURNED_VOTES else "past the cap"
             came_back[day] += 1
         out[name] = found
     return out

@@ -19,6 +19,7 @@ from fingerprint.core.alert import Alert, Decision, FingerprintError
 from fingerprint.core.settings import IsolationForestSettings, Settings, Training, Voting
 from fingerprint.registry import bank as banks
 from fingerprint.store import SqlStore, open_store
+from fingerprint.training import exclusions
 from pipelines import cli
 from pipelines.cli.console import no_progress
 from pipelines.commands.triage import triage_alert
@@ -186,16 +187,15 @@ def on_events(store: SqlStore) -> pd.DataFrame:
 
 
 def test_a_single_vote_stays_out_while_it_is_young_and_comes_back_after_its_days(
-    organisation: SampleOrganisation, votes: str
+    organisation: SampleOrganisation, votes: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(exclusions, "MAX_RETURNED_VOTES", 10**6)
     voted = on_events(open_store(votes))
-    counted, learned = left(organisation, votes, max_returned_votes_per_day=10**6)
+    counted, learned = left(organisation, votes)
     assert counted["recent vote"] == len(voted) > 200
     assert not learned["event_id"].isin(voted["event_id"]).any()
     days = (learned["event_time"].max() - voted["event_time"].median()) / pd.Timedelta(days=1)
-    counted, learned = left(
-        organisation, votes, max_returned_votes_per_day=10**6, single_vote_exclusion_days=days
-    )
+    counted, learned = left(organisation, votes, single_vote_exclusion_days=days)
     young = voted["event_time"] > voted["event_time"].median()
     assert counted["recent vote"] == young.sum() > 0
     assert counted["returned vote"] == (~young).sum() > 0
@@ -207,7 +207,7 @@ def test_no_more_than_the_cap_comes_back_of_one_entity_and_day(
     organisation: SampleOrganisation, votes: str
 ) -> None:
     voted = on_events(open_store(votes))
-    counted, learned = left(organisation, votes, single_vote_exclusion_days=0, max_returned_votes_per_day=20)
+    counted, learned = left(organisation, votes, single_vote_exclusion_days=0)
     back = voted[voted["event_id"].isin(learned["event_id"])]
     of_each, wanted = (
         Counter(zip(part["entity"], part["event_time"].dt.date, strict=True)) for part in (back, voted)

@@ -28,11 +28,6 @@ class Workers(Section):
     processes: int | None = Field(
         None, gt=0, description="Number of worker processes of dask; one a processor if unset."
     )
-    memory_limit_bytes: int | None = Field(
-        None,
-        gt=0,
-        description="Memory in bytes above which a worker process is restarted; its share of the machine if unset.",
-    )
     ca_file: str | None = Field(
         None, description="Path of the trusted certificate authorities (PEM) of a tls:// scheduler."
     )

@@ -22,11 +22,6 @@ class Reading(Section):
     batch_records: int = Field(
         20_000, gt=0, description="Number of records that are read, encoded and scored together."
     )
-    max_future_seconds: int = Field(
-        900,
-        ge=0,
-        description="Seconds by which an event may be dated after its message arrived; later ones become dead letters.",
-    )
 
 
 class Entities(Section):

@@ -18,11 +18,6 @@ class Training(Section):
     single_vote_exclusion_days: float = Field(
         14.0, ge=0, description="Days for which an event with a single vote is left out of training."
     )
-    max_returned_votes_per_day: int = Field(
-        20,
-        ge=0,
-        description="Largest number of events with a single vote that one entity and day bring back into training.",
-    )
     max_threshold_increase: float = Field(
         0.1, ge=0, description="Largest share by which benign dispositions raise an entity's threshold."
     )
@@ -52,7 +47,6 @@ class Retraining(Section):
 class Bank(Section):
     """Banks on disk: their size, how many are kept, and who signs them."""
 
-    max_bytes: int = Field(64 << 30, gt=0, description="Largest bank in bytes that is opened.")
     retained_versions: int = Field(
         7,
         gt=0,

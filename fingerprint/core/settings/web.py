@@ -169,9 +169,6 @@ class ReceiverSettings(Section):
     timeout_seconds: float = Field(
         10.0, gt=0, le=300, description="Seconds that one attempt may take, connection included."
     )
-    max_age_seconds: float = Field(
-        3 * 86400.0, gt=0, description="Seconds after which an undelivered alert is given up."
-    )
 
     @model_validator(mode="after")
     def check_target(self) -> ReceiverSettings:
