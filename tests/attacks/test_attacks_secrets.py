@@ -288,7 +288,7 @@ def test_a_password_is_found_whatever_it_is_made_of(text: str) -> None:
 )
 def test_masking_takes_linear_time_whatever_an_attacker_wrote(text: str) -> None:
     worst = (text * (1 << 20))[: 1 << 20]
-    assert runs_within(1, lambda: (holds_credentials(worst), mask_credentials(f"https://{worst}")))
+    assert runs_within(3, lambda: (holds_credentials(worst), mask_credentials(f"https://{worst}")))
 
 
 # --- files -------------------------------------------------------------------------------------------------------------
