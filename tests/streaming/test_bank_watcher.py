@@ -22,6 +22,7 @@ from pipelines.runtime import wiring
 from tests.contracts.message_stream import wait_until
 from tests.support import sample_organisation
 from tests.support.crashing_stream import kill_stream
+from tests.support.forked import fingerprint_unhurried
 from tests.support.running_stream import ids_of, live, measured_by, serve
 from tests.support.stream_environment import Place, Records, Said
 from tests.system.test_stream import SMALL
@@ -377,12 +378,12 @@ def test_partitions_change_hands_across_a_swap_and_one_that_is_killed_loses_noth
     place.configure(
         **BRISK | {"kafka": SMALL | {"session_timeout_ms": 3000}, "checkpoints": {"interval_seconds": 0.2}}
     )
-    running = place.start()
+    running = place.start(program=fingerprint_unhurried)
     place.send(records[:here])
     wait_until(lambda: place.committed() == here, "what was sent is committed")
     serve(place, second)
     wait_until(lambda: remembered(place) == {second}, "the second bank judges")
-    joining = place.start()
+    joining = place.start(program=fingerprint_unhurried)
     place.send(records[here:more])
     wait_until(lambda: place.committed() == more, "more is committed")
     running.kill()

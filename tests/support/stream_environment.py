@@ -231,11 +231,9 @@ class Place:
         metrics = StreamMetrics(CollectorRegistry())
         return StreamService(banks, outside, self.settings, metrics, "test:1", networks)
 
-    def start(self, *options: str) -> Forked:
+    def start(self, *options: str, program: Callable[..., Forked] = fingerprint) -> Forked:
         """A process of its own."""
-        return fingerprint(
-            "stream", "--bank", str(self.bank), "--json", *options, environment=self.environment()
-        )
+        return program("stream", "--bank", str(self.bank), "--json", *options, environment=self.environment())
 
     def environment(self) -> dict[str, str]:
         """What makes a process of its own use the same settings."""
