@@ -33,16 +33,16 @@ demo: $(firstword $(wildcard .venv/stamp) .venv/demo-stamp)   ## from records to
 pictures: .venv/stamp   ## the pictures of the README and the documentation, taken from a demo of today in Chromium
 	$(BIN)/python -m tests.support.take_screenshots
 
-# One process more than there are cores, up to four: many tests wait for a service. A file of tests stays with one process, and the
-# long files come first (tests/conftest.py).
+# One process more than there are cores, up to four: many tests wait for a service. A file of tests stays with one process, all that
+# want a Kafka broker share one, and the long files come first (tests/conftest.py). Tests marked `alone` mostly wait.
 # Tests start many processes that import the same modules: these are compiled once, even where the environment says otherwise.
 unexport PYTHONDONTWRITEBYTECODE
 CORES   := $(shell getconf _NPROCESSORS_ONLN)
 SPREAD  := --dist loadfile --no-loadscope-reorder
 
-test: .venv/stamp   ## all tests: side by side, then those that want the machine for themselves
+test: .venv/stamp   ## all tests: side by side, then those that want the machine nearly for themselves
 	$(BIN)/pytest -n $(shell expr $(CORES) + 1) --maxprocesses 4 $(SPREAD) -m "not alone"
-	$(BIN)/pytest -m alone tests/system
+	$(BIN)/pytest -n 3 --dist load -m alone tests/system
 
 test-fast: .venv/stamp   ## the tests without services, processes, training, drawn cases or measured costs, for work in between
 	$(BIN)/pytest -n $(CORES) --maxprocesses 4 $(SPREAD) -m "not slow and not alone"

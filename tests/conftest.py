@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import typer.main
+from xdist.scheduler import LoadFileScheduling
 
 from fingerprint.compute.backend import choose_backend
 from fingerprint.registry.bank import Bank, open_bank
@@ -18,6 +19,7 @@ from fingerprint.store import migrate, open_store
 from tests.support import sample_organisation
 from tests.support.compiled_once import share_compiled_statements
 from tests.support.migrated_once import MigratedOnce
+from tests.support.one_broker import OneBrokerScheduling
 from tests.support.services import kafka, postgres
 from tests.support.services.requirement import needed
 from tests.support.services.triton import Triton
@@ -32,6 +34,12 @@ SYSTEM = Path(__file__).parent / "system"
 def pytest_report_to_serializable() -> Generator[None, Any, Any]:
     """What a test captured may hold half a surrogate pair, which the process that ran it could not send on."""
     return _sendable((yield))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling | None:
+    """Of the tests of a whole run, those that want a broker share one."""
+    return OneBrokerScheduling(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 @pytest.hookimpl(wrapper=True)

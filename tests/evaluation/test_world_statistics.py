@@ -25,7 +25,7 @@ from tests.support.simulated_activity import HASHED, MIDNIGHT, simulate_activity
 Figures = dict[str, Any]
 
 CUT = 10 * 86_400
-PRINCIPALS, DAYS, SEED, ATTACKS = 60, 14, 7, 24
+PRINCIPALS, DAYS, SEED, ATTACKS = 40, 14, 7, 24
 
 
 # --- rows made by hand --------------------------------------------------------------------------------------

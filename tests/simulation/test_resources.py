@@ -18,14 +18,14 @@ from fingerprint.sources.entities import add_entity_columns
 from fingerprint.sources.flatten import flatten
 from pipelines.simulate import simulate_organisation
 
-DAYS, LEARNED = 16, 12
+DAYS, LEARNED = 12, 8
 
 
 @cache
 def calls(parameters: WorldParameters) -> pd.DataFrame:
     """Return the calls of a world that name a resource: who, kind, hour, resource, whether an attack's and whether judged."""
     with TemporaryDirectory() as folder:
-        simulate_organisation(24, DAYS, 5, Path(folder), 12, scale=0.5, parameters=parameters)
+        simulate_organisation(16, DAYS, 5, Path(folder), 12, scale=0.5, parameters=parameters)
         labels = attack_labels(read_labels([folder]))
         events = pd.concat(
             [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from pipelines.evaluation.worlds import (
     summarise_worlds,
     workers_for,
 )
+from tests.support.numbered_task import NumberedTask
 
 SETTINGS = Settings(autoencoder=Autoencoder(max_epochs=1))
 
@@ -39,7 +41,9 @@ SETTINGS = Settings(autoencoder=Autoencoder(max_epochs=1))
 @pytest.fixture(scope="module")
 def figures() -> dict[str, Any]:
     options = EvaluationOptions(third=False)
-    return evaluate_worlds(SETTINGS, no_progress, 2, principals=6, days=10, attacks=3, options=options)
+    return evaluate_worlds(
+        SETTINGS, no_progress, 2, principals=6, days=10, attacks=3, options=options, workers=1
+    )
 
 
 def test_the_final_worlds_are_none_of_development() -> None:
@@ -140,6 +144,12 @@ def test_worlds_run_side_by_side_as_far_as_cores_and_memory_go() -> None:
     assert workers_for(2, 200, cores=16, memory=1 << 40) == 2
     assert workers_for(12, 200, cores=16, memory=1 << 30) == 1, "one at a time where memory is short"
     assert workers_for(12, 500, cores=16, memory=40 << 30) < workers_for(12, 60, cores=16, memory=40 << 30)
+
+
+def test_worlds_run_in_processes_of_their_own_and_come_in_the_order_that_was_asked_for() -> None:
+    ran: Any = worlds_module._run_worlds([NumberedTask(1), NumberedTask(2)], 2, no_progress)  # type: ignore[list-item]
+    assert [number for number, _ in ran] == [1, 2]
+    assert os.getpid() not in {process for _, process in ran}
 
 
 def test_each_world_says_how_long_it_took_what_it_held_and_what_votes_change(figures: dict[str, Any]) -> None:
