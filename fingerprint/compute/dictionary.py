@@ -28,7 +28,7 @@ CodeArray = Array  # (N,) int64
 DistinctValues = list[Any]  # distinct values; a missing one is None
 EncodedColumn = tuple[CodeArray, DistinctValues]
 
-FEW_EVENTS = 100  # above, array functions are faster
+FEW_EVENTS = 300  # above, array functions are faster
 
 
 class DictionaryEncoded:
@@ -38,8 +38,9 @@ class DictionaryEncoded:
         self, events: Frame, derived: Mapping[str, Callable[[DictionaryEncoded], EncodedColumn]] | None = None
     ) -> None:
         self.events, self.derived = events, derived or {}
-        self._is_few = len(events) <= FEW_EVENTS and frames.is_host_frame(events)
+        self.is_few = len(events) <= FEW_EVENTS and frames.is_host_frame(events)
         self._columns: dict[str, EncodedColumn] = {}
+        self._plain: dict[str, list[Any]] = {}
 
     def __len__(self) -> int:
         return len(self.events)
@@ -56,10 +57,8 @@ class DictionaryEncoded:
         if len(columns) == 1:
             code, values = columns[0]
             return code, [(value,) for value in values]
-        if self._is_few:
-            return encode_few(
-                list(zip(*([values[at] for at in code.tolist()] for code, values in columns), strict=True))
-            )
+        if self.is_few:
+            return encode_few(self.rows(names))
         xp = frames.array_module_of(self.events)
         mixed = xp.zeros(len(self), np.int64)
         for code, values in columns:
@@ -68,15 +67,34 @@ class DictionaryEncoded:
         parts = [[values[at] for at in codes[first].tolist()] for codes, values in columns]
         return code, list(zip(*parts, strict=True))
 
+    def rows(self, names: Sequence[str]) -> list[tuple[Any, ...]]:
+        """Return the values of each event in several columns, N tuples; a missing value is None."""
+        return list(zip(*map(self._values, names), strict=True))
+
+    def _values(self, name: str) -> list[Any]:
+        """Return the value of each of a few events."""
+        if name not in self._plain:
+            self._plain[name] = self._read_values(name)
+        return self._plain[name]
+
+    def _read_values(self, name: str) -> list[Any]:
+        if name in self.derived:
+            code, values = self.column(name)
+            return [values[at] for at in code.tolist()]
+        if name not in self.events:
+            return [None] * len(self)
+        values = frames.column_of(self.events, name).tolist()
+        return [None if is_missing(value) else value for value in values]
+
     def _encode(self, name: str) -> EncodedColumn:
         if name in self.derived:
             return self.derived[name](self)
+        if self.is_few:
+            return encode_few(self._values(name))
         xp = frames.array_module_of(self.events)
         if name not in self.events:
             return xp.zeros(len(self), np.int64), [None]
         column = frames.column_of(self.events, name)
-        if self._is_few:
-            return encode_few([None if is_missing(value) else value for value in column.tolist()])
         if isinstance(column.dtype, np.dtype) and column.dtype.kind in "iu":
             return encode_numbers(frames.values_of(column).astype(np.int64, copy=False))
         code, distinct = frames.factorize_values(column)

@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,7 +41,7 @@ from fingerprint.features.encoding import (
     IS_BIN,
     IS_OPEN,
 )
-from fingerprint.features.vocabulary import Floats, Ints, Vocabulary
+from fingerprint.features.vocabulary import LOG_POSSIBLE_VALUES, Floats, Ints, Vocabulary
 
 Array = Any
 
@@ -55,6 +56,17 @@ OPEN_FEATURES = np.flatnonzero(IS_OPEN)
 VISIBLE_MASK = (
     (np.arange(len(GIVEN_FEATURE)) != FREE_FEATURES[:, None]) & (FREE_FEATURES[:, None] != GIVEN_FEATURE)
 ).astype(np.float32)
+
+
+def _invisible_features() -> NDArray[np.int64]:
+    hidden = [np.flatnonzero(row == 0) for row in VISIBLE_MASK]
+    table = np.full((len(hidden), max(map(len, hidden))), -1)
+    for row, features in zip(table, hidden, strict=True):
+        row[: len(features)] = features
+    return table
+
+
+INVISIBLE_FEATURES = _invisible_features()  # (G, M): what each is not reconstructed from, filled up with -1
 MAX_CORRECTION = 4.0  # nats: a net is badly calibrated for what it has hardly seen, so it may correct the counts only so far
 UNIFORM_BIN_SHARE = (
     0.1  # share of a bin's probability spread over all 16 or so: the next bin is never out of the question
@@ -127,8 +139,44 @@ def feature_losses(
     """Return the loss of each feature in nats and whether its value was known: fingerprint (N,), codes (N, F) -> 2 x (N, F).
 
     Equal rows are computed once: machines repeat themselves. It happens on the device of `codes` and the vocabulary; nets may be
-    on another.
+    on another. On the host it is compiled.
     """
+    on_host = all(isinstance(each, np.ndarray) for each in (codes, vocabulary.keys, weights.inputs))
+    if not on_host or weights.inputs.dtype != np.float16:
+        return array_losses(vocabulary, weights, fingerprint, codes)
+    from fingerprint.estimators import (
+        compiled_losses,  # numba takes half a second, and most commands measure nothing
+    )
+
+    bank = compiled_losses.bank_arrays(vocabulary, weights)
+    return compiled_losses.compiled_losses(bank, _loss_rules(), fingerprint, codes)
+
+
+@cache
+def _loss_rules() -> Any:
+    from fingerprint.estimators.compiled_losses import LossRules
+
+    silent = CODES_WITHOUT_EVIDENCE
+    return LossRules(
+        possible=LOG_POSSIBLE_VALUES,
+        conditional=CONDITIONAL_FEATURES,
+        given=CONDITIONED_ON,
+        free=FREE_FEATURES,
+        invisible=INVISIBLE_FEATURES,
+        open=OPEN_FEATURES,
+        open_nats=np.float32(UNSEEN_OPEN_VALUE_NATS),
+        silent=np.array([*silent], np.int64),
+        silent_code=np.array([*silent.values()], np.uint64),
+        bins=BIN_FEATURES,
+        uniform=np.float32(UNIFORM_BIN_SHARE),
+        most=np.float32(MAX_CORRECTION),
+    )
+
+
+def array_losses(
+    vocabulary: Vocabulary, weights: Weights, fingerprint: Ints, codes: hashing.Hashes
+) -> tuple[Floats, NDArray[np.bool_]]:
+    """Return what `feature_losses` does, by functions of arrays in any library."""
     xp = namespace(codes)
     alike = fingerprint.astype(np.uint64)
     for column in codes.T:

@@ -99,7 +99,7 @@ def fit_baseline(rows: HoldoutLosses, parent: Ints) -> Baseline:
 def fit_tails(
     center: Floats,
     nats: EventNats,
-    newcomer: NDArray[np.bool_],
+    newcomer: NDArray[np.bool_] | None,
     principal_interval: hashing.Hashes,
     owner: Ints,
     parent: Ints,
@@ -107,15 +107,16 @@ def fit_tails(
 ) -> tuple[Baseline, Floats]:
     """Return the baselines of all fingerprints, and the excess of each held-out row (N,).
 
-    `center` (E, F); of each row (N,) its `nats`, whether its principal was a `newcomer`, its interval and `owner`, and the nats
-    of the `amount` of its action; parent (E,). The stranger of novelty and amount counts, not their sum: what is new comes in
-    bulk anyway (a plan, a script), so the amount of a novelty is hardly news.
+    `center` (E, F); of each row (N,) its `nats`, whether its principal was a `newcomer` (None where the history is too
+    short to tell), its interval and `owner`, and the nats of the `amount` of its action; parent (E,). The stranger of novelty and
+    amount counts, not their sum: what is new comes in bulk anyway (a plan, a script), so the amount of a novelty is hardly news.
     """
     odd = nats.own >= CONTEXT_THRESHOLD
     beside = tail_calibration.interval_maxima(nats.others[odd], principal_interval[odd], owner[odd]).excess
     tail = interval_tail.fit_interval_tail(beside)
-    worth = newcomer_nats(newcomer, principal_interval)
-    excess: Floats = np.maximum(nats.excess(tail) + worth * newcomer, amount).astype(np.float32)
+    new = np.zeros(len(owner), bool) if newcomer is None else newcomer
+    worth = 0.0 if newcomer is None else newcomer_nats(newcomer, principal_interval)
+    excess: Floats = np.maximum(nats.excess(tail) + worth * new, amount).astype(np.float32)
     hours = tail_calibration.interval_maxima(excess, principal_interval, owner)
     edge, slope = tail_calibration.fit_tail(hours.excess)
     rate = tail_calibration.exceedance_log_rates(hours, edge, parent)

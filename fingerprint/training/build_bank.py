@@ -179,8 +179,8 @@ def _baselines_and_quality(
     rows = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     nats = EventNats(*(rows[name] for name in EventNats._fields))
     stranger = rows["level"] >= PEER_LEVEL
-    newcomer = stranger & _newcomers(
-        rows["since"], rows["interval"], 86400 // settings.spectral.interval_seconds
+    newcomer = _newcomers(
+        rows["since"], rows["interval"], stranger, 86400 // settings.spectral.interval_seconds
     )
     tails, count_z, rates = _surge_tails(rows, index, settings)
     busiest = tail_calibration.interval_maxima(rows["amount"], rows["hour"], rows["owner"])
@@ -282,10 +282,15 @@ def _surge_tails(
     return tails, z, {str(name): round(float(share), 4) for name, share in shares.items()}
 
 
-def _newcomers(since: Ints, interval: Ints, intervals_per_day: int) -> NDArray[np.bool_]:
-    """Return which held-out rows (N,) are a newcomer's; when the history began, all principals were new to it."""
-    start = since.min() if len(since) else np.int32(0)
-    return is_newcomer(since, interval, intervals_per_day) & ~is_newcomer(start, since, intervals_per_day)
+def _newcomers(since: Ints, interval: Ints, stranger: Mask, intervals_per_day: int) -> Mask | None:
+    """Return which held-out rows (N,) are a newcomer's, of those without a fingerprint of their own (`stranger`, (N,)).
+
+    When the history began, all principals were new to it. None for a history that ended before that was over.
+    """
+    if not len(since) or is_newcomer(since.min(), interval.max(), intervals_per_day):
+        return None
+    new = is_newcomer(since, interval, intervals_per_day)
+    return stranger & new & ~is_newcomer(since.min(), since, intervals_per_day)
 
 
 def _manifest(

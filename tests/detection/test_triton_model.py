@@ -78,7 +78,7 @@ def close_to_numpy(served: TritonBankModel, bank: Bank) -> None:
     assert not isinstance(answer, FingerprintError)
     assert not isinstance(wanted, FingerprintError)
     np.testing.assert_allclose(answer.loss, wanted.loss, atol=CLOSE)
-    np.testing.assert_allclose(answer.z, wanted.z, atol=CLOSE)
+    np.testing.assert_allclose(answer.z, wanted.z, atol=10 * CLOSE)  # far below zero a nat is worth many of z
     np.testing.assert_array_equal(answer.known, wanted.known)
     np.testing.assert_array_equal(answer.level, wanted.level)
 

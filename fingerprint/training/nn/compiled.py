@@ -7,29 +7,23 @@ The same program as in torch (`loop`, `network`, `sampling`), which judges it in
 the same steps. A network of 8 hidden units fits into a core's first cache, with everything that a step computes, and never waits
 for another network of a stack. That takes less CPU than torch does, and no 5 GB of libraries. Threads fit different networks at
 once: compiled code holds no lock.
-
-The first fit on a machine compiles for some seconds. numba keeps the result beside this file, or in the user's cache folder where
-this one is not writable; where neither is (a read-only container), each process compiles for itself.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from functools import partial
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from fingerprint.estimators.autoencoder import FREE_FEATURES, VISIBLE_MASK
+from fingerprint.compute.compiled import compile_kernel, exp_in_place
+from fingerprint.estimators.autoencoder import FREE_FEATURES, INVISIBLE_FEATURES
 from fingerprint.training.nn import hyperparameters
 from fingerprint.training.nn.hyperparameters import CHANCES_PER_WORD, int16_threshold
 
 Floats = NDArray[np.float32]
 Slots = NDArray[np.int64]
-Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 _Limits = tuple[
     int, int, float, int, int
 ]  # epochs, patience, rate, what is swapped and what is blanked of 16 bits
@@ -104,30 +98,8 @@ def loss_and_gradients(
 
 # --- compiled -------------------------------------------------------------------------------------------------------
 
-_FAST = {"reassoc", "contract", "nsz"}  # sums in any order, fused products: what vector instructions need
-
-
-def _compile(kernel: Kernel) -> Kernel:
-    compiler = partial(numba.njit, nogil=True, fastmath=_FAST, error_model="numpy")
-    try:
-        return cast(Kernel, compiler(cache=True)(kernel))
-    except RuntimeError:  # no folder to keep it in
-        return cast(Kernel, compiler()(kernel))
-
-
-def _invisible_features() -> NDArray[np.int64]:
-    """Return the features that each free one is not reconstructed from: (G, M), filled up with -1."""
-    hidden = [np.flatnonzero(row == 0) for row in VISIBLE_MASK]
-    table = np.full((len(hidden), max(map(len, hidden))), -1)
-    for row, features in zip(table, hidden, strict=True):
-        row[: len(features)] = features
-    return table
-
-
-_FREE, _INVISIBLE = FREE_FEATURES.astype(np.int64), _invisible_features()
-_ZERO, _HALF, _ONE, _TWO = (
-    np.float32(number) for number in (0, 0.5, 1, 2)
-)  # float32 times a literal would be float64
+_FREE, _INVISIBLE = FREE_FEATURES.astype(np.int64), INVISIBLE_FEATURES
+_ZERO, _ONE, _TWO = (np.float32(number) for number in (0, 1, 2))  # float32 times a literal would be float64
 _KEEP, _NEW = np.float32(hyperparameters.SQUARE_DECAY), np.float32(1 - hyperparameters.SQUARE_DECAY)
 _MEAN_STEP, _EPSILON = np.float32(1 - hyperparameters.MEAN_DECAY), np.float32(hyperparameters.EPSILON)
 _STEPS, _MEAN_DECAY, _SQUARE_DECAY = (
@@ -187,7 +159,7 @@ def _make_scratch(rows: int, net: Networks) -> _Scratch:
     )
 
 
-@_compile
+@compile_kernel
 def _fit(
     net: Networks,
     base: Floats,
@@ -234,33 +206,33 @@ def _fit(
     _copy(best, net)
 
 
-@_compile
+@compile_kernel
 def _blank(net: Networks) -> None:
     _fill(net.inputs.ravel(), _ZERO)
     _fill(net.bias, _ZERO)
     _fill(net.outputs.ravel(), _ZERO)
 
 
-@_compile
+@compile_kernel
 def _copy(source: Networks, to: Networks) -> None:
     _scale(source.inputs.ravel(), _ONE, to.inputs.ravel())
     _scale(source.bias, _ONE, to.bias)
     _scale(source.outputs.ravel(), _ONE, to.outputs.ravel())
 
 
-@_compile
+@compile_kernel
 def _fill(numbers: Floats, value: np.float32) -> None:
     for place in range(len(numbers)):
         numbers[place] = value
 
 
-@_compile
+@compile_kernel
 def _scale(source: Floats, factor: np.float32, to: Floats) -> None:
     for place in range(len(source)):  # a slice would bring the words of numba's errors, seconds to compile
         to[place] = factor * source[place]
 
 
-@_compile
+@compile_kernel
 def _loss(net: Networks, base: Floats, seen: Slots, target: Slots, scratch: _Scratch) -> np.float32:
     """Return the mean cross-entropy of rows (B, F), summed over features."""
     _see(net, seen, scratch)
@@ -270,7 +242,7 @@ def _loss(net: Networks, base: Floats, seen: Slots, target: Slots, scratch: _Scr
     return total / np.float32(len(seen))
 
 
-@_compile
+@compile_kernel
 def _gradients(
     net: Networks,
     base: Floats,
@@ -300,7 +272,7 @@ def _gradients(
     _blame_inputs(seen, scratch, gradient)
 
 
-@_compile
+@compile_kernel
 def _blame_inputs(seen: Slots, scratch: _Scratch, gradient: Networks) -> None:
     """Add what the hidden units are to blame for to the inputs that they saw: all of it, less what each did not see."""
     blame, total = scratch.blame, scratch.total
@@ -323,7 +295,7 @@ def _blame_inputs(seen: Slots, scratch: _Scratch, gradient: Networks) -> None:
                         gradient.inputs[feature, seen[row, feature], unit] -= blame[free, row, unit]
 
 
-@_compile
+@compile_kernel
 def _see(net: Networks, seen: Slots, scratch: _Scratch) -> None:
     """Fill the hidden units of rows (B, F): each free feature seen from all others that do not contain it."""
     units, total = scratch.units, scratch.total
@@ -344,7 +316,7 @@ def _see(net: Networks, seen: Slots, scratch: _Scratch) -> None:
                 units[free, row, unit] = _ONE - _TWO / (math.exp(_TWO * units[free, row, unit]) + _ONE)
 
 
-@_compile
+@compile_kernel
 def _reconstruct(net: Networks, base: Floats, target: Slots, free: int, scratch: _Scratch) -> np.float32:
     """Fill `wrong` with the probability of each slot of a free feature; return the summed loss of the rows' own."""
     units, chance = scratch.units, scratch.wrong
@@ -363,7 +335,7 @@ def _reconstruct(net: Networks, base: Floats, target: Slots, free: int, scratch:
         for slot in range(slots):
             chance[row, slot] -= most
         loss -= chance[row, target[row, feature]]
-    _exp(chance.ravel(), scratch.exponents, scratch.powers)
+    exp_in_place(chance.ravel(), scratch.exponents, scratch.powers)
     for row in range(rows):
         total = _ZERO
         for slot in range(slots):
@@ -374,42 +346,7 @@ def _reconstruct(net: Networks, base: Floats, target: Slots, free: int, scratch:
     return loss
 
 
-_LOG2_E, _LN2, _LN2_REST = (np.float32(number) for number in (1.44269504, 0.693359375, -2.12194440e-4))
-_LEAST = np.float32(-87)  # exp of less is not a normal float32
-_POLYNOMIAL = tuple(
-    np.float32(number)
-    for number in (
-        1.9875691500e-4,
-        1.3981999507e-3,
-        8.3334519073e-3,
-        4.1665795894e-2,
-        1.6666665459e-1,
-        5.0000001201e-1,
-    )
-)
-_C5, _C4, _C3, _C2, _C1, _C0 = _POLYNOMIAL
-
-
-@_compile
-def _exp(numbers: Floats, exponents: NDArray[np.int32], powers: Floats) -> None:
-    """Take exp of numbers (N,) that are not above zero, in place, to 2e-7; `powers` are the bits of `exponents` (N,).
-
-    The polynomial is Cephes' (Moshier 1989, `expf`): the library's own function takes one number at a time, this one eight.
-    """
-    for place in range(len(numbers)):
-        number = max(numbers[place], _LEAST)
-        power = np.int32(number * _LOG2_E - _HALF)
-        rest = number - np.float32(power) * _LN2 - np.float32(power) * _LN2_REST
-        series = ((((_C5 * rest + _C4) * rest + _C3) * rest + _C2) * rest + _C1) * rest + _C0
-        numbers[place] = series * rest * rest + rest + _ONE
-        exponents[place] = power
-    for place in range(len(numbers)):
-        exponents[place] = (exponents[place] + 127) << 23
-    for place in range(len(numbers)):
-        numbers[place] *= powers[place]
-
-
-@_compile
+@compile_kernel
 def _adam(part: Floats, gradient: Floats, mean: Floats, square: Floats, pace: np.float32) -> None:
     for place in range(len(part)):
         slope = gradient[place]
@@ -424,7 +361,7 @@ _ODD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio
 _MULTIPLIER_1, _MULTIPLIER_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
-@_compile
+@compile_kernel
 def _draw(
     histories: Histories, fingerprint: int, step: int, swap: int, blank: int, seen: Slots, target: Slots
 ) -> None:
@@ -446,7 +383,7 @@ def _draw(
             seen[row, feature] = 0 if chance >= blank else slot
 
 
-@_compile
+@compile_kernel
 def _random_word(key: np.uint64, number: int) -> np.uint64:
     """Return the word `number` of a stream: SplitMix64's (Steele et al. 2014)."""
     word = key + np.uint64(number + 1) * _ODD

@@ -409,18 +409,6 @@ def test_compiled_code_draws_the_rows_of_torch(step: int, rows: int, swap: float
     np.testing.assert_array_equal(histories.evenly_spaced(32)[0], drawn_from(300).evenly_spaced(32)[0].T)
 
 
-def test_where_nothing_can_be_kept_it_is_compiled_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    compiler = compiled.numba.njit
-
-    def no_folder(*args: object, cache: bool = False, **options: object) -> object:
-        if cache:
-            raise RuntimeError("cannot cache function 'f': no locator available for file 'f.py'")
-        return compiler(*args, **options)
-
-    monkeypatch.setattr(compiled.numba, "njit", no_folder)
-    assert compiled._compile(lambda number: number + 1)(2) == 3
-
-
 @pytest.mark.parametrize(
     ("wish", "threads"), [("1", 1), ("3,2", 3), ("0", 1), ("", None), ("many", None), ("-2", None)]
 )

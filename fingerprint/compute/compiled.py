@@ -1,0 +1,74 @@
+"""Machine code from Python: what numba compiles, kept on disk, and functions that several kernels share.
+
+Example:
+    >>> @compile_kernel
+    ... def total(numbers):
+    ...     out = 0.0
+    ...     for number in numbers:
+    ...         out += number
+    ...     return out
+
+The first call on a machine compiles for some seconds. numba keeps the result beside the kernel's file, or in the user's cache
+folder where this one is not writable; where neither is (a read-only container), each process compiles for itself. It looks
+whether the kernel's own file changed, not at what the kernel uses of others: so what depends on the features is an argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar, cast
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+Kernel = TypeVar("Kernel", bound=Callable[..., Any])
+
+_FAST = {"reassoc", "contract", "nsz"}  # sums in any order, fused products: what vector instructions need
+
+
+def compile_kernel(kernel: Kernel) -> Kernel:
+    """Compile a function of arrays and numbers, for every combination of types that it is called with."""
+    compiler = partial(numba.njit, nogil=True, fastmath=_FAST, error_model="numpy")
+    try:
+        return cast(Kernel, compiler(cache=True)(kernel))
+    except RuntimeError:  # no folder to keep it in
+        return cast(Kernel, compiler()(kernel))
+
+
+_HALF, _ONE = np.float32(0.5), np.float32(1)  # float32 times a literal would be float64
+_LOG2_E, _LN2, _LN2_REST = (np.float32(number) for number in (1.44269504, 0.693359375, -2.12194440e-4))
+_LEAST = np.float32(-87)  # exp of less is not a normal float32
+_POLYNOMIAL = tuple(
+    np.float32(number)
+    for number in (
+        1.9875691500e-4,
+        1.3981999507e-3,
+        8.3334519073e-3,
+        4.1665795894e-2,
+        1.6666665459e-1,
+        5.0000001201e-1,
+    )
+)
+_C5, _C4, _C3, _C2, _C1, _C0 = _POLYNOMIAL
+
+
+@compile_kernel
+def exp_in_place(numbers: Floats, exponents: NDArray[np.int32], powers: Floats) -> None:
+    """Take exp of numbers (N,) that are not above zero, in place, to 3e-7; `powers` are the bits of `exponents` (N,).
+
+    The polynomial is Cephes' (Moshier 1989, `expf`): the library's own function takes one number at a time, this one eight.
+    """
+    for place in range(len(numbers)):
+        number = max(numbers[place], _LEAST)
+        power = np.int32(number * _LOG2_E - _HALF)
+        rest = number - np.float32(power) * _LN2 - np.float32(power) * _LN2_REST
+        series = ((((_C5 * rest + _C4) * rest + _C3) * rest + _C2) * rest + _C1) * rest + _C0
+        numbers[place] = series * rest * rest + rest + _ONE
+        exponents[place] = power
+    for place in range(len(numbers)):
+        exponents[place] = (exponents[place] + 127) << 23
+    for place in range(len(numbers)):
+        numbers[place] *= powers[place]
