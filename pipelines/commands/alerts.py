@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import json as json_text
+import math
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -115,13 +116,14 @@ def list_alerts(
         if output == "json":
             print_json(list(islice(_queue_as_json(store, decisions, which), limit)))
             return
-        rows = list(islice(_queue_rows(store, which), limit))
+        counts = store.queue.counts(which)
+        rows = list(_queue_rows(store, which, limit, which.total_in(counts)))
         if output == "id":
             print("\n".join(row.alert_id for row in rows), end="\n" if rows else "")
         elif output == "csv":
             _write_csv(rows)
         else:
-            _print_queue(store, rows, decisions, which, wide=output == "wide", limited=limit is not None)
+            _print_queue(store, rows, decisions, which, counts, wide=output == "wide")
 
 
 def _print_queue(
@@ -129,12 +131,11 @@ def _print_queue(
     rows: Sequence[QueueRow],
     decisions: Mapping[str, Decision],
     which: AlertFilter,
+    counts: Mapping[str, int],
     wide: bool,
-    limited: bool,
 ) -> None:
     if gaps := store.feeds.gaps(ended=False):
         print(feed_gaps.open_feed_gaps_sentence(len(gaps)))
-    counts = store.queue.counts(which)
     hidden, total = counts["suppressed"], which.total_in(counts) or len(rows)
     if rows:
         Console(width=WIDE_COLUMNS if wide else None).print(_queue_table(rows, decisions, wide))
@@ -142,7 +143,7 @@ def _print_queue(
         print("no alerts: nothing was forwarded to the analysts")
     else:
         print("no alert matches: leave out a filter, or see all with `fingerprint alerts list`")
-    if limited and total > len(rows):
+    if total > len(rows):
         print(f"{total - len(rows):,} more match: raise --limit")
     if hidden:
         print(
@@ -151,13 +152,17 @@ def _print_queue(
         )
 
 
-def _queue_rows(store: SqlStore, which: AlertFilter) -> Iterator[QueueRow]:
-    """Yield all rows of a filter, in the order of the queue."""
-    page = store.queue.page(which, size=MAX_PAGE_SIZE)
-    yield from page.rows
-    while page.following is not None:
-        page = store.queue.page(which, size=MAX_PAGE_SIZE, cursor=page.following, total=page.total)
+def _queue_rows(
+    store: SqlStore, which: AlertFilter, limit: int | None = None, total: int | None = None
+) -> Iterator[QueueRow]:
+    """Yield the rows of a filter, at most `limit`, in the order of the queue; `total` is how many it has, if that is known."""
+    left, cursor = math.inf if limit is None else limit, None
+    while left > 0:
+        page = store.queue.page(which, size=int(min(left, MAX_PAGE_SIZE)), cursor=cursor, total=total)
         yield from page.rows
+        left, cursor, total = left - len(page.rows), page.following, page.total
+        if cursor is None:
+            return
 
 
 def _queue_as_json(
