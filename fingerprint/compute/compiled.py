@@ -38,6 +38,61 @@ def compile_kernel(kernel: Kernel) -> Kernel:
         return cast(Kernel, compiler()(kernel))
 
 
+def _compile_elementwise(signature: str) -> Callable[[Kernel], Kernel]:
+    """Compile a function of numbers as one of arrays, a universal function of NumPy."""
+
+    def compile_function(function: Kernel) -> Kernel:
+        vectorize: Any = numba.vectorize
+        try:
+            return cast(Kernel, vectorize([signature], cache=True)(function))
+        except RuntimeError:
+            return cast(Kernel, vectorize([signature])(function))
+
+    return compile_function
+
+
+# As in `compute.hashing`.
+_ODD, _MIX, _SHIFT = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(29)
+
+
+@compile_kernel
+def hash_one_pair(left: np.uint64, right: np.uint64) -> np.uint64:
+    """Hash an ordered pair of numbers, as `hashing.hash_pair` does."""
+    spread = left * _MIX
+    mixed = ((spread ^ (spread >> _SHIFT)) ^ (right + _ODD)) * _MIX
+    return (mixed ^ (mixed >> _SHIFT)) * _ODD
+
+
+@_compile_elementwise("uint64(uint64, uint64)")
+def hash_pairs(left: Any, right: Any) -> Any:
+    """Hash ordered pairs, element by element with broadcasting, in one pass over the arrays."""
+    return hash_one_pair(left, right)
+
+
+@compile_kernel
+def find_place(keys: NDArray[np.uint64], wanted: np.uint64) -> int:
+    """Return how many of sorted `keys` are less than `wanted`: the place where it is, or would be."""
+    low, high = 0, len(keys)
+    while low < high:
+        middle = (low + high) // 2
+        if keys[middle] < wanted:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@compile_kernel
+def find_places(
+    keys: NDArray[np.uint64], wanted: NDArray[np.uint64], place: NDArray[np.intp], found: NDArray[np.bool_]
+) -> None:
+    """Fill the places of `wanted` (N,) in sorted `keys`, and which of them are really there."""
+    for number in range(len(wanted)):
+        here = find_place(keys, wanted[number])
+        place[number] = here
+        found[number] = here < len(keys) and keys[here] == wanted[number]
+
+
 _HALF, _ONE = np.float32(0.5), np.float32(1)  # float32 times a literal would be float64
 _LOG2_E, _LN2, _LN2_REST = (np.float32(number) for number in (1.44269504, 0.693359375, -2.12194440e-4))
 _LEAST = np.float32(-87)  # exp of less is not a normal float32

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,7 @@ _ODD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio: the increment of Sp
 _MIX = np.uint64(0xBF58476D1CE4E5B9)  # SplitMix64's first multiplier
 _SHIFT = np.uint64(29)
 _BUCKET_SHIFT = np.uint64(48)
+_ON_HOST = (np.ndarray, np.uint64)
 _LOW = np.uint64((1 << 48) - 1)
 
 
@@ -142,16 +144,26 @@ def hash_pair(left: Hashes | np.uint64, right: Hashes | np.uint64 | int) -> Hash
     The left one is spread over all bits before the right one meets it, or pairs of small numbers would collide.
     """
     left, right = _as_uint64(left), _as_uint64(right)
-    if isinstance(left, np.uint64) or isinstance(right, np.uint64):  # NumPy warns of single numbers
-        with np.errstate(over="ignore"):
-            return _mix(left, right)
-    return _mix(left, right)
+    if isinstance(left, _ON_HOST) and isinstance(right, _ON_HOST):
+        return _compiled_hash_pairs()(left, right)
+    return mix_pairs(left, right)
 
 
-def _mix(left: Any, right: Any) -> Any:
-    spread = left * _MIX
-    mixed = ((spread ^ (spread >> _SHIFT)) ^ (right + _ODD)) * _MIX
-    return (mixed ^ (mixed >> _SHIFT)) * _ODD
+@cache
+def _compiled_hash_pairs() -> Any:
+    from fingerprint.compute.compiled import (
+        hash_pairs,  # numba takes half a second, and most commands hash nothing
+    )
+
+    return hash_pairs
+
+
+def mix_pairs(left: Any, right: Any) -> Any:
+    """Hash ordered pairs of uint64 arrays in any library, as `hash_pair` does on the host."""
+    with np.errstate(over="ignore"):  # NumPy warns of single numbers
+        spread = left * _MIX
+        mixed = ((spread ^ (spread >> _SHIFT)) ^ (right + _ODD)) * _MIX
+        return (mixed ^ (mixed >> _SHIFT)) * _ODD
 
 
 def _as_uint64(value: Any) -> Any:

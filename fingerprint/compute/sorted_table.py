@@ -16,7 +16,7 @@ back.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import reduce
+from functools import cache, reduce
 from operator import or_
 from typing import Any
 
@@ -165,6 +165,32 @@ class SortedTable:
 
 def find_sorted(keys: Keys, wanted: Keys) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
     """Return places of `wanted` in sorted `keys`, and which of them are really there. Both lie in one memory."""
+    if _are_hashes_on_host(keys) and _are_hashes_on_host(wanted):
+        return _find_compiled(keys, wanted)
+    return search_sorted(keys, wanted)
+
+
+def _are_hashes_on_host(keys: Keys) -> bool:
+    return isinstance(keys, np.ndarray) and keys.dtype == np.uint64
+
+
+def _find_compiled(keys: Keys, wanted: Keys) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    place, found = np.empty(len(wanted), np.intp), np.empty(len(wanted), bool)
+    _compiled_search()(keys, wanted, place, found)
+    return place, found
+
+
+@cache
+def _compiled_search() -> Any:
+    from fingerprint.compute.compiled import (
+        find_places,  # numba takes half a second, and most commands look nothing up
+    )
+
+    return find_places
+
+
+def search_sorted(keys: Keys, wanted: Keys) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Return what `find_sorted` does, by functions of arrays in any library."""
     xp = namespace(keys)
     place = xp.searchsorted(keys, wanted)
     if not len(keys):

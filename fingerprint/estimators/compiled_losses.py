@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fingerprint.compute.compiled import compile_kernel, exp_in_place
+from fingerprint.compute.compiled import compile_kernel, exp_in_place, find_place, hash_one_pair
 from fingerprint.compute.hashing import Hashes
 
 Floats = NDArray[np.float32]
@@ -129,16 +129,7 @@ _ZERO, _ONE, _TWO = (np.float32(number) for number in (0, 1, 2))  # float32 time
 _BIN_SIZE = np.float32(16)
 # The bits of a float16 moved by 13 are those of a float32, its exponent counted from elsewhere (`autoencoder.widen_half`).
 _FILLED, _RESCALE = np.int32(-0x70002000), np.float32(2.0 ** (127 - 15))
-# As in `compute.hashing`.
-_ODD, _MIX, _SHIFT = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(29)
 _FEATURES_OF_KEY = np.uint64(256)
-
-
-@compile_kernel
-def _hash_pair(left: np.uint64, right: np.uint64) -> np.uint64:
-    spread = left * _MIX
-    mixed = ((spread ^ (spread >> _SHIFT)) ^ (right + _ODD)) * _MIX
-    return (mixed ^ (mixed >> _SHIFT)) * _ODD
 
 
 @compile_kernel
@@ -148,22 +139,9 @@ def _row_hashes(fingerprint: NDArray[np.int32], codes: Hashes) -> Hashes:
     for row in range(len(codes)):
         hashed = np.uint64(fingerprint[row])
         for feature in range(codes.shape[1]):
-            hashed = _hash_pair(hashed, codes[row, feature])
+            hashed = hash_one_pair(hashed, codes[row, feature])
         out[row] = hashed
     return out
-
-
-@compile_kernel
-def _find(keys: Hashes, wanted: np.uint64) -> int:
-    """Return the place of a key in sorted ones, -1 for none."""
-    low, high = 0, len(keys)
-    while low < high:
-        middle = (low + high) // 2
-        if keys[middle] < wanted:
-            low = middle + 1
-        else:
-            high = middle
-    return low if low < len(keys) and keys[low] == wanted else -1
 
 
 @compile_kernel
@@ -216,9 +194,11 @@ def _look_up(
     for feature in range(codes.shape[1]):
         level, logp, found = at, _ZERO, -1
         while level >= 0:
-            key = np.uint64(level) * _FEATURES_OF_KEY + np.uint64(feature)
-            found = _find(bank.keys, _hash_pair(key, codes[row, feature]))
-            if found >= 0:
+            owner = np.uint64(level) * _FEATURES_OF_KEY + np.uint64(feature)
+            key = hash_one_pair(owner, codes[row, feature])
+            here = find_place(bank.keys, key)
+            if here < len(bank.keys) and bank.keys[here] == key:
+                found = here
                 logp += bank.logp[found]
                 break
             logp += bank.escape[level, feature]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fingerprint.compute import compiled
+from fingerprint.compute import compiled, hashing
+from fingerprint.compute.sorted_table import find_sorted, search_sorted
 
 
 def test_where_nothing_can_be_kept_it_is_compiled_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -18,6 +19,24 @@ def test_where_nothing_can_be_kept_it_is_compiled_all_the_same(monkeypatch: pyte
 
     monkeypatch.setattr(compiled.numba, "njit", no_folder)
     assert compiled.compile_kernel(lambda number: number + 1)(2) == 3
+
+
+@pytest.mark.parametrize("size", [0, 1, 1000])
+def test_compiled_hashes_of_pairs_are_those_of_the_array_functions(size: int) -> None:
+    left, right = np.random.default_rng(size).integers(0, 2**64, (2, size), dtype=np.uint64)
+    one = np.uint64(2**64 - 1)
+    for pair in ((left, right), (left, one), (one, right), (left[:, None], right[None, :3]), (one, one)):
+        np.testing.assert_array_equal(hashing.hash_pair(*pair), hashing.mix_pairs(*pair))
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 1000])
+def test_compiled_places_are_those_of_the_array_functions(size: int) -> None:
+    random = np.random.default_rng(size)
+    keys = np.unique(random.integers(0, 2**64, size, dtype=np.uint64))
+    ends = np.array([0, 2**64 - 1], np.uint64)
+    wanted = np.concatenate([keys, random.integers(0, 2**64, 50, dtype=np.uint64), ends])
+    for found, right in zip(find_sorted(keys, wanted), search_sorted(keys, wanted), strict=True):
+        np.testing.assert_array_equal(found, right)
 
 
 def test_the_exponential_is_exact_to_single_precision_and_nothing_for_what_is_far_below() -> None:
