@@ -38,7 +38,7 @@ def drawn_bank(random: np.random.Generator) -> tuple[Vocabulary, Weights]:
 
 
 def drawn_events(random: np.random.Generator, count: int) -> tuple[Ints, Hashes]:
-    """Usual values, values that nobody has shown, codes that are no evidence, and each row several times."""
+    """Usual values, values that no one has shown, codes that are no evidence, and each row several times."""
     codes = random.zipf(1.6, (count, F)).astype(np.uint64)
     codes[random.random(codes.shape) < 0.1] = 2**64 - 3
     for feature, silent in CODES_WITHOUT_EVIDENCE.items():
