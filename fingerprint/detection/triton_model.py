@@ -67,11 +67,15 @@ def place_networks(bank: Bank, placement: Placement) -> Bank:
 
 
 class TritonBankModel:
-    """A bank in host or device memory (`Bank.on`, `place_networks`) that computes batches of requests."""
+    """A bank in host or device memory (`Bank.on`, `place_networks`) that computes batches of requests.
+
+    It measures a row before it is there: kernels are compiled then, and not while requests wait.
+    """
 
     def __init__(self, bank: Bank) -> None:
         self.bank, self.inference = bank, LocalInference(bank)
         self.level = bank.fingerprints["level"].to_numpy()
+        self._compute(np.zeros(1, np.int32), np.zeros((1, bank.vocabulary.total.shape[1]), np.uint64))
 
     @property
     def device(self) -> str:
