@@ -171,6 +171,7 @@ def test_a_morning_by_mouse(browser, place, admitted):
         expect(page).to_have_url(re.compile("least_urgency=75"))
         expect(rows(page)).to_have_count(urgent - 1)
 
+        page.wait_for_load_state("load")  # the script of this page is there, too: it takes clicks on boxes
         for box in rows(page).get_by_role("checkbox").all()[:3]:
             box.check()
         expect(page.locator("#selected")).to_have_text("3 selected")
