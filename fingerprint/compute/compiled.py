@@ -23,6 +23,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from fingerprint.compute.hashing import PAIR_MIX, PAIR_ODD, PAIR_SHIFT
+
 Floats = NDArray[np.float32]
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
@@ -31,36 +33,27 @@ _FAST = {"reassoc", "contract", "nsz"}  # sums in any order, fused products: wha
 
 def compile_kernel(kernel: Kernel) -> Kernel:
     """Compile a function of arrays and numbers, for every combination of types that it is called with."""
-    compiler = partial(numba.njit, nogil=True, fastmath=_FAST, error_model="numpy")
+    return _compile_and_keep(partial(numba.njit, nogil=True, fastmath=_FAST, error_model="numpy"), kernel)
+
+
+def _compile_elementwise(signature: str) -> Callable[[Kernel], Kernel]:
+    """Compile a function of numbers as one of arrays, a universal function of NumPy."""
+    return partial(_compile_and_keep, partial(numba.vectorize, [signature]))
+
+
+def _compile_and_keep(compiler: Callable[..., Any], kernel: Kernel) -> Kernel:
     try:
         return cast(Kernel, compiler(cache=True)(kernel))
     except RuntimeError:  # no folder to keep it in
         return cast(Kernel, compiler()(kernel))
 
 
-def _compile_elementwise(signature: str) -> Callable[[Kernel], Kernel]:
-    """Compile a function of numbers as one of arrays, a universal function of NumPy."""
-
-    def compile_function(function: Kernel) -> Kernel:
-        vectorize: Any = numba.vectorize
-        try:
-            return cast(Kernel, vectorize([signature], cache=True)(function))
-        except RuntimeError:
-            return cast(Kernel, vectorize([signature])(function))
-
-    return compile_function
-
-
-# As in `compute.hashing`.
-_ODD, _MIX, _SHIFT = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(29)
-
-
 @compile_kernel
 def hash_one_pair(left: np.uint64, right: np.uint64) -> np.uint64:
     """Hash an ordered pair of numbers, as `hashing.hash_pair` does."""
-    spread = left * _MIX
-    mixed = ((spread ^ (spread >> _SHIFT)) ^ (right + _ODD)) * _MIX
-    return (mixed ^ (mixed >> _SHIFT)) * _ODD
+    spread = left * PAIR_MIX
+    mixed = ((spread ^ (spread >> PAIR_SHIFT)) ^ (right + PAIR_ODD)) * PAIR_MIX
+    return (mixed ^ (mixed >> PAIR_SHIFT)) * PAIR_ODD
 
 
 @_compile_elementwise("uint64(uint64, uint64)")

@@ -53,12 +53,12 @@ class DictionaryEncoded:
 
     def combined_column(self, names: Sequence[str]) -> tuple[CodeArray, list[tuple[Any, ...]]]:
         """Return the code of each event's values in several columns (N,), and the tuples of values."""
+        if self.is_few:
+            return encode_few(self.rows(names))
         columns = [self.column(name) for name in names]
         if len(columns) == 1:
             code, values = columns[0]
             return code, [(value,) for value in values]
-        if self.is_few:
-            return encode_few(self.rows(names))
         xp = frames.array_module_of(self.events)
         mixed = xp.zeros(len(self), np.int64)
         for code, values in columns:

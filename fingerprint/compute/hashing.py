@@ -39,9 +39,11 @@ Hashes = NDArray[np.uint64]
 MISSING = np.uint64(1)  # the hash of "there is no value", with a slot of its own
 BUCKETS = 1 << 16
 VIRTUAL_PARTITIONS = 256
-_ODD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio: the increment of SplitMix64 (Steele et al. 2014)
-_MIX = np.uint64(0xBF58476D1CE4E5B9)  # SplitMix64's first multiplier
-_SHIFT = np.uint64(29)
+PAIR_ODD = np.uint64(
+    0x9E3779B97F4A7C15
+)  # 2^64 / golden ratio: the increment of SplitMix64 (Steele et al. 2014)
+PAIR_MIX = np.uint64(0xBF58476D1CE4E5B9)  # SplitMix64's first multiplier
+PAIR_SHIFT = np.uint64(29)
 _BUCKET_SHIFT = np.uint64(48)
 _ON_HOST = (np.ndarray, np.uint64)
 _LOW = np.uint64((1 << 48) - 1)
@@ -161,9 +163,9 @@ def _compiled_hash_pairs() -> Any:
 def mix_pairs(left: Any, right: Any) -> Any:
     """Hash ordered pairs of uint64 arrays in any library, as `hash_pair` does on the host."""
     with np.errstate(over="ignore"):  # NumPy warns of single numbers
-        spread = left * _MIX
-        mixed = ((spread ^ (spread >> _SHIFT)) ^ (right + _ODD)) * _MIX
-        return (mixed ^ (mixed >> _SHIFT)) * _ODD
+        spread = left * PAIR_MIX
+        mixed = ((spread ^ (spread >> PAIR_SHIFT)) ^ (right + PAIR_ODD)) * PAIR_MIX
+        return (mixed ^ (mixed >> PAIR_SHIFT)) * PAIR_ODD
 
 
 def _as_uint64(value: Any) -> Any:

@@ -22,7 +22,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,7 +40,7 @@ from fingerprint.features.encoding import (
     IS_BIN,
     IS_OPEN,
 )
-from fingerprint.features.vocabulary import LOG_POSSIBLE_VALUES, Floats, Ints, Vocabulary
+from fingerprint.features.vocabulary import Floats, Ints, Vocabulary
 
 Array = Any
 
@@ -91,7 +90,8 @@ CPU_CHUNK_BYTES = (
     3 << 20
 )  # bytes of weights gathered at a time, which caches hold: those of 292 rows, at 14 x 24 x 8 x 4 B
 DEVICE_CHUNK_BYTES = 192 << 20  # the same where NumPy does not compute: enough to keep a GPU busy
-_FILLED = np.int32(-0x70002000)  # bits of a float32 that a float16 moved by 13 bits fills: 1 + 5 + 10
+FLOAT16_BITS = np.int32(-0x70002000)  # bits of a float32 that a float16 moved by 13 bits fills: 1 + 5 + 10
+FLOAT16_SCALE = np.float32(2.0 ** (127 - 15))  # what their exponents are counted from differs by
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,28 +149,7 @@ def feature_losses(
     )
 
     bank = compiled_losses.bank_arrays(vocabulary, weights)
-    return compiled_losses.compiled_losses(bank, _loss_rules(), fingerprint, codes)
-
-
-@cache
-def _loss_rules() -> Any:
-    from fingerprint.estimators.compiled_losses import LossRules
-
-    silent = CODES_WITHOUT_EVIDENCE
-    return LossRules(
-        possible=LOG_POSSIBLE_VALUES,
-        conditional=CONDITIONAL_FEATURES,
-        given=CONDITIONED_ON,
-        free=FREE_FEATURES,
-        invisible=INVISIBLE_FEATURES,
-        open=OPEN_FEATURES,
-        open_nats=np.float32(UNSEEN_OPEN_VALUE_NATS),
-        silent=np.array([*silent], np.int64),
-        silent_code=np.array([*silent.values()], np.uint64),
-        bins=BIN_FEATURES,
-        uniform=np.float32(UNIFORM_BIN_SHARE),
-        most=np.float32(MAX_CORRECTION),
-    )
+    return compiled_losses.compiled_losses(bank, fingerprint, codes)
 
 
 def array_losses(
@@ -250,9 +229,9 @@ def widen_half(half: Array) -> Array:
         return xp.astype(half, xp.float32, copy=False)
     bits = half.view(np.int16).astype(np.int32)
     bits <<= 13
-    bits &= _FILLED
+    bits &= FLOAT16_BITS
     wide = bits.view(np.float32)
-    wide *= np.float32(2.0 ** (127 - 15))
+    wide *= FLOAT16_SCALE
     return wide
 
 

@@ -1,7 +1,7 @@
 """Losses of events on the host as machine code, event by event: what is looked up, and what the nets correct.
 
 Example:
-    >>> loss, known = compiled_losses(bank_arrays(vocabulary, weights), rules, fingerprint, codes)    # (N, F) each
+    >>> loss, known = compiled_losses(bank_arrays(vocabulary, weights), fingerprint, codes)    # (N, F) each
 
 The same maths as `autoencoder.array_losses`, which judges it in the tests: what is looked up is the same number, what nets
 correct the same to 1e-5 nats. A call of few rows takes a fraction of the time, as it begins at once.
@@ -17,6 +17,10 @@ from numpy.typing import NDArray
 
 from fingerprint.compute.compiled import compile_kernel, exp_in_place, find_place, hash_one_pair
 from fingerprint.compute.hashing import Hashes
+from fingerprint.estimators import autoencoder
+from fingerprint.estimators.autoencoder import FLOAT16_BITS, FLOAT16_SCALE
+from fingerprint.features.encoding import CODES_WITHOUT_EVIDENCE
+from fingerprint.features.vocabulary import LOG_POSSIBLE_VALUES
 
 Floats = NDArray[np.float32]
 Places = NDArray[np.int64]
@@ -60,6 +64,22 @@ class LossRules(NamedTuple):
     most: np.float32
 
 
+RULES = LossRules(
+    possible=LOG_POSSIBLE_VALUES,
+    conditional=autoencoder.CONDITIONAL_FEATURES,
+    given=autoencoder.CONDITIONED_ON,
+    free=autoencoder.FREE_FEATURES,
+    invisible=autoencoder.INVISIBLE_FEATURES,
+    open=autoencoder.OPEN_FEATURES,
+    open_nats=np.float32(autoencoder.UNSEEN_OPEN_VALUE_NATS),
+    silent=np.array([*CODES_WITHOUT_EVIDENCE], np.int64),
+    silent_code=np.array([*CODES_WITHOUT_EVIDENCE.values()], np.uint64),
+    bins=autoencoder.BIN_FEATURES,
+    uniform=np.float32(autoencoder.UNIFORM_BIN_SHARE),
+    most=np.float32(autoencoder.MAX_CORRECTION),
+)
+
+
 def bank_arrays(vocabulary: Any, weights: Any) -> BankArrays:
     """Return the arrays of a bank on the host, all of one kind: mapped files and memory, writable or not, compile alike."""
     halves = (part.view(np.int16) for part in (weights.inputs, weights.bias, weights.outputs))
@@ -67,7 +87,7 @@ def bank_arrays(vocabulary: Any, weights: Any) -> BankArrays:
     return BankArrays(*map(_plain, (*looked_up, *halves, weights.row)))
 
 
-def compiled_losses(bank: BankArrays, rules: LossRules, fingerprint: Any, codes: Hashes) -> tuple[Any, Any]:
+def compiled_losses(bank: BankArrays, fingerprint: Any, codes: Hashes) -> tuple[Any, Any]:
     """Return the loss of each feature in nats and whether its value was known: fingerprint (N,), codes (N, F) -> 2 x (N, F)."""
     fingerprint, codes = _plain(fingerprint.astype(np.int32, copy=False)), _plain(codes)
     _, first, inverse = np.unique(_row_hashes(fingerprint, codes), return_index=True, return_inverse=True)
@@ -75,7 +95,7 @@ def compiled_losses(bank: BankArrays, rules: LossRules, fingerprint: Any, codes:
         np.empty((len(first), codes.shape[1]), np.float32),
         np.empty((len(first), codes.shape[1]), bool),
     )
-    _fill_losses(bank, rules, fingerprint, codes, first, loss, known, _make_scratch(bank))
+    _fill_losses(bank, RULES, fingerprint, codes, first, loss, known, _make_scratch(bank))
     return loss[inverse], known[inverse]
 
 
@@ -127,8 +147,6 @@ def _make_scratch(bank: BankArrays) -> _Scratch:
 
 _ZERO, _ONE, _TWO = (np.float32(number) for number in (0, 1, 2))  # float32 times a literal would be float64
 _BIN_SIZE = np.float32(16)
-# The bits of a float16 moved by 13 are those of a float32, its exponent counted from elsewhere (`autoencoder.widen_half`).
-_FILLED, _RESCALE = np.int32(-0x70002000), np.float32(2.0 ** (127 - 15))
 _FEATURES_OF_KEY = np.uint64(256)
 
 
@@ -241,13 +259,13 @@ def _correct(
         for slot in range(count):
             for unit in range(hidden):
                 half = np.int32(bank.outputs[net, free, slot, unit])
-                scratch.bits[slot * hidden + unit] = (half << 13) & _FILLED
+                scratch.bits[slot * hidden + unit] = (half << 13) & FLOAT16_BITS
         feature = rules.free[free]
         for slot in range(count):
             logit = _ZERO
             for unit in range(hidden):
                 logit += scratch.wide[slot * hidden + unit] * units[unit]
-            scratch.logits[slot] = logit * _RESCALE
+            scratch.logits[slot] = logit * FLOAT16_SCALE
             scratch.chances[slot] = scratch.logits[slot] + bank.base[at, feature, slot]
         gain = scratch.logits[slots[feature]] - _log_sum_exp(scratch)
         for slot in range(count):
@@ -261,15 +279,15 @@ def _see(bank: BankArrays, net: int, scratch: _Scratch) -> None:
     """Fill what each feature's slot tells the hidden units (F, H), and the total of all and the bias (H,)."""
     hidden = bank.bias.shape[1]
     for unit in range(hidden):
-        scratch.bits[unit] = (np.int32(bank.bias[net, unit]) << 13) & _FILLED
+        scratch.bits[unit] = (np.int32(bank.bias[net, unit]) << 13) & FLOAT16_BITS
     for unit in range(hidden):
-        scratch.total[unit] = scratch.wide[unit] * _RESCALE
+        scratch.total[unit] = scratch.wide[unit] * FLOAT16_SCALE
     for feature in range(len(scratch.slots)):
         for unit in range(hidden):
             half = np.int32(bank.inputs[net, feature, scratch.slots[feature], unit])
-            scratch.bits[unit] = (half << 13) & _FILLED
+            scratch.bits[unit] = (half << 13) & FLOAT16_BITS
         for unit in range(hidden):
-            scratch.seen[feature, unit] = scratch.wide[unit] * _RESCALE
+            scratch.seen[feature, unit] = scratch.wide[unit] * FLOAT16_SCALE
             scratch.total[unit] += scratch.seen[feature, unit]
 
 
