@@ -9,14 +9,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import typer.main
 from xdist.scheduler import LoadFileScheduling
 
-from fingerprint.compute import hashing
 from fingerprint.compute.backend import choose_backend
-from fingerprint.compute.sorted_table import find_sorted
 from fingerprint.registry.bank import Bank, open_bank
 from fingerprint.store import migrate, open_store
 from tests.support import sample_organisation
@@ -111,8 +108,7 @@ def _tables_and_statements_are_made_once() -> Iterator[None]:
 @pytest.fixture(scope="session", autouse=True)
 def _common_kernels_are_compiled() -> None:
     """A drawn case has a fifth of a second, which the first call of a checkout exceeds."""
-    hashing.hash_pair(none := np.zeros(1, np.uint64), none)
-    find_sorted(none, none)
+    from tests.support import compiled_kernels  # noqa: F401
 
 
 @pytest.fixture(scope="session")

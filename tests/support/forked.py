@@ -33,6 +33,7 @@ PROCESSES.set_forkserver_preload(
         "pipelines.ingest",
         "pipelines.serve",
         "pipelines.stream",
+        "tests.support.compiled_kernels",
         "tests.support.crashing_stream",
     ]
 )
