@@ -20,9 +20,8 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-ColumnArray = (
-    Any  # (N,) of NumPy, texts as Python's own with None for a missing one; or of pandas for times and flags
-)
+# (N,) of NumPy: texts as Python's own with None for a missing one, times in UTC; or of pandas for flags.
+ColumnArray = Any
 Places = NDArray[np.intp]
 
 # Rows of a column of which all texts are made, because to find the distinct ones takes longer.
@@ -58,8 +57,7 @@ class ColumnTable:
 
     def __getitem__(self, name: str) -> pd.Series:
         """Return a column as pandas would have it; `array` costs a tenth of it."""
-        array = self.array(name)
-        return pd.Series(array, dtype=array.dtype, copy=False)
+        return _to_series(self.array(name))
 
     def array(self, name: str) -> ColumnArray:
         """Return a column as an array (N,)."""
@@ -103,7 +101,7 @@ class ColumnTable:
         for place, name in enumerate(objects):
             block[place] = self.array(name)
         numbered = pd.RangeIndex(self._length)
-        others = pd.DataFrame({name: self.array(name) for name in self if name not in objects}, numbered)
+        others = pd.DataFrame({name: self[name] for name in self if name not in objects}, numbered)
         return pd.concat([others, pd.DataFrame(block.T, numbered, objects, object, copy=False)], axis=1)
 
     @staticmethod
@@ -115,12 +113,14 @@ class ColumnTable:
 
 
 def to_array(column: Any) -> ColumnArray:
-    """Return an array itself, or that of a pandas column: texts as Python's own, None where there is none.
+    """Return an array itself, or that of a pandas column: texts as Python's own, None where there is none; times in UTC.
 
     Of many texts each distinct one is made once.
     """
     if not isinstance(column, pd.Series):
         return column
+    if isinstance(column.dtype, pd.DatetimeTZDtype):
+        return np.asarray(column.array, f"datetime64[{column.dtype.unit}]")
     if not isinstance(column.dtype, pd.StringDtype):
         return column.to_numpy() if isinstance(column.dtype, np.dtype) else column.array
     if len(column) <= FEW_ROWS:
@@ -134,8 +134,14 @@ def _array_or_missing(part: ColumnTable, name: str) -> ColumnArray:
 
 
 def _concat(arrays: Sequence[ColumnArray]) -> ColumnArray:
-    if all(type(each) is np.ndarray for each in arrays):
-        return np.concatenate(arrays)
     if all(each.dtype == arrays[0].dtype for each in arrays):
+        if isinstance(arrays[0], np.ndarray):
+            return np.concatenate(arrays)
         return type(arrays[0])._concat_same_type(arrays)  # of pandas' interface for its arrays
-    return to_array(pd.concat([pd.Series(each, copy=False) for each in arrays], ignore_index=True))
+    return to_array(pd.concat([_to_series(each) for each in arrays], ignore_index=True))
+
+
+def _to_series(array: ColumnArray) -> pd.Series:
+    if array.dtype.kind == "M":
+        return pd.Series(pd.DatetimeIndex(array, tz="UTC"), copy=False)
+    return pd.Series(array, dtype=array.dtype, copy=False)

@@ -36,6 +36,11 @@ def compile_kernel(kernel: Kernel) -> Kernel:
     return _compile_and_keep(partial(numba.njit, nogil=True, fastmath=_FAST, error_model="numpy"), kernel)
 
 
+def compile_exact_kernel(kernel: Kernel) -> Kernel:
+    """Compile such a function so that each operation rounds as NumPy's does: where equal results are told from others."""
+    return _compile_and_keep(partial(numba.njit, nogil=True, error_model="numpy"), kernel)
+
+
 def _compile_elementwise(signature: str) -> Callable[[Kernel], Kernel]:
     """Compile a function of numbers as one of arrays, a universal function of NumPy."""
     return partial(_compile_and_keep, partial(numba.vectorize, [signature]))
@@ -84,6 +89,17 @@ def find_places(
         here = find_place(keys, wanted[number])
         place[number] = here
         found[number] = here < len(keys) and keys[here] == wanted[number]
+
+
+@compile_kernel
+def copy_found(
+    keys: NDArray[np.uint64], column: NDArray[Any], wanted: NDArray[np.uint64], out: NDArray[Any]
+) -> None:
+    """Copy into `out` (N,) the column (M,) at those of `wanted` (N,) that are in sorted `keys` (M,)."""
+    for number in range(len(wanted)):
+        here = find_place(keys, wanted[number])
+        if here < len(keys) and keys[here] == wanted[number]:
+            out[number] = column[here]
 
 
 _HALF, _ONE = np.float32(0.5), np.float32(1)  # float32 times a literal would be float64

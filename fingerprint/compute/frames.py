@@ -187,7 +187,8 @@ def import_low_level_library(dataframe_library: str) -> Any:
 def epoch_microseconds(column: FrameColumn) -> Array:
     """Return times (N,) as microseconds since 1970, where the column lies; NOT_A_TIME where there is none."""
     if is_host_frame(column):
-        return column.to_numpy("datetime64[us]").astype(np.int64)
+        plain = column if isinstance(column, np.ndarray) else column.to_numpy("datetime64[us]")
+        return plain.astype("datetime64[us]").astype(np.int64)
     return column.astype("int64").to_cupy(na_value=NOT_A_TIME)
 
 
@@ -198,7 +199,7 @@ def epoch_seconds(column: FrameColumn) -> Array:
 
 def to_times(seconds: NDArray[np.int64]) -> Any:
     """Return whole seconds since 1970 (N,), on the host, as times of a ColumnTable."""
-    return pd.DatetimeIndex((seconds * 1_000_000).view("datetime64[us]"), tz="UTC").array
+    return (seconds * 1_000_000).view("datetime64[us]")
 
 
 def factorize_values(column: FrameColumn) -> tuple[Array, list[Any]]:

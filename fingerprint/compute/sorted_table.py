@@ -95,8 +95,7 @@ class SortedTable:
         wanted, dtype = to_device_of(keys, self.old[0]), self.old[1][column].dtype
         out = namespace(wanted).full(len(wanted), missing, dtype=dtype)
         for part, columns in self.parts:
-            place, found = find_sorted(part, wanted)
-            out[found] = columns[column][place[found]]
+            _copy_found(part, columns[column], wanted, out)
         return to_device_of(out, keys)
 
     def has(self, keys: Keys) -> NDArray[np.bool_]:
@@ -146,7 +145,7 @@ class SortedTable:
     def _merge_last(self) -> None:
         """Merge the last two parts."""
         last = self.parts.pop()
-        self.parts[-1] = _merge(self.parts[-1], last, self.keep_first)
+        self.parts[-1] = _merge(self.parts[-1], last)
 
     def items(self) -> Iterator[tuple[str, NDArray[Any]]]:
         """Yield the columns by name, keys as `key`: what a checkpoint writes."""
@@ -157,10 +156,14 @@ class SortedTable:
     def _add_to_part(self, part: Part, fresh: Part) -> Part:
         """Add what `part` already has a key for in place; what is left is returned."""
         place, found = find_sorted(part[0], fresh[0])
+        if not found.any():
+            return fresh
         if not self.keep_first:
+            there = place[found]
             for name, column in part[1].items():
-                column[place[found]] += fresh[1][name][found]
-        return fresh[0][~found], {name: column[~found] for name, column in fresh[1].items()}
+                column[there] += fresh[1][name][found]
+        left = ~found
+        return fresh[0][left], {name: column[left] for name, column in fresh[1].items()}
 
 
 def find_sorted(keys: Keys, wanted: Keys) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
@@ -170,23 +173,31 @@ def find_sorted(keys: Keys, wanted: Keys) -> tuple[NDArray[np.intp], NDArray[np.
     return search_sorted(keys, wanted)
 
 
+def _copy_found(keys: Keys, column: NDArray[Any], wanted: Keys, out: NDArray[Any]) -> None:
+    """Copy into `out` (N,) the column (M,) at those of `wanted` (N,) that are in sorted `keys` (M,)."""
+    if _are_hashes_on_host(keys) and _are_hashes_on_host(wanted):
+        word = f"u{column.dtype.itemsize}"  # bits are copied: one kernel serves all types of a size
+        _compiled().copy_found(keys, column.view(word), wanted, out.view(word))
+    else:
+        place, found = search_sorted(keys, wanted)
+        out[found] = column[place[found]]
+
+
 def _are_hashes_on_host(keys: Keys) -> bool:
     return isinstance(keys, np.ndarray) and keys.dtype == np.uint64
 
 
 def _find_compiled(keys: Keys, wanted: Keys) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
     place, found = np.empty(len(wanted), np.intp), np.empty(len(wanted), bool)
-    _compiled_search()(keys, wanted, place, found)
+    _compiled().find_places(keys, wanted, place, found)
     return place, found
 
 
 @cache
-def _compiled_search() -> Any:
-    from fingerprint.compute.compiled import (
-        find_places,  # numba takes half a second, and most commands look nothing up
-    )
+def _compiled() -> Any:
+    from fingerprint.compute import compiled  # numba takes half a second, and most commands look nothing up
 
-    return find_places
+    return compiled
 
 
 def search_sorted(keys: Keys, wanted: Keys) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
@@ -199,13 +210,13 @@ def search_sorted(keys: Keys, wanted: Keys) -> tuple[NDArray[np.intp], NDArray[n
 
 
 def _reduce(keys: Keys, columns: Columns, keep_first: bool) -> Part:
-    if not len(keys):
-        return keys, columns
+    """Return rows (N,) as a part: sorted, those of one key summed, or the first of them."""
     order = namespace(keys).argsort(keys, kind="stable")
     ordered = keys[order]
     starts = run_starts(ordered)
-    if keep_first:
-        return ordered[starts], {name: column[order][starts] for name, column in columns.items()}
+    if keep_first or len(starts) == len(order):
+        first = order[starts]
+        return ordered[starts], {name: column[first] for name, column in columns.items()}
     return ordered[starts], {
         name: arrays.segment_sums(column[order], starts) for name, column in columns.items()
     }
@@ -220,13 +231,14 @@ def run_starts(ordered: Keys) -> NDArray[np.intp]:
     return starts
 
 
-def _merge(left: Part, right: Part, keep_first: bool) -> Part:
+def _merge(left: Part, right: Part) -> Part:
+    """Return two parts, which have no key in common, as one."""
     xp = namespace(left[0])
-    return _reduce(
-        xp.concatenate([left[0], right[0]]),
-        {name: xp.concatenate([column, right[1][name]]) for name, column in left[1].items()},
-        keep_first,
-    )
+    keys = xp.concatenate([left[0], right[0]])
+    order = xp.argsort(keys, kind="stable")
+    return keys[order], {
+        name: xp.concatenate([column, right[1][name]])[order] for name, column in left[1].items()
+    }
 
 
 def expand_ranges(

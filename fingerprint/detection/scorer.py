@@ -29,6 +29,7 @@ from fingerprint.compute.arrays import namespace, occurrence_index, to_device_of
 from fingerprint.compute.column_table import ColumnTable
 from fingerprint.compute.frames import Frame
 from fingerprint.compute.hashing import Hashes
+from fingerprint.compute.sorted_table import find_sorted
 from fingerprint.core.alert import LEVELS, Vote, vote_column, z_column
 from fingerprint.core.ports import Inference
 from fingerprint.core.settings import Settings
@@ -206,8 +207,10 @@ class Scorer:
 
     def _pending_rows(self, principals: Hashes) -> list[tuple[EventBatch, NDArray[np.intp]]]:
         """Return the parts of the pending events that hold some of these principals, and their rows."""
-        principals = to_host(principals)
-        rows = [np.flatnonzero(np.isin(part.principal, principals)) for part in self.pipeline_state.pending]
+        wanted = np.sort(to_host(principals))
+        rows = [
+            np.flatnonzero(find_sorted(wanted, part.principal)[1]) for part in self.pipeline_state.pending
+        ]
         return [pair for pair in zip(self.pipeline_state.pending, rows, strict=True) if len(pair[1])]
 
     def _can_open_alert(self, pending: Sequence[tuple[EventBatch, NDArray[np.intp]]]) -> NDArray[np.bool_]:

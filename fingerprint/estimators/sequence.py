@@ -26,7 +26,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fingerprint.compute.arrays import Placement, lexsort, move_arrays, namespace, scipy_special, to_host
+from fingerprint.compute.arrays import (
+    Placement,
+    is_on_host,
+    lexsort,
+    move_arrays,
+    namespace,
+    scipy_special,
+    to_host,
+)
 from fingerprint.compute.hashing import Hashes, hash_pair
 from fingerprint.compute.sorted_table import expand_ranges, find_sorted
 
@@ -197,6 +205,21 @@ def start_surprise(transitions: Transitions, wanted: SeenActions) -> Floats:
 
 def transition_nats(transitions: Transitions, principal: Hashes, context: Hashes, action: Hashes) -> Floats:
     """Return -log p(action | context) at each principal: (P,) -> (P,) nats."""
+    if not is_on_host(transitions.keys):
+        return array_transition_nats(transitions, principal, context, action)
+    from fingerprint.estimators import compiled_transitions as compiled  # numba takes half a second
+
+    nats = np.empty(len(action), np.float32)
+    compiled.fill_transition_nats(
+        transitions.keys, transitions.count, principal, context, action, compiled.PRIORS, nats
+    )
+    return nats
+
+
+def array_transition_nats(
+    transitions: Transitions, principal: Hashes, context: Hashes, action: Hashes
+) -> Floats:
+    """Return what `transition_nats` does, by functions of arrays in any library."""
     xp = namespace(action)
     alone = _counts(transitions, transition_key(ORGANISATION, ANY, action))
     total = float(_counts(transitions, _one(xp, transition_key(ORGANISATION, ANY, TOTAL)))[0])

@@ -14,6 +14,10 @@ import re
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
+
+from fingerprint.compute import frames
+from fingerprint.compute.frames import Frame
 
 _NUMBERS = re.compile(r"[0-9a-f]{8,}|\d+", re.IGNORECASE)
 MIN_MEMBERS = 3  # a smaller group of people is grouped by services instead
@@ -31,15 +35,11 @@ def peer_group(principal: str, kind: str, role: str | None) -> str:
     return kind
 
 
-def assign_peer_groups(principals: pd.DataFrame) -> pd.Series:
-    """Return the peer groups of a table of principals with columns principal, kind, role."""
-    columns = (
-        principals[name].astype(object).where(principals[name].notna(), None)
-        for name in ("principal", "kind", "role")
-    )
-    return pd.Series(
-        [peer_group(*row) for row in zip(*columns, strict=True)], index=principals.index, dtype=object
-    )
+def assign_peer_groups(principals: Frame) -> NDArray[np.object_]:
+    """Return the peer groups (N,) of a table on the host, of principals with columns principal, kind, role."""
+    table = frames.to_column_table(frames.select_columns(principals, ["principal", "kind", "role"]))
+    rows = zip(*(table.array(name).tolist() for name in table), strict=True)
+    return np.array([peer_group(*row) for row in rows], object)
 
 
 def _pattern(key: str) -> str:

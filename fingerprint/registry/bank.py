@@ -214,11 +214,9 @@ class Bank:
         hashes = np.empty(len(found), np.uint64)
         hashes[found] = self._known_peer_group_hashes[place[found]]
         if not found.all():
-            strangers = frames.select_rows(
-                frames.select_columns(frame, ["principal", "kind", "role"]), to_host(first)[~found]
-            )
-            groups = peer_groups.assign_peer_groups(frames.to_pandas(strangers))
-            hashes[~found] = hashing.hash_strings(pd.Series(groups, dtype=object))
+            named = frames.select_columns(frame, ["principal", "kind", "role"])
+            strangers = frames.to_host(frames.select_rows(named, to_host(first)[~found]))
+            hashes[~found] = hashing.hash_distinct(peer_groups.assign_peer_groups(strangers))
         return to_device_of(hashes, principal)[inverse]
 
     @cached_property

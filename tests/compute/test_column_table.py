@@ -15,7 +15,8 @@ from fingerprint.sources.cloudtrail.envelopes import split_lines
 from fingerprint.sources.flatten import flatten
 from tests.support import record_corpus
 
-COLUMNS = ["event_id", "event_time", "session_created", "read_only", "action", "row"]
+TIMES = ["event_time", "session_created"]
+COLUMNS = ["event_id", *TIMES, "read_only", "action", "row"]
 
 
 @pytest.fixture(scope="module")
@@ -99,12 +100,29 @@ def test_texts_of_pandas_become_pythons_own(rows: int) -> None:
     assert to_array(array) is array
 
 
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_times_are_plain_arrays_in_utc(unit: str) -> None:
+    written = ["2026-01-23T03:28:11+00:00", None, "1969-12-31T23:59:59+00:00"]
+    times = pd.Series(pd.to_datetime(written, utc=True)).astype(f"datetime64[{unit}, UTC]")
+    there = ColumnTable.from_pandas(pd.DataFrame({"at": times, "abroad": times.dt.tz_convert("Asia/Tokyo")}))
+    for name in ("at", "abroad"):
+        assert there.array(name).dtype == f"datetime64[{unit}]"
+        pd.testing.assert_series_equal(there[name], times, check_names=False)
+        pd.testing.assert_series_equal(there.to_pandas()[name], times, check_names=False)
+    assert frames.epoch_microseconds(there.array("at")).tolist() == [
+        1_769_138_891_000_000,
+        frames.NOT_A_TIME,
+        -1_000_000,
+    ]
+
+
 def test_functions_of_tables_answer_as_they_do_for_pandas(frame: pd.DataFrame, table: ColumnTable) -> None:
     for name in COLUMNS:
         ours, theirs = (frames.factorize_values(frames.column_of(each, name)) for each in (table, frame))
         np.testing.assert_array_equal(ours[0], theirs[0])
-        assert [*ours[1]] == [*theirs[1]]
-    for name in ("event_time", "session_created"):
+        if name not in TIMES:
+            assert [*ours[1]] == [*theirs[1]]
+    for name in TIMES:
         times = [frames.epoch_microseconds(frames.column_of(each, name)) for each in (table, frame)]
         np.testing.assert_array_equal(*times)
     assert (frames.present_mask(table.array("error_code")) == frame["error_code"].notna()).all()

@@ -6,6 +6,7 @@ from collections import Counter
 from itertools import pairwise
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -67,6 +68,19 @@ def test_find_says_what_is_not_there() -> None:
     place, found = find_sorted(np.array([2, 4, 6]), np.array([1, 2, 6, 7]))
     assert found.tolist() == [False, True, True, False]
     assert place[found].tolist() == [0, 2]
+
+
+@pytest.mark.parametrize("dtype", [bool, np.int32, np.int64, np.uint64, np.float32, np.float64])
+@pytest.mark.parametrize("key", [np.uint64, np.int64])
+def test_a_column_of_any_type_is_read_where_a_key_is_there(key: type, dtype: type) -> None:
+    table = SortedTable.empty(keep_first=True, key=key, column=dtype)
+    table.add(np.array([9, 2, 5], key), column=np.array([1, 0, 1]))
+    table.parts.append(
+        (np.array([3, 7], key), {"column": np.array([0, 1], dtype)})
+    )  # as more rows would make
+    read = table.get(np.array([7, 9, 1, 2, 8, 3], key), "column", missing=1)
+    assert read.dtype == dtype
+    assert read.tolist() == [1, 1, 1, 0, 1, 0]
 
 
 def test_ranges_lists_every_place_of_every_range() -> None:

@@ -127,6 +127,20 @@ def test_pairs_are_compared_in_blocks_with_the_same_result(
     np.testing.assert_array_equal(whole[1], parts[1])
 
 
+@given(ACTIONS)
+def test_compiled_surprises_are_those_of_array_functions(
+    transitions: Transitions, events: list[Event]
+) -> None:
+    owner, second, action = seen_of(events)
+    context = np.where(second % 2, START, np.roll(action, 1))
+    for pairs in ((owner, context, action), [each[:0] for each in (owner, context, action)]):
+        np.testing.assert_allclose(
+            sequence.transition_nats(transitions, *pairs),
+            sequence.array_transition_nats(transitions, *pairs),
+            rtol=2e-7,
+        )
+
+
 def test_no_action_is_no_surprise(transitions: Transitions) -> None:
     nothing = SeenActions(np.empty(0, np.uint64), np.empty(0, np.int64), np.empty(0, np.uint64))
     some = seen_of([(10, 5, 20)])

@@ -137,6 +137,8 @@ class SequenceDetector(Detector):
             self._z(batch, sequence.start_surprise(self.transitions, self._done(batch))) >= self.threshold
         )
         rows = namespace(may).flatnonzero(may)
+        if not len(rows):
+            return ~self.has_opinion(batch)
         some = replace(
             batch,
             codes=batch.codes[rows],

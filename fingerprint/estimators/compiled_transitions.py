@@ -1,0 +1,77 @@
+"""How surprising it is that an action follows another, on the host as machine code.
+
+Example:
+    >>> fill_transition_nats(known.keys, known.count, principal, context, action, PRIORS, nats)    # nats (P,) is filled
+
+The same maths as `sequence.array_transition_nats`, which judges it in the tests, without the dozen calls that it takes however
+few actions there are.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fingerprint.compute.compiled import compile_exact_kernel, find_place, hash_one_pair
+from fingerprint.compute.hashing import Hashes
+from fingerprint.estimators import sequence
+
+Floats = NDArray[np.float32]
+
+
+class Priors(NamedTuple):
+    """The marks of transition keys, and the intervals that stand behind a frequency.
+
+    They are arguments, as numba does not notice that a constant of another file changed.
+    """
+
+    organisation: np.uint64
+    any_context: np.uint64
+    total: np.uint64
+    of_organisation: np.float64
+    of_principal: np.float64
+
+
+PRIORS = Priors(
+    sequence.ORGANISATION,
+    sequence.ANY,
+    sequence.TOTAL,
+    np.float64(sequence.ORGANISATION_PRIOR),
+    np.float64(sequence.PRINCIPAL_PRIOR),
+)
+
+
+@compile_exact_kernel
+def counted(keys: Hashes, count: Floats, owner: np.uint64, context: np.uint64, action: np.uint64) -> float:
+    """Return in how many intervals an owner did an action after a context, 0 for none."""
+    key = hash_one_pair(hash_one_pair(owner, context), action)
+    here = find_place(keys, key)
+    if here < len(keys) and keys[here] == key:
+        return np.float64(count[here])
+    return 0.0
+
+
+@compile_exact_kernel
+def fill_transition_nats(
+    keys: Hashes,
+    count: Floats,
+    principal: Hashes,
+    context: Hashes,
+    action: Hashes,
+    priors: Priors,
+    nats: Floats,
+) -> None:
+    """Fill -log p(action | context) at each principal (P,), of counts (M,) at sorted keys (M,)."""
+    everybody, total = priors.organisation, priors.total
+    events = counted(keys, count, everybody, priors.any_context, total)
+    spread = events + (counted(keys, count, everybody, total, total) + 1) / 2
+    for pair in range(len(action)):
+        usual = (counted(keys, count, everybody, priors.any_context, action[pair]) + 0.5) / spread
+        for owner, prior in ((everybody, priors.of_organisation), (principal[pair], priors.of_principal)):
+            after = counted(keys, count, owner, context[pair], action[pair])
+            there = counted(keys, count, owner, context[pair], total)
+            usual = (after + prior * usual) / (there + prior)
+        nats[pair] = -math.log(usual)

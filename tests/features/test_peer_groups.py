@@ -1,0 +1,35 @@
+"""Peer groups: by role and name, the same of a table of pandas and of one whose rows are taken late."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from fingerprint.compute.column_table import ColumnTable
+from fingerprint.features.peer_groups import assign_peer_groups
+
+PRINCIPALS = pd.DataFrame(
+    {
+        "principal": ["1:user/ana", "1:role/deploy-eu-7", "1:role/Admin", "2:service/eks", "1:ben"],
+        "kind": ["user", "role", "person", "service", "person"],
+        "role": [None, "1:role/deploy-eu-7", "1:role/Admin-2026", None, None],
+    }
+)
+
+
+@pytest.mark.parametrize("texts", ["object", "str"])
+@pytest.mark.parametrize("table", [pd.DataFrame, ColumnTable.from_pandas])
+def test_a_group_follows_from_kind_role_and_name(table, texts: str) -> None:
+    named = PRINCIPALS[["principal", "kind", "role"]]
+    principals = named.astype(texts) if texts == "str" else named.astype(object).where(named.notna(), None)
+    assert assign_peer_groups(table(principals)).tolist() == [
+        "user",
+        "machines deploy-eu-#",
+        "people Admin-#",
+        "service eks",
+        "person",
+    ]
+
+
+def test_of_no_one_there_is_no_group() -> None:
+    assert len(assign_peer_groups(PRINCIPALS[:0])) == 0
