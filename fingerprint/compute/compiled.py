@@ -42,8 +42,12 @@ def compile_exact_kernel(kernel: Kernel) -> Kernel:
 
 
 def _compile_elementwise(signature: str) -> Callable[[Kernel], Kernel]:
-    """Compile a function of numbers as one of arrays, a universal function of NumPy."""
-    return partial(_compile_and_keep, partial(numba.vectorize, [signature]))
+    """Compile a function of numbers as one of arrays: a universal function of NumPy, without numba's wrapper of it."""
+
+    def compile_signature(kernel: Kernel) -> Kernel:
+        return _compile_and_keep(partial(numba.vectorize, [signature]), kernel).ufunc  # type: ignore[attr-defined]
+
+    return compile_signature
 
 
 def _compile_and_keep(compiler: Callable[..., Any], kernel: Kernel) -> Kernel:
