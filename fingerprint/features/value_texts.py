@@ -99,7 +99,7 @@ def network_text(name: str | None, address: str | None) -> str | None:
 
 def time_of_day(coded: DictionaryEncoded) -> EncodedColumn:
     """Bin `event_time` by two hours of the day, numbered by the first hour; 100 more at the weekend."""
-    time = frames.epoch_microseconds(coded.events["event_time"])
+    time = frames.epoch_microseconds(frames.column_of(coded.events, "event_time"))
     weekend = (time // DAY_MICROSECONDS + EPOCH_WEEKDAY) % 7 >= 5
     return encode_numbers(time % DAY_MICROSECONDS // (DAY_MICROSECONDS // 12) * 2 + 100 * weekend)
 
@@ -112,7 +112,8 @@ def time_of_day_text(code: int) -> str:
 def session_age(coded: DictionaryEncoded) -> EncodedColumn:
     """Bin the time since `session_created` by log2 of quarters of an hour; -2 where there is no session."""
     time, begun = (
-        frames.epoch_microseconds(coded.events[name]) for name in ("event_time", "session_created")
+        frames.epoch_microseconds(frames.column_of(coded.events, name))
+        for name in ("event_time", "session_created")
     )
     xp = arrays.namespace(time)
     quarters = xp.maximum((time - begun) // QUARTER_HOUR_MICROSECONDS, 1)
