@@ -169,7 +169,7 @@ def _run_worlds(tasks: Sequence[WorldTask], workers: int, progress: Progress) ->
     pool = ProcessPoolExecutor(
         workers,
         multiprocessing.get_context("spawn"),  # DuckDB has threads, which a fork would lose
-        initializer=_limit_threads,
+        initializer=host.limit_threads,
         initargs=(threads,),
         max_tasks_per_child=1,  # so that a world's peak memory is its own
     )
@@ -187,10 +187,6 @@ def _run_worlds(tasks: Sequence[WorldTask], workers: int, progress: Progress) ->
 def _run_and_report(number: int, task: WorldTask, count: int, progress: Progress) -> EvaluatedWorld:
     progress("worlds", number, count)
     return task.run(progress)
-
-
-def _limit_threads(threads: int) -> None:
-    os.environ["OMP_NUM_THREADS"] = str(threads)
 
 
 # --- summary ------------------------------------------------------------------------------------------------

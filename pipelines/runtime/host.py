@@ -56,6 +56,11 @@ def available_bytes() -> int:
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
+def limit_threads(threads: int) -> None:
+    """Let libraries that this process has yet to import compute in so many threads: they look when they are imported."""
+    os.environ["OMP_NUM_THREADS"] = str(threads)
+
+
 def peak_bytes_by_process(pid: int) -> dict[int, int]:
     """Return the peak resident memory in bytes of a process and its descendants, by process id; Linux only."""
     held: dict[int, int] = {}

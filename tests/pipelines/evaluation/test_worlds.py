@@ -148,8 +148,10 @@ def test_worlds_run_side_by_side_as_far_as_cores_and_memory_go() -> None:
 
 def test_worlds_run_in_processes_of_their_own_and_come_in_the_order_that_was_asked_for() -> None:
     ran: Any = worlds_module._run_worlds([NumberedTask(1), NumberedTask(2)], 2, no_progress)  # type: ignore[list-item]
-    assert [number for number, _ in ran] == [1, 2]
-    assert os.getpid() not in {process for _, process in ran}
+    assert [number for number, _, _ in ran] == [1, 2]
+    assert os.getpid() not in {process for _, process, _ in ran}
+    threads = str(max(1, len(os.sched_getaffinity(0)) // 2))
+    assert {each for _, _, each in ran} == {threads}, "a library was there before its threads were limited"
 
 
 def test_each_world_says_how_long_it_took_what_it_held_and_what_votes_change(figures: dict[str, Any]) -> None:
