@@ -182,9 +182,10 @@ def read_current_decisions(connection: sql.Connection) -> dict[str, Decision]:
 
 def read_current_dispositions(connection: sql.Connection) -> dict[str, Disposition]:
     """Return the disposition in force of each alert, by id; a duplicate has its original's, a reopened alert none."""
-    reopened = set(connection.scalars(sql.select(cases.c.alert_id).where(cases.c.decision.is_(None))))
-    newest = {each.alert_id: each for each in _read_dispositions(connection) if each.alert_id not in reopened}
     decided = sql.select(dispositions.c.alert_id).distinct()
+    open_again = sql.select(cases.c.alert_id).where(cases.c.decision.is_(None), cases.c.alert_id.in_(decided))
+    reopened = set(connection.scalars(open_again))
+    newest = {each.alert_id: each for each in _read_dispositions(connection) if each.alert_id not in reopened}
     alert_id = alert_events.c.alert_id
     sizes = sql.select(alert_id, sql.func.count()).where(alert_id.in_(decided)).group_by(alert_id)
     evidence = {row[0]: row[1] for row in connection.execute(sizes)}
