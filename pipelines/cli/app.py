@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from copy import copy
 from importlib import metadata
 from typing import Annotated
 
 import typer
+import typer.main
 
 from fingerprint.core.extras import DISTRIBUTION
 from pipelines.cli import (
@@ -75,3 +78,19 @@ for command in (*programs.COMMANDS, *services.COMMANDS, config.doctor):
 app.command("simulate-live")(services.simulate_live)
 for name, group in COMMAND_GROUPS.items():
     app.add_typer(group, name=name, no_args_is_help=True)
+
+
+def app_for(arguments: Sequence[str]) -> typer.Typer:
+    """Return the application, of which only the command that arguments begin with is built: all sixty take 50 ms of CPU.
+
+    Where they begin with none (an option, a misspelt command), it has them all.
+    """
+    chosen = copy(app)
+    named = arguments[:1]
+    chosen.registered_groups = [each for each in app.registered_groups if [each.name] == named]
+    chosen.registered_commands = [each for each in app.registered_commands if [_command_name(each)] == named]
+    return chosen if chosen.registered_groups or chosen.registered_commands else app
+
+
+def _command_name(command: typer.models.CommandInfo) -> str:
+    return command.name or typer.main.get_command_name(command.callback.__name__) if command.callback else ""

@@ -62,10 +62,10 @@ def run() -> NoReturn:
     gc.set_threshold(*COLLECTOR_THRESHOLDS)
     private_files.restrict_new_files()
     sys.excepthook = lambda *error: print(_masked_traceback(error[1]), end="", file=sys.stderr)
-    from pipelines.cli.app import app
+    from pipelines.cli.app import app_for
 
     try:
-        status = app(prog_name="fingerprint", standalone_mode=False)
+        status = app_for(sys.argv[1:])(prog_name="fingerprint", standalone_mode=False)
     except FingerprintError as error:
         _exit_with_error(str(error))
     except typer.TyperException as error:

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 import typer.main
+from typer.testing import CliRunner
 
 from fingerprint.core.settings import Settings
 from pipelines import cli
-from pipelines.cli.app import app
+from pipelines.cli.app import app, app_for
 from pipelines.runtime.backend import get_backend
 from tests.support import sample_organisation
 
@@ -390,3 +391,15 @@ def test_neither_scoring_nor_training_needs_torch_and_a_device_does(
     trained = shell(*train, env=environment)
     assert trained.returncode == 0, trained.stderr
     shutil.rmtree(hidden)
+
+
+def test_only_the_command_that_is_asked_for_is_built() -> None:
+    for named in ("alerts", "score", "simulate-live", "doctor"):
+        chosen = app_for([named, "--help"])
+        assert len(chosen.registered_groups) + len(chosen.registered_commands) == 1
+        helps = {CliRunner().invoke(each, [named, "--help"]).output for each in (chosen, app)}
+        assert len(helps) == 1
+    for arguments in ([], ["--help"], ["alrets", "list"], ["None"]):
+        assert app_for(arguments) is app
+    assert len(app.registered_groups) > 10
+    assert len(app.registered_commands) > 10

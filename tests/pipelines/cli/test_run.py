@@ -130,7 +130,7 @@ def test_an_interrupt_ends_with_status_130(
     def interrupted(**_: object) -> None:
         raise raised
 
-    monkeypatch.setattr(application, "app", interrupted)
+    monkeypatch.setattr(application, "app_for", lambda _: interrupted)
     assert call(monkeypatch) == status
 
 
