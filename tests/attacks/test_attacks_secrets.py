@@ -262,7 +262,7 @@ def test_what_libraries_repeat_from_a_url_is_masked_in_log_lines_and_tracebacks(
         log.exception("unforeseen %s", IN_URL, extra={"fields": {"url": [IN_URL]}})
     assert "unforeseen https://***@db.example.com/x" in stream.getvalue()
     assert CANARY not in stream.getvalue()
-    code = f"from pipelines import cli; from pipelines.cli import app; app.app = lambda **_: int('{IN_URL}'); cli.main()"
+    code = f"from pipelines import cli; from pipelines.cli import app; app.app_for = lambda _: int('{IN_URL}'); cli.main()"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)  # noqa: S603
     assert "ValueError" in ended.stderr
     assert CANARY not in ended.stderr.replace(code, "")
