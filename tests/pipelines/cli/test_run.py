@@ -114,7 +114,7 @@ def test_a_defect_ends_with_status_70_and_a_traceback(
     def broken(**_: object) -> None:
         raise ZeroDivisionError("at postgresql://u:hunter2@db/x")
 
-    monkeypatch.setattr(application, "app", broken)
+    monkeypatch.setattr(application, "app_for", lambda _: broken)
     assert call(monkeypatch) == run.EXIT_UNEXPECTED
     error = capsys.readouterr().err
     assert "Traceback" in error
