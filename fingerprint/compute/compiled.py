@@ -85,6 +85,13 @@ def find_place(keys: NDArray[np.uint64], wanted: np.uint64) -> int:
 
 
 @compile_kernel
+def find_key(keys: NDArray[np.uint64], wanted: np.uint64) -> int:
+    """Return the place of `wanted` in sorted `keys`, -1 where it is not there."""
+    here = find_place(keys, wanted)
+    return here if here < len(keys) and keys[here] == wanted else -1
+
+
+@compile_kernel
 def find_places(
     keys: NDArray[np.uint64], wanted: NDArray[np.uint64], place: NDArray[np.intp], found: NDArray[np.bool_]
 ) -> None:
@@ -101,8 +108,8 @@ def copy_found(
 ) -> None:
     """Copy into `out` (N,) the column (M,) at those of `wanted` (N,) that are in sorted `keys` (M,)."""
     for number in range(len(wanted)):
-        here = find_place(keys, wanted[number])
-        if here < len(keys) and keys[here] == wanted[number]:
+        here = find_key(keys, wanted[number])
+        if here >= 0:
             out[number] = column[here]
 
 

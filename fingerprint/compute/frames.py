@@ -188,7 +188,7 @@ def epoch_microseconds(column: FrameColumn) -> Array:
     """Return times (N,) as microseconds since 1970, where the column lies; NOT_A_TIME where there is none."""
     if is_host_frame(column):
         plain = column if isinstance(column, np.ndarray) else column.to_numpy("datetime64[us]")
-        return plain.astype("datetime64[us]").astype(np.int64)
+        return plain.astype("datetime64[us]", copy=False).astype(np.int64)
     return column.astype("int64").to_cupy(na_value=NOT_A_TIME)
 
 

@@ -39,9 +39,7 @@ Hashes = NDArray[np.uint64]
 MISSING = np.uint64(1)  # the hash of "there is no value", with a slot of its own
 BUCKETS = 1 << 16
 VIRTUAL_PARTITIONS = 256
-PAIR_ODD = np.uint64(
-    0x9E3779B97F4A7C15
-)  # 2^64 / golden ratio: the increment of SplitMix64 (Steele et al. 2014)
+PAIR_ODD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio: SplitMix64's increment (Steele et al. 2014)
 PAIR_MIX = np.uint64(0xBF58476D1CE4E5B9)  # SplitMix64's first multiplier
 PAIR_SHIFT = np.uint64(29)
 _BUCKET_SHIFT = np.uint64(48)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fingerprint.compute.compiled import compile_kernel, exp_in_place, find_place, hash_one_pair
+from fingerprint.compute.compiled import compile_kernel, exp_in_place, find_key, hash_one_pair
 from fingerprint.compute.hashing import Hashes
 from fingerprint.estimators import autoencoder
 from fingerprint.estimators.autoencoder import FLOAT16_BITS, FLOAT16_SCALE
@@ -214,9 +214,8 @@ def _look_up(
         while level >= 0:
             owner = np.uint64(level) * _FEATURES_OF_KEY + np.uint64(feature)
             key = hash_one_pair(owner, codes[row, feature])
-            here = find_place(bank.keys, key)
-            if here < len(bank.keys) and bank.keys[here] == key:
-                found = here
+            found = find_key(bank.keys, key)
+            if found >= 0:
                 logp += bank.logp[found]
                 break
             logp += bank.escape[level, feature]

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fingerprint.compute.compiled import compile_exact_kernel, find_place, hash_one_pair
+from fingerprint.compute.compiled import compile_exact_kernel, find_key, hash_one_pair
 from fingerprint.compute.hashing import Hashes
 from fingerprint.estimators import sequence
 
@@ -47,11 +47,8 @@ PRIORS = Priors(
 @compile_exact_kernel
 def counted(keys: Hashes, count: Floats, owner: np.uint64, context: np.uint64, action: np.uint64) -> float:
     """Return in how many intervals an owner did an action after a context, 0 for none."""
-    key = hash_one_pair(hash_one_pair(owner, context), action)
-    here = find_place(keys, key)
-    if here < len(keys) and keys[here] == key:
-        return np.float64(count[here])
-    return 0.0
+    here = find_key(keys, hash_one_pair(hash_one_pair(owner, context), action))
+    return np.float64(count[here]) if here >= 0 else 0.0
 
 
 @compile_exact_kernel

@@ -93,4 +93,4 @@ def app_for(arguments: Sequence[str]) -> typer.Typer:
 
 
 def _command_name(command: typer.models.CommandInfo) -> str:
-    return command.name or typer.main.get_command_name(command.callback.__name__) if command.callback else ""
+    return command.name or typer.main.get_command_name(getattr(command.callback, "__name__", ""))

@@ -137,17 +137,16 @@ class SequenceDetector(Detector):
             self._z(batch, sequence.start_surprise(self.transitions, self._done(batch))) >= self.threshold
         )
         rows = namespace(may).flatnonzero(may)
-        if not len(rows):
-            return ~self.has_opinion(batch)
-        some = replace(
-            batch,
-            codes=batch.codes[rows],
-            principal=batch.principal[rows],
-            interval=batch.interval[rows],
-            level=batch.level[rows],
-            evidence={self.name: batch.evidence[self.name][rows]},
-        )
-        may[rows] = self.score(some) >= self.threshold
+        if len(rows):
+            some = replace(
+                batch,
+                codes=batch.codes[rows],
+                principal=batch.principal[rows],
+                interval=batch.interval[rows],
+                level=batch.level[rows],
+                evidence={self.name: batch.evidence[self.name][rows]},
+            )
+            may[rows] = self.score(some) >= self.threshold
         return may | ~self.has_opinion(batch)
 
     def priority(self, batch: EventBatch) -> Floats:
