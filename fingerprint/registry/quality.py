@@ -7,8 +7,10 @@ Example:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -25,9 +27,11 @@ QUANTILES = (0.5, 0.9, 0.99)
 VOTE_SHARES = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 0.0005)  # whose z a bank keeps
 HOLDOUT_COLUMNS = ("loss", "principal", "day", "interval")  # what is kept of each row beside z and votes
 TAIL_PEAKS = 20  # strongest alerts that say how fast they become fewer
+BUDGET_CONFIDENCE = 0.9  # with which the alert budget is kept, as far as a few held-out days can tell
+SMALLEST_COUNT = 1e-6  # alerts: of fewer there is no logarithm
 MAX_STRONGEST = 5_000  # alerts of the days held out whose z is kept, to choose thresholds by
 DEFAULT_THRESHOLD = 3.2  # of a bank whose held-out days showed no alert
-MIN_PRINCIPALS = 100  # a smaller organisation has the alert budget of this many
+MIN_PRINCIPALS = 100  # a smaller organisation has the alert budget of this many, all of it
 
 
 @dataclass(frozen=True)
@@ -91,29 +95,49 @@ def vote_threshold(quality: Mapping[str, Any], share: float) -> float:
 
 
 def alert_threshold(quality: Mapping[str, Any], options: settings.Alerts) -> float:
-    """Return the z that opens an alert: as set, or so that a bank's held-out days showed as many alerts as the budget allows.
+    """Return the z that opens an alert: as set, or so that days to come keep the alert budget with BUDGET_CONFIDENCE.
 
-    Between the alerts of those days the threshold lies half way; where fewer are wanted than there were, it follows the
-    exponential tail of the strongest (Hill's estimator, in nats).
+    It follows from the strongest alerts of a bank's held-out days, a few less than the budget allows (`_certain_count`). Between
+    two alerts of those days the threshold lies half way; where fewer are wanted than the strongest TAIL_PEAKS, it follows their
+    exponential tail (Hill's estimator, in nats).
     """
     if options.threshold is not None:
         return options.threshold
     nats = tail_calibration.z_to_nats(np.array(quality["alerts"], float))
-    principals = max(quality["principals"], MIN_PRINCIPALS)
-    rank = options.budget_per_100_principals * principals / 100 * quality["days"]
     if not len(nats):
         return DEFAULT_THRESHOLD
     least = min(TAIL_PEAKS, len(nats)) - 1
+    smallest, allowed = (
+        options.budget_per_100_principals * principals / 100 * quality["days"]
+        for principals in (MIN_PRINCIPALS, quality["principals"])
+    )
+    rank = max(_certain_count(allowed, least + 1), smallest)
     if rank < least:
         slope = max(float(np.mean(nats[:least] - nats[least])), 1.0)
         return float(
             tail_calibration.z_of_log_survival(
-                -np.array([nats[least] + slope * np.log((least + 1) / max(rank, 1e-6))])
+                -np.array([nats[least] + slope * np.log((least + 1) / max(rank, SMALLEST_COUNT))])
             )[0]
         )
     place = min(int(rank), len(nats)) - 1
     below = nats[min(place + 1, len(nats) - 1)]
     return float(tail_calibration.z_of_log_survival(-np.array([(nats[place] + below) / 2]))[0])
+
+
+def _certain_count(allowed: float, peaks: int) -> float:
+    """Return how many alerts the held-out days may show, so that as many days to come show `allowed` of them at most.
+
+    A count of n alerts is as uncertain as one of a Poisson process, and one that is extrapolated from the n strongest, by
+    Hill's estimator, also by the slope of their tail. The logarithm has a standard error of
+
+        1 / sqrt(n) * sqrt(1 + ln(n / allowed)^2)       n = max(peaks, allowed)
+
+    >>> round(_certain_count(6.4, 20), 1), round(_certain_count(70, 20), 1)
+    (4.1, 60.1)
+    """
+    counted = max(peaks, allowed)
+    error = math.sqrt((1 + math.log(counted / max(allowed, SMALLEST_COUNT)) ** 2) / counted)
+    return allowed * math.exp(-NormalDist().inv_cdf(BUDGET_CONFIDENCE) * error)
 
 
 def named_quantiles(values: NDArray[Any], probabilities: tuple[float, ...] = QUANTILES) -> dict[str, float]:

@@ -114,9 +114,26 @@ def test_a_threshold_shows_the_budget_for_each_100_principals_on_the_days_held_o
     assert shown / 10 == pytest.approx(2 * wanted, rel=0.6)
 
 
+@pytest.mark.parametrize(("days", "wanted"), [(3, 1.0), (7, 1.0), (7, 0.4), (30, 5.0)])
+def test_the_budget_is_kept_on_days_to_come_in_nine_of_ten_histories(days: int, wanted: float) -> None:
+    rng, alerts_a_day, slope, kept = np.random.default_rng(8), 30, 2.0, []
+    for _ in range(300):
+        nats = 6 + np.sort(rng.exponential(slope, rng.poisson(alerts_a_day * days)))[::-1]
+        held = {"days": days, "alerts": tail_calibration.z_of_log_survival(-nats), "principals": 400}
+        threshold = quality.alert_threshold(held, Alerts(budget_per_100_principals=wanted))
+        to_come = alerts_a_day * np.exp((6 - tail_calibration.z_to_nats(threshold)) / slope)
+        kept.append(to_come <= 4 * wanted)
+    assert np.mean(kept) == pytest.approx(quality.BUDGET_CONFIDENCE, abs=0.08)
+
+
 def test_a_small_organisation_has_the_budget_of_one_hundred_principals() -> None:
     small, hundred = (quality.alert_threshold(strongest(principals=each), Alerts()) for each in (12, 100))
     assert small == hundred > quality.alert_threshold(strongest(principals=500), Alerts())
+
+
+def test_the_margin_takes_no_more_than_the_budget_of_one_hundred_principals_leaves() -> None:
+    few, hundred = (quality.alert_threshold(strongest(1, principals), Alerts()) for principals in (15, 100))
+    assert few == hundred == quality.alert_threshold(strongest(1, 120), Alerts())
 
 
 def test_fewer_alerts_than_there_ever_were_need_a_higher_threshold_than_any_reached() -> None:

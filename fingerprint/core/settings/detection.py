@@ -190,8 +190,8 @@ class Alerts(Section):
     budget_per_100_principals: float = Field(
         1.0,
         gt=0,
-        description="Alerts a day for each 100 principals on held-out history, from which the threshold is derived; a smaller "
-        "organisation counts as 100 principals.",
+        description="Most alerts a day of ordinary work for each 100 principals; the threshold follows from held-out history, "
+        "with a margin for how little of it there is. A smaller organisation counts as 100 principals.",
     )
     threshold: float | None = Field(
         None,
