@@ -83,8 +83,9 @@ class DictionaryEncoded:
             return [values[at] for at in code.tolist()]
         if name not in self.events:
             return [None] * len(self)
-        values = frames.column_of(self.events, name).tolist()
-        return [None if is_missing(value) else value for value in values]
+        values, none = frames.column_of(self.events, name).tolist(), pd.NA
+        # NaN and NaT, which stand for none as well, are no equals of themselves
+        return [None if value is none or value != value else value for value in values]
 
     def _encode(self, name: str) -> EncodedColumn:
         if name in self.derived:
@@ -106,11 +107,6 @@ def encode_few(values: Sequence[Hashable]) -> tuple[CodeArray, list[Any]]:
     places: dict[Any, int] = {}
     code = np.array([places.setdefault(value, len(places)) for value in values], np.int64)
     return code, list(places)
-
-
-def is_missing(value: Any) -> bool:
-    """Return whether a value of a pandas column stands for none: None, NaN, NaT or NA."""
-    return value is None or value is pd.NA or value != value
 
 
 def encode_numbers(values: Array) -> EncodedColumn:

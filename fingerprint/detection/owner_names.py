@@ -36,19 +36,16 @@ class OwnerNames:
         """Keep the owners in a batch that the bank does not know, each until its own last interval."""
         xp = namespace(batch.entity)
         for owner, column in ((batch.entity, "entity"), (batch.principal, "principal")):
-            distinct, first, group = xp.unique(
-                hashing.without_bucket(owner), return_index=True, return_inverse=True
-            )
-            new = ~find_sorted(self.hashes, distinct)[1]
-            if not new.any():
+            names = hashing.without_bucket(owner)
+            rows = xp.flatnonzero(~find_sorted(self.hashes, names)[1])
+            if not len(rows):
                 continue
+            distinct, first, group = xp.unique(names[rows], return_index=True, return_inverse=True)
             last = xp.zeros(len(distinct), np.int32)
-            xp.maximum.at(last, group, batch.interval)
-            texts = frames.column_of(
-                frames.to_host(frames.select_rows(frames.select_columns(batch.frame, [column]), first[new])),
-                column,
-            )
-            for name, text, at in zip(distinct[new].tolist(), texts, last[new].tolist(), strict=True):
+            xp.maximum.at(last, group, batch.interval[rows])
+            named = frames.select_rows(frames.select_columns(batch.frame, [column]), rows[first])
+            texts = frames.column_of(frames.to_host(named), column)
+            for name, text, at in zip(distinct.tolist(), texts, last.tolist(), strict=True):
                 self.unknown_owners[name] = (text, max(at, self.unknown_owners.get(name, (text, 0))[1]))
 
     def with_bank(self, bank: Bank, owner: Hashes, interval: Ints) -> OwnerNames:

@@ -334,11 +334,12 @@ class ScorerState:
 
     def _assign_slots(self, principal: Hashes, interval: Ints) -> Ints:
         new = ~self.principals.has(principal)
-        xp, order = namespace(principal), lexsort(interval[new], principal[new])
-        fresh, first = xp.unique(principal[new][order], return_index=True)
-        slots = len(self.principals) + xp.arange(len(fresh))
-        since = interval[new][order][first]
-        self.principals.add(fresh, slot=slots, since=since, last=xp.full(len(fresh), -1))
+        if new.any():
+            xp, order = namespace(principal), lexsort(interval[new], principal[new])
+            fresh, first = xp.unique(principal[new][order], return_index=True)
+            slots = len(self.principals) + xp.arange(len(fresh))
+            since = interval[new][order][first]
+            self.principals.add(fresh, slot=slots, since=since, last=xp.full(len(fresh), -1))
         return self.principals.get(principal, "slot")
 
     def _count_activity(self, principal: Hashes, slot: Ints, interval: Ints, codes: Hashes) -> None:

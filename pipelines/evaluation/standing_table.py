@@ -69,6 +69,15 @@ def methods_table(methods: Sequence[Figures]) -> Table:
     return table
 
 
+def most_found(method: Figures, budget: str) -> float:
+    """Return the share of the sessions that can be found within a budget, if every alert that is read is about another one.
+
+    >>> most_found({"alerts_read": {"5": 35, "20": 140}, "sessions": 70}, "5")
+    0.5
+    """
+    return min(float(method["alerts_read"][budget] / method["sessions"]), 1.0)
+
+
 def budgets_sentence(method: Figures) -> str:
     """Return how many alerts are read where they are fewer than the sessions, which no ranking can make up for; else nothing.
 
@@ -76,10 +85,10 @@ def budgets_sentence(method: Figures) -> str:
     'At 5 a day 35 alerts are read for 67 sessions: about 52% can be found at most.\\n'
     """
     sessions = method["sessions"]
-    few = {budget: read for budget, read in method["alerts_read"].items() if read < sessions}
     return "".join(
-        f"At {budget} a day {read} alerts are read for {sessions} sessions: about {read / sessions:.0%} can be found at most.\n"
-        for budget, read in few.items()
+        f"At {budget} a day {read} alerts are read for {sessions} sessions: about {share:.0%} can be found at most.\n"
+        for budget, read in method["alerts_read"].items()
+        if (share := most_found(method, budget)) < 1
     )
 
 

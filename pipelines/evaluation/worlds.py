@@ -41,7 +41,7 @@ from pipelines.evaluation.evaluate import (
 )
 from pipelines.evaluation.organisations import attacks_for, world_days, world_seeds
 from pipelines.evaluation.report import CONSOLE_WIDTH, EMPTY_CELL
-from pipelines.evaluation.standing_table import TABLE_ROLES, standing_tables
+from pipelines.evaluation.standing_table import TABLE_ROLES, most_found, standing_tables
 from pipelines.runtime import host
 
 Figures = dict[str, Any]
@@ -196,7 +196,7 @@ def _describe_world(parameters: WorldParameters, evaluated: EvaluatedWorld) -> F
     run = evaluated.result
     names = (
         *("role", "sessions", "found", "recall", "recall_at", "found_at", "found_at_equal_alerts", "queue"),
-        *("alerts_per_day", "false_alerts_per_day"),
+        *("alerts_per_day", "false_alerts_per_day", "alerts_read"),
     )
     return {
         "seed": run.about["seed"],
@@ -276,7 +276,11 @@ def _found_table(worlds: Sequence[Figures], budget: str) -> Table:
     def found(method: Figures) -> float:
         return float(method["recall_at"][budget])
 
-    return _methods_table(f"Found, {budget} alerts a day", worlds, found, min, "{:.0%}".format)
+    table = _methods_table(f"Found, {budget} alerts a day", worlds, found, min, "{:.0%}".format)
+    most = [most_found(next(iter(world["methods"].values())), budget) for world in worlds]
+    each = most if len(worlds) <= MOST_WORLDS_SHOWN else []
+    table.add_row("at most", *map("{:.0%}".format, (sum(most) / len(most), min(most), *each)))
+    return table
 
 
 def _false_alerts_table(worlds: Sequence[Figures]) -> Table:
