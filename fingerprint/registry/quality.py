@@ -31,7 +31,7 @@ BUDGET_CONFIDENCE = 0.9  # with which the alert budget is kept, as far as a few 
 SMALLEST_COUNT = 1e-6  # alerts: of fewer there is no logarithm
 MAX_STRONGEST = 5_000  # alerts of the days held out whose z is kept, to choose thresholds by
 DEFAULT_THRESHOLD = 3.2  # of a bank whose held-out days showed no alert
-MIN_PRINCIPALS = 100  # a smaller organisation has the alert budget of this many, all of it
+MIN_PRINCIPALS = 100  # a smaller organisation has the alert budget of this many, without a margin
 
 
 @dataclass(frozen=True)
