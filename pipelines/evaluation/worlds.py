@@ -16,7 +16,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -278,8 +278,7 @@ def _found_table(worlds: Sequence[Figures], budget: str) -> Table:
 
     table = _methods_table(f"Found, {budget} alerts a day", worlds, found, min, "{:.0%}".format)
     most = [most_found(next(iter(world["methods"].values())), budget) for world in worlds]
-    each = most if len(worlds) <= MOST_WORLDS_SHOWN else []
-    table.add_row("at most", *map("{:.0%}".format, (sum(most) / len(most), min(most), *each)))
+    table.add_row("at most", *_cells(most, min, "{:.0%}".format))
     return table
 
 
@@ -338,9 +337,16 @@ def _methods_table(
         names = [name for name, its in roles.items() if its == role]
         for name in names:
             values = [figure(world["methods"][name]) for world in worlds]
-            cells = [sum(values) / len(values), worst(values), *(values if shown else [])]
-            table.add_row(name, *map(text, cells), end_section=name == names[-1])
+            table.add_row(name, *_cells(values, worst, text), end_section=name == names[-1])
     return table
+
+
+def _cells(
+    values: Sequence[float], worst: Callable[[Sequence[float]], float], text: Callable[[float], str]
+) -> Iterator[str]:
+    """Return the mean of the worlds' values, the worst, and each of them where so many are shown."""
+    each = values if len(values) <= MOST_WORLDS_SHOWN else []
+    return map(text, (sum(values) / len(values), worst(values), *each))
 
 
 def _table(title: str, headings: Sequence[str]) -> Table:
