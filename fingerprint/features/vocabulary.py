@@ -13,6 +13,9 @@ without which a value that is new at every level would pay for its novelty at ev
     e    = (T + W e_parent) / (n + T + W)                     T distinct values in n presences (Witten and Bell 1991), W is
                                                               PARENT_WEIGHT: a fingerprint with few presences takes its parent's e
 
+At generic, which has no parent, a value not seen is one of POSSIBLE_VALUES. Bins run out: those that are known are left out
+there too. Names do not: an organisation that has shown ten thousand buckets has not shown all, and the next is still new.
+
 Counts are presences, not events: distinct intervals at an entity or principal, distinct principal-days in a peer group,
 distinct principals in the organisation (the continuation counts of Kneser and Ney 1995). The volume of activity is the spectral
 detector's question; here a loop of a million calls must not drown what else is usual.
@@ -38,8 +41,10 @@ Ints = NDArray[np.int32]
 
 POSSIBLE_VALUES = np.where(
     IS_BIN, 32.0, 10_000.0
-)  # (F,) values that could be seen and never were: operations, networks, ...
+)  # (F,) bins that there are; names (operations, networks, ...) that were not seen: as many, however many were
 LOG_POSSIBLE_VALUES = np.log(POSSIBLE_VALUES).astype(np.float32)
+# (F,) what a value seen at generic takes from those that were not: a bin its own place, a name nothing
+LOG_ROOT_SHARE = np.where(IS_BIN, -np.log(POSSIBLE_VALUES), -np.inf)
 MIN_UNKNOWN_SHARE = 1e-3  # of the parent is always left for the unknown, however much is known
 PARENT_WEIGHT = 5.0  # presences that a parent's curiosity is worth
 
@@ -241,14 +246,14 @@ def _with_level(
 
 
 def _inherited(known: Vocabulary, level: PresenceCounts) -> NDArray[np.float64]:
-    """Return the likelihood of each value at the parents, (M,)."""
+    """Return the likelihood of each value at the parents, (M,): what it takes there from the values not seen here."""
     at, out = known.parent[level.fingerprint], np.zeros(len(level.code))
     open_ = np.arange(len(level.code))
     while len(open_):
         feature = level.feature[open_]
         here = at[open_]
         rootless = here < 0
-        out[open_[rootless]] -= np.log(POSSIBLE_VALUES[feature[rootless]])
+        out[open_[rootless]] += LOG_ROOT_SHARE[feature[rootless]]
         open_, feature, here = open_[~rootless], feature[~rootless], here[~rootless]
         place, found = find_sorted(known.keys, vocabulary_key(here, feature, level.code[open_]))
         out[open_[found]] += known.logp[place[found]]

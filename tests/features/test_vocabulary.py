@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fingerprint.features import vocabulary
-from fingerprint.features.encoding import FEATURE_NAMES, FEATURES
+from fingerprint.features.encoding import FEATURE_NAMES, FEATURES, IS_BIN
 from fingerprint.features.vocabulary import (
     PARENT_WEIGHT,
     POSSIBLE_VALUES,
@@ -44,7 +44,10 @@ def plain_probability(rows: list[tuple[int, int, int]], owner: int, value: int, 
     counts, curiosity = plain_counts(rows, owner)
     if value in counts:
         return (1 - curiosity) * counts[value] / sum(counts.values())
-    excluded = sum(plain_probability(rows, int(PARENT[owner]), known, feature) for known in counts)
+    names = owner == 0 and not IS_BIN[feature]  # do not run out
+    excluded = sum(
+        plain_probability(rows, int(PARENT[owner]), known, feature) for known in counts if not names
+    )
     return curiosity * plain_probability(rows, int(PARENT[owner]), value, feature) / (1 - excluded)
 
 
@@ -117,6 +120,22 @@ def test_how_often_is_a_share_of_the_fingerprints_own_presences() -> None:
     assert (share == 0).all()
     everything = known.observed_share(owner, codes)
     assert ((everything > 0) & (everything <= 1)).all()
+
+
+def test_a_new_name_is_new_however_many_an_organisation_has_shown() -> None:
+    """Two organisations that repeat what they know, alike but for the number of names: 200, and more than are possible."""
+    name = FEATURE_NAMES.index("resource")
+    losses = []
+    for names in (200, 30_000):
+        codes = np.repeat(np.arange(names, dtype=np.uint64)[:, None], F, axis=1) + 1
+        generic = count_presences(
+            np.zeros(4 * names, np.int32), np.arange(4 * names, dtype=np.uint64), np.tile(codes, (4, 1))
+        )
+        known = build_vocabulary([generic], np.array([-1], np.int32), 6)
+        logp, _, _ = known.look_up(np.zeros(1, np.int32), np.full((1, F), 9_999_999, np.uint64))
+        losses.append((float(-logp[0, name]), float(known.novelty_loss(np.zeros(1, np.int32), name)[0])))
+    np.testing.assert_allclose(losses[0], losses[1], atol=0.05)
+    assert losses[1][1] > 1  # something new at all
 
 
 def test_bins_never_run_out_of_values() -> None:
