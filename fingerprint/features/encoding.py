@@ -14,7 +14,9 @@ from __future__ import annotations
 
 from importlib import import_module
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from fingerprint.compute.arrays import Array
 from fingerprint.compute.frames import Frame
@@ -47,8 +49,8 @@ def encode_stateful_features(codes: Array, events: Frame) -> None:
     FEATURE_SET.encode_stateful(codes, events)
 
 
-def feature_texts(events: pd.DataFrame) -> pd.DataFrame:
-    """Return the text behind each code, one column a feature: for the few events that are explained."""
+def feature_texts(events: pd.DataFrame) -> dict[str, NDArray[np.object_]]:
+    """Return the text behind each code, (N,) by the name of the feature: for the few events that are explained."""
     return FEATURE_SET.texts(events)
 
 

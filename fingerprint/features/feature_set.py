@@ -142,12 +142,10 @@ class FeatureSet:
         """Return the text of one feature for each event of a pandas table, (N,); None where there is none."""
         return self._texts_of(feature, DictionaryEncoded(events, self.derived_columns))
 
-    def texts(self, events: pd.DataFrame) -> pd.DataFrame:
-        """Return the text behind each code, one column a feature: for the few events that are explained."""
+    def texts(self, events: pd.DataFrame) -> dict[str, NDArray[np.object_]]:
+        """Return the text behind each code, (N,) by the name of the feature: for the few events that are explained."""
         coded = DictionaryEncoded(events, self.derived_columns)
-        return pd.DataFrame(
-            {feature.name: self._texts_of(feature, coded) for feature in self.features}, index=events.index
-        )
+        return {feature.name: self._texts_of(feature, coded) for feature in self.features}
 
     def _texts_of(self, feature: Feature, coded: DictionaryEncoded) -> NDArray[np.object_]:
         code, texts = feature.encoded_texts(coded)

@@ -345,7 +345,7 @@ def _holdout_rows(piece: PartitionContext, late: NDArray[np.intp]) -> baseline.H
     losses = mapped_arrays.open_arrays(piece.dataset.partition_folder(piece.number) / "fitted", "loss")
     rows, owners, at = piece.rows.take(late), piece.owners[late], np.arange(len(late))
     finest = _holdout_levels(piece, late)
-    coarser = np.where((finest == ENTITY) & ~piece.entities_are_shared, PRINCIPAL, finest)
+    coarser = np.where((finest == ENTITY) & (not piece.entities_are_shared), PRINCIPAL, finest)
     measured = [(_losses_at_level(losses, level), owners[at, level]) for level in (finest, coarser)]
     return baseline.HoldoutLosses(
         *measured[0], *measured[1], rows.principal, rows.interval, rows.codes, _harm_nats(piece, rows)

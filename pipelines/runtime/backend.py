@@ -13,6 +13,7 @@ from __future__ import annotations
 import importlib
 import logging
 import sys
+import warnings
 from dataclasses import asdict
 from functools import cache
 from typing import Any
@@ -160,4 +161,6 @@ def _configure_memory_pool(device: CudaDevice) -> None:
     pool = rmm.mr.CudaAsyncMemoryResource(release_threshold=device.memory // POOL_SHARE)
     rmm.mr.set_current_device_resource(pool)
     cupy.cuda.set_allocator(importlib.import_module("rmm.allocators.cupy").rmm_cupy_allocator)
-    cupy.fft.config.set_plan_cache_size(MAX_FFT_PLANS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # CuPy calls this function experimental, and has none beside it
+        cupy.fft.config.set_plan_cache_size(MAX_FFT_PLANS)

@@ -353,10 +353,10 @@ def _value_drivers(
     """Return the most surprising values of each feature, looked up together: an alert shows up to a hundred."""
     shown = list(_shown_values(batch))
     rows = np.unique([value.row for value in shown]).astype(np.intp)
-    texts = encoding.feature_texts(frame.iloc[rows]).to_numpy(object)
+    texts = encoding.feature_texts(frames.select_rows(frame, rows))
     known = _known_values(batch, rows, context)
     return [
-        known[value.row].driver(value, texts[np.searchsorted(rows, value.row), value.feature])
+        known[value.row].driver(value, texts[FEATURE_NAMES[value.feature]][np.searchsorted(rows, value.row)])
         for value in shown
     ]
 
