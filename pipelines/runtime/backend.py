@@ -162,7 +162,5 @@ def _configure_memory_pool(device: CudaDevice) -> None:
     rmm.mr.set_current_device_resource(pool)
     cupy.cuda.set_allocator(importlib.import_module("rmm.allocators.cupy").rmm_cupy_allocator)
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", FutureWarning
-        )  # CuPy calls this function experimental, and has none beside it
+        warnings.simplefilter("ignore", FutureWarning)  # CuPy calls it experimental, and has no other
         cupy.fft.config.set_plan_cache_size(MAX_FFT_PLANS)
