@@ -28,9 +28,7 @@ Placement = Callable[[NDArray[Any]], Array]  # from the host's memory to where t
 
 def namespace(array: Array) -> Any:
     """Return the module that an array comes from."""
-    if (
-        type(array) is np.ndarray
-    ):  # asked a thousand times a step, and nearly always so: looked at here and below, not by a call
+    if type(array) is np.ndarray:  # asked hundreds of times a step, and nearly always so: two below look for themselves
         return np
     return sys.modules[type(array).__module__.partition(".")[0]]
 
