@@ -28,7 +28,7 @@ Placement = Callable[[NDArray[Any]], Array]  # from the host's memory to where t
 
 def namespace(array: Array) -> Any:
     """Return the module that an array comes from."""
-    if type(array) is np.ndarray:  # asked hundreds of times a step, and nearly always so: two below look for themselves
+    if type(array) is np.ndarray:  # asked hundreds of times a step, and nearly always so
         return np
     return sys.modules[type(array).__module__.partition(".")[0]]
 
