@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,16 +29,21 @@ def load_into_server(bank: Path, options: Triton, wanted: Bank = DEFAULT_OPTIONS
     repository = ModelRepository(Path(options.model_repository), options.instance_count)
     number, before = repository.add_version(bank, wanted), repository.served_versions()
     repository.set_served_versions([*(each for each in before if each != number), number][-SERVED_VERSIONS:])
+    is_loaded, states = False, {}
     if options.url is not None:
         try:
             with _model_control(options) as control:
                 control.load_model()
+                is_loaded = True
+                # asked here: no load balancer lets a new connection through to a server that was not ready just now
+                states = control.version_states()
         except FingerprintError:
-            repository.set_served_versions(before)
-            repository.remove_unserved()
+            if not is_loaded:
+                repository.set_served_versions(before)
+                repository.remove_unserved()
             raise
     repository.remove_unserved()
-    return server_status(options) | {"loaded": repository.bank_versions()[number]}
+    return _status(options, states) | {"loaded": repository.bank_versions()[number]}
 
 
 def server_has_version(version: str, options: Triton) -> bool:
@@ -49,10 +54,14 @@ def server_has_version(version: str, options: Triton) -> bool:
 
 def server_status(options: Triton) -> dict[str, Any]:
     """Return the versions in the repository, newest last, with their state at the server."""
-    repository, states = ModelRepository(Path(options.model_repository)), {}
-    if options.url is not None:
-        with _model_control(options) as control:
-            states = control.version_states()
+    if options.url is None:
+        return _status(options, {})
+    with _model_control(options) as control:
+        return _status(options, control.version_states())
+
+
+def _status(options: Triton, states: Mapping[int, str]) -> dict[str, Any]:
+    repository = ModelRepository(Path(options.model_repository))
     names, served = repository.bank_versions(), repository.served_versions()
     known = [*served, *sorted((set(names) | set(states)) - set(served))]
     return {

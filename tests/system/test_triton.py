@@ -329,6 +329,19 @@ def test_as_many_instances_are_written_as_the_setting_says(
         assert re.findall(r"instance_group.*count: (\d+)", config) == [str(count)]
 
 
+def test_what_is_served_is_asked_over_the_connection_that_loaded_it(
+    options: settings.Triton,
+    organisation: sample_organisation.SampleOrganisation,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Kubernetes sends no new connection to a server that it has not yet seen ready again."""
+    made, connect = [], client.connect
+    monkeypatch.setattr(client, "connect", lambda own: made.append(own) or connect(own))
+    figures = load_into_server(organisation.bank, options)
+    assert made == [options]
+    assert {each["state"] for each in figures["versions"] if each["served"]} == {"READY"}
+
+
 def test_of_a_server_that_is_away_one_sentence_is_said(
     organisation: sample_organisation.SampleOrganisation, tmp_path: Path
 ) -> None:
