@@ -28,7 +28,7 @@ Placement = Callable[[NDArray[Any]], Array]  # from the host's memory to where t
 
 def namespace(array: Array) -> Any:
     """Return the module that an array comes from."""
-    if type(array) is np.ndarray:  # asked hundreds of times a step, and nearly always so
+    if type(array) is np.ndarray:  # asked a thousand times a step, and nearly always so
         return np
     return sys.modules[type(array).__module__.partition(".")[0]]
 
@@ -40,14 +40,12 @@ def is_on_host(array: Array) -> bool:
 
 def to_host(array: Array) -> NDArray[Any]:
     """Return the array itself where it lies in the host's memory, else a copy that does."""
-    down: NDArray[Any] = array if type(array) is np.ndarray or is_on_host(array) else array.get()
+    down: NDArray[Any] = array if is_on_host(array) else array.get()
     return down
 
 
 def to_device_of(array: Array, other: Array) -> Array:
     """Return an array where `other` lies: a copy up or down, or the array itself."""
-    if type(array) is type(other) is np.ndarray:
-        return array
     xp = namespace(other)
     if xp is np:
         return to_host(array)

@@ -353,8 +353,6 @@ class ScorerState:
             moved_from, moved_to, which = _keep_earliest(self.firsts, keys, interval)
             for interval_, sign in ((moved_to, 1), (moved_from, -1)):
                 real = interval_ >= 0
-                if not real.any():
-                    continue
                 cells = _activity_key(slot[which][real], interval_[real])
                 counts = dict.fromkeys(("events", "sources", "actions"), zeros[: len(cells)])
                 counts[name] = xp.full(len(cells), sign, np.int32)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,20 +29,19 @@ def load_into_server(bank: Path, options: Triton, wanted: Bank = DEFAULT_OPTIONS
     repository = ModelRepository(Path(options.model_repository), options.instance_count)
     number, before = repository.add_version(bank, wanted), repository.served_versions()
     repository.set_served_versions([*(each for each in before if each != number), number][-SERVED_VERSIONS:])
-    is_loaded, states = False, {}
-    if options.url is not None:
-        try:
-            with _model_control(options) as control:
+    with ExitStack() as connection:
+        control = None
+        if options.url is not None:
+            try:
+                control = connection.enter_context(_model_control(options))
                 control.load_model()
-                is_loaded = True
-                # asked here: no load balancer lets a new connection through to a server that was not ready just now
-                states = control.version_states()
-        except FingerprintError:
-            if not is_loaded:
+            except FingerprintError:
                 repository.set_served_versions(before)
                 repository.remove_unserved()
-            raise
-    repository.remove_unserved()
+                raise
+        repository.remove_unserved()
+        # asked here: no load balancer lets a new connection through to a server that was not ready just now
+        states = control.version_states() if control else {}
     return _status(options, states) | {"loaded": repository.bank_versions()[number]}
 
 
