@@ -181,8 +181,8 @@ def _issued(issue: CredentialIssue, resources: dict[str, str]) -> IssuedCredenti
 def usual_hours(bank: Bank, principal: str) -> HourOfWeek | None:
     """Return a principal's events by hour of the week in the history that the bank learned, as means a week.
 
-    None where nothing of it was counted, or intervals are longer than an hour. What was flagged is counted clipped, as training
-    counts it. Weeks are counted from the first to the last interval of the principal, one at least.
+    None where nothing of it was counted, or intervals are longer than an hour. Weeks are counted from the first to the last
+    interval of the principal, one at least.
     """
     seconds = interval_seconds(bank)
     state = bank.scorer_state

@@ -47,7 +47,8 @@ NATS_PER_SLOPE = (
     3.0  # nats of excess that one slope beyond the edge is worth: about a slope of the excess itself
 )
 MAX_AMOUNT_NATS = 33.0
-CARRIERS = 8.0  # events, about, that carry an amount of MAX_AMOUNT_NATS
+ALERTING_NATS = 15.0  # less opens no alert
+CARRIERS = 4.0  # events, about, that carry an amount of ALERTING_NATS: one such amount in fifty has none
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -161,11 +162,11 @@ class UsualAmounts:
     def carried(self, usual: Floats, event: Hashes) -> tuple[Floats, Floats]:
         """Return `log_usual` and `slope` of events (N,) by their usual calls and the hashes of their ids, for `amount_nats`.
 
-        About CARRIERS of the calls that make an amount of MAX_AMOUNT_NATS carry it; each does or does not by its id alone.
+        About CARRIERS of the calls that make an amount of ALERTING_NATS carry it; each does or does not by its id alone.
         """
         xp = namespace(usual)
-        largest = self.edge + self.slope * MAX_AMOUNT_NATS / NATS_PER_SLOPE
-        share = CARRIERS / (usual * float(np.exp(largest)))
+        least = self.edge + self.slope * ALERTING_NATS / NATS_PER_SLOPE
+        share = CARRIERS / (usual * float(np.exp(least)))
         carries = (event >> np.uint64(11)).astype(np.float64) * 2.0**-53 < share
         return (xp.log(usual) + self.edge).astype(np.float32), xp.where(carries, self.slope, 0).astype(
             np.float32

@@ -10,6 +10,11 @@ The method is the published one (NVIDIA, "Detecting stolen AWS credentials": kee
 the difference by a rolling z), with what makes it hold on a stream: it looks backwards only, its scale is robust (past
 bursts do not mask a new one) and has a Poisson floor (a flat series never divides by zero).
 
+What happens at the same time of three days is a habit (`HABIT_DAYS`). A surge that came on fewer days enters a forecast clipped
+(`clip_surges`), so that an attack does not teach it to expect the next. And what came on each of the last three active days is
+expected (`recent_habit`), so that a change for good, as a new workload or daylight saving time, is news for three days and not
+until a window of three weeks has forgotten the time before.
+
 Everything is written over the array namespace of its arguments: NumPy, CuPy or torch. On a CPU a few rows are transformed at a
 time, so that they stay in its cache; on a device all are, or as many as `memory_bytes` has room for.
 """
@@ -24,9 +29,8 @@ from array_api_compat import array_namespace, is_numpy_namespace
 from fingerprint.compute import order_statistics
 
 POWER_QUANTILE = 0.9  # of spectral power, above which frequencies are kept
-SURGE_Z = (
-    4.0  # robust z from which a count enters the past clipped, and at whose negative an interval is silent
-)
+SURGE_Z = 4.0  # roots of what is usual above which a count is clipped, and the negative z at which an interval is silent
+HABIT_DAYS = 3  # days on which something happens at the same time before it is a habit
 COUNT_FLOOR = 0.04  # added to the expected count under the Poisson root
 Array = Any  # (series, intervals), of any array library
 
@@ -90,6 +94,44 @@ def forecast(
     blocks = [series[start : min(start + rows, count), :] for start in range(0, max(count, 1), rows)]
     parts = [_forecast(block, places, quantile) for block in blocks]
     return xp.concat([ahead for ahead, _ in parts]), xp.concat([spread for _, spread in parts])
+
+
+def clip_surges(series: Array, day: int) -> Array:
+    """Return counts clipped to what is no surge for their time of day: (S, W) -> (S, W), W a whole number of days.
+
+    `day` is how many intervals one has. Usual at a time of day is the HABIT_DAYS-th largest of its counts; a window of no more
+    days than that knows nothing usual, and nothing in it is clipped.
+    """
+    xp, days = array_namespace(series), series.shape[-1] // day
+    if days <= HABIT_DAYS:
+        return series
+    by_time = xp.permute_dims(_by_day(series, day), (0, 2, 1))
+    usual = order_statistics.kth_smallest(xp.reshape(by_time, (-1, days)), days - HABIT_DAYS)
+    cap = xp.reshape(usual + SURGE_Z * xp.sqrt(usual + COUNT_FLOOR), (series.shape[0], 1, day))
+    return xp.reshape(xp.minimum(_by_day(series, day), cap), series.shape)
+
+
+def recent_habit(series: Array, day: int, gap: int = 0) -> Array:
+    """Return the least count at each time of day on the last HABIT_DAYS active days: (S, W) -> (S, day); 0 for fewer of them.
+
+    A day is active if anything was counted in it. `gap` intervals are missing behind the window, the last ones of its last day:
+    there the other days decide.
+    """
+    xp = array_namespace(series)
+    unknown = xp.full((series.shape[0], gap), float("inf"), dtype=series.dtype)
+    by_day = _by_day(xp.concat([series[:, gap:], unknown], axis=-1), day)
+    active = xp.astype(xp.any((by_day > 0) & ~xp.isinf(by_day), axis=-1), xp.int32)
+    after = xp.sum(active, axis=-1, keepdims=True) - xp.cumulative_sum(
+        active, axis=-1
+    )  # active days after each
+    recent = (active > 0) & (after < HABIT_DAYS)
+    least = xp.min(xp.where(recent[..., None], by_day, xp.asarray(float("inf"), dtype=series.dtype)), axis=1)
+    enough = xp.sum(active, axis=-1, keepdims=True) >= HABIT_DAYS
+    return xp.where(enough, least, xp.asarray(0, dtype=series.dtype))
+
+
+def _by_day(series: Array, day: int) -> Array:
+    return array_namespace(series).reshape(series, (series.shape[0], -1, day))
 
 
 def max_rows_per_transform(width: int, memory_bytes: int | None) -> int:

@@ -7,8 +7,7 @@ Example:
     array([0.3, 7.1])
 
 Expectations are made once a day for the rows that are touched, from intervals that ended before the day began minus the
-allowed lateness, so that a late record cannot move a vote already given, and where a batch is cut cannot either. Counts
-that surge enter the past clipped, so that an attack does not teach the series to expect the next.
+allowed lateness, so that a late record cannot move a vote already given, and where a batch is cut cannot either.
 
 All of it lies where `placement` puts it, and is made there: on a device the rows that a day touches are transformed together.
 Keys and rows of a query (`find_rows`, `z_scores`) may lie on the host too, and are answered where they lie.
@@ -183,8 +182,7 @@ class ActivitySeries:
         """Return the curve of one row for an analyst: the last `days`, that of `interval` among them, up to interval `end` - 1.
 
         Returns the first interval, counts, expected counts (by the kept frequencies in the past, by the forecast of
-        the last day) and the places where the count was flagged. Counts of the days before are shown as they enter the
-        past, clipped, whether or not they have: so it does not matter when the curve is drawn.
+        the last day) and the places where the count was flagged.
         """
         rows = self.placement(np.array([row], np.int32))
         today = interval // self.intervals_per_day * self.intervals_per_day
@@ -192,12 +190,12 @@ class ActivitySeries:
             max(today - (days - 1) * self.intervals_per_day, int(self.since[row])),
             min(end, today + self.intervals_per_day),
         )
-        counts = to_host(self.dense_counts(rows, start, end, clip=False))[0]
-        counts[: max(today - start, 0)] = to_host(self.dense_counts(rows, min(start, today), today))[0]
+        counts = to_host(self.dense_counts(rows, start, end))[0]
         ahead, spread = self._forecast_ahead(rows, today, end)
         width = int(self._window_lengths(today - self.late_intervals - self.since[rows])[0])
         past = self.dense_counts(rows, today - self.late_intervals - width, today - self.late_intervals)
-        kept = to_host(spectral.keep_strongest_frequencies(past, spectral.POWER_QUANTILE))[0]
+        usual = spectral.clip_surges(past, self.intervals_per_day)
+        kept = to_host(spectral.keep_strongest_frequencies(usual, spectral.POWER_QUANTILE))[0]
         expected = np.concatenate([kept, np.repeat(ahead[:1], self.late_intervals), ahead])[-len(counts) :]
         expected = np.concatenate([np.zeros(len(counts) - len(expected), np.float32), expected])
         flagged = spectral.robust_z(counts, expected, spread[:1], spectral.COUNT_FLOOR) >= spectral.SURGE_Z
@@ -257,9 +255,12 @@ class ActivitySeries:
         spread = xp.zeros(len(rows), np.float32)
         active = xp.flatnonzero(dense.any(axis=1))  # a row without counts expects none
         if len(active):
-            expected[active], spread[active] = spectral.forecast(
-                dense[active], self.intervals_per_day, spectral.POWER_QUANTILE, self.late_intervals
+            usual = spectral.clip_surges(dense[active], self.intervals_per_day)
+            ahead, spread[active] = spectral.forecast(
+                usual, self.intervals_per_day, spectral.POWER_QUANTILE, self.late_intervals
             )
+            habit = spectral.recent_habit(usual, self.intervals_per_day, self.late_intervals)
+            expected[active] = xp.maximum(ahead, habit)
         return expected, spread
 
     def _window_lengths(self, known: Ints) -> Ints:
@@ -272,37 +273,19 @@ class ActivitySeries:
         )
         return used
 
-    def dense_counts(self, rows: Ints, start: int, end: int, clip: bool = True) -> Floats:
-        """Return the counts of rows over intervals start ... end - 1, flagged ones clipped: (R, end - start)."""
+    def dense_counts(self, rows: Ints, start: int, end: int) -> Floats:
+        """Return the counts of rows over intervals start ... end - 1: (R, end - start)."""
         xp = namespace(rows)
         out: Floats = xp.zeros((len(rows), end - start), np.float32)
         for table in (self.past, self.open):
             which, cells, columns = table.between(_cell_key(rows, start), _cell_key(rows, end - 1))
-            counts = columns["count"]
-            if clip and table is self.open:
-                counts = self._clip_counts(cells, counts)
-            out[which, _split_cells(cells)[1] - start] += counts
-        return out
-
-    def _clip_counts(self, cells: NDArray[np.int64], counts: Floats) -> Floats:
-        """Return counts clipped to what is no surge on days whose forecasts are known."""
-        xp, (row, interval) = namespace(cells), _split_cells(cells)
-        out = counts.copy()
-        for number, day in self.forecasts.items():
-            here = xp.flatnonzero(interval // self.intervals_per_day == number)
-            here = here[row[here] < len(day.row_index)]
-            here = here[day.row_index[row[here]] >= 0]
-            place = day.row_index[row[here]]
-            expected = day.expected[place, interval[here] % self.intervals_per_day]
-            scale = xp.maximum(day.spread[place], xp.sqrt(expected + spectral.COUNT_FLOOR))
-            cap = expected + spectral.SURGE_Z * scale
-            out[here] = xp.where(xp.isnan(cap), out[here], xp.minimum(out[here], cap))
+            out[which, _split_cells(cells)[1] - start] += columns["count"]
         return out
 
     # --- checkpoint ---------------------------------------------------------------------------------------------------
 
     def as_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return rows, cells and the forecasts of open days as plain arrays by name, on the host; open cells unclipped.
+        """Return rows, cells and the forecasts of open days as plain arrays by name, on the host.
 
         Forecasts cannot be made again: late records may have changed the past that they were made from.
         """
@@ -379,7 +362,7 @@ class ActivitySeries:
         keys, columns = self.open.compact()
         over = _split_cells(keys)[1] < today * self.intervals_per_day
         if over.any():
-            self.past.add(keys[over], count=self._clip_counts(keys[over], columns["count"][over]))
+            self.past.add(keys[over], count=columns["count"][over])
             self.open.retain(~over)
         self.forecasts = {number: day for number, day in self.forecasts.items() if number >= today - 1}
         horizon = (today - self.options.history_days - 2) * self.intervals_per_day

@@ -8,8 +8,7 @@ Example:
 
 No answer changes. Only buckets are evicted that no step reads before they are reloaded: all their intervals are closed, no
 silent interval can be noticed in them any more (`ActivitySeries.busy_rows`), and none of their events is pending. Reloaded state
-is brought up to date: one expiry does what many would have done, because what expires depends on the last of them only, and open
-days enter the past clipped by forecasts that were evicted with them.
+is brought up to date: one expiry does what many would have done, because what expires depends on the last of them only.
 
 So the bound is soft: principals that were active in the running interval, or busy in the last days, stay whatever their number.
 """

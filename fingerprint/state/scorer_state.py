@@ -303,10 +303,7 @@ class ScorerState:
         self.clock.observe(times, principals)
 
     def expire(self) -> None:
-        """Move days that are over into the past, and drop what no feature reads; once an interval, as it looks at all.
-
-        Judge closed intervals before: flagged counts enter the past clipped.
-        """
+        """Move days that are over into the past, and drop what no feature reads; once an interval, as it looks at all."""
         now, per_day = self.watermark // self.options.spectral.interval_seconds, self.series.intervals_per_day
         if self._last_expiry == (now, self.first_open_interval()):
             return

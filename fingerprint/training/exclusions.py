@@ -14,7 +14,7 @@ Example:
 | one detector's vote, no alert | after `single_vote_exclusion_days`; the first `MAX_RETURNED_VOTES` a day of an entity |
 
 A duplicate counts as its original. Of several answers to one event the first of this table wins. Votes on intervals (the
-spectral detector's) leave no event out: what they flag enters the series clipped (`activity_series`).
+spectral detector's) leave no event out: surges enter a forecast clipped (`estimators.spectral`).
 
 The cut of the history into chunks does not change the result, and memory is bounded by what was flagged (10 bytes an event).
 """

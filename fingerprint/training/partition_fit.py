@@ -415,10 +415,7 @@ class CountedRows:
 
 
 def _activity_series(piece: PartitionContext, known: Vocabulary) -> tuple[Arrays, CountedRows]:
-    """Return the series and counts at the end of the history, and what was expected of each row's counts.
-
-    Surges are clipped, day by day.
-    """
+    """Return the series and counts at the end of the history, and what was expected of each row's counts."""
     state, rows = _scorer_state(piece), piece.rows
     slot = known.look_up(piece.owners[:, ENTITY], rows.codes)[1][:, ACTION_COLUMN]
     # who is not ready has no channels of single actions when it is scored, either
@@ -429,7 +426,7 @@ def _activity_series(piece: PartitionContext, known: Vocabulary) -> tuple[Arrays
         part = np.flatnonzero(days == day)
         batch = rows.take(part).to_event_batch()
         cells = count_events(batch, state, np.zeros(len(part), bool), busy[part], rows.events[part])
-        flat = state.series.residuals(  # by these the day is clipped
+        flat = state.series.residuals(
             state.series.find_rows(cells.ravel()), np.repeat(batch.interval, cells.shape[1])
         )
         counted.key[part] = cells

@@ -49,8 +49,8 @@ def test_some_calls_of_a_large_amount_carry_it_and_few_of_a_usual_one(usual: flo
     known = UsualAmounts.from_columns(amounts.usual_amounts(np.empty(0, np.uint64), np.empty(0)))
     ids = np.random.default_rng(0).integers(0, 2**64, 200_000, np.uint64)
     log_usual, slope = known.carried(np.full(len(ids), usual, np.float32), ids)
-    largest = np.exp(log_usual[0] + known.slope * amounts.MAX_AMOUNT_NATS / amounts.NATS_PER_SLOPE)
-    assert (slope > 0).mean() * largest == pytest.approx(amounts.CARRIERS, rel=0.1)
+    alerting = np.exp(log_usual[0] + known.slope * amounts.ALERTING_NATS / amounts.NATS_PER_SLOPE)
+    assert (slope > 0).mean() * alerting == pytest.approx(amounts.CARRIERS, rel=0.1)
     again = known.carried(np.full(10, usual, np.float32), ids[:10])[1]
     np.testing.assert_array_equal(again, slope[:10])
 

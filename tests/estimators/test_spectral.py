@@ -48,6 +48,37 @@ def test_a_weekend_is_not_expected_to_be_a_working_day() -> None:
     assert ahead[0, 5 * 24 :].max() < ahead[0, : 5 * 24].max() / 3
 
 
+def test_what_is_no_habit_is_clipped_and_a_window_of_three_days_has_none() -> None:
+    days = np.tile(DAY, 7).reshape(7, 24)
+    days[2, 3] = days[2:4, 4] = days[2:5, 5] = 100.0
+    series = days.reshape(1, -1)
+    clipped = spectral.clip_surges(series, 24).reshape(7, 24)
+    assert clipped[2, 3] == pytest.approx(spectral.SURGE_Z * spectral.COUNT_FLOOR**0.5)
+    assert (clipped[2:4, 4] < 1).all(), "on two days: none either"
+    assert (clipped[2:5, 5] == 100).all(), "on three"
+    np.testing.assert_array_equal(clipped[:, 6:], days[:, 6:])
+    np.testing.assert_array_equal(spectral.clip_surges(series[:, :72], 24), series[:, :72])
+
+
+@pytest.mark.parametrize("gap", [0, 2])
+def test_recent_habit_is_the_least_of_the_last_three_active_days(gap: int) -> None:
+    days = np.zeros((8, 24))
+    days[[0, 1, 3, 6]] = np.array([9.0, 7.0, 5.0, 6.0])[:, None] * np.ones(24)
+    series = np.roll(days.reshape(1, -1), gap) if gap else days.reshape(1, -1)
+    got = spectral.recent_habit(series, 24, gap)
+    np.testing.assert_array_equal(got[0], np.full(24, 5.0))
+    assert not spectral.recent_habit(series[:, -96:], 24, gap).any(), "two active days are no habit"
+
+
+def test_habits_are_the_same_in_every_library() -> None:
+    torch = pytest.importorskip("torch")
+    series = np.random.default_rng(3).poisson(0.7, (5, 24 * 7)).astype(np.float32)
+    for function, more in ((spectral.clip_surges, ()), (spectral.recent_habit, (1,))):
+        wanted = function(series, 24, *more)
+        np.testing.assert_array_equal(function(torch.from_numpy(series), 24, *more).numpy(), wanted)
+        np.testing.assert_array_equal(function(fake_cupy.asarray(series), 24, *more).get(), wanted)
+
+
 def test_past_bursts_do_not_mask_a_new_one() -> None:
     quiet = np.random.default_rng(2).poisson(3.0, 24 * 21).astype(float)
     bursts = quiet.copy()

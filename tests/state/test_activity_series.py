@@ -46,8 +46,10 @@ def test_what_is_expected_agrees_with_the_dense_transform() -> None:
     now = START + 15 * 24 + 9
     got, spread = series.expected_counts(rows, np.full(3, now, np.int32))
     window = counts[:, 15 * 24 - 1 - 14 * 24 : 15 * 24 - 1]  # two whole weeks, the last hour may still change
-    ahead, plain_spread = spectral.forecast(window, 24, spectral.POWER_QUANTILE, gap=1)
-    np.testing.assert_allclose(got, ahead[:, 9], atol=1e-4)
+    usual = spectral.clip_surges(window, 24)
+    ahead, plain_spread = spectral.forecast(usual, 24, spectral.POWER_QUANTILE, gap=1)
+    habit = counts[:, [12 * 24 + 9, 13 * 24 + 9, 14 * 24 + 9]].min(axis=1)
+    np.testing.assert_allclose(got, np.maximum(ahead[:, 9], habit), atol=1e-4)
     np.testing.assert_allclose(spread, plain_spread, atol=1e-4)
 
 
@@ -62,14 +64,43 @@ def test_a_surge_is_voted_while_the_interval_fills() -> None:
     assert seen[3] < OPTIONS.threshold < seen[-1]
 
 
-def test_a_burst_enters_the_past_clipped_so_the_next_is_seen_too() -> None:
+def test_a_burst_enters_a_forecast_clipped_so_the_next_two_are_seen_too_and_then_it_is_a_habit() -> None:
     series, _ = filled(days=15)
-    for day in (15, 16):
+    seen = []
+    for day in range(15, 19):
         now = np.full(1, START + day * 24 + 3)
         row = add(series, np.zeros(1), now, np.full(1, 500.0))
-        assert series.z_scores(row, now.astype(np.int32))[0] > 20
+        seen.append(float(series.z_scores(row, now.astype(np.int32))[0]))
         series.close_days(START + (day + 1) * 24 + series.late_intervals)
-    assert series.dense_counts(row, START + 15 * 24, START + 17 * 24).max() < 30
+    assert min(seen[: spectral.HABIT_DAYS]) > 20
+    assert seen[spectral.HABIT_DAYS] < 1
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (np.full(24, 10.0), np.full(24, 100.0)),
+        (np.eye(24)[3] * 50, np.eye(24)[2] * 50),
+    ],
+    ids=["a workload that grew", "a nightly job when daylight saving time begins"],
+)
+@pytest.mark.parametrize("rest_days", [0, 2], ids=["every day", "on weekdays"])
+def test_a_change_for_good_is_news_for_three_days(
+    before: np.ndarray, after: np.ndarray, rest_days: int
+) -> None:
+    series, random, seen = ActivitySeries(OPTIONS), np.random.default_rng(0), []
+    for day in range(42):
+        counts = random.poisson(after if day >= 30 else before) * (day % 7 < 7 - rest_days)
+        hour = np.flatnonzero(counts)
+        if len(hour):
+            at = START + day * 24 + hour
+            row = add(series, np.zeros(len(at)), at, counts[hour])
+            seen.append(int((series.z_scores(row, at.astype(np.int32)) >= spectral.SURGE_Z).sum()))
+        series.close_days(START + (day + 1) * 24 + series.late_intervals)
+    changed = 30 if not rest_days else 22  # the first active day that differs
+    usual = sum(seen[14:changed]) / (changed - 14)
+    assert min(seen[changed : changed + 3]) >= np.count_nonzero(after)
+    assert max(seen[changed + 3 :]) <= usual + 2
 
 
 def test_an_entity_never_seen_of_a_known_principal_is_news_not_warming_up() -> None:
