@@ -34,6 +34,9 @@ _PRODUCT = re.compile(r"([A-Za-z][\w.+-]*+)(?:(/)v?(\d++(?:\.\d++)?)?)?+")
 _GENERIC_PRODUCTS = {"apn", "hashicorp", "mozilla", "exec-env", "aws-internal"}  # the real name comes later
 _BROWSERS = ("edg", "firefox", "chrome", "safari")
 _SYSTEM = re.compile(r"(windows|darwin|macos|mac os|linux|android|iphone)", re.IGNORECASE)
+# Distributions of Linux that are made for attacks, named by the kernel or beside it: `6.5.0-kali3-amd64`, `distrib#kali.2024`,
+# `6.5.0-13parrot1-amd64`.
+_ATTACK_SYSTEM = re.compile(r"(?<![a-z])(kali|parrot|pentoo|blackarch)(?![a-z])", re.IGNORECASE)
 # Anonymised and simulated records use these as if they were public addresses (RFC 5737, RFC 3849).
 _DOCUMENTATION = [
     ipaddress.ip_network(text)
@@ -67,7 +70,7 @@ def program_and_version(agent: str) -> tuple[str, str]:
     browser = next((names[key] for key in _BROWSERS if key in names), None) if "mozilla" in names else None
     named = (product for product in products if product[0].lower() not in _GENERIC_PRODUCTS)
     name, version = browser or next(named, products[0])
-    system = _SYSTEM.search(agent)
+    system = _ATTACK_SYSTEM.search(agent) or _SYSTEM.search(agent)
     return name, f"{name} {version} {system[0].lower() if system else ''}".strip()
 
 

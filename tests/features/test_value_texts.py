@@ -52,6 +52,25 @@ def test_a_user_agent_is_a_program_and_a_version(agent: str, program: str, versi
 
 
 @pytest.mark.parametrize(
+    ("agent", "version"),
+    [
+        ("aws-cli/2.15.1 Python/3.11.6 Linux/6.5.0-kali3-amd64 exe/x86_64", "aws-cli 2.15 kali"),
+        (
+            "aws-cli/2.15.1 md/awscrt#0.19 ua/2.0 os/linux#6.5.0 md/distrib#kali.2024 md/prompt#off",
+            "aws-cli 2.15 kali",
+        ),
+        ("Boto3/1.35.50 md/Botocore#1.35.50 ua/2.0 os/linux#6.5.0-13parrot1-amd64", "Boto3 1.35 parrot"),
+        ("aws-cli/2.15.1 Python/3.11.6 Linux/6.6.13-Pentoo exe/x86_64", "aws-cli 2.15 pentoo"),
+        ("aws-cli/2.15.1 ua/2.0 os/linux#6.7.2-arch1-1 md/distrib#blackarch", "aws-cli 2.15 blackarch"),
+        ("aws-cli/2.15.1 ua/2.0 os/linux#6.5.0 md/distrib#kalinga.3", "aws-cli 2.15 linux"),
+        ("alkali/2.0 Linux/6.1", "alkali 2.0 linux"),
+    ],
+)
+def test_a_distribution_made_for_attacks_is_a_system_of_its_own(agent: str, version: str) -> None:
+    assert program_and_version(agent)[1] == version
+
+
+@pytest.mark.parametrize(
     ("address", "network"),
     [
         ("10.1.2.3", "private"),
