@@ -8,14 +8,15 @@ Example:
 
 A record names its resources in the request parameters, in a member of a name of its service's own, or in the ARN of the
 first of its `resources`. RESOURCE_PARAMETERS are the members that are read, the most telling first: a call that attaches a
-policy to a role touches the role. The readers hand over `member=value`; each distinct one is converted here, once. Every
-character of a value may be an attacker's, so a value is cut before it is examined, and the expressions take time in
-proportion to its length.
+policy to a role touches the role. NESTED_NAMES are those that hold several names, of which the first is read. The readers hand
+over `member=value`; each distinct one is converted here, once. Every character of a value may be an attacker's, so a value is cut
+before it is examined, and the expressions take time in proportion to its length.
 """
 
 from __future__ import annotations
 
 import re
+from typing import Literal
 
 MAX_RESOURCE_LENGTH = 256  # characters of a value that are examined and kept
 ARN_MEMBER = "ARN"  # of the first of a record's resources; read where no parameter names one
@@ -30,6 +31,7 @@ RESOURCE_PARAMETERS = {  # member of the request parameters -> type, the most te
     "groupName": "group",
     "policyArn": "policy",
     "tableName": "table",
+    "requestItems": "table",
     "keyId": "key",
     "dBInstanceIdentifier": "database",
     "dBClusterIdentifier": "database",
@@ -38,6 +40,7 @@ RESOURCE_PARAMETERS = {  # member of the request parameters -> type, the most te
     "volumeId": "volume",
     "imageId": "image",
     "instanceId": "instance",
+    "instancesSet": "instance",
     "groupId": "group",
     "vpcId": "vpc",
     "topicArn": "topic",
@@ -60,7 +63,16 @@ RESOURCE_PARAMETERS = {  # member of the request parameters -> type, the most te
     "documentName": "document",
     "resourceArn": "",  # the type is the ARN's
     "name": "",
+    "names": "",
 }
+
+# Members whose value is no text but holds the names: a list of texts, an object by its keys, or AWS's `{"items": [{ID: ...}]}`.
+NESTED_NAMES: dict[str, Literal["list", "keys", "items"]] = {
+    "names": "list",
+    "requestItems": "keys",
+    "instancesSet": "items",
+}
+ITEM_ID = "instanceId"  # of each of the items
 
 _ARN = re.compile(r"arn:[a-z-]{3,12}:([^:]*):[^:]*:[^:]*:(.+)", re.DOTALL)
 _TYPE = re.compile(r"([A-Za-z][A-Za-z-]{0,39})[/:]")  # the type before the name, in an ARN's last part
