@@ -85,7 +85,7 @@ KEYS = (
 SPACES = ("", "", "", "", " ", "\t", "\n", "\r ")
 OF_RECORD = (
     *("eventVersion", "awsRegion", "sourceIPAddress", "userAgent", "errorCode", "errorMessage", "readOnly"),
-    *("eventType", "eventCategory", "managementEvent", "sharedEventID", "vpcEndpointId", "eventName"),
+    *("eventType", "eventCategory", "managementEvent", "sharedEventID", "vpcEndpointAccountId", "eventName"),
     *("sessionCredentialFromConsole", "eventSource", "unknown", "EventTime", "eventname"),
 )
 OF_IDENTITY = (
