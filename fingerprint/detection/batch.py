@@ -34,7 +34,7 @@ FRAME_COLUMNS = [
         "access_key",
         "session_created",
     ),
-    *("mfa", "from_console"),
+    *("mfa", "from_console", "vpc_endpoint_account"),
 ]
 
 

@@ -31,9 +31,19 @@ EPOCH_WEEKDAY = 3  # 1 January 1970 was a Thursday
 
 # A word without a slash is taken whole, too: it would be tried again from each of its letters.
 _PRODUCT = re.compile(r"([A-Za-z][\w.+-]*+)(?:(/)v?(\d++(?:\.\d++)?)?)?+")
+# In the name of a program, what is new in every run: a UUID, hexadecimal digits with a number among them, and a number that is
+# part of no word and of no version (`s3cmd`, `log4j2` and `python3.11` are names).
+_ID_IN_NAME = re.compile(
+    r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+    r"|(?<![0-9a-z.])(?:(?=[a-f]*[0-9])[0-9a-f]{6,}|[0-9]+)(?![0-9a-z]|\.[0-9])",
+    re.IGNORECASE,
+)
 _GENERIC_PRODUCTS = {"apn", "hashicorp", "mozilla", "exec-env", "aws-internal"}  # the real name comes later
 _BROWSERS = ("edg", "firefox", "chrome", "safari")
 _SYSTEM = re.compile(r"(windows|darwin|macos|mac os|linux|android|iphone)", re.IGNORECASE)
+# Distributions of Linux that are made for attacks, named by the kernel or beside it: `6.5.0-kali3-amd64`, `distrib#kali.2024`,
+# `6.5.0-13parrot1-amd64`.
+_ATTACK_SYSTEM = re.compile(r"(?<![a-z])(kali|parrot|pentoo|blackarch)(?![a-z])", re.IGNORECASE)
 # Anonymised and simulated records use these as if they were public addresses (RFC 5737, RFC 3849).
 _DOCUMENTATION = [
     ipaddress.ip_network(text)
@@ -58,16 +68,17 @@ def of_text(convert: Callable[[str], str]) -> Callable[[str | None], str | None]
 
 @lru_cache(TEXT_CACHE_SIZE)
 def program_and_version(agent: str) -> tuple[str, str]:
-    """Return family and version of a user agent, with the operating system where it says one."""
+    """Return family and version of a user agent, with the operating system where it says one; ids in a name are `*`."""
     agent = agent[:512].strip("[]")
     products = [(name, version) for name, slash, version in _PRODUCT.findall(agent) if slash]
     if not products:
-        return (agent[:64] or "none",) * 2
+        return (_ID_IN_NAME.sub("*", agent)[:64] or "none",) * 2
     names = {name.lower(): (name, version) for name, version in reversed(products)}
     browser = next((names[key] for key in _BROWSERS if key in names), None) if "mozilla" in names else None
     named = (product for product in products if product[0].lower() not in _GENERIC_PRODUCTS)
     name, version = browser or next(named, products[0])
-    system = _SYSTEM.search(agent)
+    name = _ID_IN_NAME.sub("*", name)
+    system = _ATTACK_SYSTEM.search(agent) or _SYSTEM.search(agent)
     return name, f"{name} {version} {system[0].lower() if system else ''}".strip()
 
 

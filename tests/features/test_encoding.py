@@ -10,6 +10,7 @@ import pytest
 
 from fingerprint.compute import hashing
 from fingerprint.core.settings import Entities
+from fingerprint.detection.batch import FRAME_COLUMNS
 from fingerprint.features import encoding
 from fingerprint.features.feature_set import EVIDENCE_GROUPS, Feature, FeatureSet
 from fingerprint.sources.active import SOURCE
@@ -74,6 +75,12 @@ def test_the_region_of_a_global_service_is_no_evidence(events: pd.DataFrame) -> 
     )
     assert (iam == silent).all()
     assert not (ec2 == silent).any()
+
+
+def test_a_stream_carries_every_column_that_a_feature_reads() -> None:
+    read = {column for feature in encoding.FEATURES if not feature.is_stateful for column in feature.columns}
+    added = {"network", *encoding.FEATURE_SET.derived_columns}  # on the way
+    assert read - added <= set(FRAME_COLUMNS)
 
 
 def test_no_events_have_no_codes(events: pd.DataFrame) -> None:

@@ -52,6 +52,63 @@ def test_a_user_agent_is_a_program_and_a_version(agent: str, program: str, versi
 
 
 @pytest.mark.parametrize(
+    ("agent", "version"),
+    [
+        ("aws-cli/2.15.1 Python/3.11.6 Linux/6.5.0-kali3-amd64 exe/x86_64", "aws-cli 2.15 kali"),
+        (
+            "aws-cli/2.15.1 md/awscrt#0.19 ua/2.0 os/linux#6.5.0 md/distrib#kali.2024 md/prompt#off",
+            "aws-cli 2.15 kali",
+        ),
+        ("Boto3/1.35.50 md/Botocore#1.35.50 ua/2.0 os/linux#6.5.0-13parrot1-amd64", "Boto3 1.35 parrot"),
+        ("aws-cli/2.15.1 Python/3.11.6 Linux/6.6.13-Pentoo exe/x86_64", "aws-cli 2.15 pentoo"),
+        ("aws-cli/2.15.1 ua/2.0 os/linux#6.7.2-arch1-1 md/distrib#blackarch", "aws-cli 2.15 blackarch"),
+        ("aws-cli/2.15.1 ua/2.0 os/linux#6.5.0 md/distrib#kalinga.3", "aws-cli 2.15 linux"),
+        ("alkali/2.0 Linux/6.1", "alkali 2.0 linux"),
+    ],
+)
+def test_a_distribution_made_for_attacks_is_a_system_of_its_own(agent: str, version: str) -> None:
+    assert program_and_version(agent)[1] == version
+
+
+@pytest.mark.parametrize(
+    ("agent", "program"),
+    [
+        ("databricks-run-8f3a91", "databricks-run-*"),
+        ("databricks-run-8f3a91/2.0 Linux/6.1", "databricks-run-*"),
+        ("nightly_job_20260108_1734", "nightly_job_*_*"),
+        ("stratus-red-team_39f95f43-cd2f-4beb-b69e-be60b6fe1f57", "stratus-red-team_*"),
+        ("68319f60-9dec-43b2-9702-de3a08c9d8a3", "*"),
+        ("a" * 50 + "-8F3A91C2D4E5F60718293A4B", "a" * 50 + "-*"),
+        ("kubernetes run 17", "kubernetes run *"),
+    ],
+)
+def test_an_id_in_the_name_of_a_program_makes_no_new_program(agent: str, program: str) -> None:
+    assert program_and_version(agent)[0] == program
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "s3cmd",
+            "boto3",
+            "log4j2",
+            "python3.11",
+            "ec2-api-tools 1.6.12.2",
+            "facade",
+            "aws-sdk-go-v2",
+            "k9s",
+        ),
+        *("ec2.amazonaws.com", "S3Console", "terraform-provider-aws-5.31"),
+    ],
+)
+def test_names_and_versions_of_programs_are_no_ids(name: str) -> None:
+    assert program_and_version(name)[0] == name
+    if " " not in name:
+        assert program_and_version(f"{name}/2.1") == (name, f"{name} 2.1")
+
+
+@pytest.mark.parametrize(
     ("address", "network"),
     [
         ("10.1.2.3", "private"),

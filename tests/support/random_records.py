@@ -85,7 +85,7 @@ KEYS = (
 SPACES = ("", "", "", "", " ", "\t", "\n", "\r ")
 OF_RECORD = (
     *("eventVersion", "awsRegion", "sourceIPAddress", "userAgent", "errorCode", "errorMessage", "readOnly"),
-    *("eventType", "eventCategory", "managementEvent", "sharedEventID", "vpcEndpointId", "eventName"),
+    *("eventType", "eventCategory", "managementEvent", "sharedEventID", "vpcEndpointAccountId", "eventName"),
     *("sessionCredentialFromConsole", "eventSource", "unknown", "EventTime", "eventname"),
 )
 OF_IDENTITY = (
@@ -172,7 +172,19 @@ class _Drawn:
         return self.group(members + self.sometimes(0.2, "webIdFederationData", self.group([])))
 
     def parameters(self) -> str:
-        return self.group([(self.chance.choice(KEYS), self.value(1)) for _ in range(self.some(5))])
+        members = [(self.chance.choice(KEYS), self.value(1)) for _ in range(self.some(5))]
+        members += self.sometimes(0.2, "names", f"[{','.join(self.value(3) for _ in range(self.some(2)))}]")
+        members += self.sometimes(
+            0.2, "requestItems", self.group([(self.chance.choice(KEYS), self.value(3))])
+        )
+        return self.group(members + self.sometimes(0.2, "instancesSet", self.instances()))
+
+    def instances(self) -> str:
+        items = (
+            self.rather(self.group([(self.chance.choice(("instanceId", "imageId")), self.value(3))]))
+            for _ in range(self.some(3))
+        )
+        return self.group(self.sometimes(self.calm, "items", f"[{','.join(items)}]"))
 
     def response(self) -> str:
         members = self.sometimes(0.5, "ConsoleLogin", self.chance.choice(['"Failure"', '"Success"']))

@@ -97,6 +97,26 @@ FIELDS = (
     *("userIdentity", "requestParameters", "responseElements", "resources", "recipientAccountId"),
     *("sourceIPAddress", "userAgent", "eventType", "sessionCredentialFromConsole"),
 )
+NAMING = ("names", "requestItems", "instancesSet", "bucketName")
+NAMED = (
+    *(
+        ["a", "b"],
+        ["", "b"],
+        [None, "b"],
+        ["a", 5],
+        [["a"]],
+        ["x" * 1025],
+        {"b": 1, "a": 2},
+        {"é": {}},
+        {'"': 1},
+    ),
+    *({"items": each} for each in ([], {}, None, "x", ["i-1"], [{}], [{"instanceId": None}], [None])),
+    *({"items": [{"instanceId": each}]} for each in ("i-1", "", "é", "a\\b", 5, ["i-1"], "x" * 1025)),
+    {"items": [{"instanceId": "i-1"}, {"instanceId": "i-2"}]},
+    {"items": [{"instanceId": "i-1"}, 5], "more": 1},
+    {"items": [{"imageId": "ami-1", "instanceId": "i-1"}]},
+    {"items": [{"instanceId": "i-1", "imageId": "ami-1"}]},
+)
 WITHIN = ("accountId", "arn", "sessionContext", "type", "userName", "onBehalfOf", "invokedBy")
 
 
@@ -104,6 +124,9 @@ def crooked() -> list[bytes]:
     """Every field with a value of every type, and the lines of `proof`: broken JSON, no JSON, two values where one belongs."""
     typed = [{field: value} for field in FIELDS for value in VALUES]
     nested = [{"userIdentity": {field: value}} for field in WITHIN for value in VALUES]
-    records = [{**BASE, "eventID": f"id-{number}", **each} for number, each in enumerate(typed + nested)]
+    named = [{"requestParameters": {field: value}} for field in NAMING for value in (*VALUES, *NAMED)]
+    records = [
+        {**BASE, "eventID": f"id-{number}", **each} for number, each in enumerate(typed + nested + named)
+    ]
     lines = [json.dumps(record).encode() for record in records]
     return [*check_records.MALFORMED_RECORDS, *lines]

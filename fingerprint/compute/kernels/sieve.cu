@@ -8,7 +8,8 @@
 // The members are a tree of nodes (`columns.tree`): node 0 is the record; the children of a node lie side by side.
 
 enum Kind {
-  GROUP, TEXT, SHOWN, FLAG, TIME, BEGUN, NAME, SOURCE, SORT, RECIPIENT, ACCOUNT, MESSAGE, LOGIN, PARAMETERS, RESOURCES
+  GROUP, TEXT, SHOWN, FLAG, TIME, BEGUN, NAME, SOURCE, SORT, RECIPIENT, ACCOUNT, MESSAGE, LOGIN, PARAMETERS, RESOURCES,
+  LIST, KEYS, ITEMS
 };
 
 struct Nodes {
@@ -396,13 +397,59 @@ struct Named {
   int place;
 };
 
+// The rest of a list, after one of its values.
+INSIDE bool list_ends(Reader *r) {
+  for (blanks(r); took(r, ','); blanks(r))
+    if (!value(r)) return false;
+  return took(r, ']');
+}
+
+// One of the items: an object with at most one id.
+INSIDE bool item(Reader *r, Span *id) {
+  Span name;
+  if (!took(r, '{')) return false;
+  blanks(r);
+  if (took(r, '}')) return true;
+  do {
+    if (!key(r, &name)) return false;
+    if (!same(name.at, name.end, "instanceId")) {
+      if (!value(r)) return false;
+    } else if (id->at || !string(r, id)) {
+      return false;
+    }
+    blanks(r);
+  } while (took(r, ','));
+  return took(r, '}');
+}
+
+// The id of the first of `{"items": [{"instanceId": ...}]}`, where the object holds nothing else.
+INSIDE bool first_item(Reader *r, Span *id) {
+  Span name;
+  if (!key(r, &name) || !same(name.at, name.end, "items") || !took(r, '[')) return false;
+  blanks(r);
+  if (!took(r, ']') && !(item(r, id) && list_ends(r))) return false;
+  blanks(r);
+  return took(r, '}');
+}
+
+// The first name that a structure holds, if any: it is passed over, and its beginning read again.
+INSIDE bool first_name(Reader *r, int kind, Span *text) {
+  Reader inside = {r->at, r->end, 0};
+  if (!took(&inside, kind == LIST ? '[' : '{') || !value(r)) return false;
+  blanks(&inside);
+  if (took(&inside, kind == LIST ? ']' : '}')) return true;
+  if (kind == LIST) return string(&inside, text);
+  return (kind == KEYS ? key(&inside, text) : first_item(&inside, text)) && !(inside.seen & ESCAPE);
+}
+
 // A member that may name a resource. `met` has a bit for each that was met: twice is not plain, nor is what is no text.
-INSIDE bool names_resource(Reader *r, Span name, int place, u64 *met, Named *resource, Span *role) {
-  Span text;
+INSIDE bool names_resource(Reader *r, Span name, int kind, int place, u64 *met, Named *resource, Span *role) {
+  Span text = {0, 0};
   if (*met >> place & 1) return false;
   *met |= (u64)1 << place;
   if (peek(r) == 'n') return literal(r, "null");
-  if (!string(r, &text) || length(text) > LONGEST_TEXT) return false;
+  if (!(kind == TEXT ? string(r, &text) : first_name(r, kind, &text)) || length(text) > LONGEST_TEXT) return false;
+  if (!text.at) return true;  // a structure without any
   if (same(name.at, name.end, "roleArn")) *role = text;
   if (!resource->text.at || place < resource->place) *resource = {name, text, place};
   return true;
@@ -424,7 +471,8 @@ INSIDE bool parameters(Span text, const Nodes *t, int node, Writer *names, Span 
     first = false;
     copy(names, name);
     int known = child(t, node, name);
-    if (known < 0 ? !value(&r) : !names_resource(&r, name, known - t->first[node], &met, resource, role)) return false;
+    if (known < 0 ? !value(&r) : !names_resource(&r, name, t->kind[known], known - t->first[node], &met, resource, role))
+      return false;
     blanks(&r);
   } while (took(&r, ','));
   return true;

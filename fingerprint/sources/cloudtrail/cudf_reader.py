@@ -26,7 +26,7 @@ from fingerprint.compute.frames import Frame
 from fingerprint.compute.kernels import launch_kernel
 from fingerprint.sources.base import FlattenedRecords, RecordBatch
 from fingerprint.sources.cloudtrail import duckdb_reader
-from fingerprint.sources.cloudtrail.resources import RESOURCE_PARAMETERS, resource_of
+from fingerprint.sources.cloudtrail.resources import NESTED_NAMES, RESOURCE_PARAMETERS, resource_of
 from fingerprint.sources.cloudtrail.schema import (
     COLUMNS,
     PARAMETERS,
@@ -49,7 +49,7 @@ DERIVED_KINDS = {
 }  # of the parameters, in their place
 MEMBER_KINDS = (  # of nodes, as `sieve.cu` numbers them
     *("group", "text", "shown", "flag", "time", "begun", "name", "source", "sort"),
-    *("recipient", "account", "message", "login", "parameters", "resources"),
+    *("recipient", "account", "message", "login", "parameters", "resources", "list", "keys", "items"),
 )
 _SPECIAL = {
     "eventID": "name",
@@ -196,7 +196,7 @@ def member_tree() -> MemberTree:
     first[parameters], count[parameters] = len(groups), len(RESOURCE_PARAMETERS)
     for name in RESOURCE_PARAMETERS:
         groups.append((name, name))
-        kind.append(MEMBER_KINDS.index("text"))
+        kind.append(MEMBER_KINDS.index(NESTED_NAMES.get(name, "text")))
         first.append(0)
         count.append(0)
     keys = [key.encode() for key, _ in groups]

@@ -35,7 +35,13 @@ from fingerprint.sources.cloudtrail.lenient import (
     parse_time,
     repair_record,
 )
-from fingerprint.sources.cloudtrail.resources import ARN_MEMBER, RESOURCE_PARAMETERS, resource_of
+from fingerprint.sources.cloudtrail.resources import (
+    ARN_MEMBER,
+    ITEM_ID,
+    NESTED_NAMES,
+    RESOURCE_PARAMETERS,
+    resource_of,
+)
 from fingerprint.sources.cloudtrail.schema import (
     COLUMNS,
     MAX_COLUMN_LENGTH,
@@ -63,6 +69,15 @@ def _other_account(text: str) -> str:
     return f"nullif(regexp_extract(replace({text}, {_OWN_ACCOUNT}, ''), {_ARN_ACCOUNT}, 1), '')"
 
 
+# How the parameters that may name a resource are read: the structure of each, and its (first) name in that.
+_NAMING: dict[str, tuple[Any, str]] = {
+    "text": ("VARCHAR", "p.{name}"),
+    "list": (["VARCHAR"], "p.{name}[1]"),
+    "keys": ("JSON", "json_keys(p.{name})[1]"),
+    "items": ({"items": [{ITEM_ID: "VARCHAR"}]}, f"p.{{name}}.items[1].{ITEM_ID}"),
+}
+_NAMES = {name: _NAMING[NESTED_NAMES.get(name, "text")] for name in RESOURCE_PARAMETERS}
+
 _READ: dict[ColumnType, str] = {
     "text": "{f}",
     "name": "coalesce(nullif({f}, ''), 'unknown')",
@@ -74,7 +89,7 @@ _READ: dict[ColumnType, str] = {
     "keys": "coalesce(array_to_string(json_keys({f}), ','), '')",
     "role": "p.roleArn",
     "resource": "coalesce("
-    + ", ".join(f"'{name}=' || p.{name}" for name in RESOURCE_PARAMETERS)
+    + ", ".join(f"'{name}=' || {read.format(name=name)}" for name, (_, read) in _NAMES.items())
     + f", '{ARN_MEMBER}=' || r.resources[1].{ARN_MEMBER})",
     "target": "coalesce(CASE WHEN r.resources[2] IS NOT NULL"
     " OR r.resources[1].accountId <> coalesce(r.recipientAccountId, '')"
@@ -113,7 +128,7 @@ def _query() -> str:
     odd = [
         f"CASE WHEN {c.name} IS NULL THEN r.{c.path} END AS odd_{c.name}" for c in COLUMNS if c.type == "time"
     ]
-    named = json.dumps(dict.fromkeys(RESOURCE_PARAMETERS, "VARCHAR"))
+    named = json.dumps({name: structure for name, (structure, _) in _NAMES.items()})
     return (
         f"SELECT {', '.join(fields + odd)}, row FROM "  # noqa: S608 - made of the table above alone
         f"(SELECT row, r, json_transform(r.{PARAMETERS}, '{named}') AS p FROM "

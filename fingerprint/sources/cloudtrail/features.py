@@ -33,6 +33,7 @@ from fingerprint.features.value_texts import (
 from fingerprint.sources.cloudtrail.action_verbs import changes_something
 from fingerprint.sources.cloudtrail.resources import fold
 
+ACCOUNT_DIGITS = 12
 KEY_KINDS = {"AKIA": "long-lived key", "ASIA": "temporary key", "": "no key"}
 
 # Error codes of failures of the service itself: the call did nothing, and its caller had no part in it. In an outage everyone's
@@ -100,6 +101,19 @@ def _error(code: str | None) -> str:
     return "no error" if code is None else SERVICE_FAILURE if code in SERVICE_FAILURES else code
 
 
+def _network(
+    name: str | None, address: str | None, endpoint_account: str | None, account: str | None
+) -> str | None:
+    """Return the network, with the account of the VPC endpoint that the call came through if that is another than the record's.
+
+    All private addresses are one network: in a VPC of its own, a thief has the addresses of the victim.
+    """
+    network = network_text(name, address)
+    if network is None or not endpoint_account or not account or endpoint_account == account:
+        return network
+    return f"{network} {endpoint_account[:ACCOUNT_DIGITS]}"
+
+
 def _region(service: str | None, region: str | None) -> str | None:
     return GLOBAL_REGION if service in GLOBAL_SERVICES else region
 
@@ -135,7 +149,11 @@ _FEATURES: tuple[Feature, ...] = (
         of_text(lambda agent: program_and_version(agent)[1]),
         given="program",
     ),
-    Feature("network", "network", "value", "place", ("network", "source_address"), network_text),
+    Feature(
+        *("network", "network", "value", "place"),
+        ("network", "source_address", "vpc_endpoint_account", "recipient_account"),
+        _network,
+    ),
     Feature(
         *("address", "address range", "value", "place", ("source_address",)),
         of_text(lambda address: network_range(address, (24, 48))),

@@ -47,6 +47,11 @@ _HIDDEN_NAMES = {"", "HIDDEN_DUE_TO_SECURITY_REASONS", "UNKNOWN", "-"}
 _SERVICE_ROLE_PATH = ":role/aws-service-role/"
 _SSO_ROLE_PATH = ":role/aws-reserved/sso.amazonaws.com/"  # only Identity Center can make roles there
 _INSTANCE = re.compile(r"^i-[0-9a-f]{8,17}$")
+# Subjects that GitHub and GitLab write for a run of a repository, by branch, tag or pull request; both keep `:` out of names.
+# A run in an environment is none: which one is the rule by which a role is given.
+_REPOSITORY_RUN = re.compile(
+    r"(repo:[^:/\s]+/[^:/\s]+):(?:ref:[^:\s]+|pull_request)|(project_path:[^:\s]+):ref_type:[^:\s]+:ref:[^:\s]+"
+)
 _PERSONAL = re.compile(r"^[^@\s]++@[^@\s][^@\s.]*+\.[^@\s]++$|^[A-Za-z]{2,}+[._][A-Za-z]{2,}+$")
 
 
@@ -179,7 +184,15 @@ def _federated(identity: Identity, account: str) -> Principal:
         identity["identity_provider"] or identity["federated_provider"] or identifier.rpartition(":")[0]
     )
     subject = _visible_name(identity["user_name"]) or identifier.rpartition(":")[2]
+    if identity["identity_type"] == "WebIdentityUser":
+        subject = _without_run(subject)
     return Principal(f"{account}:federated/{escape_key(provider)}/{escape_key(subject)}", "federated")
+
+
+def _without_run(subject: str) -> str:
+    """Return the repository of a run, any other subject as it is: `repo:o/r:pull_request` -> `repo:o/r`."""
+    run = _REPOSITORY_RUN.fullmatch(subject)
+    return run[1] or run[2] if run else subject
 
 
 def _identity_center(identity: Identity, account: str) -> Principal:

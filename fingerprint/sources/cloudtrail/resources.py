@@ -8,14 +8,15 @@ Example:
 
 A record names its resources in the request parameters, in a member of a name of its service's own, or in the ARN of the
 first of its `resources`. RESOURCE_PARAMETERS are the members that are read, the most telling first: a call that attaches a
-policy to a role touches the role. The readers hand over `member=value`; each distinct one is converted here, once. Every
-character of a value may be an attacker's, so a value is cut before it is examined, and the expressions take time in
-proportion to its length.
+policy to a role touches the role. NESTED_NAMES are those that hold several names, of which the first is read. The readers hand
+over `member=value`; each distinct one is converted here, once. Every character of a value may be an attacker's, so a value is cut
+before it is examined, and the expressions take time in proportion to its length.
 """
 
 from __future__ import annotations
 
 import re
+from typing import Literal
 
 MAX_RESOURCE_LENGTH = 256  # characters of a value that are examined and kept
 ARN_MEMBER = "ARN"  # of the first of a record's resources; read where no parameter names one
@@ -30,6 +31,7 @@ RESOURCE_PARAMETERS = {  # member of the request parameters -> type, the most te
     "groupName": "group",
     "policyArn": "policy",
     "tableName": "table",
+    "requestItems": "table",
     "keyId": "key",
     "dBInstanceIdentifier": "database",
     "dBClusterIdentifier": "database",
@@ -38,6 +40,7 @@ RESOURCE_PARAMETERS = {  # member of the request parameters -> type, the most te
     "volumeId": "volume",
     "imageId": "image",
     "instanceId": "instance",
+    "instancesSet": "instance",
     "groupId": "group",
     "vpcId": "vpc",
     "topicArn": "topic",
@@ -60,11 +63,21 @@ RESOURCE_PARAMETERS = {  # member of the request parameters -> type, the most te
     "documentName": "document",
     "resourceArn": "",  # the type is the ARN's
     "name": "",
+    "names": "",
 }
+
+# Members whose value is no text but holds the names: a list of texts, an object by its keys, or AWS's `{"items": [{ID: ...}]}`.
+NESTED_NAMES: dict[str, Literal["list", "keys", "items"]] = {
+    "names": "list",
+    "requestItems": "keys",
+    "instancesSet": "items",
+}
+ITEM_ID = "instanceId"  # of each of the items
 
 _ARN = re.compile(r"arn:[a-z-]{3,12}:([^:]*):[^:]*:[^:]*:(.+)", re.DOTALL)
 _TYPE = re.compile(r"([A-Za-z][A-Za-z-]{0,39})[/:]")  # the type before the name, in an ARN's last part
-_SECRET_SUFFIX = re.compile(r"-[A-Za-z0-9]{6}\Z")  # that Secrets Manager adds to the name in an ARN
+# What Secrets Manager adds to the name in an ARN: six random letters and digits. One in 185 has small letters alone and stays.
+_SECRET_SUFFIX = re.compile(r"-(?=[a-z]*[A-Z0-9])[A-Za-z0-9]{6}\Z")
 _TYPES_OF_ARN = {
     "secretsmanager": "secret",
     "s3": "bucket",
@@ -74,13 +87,21 @@ _TYPES_OF_ARN = {
 }
 _NAMELESS = "resource"  # the type where neither the member nor an ARN says one
 
+# Words with one or two single digits between them, as in `prod2db1backup`, are a name. Words have two letters at least and no
+# four consonants in a row: of the random ids of 13 that have digits apart (CloudFormation's), one in 25 is taken for words.
+_WORDS = (
+    r"(?![0-9a-z]*[b-df-hj-np-tv-xz]{4})[a-z]{2,}(?:[0-9][a-z]{2,}){1,2}[0-9]?(?![0-9a-z])",
+    r"(?![0-9A-Z]*[B-DF-HJ-NP-TV-XZ]{4})[A-Z]{2,}(?:[0-9][A-Z]{2,}){1,2}[0-9]?(?![0-9A-Z])",
+)
+
 # What changes with every run: it is folded, so that the rest can be recognised.
 _VARIABLE = re.compile(
     r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"  # a UUID
     r"|(?<![0-9])(?:19|20)[0-9]{2}[-_/.]?[01][0-9](?:[-_/.]?[0-3][0-9])?(?:T?[0-9]{2}[:-]?[0-9]{2}(?:[:-]?[0-9]{2})?Z?)?(?![0-9])"
-    r"|(?<![0-9a-zA-Z])[0-9a-f]{8,}(?![0-9a-zA-Z])"  # account ids, other long numbers, hashes
-    r"|(?<![0-9a-zA-Z])(?=[a-z]*[0-9]+[a-z]+[0-9])[0-9a-z]{10,20}(?![0-9a-zA-Z])"  # letters and digits in turns
-    r"|(?<![0-9a-zA-Z])(?=[A-Z]*[0-9]+[A-Z])[0-9A-Z]{8,20}(?![0-9a-zA-Z])"
+    r"|(?<![0-9a-zA-Z])(?=[a-f]*[0-9])[0-9a-f]{8,}(?![0-9a-zA-Z])"  # account ids, other long numbers, hashes
+    # letters and digits in turns
+    rf"|(?<![0-9a-zA-Z])(?!{_WORDS[0]})(?=[a-z]*[0-9]+[a-z]+[0-9])[0-9a-z]{{10,20}}(?![0-9a-zA-Z])"
+    rf"|(?<![0-9a-zA-Z])(?!{_WORDS[1]})(?=[A-Z]*[0-9]+[A-Z])[0-9A-Z]{{8,20}}(?![0-9a-zA-Z])"
 )
 _GENERATED_ID = re.compile(r":[a-z]{1,5}-[0-9a-z]{8,17}\Z")
 _KEPT_WHOLE = ("key:", "vpc:", "group:", "zone:", "detector:")  # few, and known by their ids alone

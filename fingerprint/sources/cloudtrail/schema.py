@@ -46,7 +46,7 @@ COLUMNS: tuple[ColumnSpec, ...] = (
     ColumnSpec("management_event", "managementEvent", "flag"),
     ColumnSpec("recipient_account", "recipientAccountId", "text"),
     ColumnSpec("shared_event_id", "sharedEventID", "text"),
-    ColumnSpec("vpc_endpoint_id", "vpcEndpointId", "text"),
+    ColumnSpec("vpc_endpoint_account", "vpcEndpointAccountId", "text"),
     ColumnSpec("from_console", "sessionCredentialFromConsole", "flag"),
     ColumnSpec("parameter_names", "requestParameters", "keys"),
     ColumnSpec("target_account", "requestParameters", "target"),

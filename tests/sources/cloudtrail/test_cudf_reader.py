@@ -96,6 +96,33 @@ def test_the_parameters_are_named_in_their_order() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("parameters", "name"),
+    [
+        ({"instancesSet": {"items": [{"instanceId": "i-1"}, {"instanceId": "i-2"}]}}, "instancesSet=i-1"),
+        (
+            {"instancesSet": {"items": [{"imageId": "ami-1", "instanceId": "i-1", "a": {"instanceId": 1}}]}},
+            "instancesSet=i-1",
+        ),
+        ({"instancesSet": {"items": [{"imageId": "ami-1", "maxCount": 1}]}}, None),
+        ({"instancesSet": {"items": []}}, None),
+        ({"instancesSet": {}}, None),
+        ({"names": ["/prod/é", "/b"]}, "names=/prod/é"),
+        ({"names": []}, None),
+        (
+            {"requestItems": {"orders": [{"putRequest": {"item": {"names": ["x"]}}}], "b": []}},
+            "requestItems=orders",
+        ),
+    ],
+)
+def test_the_first_of_several_names_is_passed_on(parameters: dict[str, Any], name: str | None) -> None:
+    for separators in ((",", ":"), (" , ", " : ")):
+        line = json.dumps(
+            {**BASE, "requestParameters": parameters}, separators=separators, ensure_ascii=False
+        )
+        assert passed(line.encode())["requestParameters"].get("resource") == name
+
+
 AT = b'"eventTime":"2023-07-10T11:42:18Z"'
 ID = b'"eventID":"id-1"'
 NOT_PLAIN = {
@@ -132,6 +159,28 @@ NOT_PLAIN = {
     + b","
     + ID
     + b',"recipientAccountId":"x","resources":[{"accountId":"222222222222"}]}',
+    "two lists of items": b"{"
+    + AT
+    + b","
+    + ID
+    + b',"requestParameters":{"instancesSet":{"items":[{"instanceId":"a"}],"items":[{"instanceId":"b"}]}}}',
+    "an item with two ids": b"{"
+    + AT
+    + b","
+    + ID
+    + b',"requestParameters":{"instancesSet":{"items":[{"instanceId":"a","instanceId":"b"}]}}}',
+    "more beside the items": b"{"
+    + AT
+    + b","
+    + ID
+    + b',"requestParameters":{"instancesSet":{"items":[],"more":1}}}',
+    "a first name that is no text": b"{" + AT + b"," + ID + b',"requestParameters":{"names":[1,"a"]}}',
+    "a text where several names belong": b"{" + AT + b"," + ID + b',"requestParameters":{"names":"a"}}',
+    "a key with an escape where names are keys": b"{"
+    + AT
+    + b","
+    + ID
+    + b',"requestParameters":{"requestItems":{"a\\n":1}}}',
     "no object": b"[1]",
 }
 

@@ -12,6 +12,7 @@ from fingerprint.sources.cloudtrail.envelopes import split_lines
 from fingerprint.sources.cloudtrail.features import FEATURE_SET, SERVICE_FAILURE, is_write
 from fingerprint.sources.flatten import flatten
 
+OWN = "444455556666"
 TIME = "2026-02-02T08:15:00Z"
 
 
@@ -57,6 +58,30 @@ def test_a_missing_field_has_a_default_where_its_absence_says_something() -> Non
     assert said["region"] is None
     assert said["program"] is None
     assert texts(errorCode="AccessDenied")["error"] == "AccessDenied"
+
+
+@pytest.mark.parametrize(
+    ("fields", "network"),
+    [
+        ({"sourceIPAddress": "10.0.5.7"}, "private"),
+        ({"sourceIPAddress": "10.0.5.7", "vpcEndpointAccountId": OWN}, "private"),
+        ({"sourceIPAddress": "172.31.99.9", "vpcEndpointAccountId": "111122223333"}, "private 111122223333"),
+        ({"sourceIPAddress": "8.8.4.4", "vpcEndpointAccountId": "111122223333"}, "8.8.0.0/16 111122223333"),
+        ({"sourceIPAddress": "10.0.5.7", "vpcEndpointAccountId": ""}, "private"),
+        ({"sourceIPAddress": "10.0.5.7", "vpcEndpointAccountId": 7}, "private 7"),
+        ({"sourceIPAddress": "10.0.5.7", "vpcEndpointAccountId": "9" * 500}, "private " + "9" * 12),
+        ({"vpcEndpointAccountId": "111122223333"}, None),
+    ],
+)
+def test_a_private_network_behind_anothers_endpoint_is_another_network(
+    fields: dict[str, Any], network: str | None
+) -> None:
+    said = texts(recipientAccountId=OWN, vpcEndpointId="vpce-0123456789abcdef0", **fields)
+    assert said["network"] == network
+
+
+def test_an_endpoint_is_not_compared_where_the_record_has_no_account_of_its_own() -> None:
+    assert texts(sourceIPAddress="10.0.5.7", vpcEndpointAccountId="111122223333")["network"] == "private"
 
 
 @pytest.mark.parametrize("code", ["ServiceUnavailable", "InternalFailure", "KMSInternalException"])

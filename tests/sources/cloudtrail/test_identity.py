@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fingerprint.core.settings import Entities
+from fingerprint.features.peer_groups import peer_group
 from fingerprint.sources.base import Principal, escape_key
 from fingerprint.sources.cloudtrail.envelopes import split_lines
 from fingerprint.sources.cloudtrail.identity import IDENTITY_COLUMNS, principal_of
@@ -129,6 +130,79 @@ def test_which_roles_are_peoples_is_a_setting() -> None:
     identity = {"identity_type": "AssumedRole", "arn": f"{SESSION}/corp-admin/alice"}
     assert principal_of(identity).kind == "role"
     assert principal_of(identity, (r"^corp-",)).kind == "person"
+
+
+GITHUB = f"arn:aws:iam::{ACCOUNT}:oidc-provider/token.actions.githubusercontent.com"
+GITLAB = f"arn:aws:iam::{ACCOUNT}:oidc-provider/gitlab.com"
+
+
+def subject(name: str, provider: str = GITHUB, identity_type: str = "WebIdentityUser") -> Principal:
+    return who(
+        identity_type,
+        identity_provider=provider,
+        user_name=name,
+        principal_id=f"{provider}:sts.amazonaws.com:{name}",
+    )
+
+
+@pytest.mark.parametrize(
+    ("provider", "repository", "runs"),
+    [
+        (
+            GITHUB,
+            "repo:o/r",
+            (
+                "ref:refs/heads/fix-login",
+                "ref:refs/heads/feature/a",
+                "ref:refs/tags/v1.2",
+                "ref:refs/pull/7/merge",
+                "pull_request",
+            ),
+        ),
+        (
+            GITLAB,
+            "project_path:g/sub/p",
+            ("ref_type:branch:ref:main", "ref_type:branch:ref:fix/x", "ref_type:tag:ref:v1.2"),
+        ),
+    ],
+)
+def test_all_runs_of_a_repository_are_one_principal_with_one_peer_group(
+    provider: str, repository: str, runs: tuple[str, ...]
+) -> None:
+    found = [subject(f"{repository}:{run}", provider) for run in runs]
+    expected = f"{ACCOUNT}:federated/{escape_key(provider)}/{escape_key(repository)}"
+    assert {each.key for each in found} == {expected}
+    assert len({peer_group(each.key, each.kind, None) for each in found}) == 1
+    assert [each.human for each in found] == [f"{repository}:{run}" for run in runs]
+
+
+def test_what_is_no_run_of_the_same_repository_is_another_principal() -> None:
+    names = [
+        *("repo:o/r:ref:refs/heads/main", "repo:o/other:ref:refs/heads/main", "repo:p/r:pull_request"),
+        *("repo:o/r:environment:prod", "repo:o/r:environment:dev", "repo:o/r:environment:pull_request"),
+        *(
+            "repo:o/r:environment:ref:x",
+            "x:repo:o/r:pull_request",
+            "repo:o/r:pull_request:x",
+            "repo:o/r:ref:",
+        ),
+        *(
+            "repo:o/r/x:pull_request",
+            "project_path:o/r:ref_type:branch:ref:main",
+            "system:serviceaccount:a:b",
+        ),
+        *("repo:o/r:ref:refs/heads/main\n", "user:ref:refs/heads/main"),
+    ]
+    assert len({subject(name).key for name in names}) == len(names)
+
+
+def test_only_the_same_provider_of_web_identities_can_name_a_repository() -> None:
+    name = "repo:o/r:ref:refs/heads/main"
+    ours = subject(name).key
+    assert subject(name, GITLAB).key != ours
+    assert subject(name, identity_type="SAMLUser").key != ours
+    assert who("IAMUser", user_name="repo:o/r").key != ours
+    assert who("AssumedRole", user_name=name).key != ours
 
 
 def test_what_a_service_does_for_someone_is_a_call_path_of_its_own() -> None:

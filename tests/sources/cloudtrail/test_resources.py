@@ -41,12 +41,35 @@ def resource(parameters: Any = None, **fields: Any) -> str | None:
             "secret:prod/db",
         ),
         ({"secretId": "prod/db"}, "secret:prod/db"),
+        *(
+            ({"secretId": f"arn:aws:secretsmanager:eu-west-1:111122223333:secret:{name}"}, f"secret:{named}")
+            for name, named in (
+                ("prod/db-master", "prod/db-master"),  # without the suffix, which may be left out
+                ("prod/db-reader", "prod/db-reader"),
+                ("prod/db-master-a1B2c3", "prod/db-master"),
+                ("prod/db-reader-abcdeF", "prod/db-reader"),
+                ("prod/db-reader-9bcdef", "prod/db-reader"),
+            )
+        ),
         ({"functionName": "arn:aws:lambda:eu-west-1:111122223333:function:orders:7"}, "function:orders"),
         ({"tableName": "orders"}, "table:orders"),
         ({"keyId": "alias/orders"}, "key:alias/orders"),
         ({"queueUrl": "https://sqs.eu-west-1.amazonaws.com/111122223333/orders"}, "queue:orders"),
         ({"topicArn": "arn:aws:sns:eu-west-1:111122223333:alarms"}, "topic:alarms"),
         ({"name": "main-trail"}, "resource:main-trail"),
+        (
+            {"instancesSet": {"items": [{"instanceId": "i-0f3e1904"}, {"instanceId": "i-2"}]}, "force": True},
+            "instance:i-0f3e1904",
+        ),
+        ({"instancesSet": {"items": [{"imageId": "ami-1"}]}, "names": ["x"]}, "resource:x"),
+        ({"instancesSet": {}, "filterSet": {}}, None),
+        ({"names": ["/prod/db/password", "/prod/api"], "withDecryption": True}, "resource:/prod/db/password"),
+        ({"names": [], "name": "a"}, "resource:a"),
+        ({"names": "x"}, None),
+        ({"names": [{"a": 1}]}, None),
+        ({"requestItems": {"orders": {"keys": []}, "customers": []}}, "table:orders"),
+        ({"requestItems": {"arn:aws:dynamodb:eu-west-1:111122223333:table/orders": []}}, "table:orders"),
+        ({"requestItems": {}}, None),
         ({"bucketName": None, "keyId": "k"}, "key:k"),
         ({"bucketName": {"a": 1}}, None),
         ({"filterSet": {"items": [{"name": "x"}]}}, None),
@@ -81,6 +104,17 @@ def test_where_no_parameter_names_one_the_first_of_the_resources_does() -> None:
         ("key:8f600cda-04e8-6f51-bf9e-f36bf7e8715e", "key:8f600cda-04e8-6f51-bf9e-f36bf7e8715e"),
         ("role:orders-api-prod", "role:orders-api-prod"),
         ("bucket:customerdata2", "bucket:customerdata2"),
+        ("bucket:logs-123456789012-eu-west-1", "bucket:logs-*-eu-west-1"),
+        ("bucket:bucket-8f3a91c2d4", "bucket:bucket-*"),
+        ("bucket:cdk-hnb659fds-assets-123456789012-eu-west-1", "bucket:cdk-hnb659fds-assets-*-eu-west-1"),
+        ("role:shop-ApiRole-1Q9CL0TUY4GBM", "role:shop-ApiRole-*"),
+        ("bucket:files-jm8nuzn9phc3d0sh", "bucket:files-*"),
+        ("bucket:files-zxkw2pqrt5mn", "bucket:files-*"),  # no words
+        ("bucket:prod2db1backup", "bucket:prod2db1backup"),
+        ("bucket:dev1db2secret", "bucket:dev1db2secret"),
+        ("bucket:app-web1eu2prod", "bucket:app-web1eu2prod"),
+        ("role:PROD2DB1BACKUP", "role:PROD2DB1BACKUP"),
+        ("bucket:coffeecafe-feedface", "bucket:coffeecafe-feedface"),
     ],
 )
 def test_what_changes_with_every_run_is_folded(whole: str, folded: str) -> None:
