@@ -17,6 +17,7 @@ What drove an alert is explained by the detectors themselves (`Detector.drivers`
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
@@ -35,6 +36,8 @@ from fingerprint.core.alert import (
     AlertEvent,
     Level,
     SurpriseDriver,
+    threshold_column,
+    vote_column,
     z_column,
 )
 from fingerprint.core.settings import Settings
@@ -304,12 +307,10 @@ def _alert_events(frame: pd.DataFrame, batch: EventBatch) -> Iterator[AlertEvent
     texts = {name: [_text_or_empty(value) for value in frame[name].tolist()] for name in EVENT_TEXTS}
     times = [time.to_pydatetime() for time in frame["event_time"]]
     records = [_record_text(raw) for raw in frame["raw"].tolist()] if "raw" in frame else [""] * len(frame)
-    scores = {
-        name: [_rounded_or_none(z) for z in frame[z_column(name)].tolist()]
-        if z_column(name) in frame
-        else None
-        for name in batch.evidence
-    }
+    asked = sorted(batch.evidence)  # an order that no checkpoint changes
+    scores = _figures(frame, {name: z_column(name) for name in asked})
+    thresholds = _figures(frame, {name: threshold_column(name) for name in asked})
+    flagged_by = _flagged_by(frame, asked)
     for row in range(len(frame)):
         yield AlertEvent(
             event_id=ids[row],
@@ -317,11 +318,28 @@ def _alert_events(frame: pd.DataFrame, batch: EventBatch) -> Iterator[AlertEvent
             entity=entities[row],
             service=services[row],
             action=actions[row],
-            scores={name: column[row] if column else None for name, column in scores.items()},
+            scores=scores[row],
+            flagged_by=flagged_by[row],
+            thresholds={name: least for name, least in thresholds[row].items() if least is not None},
             raw=records[row],
             bank_version=versions[row],
             **{name: column[row] for name, column in texts.items()},
         )
+
+
+def _figures(frame: pd.DataFrame, columns: Mapping[str, str]) -> list[dict[str, float | None]]:
+    """Return a figure of each detector for each event (N,), None for none; `columns` are theirs, which may be missing."""
+    figures = frame.reindex(columns=list(columns.values())).to_numpy(float).round(3)
+    return [
+        {name: None if math.isnan(figure) else figure for name, figure in zip(columns, row, strict=True)}
+        for row in figures.tolist()
+    ]
+
+
+def _flagged_by(frame: pd.DataFrame, detectors: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return the detectors that voted for each event (N,); one that was listed later has voted for none."""
+    votes = frame.reindex(columns=[vote_column(name) for name in detectors]).eq(True).to_numpy(bool)
+    return [tuple(compress(detectors, row)) for row in votes.tolist()]
 
 
 def _record_text(raw: object) -> str:
@@ -329,7 +347,3 @@ def _record_text(raw: object) -> str:
     if isinstance(raw, bytes):
         return raw.decode(errors="replace")
     return raw if isinstance(raw, str) else ""
-
-
-def _rounded_or_none(value: float | None) -> float | None:
-    return None if value is None or np.isnan(value) else round(float(value), 3)

@@ -30,7 +30,10 @@ NO_REDACTION = Redactor()
 
 _QUEUE_COLUMNS = ("event_count", "urgency_shown", "sharing", STORED_AT, "gravest_action")
 _ALERT_COLUMNS = tuple(column.name for column in alerts.columns if column.name not in _QUEUE_COLUMNS)
-_OWN_EVENT_COLUMNS = ("alert_id", "event_id", "scores", "raw", STORED_AT)  # not copied as they are
+_OWN_EVENT_COLUMNS = (  # not copied as they are
+    *("alert_id", "event_id", "scores", "flagged_by", "thresholds", "raw"),
+    STORED_AT,
+)
 _EVENT_COLUMNS = tuple(
     column.name for column in alert_events.columns if column.name not in _OWN_EVENT_COLUMNS
 )
@@ -73,7 +76,9 @@ def event_rows(alert: Alert, redaction: Redactor = NO_REDACTION) -> list[Row]:
     """Return a row for each event with its record redacted; where an id repeats, the last one counts."""
     alert_id = storable(alert.alert_id)
     rows = (
-        {"alert_id": alert_id, "event_id": index_key(event.event_id), "scores": dict(event.scores)}
+        {"alert_id": alert_id, "event_id": index_key(event.event_id)}
+        | {"scores": dict(event.scores), "flagged_by": list(event.flagged_by)}
+        | {"thresholds": dict(event.thresholds)}
         | {name: storable(getattr(event, name)) for name in _EVENT_COLUMNS}
         | {"raw": storable(redaction.redact(event.raw))}
         for event in alert.events
@@ -83,9 +88,13 @@ def event_rows(alert: Alert, redaction: Redactor = NO_REDACTION) -> list[Row]:
 
 def to_event(row: Mapping[str, Any]) -> AlertEvent:
     """Return the event of a row of `alert_events`."""
-    scores = {name: _to_score(z) for name, z in row["scores"].items()}
     own = {name: row[name] for name in ("event_id", "raw", *_EVENT_COLUMNS)}
-    return AlertEvent(**own, scores=scores)
+    return AlertEvent(
+        **own,
+        scores={name: _to_score(z) for name, z in row["scores"].items()},
+        flagged_by=tuple(row["flagged_by"]),
+        thresholds=row["thresholds"],
+    )
 
 
 def _to_score(z: float | None) -> float | None:

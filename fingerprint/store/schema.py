@@ -186,6 +186,8 @@ alert_events = sql.Table(  # an alert's evidence
     required_text("error_code"),
     required_text("session"),
     sql.Column("scores", FiniteJson, nullable=False),  # {detector: z or null}; see `rows.py`
+    sql.Column("flagged_by", FiniteJson, nullable=False),  # detectors
+    sql.Column("thresholds", FiniteJson, nullable=False),  # {detector: z}
     required_text("raw"),
     required_text("bank_version", server_default=""),
     required_text("access_key", server_default=""),

@@ -79,7 +79,7 @@ def _story_context(alert: Alert) -> dict[str, Any]:
             (each.raw for each in alert.events),
         ),
         "runs": fold_runs(alert.events),
-        "scores_of": lambda event: shown_scores(event, {}),
+        "scores_of": shown_scores,
         "searches_of": SOURCE.record_searches,
     }
 

@@ -195,8 +195,7 @@ def _events_table(alert: Alert) -> Table:
     labels = (f"{detector_label(name).lower()} z" for name in detectors)
     table = Table("time (UTC)", "call", "resource", "error", "from", *labels, box=None, pad_edge=False)
     for event in alert.events[:MAX_EVENTS_SHOWN]:
-        scores = (event.scores.get(name) for name in detectors)
-        z = [("" if value is None else f"{value:.1f}") for value in scores]
+        z = [_z_text(event, name) for name in detectors]
         when = formatting.format_iso(event.event_time)[:19].replace("T", " ")
         table.add_row(
             when,
@@ -206,6 +205,14 @@ def _events_table(alert: Alert) -> Table:
             terminal_text(event.source_address),
             *z,
         )
+    table.caption = "* flagged by this detector"
     if len(alert.events) > MAX_EVENTS_SHOWN:
-        table.caption = f"and {len(alert.events) - MAX_EVENTS_SHOWN:,} more: --page FILE or --json shows all"
+        more = len(alert.events) - MAX_EVENTS_SHOWN
+        table.caption += f"; and {more:,} more: --page FILE or --json shows all"
     return table
+
+
+def _z_text(event: AlertEvent, detector: str) -> str:
+    """Return a detector's z of an event, with a star where it voted; empty where it has no opinion."""
+    z = event.scores.get(detector)
+    return "" if z is None else f"{z:.1f}{' *' * (detector in event.flagged_by)}"

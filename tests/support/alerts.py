@@ -65,6 +65,8 @@ def event(minute: int, service: str, action: str, **fields: Any) -> AlertEvent:
         session="maria.lopez@example.com",
         scores={"autoencoder": 9.0, "spectral": 8.0},
         raw="",
+        flagged_by=("autoencoder", "spectral"),
+        thresholds={"autoencoder": 4.0, "spectral": 4.0},
     )
     made = replace(made, **fields)
     return replace(made, raw=fields.get("raw") or json.dumps(record(made, parameters), separators=(",", ":")))

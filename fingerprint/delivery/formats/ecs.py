@@ -143,6 +143,7 @@ def _custom_fields(notification: Notification) -> dict[str, Any]:
         level=alert.level,
         degraded=alert.degraded,
         scores=alert.highest_scores,
+        flagged_by=list(alert.flagged_by),
         event_count=len(alert.events),
         event_ids=[event.event_id for event in notification.newest_events],
         rarity=alert.rarity,

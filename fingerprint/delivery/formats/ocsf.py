@@ -239,6 +239,7 @@ def _evidence_fields(alert: Alert, event: AlertEvent, place: AddressPlace) -> di
         "region": event.region,
         "resource": event.resource,
         "scores": without_empty(**event.scores),
+        "flagged_by": list(event.flagged_by),
     }
     return without_empty(
         uid=event.event_id,

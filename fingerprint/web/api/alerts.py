@@ -107,6 +107,7 @@ class StepResponse(ResponseModel):
 class EventResponse(ResponseModel):
     """One event with its `scores`, which map each detector to its z, null for no opinion; `resource` is `type:name`.
 
+    `flagged_by` are the detectors that voted for it, `thresholds` what each z was compared with.
     `raw` is the record as AWS wrote it, JSON text; empty where it was not requested or is no longer kept.
     """
 
@@ -122,6 +123,8 @@ class EventResponse(ResponseModel):
     resource: str
     session: str
     scores: dict[str, FiniteFloat]
+    flagged_by: tuple[str, ...]
+    thresholds: dict[str, FiniteFloat]
     bank_version: str
     raw: str
 

@@ -104,6 +104,8 @@ def _create_alert_tables() -> None:
         sql.Column("error_code", sql.Text(), nullable=False),
         sql.Column("session", sql.Text(), nullable=False),
         sql.Column("scores", FiniteJson, nullable=False),
+        sql.Column("flagged_by", FiniteJson, nullable=False),
+        sql.Column("thresholds", FiniteJson, nullable=False),
         sql.Column("raw", sql.Text(), nullable=False),
         sql.Column("bank_version", sql.Text(), server_default="", nullable=False),
         sql.Column("access_key", sql.Text(), server_default="", nullable=False),
