@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import compress
 from typing import NamedTuple
 
@@ -48,7 +48,7 @@ from fingerprint.registry.bank import PEER_LEVEL, Bank
 from fingerprint.sources.active import SOURCE
 from fingerprint.sources.base import Suspicion
 from fingerprint.state.activity_series import ActivitySeries
-from fingerprint.state.event_batch import EventBatch
+from fingerprint.state.event_batch import EventBatch, Verdicts
 from fingerprint.state.interval_amounts import IntervalAmounts
 from fingerprint.state.scorer_state import ScorerState
 
@@ -61,6 +61,7 @@ MAX_DRIVERS = 10  # values shown
 MAX_LEADING_DRIVERS = (
     3  # of them, the actions that can do the gravest harm, before the most surprising values
 )
+NOTHING_SUPPORTS: Mapping[str, tuple[AlertEvent, ...]] = {}
 EVENT_TEXTS = ("region", "source_address", "user_agent", "error_code", "session", "access_key", "resource")
 ACTION_COLUMN = FEATURE_NAMES.index(titles.ACTION_FEATURE)
 PLACE_COLUMNS = [FEATURE_NAMES.index(name) for name in ("network", "address")]
@@ -102,12 +103,31 @@ class Explainer:
         return self.bank_and_rows(batch, np.array([row]))
 
 
-def build_alerts(batch: EventBatch, frame: pd.DataFrame, explainer: Explainer) -> Iterator[Alert]:
-    """Build an alert for every `alert_id` of the verdicts in a scored batch, in order of first event."""
+def build_alerts(
+    batch: EventBatch,
+    frame: pd.DataFrame,
+    explainer: Explainer,
+    supporting: Mapping[str, tuple[AlertEvent, ...]] = NOTHING_SUPPORTS,
+) -> Iterator[Alert]:
+    """Build an alert for every `alert_id` of the verdicts in a scored batch, in order of first event.
+
+    `supporting` are other events by `alert_id`: they are shown, and nothing is concluded from them.
+    """
     alert_id = frame["alert_id"].where(frame["verdict"])
     for name, places in frame.groupby(alert_id, sort=False).indices.items():
         places = _sort_by_time(frame, np.asarray(places))
-        yield _build_alert(str(name), batch.take(places), frames.select_rows(frame, places), explainer)
+        alert = _build_alert(str(name), batch.take(places), frames.select_rows(frame, places), explainer)
+        yield replace(alert, supporting_events=supporting.get(alert.alert_id, ()))
+
+
+def supporting_events(supporting: Verdicts) -> dict[str, tuple[AlertEvent, ...]]:
+    """Return events that support alerts by `alert_id`, oldest first, without their records."""
+    frame = supporting.frame.drop(columns="raw", errors="ignore")
+    return {
+        str(name): tuple(_alert_events(frames.select_rows(frame, rows), supporting.batch))
+        for name, places in frame.groupby("alert_id", sort=False).indices.items()
+        for rows in [_sort_by_time(frame, np.asarray(places))]
+    }
 
 
 def _sort_by_time(frame: pd.DataFrame, rows: NDArray[np.intp]) -> NDArray[np.intp]:
@@ -299,7 +319,7 @@ def _text_or_empty(value: object) -> str:
 
 
 def _alert_events(frame: pd.DataFrame, batch: EventBatch) -> Iterator[AlertEvent]:
-    """Yield the verdicts as the analyst reads them, in the order of the frame: oldest first."""
+    """Yield events as the analyst reads them, in the order of the frame: oldest first; `batch` is of their detectors."""
     ids, entities, services, actions, versions = (
         frame[name].astype(str).tolist()
         for name in ("event_id", "entity", "service", "action", "bank_version")

@@ -215,8 +215,9 @@ class Alert:
     `alert_id` is a hash of principal and first interval, so scoring again overwrites instead of repeating. `urgency`, 0 to 100,
     ranks it and makes its severity; it combines `rarity` (how unlikely its events are by chance) and `impact` (what its new calls
     can do), 0 to 100 each. `impact_of` are the gravest actions behind the impact, the gravest first.
-    `bank_version` is that of the bank that measured its newest event. `degraded`: some losses were computed in process, because
-    the inference server was unavailable; they are the same to 1e-4.
+    `supporting_events` have no verdict: a detector voted for them in an hour with one. They are few, have no records, and nothing
+    is counted of them. `bank_version` is that of the bank that measured its newest event. `degraded`: some losses were computed
+    in process, because the inference server was unavailable; they are the same to 1e-4.
     """
 
     alert_id: str
@@ -238,6 +239,7 @@ class Alert:
     rarity: int = 0
     impact: int = 0
     impact_of: tuple[ActionImpact, ...] = ()
+    supporting_events: tuple[AlertEvent, ...] = ()
 
     @property
     def event_ids(self) -> tuple[str, ...]:

@@ -137,6 +137,9 @@ alerts = sql.Table(
     sql.Column("tactics", FiniteJson, nullable=False),
     sql.Column("next_steps", FiniteJson, nullable=False),
     sql.Column("impact_of", FiniteJson, nullable=False),
+    sql.Column(
+        "supporting_events", FiniteJson, nullable=False
+    ),  # without records, so that none has to be removed
 )
 ALERT_ORDER = (alerts.c.urgency.desc(), alerts.c.first_event_time, alerts.c.alert_id)
 sql.Index("alerts_in_order", *ALERT_ORDER)

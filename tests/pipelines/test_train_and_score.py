@@ -133,6 +133,23 @@ def test_an_event_of_an_alert_names_the_detectors_that_flagged_it(scored: Run) -
     assert {name for _, name in pairs - kept} >= {"spectral"}
 
 
+def test_an_alert_has_what_else_the_autoencoder_voted_for_in_the_hours_of_its_verdicts(scored: Run) -> None:
+    events = scored.events.assign(hour=scored.events["event_time"].dt.floor("h"))
+    alert_of = events[events["verdict"]].drop_duplicates(["principal", "hour"])
+    others = events[events["autoencoder_vote"] & ~events["verdict"]].drop(columns="alert_id")
+    wanted = others.merge(alert_of[["principal", "hour", "alert_id"]], on=["principal", "hour"])
+    wanted = wanted.sort_values(["event_time", "event_id"])
+    found = {
+        alert.alert_id: [event.event_id for event in alert.supporting_events]
+        for alert in scored.alerts
+        if alert.supporting_events
+    }
+    assert found == {name: list(group) for name, group in wanted.groupby("alert_id")["event_id"]}
+    assert 0 < len(wanted) < len(others)
+    supporting = [event for alert in scored.alerts for event in alert.supporting_events]
+    assert all("autoencoder" in event.flagged_by and not event.raw for event in supporting)
+
+
 def test_single_votes_rest_on_the_store_with_their_threshold_and_level(scored: Run) -> None:
     kept, events = scored.store.votes.read(), scored.events.set_index("event_id")
     own = kept[kept["detector"] == "autoencoder"]

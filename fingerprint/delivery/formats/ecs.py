@@ -146,6 +146,7 @@ def _custom_fields(notification: Notification) -> dict[str, Any]:
         flagged_by=list(alert.flagged_by),
         event_count=len(alert.events),
         event_ids=[event.event_id for event in notification.newest_events],
+        supporting_event_ids=[event.event_id for event in alert.supporting_events],
         rarity=alert.rarity,
         impact=alert.impact,
         impact_of=[impact_text(each) for each in alert.impact_of],

@@ -127,6 +127,7 @@ def ocsf_finding(notification: Notification) -> dict[str, Any]:
                 "bank_version": alert.bank_version,
                 "rarity": alert.rarity,
                 "impact_of": [impact_text(each) for each in alert.impact_of],
+                "supporting_event_ids": [each.event_id for each in alert.supporting_events],
             },
         )
     )

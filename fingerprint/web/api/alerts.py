@@ -148,6 +148,7 @@ class SharedSurprise(ResponseModel):
 class AlertDetail(ResponseModel):
     """One alert with everything that helps to decide on it. A change names `alert.version` and `alert.events`.
 
+    `supporting_events` were unusual in the same hours and have no verdict; they have no records, and are not counted.
     `records_removed`: when its raw records were removed; null while all are kept.
     """
 
@@ -161,6 +162,7 @@ class AlertDetail(ResponseModel):
     notes: tuple[CaseNote, ...]
     dispositions: tuple[Disposition, ...]
     evidence: EventPage
+    supporting_events: tuple[EventResponse, ...]
     records_removed: datetime | None
 
 
@@ -223,6 +225,7 @@ def get_alert(alert_id: StorableText, caller: Viewer, deps: Deps, response: Resp
         notes=store.cases.notes(alert_id),
         dispositions=store.cases.dispositions(alert_id),
         evidence=EventPage.model_validate(store.evidence.events(alert_id, raw=False)),
+        supporting_events=[EventResponse.model_validate(each) for each in explained.supporting_events],
         records_removed=store.evidence.records_removed_at(alert_id),
     )
 

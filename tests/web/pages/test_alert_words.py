@@ -16,7 +16,7 @@ from fingerprint.sources.active import SOURCE
 from fingerprint.web.alert_story import shown_scores
 from fingerprint.web.formatting import FEATURE_LABELS, feature_label, format_duration, plain_actions
 from fingerprint.web.static_report import render_alert
-from tests.support.alerts import NASTY, START, event, stolen_session
+from tests.support.alerts import NASTY, START, event, stolen_session, supporting_event
 from tests.support.web_app import Site, store_in
 from tests.web.test_static_report import Page, check_harmless
 
@@ -142,12 +142,18 @@ def test_the_detectors_that_flagged_an_event_come_first_with_what_they_were_comp
 def test_a_row_of_the_timeline_names_the_detectors_that_flagged_it() -> None:
     both = event(0, "s3", "GetObject", scores={"autoencoder": 141.0, "spectral": 8.0})
     one = event(1, "s3", "PutObject", flagged_by=("spectral",))
-    page = render_alert(stolen_session(events=(both, one)))
+    page = render_alert(stolen_session(events=(both, one), supporting_events=()))
     rows = [
         " ".join(Page.lenient(row.partition("</span>\n</summary>")[0]).text.split())
         for row in page.split('<span class="score note">')[1:]
     ]
     assert rows == [f"Autoencoder > {MAX_THRESHOLD:g}, Spectral 8.0", "Spectral 8.0"]
+
+
+@pytest.mark.parametrize("text", NASTY, ids=range(len(NASTY)))
+def test_what_supports_an_alert_is_text(text: str) -> None:
+    event_of = replace(supporting_event(1), action=text, resource=text, source_address=text, user_agent=text)
+    check_harmless(render_alert(stolen_session(supporting_events=(event_of,))))
 
 
 @pytest.mark.parametrize("text", NASTY, ids=range(len(NASTY)))

@@ -66,6 +66,7 @@ def _create_alert_tables() -> None:
         sql.Column("tactics", FiniteJson, nullable=False),
         sql.Column("next_steps", FiniteJson, nullable=False),
         sql.Column("impact_of", FiniteJson, nullable=False),
+        sql.Column("supporting_events", FiniteJson, nullable=False),
         sql.PrimaryKeyConstraint("alert_id"),
     )
     op.create_index(
