@@ -10,6 +10,7 @@ import pytest
 
 from fingerprint.adapters import files
 from fingerprint.adapters.event_spool import EventSpool
+from fingerprint.alerting import grouping
 from fingerprint.core.alert import Alert
 from fingerprint.core.settings import Settings, Voting
 from fingerprint.pipeline import DetectionPipeline, StepResult
@@ -77,6 +78,37 @@ def test_an_alert_told_early_and_often_ends_as_one_told_late(
     told = [alert.alert_id for step in said for alert in step.alerts]
     assert len(told) > len(set(told)), "some alert grew"
     assert last_of_each(said) == {alert.alert_id: alert for alert in scored.alerts}
+
+
+def test_an_early_alert_gets_support_when_its_hour_closes(
+    organisation: sample_organisation.SampleOrganisation, events: pd.DataFrame
+) -> None:
+    """The alert itself closes hours later."""
+    _, said = walked(organisation, events, 100, early=True)
+    told: dict[str, list[int]] = {}
+    for alert in (alert for step in said for alert in step.alerts):
+        told.setdefault(alert.alert_id, []).append(len(alert.supporting_events))
+    assert any(sizes[0] == 0 < sizes[-2] for sizes in told.values() if len(sizes) > 2)
+
+
+@pytest.mark.parametrize("step", [100, 2000])
+def test_the_strangest_few_support_an_alert_wherever_the_events_are_cut(
+    organisation: sample_organisation.SampleOrganisation,
+    scored: sample_organisation.Run,
+    events: pd.DataFrame,
+    monkeypatch: pytest.MonkeyPatch,
+    step: int,
+) -> None:
+    monkeypatch.setattr(grouping, "MAX_SUPPORTING_EVENTS", 3)
+    pipeline, said = walked(organisation, events, step)
+    last = last_of_each(said)
+    whole = {alert.alert_id: alert.supporting_events for alert in scored.alerts}
+    assert max(map(len, whole.values())) > 3
+    for name, supporting in whole.items():
+        strongest = sorted((event.scores["autoencoder"] for event in supporting), reverse=True)[:3]
+        kept = (event.scores["autoencoder"] for event in last[name].supporting_events)
+        assert sorted(kept, reverse=True) == strongest
+    assert not pipeline.state.open_alerts.supporting
 
 
 def test_an_early_alert_holds_no_event_that_the_last_one_lacks(

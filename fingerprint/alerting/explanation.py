@@ -17,8 +17,9 @@ What drove an alert is explained by the detectors themselves (`Detector.drivers`
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import compress
 from typing import NamedTuple
 
@@ -35,6 +36,8 @@ from fingerprint.core.alert import (
     AlertEvent,
     Level,
     SurpriseDriver,
+    threshold_column,
+    vote_column,
     z_column,
 )
 from fingerprint.core.settings import Settings
@@ -45,7 +48,7 @@ from fingerprint.registry.bank import PEER_LEVEL, Bank
 from fingerprint.sources.active import SOURCE
 from fingerprint.sources.base import Suspicion
 from fingerprint.state.activity_series import ActivitySeries
-from fingerprint.state.event_batch import EventBatch
+from fingerprint.state.event_batch import EventBatch, Verdicts
 from fingerprint.state.interval_amounts import IntervalAmounts
 from fingerprint.state.scorer_state import ScorerState
 
@@ -58,6 +61,7 @@ MAX_DRIVERS = 10  # values shown
 MAX_LEADING_DRIVERS = (
     3  # of them, the actions that can do the gravest harm, before the most surprising values
 )
+NOTHING_SUPPORTS: Mapping[str, tuple[AlertEvent, ...]] = {}
 EVENT_TEXTS = ("region", "source_address", "user_agent", "error_code", "session", "access_key", "resource")
 ACTION_COLUMN = FEATURE_NAMES.index(titles.ACTION_FEATURE)
 PLACE_COLUMNS = [FEATURE_NAMES.index(name) for name in ("network", "address")]
@@ -99,12 +103,31 @@ class Explainer:
         return self.bank_and_rows(batch, np.array([row]))
 
 
-def build_alerts(batch: EventBatch, frame: pd.DataFrame, explainer: Explainer) -> Iterator[Alert]:
-    """Build an alert for every `alert_id` of the verdicts in a scored batch, in order of first event."""
+def build_alerts(
+    batch: EventBatch,
+    frame: pd.DataFrame,
+    explainer: Explainer,
+    supporting: Mapping[str, tuple[AlertEvent, ...]] = NOTHING_SUPPORTS,
+) -> Iterator[Alert]:
+    """Build an alert for every `alert_id` of the verdicts in a scored batch, in order of first event.
+
+    `supporting` are other events by `alert_id`: they are shown, and nothing is concluded from them.
+    """
     alert_id = frame["alert_id"].where(frame["verdict"])
     for name, places in frame.groupby(alert_id, sort=False).indices.items():
         places = _sort_by_time(frame, np.asarray(places))
-        yield _build_alert(str(name), batch.take(places), frames.select_rows(frame, places), explainer)
+        alert = _build_alert(str(name), batch.take(places), frames.select_rows(frame, places), explainer)
+        yield replace(alert, supporting_events=supporting.get(alert.alert_id, ()))
+
+
+def supporting_events(supporting: Verdicts) -> dict[str, tuple[AlertEvent, ...]]:
+    """Return events that support alerts by `alert_id`, oldest first, without their records."""
+    frame = supporting.frame.drop(columns="raw", errors="ignore")
+    return {
+        str(name): tuple(_alert_events(frames.select_rows(frame, rows), supporting.batch))
+        for name, places in frame.groupby("alert_id", sort=False).indices.items()
+        for rows in [_sort_by_time(frame, np.asarray(places))]
+    }
 
 
 def _sort_by_time(frame: pd.DataFrame, rows: NDArray[np.intp]) -> NDArray[np.intp]:
@@ -296,7 +319,7 @@ def _text_or_empty(value: object) -> str:
 
 
 def _alert_events(frame: pd.DataFrame, batch: EventBatch) -> Iterator[AlertEvent]:
-    """Yield the verdicts as the analyst reads them, in the order of the frame: oldest first."""
+    """Yield events as the analyst reads them, in the order of the frame: oldest first; `batch` is of their detectors."""
     ids, entities, services, actions, versions = (
         frame[name].astype(str).tolist()
         for name in ("event_id", "entity", "service", "action", "bank_version")
@@ -304,12 +327,10 @@ def _alert_events(frame: pd.DataFrame, batch: EventBatch) -> Iterator[AlertEvent
     texts = {name: [_text_or_empty(value) for value in frame[name].tolist()] for name in EVENT_TEXTS}
     times = [time.to_pydatetime() for time in frame["event_time"]]
     records = [_record_text(raw) for raw in frame["raw"].tolist()] if "raw" in frame else [""] * len(frame)
-    scores = {
-        name: [_rounded_or_none(z) for z in frame[z_column(name)].tolist()]
-        if z_column(name) in frame
-        else None
-        for name in batch.evidence
-    }
+    asked = sorted(batch.evidence)  # an order that no checkpoint changes
+    scores = _figures(frame, {name: z_column(name) for name in asked})
+    thresholds = _figures(frame, {name: threshold_column(name) for name in asked})
+    flagged_by = _flagged_by(frame, asked)
     for row in range(len(frame)):
         yield AlertEvent(
             event_id=ids[row],
@@ -317,11 +338,28 @@ def _alert_events(frame: pd.DataFrame, batch: EventBatch) -> Iterator[AlertEvent
             entity=entities[row],
             service=services[row],
             action=actions[row],
-            scores={name: column[row] if column else None for name, column in scores.items()},
+            scores=scores[row],
+            flagged_by=flagged_by[row],
+            thresholds={name: least for name, least in thresholds[row].items() if least is not None},
             raw=records[row],
             bank_version=versions[row],
             **{name: column[row] for name, column in texts.items()},
         )
+
+
+def _figures(frame: pd.DataFrame, columns: Mapping[str, str]) -> list[dict[str, float | None]]:
+    """Return a figure of each detector for each event (N,), None for none; `columns` are theirs, which may be missing."""
+    figures = frame.reindex(columns=list(columns.values())).to_numpy(float).round(3)
+    return [
+        {name: None if math.isnan(figure) else figure for name, figure in zip(columns, row, strict=True)}
+        for row in figures.tolist()
+    ]
+
+
+def _flagged_by(frame: pd.DataFrame, detectors: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return the detectors that voted for each event (N,); one that was listed later has voted for none."""
+    votes = frame.reindex(columns=[vote_column(name) for name in detectors]).eq(True).to_numpy(bool)
+    return [tuple(compress(detectors, row)) for row in votes.tolist()]
 
 
 def _record_text(raw: object) -> str:
@@ -329,7 +367,3 @@ def _record_text(raw: object) -> str:
     if isinstance(raw, bytes):
         return raw.decode(errors="replace")
     return raw if isinstance(raw, str) else ""
-
-
-def _rounded_or_none(value: float | None) -> float | None:
-    return None if value is None or np.isnan(value) else round(float(value), 3)

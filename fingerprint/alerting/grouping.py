@@ -11,26 +11,38 @@ MAX_ALERT_SECONDS (`state.alert_runs`): an attack is not cut in two at a fixed h
 principal and the first interval of its run, which is known once the intervals before it are closed. An alert of open intervals
 whose run began there waits for that, the allowed lateness at most; so an id never changes, and no alert is ever merged with
 another one.
+
+Beside its verdicts an alert has the events that support it: in an interval with one of its verdicts, a calibrated detector voted
+for them, and they have no verdict. They join when the interval closes, the strongest ones, and say nothing about whether there
+is an alert and how urgent it is. None is kept for a verdict that comes after its interval has closed: that would be a twentieth
+of all events.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fingerprint.alerting.explanation import Explainer, build_alerts, highest_calibrated_z
+from fingerprint.alerting.explanation import (
+    Explainer,
+    build_alerts,
+    highest_calibrated_z,
+    supporting_events,
+)
 from fingerprint.compute import frames, hashing
 from fingerprint.compute.arrays import occurrence_index
 from fingerprint.compute.hashing import Hashes
-from fingerprint.core.alert import Alert
+from fingerprint.compute.sorted_table import find_sorted
+from fingerprint.core.alert import Alert, AlertEvent, vote_column
 from fingerprint.core.settings import Settings
+from fingerprint.detection.detectors import calibrated_detectors
 from fingerprint.detection.scorer import ScoredEvents
 from fingerprint.state.alert_runs import AlertRuns
-from fingerprint.state.event_batch import Verdicts
+from fingerprint.state.event_batch import EventBatch, Verdicts
 from fingerprint.state.pipeline_state import PipelineState
 from fingerprint.state.scorer_state import ScorerState
 
@@ -40,6 +52,7 @@ LATE_WINDOW = 1 << 40  # beyond the number of any interval
 MIN_GROWTH = 0.05  # an alert is built again when it has grown by more than this share
 MAX_ALERT_SECONDS = 86_400  # largest length of an alert; what follows is another one
 MAX_ALERT_EVENTS = 10_000  # of one alert, the most unusual ones
+MAX_SUPPORTING_EVENTS = 50  # of one alert, the most unusual ones: more than a person reads
 
 
 def runs_of(settings: Settings, state: ScorerState | None = None) -> AlertRuns:
@@ -105,6 +118,7 @@ class AlertGroups:
         added = _select_verdicts(grouped)
         self.state.open_alerts.verdicts += added
         self._added = set().union(*(part.frame["alert_id"] for part in added))
+        self._add_supporting(grouped)
         self._limit_events()
         return grouped
 
@@ -118,20 +132,19 @@ class AlertGroups:
         early = self._leave_out_unsettled(early)
         ids = self._added.union(*(part.frame["alert_id"] for part in early))
         self._added = set()
-        known = [
-            (part, part.frame["alert_id"].isin(ids).to_numpy()) for part in self.state.open_alerts.verdicts
-        ]
-        parts = [part.take(which) for part, which in known if which.any()] + early
+        parts = _select_alerts(self.state.open_alerts.verdicts, ids) + early
         return self._build_grown(Verdicts.concat(parts)) if parts else []
 
     def _build_grown(self, verdicts: Verdicts) -> list[Alert]:
         published = self.state.open_alerts.published_sizes
+        supporting = self._supporting_of(set(verdicts.frame["alert_id"]))
         sizes = verdicts.frame["alert_id"].value_counts()
+        sizes += [len(supporting.get(str(name), ())) for name in sizes.index]
         before = sizes.index.map(lambda name: published.get(name, 0)).to_numpy(float)
         news = sizes[sizes.to_numpy() > before * (1 + MIN_GROWTH)]
         published |= {str(name): int(size) for name, size in news.items()}
         grown = verdicts.take(verdicts.frame["alert_id"].isin(news.index).to_numpy())
-        return list(build_alerts(*grown, self.explainer))
+        return list(build_alerts(*grown, self.explainer, supporting))
 
     def close(self, before: int | None = None) -> list[Alert]:
         """Build the alerts that no event of interval `before` or later can join (all, if None), and drop their verdicts."""
@@ -147,9 +160,12 @@ class AlertGroups:
         if not done:
             return []
         together = Verdicts.concat(done)
-        for name in together.frame["alert_id"].unique():
+        ids = set(together.frame["alert_id"])
+        for name in ids:
             self.state.open_alerts.published_sizes.pop(name, None)
-        return list(build_alerts(*together, self.explainer))
+        alerts = list(build_alerts(*together, self.explainer, self._supporting_of(ids)))
+        self._drop_supporting(ids)
+        return alerts
 
     # --- which alert --------------------------------------------------------------------------------------------------
 
@@ -196,26 +212,96 @@ class AlertGroups:
         return over
 
     def _limit_events(self) -> None:
-        """Keep the MAX_ALERT_EVENTS most unusual verdicts of each alert: which ones does not depend on where batches are cut."""
+        """Keep the MAX_ALERT_EVENTS most unusual verdicts of each alert."""
         verdicts = self.state.open_alerts.verdicts
-        if sum(len(part.frame) for part in verdicts) <= MAX_ALERT_EVENTS:
+        kept = _most_unusual(verdicts, MAX_ALERT_EVENTS)
+        self.state.counters.dropped_events += _count(verdicts) - _count(kept)
+        self.state.open_alerts.verdicts = kept
+
+    # --- what supports an alert -----------------------------------------------------------------------------------------
+
+    def _add_supporting(self, scored: ScoredEvents) -> None:
+        """Keep the most unusual of these judged events that support an open alert."""
+        open_alerts = self.state.open_alerts
+        rows = np.flatnonzero(_has_calibrated_vote(scored) & ~_is_verdict(scored))
+        if not len(rows) or not open_alerts.verdicts:
             return
-        together = Verdicts.concat(verdicts)
-        names = together.frame["alert_id"]
-        if names.value_counts().iloc[0] <= MAX_ALERT_EVENTS:
-            return
-        z = highest_calibrated_z(together.batch, together.frame)
-        order = np.lexsort((hashing.hash_strings(together.frame["event_id"]), -z))
-        place = np.empty(len(order), np.intp)
-        place[order] = occurrence_index(hashing.hash_strings(names)[order])
-        self.state.counters.dropped_events += int((place >= MAX_ALERT_EVENTS).sum())
-        self.state.open_alerts.verdicts = [together.take(place < MAX_ALERT_EVENTS)]
+        keys, names = _alerts_by_interval(open_alerts.verdicts)
+        place, found = find_sorted(keys, _principal_interval(scored.batch)[rows])
+        if found.any():
+            which = np.zeros(len(scored.batch), bool)
+            which[rows[found]] = True
+            taken = Verdicts(scored.batch, scored.table).take(which)
+            frame = taken.frame.assign(alert_id=names[place[found]])
+            parts = [*open_alerts.supporting, Verdicts(taken.batch, frame)]
+            open_alerts.supporting = _most_unusual(parts, MAX_SUPPORTING_EVENTS)
+
+    def _supporting_of(self, ids: Collection[str]) -> dict[str, tuple[AlertEvent, ...]]:
+        """Return the events that support these alerts, by id."""
+        parts = _select_alerts(self.state.open_alerts.supporting, ids)
+        return supporting_events(Verdicts.concat(parts)) if parts else {}
+
+    def _drop_supporting(self, ids: Collection[str]) -> None:
+        open_alerts = self.state.open_alerts
+        others = {name for part in open_alerts.supporting for name in part.frame["alert_id"]} - {*ids}
+        open_alerts.supporting = _select_alerts(open_alerts.supporting, others)
+
+
+def _most_unusual(parts: list[Verdicts], limit: int) -> list[Verdicts]:
+    """Return the `limit` most unusual events of each alert: which ones does not depend on where batches are cut."""
+    if _count(parts) <= limit:
+        return parts
+    together = Verdicts.concat(parts)
+    names = together.frame["alert_id"]
+    if names.value_counts().iloc[0] <= limit:
+        return parts
+    z = highest_calibrated_z(together.batch, together.frame)
+    order = np.lexsort((hashing.hash_strings(together.frame["event_id"]), -z))
+    place = np.empty(len(order), np.intp)
+    place[order] = occurrence_index(hashing.hash_strings(names)[order])
+    return [together.take(place < limit)]
+
+
+def _count(parts: list[Verdicts]) -> int:
+    return sum(len(part.frame) for part in parts)
+
+
+def _select_alerts(parts: list[Verdicts], ids: Collection[str]) -> list[Verdicts]:
+    """Return the events of these alerts, without empty parts."""
+    known = [(part, part.frame["alert_id"].isin([*ids]).to_numpy()) for part in parts]
+    return [part.take(which) for part, which in known if which.any()]
+
+
+def _alerts_by_interval(parts: list[Verdicts]) -> tuple[Hashes, NDArray[np.object_]]:
+    """Return hashes of principal and interval, sorted, (K,), and the alert that has verdicts there, (K,).
+
+    Verdicts that came too late for a run of intervals are left out.
+    """
+    runs = [part.frame["alert_start"].to_numpy() < LATE_WINDOW for part in parts]
+    keys = [_principal_interval(part.batch)[run] for part, run in zip(parts, runs, strict=True)]
+    names = [part.frame["alert_id"].to_numpy(object)[run] for part, run in zip(parts, runs, strict=True)]
+    distinct, first = np.unique(np.concatenate(keys), return_index=True)
+    return distinct, np.concatenate(names)[first]
+
+
+def _principal_interval(batch: EventBatch) -> Hashes:
+    """Return a hash of each event's principal and interval, (N,)."""
+    return hashing.combine(batch.principal, batch.interval.astype(np.uint64))
 
 
 def _select_verdicts(scored: ScoredEvents) -> list[Verdicts]:
     """Return the verdicts among judged events: one part, or none."""
     verdict = _is_verdict(scored)
     return [Verdicts(scored.batch, scored.table).take(verdict)] if verdict.any() else []
+
+
+def _has_calibrated_vote(scored: ScoredEvents) -> NDArray[np.bool_]:
+    """Return which judged events a calibrated detector voted for, (N,)."""
+    voted = np.zeros(len(scored.batch), bool)
+    for name in calibrated_detectors(scored.batch.evidence):
+        if vote_column(name) in scored.table:
+            voted |= np.asarray(frames.column_of(scored.table, vote_column(name)), bool)
+    return voted
 
 
 def _is_verdict(scored: ScoredEvents) -> NDArray[np.bool_]:

@@ -43,6 +43,11 @@ def vote_column(detector: Detector) -> str:
     return f"{detector}_vote"
 
 
+def threshold_column(detector: Detector) -> str:
+    """Return the column of a frame of events that holds the threshold that a detector's z was compared with."""
+    return f"{detector}_threshold"
+
+
 class FingerprintError(Exception):
     """An error that the user can correct: shown as one sentence with exit status 2, never as a traceback.
 
@@ -179,7 +184,9 @@ class AlertEvent:
     """One event of an alert as the analyst reads it.
 
     `resource` is what the call touched, `type:name`, empty where the record names nothing. `scores` maps each detector that was
-    asked to its z, None where it had no opinion. `raw` is the record as AWS wrote it, JSON text.
+    asked to its z, None where it had no opinion. `flagged_by` are the detectors that voted for it, and `thresholds` maps each
+    detector to what its z was compared with: lower beside another detector's strong vote. `raw` is the record as AWS wrote it,
+    JSON text.
     """
 
     event_id: str
@@ -197,6 +204,8 @@ class AlertEvent:
     bank_version: str = ""  # of the bank that measured it
     access_key: str = ""
     resource: str = ""
+    flagged_by: tuple[Detector, ...] = ()
+    thresholds: Mapping[Detector, float] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,8 +215,9 @@ class Alert:
     `alert_id` is a hash of principal and first interval, so scoring again overwrites instead of repeating. `urgency`, 0 to 100,
     ranks it and makes its severity; it combines `rarity` (how unlikely its events are by chance) and `impact` (what its new calls
     can do), 0 to 100 each. `impact_of` are the gravest actions behind the impact, the gravest first.
-    `bank_version` is that of the bank that measured its newest event. `degraded`: some losses were computed in process, because
-    the inference server was unavailable; they are the same to 1e-4.
+    `supporting_events` have no verdict: a detector voted for them in an hour with one. They are few, have no records, and nothing
+    is counted of them. `bank_version` is that of the bank that measured its newest event. `degraded`: some losses were computed
+    in process, because the inference server was unavailable; they are the same to 1e-4.
     """
 
     alert_id: str
@@ -229,6 +239,7 @@ class Alert:
     rarity: int = 0
     impact: int = 0
     impact_of: tuple[ActionImpact, ...] = ()
+    supporting_events: tuple[AlertEvent, ...] = ()
 
     @property
     def event_ids(self) -> tuple[str, ...]:
@@ -244,6 +255,11 @@ class Alert:
                 if z is not None:
                     highest[name] = max(z, highest.get(name, z))
         return highest
+
+    @property
+    def flagged_by(self) -> tuple[Detector, ...]:
+        """Return the detectors that voted for any of its events."""
+        return tuple(dict.fromkeys(name for event in self.events for name in event.flagged_by))
 
 
 @dataclass(frozen=True, slots=True)

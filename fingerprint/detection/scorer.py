@@ -30,7 +30,7 @@ from fingerprint.compute.column_table import ColumnTable
 from fingerprint.compute.frames import Frame
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import find_sorted
-from fingerprint.core.alert import LEVELS, Vote, vote_column, z_column
+from fingerprint.core.alert import LEVELS, Vote, threshold_column, vote_column, z_column
 from fingerprint.core.ports import Inference
 from fingerprint.core.settings import Settings
 from fingerprint.detection import ensemble
@@ -54,8 +54,8 @@ _IDENTITY_COLUMNS = ["event_id", "event_time", "principal", "entity"]  # of a vo
 class ScoredEvents:
     """Scored events: a batch, which explains them, and their table.
 
-    The table has a z and a vote of each detector (`z_column`, `vote_column`), `verdict`, `degraded` (the fallback computed their
-    losses) and `bank_version` (of the bank that measured them).
+    The table has a z, a vote and the threshold between them of each detector (`z_column`, `vote_column`, `threshold_column`),
+    `verdict`, `degraded` (the fallback computed their losses) and `bank_version` (of the bank that measured them).
     """
 
     batch: EventBatch
@@ -239,12 +239,11 @@ class Scorer:
             if each.calibrated
         }
         beside = reduce(or_, strong.values(), np.False_)
-        votes = {
-            each.name: _reaches_threshold(
-                z[each.name], np.where(beside, each.second_threshold, each.threshold) * share
-            )
+        thresholds = {
+            each.name: np.where(beside, each.second_threshold, each.threshold) * share
             for each in self.detectors
         }
+        votes = {name: _reaches_threshold(z[name], least) for name, least in thresholds.items()}
         verdict = ensemble.opening_verdicts(votes, self.settings.voting.quorum, opinions, strong)
         if is_final:
             batch = self._with_final_evidence(batch, verdict)
@@ -252,6 +251,7 @@ class Scorer:
                 each.record_scores(batch, z[each.name])
         columns: dict[str, NDArray[Any]] = {z_column(name): each for name, each in z.items()}
         columns |= {vote_column(name): each for name, each in votes.items()}
+        columns |= {threshold_column(name): each for name, each in thresholds.items()}
         columns |= {"verdict": verdict, "level": np.array(LEVELS, dtype=object)[batch.level]}
         return ScoredEvents(batch, frames.with_columns(batch.frame, columns))
 

@@ -91,7 +91,7 @@ def concat_batches(parts: list[EventBatch]) -> EventBatch:
 
 
 class Verdicts(NamedTuple):
-    """Judged events with a verdict: the batch (N events), and its frame with the columns of the judgement; both of pandas."""
+    """Judged events of alerts: the batch (N events), and its frame with the columns of the judgement; both of pandas."""
 
     batch: EventBatch
     frame: pd.DataFrame

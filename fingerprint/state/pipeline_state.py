@@ -44,7 +44,14 @@ _SAVED_COUNTERS = (
     "forced_events",
 )
 MAX_PENDING_PARTS = 16  # batches of pending events, before they are put together
-_OTHER_BLOBS = ("pending.", "verdicts.", "early_events", "feed_counts", "evicted")  # the rest is the scorer's
+_OTHER_BLOBS = (
+    "pending.",
+    "verdicts.",
+    "supporting.",
+    "early_events",
+    "feed_counts",
+    "evicted",
+)  # the rest is the scorer's
 
 
 @dataclass
@@ -82,12 +89,13 @@ NO_CUTOFF = TrainingCutoff()
 
 @dataclass
 class OpenAlerts:
-    """Verdicts of alerts whose window is still open.
+    """Verdicts of alerts whose window is still open, and the events without one that support them.
 
     `published_sizes` is not saved: after a restart an alert is published again once, under the same id.
     """
 
     verdicts: list[Verdicts] = field(default_factory=list)
+    supporting: list[Verdicts] = field(default_factory=list)  # few of each alert
     published_sizes: dict[str, int] = field(
         default_factory=dict
     )  # alert id -> its events when it was last built
@@ -185,6 +193,9 @@ class PipelineState:
         if self.open_alerts.verdicts:
             self.open_alerts.verdicts = [Verdicts.concat(self.open_alerts.verdicts)]
             blobs |= checkpoint_codec.pack_batch("verdicts", *self.open_alerts.verdicts[0])
+        if self.open_alerts.supporting:
+            self.open_alerts.supporting = [Verdicts.concat(self.open_alerts.supporting)]
+            blobs |= checkpoint_codec.pack_batch("supporting", *self.open_alerts.supporting[0])
         if self.evictor and self.evictor.files:
             blobs["evicted"] = checkpoint_codec.pack_arrays(self.evictor.as_arrays())
         if len(self.early_events):
@@ -225,7 +236,9 @@ class PipelineState:
         if pending := checkpoint_codec.unpack_batch("pending", blobs):
             self.pending = [pending]
         if verdicts := checkpoint_codec.unpack_batch("verdicts", blobs):
-            self.open_alerts = OpenAlerts([Verdicts(verdicts, verdicts.frame)])
+            self.open_alerts.verdicts = [Verdicts(verdicts, verdicts.frame)]
+        if supporting := checkpoint_codec.unpack_batch("supporting", blobs):
+            self.open_alerts.supporting = [Verdicts(supporting, supporting.frame)]
         if "early_events" in blobs:
             early = checkpoint_codec.unpack_table(blobs["early_events"])
             self.early_events = frames.to_device(early, self.backend.dataframe_library)
@@ -256,11 +269,13 @@ class PipelineState:
             return arrays.to_device_of(buckets, principal)[hashing.bucket_of(principal)]
 
         part.pending = _non_empty([each.take(mine(each.principal)) for each in self.pending])
-        part.open_alerts.verdicts = [
-            each
-            for each in (each.take(mine(each.batch.principal)) for each in self.open_alerts.verdicts)
-            if len(each.frame)
-        ]
+
+        def mine_of(verdicts: list[Verdicts]) -> list[Verdicts]:
+            taken = (each.take(mine(each.batch.principal)) for each in verdicts)
+            return [each for each in taken if len(each.frame)]
+
+        part.open_alerts.verdicts = mine_of(self.open_alerts.verdicts)
+        part.open_alerts.supporting = mine_of(self.open_alerts.supporting)
         if len(self.early_events):
             early = mine(hashing.hash_with_bucket(self.early_events["principal"]))
             part.early_events = frames.select_rows(self.early_events, early)

@@ -226,6 +226,7 @@ def _cover_both(new: Row, old: Row) -> Row:
         "urgency": max(new["urgency"], old["urgency"]),
         "rarity": max(new["rarity"], old["rarity"]),
         "degraded": new["degraded"] or old["degraded"],
+        "supporting_events": max(new["supporting_events"], old["supporting_events"], key=len),
         **{name: graver[name] for name in _IMPACT_COLUMNS},
     }
 

@@ -34,7 +34,6 @@ from fingerprint.store.schema import (
     id_batches,
     index_key,
     removed_records,
-    votes,
 )
 
 EXPORT_BATCH = 100  # alerts in memory at once, with their events
@@ -116,21 +115,6 @@ class SqlEvidenceRepository(Repository):
             for run in found[:size]
         )
         return RunPage(shown, total, events, _cursor(shown[-1].first) if more else None)
-
-    @reads
-    def vote_thresholds(
-        self, connection: sql.Connection, event_ids: Sequence[str]
-    ) -> dict[tuple[str, str], float]:
-        """Return the threshold that each kept vote on one of these events was compared with, by (event id, detector)."""
-        table, found = votes.c, {}
-        for batch in id_batches([index_key(each) for each in event_ids]):
-            query = sql.select(table.event_id, table.detector, table.threshold).where(
-                table.event_id.in_(batch)
-            )
-            for event_id, detector, threshold in connection.execute(query):
-                if threshold is not None:
-                    found[event_id, detector] = threshold
-        return found
 
     @reads
     def event(self, connection: sql.Connection, alert_id: str, event_id: str) -> AlertEvent:

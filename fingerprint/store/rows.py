@@ -30,11 +30,15 @@ NO_REDACTION = Redactor()
 
 _QUEUE_COLUMNS = ("event_count", "urgency_shown", "sharing", STORED_AT, "gravest_action")
 _ALERT_COLUMNS = tuple(column.name for column in alerts.columns if column.name not in _QUEUE_COLUMNS)
-_OWN_EVENT_COLUMNS = ("alert_id", "event_id", "scores", "raw", STORED_AT)  # not copied as they are
+_OWN_EVENT_COLUMNS = (  # not copied as they are
+    *("alert_id", "event_id", "scores", "flagged_by", "thresholds", "raw"),
+    STORED_AT,
+)
 _EVENT_COLUMNS = tuple(
     column.name for column in alert_events.columns if column.name not in _OWN_EVENT_COLUMNS
 )
 _DRIVER_FIELDS, _CURVE_FIELDS = tuple(SurpriseDriver.__slots__), tuple(ActivityCurve.__slots__)
+_SUPPORTING_FIELDS = ("event_id", *(name for name in _EVENT_COLUMNS if name != "event_time"))
 _STEP_FIELDS, _IMPACT_FIELDS = tuple(NextStep.__slots__), tuple(ActionImpact.__slots__)
 _FEED_GAP_COLUMNS = tuple(column.name for column in feed_gaps.columns)
 
@@ -46,6 +50,7 @@ def alert_row(alert: Alert) -> Row:
         "drivers": [_select_fields(driver, _DRIVER_FIELDS) for driver in alert.drivers],
         "next_steps": [_select_fields(step, _STEP_FIELDS) for step in alert.next_steps],
         "impact_of": [_select_fields(each, _IMPACT_FIELDS) for each in alert.impact_of],
+        "supporting_events": [_supporting_row(each) for each in alert.supporting_events],
         "gravest_action": storable(gravest_action(alert.impact_of)),
         "curve": _curve_row(alert.curve),
     }
@@ -59,6 +64,7 @@ def to_alert(row: Mapping[str, Any], events: Sequence[Mapping[str, Any]]) -> Ale
         "tactics": tuple(row["tactics"]),
         "next_steps": tuple(NextStep(**step) for step in row["next_steps"]),
         "impact_of": tuple(to_action_impact(each) for each in row["impact_of"]),
+        "supporting_events": tuple(_to_supporting_event(each) for each in row["supporting_events"]),
     }
     parts["events"] = tuple(to_event(event) for event in events)
     return Alert(**{name: row[name] for name in _ALERT_COLUMNS} | parts)
@@ -73,7 +79,9 @@ def event_rows(alert: Alert, redaction: Redactor = NO_REDACTION) -> list[Row]:
     """Return a row for each event with its record redacted; where an id repeats, the last one counts."""
     alert_id = storable(alert.alert_id)
     rows = (
-        {"alert_id": alert_id, "event_id": index_key(event.event_id), "scores": dict(event.scores)}
+        {"alert_id": alert_id, "event_id": index_key(event.event_id)}
+        | {"scores": dict(event.scores), "flagged_by": list(event.flagged_by)}
+        | {"thresholds": dict(event.thresholds)}
         | {name: storable(getattr(event, name)) for name in _EVENT_COLUMNS}
         | {"raw": storable(redaction.redact(event.raw))}
         for event in alert.events
@@ -83,14 +91,39 @@ def event_rows(alert: Alert, redaction: Redactor = NO_REDACTION) -> list[Row]:
 
 def to_event(row: Mapping[str, Any]) -> AlertEvent:
     """Return the event of a row of `alert_events`."""
-    scores = {name: _to_score(z) for name, z in row["scores"].items()}
     own = {name: row[name] for name in ("event_id", "raw", *_EVENT_COLUMNS)}
-    return AlertEvent(**own, scores=scores)
+    return AlertEvent(**own | _to_figures(row))
+
+
+def _to_figures(row: Mapping[str, Any]) -> Row:
+    """Return what the detectors said of an event."""
+    return {
+        "scores": {name: _to_score(z) for name, z in row["scores"].items()},
+        "flagged_by": tuple(row["flagged_by"]),
+        "thresholds": row["thresholds"],
+    }
 
 
 def _to_score(z: float | None) -> float | None:
     """Return a score of JSON, where LARGEST stands for an infinity."""
     return math.copysign(math.inf, z) if z is not None and abs(z) >= LARGEST else z
+
+
+def _supporting_row(event: AlertEvent) -> Row:
+    """Return an event without its record as an element of `supporting_events`."""
+    return {
+        **_select_fields(event, _SUPPORTING_FIELDS),
+        "event_time": event.event_time.astimezone(UTC).isoformat(),
+        "scores": dict(event.scores),
+        "flagged_by": list(event.flagged_by),
+        "thresholds": dict(event.thresholds),
+    }
+
+
+def _to_supporting_event(row: Row) -> AlertEvent:
+    """Return the event of an element of `supporting_events`."""
+    when = datetime.fromisoformat(row["event_time"])
+    return AlertEvent(**row | _to_figures(row) | {"event_time": when, "raw": ""})
 
 
 def feed_gap_row(gap: FeedGap) -> Row:

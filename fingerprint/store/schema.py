@@ -137,6 +137,9 @@ alerts = sql.Table(
     sql.Column("tactics", FiniteJson, nullable=False),
     sql.Column("next_steps", FiniteJson, nullable=False),
     sql.Column("impact_of", FiniteJson, nullable=False),
+    sql.Column(
+        "supporting_events", FiniteJson, nullable=False
+    ),  # without records, so that none has to be removed
 )
 ALERT_ORDER = (alerts.c.urgency.desc(), alerts.c.first_event_time, alerts.c.alert_id)
 sql.Index("alerts_in_order", *ALERT_ORDER)
@@ -186,6 +189,8 @@ alert_events = sql.Table(  # an alert's evidence
     required_text("error_code"),
     required_text("session"),
     sql.Column("scores", FiniteJson, nullable=False),  # {detector: z or null}; see `rows.py`
+    sql.Column("flagged_by", FiniteJson, nullable=False),  # detectors
+    sql.Column("thresholds", FiniteJson, nullable=False),  # {detector: z}
     required_text("raw"),
     required_text("bank_version", server_default=""),
     required_text("access_key", server_default=""),

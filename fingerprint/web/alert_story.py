@@ -9,7 +9,7 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from fingerprint.analysis.attack_phases import Phase, PhaseCall, attack_phases, new_calls
 from fingerprint.core.alert import Alert, AlertEvent, SurpriseDriver
@@ -28,8 +28,6 @@ SCORE_WORDS = (
     (1.5, N_("well above the threshold")),
     (1.0, N_("above the threshold")),
 )
-
-Thresholds = Mapping[tuple[str, str], float]  # (event id, detector): the threshold of its vote
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +50,14 @@ class ShownDriver:
 
 @dataclass(frozen=True, slots=True)
 class ShownScore:
-    """A detector's score of an event in words: how far above its threshold, and the figures behind it."""
+    """A detector's score of an event in words: whether it flagged it, how far above its threshold, and the figures behind it."""
 
     label: str
+    flagged: bool
+    z: float
+    figure: str
     words: str
     figures: str
-    rank: float
     question: str = ""
 
 
@@ -140,33 +140,34 @@ def fingerprint_in_words(key: str, principal: str = "") -> str:
     return named + how
 
 
-def shown_scores(event: AlertEvent, thresholds: Thresholds) -> list[ShownScore]:
-    """Return an event's scores in words, the farthest above its threshold first; one without a threshold as a figure."""
-    found = []
-    for name, z in event.scores.items():
-        if z is not None:
-            score = _shown_score(detector_label(name), z, thresholds.get((event.event_id, name)))
-            found.append(replace(score, question=detector_question(name)))
-    return sorted(found, key=lambda score: (-score.rank, score.label))
+def shown_scores(event: AlertEvent) -> list[ShownScore]:
+    """Return an event's scores in words: of the detectors that flagged it first, the highest of them at the top."""
+    found = [
+        ShownScore(
+            detector_label(name),
+            name in event.flagged_by,
+            z,
+            f"> {MAX_THRESHOLD:g}" if z > MAX_THRESHOLD else format_decimal(z, 1),
+            *_score_words(z, event.thresholds.get(name)),
+            question=detector_question(name),
+        )
+        for name, z in event.scores.items()
+        if z is not None
+    ]
+    return sorted(found, key=lambda score: (not score.flagged, -score.z, score.label))
 
 
-def _shown_score(label: str, z: float, threshold: float | None) -> ShownScore:
+def _score_words(z: float, threshold: float | None) -> tuple[str, str]:
+    """Return how far a score is above its threshold, and both figures; without a threshold the score is all."""
     figure = (
         gettext("over %(most)s, the end of the scale", most=f"{MAX_THRESHOLD:g}")
         if z > MAX_THRESHOLD
         else format_decimal(z, 1)
     )
     if not threshold or threshold <= 0:
-        return ShownScore(
-            label, gettext("score %(score)s", score=figure), gettext("its threshold is not kept"), 0.0
-        )
+        return gettext("score %(score)s", score=figure), gettext("its threshold is not kept")
     share = z / threshold
     words = next((words for least, words in SCORE_WORDS if share >= least), N_("below the threshold"))
-    return ShownScore(
-        label,
-        gettext(words),
-        gettext(
-            "score %(score)s, threshold %(threshold)s", score=figure, threshold=format_decimal(threshold, 1)
-        ),
-        share,
+    return gettext(words), gettext(
+        "score %(score)s, threshold %(threshold)s", score=figure, threshold=format_decimal(threshold, 1)
     )

@@ -79,7 +79,7 @@ def _story_context(alert: Alert) -> dict[str, Any]:
             (each.raw for each in alert.events),
         ),
         "runs": fold_runs(alert.events),
-        "scores_of": lambda event: shown_scores(event, {}),
+        "scores_of": shown_scores,
         "searches_of": SOURCE.record_searches,
     }
 
@@ -98,6 +98,7 @@ def alert_context(alert: Alert) -> dict[str, Any]:
     return {
         "alert": alert,
         "drawings": drawings,
+        "supporting_runs": fold_runs(alert.supporting_events),
         "series": fingerprint_in_words(curve.entity) if curve else "",
         "largest_surprise": max(largest_surprise, 1e-9),
     }

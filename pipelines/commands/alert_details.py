@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,10 @@ def _explain(
         console.print(_drivers_table(alert))
     if alert.curve and alert.curve.counts:
         _print_curve(console, alert.curve)
-    console.print(_events_table(alert))
+    console.print(_events_table(alert.events))
+    if alert.supporting_events:
+        console.print("\nalso unusual in the same hours, without a verdict", style="dim")
+        console.print(_events_table(alert.supporting_events), style="dim")
     for step in alert.next_steps:
         console.print(Text.assemble((f"{step.phase}: ", "bold"), terminal_text(step.text)))
         if step.command:
@@ -86,6 +90,7 @@ def alert_detail(alert: Alert) -> dict[str, Any]:
         "drivers": [_as_json(driver, driver.__slots__) for driver in alert.drivers],
         "curve": curve,
         "events": [_as_json(event, AlertEvent.__slots__) for event in alert.events],
+        "supporting_events": [_as_json(event, AlertEvent.__slots__) for event in alert.supporting_events],
     }
 
 
@@ -190,13 +195,12 @@ def _print_curve(console: Console, curve: ActivityCurve) -> None:
     console.print(f"{'':<9}{marks}", soft_wrap=True, markup=False)
 
 
-def _events_table(alert: Alert) -> Table:
-    detectors = tuple(dict.fromkeys(name for event in alert.events for name in event.scores))
+def _events_table(events: Sequence[AlertEvent]) -> Table:
+    detectors = tuple(dict.fromkeys(name for event in events for name in event.scores))
     labels = (f"{detector_label(name).lower()} z" for name in detectors)
     table = Table("time (UTC)", "call", "resource", "error", "from", *labels, box=None, pad_edge=False)
-    for event in alert.events[:MAX_EVENTS_SHOWN]:
-        scores = (event.scores.get(name) for name in detectors)
-        z = [("" if value is None else f"{value:.1f}") for value in scores]
+    for event in events[:MAX_EVENTS_SHOWN]:
+        z = [_z_text(event, name) for name in detectors]
         when = formatting.format_iso(event.event_time)[:19].replace("T", " ")
         table.add_row(
             when,
@@ -206,6 +210,14 @@ def _events_table(alert: Alert) -> Table:
             terminal_text(event.source_address),
             *z,
         )
-    if len(alert.events) > MAX_EVENTS_SHOWN:
-        table.caption = f"and {len(alert.events) - MAX_EVENTS_SHOWN:,} more: --page FILE or --json shows all"
+    table.caption = "* flagged by this detector"
+    if len(events) > MAX_EVENTS_SHOWN:
+        more = len(events) - MAX_EVENTS_SHOWN
+        table.caption += f"; and {more:,} more: --page FILE or --json shows all"
     return table
+
+
+def _z_text(event: AlertEvent, detector: str) -> str:
+    """Return a detector's z of an event, with a star where it voted; empty where it has no opinion."""
+    z = event.scores.get(detector)
+    return "" if z is None else f"{z:.1f}{' *' * (detector in event.flagged_by)}"

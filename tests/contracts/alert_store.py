@@ -181,6 +181,16 @@ class StoreContract:
         assert pd.isna(found.counts[0])
         assert pd.isna(found.expected[1])
 
+    def test_what_supports_an_alert_is_kept_beside_it_and_does_not_count_as_growth(self, make_store):
+        store, alert = make_store(), stolen_session(supporting_events=())
+        store.alerts.save([alert])
+        before = store.queue.row(alert.alert_id)
+        store.alerts.save([stolen_session()])
+        assert store.alerts.get(alert.alert_id) == stolen_session()
+        assert store.queue.row(alert.alert_id) == before
+        store.alerts.save([replace(alert, events=alert.events[:1])])
+        assert store.alerts.get(alert.alert_id).supporting_events == stolen_session().supporting_events
+
     def test_a_z_that_is_no_number_is_no_z(self, make_store):
         store, alert = make_store(), stolen_session()
         odd = replace(alert.events[0], scores={"autoencoder": float("nan"), "spectral": float("inf")})

@@ -93,7 +93,9 @@ def test_it_is_shown_on_the_pages_and_in_the_api(watched: Watched) -> None:
     alert = watched.run.alerts[0]
     site = Site.of(watched.run.store, watched.settings)
     page = site.browser("viewer").get(f"/alerts/{alert.alert_id}").text
-    assert re.search(r"Watched actions</dt><dd>[^<]+<span class=\"note\">score 9\.0, threshold 3\.0", page)
+    assert re.search(
+        r"Watched actions</dt><dd><b>flagged</b>[^<]+<span class=\"note\">score 9\.0, threshold 3\.0", page
+    )
     assert "Is it on the list?" in page
     answer = site.client("viewer").get(f"/api/v1/alerts/{alert.alert_id}").json()
     assert {event["scores"][NAME] for event in answer["evidence"]["events"]} == {9.0}

@@ -117,6 +117,39 @@ def test_the_alerts_hold_the_spliced_attack(organisation: SampleOrganisation, sc
     assert found & loud
 
 
+def test_an_event_of_an_alert_names_the_detectors_that_flagged_it(scored: Run) -> None:
+    """Whichever detectors there are, and for a vote below the floor of kept votes, too."""
+    rows = scored.events.set_index("event_id")
+    kept = set(scored.store.votes.read()[["event_id", "detector"]].itertuples(index=False, name=None))
+    flagged = {event.event_id: event for alert in scored.alerts for event in alert.events}
+    for event_id, event in flagged.items():
+        assert event.flagged_by == tuple(
+            name for name in sorted(event.scores) if rows.at[event_id, f"{name}_vote"]
+        )
+        assert event.thresholds.keys() == event.scores.keys()
+        assert all(event.scores[name] >= event.thresholds[name] - 1e-3 for name in event.flagged_by)
+    pairs = {(event_id, name) for event_id, event in flagged.items() for name in event.flagged_by}
+    assert {name for _, name in pairs} == {"autoencoder", "sequence", "spectral"}
+    assert {name for _, name in pairs - kept} >= {"spectral"}
+
+
+def test_an_alert_has_what_else_the_autoencoder_voted_for_in_the_hours_of_its_verdicts(scored: Run) -> None:
+    events = scored.events.assign(hour=scored.events["event_time"].dt.floor("h"))
+    alert_of = events[events["verdict"]].drop_duplicates(["principal", "hour"])
+    others = events[events["autoencoder_vote"] & ~events["verdict"]].drop(columns="alert_id")
+    wanted = others.merge(alert_of[["principal", "hour", "alert_id"]], on=["principal", "hour"])
+    wanted = wanted.sort_values(["event_time", "event_id"])
+    found = {
+        alert.alert_id: [event.event_id for event in alert.supporting_events]
+        for alert in scored.alerts
+        if alert.supporting_events
+    }
+    assert found == {name: list(group) for name, group in wanted.groupby("alert_id")["event_id"]}
+    assert 0 < len(wanted) < len(others)
+    supporting = [event for alert in scored.alerts for event in alert.supporting_events]
+    assert all("autoencoder" in event.flagged_by and not event.raw for event in supporting)
+
+
 def test_single_votes_rest_on_the_store_with_their_threshold_and_level(scored: Run) -> None:
     kept, events = scored.store.votes.read(), scored.events.set_index("event_id")
     own = kept[kept["detector"] == "autoencoder"]

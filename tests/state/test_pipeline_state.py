@@ -75,6 +75,7 @@ def test_restarts_between_any_steps_change_no_answer(
             pipeline = pipeline_with(bank, restored(pipeline.state))
     results.append(pipeline.flush())
     assert silences(undisturbed)
+    assert len(undisturbed.supporting)
     same(outcome(results), undisturbed)
 
 

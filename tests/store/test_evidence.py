@@ -23,7 +23,7 @@ from fingerprint.core.story import (
     tally_events,
 )
 from fingerprint.store import SqlStore, open_store
-from tests.support.alerts import NASTY, nasty, new_pipeline, stolen_session, votes
+from tests.support.alerts import NASTY, nasty, new_pipeline, stolen_session
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
@@ -196,13 +196,6 @@ class TestStory:
             selection = EventSelection(frozenset({(storable(text), storable(text))}))
             (run,) = store.evidence.runs(alert.alert_id, selection).runs
             assert run.count == call.events
-
-    def test_thresholds_are_those_that_votes_were_compared_with(self, store: SqlStore) -> None:
-        alert = stolen_session()
-        store.alerts.save(votes=votes(alert))
-        first = alert.events[0].event_id
-        assert store.evidence.vote_thresholds([first, "feed"]) == {(first, "autoencoder"): 4.0}
-        assert store.evidence.vote_thresholds([]) == {}
 
     def test_what_is_not_there_is_said_to_be_not_there(self, store: SqlStore) -> None:
         with pytest.raises(NotFound):

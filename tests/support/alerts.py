@@ -65,6 +65,8 @@ def event(minute: int, service: str, action: str, **fields: Any) -> AlertEvent:
         session="maria.lopez@example.com",
         scores={"autoencoder": 9.0, "spectral": 8.0},
         raw="",
+        flagged_by=("autoencoder", "spectral"),
+        thresholds={"autoencoder": 4.0, "spectral": 4.0},
     )
     made = replace(made, **fields)
     return replace(made, raw=fields.get("raw") or json.dumps(record(made, parameters), separators=(",", ":")))
@@ -200,8 +202,22 @@ def stolen_session(**fields: Any) -> Alert:
         impact=88,
         impact_of=IMPACT_OF,
         events=events,
+        supporting_events=tuple(supporting_event(minute) for minute in (1, 5)),
     )
     return replace(made, **fields)
+
+
+def supporting_event(minute: int) -> AlertEvent:
+    """One event without a verdict, as an alert has it: without its record."""
+    made = event(
+        minute,
+        "s3",
+        "ListBuckets",
+        scores={"autoencoder": 1.9, "spectral": None},
+        flagged_by=("autoencoder",),
+        thresholds={"autoencoder": 1.6, "spectral": 1.6},
+    )
+    return replace(made, raw="")
 
 
 def new_pipeline(**fields: Any) -> Alert:
@@ -236,6 +252,7 @@ def new_pipeline(**fields: Any) -> Alert:
         title="ci-deploy called ecs:UpdateService 3 times, which no role of its kind does",
         curve=None,
         tactics=(),
+        supporting_events=(),
         first_event_time=events[0].event_time,
         last_event_time=events[-1].event_time,
         drivers=DRIVERS[1:2],
@@ -310,6 +327,7 @@ def nasty(text: str) -> Alert:
         impact_of=(ActionImpact(text, "severe", text, text, text, 2, 1, True, False, (text, text)),),
         drivers=(SurpriseDriver(text, text, text, "unseen", 3.0, 2),),
         events=(replace(events[0], event_id=text), *events),
+        supporting_events=(replace(events[0], event_id=text, raw=""),),
         curve=replace(curve(), entity=text, channel=text),
     )
 

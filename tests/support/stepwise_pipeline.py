@@ -34,10 +34,11 @@ class Step(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """Judged events by id; votes by id and detector."""
+    """Judged events by id; votes by id and detector; events that support alerts by alert and id."""
 
     events: pd.DataFrame
     votes: pd.DataFrame
+    supporting: pd.DataFrame
 
 
 def steps_of(organisation: sample_organisation.SampleOrganisation) -> list[Step]:
@@ -97,16 +98,31 @@ def outcome(said: list[StepResult]) -> Outcome:
     """All that was said, in whatever order."""
     events = pd.concat([frame for each in said for frame in each.scored_events], ignore_index=True)
     votes = pd.concat([each.votes for each in said if len(each.votes)], ignore_index=True)
+    last = {alert.alert_id: alert for each in said for alert in each.alerts}
+    supporting = pd.DataFrame(
+        [
+            (alert.alert_id, event.event_id, str(sorted(event.scores.items())), event.flagged_by)
+            for alert in last.values()
+            for event in alert.supporting_events
+        ],
+        columns=["alert_id", "event_id", "scores", "flagged_by"],
+    )
     return Outcome(
-        events.set_index("event_id").sort_index(), votes.set_index(["event_id", "detector"]).sort_index()
+        events.set_index("event_id").sort_index(),
+        votes.set_index(["event_id", "detector"]).sort_index(),
+        supporting.set_index(["alert_id", "event_id"]).sort_index(),
     )
 
 
 def same(one: Outcome, other: Outcome) -> None:
-    """The same memory, z's and verdicts; the same votes on events and intervals. Not nearly: exactly."""
+    """The same memory, z's and verdicts; the same votes on events and intervals; the same support. Not nearly: exactly."""
     scores = [name for name in map(z_column, ("autoencoder", "spectral", "sequence")) if name in one.events]
     exact = [*MEMORY, "verdict", "alert_id", *scores]
-    for mine, theirs in ((one.events[exact], other.events[exact]), (one.votes, other.votes)):
+    for mine, theirs in (
+        (one.events[exact], other.events[exact]),
+        (one.votes, other.votes),
+        (one.supporting, other.supporting),
+    ):
         pd.testing.assert_frame_equal(mine, theirs, check_exact=True, check_index_type=False)
 
 

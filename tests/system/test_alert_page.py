@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from fingerprint.store import open_store
-from tests.support.alerts import votes
 from tests.support.grave_attack import GRACE, KEY, grave_attack
 from tests.support.populated_queue import Place, lay_out, served
 from tests.support.services import browser as browsers
@@ -33,9 +31,6 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     folder = tmp_path_factory.mktemp("grave")
     url = f"sqlite:///{folder}/alerts.sqlite"
     lay_out(url, [ALERT])
-    store = open_store(url)
-    store.alerts.save(votes=[*votes(ALERT), *votes(ALERT, "spectral")])
-    store.close()
     with served(url, folder) as place:
         yield place
 
@@ -54,7 +49,7 @@ def page(browser: Browser, place: Place, reader: Any) -> Iterator[Page]:
 
 
 def rows(page: Page) -> Locator:
-    return page.locator(".timeline > li > details")
+    return page.locator("section > .timeline > li > details")
 
 
 def follow(page: Page, link: Locator) -> None:
@@ -118,6 +113,17 @@ def test_repeats_are_one_row_and_each_event_can_be_opened(page: Page) -> None:
     row.get_by_role("link", name="18 further events").click()
     expect(page.get_by_text("100 rows of 253")).to_be_visible()
     assert rows(page).first.locator(".call").inner_text() == "ssm:DescribeInstanceInformation"
+
+
+def test_what_supports_an_alert_is_folded_below_its_timeline(page: Page) -> None:
+    support = page.locator("details.supporting")
+    expect(support).not_to_have_attribute("open", "")
+    support.locator("summary").first.click()
+    row = support.locator(".timeline > li")
+    expect(row).to_have_count(1)
+    expect(row).to_contain_text("s3:ListBuckets \u00d7 2")
+    expect(row.locator(".score")).to_have_text("Autoencoder 1.9")
+    assert rows(page).count() == 32
 
 
 def test_an_open_events_user_agent_has_room(page: Page) -> None:

@@ -203,10 +203,6 @@ class EvidenceRepository(Protocol):
         """Return a page of the selected events with repeats folded. Raise as `events` does."""
         ...
 
-    def vote_thresholds(self, event_ids: Sequence[str]) -> dict[tuple[str, str], float]:
-        """Return the thresholds of the kept votes on these events, by (event id, detector)."""
-        ...
-
     def event(self, alert_id: str, event_id: str) -> AlertEvent:
         """Return one event, with the record as AWS wrote it. Raise NotFound without one."""
         ...

@@ -21,7 +21,7 @@ def json_document(notification: Notification) -> dict[str, Any]:
     """Return the document for a receiver: the newest events without their records, every text bounded."""
     fields = msgspec.to_builtins(notification.alert)
     events = [{**event, "raw": None} for event in fields["events"][-len(notification.newest_events) :]]
-    for event in events:
+    for event in (*events, *fields["supporting_events"]):
         del event["raw"]
     document: dict[str, Any] = truncate_texts(_build_document(notification, fields | {"events": events}))
     return document

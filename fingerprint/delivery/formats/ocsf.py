@@ -127,6 +127,7 @@ def ocsf_finding(notification: Notification) -> dict[str, Any]:
                 "bank_version": alert.bank_version,
                 "rarity": alert.rarity,
                 "impact_of": [impact_text(each) for each in alert.impact_of],
+                "supporting_event_ids": [each.event_id for each in alert.supporting_events],
             },
         )
     )
@@ -239,6 +240,7 @@ def _evidence_fields(alert: Alert, event: AlertEvent, place: AddressPlace) -> di
         "region": event.region,
         "resource": event.resource,
         "scores": without_empty(**event.scores),
+        "flagged_by": list(event.flagged_by),
     }
     return without_empty(
         uid=event.event_id,

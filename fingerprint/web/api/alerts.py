@@ -107,6 +107,7 @@ class StepResponse(ResponseModel):
 class EventResponse(ResponseModel):
     """One event with its `scores`, which map each detector to its z, null for no opinion; `resource` is `type:name`.
 
+    `flagged_by` are the detectors that voted for it, `thresholds` what each z was compared with.
     `raw` is the record as AWS wrote it, JSON text; empty where it was not requested or is no longer kept.
     """
 
@@ -122,6 +123,8 @@ class EventResponse(ResponseModel):
     resource: str
     session: str
     scores: dict[str, FiniteFloat]
+    flagged_by: tuple[str, ...]
+    thresholds: dict[str, FiniteFloat]
     bank_version: str
     raw: str
 
@@ -145,6 +148,7 @@ class SharedSurprise(ResponseModel):
 class AlertDetail(ResponseModel):
     """One alert with everything that helps to decide on it. A change names `alert.version` and `alert.events`.
 
+    `supporting_events` were unusual in the same hours and have no verdict; they have no records, and are not counted.
     `records_removed`: when its raw records were removed; null while all are kept.
     """
 
@@ -158,6 +162,7 @@ class AlertDetail(ResponseModel):
     notes: tuple[CaseNote, ...]
     dispositions: tuple[Disposition, ...]
     evidence: EventPage
+    supporting_events: tuple[EventResponse, ...]
     records_removed: datetime | None
 
 
@@ -220,6 +225,7 @@ def get_alert(alert_id: StorableText, caller: Viewer, deps: Deps, response: Resp
         notes=store.cases.notes(alert_id),
         dispositions=store.cases.dispositions(alert_id),
         evidence=EventPage.model_validate(store.evidence.events(alert_id, raw=False)),
+        supporting_events=[EventResponse.model_validate(each) for each in explained.supporting_events],
         records_removed=store.evidence.records_removed_at(alert_id),
     )
 

@@ -108,8 +108,6 @@ def _timeline_context(
 ) -> dict[str, Any]:
     """Return the rows of the timeline that are asked for, and addresses of others."""
     page = _read_rows(store, alert_id, story, asked)
-    shown = [event for run in page.runs for event in run.events]
-    thresholds = store.evidence.vote_thresholds([event.event_id for event in shown])
 
     def timeline_url(query: TimelineQuery) -> str:
         came = {"from": queue} if queue else {}
@@ -128,7 +126,7 @@ def _timeline_context(
             asked.toggled(unfolded=True, newest=False, cursor=run.following)
         ),
         "record_url_of": lambda event: urls.record_url(alert_id, event.event_id),
-        "scores_of": lambda event: shown_scores(event, thresholds),
+        "scores_of": shown_scores,
         "searches_of": SOURCE.record_searches,
     }
 

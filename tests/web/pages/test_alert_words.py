@@ -9,13 +9,14 @@ import pytest
 
 from fingerprint.alerting.titles import TitleFacts, build_title
 from fingerprint.core.alert import Alert, SurpriseDriver
+from fingerprint.core.case import MAX_THRESHOLD
 from fingerprint.core.sanitize import printable
 from fingerprint.features.encoding import FEATURES
 from fingerprint.sources.active import SOURCE
 from fingerprint.web.alert_story import shown_scores
 from fingerprint.web.formatting import FEATURE_LABELS, feature_label, format_duration, plain_actions
 from fingerprint.web.static_report import render_alert
-from tests.support.alerts import NASTY, START, event, stolen_session
+from tests.support.alerts import NASTY, START, event, stolen_session, supporting_event
 from tests.support.web_app import Site, store_in
 from tests.web.test_static_report import Page, check_harmless
 
@@ -114,8 +115,45 @@ def test_one_event_has_no_duration_and_several_of_one_second_have_one(page: str)
 
 
 def test_a_score_without_its_threshold_says_so() -> None:
-    [score] = shown_scores(event(0, "s3", "GetObject", scores={"autoencoder": 7.2}), {})
+    [score] = shown_scores(event(0, "s3", "GetObject", scores={"autoencoder": 7.2}, thresholds={}))
     assert (score.words, score.figures) == ("score 7.2", "its threshold is not kept")
+
+
+def test_the_detectors_that_flagged_an_event_come_first_with_what_they_were_compared_with() -> None:
+    """A second vote is compared with a lower threshold, and has no row among the kept votes."""
+    scores = shown_scores(
+        event(
+            0,
+            "s3",
+            "GetObject",
+            scores={"spectral": 1.2, "autoencoder": 4.1, "sequence": 1.5, "forest": None},
+            flagged_by=("autoencoder", "spectral"),
+            thresholds={"autoencoder": 1.4, "spectral": 0.84, "sequence": 1.6},
+        )
+    )
+    assert [(score.label, score.flagged, score.words) for score in scores] == [
+        ("Autoencoder", True, "well above the threshold"),
+        ("Spectral", True, "above the threshold"),
+        ("Sequence", False, "below the threshold"),
+    ]
+    assert scores[1].figures == "score 1.2, threshold 0.8"
+
+
+def test_a_row_of_the_timeline_names_the_detectors_that_flagged_it() -> None:
+    both = event(0, "s3", "GetObject", scores={"autoencoder": 141.0, "spectral": 8.0})
+    one = event(1, "s3", "PutObject", flagged_by=("spectral",))
+    page = render_alert(stolen_session(events=(both, one), supporting_events=()))
+    rows = [
+        " ".join(Page.lenient(row.partition("</span>\n</summary>")[0]).text.split())
+        for row in page.split('<span class="score note">')[1:]
+    ]
+    assert rows == [f"Autoencoder > {MAX_THRESHOLD:g}, Spectral 8.0", "Spectral 8.0"]
+
+
+@pytest.mark.parametrize("text", NASTY, ids=range(len(NASTY)))
+def test_what_supports_an_alert_is_text(text: str) -> None:
+    event_of = replace(supporting_event(1), action=text, resource=text, source_address=text, user_agent=text)
+    check_harmless(render_alert(stolen_session(supporting_events=(event_of,))))
 
 
 @pytest.mark.parametrize("text", NASTY, ids=range(len(NASTY)))

@@ -66,6 +66,7 @@ def _create_alert_tables() -> None:
         sql.Column("tactics", FiniteJson, nullable=False),
         sql.Column("next_steps", FiniteJson, nullable=False),
         sql.Column("impact_of", FiniteJson, nullable=False),
+        sql.Column("supporting_events", FiniteJson, nullable=False),
         sql.PrimaryKeyConstraint("alert_id"),
     )
     op.create_index(
@@ -104,6 +105,8 @@ def _create_alert_tables() -> None:
         sql.Column("error_code", sql.Text(), nullable=False),
         sql.Column("session", sql.Text(), nullable=False),
         sql.Column("scores", FiniteJson, nullable=False),
+        sql.Column("flagged_by", FiniteJson, nullable=False),
+        sql.Column("thresholds", FiniteJson, nullable=False),
         sql.Column("raw", sql.Text(), nullable=False),
         sql.Column("bank_version", sql.Text(), server_default="", nullable=False),
         sql.Column("access_key", sql.Text(), server_default="", nullable=False),
