@@ -39,6 +39,7 @@ USER = "bert-jan"  # whose keys all attacks of the set were run with
 ATTACK_HOUR, HOURS_OLD = 13, 3
 DESTROYS_THE_TRAIL = "DeleteTrail"  # the first call of the escalation
 READS = ("Describe", "Get", "List")
+HARMLESS = "colleague"  # does the same console work, and nothing else
 TERRAFORM = "Terraform"  # no console
 
 
@@ -151,8 +152,11 @@ def tried(
     bank = folder / "bank"
     train_bank(organisation.learned, bank, SETTINGS, no_progress)
     all_of = {(each.shape, each.tool): each for each in breaches(organisation)}
+    first = next(iter(all_of.values()))
+    account = first.calls[0]["recipientAccountId"]
+    harmless = moved(own_work(), HARMLESS, account, ATTACK_HOUR - HOURS_OLD, None)
     records = sorted(
-        (record for each in all_of.values() for record in (*each.own, *each.calls)),
+        (*harmless, *(record for each in all_of.values() for record in (*each.own, *each.calls))),
         key=lambda record: str(record["eventTime"]),
     )
     file = sample_organisation.write(folder / "breaches.jsonl", records)
@@ -197,6 +201,11 @@ def test_the_alerts_come_within_the_span_of_the_attack_and_an_interval(tried: Tr
     delay = events["event_time"].iloc[found["place"]].to_numpy() - times["min"].to_numpy()
     interval = pd.Timedelta(seconds=SETTINGS.spectral.interval_seconds)
     assert (delay <= (times["max"] - times["min"] + interval).to_numpy()).all()
+
+
+@pytest.mark.xfail(strict=True, reason="what is known of a principal that is hours old is that it is new")
+def test_a_newcomer_that_only_works_at_the_console_is_no_alert(tried: Tried) -> None:
+    assert not [alert for alert in tried.run.alerts if alert.principal.endswith(f"user/{HARMLESS}")]
 
 
 def events_of(file: Path) -> pd.DataFrame:
