@@ -27,6 +27,7 @@ HISTORY = {"CHANGELOG.md", "tests/test_retired_words.py"}  # they name what was 
 RETIRED = {
     "anew": "again",
     "casework": "case model",
+    "company": "interval surprise (what else surprised in the interval), organisation (the firm)",
     "desk": "alert store (the database), alert queue or web app (the pages)",
     "door": "adapter, port",
     "facet": "evidence group",
@@ -48,7 +49,7 @@ RETIRED = {
 }
 # Where a word is another's, by file.
 ALLOWED = {
-    "fingerprint/simulation/identifiers.py": {"ledger"},  # what a company calls one of its services
+    "fingerprint/simulation/identifiers.py": {"ledger"},  # what an organisation calls one of its services
     "tests/support/services/postgres.py": {"nobody"},  # the operating system's account without rights
 }
 WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")

@@ -3,8 +3,8 @@
 Example:
     >>> scorer = AblationScorer(bank, state, settings, keep_all_events=True)
     >>> scorer.variants[0].left_out
-    'company'
-    >>> scorer.judge(batch).frame["autoencoder without company_z"]          # beside `autoencoder_z`
+    'interval surprise'
+    >>> scorer.judge(batch).frame["autoencoder without interval surprise_z"]          # beside `autoencoder_z`
 
 A detector names its terms and makes the variant (`Detector.terms`, `Detector.without`). Variants vote on nothing: their scores
 are columns beside those of the detectors. They measure the same batches: losses that several of them need are computed once.
@@ -37,8 +37,8 @@ KEPT_ANSWERS = 2  # of a whole batch, and of the rows that are measured at the p
 def variant_name(detector: str, term: str) -> str:
     """Return what a detector without a term is called.
 
-    >>> variant_name("autoencoder", "company")
-    'autoencoder without company'
+    >>> variant_name("autoencoder", "interval surprise")
+    'autoencoder without interval surprise'
     """
     return f"{detector} without {term}"
 

@@ -48,7 +48,7 @@ IN_BULK = 100  # calls of one action in a session, of one that the victim makes 
 HOURS_OLD = 24 * HOUR_SECONDS  # age of a principal that is hours old
 USUAL_HOUR_SHARE = 0.02  # share of a principal's events that makes an hour of the day one of its usual hours
 THIEVES = ("smash", "session", "quiet")  # strengths whose attackers have tools and networks of their own
-DAY_HOURS = 24
+DAY_HOURS, DAY_SECONDS = 24, 24 * HOUR_SECONDS
 
 
 def activity_of(events: pd.DataFrame, labels: pd.DataFrame) -> pd.DataFrame:
@@ -165,19 +165,24 @@ def _attack_figures(harmless: pd.DataFrame, attacks: pd.DataFrame) -> Figures:
         > attacks["seconds"] - HOURS_OLD,
     )
     strengths = called.groupby("strength", observed=True)
-    thieves, mimics = (called[called["strength"].isin(some)] for some in (THIEVES, ("mimic",)))
+    thieves, quiet, mimics, insiders = (
+        called[called["strength"].isin(some)] for some in (THIEVES, ("quiet",), ("mimic",), ("insider",))
+    )
     return {
         "attack_calls_no_one_else_makes": {
             str(name): _round(part["unshared"].mean()) for name, part in strengths
         },
         "attack_sessions": {str(name): int(part["session"].nunique()) for name, part in strengths},
         "thieves_with_the_victims_tool": _sessions_with(thieves, "own_program"),
+        "quiet_thieves_with_the_victims_tool": _sessions_with(quiet, "own_program"),
         "thieves_from_the_victims_network": _sessions_with(thieves, "own_network"),
         "loud_attacks_in_usual_hours": _sessions_with(
             called[called["strength"].isin(("smash", "session"))], "own_hour"
         ),
         "mimics_without_new_action": _sessions_with(mimics.assign(known=~mimics["new_action"]), "known"),
+        **_repetition_figures(mimics),
         "attacks_in_bulk": _bulk_share(called),
+        "insider_busy_days": _busy_days(insiders, harmless),
         "victims_hours_old": _sessions_with(called, "hours_old"),
     }
 
@@ -186,6 +191,29 @@ def _sessions_with(calls: pd.DataFrame, trait: str) -> float | None:
     """Return the share of attack sessions all of whose calls have a trait."""
     of_session = calls.groupby("session", observed=True)[trait].all()
     return _share(of_session.sum(), len(of_session))
+
+
+def _repetition_figures(mimics: pd.DataFrame) -> Figures:
+    """Return the medians of how many actions a mimic calls, and of how often it calls the commonest of them."""
+    calls = mimics.groupby(["session", "action"], observed=True).size().groupby("session", observed=True)
+    return {
+        "mimic_distinct_actions": _median(calls.size()),
+        "mimic_calls_of_the_commonest": _median(calls.max()),
+    }
+
+
+def _busy_days(insiders: pd.DataFrame, harmless: pd.DataFrame) -> float | None:
+    """Return the median of how many busy days' worth an insider takes in its session.
+
+    These are its calls of its commonest action over the most that its victim made of it on one harmless day, at least one.
+    """
+    named = ["principal", "action"]
+    taken = insiders.groupby(["session", *named], observed=True).size().sort_values()
+    commonest = taken.groupby("session", observed=True).tail(1).droplevel("session")
+    own = harmless[harmless["principal"].isin(insiders["principal"])]
+    day = (own["seconds"] // DAY_SECONDS).rename("day")
+    busiest = own.groupby([*named, day], observed=True).size().groupby(level=named).max()
+    return _median(commonest / busiest.reindex(commonest.index).fillna(1))
 
 
 def _bulk_share(calls: pd.DataFrame) -> float | None:
@@ -247,6 +275,10 @@ def _dispersion(rows: pd.DataFrame) -> float | None:
 
 def _share(part: float, whole: float) -> float | None:
     return _round(part / whole) if whole else None
+
+
+def _median(values: pd.Series) -> float | None:
+    return _round(values.median()) if len(values) else None
 
 
 def _round(value: float) -> float:

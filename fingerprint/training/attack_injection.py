@@ -119,11 +119,11 @@ def attack_scores(bank: Bank, attacks: InjectedAttacks) -> Floats:
         whole,
         lambda odd: _feature_surprise(bank, whole[odd], attacks.codes[odd]),
     )
-    company = IntervalSurprise()
-    company.add(attacks.principal, attacks.attack, attacks.codes, surprise)
+    together = IntervalSurprise()
+    together.add(attacks.principal, attacks.attack, attacks.codes, surprise)
     where = (attacks.principal, attacks.attack)
     # What an action can do (`estimators.harm`) is left out: it would hide that a bank has learned an attack.
-    nats = autoencoder.event_nats(surprise, company.total(*where), company.from_usual_place(*where))
+    nats = autoencoder.event_nats(surprise, together.total(*where), together.from_usual_place(*where))
     excess = nats.excess(bank.baseline.interval_tail[fingerprint])
     z = tail_calibration.excess_to_z(excess, bank.baseline, fingerprint) / (1 + bank.shift[fingerprint])
     number, of = np.unique(attacks.attack, return_inverse=True)

@@ -109,7 +109,7 @@ def test_anyone_who_comes_from_a_strange_place_as_others_do_is_not_excused_by_wh
         ("program version", "iam:CreateAccessKey", True),
     ],
 )
-def test_what_serves_an_attacker_is_not_excused_by_company(feature, seen, excused):
+def test_what_serves_an_attacker_is_not_excused_where_others_have_it_too(feature, seen, excused):
     """Many do it when many keys are stolen; mere looking is what everybody does."""
     urgency, sharing = adjust_urgency(40, [SurprisingValue(feature, 10.0, MAX_COUNTED_OTHERS, seen)])
     assert (urgency < 40, sharing > 0) == (excused, excused)

@@ -56,7 +56,7 @@ def test_a_wrong_question_spoils_no_other(bank: Bank) -> None:
     np.testing.assert_array_equal(first.loss, last.loss)
 
 
-def test_the_z_of_an_event_by_itself_is_the_scorers_without_company(bank: Bank) -> None:
+def test_the_z_of_an_event_by_itself_is_the_scorers_without_interval_surprise(bank: Bank) -> None:
     fingerprint, codes = rows_of(bank, 200)
     [answer] = TritonBankModel(bank).infer_batch([(fingerprint, codes)])
     assert not isinstance(answer, FingerprintError)

@@ -157,15 +157,15 @@ def test_nets_follow_their_values_to_new_slots() -> None:
 
 
 TAIL = np.array(interval_tail.DEFAULT_TAIL, np.float32)
-ALONE = np.zeros(1, np.float32), np.zeros(1, bool)  # no company, and no one at home
+ALONE = np.zeros(1, np.float32), np.zeros(1, bool)  # nothing else, and no one at home
 
 
-def excess_of(company: float = 0.0, at_home: bool = False, **nats: float) -> float:
+def excess_of(together: float = 0.0, at_home: bool = False, **nats: float) -> float:
     """The excess of one event by the features that surprise in it."""
     surprise = np.zeros((1, F), np.float32)
     for name, value in nats.items():
         surprise[0, FEATURE_NAMES.index(name)] = value
-    others = np.array([company], np.float32), np.array([at_home])
+    others = np.array([together], np.float32), np.array([at_home])
     return float(autoencoder.event_nats(surprise, *others).excess(TAIL)[0])
 
 
@@ -179,11 +179,11 @@ def test_one_fact_is_news_once_and_two_facts_are_more() -> None:
     assert excess_of(program=8.0, network=7.0) == pytest.approx(15.0)
 
 
-def test_bad_company_makes_a_strange_event_stranger_and_an_ordinary_one_not() -> None:
+def test_other_surprises_of_the_interval_make_a_strange_event_stranger_and_an_ordinary_one_not() -> None:
     beside = float(interval_tail.interval_nats(np.array([50.0], np.float32), TAIL)[0])
     assert beside > 1
-    assert excess_of(action=9.0, company=59.0) == pytest.approx(9.0 + beside)
-    assert excess_of(action=1.0, company=59.0) == pytest.approx(1.0)
+    assert excess_of(action=9.0, together=59.0) == pytest.approx(9.0 + beside)
+    assert excess_of(action=1.0, together=59.0) == pytest.approx(1.0)
 
 
 def test_no_one_is_in_two_places_at_once() -> None:

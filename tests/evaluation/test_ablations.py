@@ -59,7 +59,7 @@ def test_every_term_of_every_listed_detector_has_a_score_of_each_event(scored: S
 def test_leaving_out_what_only_adds_raises_no_score(scored: Scored) -> None:
     _, _, table = scored
     whole = table["autoencoder_z"].to_numpy()
-    for term in ("interval company", "two places", "evidence: what"):
+    for term in ("interval surprise", "two places", "evidence: what"):
         assert (table[f"autoencoder without {term}_z"].to_numpy() <= whole + 1e-5).all(), term
     for term in ("recent novelty", "principal's view"):
         assert (table[f"autoencoder without {term}_z"].to_numpy() >= whole - 1e-5).all(), term
@@ -75,7 +75,7 @@ def test_most_terms_change_some_score(scored: Scored) -> None:
     assert {
         "autoencoder without nets",
         "autoencoder without counts",
-        "autoencoder without interval company",
+        "autoencoder without interval surprise",
     } <= set(changed)
 
 

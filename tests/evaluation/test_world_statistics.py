@@ -113,6 +113,23 @@ def test_a_victim_that_is_first_seen_with_the_attack_is_hours_old() -> None:
     assert measure_world(table, CUT)["victims_hours_old"] == 1.0
 
 
+def test_an_insider_is_measured_in_its_victims_busiest_days_of_that_action() -> None:
+    usual = [ana(day * 86_400 + call, "read") for day, calls in enumerate((1, 4, 2)) for call in range(calls)]
+    bulk = [ana(CUT + second, "read") for second in range(40)] + [ana(CUT + 60, "list")]
+    table = rows(*usual, *bulk)
+    table.loc[len(usual) :, ["session", "strength"]] = ["a", "insider"]
+    assert measure_world(table, CUT)["insider_busy_days"] == 10.0
+    assert measure_world(rows(*usual), CUT)["insider_busy_days"] is None
+
+
+def test_a_mimic_that_repeats_two_actions_is_told_from_one_that_does_many() -> None:
+    repeated = [ana(CUT + call, ("read", "list")[call % 4 == 0]) for call in range(16)]
+    table = rows(ana(0, "read"), *repeated)
+    table.loc[1:, ["session", "strength"]] = ["a", "mimic"]
+    figures = measure_world(table, CUT)
+    assert (figures["mimic_distinct_actions"], figures["mimic_calls_of_the_commonest"]) == (2.0, 12.0)
+
+
 def test_an_event_that_is_there_twice_is_counted_once() -> None:
     table = rows(ana(0, "read"), *(ana(CUT + number, f"new {number}") for number in range(5)))
     assert measure_world(pd.concat([table, table], ignore_index=True), CUT) == measure_world(table, CUT)
@@ -196,5 +213,6 @@ def test_records_say_of_a_world_what_its_calls_are(tmp_path: Path) -> None:
     for name in ("history_days", "new_transitions"):  # calls of one second are in the order of their arrival
         assert told.pop(name) == pytest.approx(called.pop(name), abs=0.01)
     for figures in (told, called):  # a console's program depends on the service
-        assert 0 <= figures.pop("thieves_with_the_victims_tool") <= 1
+        for name in ("thieves_with_the_victims_tool", "quiet_thieves_with_the_victims_tool"):
+            assert 0 <= figures.pop(name) <= 1
     assert told == called

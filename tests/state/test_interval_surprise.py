@@ -1,4 +1,4 @@
-"""An event is known by the company it keeps: each distinct surprise once, whatever the order and the cut."""
+"""What else surprised in an event's interval: each distinct surprise counts once, whatever the order and the cut."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def by_hand(
 @pytest.mark.parametrize("size", [1, 13, 300])
 def test_each_distinct_value_counts_once_by_its_largest_surprise(size: int) -> None:
     parts = events()
-    company = IntervalSurprise()
+    together = IntervalSurprise()
     for start in range(0, 300, size):
-        company.add(*(part[start : start + size] for part in parts))
-    np.testing.assert_allclose(company.total(parts[0], parts[1]), by_hand(*parts), rtol=1e-4)
+        together.add(*(part[start : start + size] for part in parts))
+    np.testing.assert_allclose(together.total(parts[0], parts[1]), by_hand(*parts), rtol=1e-4)
 
 
 def test_order_changes_nothing() -> None:
@@ -55,19 +55,19 @@ def test_order_changes_nothing() -> None:
 
 
 def test_what_is_over_is_forgotten() -> None:
-    company, parts = IntervalSurprise(), events()
-    company.add(*parts)
-    company.expire(104)
-    assert len(company.values) == len(company.sums) == len(company.usual_place) == 0
+    together, parts = IntervalSurprise(), events()
+    together.add(*parts)
+    together.expire(104)
+    assert len(together.values) == len(together.sums) == len(together.usual_place) == 0
 
 
 def test_who_works_from_a_usual_place_is_at_home_in_that_interval_and_in_no_other() -> None:
-    company, usual, far = IntervalSurprise(), np.zeros((1, F), np.float32), np.zeros((1, F), np.float32)
+    together, usual, far = IntervalSurprise(), np.zeros((1, F), np.float32), np.zeros((1, F), np.float32)
     far[0, FEATURE_NAMES.index("network")] = 9.0
     codes, who = np.ones((1, F), np.uint64), np.array([7], np.uint64)
-    company.add(who, np.array([100], np.int32), codes, far)
-    assert not company.from_usual_place(who, np.array([100], np.int32))[0]
-    company.add(who, np.array([100], np.int32), codes, usual)
-    assert company.from_usual_place(who, np.array([100], np.int32))[0]
-    assert not company.from_usual_place(who, np.array([101], np.int32))[0]
-    assert not company.from_usual_place(np.array([8], np.uint64), np.array([100], np.int32))[0]
+    together.add(who, np.array([100], np.int32), codes, far)
+    assert not together.from_usual_place(who, np.array([100], np.int32))[0]
+    together.add(who, np.array([100], np.int32), codes, usual)
+    assert together.from_usual_place(who, np.array([100], np.int32))[0]
+    assert not together.from_usual_place(who, np.array([101], np.int32))[0]
+    assert not together.from_usual_place(np.array([8], np.uint64), np.array([100], np.int32))[0]

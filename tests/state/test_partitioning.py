@@ -85,7 +85,7 @@ def _at(events: pd.DataFrame, homes: np.ndarray) -> pd.DataFrame:
 
 
 def small_scorer_state(seed: int) -> ScorerState:
-    """Forty principals over some days: ids, activity, novelties, company, series with forecasts."""
+    """Forty principals over some days: ids, activity, novelties, interval surprises, series with forecasts."""
     random, count = np.random.default_rng(seed), 400
     scorer_state = ScorerState(Settings())
     people = hashing.hash_with_bucket(pd.Series([f"1:user/{number}" for number in range(40)]))

@@ -52,12 +52,12 @@ MIN_DRIVER_SURPRISE = 1.0  # nats; less is not worth an analyst's time
 # Nats beyond "something new": the cost of one of about ten recent novelties.
 RECENT_NOVELTY_NATS = float(-np.log(0.1))
 
-COMPANY, APART, RECENT, WHOLE = "interval company", "two places", "recent novelty", "principal's view"
+INTERVAL, APART, RECENT, WHOLE = "interval surprise", "two places", "recent novelty", "principal's view"
 PEERS, NETS, COUNTS, NEWCOMER = "peers", "nets", "counts", "newcomer"
 AMOUNT, HARM = "amount", "harm"
 GROUP_TERM = "evidence: "
 TERMS = {
-    COMPANY: "what else of the principal surprised in the interval",
+    INTERVAL: "what else of the principal surprised in the interval",
     APART: "the principal was active at its usual place in the same interval",
     RECENT: "a novelty that came before is less of one",
     WHOLE: "the principal as a whole knows the value",
@@ -209,7 +209,7 @@ class AutoencoderDetector(Detector):
         """Return the z of each event (N,), together with its principal's interval as it stands."""
         where = (batch.principal, batch.interval)
         together, at_usual_place = (
-            self.interval_surprise.total(*where) * np.float32(self.left_out != COMPANY),
+            self.interval_surprise.total(*where) * np.float32(self.left_out != INTERVAL),
             self.interval_surprise.from_usual_place(*where) & (self.left_out != APART),
         )
         nats = autoencoder.event_nats(feature_surprise(batch), together, at_usual_place)
