@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -28,7 +30,7 @@ def cut_and_mended(pipeline: DetectionPipeline, homes: np.ndarray) -> DetectionP
     after = pipeline_of(pipeline.scorer.bank, partitioning.select_buckets(whole, homes), settings)
     after.state.scorer.merge(partitioning.select_buckets(whole, ~homes))
     after.state.pending, after.scorer.owner_names = pipeline.state.pending, pipeline.scorer.owner_names
-    after.state.open_alerts.verdicts = pipeline.state.open_alerts.verdicts
+    after.state.open_alerts = replace(pipeline.state.open_alerts, published_sizes={})
     return after
 
 

@@ -106,6 +106,7 @@ def outcome(said: list[StepResult]) -> Outcome:
             for event in alert.supporting_events
         ],
         columns=["alert_id", "event_id", "scores", "flagged_by"],
+        dtype=object,  # of an empty one, too
     )
     return Outcome(
         events.set_index("event_id").sort_index(),
