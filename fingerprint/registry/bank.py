@@ -94,7 +94,7 @@ FEEDBACK_COLUMNS = (
     "shift",
     "benign",
     "malicious",
-)  # columns of `fingerprints` where thresholds moved (`shifting`)
+)  # of `fingerprints`, where decisions moved thresholds (`feedback`)
 
 
 @dataclass(frozen=True)
