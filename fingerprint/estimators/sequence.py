@@ -128,8 +128,8 @@ class Contexts(NamedTuple):
         ends = to_host(self.end - self.first).cumsum()
         start = 0
         while start < len(ends):
-            upto = int(ends[start - 1]) + MAX_PAIRS if start else MAX_PAIRS
-            stop = max(int(np.searchsorted(ends, upto, side="right")), start + 1)
+            most = int(ends[start - 1]) + MAX_PAIRS if start else MAX_PAIRS
+            stop = max(int(np.searchsorted(ends, most, side="right")), start + 1)
             yield slice(start, stop)
             start = stop
 
