@@ -100,7 +100,7 @@ def transition_key(
 
 
 class Contexts(NamedTuple):
-    """Where the contexts of N actions lie among S seen ones, which are in the order of principal and second.
+    """Ranges of the contexts of N actions among S seen ones, which are in the order of principal and second.
 
     `action` and `cell` (S,): what was done, and a number that grows with principal and second; `own_action` and `own_cell` (N,)
     the same of the actions; `first` and `end` (N,): the range in which their contexts lie.

@@ -1,4 +1,4 @@
-"""When an alert about an attack is there: the victims' events are replayed in the order of arrival, in small steps.
+"""Time to the alert about an attack: the victims' events are replayed in the order of arrival, in small steps.
 
 Example:
     >>> pipeline = VerdictPipeline(bank, state, settings)
