@@ -57,6 +57,8 @@ RETIRED = {
 RETIRED_FIELDS = {"chosen": "selected, or name what it is: alerts, overrides"}
 # Where a word is another's, by file or folder. A snapshot is what AWS calls a copy of a disk.
 ALLOWED = {
+    "fingerprint/simulation/identifiers.py": {"ledger"},  # what a company calls one of its services
+    "tests/support/services/postgres.py": {"nobody"},  # the operating system's account without rights
     "docs/explanation/detection.md": {"snapshot"},
     "docs/reference/http-api.md": {"snapshot"},
     "fingerprint/simulation/": {"snapshot"},
@@ -67,8 +69,6 @@ ALLOWED = {
     "tests/support/grave_attack.py": {"snapshot"},
     "tests/support/populated_queue.py": {"snapshot"},
     "tests/system/test_browser.py": {"snapshot"},
-    "fingerprint/simulation/identifiers.py": {"ledger"},  # what a company calls one of its services
-    "tests/support/services/postgres.py": {"nobody"},  # the operating system's account without rights
 }
 WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
