@@ -171,4 +171,4 @@ def initial_state(
 def _end_of_training(bank: Bank, settings: Settings) -> int:
     """Return seconds since the epoch. The input may begin a little before the end of the history: records arrive late."""
     begin = int(pd.Timestamp(bank.manifest["span"][0]).timestamp())
-    return max(int(bank.manifest["learned_upto"]), begin + settings.spectral.interval_seconds)
+    return max(int(bank.manifest["trained_until"]), begin + settings.spectral.interval_seconds)

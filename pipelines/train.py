@@ -24,7 +24,7 @@ from pipelines.cli.console import Progress, rejection_reasons
 from pipelines.runtime import backend, promotion, training_data, wiring
 from pipelines.runtime.training_data import NO_DATABASE, TrainingDataRequest
 
-WORK_FORMAT = 4  # of what lies in the work folder
+WORK_FORMAT = 5  # of what lies in the work folder
 HISTORY_FOLDER, DISPOSITIONS_FILE = "history", "judged.parquet"
 
 

@@ -1,4 +1,4 @@
-"""What every machine has: a clock, and this process as a worker.
+"""Adapters for what every machine has: a clock, and this process as a worker.
 
 Example:
     >>> SystemClock().now().tzinfo

@@ -23,7 +23,7 @@ ACTION_FEATURE, NETWORK_FEATURES, PROGRAM_FEATURE = "action", ("network", "addre
 
 @dataclass(frozen=True, slots=True)
 class TitleFacts:
-    """What a title is made of.
+    """The facts that a title is made of.
 
     `actions` are what the calls can do, those that count most first; `new_actions` the `service:Action` that are new for the
     principal; `ranked` all distinct ones, the most unusual first. `first_seen` says when a newcomer was first seen, else empty.

@@ -1,4 +1,4 @@
-"""What happened in an alert, by phase: ATT&CK tactic, technique, calls, resources, and what failed.
+"""Phases of an alert: ATT&CK tactic, technique, calls, resources, and what failed.
 
 Example:
     >>> for phase in attack_phases(store.evidence.calls([alert_id]), new_calls(alert.drivers, alert.impact_of)):

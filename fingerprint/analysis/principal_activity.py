@@ -1,4 +1,4 @@
-"""What a principal did, as far as its alerts say: sessions, access keys, addresses, resources, roles; and its hours of the week.
+"""Activity of a principal as its alerts show it: sessions, access keys, addresses, resources, roles; and its hours of the week.
 
 Example:
     >>> seen = summarise_activity(store.principals.events("123456789012:user/ana", limit=2_000).events, issues)
@@ -59,7 +59,7 @@ class IssuedCredentials:
 
 @dataclass(frozen=True, slots=True)
 class PrincipalActivity:
-    """What events show, each kind with the latest seen first; `distinct` says how many values of each kind there are.
+    """The values that events show, each kind with the latest seen first; `distinct` counts the values of each kind.
 
     `programs` are the user agents folded to program and version, and `agents` those of each program, the most frequent first.
     `issued` are the credentials that the principal was given for others' roles, `obtained` the calls that issued its own keys.

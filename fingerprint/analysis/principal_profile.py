@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fingerprint.analysis import fingerprints as looking
+from fingerprint.analysis import fingerprints as inspection
 from fingerprint.core.alert import LEVELS, Alert, Detector, FingerprintError, Level
 from fingerprint.core.settings import Settings
 from fingerprint.features.encoding import FEATURES
@@ -63,10 +63,14 @@ class FeatureProfile:
 class FingerprintSummary:
     """One fingerprint: of the principal as a whole, or of one of its entities.
 
-    `first` and `last` are the starts of the intervals it was first and last seen in. One that is not `ready` falls back a level;
-    at the pace it has had, it will be in `ready_in_days`. `net`: its history was long enough for one. `usual_loss` is what an
-    ordinary event of it surprises, in nats over all features. An event has a vote from `threshold` on: dispositions moved it by
-    the share `shift`, `benign` and `malicious` alerts of them.
+    | field | content |
+    |---|---|
+    | `first`, `last` | start of the interval it was first seen in, and of the one it was last seen in |
+    | `ready`, `ready_in_days` | one that is not ready falls back a level; days until it is, at its pace so far |
+    | `net` | whether its history was long enough for a network |
+    | `usual_loss` | surprise of an ordinary event, in nats over all features |
+    | `threshold` | z from which the autoencoder votes on an event |
+    | `shift` | share by which decisions on `benign` and `malicious` alerts moved the threshold |
     """
 
     key: str
@@ -202,7 +206,7 @@ def interval_seconds(bank: Bank) -> int:
 
 def _fingerprint_rows(bank: Bank, principal: str) -> RowIndices:
     """Return the rows of a principal's fingerprints: its own, then its entities', the busiest first."""
-    own = looking.fingerprint_row(bank, principal)
+    own = inspection.fingerprint_row(bank, principal)
     entities = np.flatnonzero(bank.whole == own)
     busiest = np.argsort(-bank.fingerprints["events"].to_numpy()[entities], kind="stable")
     return np.concatenate([[own], entities[busiest]])
@@ -256,7 +260,7 @@ def _days_until_ready(table: pd.DataFrame, seconds: int, settings: Settings) -> 
 
 def _feature_profiles(bank: Bank, key: str) -> list[FeatureProfile]:
     """Return the usual values by feature, in the order of the features; values of one text are one, bins are by size."""
-    table = looking.usual_values(bank, key, MAX_VALUES)
+    table = inspection.usual_values(bank, key, MAX_VALUES)
     summed = table.groupby(["feature", "value"], sort=False, as_index=False)["share"].sum()
     return [
         FeatureProfile(str(feature), tuple(_in_order(str(feature), rows["value"], rows["share"])))

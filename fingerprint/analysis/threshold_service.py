@@ -42,7 +42,7 @@ class ThresholdService(Protocol):
 
     @property
     def detector_count(self) -> int:
-        """How many detectors vote: the largest quorum."""
+        """Return the number of detectors that vote: the largest quorum."""
         ...
 
     def current(self) -> ThresholdEstimate:
@@ -110,7 +110,7 @@ class ThresholdForecast:
 
     @property
     def detector_count(self) -> int:
-        """How many detectors vote: the largest quorum."""
+        """Return the number of detectors that vote: the largest quorum."""
         return len(self.settings.voting.detectors)
 
     def current(self) -> ThresholdEstimate:

@@ -83,7 +83,7 @@ class SortedTable:
             self._merge_last()
 
     def merge(self, keys: Keys, **columns: Any) -> None:
-        """Add the rows of another table, as `settle` gives them."""
+        """Add the rows of another table, as `compact` gives them."""
         if len(self):
             self.add(keys, **columns)
         else:

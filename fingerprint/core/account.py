@@ -78,7 +78,7 @@ class Account:
 
     @property
     def is_invited(self) -> bool:
-        """Whether the account waits for its first password."""
+        """Return whether the account waits for its first password."""
         return not self.has_password and not self.subject
 
 

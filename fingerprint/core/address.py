@@ -1,4 +1,4 @@
-"""What is known about an address besides its digits: country, network owner, and known ranges of clouds and VPNs.
+"""Facts about an address: country, network owner, and known ranges of clouds and VPNs.
 
 Example:
     >>> place = tables.place("198.51.100.7")

@@ -1,7 +1,7 @@
 """Records that the packages exchange: rejects, votes, alerts, dispositions, feed gaps; and the errors that people read.
 
-Events are millions, so they travel as tables (one row an event, see `flatten.COLUMNS`); what is few travels as these frozen
-records.
+Events are millions, so they travel as tables (one row an event, see `sources.base.EVENT_COLUMNS`); what is few travels as these
+frozen records.
 
 Example:
     >>> event.scores

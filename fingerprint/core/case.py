@@ -164,7 +164,7 @@ class AlertGroup:
 
 @dataclass(frozen=True, slots=True)
 class DayCount:
-    """How many alerts had their last event on a day (UTC), by severity: critical, high, medium, low."""
+    """The number of alerts whose last event was on a day (UTC), by severity: critical, high, medium, low."""
 
     day: date
     severities: tuple[int, ...]
@@ -236,7 +236,7 @@ def lacks_reason(decision: str, why: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ActionOutcome:
-    """What became of one change. Not done: `reason` says why, and `version` is the one of now (-1: no such alert)."""
+    """The outcome of one change. If it was not done, `reason` says why; `version` is the current one (-1: no such alert)."""
 
     alert_id: str
     done: bool

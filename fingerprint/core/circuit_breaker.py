@@ -2,7 +2,7 @@
 
 Example:
     >>> breaker = CircuitBreaker(3, 10.0)
-    >>> breaker.record_failure(now=0.0); breaker.is_closed(now=1.0)
+    >>> breaker.record_failure(now=0.0); breaker.allow_request(now=1.0)
     True
 
 Shared by the clients of Triton and of an OpenID provider.
@@ -12,7 +12,10 @@ from __future__ import annotations
 
 
 class CircuitBreaker:
-    """For one caller at a time. `now` are seconds of a clock that never goes back."""
+    """Open for `cooldown_seconds` after `max_failures` failures in a row; then one request may try.
+
+    For one caller at a time. `now` is the time in seconds of a clock that never goes back.
+    """
 
     def __init__(self, max_failures: int, cooldown_seconds: float) -> None:
         self.max_failures, self.cooldown_seconds = max_failures, cooldown_seconds
@@ -20,7 +23,7 @@ class CircuitBreaker:
         self.open_until = float("-inf")
 
     def allow_request(self, now: float) -> bool:
-        """Whether to try: while they answer, and once after each rest."""
+        """Return whether a request may be sent: the circuit is closed, or its cool-down is over."""
         return self.failures < self.max_failures or now >= self.open_until
 
     def record_failure(self, now: float) -> None:

@@ -83,7 +83,7 @@ class Membership(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class IncidentEdit:
-    """What a person said about alerts: a set was split off, or the first of them joined with another alert's incident."""
+    """A correction by a person: a set of alerts was split off, or the first of them joined another alert's incident."""
 
     edit_id: str
     kind: EditKind

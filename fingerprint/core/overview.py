@@ -177,7 +177,10 @@ def measure_precision(name: str, alerts: Iterable[AlertTimes]) -> PrecisionFigur
 
 
 def wilson_interval(successes: int, trials: int) -> tuple[float, float]:
-    """Return the 95 % Wilson score interval of a share, for one trial or more."""
+    """Return the 95 % Wilson score interval of a share, for one trial or more.
+
+    By hand and not by `scipy.stats`, whose import is slow: commands and the web app start without it.
+    """
     square = _Z95**2
     share, scale = successes / trials, 1 + square / trials
     middle = (share + square / (2 * trials)) / scale

@@ -45,7 +45,7 @@ def private_opener(path: str, flags: int) -> int:
 
 
 def restrict_files(folder: Path) -> None:
-    """Set the mode FILE for the files of a folder that was made with `make_folder`."""
+    """Set the mode FILE for the files of a folder that was made with `make_private_folder`."""
     for each in folder.iterdir():
         each.chmod(PRIVATE_FILE_MODE)
 

@@ -28,7 +28,7 @@ class NetsAlone:
 
     @property
     def degraded(self) -> bool:
-        """Whether the fallback computed the last losses."""
+        """Return whether the fallback computed the last losses."""
         return self.both.degraded
 
     @property

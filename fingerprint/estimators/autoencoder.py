@@ -306,7 +306,7 @@ def is_newcomer(since: Any, interval: Ints, intervals_per_day: int) -> NDArray[n
 
 
 class EventNats(NamedTuple):
-    """How unusual events are, in nats (N,): by themselves (`own`), and by being in a second place at once (`apart`).
+    """The surprise of events in nats (N,): by themselves (`own`), and by being in a second place at once (`apart`).
 
     `others` is what else of their principal surprised in the interval: its weight follows from its own tail. `harm` is what their
     new action can do (`estimators.harm`).

@@ -27,7 +27,10 @@ Places = NDArray[np.int64]
 
 
 class BankArrays(NamedTuple):
-    """What is looked up of a bank with E fingerprints, M values and P nets (`Vocabulary`, `Weights`), nets as their bits."""
+    """The tables of a bank with E fingerprints, M values and P nets that losses are looked up in.
+
+    The first six are those of `Vocabulary`, the others those of `Weights`; nets are float16 numbers, held as their bits.
+    """
 
     keys: Hashes
     logp: Floats
@@ -42,41 +45,47 @@ class BankArrays(NamedTuple):
 
 
 class LossRules(NamedTuple):
-    """What is particular to features: arrays, as numba does not notice that a constant of another file changed.
+    """The constants of the loss, of F features: the arguments of a kernel, because numba does not notice that they changed.
 
-    `possible` (F,) log of the values that could be; `conditional` (C,) features that are judged given those of `given` (C,);
-    `free` (G,) features that nets reconstruct, each not from those of `invisible` (G, M), -1 for none; `open` features, whose
-    values cost at most what something new does and `open_nats`; the code without evidence (`silent_code`, (S,)) of features
-    `silent`; `bins`, of whose probability `uniform` is spread; `most` nats that a net corrects.
+    | field | content |
+    |---|---|
+    | `log_possible` | (F,) log of the number of values that a feature could have |
+    | `conditional`, `conditioned_on` | (C,) each: the first contains the second, and its loss is what it adds to that |
+    | `free` | (G,) features that nets reconstruct |
+    | `invisible` | (G, M) features that each free one is not reconstructed from, filled up with -1 |
+    | `open` | features whose loss is at most that of a value known nowhere, plus `unseen_open_nats` |
+    | `silent`, `silent_code` | (S,) each: a feature, and its code that is no evidence: loss 0 |
+    | `bins` | features of bins; the share `uniform_share` of their probability is spread over all bins |
+    | `max_correction` | nats by which a net corrects a loss at most |
     """
 
-    possible: Floats
+    log_possible: Floats
     conditional: Places
-    given: Places
+    conditioned_on: Places
     free: Places
     invisible: Places
     open: Places
-    open_nats: np.float32
+    unseen_open_nats: np.float32
     silent: Places
     silent_code: Hashes
     bins: Places
-    uniform: np.float32
-    most: np.float32
+    uniform_share: np.float32
+    max_correction: np.float32
 
 
 RULES = LossRules(
-    possible=LOG_POSSIBLE_VALUES,
+    log_possible=LOG_POSSIBLE_VALUES,
     conditional=autoencoder.CONDITIONAL_FEATURES,
-    given=autoencoder.CONDITIONED_ON,
+    conditioned_on=autoencoder.CONDITIONED_ON,
     free=autoencoder.FREE_FEATURES,
     invisible=autoencoder.INVISIBLE_FEATURES,
     open=autoencoder.OPEN_FEATURES,
-    open_nats=np.float32(autoencoder.UNSEEN_OPEN_VALUE_NATS),
+    unseen_open_nats=np.float32(autoencoder.UNSEEN_OPEN_VALUE_NATS),
     silent=np.array([*CODES_WITHOUT_EVIDENCE], np.int64),
     silent_code=np.array([*CODES_WITHOUT_EVIDENCE.values()], np.uint64),
     bins=autoencoder.BIN_FEATURES,
-    uniform=np.float32(autoencoder.UNIFORM_BIN_SHARE),
-    most=np.float32(autoencoder.MAX_CORRECTION),
+    uniform_share=np.float32(autoencoder.UNIFORM_BIN_SHARE),
+    max_correction=np.float32(autoencoder.MAX_CORRECTION),
 )
 
 
@@ -107,9 +116,11 @@ def _plain(array: Any) -> Any:
 
 
 class _Scratch(NamedTuple):
-    """What a row needs: `slots` (F,); `seen` (F, H), `total` and `units` (H,); `bits` (B,) and the same as numbers, `wide`.
+    """Memory for the loss of one row, allocated once, of F features, H hidden units and K slots.
 
-    `logits` and `chances` (K,), the `exponents` (K,) of their exp and their bits as numbers, `powers`.
+    `slots` (F,): the slot of each value. `seen` (F, H): what each feature adds to the hidden units; `total` (H,): all of them;
+    `units` (H,): of those that one free feature sees. `bits` (K H,): outputs of a net as bits, and `wide` the same memory as
+    numbers. `logits` and `chances` (K,) of the slots; `exponents` (K,): of their exp, and `powers` the same memory as numbers.
     """
 
     slots: Places
@@ -180,18 +191,20 @@ def _fill_losses(
         _look_up(bank, rules, at, codes, row, loss, known, place, scratch)
         for number in range(len(rules.conditional)):  # what it adds to the feature it contains
             feature = rules.conditional[number]
-            loss[place, feature] = max(loss[place, feature] - loss[place, rules.given[number]], _ZERO)
+            loss[place, feature] = max(
+                loss[place, feature] - loss[place, rules.conditioned_on[number]], _ZERO
+            )
         if bank.net[at] >= 0:
             _correct(bank, rules, at, loss, place, scratch)
         for feature in rules.open:  # never more than what something new is
-            most = _novelty_loss(bank, at, feature) + rules.open_nats
+            most = _novelty_loss(bank, at, feature) + rules.unseen_open_nats
             loss[place, feature] = min(loss[place, feature], most)
         for number in range(len(rules.silent)):
             if codes[row, rules.silent[number]] == rules.silent_code[number]:
                 loss[place, rules.silent[number]] = _ZERO
         for feature in rules.bins:
-            share = (_ONE - rules.uniform) * np.float32(math.exp(-loss[place, feature]))
-            loss[place, feature] = -np.float32(math.log(share + rules.uniform / _BIN_SIZE))
+            share = (_ONE - rules.uniform_share) * np.float32(math.exp(-loss[place, feature]))
+            loss[place, feature] = -np.float32(math.log(share + rules.uniform_share / _BIN_SIZE))
         for feature in range(codes.shape[1]):
             loss[place, feature] = max(loss[place, feature], _ZERO)
 
@@ -221,7 +234,7 @@ def _look_up(
             logp += bank.escape[level, feature]
             level = bank.parent[level]
         if found < 0:
-            logp -= rules.possible[feature]
+            logp -= rules.log_possible[feature]
         own = found >= 0 and level == at
         known[place, feature] = own
         scratch.slots[feature] = bank.slot[found] if own else 0
@@ -270,7 +283,7 @@ def _correct(
         for slot in range(count):
             scratch.chances[slot] = bank.base[at, feature, slot]
         gain += _log_sum_exp(scratch)
-        loss[place, feature] -= min(max(gain, -rules.most), rules.most)
+        loss[place, feature] -= min(max(gain, -rules.max_correction), rules.max_correction)
 
 
 @compile_kernel

@@ -1,4 +1,4 @@
-"""How surprising it is that an action follows another, on the host as machine code.
+"""Surprise of an action that follows another, compiled for the host.
 
 Example:
     >>> fill_transition_nats(known.keys, known.count, principal, context, action, PRIORS, nats)    # nats (P,) is filled

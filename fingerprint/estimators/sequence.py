@@ -100,7 +100,7 @@ def transition_key(
 
 
 class Contexts(NamedTuple):
-    """Where the contexts of N actions lie among S seen ones, which are in the order of principal and second.
+    """Ranges of the contexts of N actions among S seen ones, which are in the order of principal and second.
 
     `action` and `cell` (S,): what was done, and a number that grows with principal and second; `own_action` and `own_cell` (N,)
     the same of the actions; `first` and `end` (N,): the range in which their contexts lie.
@@ -128,8 +128,8 @@ class Contexts(NamedTuple):
         ends = to_host(self.end - self.first).cumsum()
         start = 0
         while start < len(ends):
-            upto = int(ends[start - 1]) + MAX_PAIRS if start else MAX_PAIRS
-            stop = max(int(np.searchsorted(ends, upto, side="right")), start + 1)
+            most = int(ends[start - 1]) + MAX_PAIRS if start else MAX_PAIRS
+            stop = max(int(np.searchsorted(ends, most, side="right")), start + 1)
             yield slice(start, stop)
             start = stop
 

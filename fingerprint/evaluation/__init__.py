@@ -1,4 +1,4 @@
-"""How good is a detector? Figures from scored events with known attacks, beside simpler methods on the same events.
+"""Quality of a detector: figures from scored events with known attacks, beside simpler methods on the same events.
 
 labels              which attack session an event belongs to; where training ends; a history at a glance
 event_table         the rows that peers are given, and the scored events of our detectors

@@ -100,7 +100,7 @@ class LastLosses:
 
     @property
     def degraded(self) -> bool:
-        """Whether the fallback computed the last losses."""
+        """Return whether the fallback computed the last losses."""
         return self.inner.degraded
 
     def losses(self, fingerprint: Ints, codes: Hashes) -> tuple[Floats, NDArray[np.bool_]]:

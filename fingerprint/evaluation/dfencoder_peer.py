@@ -57,7 +57,7 @@ BATCH = 4096  # distinct rows scored at a time
 
 @dataclass(frozen=True)
 class DfencoderOptions:
-    """How models are fitted."""
+    """Options of the fit of models."""
 
     settings: Mapping[str, Any] = field(default_factory=lambda: PUBLISHED_SETTINGS)
     epochs: int = EPOCHS

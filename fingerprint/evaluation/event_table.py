@@ -99,7 +99,7 @@ NO_VERDICTS: Mapping[str, np.ndarray] = {}
 
 
 class ScoredEventTable:
-    """What every detector says of each scored event, collected batch by batch."""
+    """A table of every detector's scores of each event, collected batch by batch."""
 
     def __init__(self, detectors: Sequence[str], window_seconds: int, variants: Sequence[str] = ()) -> None:
         """`variants` have a z and no vote (`evaluation.ablations`)."""

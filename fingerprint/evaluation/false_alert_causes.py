@@ -34,7 +34,7 @@ _EPOCH = date(1970, 1, 1)
 
 @dataclass(frozen=True)
 class FalseAlertCauses:
-    """Which anomaly affected which principal on which day, of the days that are scored.
+    """Anomalies by the principal and day that they affected, of the days that are scored.
 
     `anomaly_days` has one row an anomaly (`surprise`), principal (hash) and day (number from the epoch), distinct;
     `principal_days` counts all, with or without an anomaly.

@@ -139,7 +139,7 @@ Seconds = NDArray[np.int64]
 
 
 class HistoryOverview:
-    """What the chunks of a history show, oldest first. Memory grows with attack events and principals alone."""
+    """Figures of a history, taken from its chunks, oldest first. Memory grows with attack events and principals alone."""
 
     def __init__(self, known: pd.DataFrame) -> None:
         self.labels = known

@@ -1,4 +1,4 @@
-"""What is reported of a detector: per event, per attack session, and at a number of alerts a day.
+"""Metrics of a detector: per event, per attack session, and at a number of alerts a day.
 
 Example:
     >>> figures = compute_metrics(events, days=7, principals=230)

@@ -41,7 +41,7 @@ SETTLING_DAYS = 2  # days at the end of what is judged in which no principal beg
 
 @dataclass(frozen=True)
 class NewcomerScenario:
-    """Who is new, and as whom attackers come.
+    """The newcomers, and the identities that attackers use.
 
     `start_times`: seconds by principal (hash) before which there is nothing of it; `attacks`: one row a session: session,
     kind; `labels`: one row an attack event: event_id, session, strength.

@@ -1,4 +1,4 @@
-"""How often something was seen before, and how a peer's scores of events become a queue of alerts.
+"""Counts of what was seen before, and the queue of alerts that a peer's scores of events make.
 
 Example:
     >>> keys = np.array([7, 7, 9], np.uint64)

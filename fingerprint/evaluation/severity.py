@@ -1,4 +1,4 @@
-"""How severity words divide attacks from harmless alerts, by rarity alone and with impact; and what rarity alone used to hide.
+"""Severity words of attacks and of harmless alerts, by rarity alone and with impact; and what rarity alone used to hide.
 
 Example:
     >>> figures = severity_figures(alerts, attack_events={"e1"})

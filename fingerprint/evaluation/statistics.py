@@ -8,7 +8,7 @@ Example:
     >>> pool_figures([{"found": 3, "recall": 0.5}, {"found": 4, "recall": 0.7}])
     {'found': 7, 'recall': 0.6}
 
-Shares have Wilson's interval (Wilson 1927, by `scipy.stats.binomtest`), means over seeds have Student's.
+Shares have Wilson's interval (Wilson 1927), means over seeds have Student's.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from typing import Any
 
 import numpy as np
 from scipy import stats
+
+from fingerprint.core import overview
 
 CONFIDENCE_LEVEL = 0.95
 HIGHEST_PREFIX = "highest_"  # of names of figures that are maxima
@@ -39,8 +41,7 @@ def wilson_interval(found: int, total: int) -> ConfidenceInterval | None:
     """Return Wilson's interval of found / total; None if the total is 0."""
     if not total:
         return None
-    low, high = stats.binomtest(found, total).proportion_ci(CONFIDENCE_LEVEL, method="wilson")
-    return [round(float(low), 4), round(float(high), 4)]
+    return [round(limit, 4) for limit in overview.wilson_interval(found, total)]
 
 
 def student_interval(values: Sequence[float]) -> ConfidenceInterval | None:

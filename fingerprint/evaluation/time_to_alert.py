@@ -1,4 +1,4 @@
-"""When an alert about an attack is there: the victims' events are replayed in the order of arrival, in small steps.
+"""Time to the alert about an attack: the victims' events are replayed in the order of arrival, in small steps.
 
 Example:
     >>> pipeline = VerdictPipeline(bank, state, settings)
@@ -123,9 +123,9 @@ class _Replay:
     def table(self) -> pd.DataFrame:
         numbers = sorted(self.alerted_at)
         place = np.array([self.alerted_at[number] for number in numbers], np.int64)
-        upto = [int((self.places[number] <= at).sum()) for number, at in zip(numbers, place, strict=True)]
+        counts = [int((self.places[number] <= at).sum()) for number, at in zip(numbers, place, strict=True)]
         index = pd.Index(numbers, name="session", dtype=np.int64)
-        return pd.DataFrame({"place": place, "events": upto}, index=index)
+        return pd.DataFrame({"place": place, "events": counts}, index=index)
 
     def _start_sessions(self) -> None:
         """Start the sessions whose first record comes next."""

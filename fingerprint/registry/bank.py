@@ -57,27 +57,23 @@ from fingerprint.registry.signatures import Purpose, Signer
 from fingerprint.sources.arrival import check_watermark
 
 SHARD_BYTES = 256 << 20  # of an array in one file, about
-BANK_FORMAT = 9
+BANK_FORMAT = 10
 MANIFEST_FILE = "manifest.json"
 MAX_BYTES = 64 << 30  # of a bank, on disk and with its tables expanded
 MAX_BANK_MANIFEST_BYTES = 64 << 20
-CLOCK_KEYS = ("watermark", "learned_upto", "arrived_upto")  # seconds since 1970
-# Parts of a manifest that its name does not vouch for: the same history has the same name, whenever it is learned.
-KEYS_OUTSIDE_VERSION = (
-    "version",
-    "format",
-    "files",
-    "gate",
-    "learned_upto",
-    "arrived_upto",
-    "future_dated",  # what was left out of a history changes nothing of what was learned
-    "ahead",
-)
+CLOCK_KEYS = ("watermark", "trained_until", "arrived_until")  # seconds since 1970
+# Keys of a manifest that the version, a hash of the others, leaves out: the same history gives the same version, whenever it is
+# trained, and whatever was left out of it.
+KEYS_OUTSIDE_VERSION = {
+    *("version", "format", "files", "gate"),
+    *("trained_until", "arrived_until", "future_dated", "ahead"),
+}
 ANY_PURPOSE: tuple[Purpose, ...] = ("learned", "served")
 PUBLISH_DECISION = versions.VersionDecision("publish")
 DEFAULT_OPTIONS = settings.Bank()
 BANK_TABLES = ("fingerprints", "people", "words")
-SERIES_SETTINGS = (  # settings that say what is counted under which name
+# (section, key) of the settings that say what an activity series counts: a bank with others does not fit a scorer's.
+SERIES_SETTINGS = (
     ("spectral", "interval_seconds"),
     ("entities", "granularity"),
     ("entities", "person_role_patterns"),
@@ -87,24 +83,31 @@ TRAINING_SECTIONS = (
     "autoencoder",
     "spectral",
     "training",
-)  # sections of the settings that a manifest keeps
+)  # of the settings: a manifest keeps them
 ARRAY_PARTS = {"vocabulary": Vocabulary, "weights": Weights, "baseline": Baseline, "transitions": Transitions}
 PEER_LEVEL = LEVELS.index("peer")
 FEEDBACK_COLUMNS = (
     "shift",
     "benign",
     "malicious",
-)  # columns of `fingerprints` where thresholds moved (`shifting`)
+)  # of `fingerprints`, where decisions moved thresholds (`feedback`)
 
 
 @dataclass(frozen=True)
 class Bank:
     """One version of a bank, with its arrays mapped or in memory.
 
-    `fingerprints` (E rows): key, hash, level, parent, events, days, first, last, ready, and FEEDBACK_COLUMNS where a threshold
-    moved; row 0 is the generic one; a principal's hash says its hash bucket, as in `people` (`hashing`). `people`: hash,
-    principal, kind, role, peer; `words`: code, text, sorted by code. `sample` (R, F) codes of training rows. `scorer_state`:
-    arrays by name. `files`: what it was opened from, None for one that was just trained.
+    | attribute | content |
+    |---|---|
+    | `fingerprints` | (E rows) key, hash, level, parent, events, days, first, last, ready; row 0 is the generic fingerprint |
+    | `people` | (a row a principal) hash, principal, kind, role, peer |
+    | `words` | code and text of a value, sorted by code |
+    | `sample` | (R, F) codes of training rows |
+    | `scorer_state` | arrays by name |
+    | `files` | what the bank was opened from; None if it was just trained |
+
+    The hash of a principal, in `fingerprints` and in `people`, contains its hash bucket (`hashing`). `fingerprints` has
+    FEEDBACK_COLUMNS too where decisions moved a threshold.
     """
 
     manifest: dict[str, Any]
@@ -516,11 +519,11 @@ def check_bank_clock(root: Path, manifest: dict[str, Any]) -> None:
     The version's name vouches for the watermark.
     """
     remedy = "Train it again, or `fingerprint bank rollback` to the one before"
-    latest = max(int(manifest["watermark"]), int(manifest["arrived_upto"]))
+    latest = max(int(manifest["watermark"]), int(manifest["arrived_until"]))
     check_watermark(f"the manifest of bank {root}", latest, remedy)
-    if manifest["learned_upto"] > manifest["watermark"]:
+    if manifest["trained_until"] > manifest["watermark"]:
         raise FingerprintError(
-            f"the manifest of bank {root} was changed: it has learned_upto after its watermark. {remedy}"
+            f"the manifest of bank {root} was changed: it has trained_until after its watermark. {remedy}"
         )
 
 

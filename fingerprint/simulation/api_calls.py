@@ -23,7 +23,7 @@ USUAL_SALTS = 6  # names and ids of a kind that a person works with as a rule
 
 @dataclass(slots=True)
 class CallerSession:
-    """Who calls, with what, from where: everything of a record that its template leaves open, but for times and ids.
+    """Caller, credential, program and address: everything of a record that its template leaves open, but for times and ids.
 
     `identity` is the userIdentity as JSON. `values` fills the placeholders that the session fixes (account, region, caller).
     """

@@ -1,4 +1,4 @@
-"""What an attacker calls: discovery, then techniques as they were recorded, in their order and pace.
+"""Scripts of attackers: discovery, then techniques as they were recorded, in their order and pace.
 
 Example:
     >>> script = plain_script(TemplateLibrary(), "quiet", size=4, span=1500.0, draw=random.Random(1))

@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - a table: a row a line
-"""What AWS services do by themselves, for the account.
+"""Calls that AWS services make by themselves, for the account.
 
 Service principals, service-linked roles, vendors' accounts, and events without a type.
 """
@@ -22,7 +22,7 @@ from fingerprint.simulation.record_templates import RecordTemplate, build_templa
 
 @dataclass(frozen=True, slots=True)
 class ServiceRoutine:
-    """What a service does: every `period_seconds` all actions (`strict`), or one of them at random times."""
+    """The actions of a service: every `period_seconds` all actions (`strict`), or one of them at random times."""
 
     service_principal: str  # service, linked role's name, or vendor
     kind: str  # service, linked, vendor, untyped

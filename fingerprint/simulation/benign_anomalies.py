@@ -43,7 +43,7 @@ UNUSUAL_ACTIONS = parse_actions(
 
 @dataclass(frozen=True, slots=True)
 class BenignAnomaly:
-    """What happens to whom.
+    """A harmless event, and those whom it affects.
 
     `principal` (an ARN) and `key` (as the product names it) are "*" for all. Days are numbers, `until` included.
     """

@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - tables: a row a line
-"""What jobs do all day: their tasks, and the operations of each, written from what practice shows.
+"""Tasks of jobs and the operations of each, written from what practice shows.
 
 A task's operations read `service:Name Name Name service:Name`; the service holds until the next one. The first are the most
 frequent. A machine's workload lists its routines in the same way.
@@ -31,7 +31,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Routine:
-    """What a machine repeats, with P = `period_seconds`.
+    """Actions that a machine repeats, with P = `period_seconds`.
 
     poll: each action by itself, every P seconds. sweep: all actions in turn, every P seconds. random: P seconds apart on average,
     busier by day. burst: on working days, P times a day, about `size` calls each. daily: once, all of them `size` times.

@@ -96,7 +96,7 @@ class Machine:
 
     @cached_property
     def pace(self) -> float:
-        """How much slower than its workload's routines, 0.6 to 1.6."""
+        """Return by how much it is slower than its workload's routines, 0.6 to 1.6 over the scale."""
         return self._random_for("pace").uniform(0.6, 1.6) / self.scale
 
     # --- days
@@ -220,7 +220,7 @@ class Machine:
 
     @cached_property
     def sessions(self) -> int:
-        """How many sessions it has a day."""
+        """Return the number of its sessions a day."""
         if self.workload in INSTANCE_WORKLOADS:
             return self._random_for("instances").randrange(1, 5)
         return 4 if self.workload in POD_WORKLOADS else 1

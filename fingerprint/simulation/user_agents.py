@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - user agents are as long as they are
-"""What people, machines and attackers call AWS with (user agents), and from which networks.
+"""User agents and networks of people, machines and attackers.
 
 Example:
     >>> UserAgent("aws-cli/2.22.1 md/command#{command}").render("ec2", "DescribeInstances")

@@ -13,7 +13,7 @@ from typing import Any
 
 from fingerprint.sources.cloudtrail import identity as entity
 
-_COLUMNS = {  # member -> column of `entity.IDENTITY`: the caller's, the session issuer's
+_COLUMNS = {  # member -> column of `entity.IDENTITY_COLUMNS`: the caller's, the session issuer's
     "type": ("identity_type", "issuer_type"),
     "principalId": ("principal_id", "issuer_id"),
     "arn": ("arn", "issuer_arn"),

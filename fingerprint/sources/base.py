@@ -139,7 +139,7 @@ class ConsoleLink(NamedTuple):
 
 
 class CredentialFacts(NamedTuple):
-    """What records say of credentials: kinds with their records, the most frequent first, and how many say what.
+    """Counts of what records say of credentials: kinds with their records, the most frequent first, and other facts.
 
     `mfa` of the `records` say that MFA was used, `no_mfa` that it was not; the others do not say. `console` say that the
     credential came from the console.
@@ -153,7 +153,7 @@ class CredentialFacts(NamedTuple):
 
 
 class CallImpact(NamedTuple):
-    """What a call can do: its gravity, the effect as a verb phrase, and MITRE ATT&CK's tactic and technique, empty for none."""
+    """Impact of a call: its gravity, the effect as a verb phrase, and MITRE ATT&CK's tactic and technique, empty for none."""
 
     gravity: Gravity
     effect: str
@@ -162,7 +162,7 @@ class CallImpact(NamedTuple):
 
 
 class Suspicion(NamedTuple):
-    """What the next steps of an alert are made from.
+    """The facts that the next steps of an alert are made from.
 
     `events` are the alert's, the oldest first; `actions` what they can do, the gravest first; `urgency` is that of the alert;
     `strange` is the first thing that was new (`network 185.220.101.0/24`), and `first_seen` how long before a newcomer was first

@@ -61,7 +61,7 @@ class ColumnarError(Exception):
 
 
 class EventOrigins(NamedTuple):
-    """Where n events of columnar messages were read from: `source` (n,) among `sources`; `watermarks` (n,), ms."""
+    """The origins of n events of columnar messages: `source` (n,) among `sources`; `watermarks` (n,), ms."""
 
     sources: list[str]
     source: Longs

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fingerprint.compute import arrays, frames
 from fingerprint.compute.arrays import Array
 from fingerprint.compute.frames import Frame, FrameColumn
-from fingerprint.compute.kernels import launch_kernel
+from fingerprint.compute.kernels import SIPHASH, launch_kernel
 from fingerprint.sources.active import SOURCE
 from fingerprint.sources.base import FlattenedRecords, LogSource, RecordBatch
 
@@ -53,7 +53,7 @@ def _hash_each(texts: FrameColumn) -> Array:
         return _hashed(np.asarray(texts, object))
     characters, borders = frames.utf8_buffers(texts)
     out = frames.array_module_of(texts).empty(len(texts), np.uint64)
-    launch_kernel("siphash", len(texts), characters, borders, out)
+    launch_kernel(SIPHASH, len(texts), characters, borders, out)
     return out
 
 

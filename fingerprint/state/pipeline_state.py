@@ -63,7 +63,7 @@ class Counters:
     verdicts: int = 0
     alerts: int = 0
     silent_intervals: int = 0
-    degraded: int = 0  # events whose losses the stand-in measured
+    degraded: int = 0  # events whose losses the fallback measured
     no_opinion: int = 0  # cells of series that were still warming up
     votes_alone: int = 0  # votes on events about which no other detector had an opinion
     dropped_events: int = 0  # events that could not stay pending, because too many were

@@ -97,9 +97,7 @@ class ScorerState:
     clock: EventClock = field(init=False)
     late_events: int = 0  # events whose interval had closed before they came
     voted_until: int = 0  # silences were looked for in the intervals below this one
-    channels_since: int = (
-        0  # a single action's channel that is new begins here, not with its principal (`Scorer.judge_by`)
-    )
+    channels_since: int = 0  # interval of the last `swap_bank`: no channel of a single action begins earlier
 
     _last_expiry: tuple[int, int] = field(init=False, default=(-1, -1))  # the intervals as of the last expiry
     _last_expiry_day: int = field(init=False, default=-1)  # the day on which principals last expired

@@ -48,7 +48,7 @@ NowFunction = Callable[[], datetime]
 
 
 class Locking(Enum):
-    """What a writing transaction locks on PostgreSQL; its value is the advisory lock. SQLite always has one writer at a time."""
+    """The lock of a writing transaction on PostgreSQL; its value is the advisory lock. SQLite always has one writer at a time."""
 
     SERIALIZED = 0x73746F72  # one writer at a time, who sees what the one before wrote ("stor" in ASCII)
     ROW_VERSIONS = None  # nothing: rows carry versions that are compared, so the scorer is not waited for

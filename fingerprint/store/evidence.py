@@ -43,7 +43,7 @@ AlertWithDisposition = tuple[Alert, Disposition | None]
 
 
 class SqlEvidenceRepository(Repository):
-    """What explains an alert, in parts."""
+    """The evidence of an alert, in parts."""
 
     @reads
     def summary(self, connection: sql.Connection, alert_id: str) -> Alert:

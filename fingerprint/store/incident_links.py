@@ -1,4 +1,4 @@
-"""Which alerts are one incident: derived in the transaction that saves alerts, and again where a person changes it.
+"""Links between alerts of one incident: derived in the transaction that saves alerts, and again where a person changes it.
 
 Example:
     >>> regrouped = update_incidents(connection, alert_rows, event_rows, issue_rows, known={})

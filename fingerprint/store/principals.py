@@ -1,4 +1,4 @@
-"""What the store knows of principals from their alerts: events, credentials that were handed out, notes.
+"""Principals as their alerts show them: events, credentials that were handed out, notes.
 
 Example:
     >>> found = store.principals.events("123456789012:user/ana", limit=2_000)

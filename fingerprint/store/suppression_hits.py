@@ -1,4 +1,4 @@
-"""Which alerts suppressions match, and which alerts they hide now.
+"""Alerts that suppressions match, and those that they hide now.
 
 Example:
     >>> query = sql.select(alerts.c.alert_id).where(is_hidden(now))

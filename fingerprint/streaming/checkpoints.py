@@ -162,7 +162,7 @@ class CheckpointManager:
         state = PipelineState(
             ScorerState.from_arrays(self.settings, part, self.banks.backend.to_device),
             WatermarkTracker(1, self.settings.stream.source_idle_seconds),
-            TrainingCutoff(bank.manifest["learned_upto"], bank.manifest["arrived_upto"]),
+            TrainingCutoff(bank.manifest["trained_until"], bank.manifest["arrived_until"]),
             self.banks.backend,
         )
         self._enable_eviction(state, partition)

@@ -109,14 +109,14 @@ def find_gaps_at(
     activity: FeedActivity, complete_until: int, open_gaps: Mapping[str, FeedGap], settings: Settings
 ) -> Iterator[FeedGap]:
     """Yield the gaps that are new, have grown or have ended, once the intervals below `complete_until` are complete."""
-    upto = _activity_until(activity, complete_until, settings)
-    missing = missed_events(upto.counts, settings)
-    rows = {feed: row for row, feed in enumerate(upto.feeds) if upto.counts[row].any()}
+    closed = _activity_until(activity, complete_until, settings)
+    missing = missed_events(closed.counts, settings)
+    rows = {feed: row for row, feed in enumerate(closed.feeds) if closed.counts[row].any()}
     for gap in open_gaps.values():
-        if ended := _end_gap(gap, upto, rows.get((gap.kind, gap.feed)), complete_until, settings):
+        if ended := _end_gap(gap, closed, rows.get((gap.kind, gap.feed)), complete_until, settings):
             yield ended
     for row in np.flatnonzero(missing.is_silent).tolist():
-        yield _build_gap(upto, row, missing, complete_until, settings)
+        yield _build_gap(closed, row, missing, complete_until, settings)
 
 
 def missed_events(counts: Floats, settings: Settings) -> MissedEvents:
@@ -322,15 +322,15 @@ class FeedMonitor:
 
         No check goes past `now` (seconds since 1970), nor begins after it: a watermark ahead must not stop the checks.
         """
-        closed = [upto for place, upto in self.store.feeds.complete_until().items() if place.topic == topic]
+        closed = [until for place, until in self.store.feeds.complete_until().items() if place.topic == topic]
         looked = min(self.store.feeds.checked_until(), now)
-        upto = min([*closed, now])
-        if not closed or upto // self.seconds <= looked // self.seconds:
+        until = min([*closed, now])
+        if not closed or until // self.seconds <= looked // self.seconds:
             return None
         horizon = lookback_intervals(self.settings)
         counts = self._load_counts(looked, max(looked - (horizon + 1) * self.seconds, 0))
-        begin = self._first_interval(looked // self.seconds, upto // self.seconds, counts)
-        end = min(upto // self.seconds, begin + MAX_INTERVALS_PER_CHECK)
+        begin = self._first_interval(looked // self.seconds, until // self.seconds, counts)
+        end = min(until // self.seconds, begin + MAX_INTERVALS_PER_CHECK)
         past = activity_matrix(counts, begin - horizon, end, MAX_FEEDS)
         known = {gap.notice_id: gap for gap in self.store.feeds.gaps(ended=False)}
         changed = find_gaps(past, begin, end, known, self.settings)
@@ -341,8 +341,8 @@ class FeedMonitor:
             list(changed.values()), to_publish, silent, end * self.seconds, (end - horizon) * self.seconds
         )
 
-    def _first_interval(self, looked: int, upto: int, counts: pd.DataFrame) -> int:
-        """Return the interval to check from, at most `upto`.
+    def _first_interval(self, looked: int, until: int, counts: pd.DataFrame) -> int:
+        """Return the interval to check from, at most `until`.
 
         It is the next one with events, if there were none for so long that no feed can begin a gap or be given up: years without
         a record are not checked hour by hour.
@@ -350,7 +350,7 @@ class FeedMonitor:
         if looked and (self.store.feeds.gaps(ended=False) or (counts["interval"] < looked).any()):
             return looked
         ahead = counts["interval"][counts["interval"] >= looked]
-        return min(int(ahead.min()), upto) if len(ahead) else upto
+        return min(int(ahead.min()), until) if len(ahead) else until
 
     def _load_counts(self, looked: int, since: int) -> pd.DataFrame:
         """Return the counts of each feed from `since` on.

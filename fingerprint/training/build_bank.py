@@ -93,9 +93,9 @@ def _partition_arrays(history: PartitionedDataset, stem: str) -> list[Arrays]:
 def _shared_prior_arrays(history: PartitionedDataset, settings: Settings) -> Arrays:
     """Return the part of the shared priors, in the form that `partition_fit` leaves of a partition."""
     priors, here = SharedPriors.load(history.folder), fingerprint_index.load_slice(history, 0)
-    upto = slice(0, here.shared_count)
-    known = vocabulary.build_vocabulary(priors.all_counts, here.parent[upto], vocabulary.VOCABULARY_SIZE)
-    ready = np.flatnonzero(here.ready[upto])
+    shared = slice(0, here.shared_count)
+    known = vocabulary.build_vocabulary(priors.all_counts, here.parent[shared], vocabulary.VOCABULARY_SIZE)
+    ready = np.flatnonzero(here.ready[shared])
     nets = trainer.remap_weights(priors.weights, priors.codes, known.codes[ready], np.arange(len(ready)))
     return {
         **{f"vocabulary.{name}": getattr(known, name) for name in ("escape", "base", "codes", "total")},
@@ -317,10 +317,10 @@ def _manifest(
     return {
         **manifest,
         "version": version_name(manifest, table),
-        "learned_upto": min(
-            history.watermark - settings.spectral.allowed_lateness_seconds, history.arrived_upto
+        "trained_until": min(
+            history.watermark - settings.spectral.allowed_lateness_seconds, history.arrived_until
         ),
-        "arrived_upto": history.arrived_upto,
+        "arrived_until": history.arrived_until,
     }
 
 

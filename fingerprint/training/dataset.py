@@ -2,7 +2,7 @@
 
 Example:
     >>> write_partitions(chunks, folder, 16, on_chunk)        # events, oldest first, to Parquet by principal
-    >>> history = PartitionedDataset(folder, 16, watermark, arrived_upto)
+    >>> history = PartitionedDataset(folder, 16, watermark, arrived_until)
     >>> history.partition_folder(3)
     PosixPath('work/partitions/003')
     >>> make_once(history.partition_folder(3) / "rows", collect)       # what a stage makes is there whole, or not at all
@@ -43,13 +43,13 @@ class PartitionedDataset:
     """A history that was split into partitions.
 
     `count` is how many there are, a power of two; `watermark` the time at which the history ended, in seconds since 1970; what
-    arrived after `arrived_upto` cannot be in it.
+    arrived after `arrived_until` cannot be in it.
     """
 
     folder: Path
     count: int
     watermark: int = 0
-    arrived_upto: int = 0
+    arrived_until: int = 0
 
     def partition_folder(self, number: int) -> Path:
         """Return the folder of a partition."""

@@ -71,19 +71,19 @@ def partition_history(
     folder: Path,
     events: int = 0,
     progress: Progress = lambda *_: None,
-    arrived_upto: int | None = None,
+    arrived_until: int | None = None,
     end: int | None = None,
 ) -> None:
     """Write a history, about so many events, to `folder` partition by partition. Raises FingerprintError if it has no event.
 
-    `arrived_upto`: what arrived later, in seconds since 1970, cannot be in the history; now, if it is not given. `end`: when its
+    `arrived_until`: what arrived later, in seconds since 1970, cannot be in the history; now, if it is not given. `end`: when its
     activity ended; if it is not given, what an `EventClock` makes of it.
     """
     clock, total = EventClock(settings.spectral.interval_seconds), 0
     # fingerprints that principals share lie in no piece as a whole
     shared = settings.entities.granularity == "service"
     count = 1 if shared else partition_count(events, settings.training.partition_events)
-    arrived_upto = wall_clock_ms() // 1000 if arrived_upto is None else arrived_upto
+    arrived_until = wall_clock_ms() // 1000 if arrived_until is None else arrived_until
 
     def on_chunk(chunk: pd.DataFrame) -> None:
         nonlocal total
@@ -98,7 +98,7 @@ def partition_history(
             f"there is no event to learn from: name a file or folder with {SOURCE.NAME} records"
         )
     watermark = clock.watermark if end is None else end
-    write_json(folder / SPLIT_FILE, count=count, watermark=watermark, arrived_upto=arrived_upto)
+    write_json(folder / SPLIT_FILE, count=count, watermark=watermark, arrived_until=arrived_until)
 
 
 def train_partitions(

@@ -1,4 +1,4 @@
-"""What is known about an address, for templates: the tables of the server that renders the page.
+"""Facts about addresses, for templates: the tables of the server that renders the page.
 
 Example:
     >>> with using_address_tables(deps.addresses):

@@ -1,4 +1,4 @@
-"""What an alert's page and its static report show of its events: phases, who and where, unusual values, the timeline.
+"""Story of an alert, for its page and its static report: phases, who and where, unusual values, the timeline.
 
 Example:
     >>> story = alert_story(alert, store.evidence.calls([alert_id]), store.evidence.tallies([alert_id]), records)

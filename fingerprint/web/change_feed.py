@@ -7,8 +7,8 @@ Example:
     (42, ('397edb7b6806',))
 
 The feed polls the alert store, so it covers changes through other servers and by scorers. A listener holds only the number that
-it has reached: a slow one delays no other. A listener with too many streams loses the oldest of their own (`Displaced`), so one
-account cannot take the places of others.
+it has reached: a slow one delays no other. A listener with too many streams loses the oldest of their own
+(`StreamDisplaced`), so one account cannot take the places of others.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class ChangeBroadcaster:
         """Yield batches after a number, or from now on: the first comes at once with the current number; none after `close`.
 
         Raises FingerprintError where the alert store is unavailable at the start; later it is polled again until it answers.
-        Raises Displaced when `who` has opened more streams than one listener may have.
+        Raises StreamDisplaced when `who` has opened more streams than one listener may have.
         """
         mine = object()
         self._streams[mine] = account

@@ -72,7 +72,7 @@ _SELECTION = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?:(.+)", re.DOTALL)  # ve
 
 @dataclass(frozen=True, slots=True)
 class FlashNote:
-    """What the cookie carries. `changed` are alerts at their new version, `selected` those of a refused form as sent."""
+    """The content of the cookie. `changed` are alerts at their new version, `selected` those of a refused form as sent."""
 
     action: str
     count: int = 0

@@ -1,4 +1,4 @@
-"""What an incident's page shows of all its alerts together: phases, resources touched, and the next steps of the whole.
+"""Story of an incident, of all its alerts together: phases, resources touched, and the next steps of the whole.
 
 Example:
     >>> story = incident_story(store, incident)

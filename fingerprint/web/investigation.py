@@ -1,4 +1,4 @@
-"""Which events an investigation picture shows: those of an alert, of its principal or of its incident.
+"""Events of an investigation picture: those of an alert, of its principal or of its incident.
 
 Example:
     >>> load_investigation(deps, InvestigationQuery(alert="3fa94c1be0d27a58", of="principal")).graph.nodes[0].label

@@ -1,4 +1,4 @@
-"""What the events of a principal's alerts show, for its page and for the API.
+"""Events of a principal's alerts, for its page and for the API.
 
 Example:
     >>> found, activity = load_activity(store, "123456789012:user/ana")

@@ -1,4 +1,4 @@
-"""How a person likes to see the queue: density and columns, kept in a cookie of the browser.
+"""Display of the queue: density and columns as a person likes them, kept in a cookie of the browser.
 
 Example:
     >>> parse_display("cards:severity.principal.<script>")

@@ -52,7 +52,7 @@ COLUMNS = (  # published with the digital fingerprinting of CloudTrail, paths wi
 
 @dataclass(frozen=True)
 class BenchmarkTables:
-    """What both sides learn and score, oldest first.
+    """Tables that both sides learn and score, oldest first.
 
     `history` has USERS x ROWS events, `later` USERS x (LATER_ROWS + PLANTED_ROWS); `planted` is (len(later),).
     """

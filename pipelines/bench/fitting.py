@@ -44,7 +44,7 @@ FINGERPRINTS_PER_PIECE = 50_000  # nets at a time: their results take 12 KB each
 
 @dataclass(frozen=True)
 class FitInput:
-    """What a fit is given of E fingerprints, of which `ready` have networks to be fitted from `start`."""
+    """Input of a fit of E fingerprints, of which `ready` have networks to be fitted from `start`."""
 
     vocabulary: Vocabulary
     rows: SlotRows
@@ -147,7 +147,7 @@ def _fit(some: FitInput, options: Autoencoder, seed: int) -> None:
 
 @contextmanager
 def _count_nets_per_epoch() -> Iterator[list[int]]:
-    """How many nets were in the stack, epoch by epoch."""
+    """Return the number of nets in the stack, epoch by epoch."""
     gone: list[int] = []
     leave = loop.TrainingLoop.retire_finished
 

@@ -162,7 +162,7 @@ class CpuShare:
 
 
 class StreamCpu:
-    """What a stream in memory took."""
+    """Time that a stream in memory took."""
 
     def __init__(self, events: int, cpu: CpuShare) -> None:
         self.events, self.cpu = events, cpu

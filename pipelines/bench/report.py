@@ -1,4 +1,4 @@
-"""What a row of the bench is, and the table they make.
+"""Rows of the bench, and the table they make.
 
 Example:
     >>> @benchmark("sorting a million numbers", "numbers/s", "the same in Python", aim=10)

@@ -1,4 +1,4 @@
-"""What takes long: `make bench-long`.
+"""Benches that take long: `make bench-long`.
 
     python -m pipelines.bench.soak --only "a week"       # one of PARTS
 
@@ -54,7 +54,7 @@ _EVENT_TIME = re.compile(rb'("eventTime":\s*)"[^"]*"')
 
 
 class Slope(NamedTuple):
-    """What grows in a day, with its interval of 95 %."""
+    """Growth a day, with its interval of 95 %."""
 
     value: float
     low: float

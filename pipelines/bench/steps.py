@@ -1,4 +1,4 @@
-"""What one step of a pipeline costs, however few events it has and however much its state holds.
+"""Cost of one step of a pipeline, however few events it has and however much its state holds.
 
 A scorer polls several times a second, and each poll is a step of each of its partitions: so a cost that a step has apart from its
 events, or that grows with what is kept, is paid all day.

@@ -64,7 +64,7 @@ MAX_PRINCIPALS_FOR_PEERS = 600  # principals; an organisation "of 500" has some 
 
 @dataclass(frozen=True)
 class EvaluationOptions:
-    """What is evaluated beside our own quorum: peers, those that take minutes, the optional third detector.
+    """Methods to evaluate beside our own quorum: peers, those that take minutes, the optional third detector.
 
     None: in organisations of up to 500 principals. `terms`: each detector with each term of its score left out; `statistics`:
     what `evaluation.world_statistics` measures, too.

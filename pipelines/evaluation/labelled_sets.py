@@ -46,7 +46,7 @@ DAYS_BEFORE_END = 3  # that a set is moved to: after 28 days that began on a Mon
 
 
 class History(StrEnum):
-    """What the product has learned when a labelled set's attacks begin."""
+    """The history that the product has learned when a labelled set's attacks begin."""
 
     OWN = "own"
     CUT_AWAY = "cut away"

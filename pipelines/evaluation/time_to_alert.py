@@ -1,4 +1,4 @@
-"""How long an attack was under way when the alert about it was there: `evaluation.time_to_alert` on a history."""
+"""Time from the start of an attack to the alert about it: `evaluation.time_to_alert` on a history."""
 
 from __future__ import annotations
 

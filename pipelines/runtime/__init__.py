@@ -1,1 +1,1 @@
-"""What the programs share: wiring of adapters, service lifecycle, backend, host, training data."""
+"""Parts that the programs share: wiring of adapters, service lifecycle, backend, host, training data."""

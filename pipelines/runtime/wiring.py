@@ -1,4 +1,4 @@
-"""The choice of adapters: the one place that turns settings into Kafka clients, queues, inference, pools and receivers."""
+"""The one place that turns settings into Kafka clients, queues, inference, pools and receivers."""
 
 from __future__ import annotations
 

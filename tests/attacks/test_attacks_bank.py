@@ -135,8 +135,8 @@ def to_sea(root: Path) -> None:
 PLAIN = {  # refused whether a key is set or not
     "a_watermark_of_2099": (says(watermark=4_070_908_800), "event time has come to 2099-01-01"),
     "a_watermark_of_this_hour": (says(watermark=int(time.time()) + 600), "was changed"),
-    "learned_up_to_2099": (says(learned_upto=4_070_908_800), "learned_upto after its watermark"),
-    "arrived_up_to_2099": (says(arrived_upto=4_070_908_800), "event time has come to 2099-01-01"),
+    "trained_until_2099": (says(trained_until=4_070_908_800), "trained_until after its watermark"),
+    "arrived_until_2099": (says(arrived_until=4_070_908_800), "event time has come to 2099-01-01"),
     "a_later_end": (says(span=["2026-01-01T00:00:00+00:00", "2099-01-01T00:00:00+00:00"]), "was changed"),
     "more_votes_a_day": (says(quality={"edge": 1e9}), "was changed"),
     "the_name_of_another_version": (says(version="2026-01-01-00000000"), "another version by its manifest"),

@@ -315,7 +315,7 @@ def store_in(folder: Path) -> None:
     assert len(list(folder.iterdir())) == 3
 
 
-def snapshots_in(folder: Path) -> None:
+def checkpoints_in(folder: Path) -> None:
     store = open_file_store(str(folder))
     store.write("events/3/parts/abc", b"x")
     store.create_exclusive("events/3/manifest-1.json", b"{}")
@@ -324,7 +324,7 @@ def snapshots_in(folder: Path) -> None:
 MAKERS: dict[str, Callable[[Path], object]] = {
     "store": store_in,
     "scorer_state": lambda folder: state_files.save_state(ScorerState(Settings()), folder),
-    "checkpoints": snapshots_in,
+    "checkpoints": checkpoints_in,
 }
 
 

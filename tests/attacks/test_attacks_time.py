@@ -108,8 +108,8 @@ def test_records_dated_ahead_in_a_history_change_nothing_of_the_bank(
     assert poisoned["version"] == organisation.trained["version"]
     assert (poisoned["ahead"], poisoned["future_dated"]) == (3, 20)
     clean, other = (banks.open_bank(each).manifest for each in (organisation.bank, tmp_path / "bank"))
-    assert {name: clean[name] for name in ("watermark", "learned_upto", "span")} == {
-        name: other[name] for name in ("watermark", "learned_upto", "span")
+    assert {name: clean[name] for name in ("watermark", "trained_until", "span")} == {
+        name: other[name] for name in ("watermark", "trained_until", "span")
     }
 
 
@@ -289,7 +289,7 @@ def test_what_arrives_after_the_training_is_judged_though_it_is_dated_before_its
     assert hit, "and the title says how late it came"
 
 
-def test_a_snapshot_from_the_future_is_refused(
+def test_a_checkpoint_from_the_future_is_refused(
     organisation: sample_organisation.SampleOrganisation, tmp_path: Path
 ) -> None:
     place = Place(tmp_path, organisation.bank).create(partitions=1)

@@ -306,8 +306,8 @@ class StoreContract:
     def test_a_notice_grows_and_ends_and_never_opens_again(self, make_store):
         store = make_store()
         ended = notice(urgency=60, ended_at=datetime(2026, 3, 5, tzinfo=UTC), ending="heard again")
-        for upto, said in ((1, notice()), (2, notice(urgency=60)), (3, ended), (3, notice(urgency=70))):
-            store.feeds.save_gaps([said], upto)
+        for until, said in ((1, notice()), (2, notice(urgency=60)), (3, ended), (3, notice(urgency=70))):
+            store.feeds.save_gaps([said], until)
         assert store.feeds.gaps() == [ended]
 
     def test_anyone_who_looked_less_far_changes_nothing(self, make_store):

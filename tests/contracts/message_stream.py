@@ -265,12 +265,12 @@ class TopicContract:
                 take(consumer, 5)
                 consumer.commit({Partition(topic, 0): 5})
 
-    def test_a_restored_snapshot_says_where_to_begin(self, stream):
+    def test_a_restored_checkpoint_says_where_to_begin(self, stream):
         topic = stream.topic(2)
         for partition_key in keys_of_each(2):
             fill(stream, topic, counted(6), partition_key)
         given: list[Partition] = []
-        with stream.consumer("snapshot") as consumer:
+        with stream.consumer("checkpoint") as consumer:
 
             def restore(partitions: Collection[Partition]) -> dict[Partition, int]:
                 given.extend(partitions)
@@ -287,7 +287,7 @@ class TopicContract:
         topic = stream.topic()
 
         def broken(_: Collection[Partition]) -> None:
-            raise FingerprintError("the snapshot is torn")
+            raise FingerprintError("the checkpoint is torn")
 
         with stream.consumer("torn") as consumer:
             consumer.subscribe([topic], on_assigned=broken)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import sqrt
 
 import pytest
+from scipy.stats import binomtest
 
 from fingerprint.evaluation.statistics import (
     confidence_intervals,
@@ -14,16 +15,10 @@ from fingerprint.evaluation.statistics import (
 )
 
 
-def wilson(found: int, there: int, z: float = 1.959964) -> list[float]:
-    share = found / there
-    middle = (share + z * z / (2 * there)) / (1 + z * z / there)
-    reach = z / (1 + z * z / there) * sqrt(share * (1 - share) / there + z * z / (4 * there * there))
-    return [middle - reach, middle + reach]
-
-
 @pytest.mark.parametrize(("found", "there"), [(0, 3), (11, 12), (48, 48), (70, 144)])
 def test_a_share_has_wilsons_interval(found: int, there: int) -> None:
-    assert wilson_interval(found, there) == pytest.approx(wilson(found, there), abs=1e-4)
+    low, high = binomtest(found, there).proportion_ci(0.95, method="wilson")
+    assert wilson_interval(found, there) == pytest.approx([low, high], abs=1e-4)
 
 
 def test_of_nothing_there_is_no_share() -> None:

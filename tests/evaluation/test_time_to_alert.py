@@ -58,7 +58,7 @@ def listening(bank: Bank) -> VerdictPipeline:
     )
 
 
-def verdicts_upto(bank: Bank, arrived: pd.DataFrame, place: int) -> NDArray[np.uint64]:
+def verdicts_until(bank: Bank, arrived: pd.DataFrame, place: int) -> NDArray[np.uint64]:
     """Who has a verdict once so many records have arrived, walked in one step."""
     walked = listening(bank)
     walked.process(arrived.iloc[:place])
@@ -86,8 +86,8 @@ def test_a_session_is_in_an_alert_from_the_record_on_that_tips_it_and_not_before
         first = int(np.flatnonzero(session == number)[0])
         step = max((place - first) // STEP_DIVISOR, 1)
         mine = event[session == number]
-        assert np.isin(verdicts_upto(bank, arrived, place + 1), mine).any()
-        assert not np.isin(verdicts_upto(bank, arrived, place + 1 - step), mine).any()
+        assert np.isin(verdicts_until(bank, arrived, place + 1), mine).any()
+        assert not np.isin(verdicts_until(bank, arrived, place + 1 - step), mine).any()
 
 
 def test_small_steps_end_with_the_verdicts_of_an_undivided_run(

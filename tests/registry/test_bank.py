@@ -271,7 +271,7 @@ def test_a_version_is_opened_by_its_name_while_another_is_served(
 
 
 def test_no_code_loads_what_could_run() -> None:
-    """Beside `test_imports.test_nothing_is_pickled`: nothing that unpickles by another name."""
+    """Beside the contract "Nothing is pickled" in pyproject.toml: nothing that unpickles by another name."""
     root = Path(__file__).parents[2]
     words = ("allow_pickle", "torch.load", "torch.save", "read_pickle", "to_pickle", "joblib", "import dill")
     for folder in ("fingerprint", "pipelines", "models"):

@@ -19,7 +19,7 @@ PUBLISH, BACK = (
 )
 
 
-def shelf(folder: Path, *names: str) -> Path:
+def bank_folder(folder: Path, *names: str) -> Path:
     """Versions that were written in this order."""
     for age, name in enumerate(names):
         root = folder / "versions" / name
@@ -36,7 +36,7 @@ def served(folder: Path, *names: str) -> Path:
 
 
 def test_the_history_says_what_was_served_when_by_whom_and_why(tmp_path: Path) -> None:
-    served(shelf(tmp_path, "a", "b"), "a", "b")
+    served(bank_folder(tmp_path, "a", "b"), "a", "b")
     assert versions.require_served_version(tmp_path) == "b"
     assert versions.decision_history(tmp_path) == [
         {
@@ -53,12 +53,12 @@ def test_the_history_says_what_was_served_when_by_whom_and_why(tmp_path: Path) -
 
 
 def test_serving_what_is_served_changes_nothing(tmp_path: Path) -> None:
-    served(shelf(tmp_path, "a"), "a", "a")
+    served(bank_folder(tmp_path, "a"), "a", "a")
     assert len(versions.decision_history(tmp_path)) == 1
 
 
 def test_rolling_back_twice_goes_back_two_versions_and_then_there_is_none(tmp_path: Path) -> None:
-    served(shelf(tmp_path, "a", "b", "c"), "a", "b", "c")
+    served(bank_folder(tmp_path, "a", "b", "c"), "a", "b", "c")
     assert [versions.roll_back(tmp_path, BACK) for _ in range(2)] == ["b", "a"]
     with pytest.raises(FingerprintError, match="no version before a"):
         versions.roll_back(tmp_path, BACK)
@@ -66,14 +66,14 @@ def test_rolling_back_twice_goes_back_two_versions_and_then_there_is_none(tmp_pa
 
 
 def test_after_a_rollback_the_next_one_published_rolls_back_to_where_it_was(tmp_path: Path) -> None:
-    served(shelf(tmp_path, "a", "b", "c"), "a", "b")
+    served(bank_folder(tmp_path, "a", "b", "c"), "a", "b")
     versions.roll_back(tmp_path, BACK)
     served(tmp_path, "c")
     assert versions.roll_back(tmp_path, BACK) == "a"
 
 
 def test_who_died_between_the_line_and_the_pointer_has_served_nothing(tmp_path: Path) -> None:
-    served(shelf(tmp_path, "a", "b", "c"), "a", "b", "c")
+    served(bank_folder(tmp_path, "a", "b", "c"), "a", "b", "c")
     (tmp_path / "CURRENT").write_text("b\n")  # as it was when the line of c was written
     assert versions.previous_version(tmp_path) == "a"
     served(tmp_path, "c")
@@ -81,7 +81,7 @@ def test_who_died_between_the_line_and_the_pointer_has_served_nothing(tmp_path: 
 
 
 def test_a_line_that_a_crash_cut_off_is_passed_over_and_the_next_one_is_whole(tmp_path: Path) -> None:
-    served(shelf(tmp_path, "a", "b", "c"), "a", "b")
+    served(bank_folder(tmp_path, "a", "b", "c"), "a", "b")
     file = tmp_path / "HISTORY.jsonl"
     file.write_bytes(file.read_bytes() + b'{"version": "c", "bef')
     served(tmp_path, "c")
@@ -91,7 +91,7 @@ def test_a_line_that_a_crash_cut_off_is_passed_over_and_the_next_one_is_whole(tm
 
 @pytest.mark.parametrize("line", ["[]", '"a"', '{"version": 3}', "\udcff", ""])
 def test_lines_that_are_none_spoil_no_history(tmp_path: Path, line: str) -> None:
-    served(shelf(tmp_path, "a", "b"), "a")
+    served(bank_folder(tmp_path, "a", "b"), "a")
     with (tmp_path / "HISTORY.jsonl").open("ab") as file:
         file.write(line.encode(errors="surrogateescape") + b"\n")
     served(tmp_path, "b")
@@ -99,7 +99,7 @@ def test_lines_that_are_none_spoil_no_history(tmp_path: Path, line: str) -> None
 
 
 def test_a_refusal_is_in_the_history_and_is_never_rolled_back_to(tmp_path: Path) -> None:
-    served(shelf(tmp_path, "a", "b", "c"), "a")
+    served(bank_folder(tmp_path, "a", "b", "c"), "a")
     versions.append_decision(tmp_path, "b", VersionDecision("refused", why="it finds nothing"))
     served(tmp_path, "c")
     assert versions.decision_history(tmp_path)[1]["why"] == "it finds nothing"
@@ -107,14 +107,14 @@ def test_a_refusal_is_in_the_history_and_is_never_rolled_back_to(tmp_path: Path)
 
 
 def test_old_versions_are_retired_but_never_what_is_served_or_was_before(tmp_path: Path) -> None:
-    served(shelf(tmp_path, "a", "b", "c", "d", "e"), "b", "a")
+    served(bank_folder(tmp_path, "a", "b", "c", "d", "e"), "b", "a")
     assert sorted(versions.remove_old_versions(tmp_path, 2)) == ["c"]
     assert versions.list_bank_versions(tmp_path) == ["e", "d", "b", "a"]
     assert versions.roll_back(tmp_path, BACK) == "b"
 
 
 def test_rolling_back_to_what_was_retired_names_what_is_kept(tmp_path: Path) -> None:
-    served(shelf(tmp_path, "a", "b", "c"), "a", "b", "c")
+    served(bank_folder(tmp_path, "a", "b", "c"), "a", "b", "c")
     versions.remove_old_versions(tmp_path, 1)
     assert versions.roll_back(tmp_path, BACK) == "b"
     with pytest.raises(FingerprintError, match=r"no version 'a' \(kept: c, b\)"):
@@ -125,18 +125,18 @@ def test_versions_that_are_not_served_are_told_from_no_bank_at_all(tmp_path: Pat
     with pytest.raises(FingerprintError, match="fingerprint train"):
         versions.require_served_version(tmp_path)
     with pytest.raises(FingerprintError, match="fingerprint bank list"):
-        versions.require_served_version(shelf(tmp_path, "a"))
+        versions.require_served_version(bank_folder(tmp_path, "a"))
 
 
 @pytest.mark.parametrize("name", ["../../etc", "b", "", ".", "a\0b"])
 def test_a_version_that_is_not_kept_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(FingerprintError, match="kept: a"):
-        versions.version_folder(shelf(tmp_path, "a"), name)
+        versions.version_folder(bank_folder(tmp_path, "a"), name)
 
 
 def test_many_who_decide_at_once_leave_one_line_each_and_a_chain_without_gaps(tmp_path: Path) -> None:
     names = [f"v{number:02}" for number in range(24)]
-    shelf(tmp_path, *names)
+    bank_folder(tmp_path, *names)
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda name: versions.serve_version(tmp_path, name, PUBLISH), names))
     lines = [json.loads(line) for line in (tmp_path / "HISTORY.jsonl").read_text().splitlines()]

@@ -35,9 +35,10 @@ EXCEPTIONS = {
 
 
 def spelled(file: Path) -> set[str]:
-    """The fields that the code of a file spells, as a string or a name; docstrings and comments may."""
-    words = {word for text in texts(ast.parse(file.read_text())) for word in re.findall(r"\w+", text)}
-    return words & FIELDS
+    """Return the fields that the code of a file spells, as a string or a name; docstrings and comments may."""
+    source = file.read_text()
+    found = texts(ast.parse(source)) if file.suffix == ".py" else [re.sub(r"//.*", "", source)]
+    return {word for text in found for word in re.findall(r"\w+", text)} & FIELDS
 
 
 def texts(tree: ast.Module) -> Iterator[str]:
@@ -60,7 +61,8 @@ def texts(tree: ast.Module) -> Iterator[str]:
 
 
 def files() -> list[Path]:
-    found = [file for folder in ("fingerprint", "pipelines") for file in (ROOT / folder).rglob("*.py")]
+    found = [file for folder in ("fingerprint", "pipelines") for file in (ROOT / folder).rglob("*")]
+    found = [file for file in found if file.suffix in (".py", ".cu", ".h")]
     return [file for file in found if not name_of(file).startswith(SOURCE_PACKAGES)]
 
 
@@ -91,3 +93,9 @@ def test_a_spelled_field_is_found_in_code_and_not_in_prose(
     file = tmp_path / "module.py"
     file.write_text(code)
     assert spelled(file) == fields
+
+
+def test_a_spelled_field_is_found_in_a_kernel(tmp_path: Path) -> None:
+    file = tmp_path / "kernel.cu"
+    file.write_text('if (is(key, "accountId")) return;  // of requestParameters')
+    assert spelled(file) == {"accountId"}

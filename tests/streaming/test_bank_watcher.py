@@ -106,9 +106,9 @@ def of_events(said: Said, detector: str = "autoencoder") -> dict[str, Any]:
 
 
 def remembered(place: Place) -> set[str]:
-    """The banks that the newest snapshots name."""
-    snapshots = FileCheckpointStore(place.settings.checkpoints)
-    return {str(found.metadata["bank"]) for home in place.homes() if (found := snapshots.latest(home))}
+    """The banks that the newest checkpoints name."""
+    checkpoints = FileCheckpointStore(place.settings.checkpoints)
+    return {str(found.metadata["bank"]) for home in place.homes() if (found := checkpoints.latest(home))}
 
 
 def told_once(place: Place) -> None:
@@ -346,7 +346,7 @@ def test_killed_again_and_again_across_a_swap_every_event_is_judged_by_one_bank(
     place.run()
     serve(place, second)
     kill_stream(place, "objects", "create_exclusive", "after", 2)
-    changed = {home for home in place.homes() if of_snapshot(place, home) == second}
+    changed = {home for home in place.homes() if of_checkpoint(place, home) == second}
     place.send(records[here:])
     kill_stream(place, "store", "alerts.save", "after", 2)
     kill_stream(place, "consumer", "commit", "before", 2)
@@ -362,7 +362,7 @@ def test_killed_again_and_again_across_a_swap_every_event_is_judged_by_one_bank(
         assert vote["bank_version"] == (second if new else first)
 
 
-def of_snapshot(place: Place, home: Any) -> str:
+def of_checkpoint(place: Place, home: Any) -> str:
     found = FileCheckpointStore(place.settings.checkpoints).latest(home)
     assert found
     return str(found.metadata["bank"])

@@ -94,7 +94,7 @@ def test_without_a_checkpoint_a_partition_begins_where_the_training_ended(
     assert [each.offset for each in owned] == [7, 7]
     assert "no checkpoint" in caplog.text
     assert all(each.checkpointed == NO_POSITION and not each.needs_commit() for each in owned)
-    assert owned[0].processor.state.training_cutoff.event_time == banks.served.bank.manifest["learned_upto"]
+    assert owned[0].processor.state.training_cutoff.event_time == banks.served.bank.manifest["trained_until"]
     known = set(banks.served.bank.scorer_state["principals.key"].tolist())
     assert principals_of(owned[0]) | principals_of(owned[1]) == known
     assert not principals_of(owned[0]) & principals_of(owned[1])

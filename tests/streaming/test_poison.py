@@ -31,30 +31,30 @@ class Group:
 
 
 def dead_letters(poison: set[tuple[int, int]], partitions: int, lives: int = 12) -> list[tuple[int, int]]:
-    """What is buried until a reader comes to the end; one that commits once for all that it read, as the stream does."""
+    """Return the messages dead-lettered until a reader comes to the end, which commits once for all it read, as `stream` does."""
     messages = [Message("events", home, number) for number in range(9) for home in range(partitions)]
-    group, buried = Group(messages), []
+    group, dead_lettered = Group(messages), []
     for _ in range(lives):
         guard = PoisonGuard(group)  # type: ignore[arg-type]
         for batch, deadly in guard.batches(group.polled()):
             place = (batch[0].partition, batch[0].offset)
             if deadly:
-                buried.append(place)
+                dead_lettered.append(place)
                 group.commit({batch[0].source_partition: batch[0].offset + 1})
                 guard.committed([batch[0].source_partition])
             elif poison & {(each.partition, each.offset) for each in batch}:
                 break  # the kernel ends it here: nothing more is said
         else:
-            return buried
-    raise AssertionError(f"killed {lives} times, buried {buried}")
+            return dead_lettered
+    raise AssertionError(f"killed {lives} times, dead-lettered {dead_lettered}")
 
 
-def test_a_message_that_kills_is_buried_and_no_other() -> None:
+def test_a_message_that_kills_is_dead_lettered_and_no_other() -> None:
     assert dead_letters({(0, 4)}, partitions=1) == [(0, 4)]
     assert dead_letters({(1, 4)}, partitions=2) == [(1, 4)], "nor the last one of another partition"
 
 
-def test_of_several_that_kill_each_is_buried_once() -> None:
+def test_of_several_that_kill_each_is_dead_lettered_once() -> None:
     assert dead_letters({(0, 2), (0, 7)}, partitions=1) == [(0, 2), (0, 7)]
     assert sorted(dead_letters({(0, 2), (1, 5)}, partitions=2)) == [(0, 2), (1, 5)]
 

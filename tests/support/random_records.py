@@ -4,7 +4,7 @@ Example:
     >>> drawn(random.Random(3))
     b'{"eventTime":"2023-07-10T11:42:18Z","eventID" : "id4","resources":[{"accountId":"222222222222"}]}'
 
-Texts, numbers and times are at the borders of every rule of the sieve (docs/explanation/reading.md); members are of the wrong
+Texts, numbers and times are at the borders of every rule of the filter (docs/explanation/reading.md); members are of the wrong
 type, twice, missing, spelled with escapes, and in any order.
 """
 

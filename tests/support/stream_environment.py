@@ -57,7 +57,7 @@ ADAPTERS: dict[str, tuple[Any, Any]] = {
 
 
 class Place:
-    """Topics, an alert store and snapshots of one test, and the settings by which programs find them."""
+    """Topics, an alert store and checkpoints of one test, and the settings by which programs find them."""
 
     def __init__(
         self, folder: Path, bank: Path, client: str = CLIENT, broker: Broker | None = None, name: str = "t"
@@ -82,7 +82,7 @@ class Place:
             "autoencoder": {"max_epochs": 1, "threshold": 2.6},
             "alerts": {"threshold": 2.6},
             "health": {"port": 0},
-            "checkpoints": {"url": str(self.folder / "snapshots"), "interval_seconds": 0.05},
+            "checkpoints": {"url": str(self.folder / "checkpoints"), "interval_seconds": 0.05},
             "database": {"url": f"sqlite:///{self.folder}/alerts.sqlite"},
         }
         self.table = {
@@ -218,7 +218,7 @@ class Place:
             consumer,
             producer,
             adapters.get("store") or self.store(),
-            adapters.get("snapshots") or FileCheckpointStore(self.settings.checkpoints),
+            adapters.get("checkpoints") or FileCheckpointStore(self.settings.checkpoints),
             adapters.get("clock") or SystemClock(),
         )
         backend = adapters.get("backend", HOST_BACKEND)

@@ -406,7 +406,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", str(folder)], check=True)  # noqa: S603, S607
 
 
-def test_a_full_disk_at_the_snapshot_lets_kafka_forget_nothing(
+def test_a_full_disk_at_the_checkpoint_lets_kafka_forget_nothing(
     place: Place, records: Records, oracle: Said, small_disk: Path
 ) -> None:
     place.configure(kafka=SMALL, checkpoints={"url": str(small_disk)})
@@ -421,10 +421,10 @@ def test_a_full_disk_at_the_snapshot_lets_kafka_forget_nothing(
     assert not place.said().differences(oracle)
 
 
-# --- what a snapshot rests on ---------------------------------------------------------------------------------------
+# --- what a checkpoint rests on ---------------------------------------------------------------------------------------
 
 
-def test_a_snapshot_older_than_what_kafka_holds_is_an_error_that_says_what_is_lost(
+def test_a_checkpoint_older_than_what_kafka_holds_is_an_error_that_says_what_is_lost(
     place: Place, records: Records
 ) -> None:
     place.send(records[:1000])
@@ -438,7 +438,7 @@ def test_a_snapshot_older_than_what_kafka_holds_is_an_error_that_says_what_is_lo
     assert place.run()["messages"] == len(records) - 1000 - lost
 
 
-def test_without_its_snapshots_it_reads_again_from_the_beginning(
+def test_without_its_checkpoints_it_reads_again_from_the_beginning(
     place: Place, records: Records, oracle: Said
 ) -> None:
     place.send(records[:1000])
@@ -508,7 +508,9 @@ def test_a_number_of_partitions_that_state_cannot_be_cut_into_is_refused(
         place.run()
 
 
-def test_settings_that_count_otherwise_than_the_snapshot_are_refused(place: Place, records: Records) -> None:
+def test_settings_that_count_otherwise_than_the_checkpoint_are_refused(
+    place: Place, records: Records
+) -> None:
     place.send(records[:500])
     place.run()
     place.configure(spectral={"allowed_lateness_seconds": 1800})
@@ -557,10 +559,10 @@ def test_a_position_that_the_broker_did_not_take_is_told_again_though_nothing_mo
     assert len(refused) == 3
 
 
-def test_anyone_who_restores_a_snapshot_tells_its_position_though_nothing_more_comes(
+def test_anyone_who_restores_a_checkpoint_tells_its_position_though_nothing_more_comes(
     place: Place, records: Records, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its owner died, or the broker was away, between snapshot and commit."""
+    """Its owner died, or the broker was away, between checkpoint and commit."""
 
     def away(offsets: dict[Partition, int], *metadata: dict[Partition, str]) -> None:
         raise FingerprintError("the broker is away")

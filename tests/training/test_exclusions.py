@@ -158,7 +158,7 @@ def test_the_plain_version_agrees_wherever_the_history_is_cut(
 
 
 def plain(rows: list[Row], options: Training) -> dict[str, str]:
-    """Event by event, as the table in `leaving` says it."""
+    """Event by event, as the table in `exclusions` says it."""
     said = defaultdict(set)
     for name, at, entity, word in rows:
         said[name].add((at, entity, word))

@@ -103,7 +103,7 @@ def test_how_many_pieces_there_are_changes_nothing(
 ) -> None:
     bank = learn(events, tmp_path, count)
     assert_same(bank, whole)
-    when = {"arrived_upto": 0}  # the time of the training
+    when = {"arrived_until": 0}  # the time of the training
     assert bank.manifest | when == whole.manifest | when
 
 

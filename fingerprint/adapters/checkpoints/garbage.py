@@ -21,7 +21,7 @@ GRACE_SECONDS = 600.0
 
 
 class RetentionPolicy(NamedTuple):
-    """How many intact checkpoints of a partition stay, and for how many seconds any file stays."""
+    """The number of intact checkpoints that a partition keeps, and the seconds for which any file is kept."""
 
     keep: int = 3
     grace_seconds: float = GRACE_SECONDS

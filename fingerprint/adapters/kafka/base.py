@@ -1,4 +1,4 @@
-"""What the two Kafka clients have in common: bounds, the fetch buffer, positions, retries, and the words of their errors.
+"""The common base of the two Kafka clients: bounds, the fetch buffer, positions, retries, and the words of their errors.
 
 Example:
     >>> class AnotherConsumer(BaseConsumer):

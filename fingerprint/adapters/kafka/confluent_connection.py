@@ -111,7 +111,7 @@ class ConnectionFailure:
 
     @property
     def is_authentication_failure(self) -> bool:
-        """Whether a broker was there, and one side did not accept the login or the certificate of the other."""
+        """Return whether a broker answered, and one side did not accept the login or the certificate of the other."""
         return self.error is not None and _is_refusal(self.error)
 
     def __str__(self) -> str:

@@ -127,12 +127,12 @@ class ConnectionFailureHandler(logging.Handler):
 
     @property
     def is_authentication_failure(self) -> bool:
-        """Whether a broker was there, and one side did not accept the login or the certificate of the other."""
+        """Return whether a broker answered, and one side did not accept the login or the certificate of the other."""
         return _weight(self.error) > 0 or self.is_disconnect
 
     @property
     def is_disconnect(self) -> bool:
-        """Whether a server was there, and broke the connection off without an answer."""
+        """Return whether a server ended the connection without an answer."""
         return _DISCONNECTED in str(self.error)
 
     def __str__(self) -> str:

@@ -4,8 +4,8 @@ Example:
     >>> def drain(consumer: Consumer) -> list[Message]:
     ...     return consumer.poll(timeout_seconds=1.0)
 
-`fingerprint/adapters` implements them; `pipelines/runtime/wiring.py` chooses. Every adapter passes the same contract tests as its
-in-memory fake (tests/contracts). The ports of the database are in `store.py` and `accounts.py`.
+`fingerprint/adapters` implements them; where a setting decides, `pipelines/runtime/wiring.py` chooses. Every adapter passes the
+same contract tests as its in-memory fake (tests/contracts). The ports of the database are in `store.py` and `accounts.py`.
 """
 
 from __future__ import annotations

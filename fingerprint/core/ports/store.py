@@ -256,7 +256,7 @@ class PrevalenceRepository(Protocol):
 
 
 class CaseRepository(Protocol):
-    """What analysts decide and write.
+    """Decisions and notes of analysts.
 
     A change of one alert and its line in the audit are one transaction. An alert that was changed since it was seen is left as it
     is, and the outcome says so.
@@ -493,7 +493,7 @@ class HeartbeatRepository(Protocol):
 
 
 class AuditRepository(Protocol):
-    """Who did what, and when."""
+    """The audit log: actor, action and time."""
 
     def entries(self, target: str = "", limit: int = 200, before: int | None = None) -> list[AuditEntry]:
         """Return entries, the newest first: of one target (the id of an alert or a suppression), or all."""

@@ -10,7 +10,7 @@ from fingerprint.core.settings.base import Section, check_readable, read_secret
 
 
 class Workers(Section):
-    """Where the parts of a training or a backfill run: in this process, or on a Dask cluster."""
+    """Workers for the parts of a training or a backfill: this process, or a Dask cluster."""
 
     scheduler: str = Field(
         "local",

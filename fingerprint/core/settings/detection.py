@@ -12,7 +12,7 @@ from fingerprint.core.settings.base import Section
 
 
 class Reading(Section):
-    """How records are read. The bounds on sizes and nesting are constants: `fingerprint.sources.archives.ReadLimits`."""
+    """Reading of records. The bounds on sizes and nesting are constants: `fingerprint.sources.archives.ReadLimits`."""
 
     networks_file: str | None = Field(
         None,
@@ -25,7 +25,7 @@ class Reading(Section):
 
 
 class Entities(Section):
-    """Which units have a fingerprint, and when one is ready."""
+    """Units that have a fingerprint, and conditions for one to be ready."""
 
     granularity: Literal["principal_service", "principal", "service"] = Field(
         "principal_service",
@@ -155,7 +155,7 @@ class IsolationForestSettings(Section):
 
 
 class Voting(Section):
-    """Which detectors vote, how many votes make a verdict, and how much waits for an interval to close."""
+    """Detectors that vote, votes that make a verdict, and events that wait for an interval to close."""
 
     detectors: tuple[str, ...] = Field(
         ("autoencoder", "spectral", "sequence"),
@@ -185,7 +185,7 @@ class Voting(Section):
 
 
 class Alerts(Section):
-    """Which flagged events open an alert, and how they are grouped."""
+    """Flagged events that open an alert, and their grouping."""
 
     budget_per_100_principals: float = Field(
         1.0,

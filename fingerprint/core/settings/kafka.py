@@ -10,7 +10,7 @@ from fingerprint.core.settings.base import Section, check_readable, read_secret
 
 
 class KafkaSecurity(Section):
-    """How a connection to Kafka is secured. Secrets come from files, which the settings name."""
+    """Security of a connection to Kafka. Secrets come from files, which the settings name."""
 
     tls: bool = Field(
         False, description="Whether connections to Kafka use TLS (security.protocol SSL or SASL_SSL)."

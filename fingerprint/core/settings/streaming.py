@@ -11,7 +11,7 @@ DEAD_LETTER_WINDOW = 1_000  # latest messages over which `fingerprint ingest` co
 
 
 class Ingest(Section):
-    """When `fingerprint ingest` stops because too much cannot be read; what cannot be read goes to `<topic>.dlq`."""
+    """Share of unreadable records at which `fingerprint ingest` stops; what cannot be read goes to `<topic>.dlq`."""
 
     max_dead_letters: int = Field(
         100,
@@ -62,7 +62,7 @@ class Sqs(Section):
 
 
 class Stream(Section):
-    """How `fingerprint stream` follows event time, and what bounds its memory."""
+    """Event time and bounds of memory of `fingerprint stream`."""
 
     source_idle_seconds: float = Field(
         120.0,
@@ -88,7 +88,7 @@ class Stream(Section):
 
 
 class FeedGaps(Section):
-    """When missing events of an account, region or source are reported as a feed gap (docs/explanation/detection.md)."""
+    """Conditions to report missing events of an account, region or source as a feed gap (docs/explanation/detection.md)."""
 
     threshold: float = Field(
         4.0,
@@ -98,7 +98,7 @@ class FeedGaps(Section):
 
 
 class Checkpoints(Section):
-    """Where a stream saves the state of its partitions, and how often."""
+    """Place and interval of the checkpoints of a stream's partitions."""
 
     url: str = Field(
         "checkpoints",

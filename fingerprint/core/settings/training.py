@@ -8,7 +8,7 @@ from fingerprint.core.settings.base import Section
 
 
 class Training(Section):
-    """What a bank learns from a history."""
+    """Training of a bank from a history."""
 
     partition_events: int = Field(
         300_000,
@@ -30,7 +30,7 @@ class Training(Section):
 
 
 class Retraining(Section):
-    """When `fingerprint retrain` trains, and on how much history."""
+    """Schedule of `fingerprint retrain`, and the history that it trains on."""
 
     min_history_days: float = Field(
         14.0, gt=0, description="Days of events that the topic holds before the first bank is trained."
@@ -76,7 +76,7 @@ class Bank(Section):
 
 
 class Promotion(Section):
-    """When a new bank replaces the one that is served."""
+    """Conditions for a new bank to replace the one that is served."""
 
     max_missed_share: float = Field(
         0.1,

@@ -222,7 +222,7 @@ def count_events(
 
 
 class Bursts(NamedTuple):
-    """How much a series usually exceeds its forecast in the intervals in which it does, by the key of the series."""
+    """The usual excess of a series over its forecast, in intervals with an excess, by the key of the series."""
 
     table: SortedTable
 
@@ -250,7 +250,7 @@ def event_surges(keys: Hashes, interval: Ints, series: ActivitySeries, bursts: B
 
 
 class SeriesOwners(NamedTuple):
-    """Whose series are whose: `key` (M,) sorted owners of a bank, the row of the `tail` of each, and which are entities."""
+    """Owners of series: `key` (M,) sorted owners of a bank, the row of the `tail` of each, and which are entities."""
 
     key: Hashes
     tail: Ints

@@ -4,7 +4,7 @@ Example:
     >>> flat = read_on_device(records, "cudf")           # the same events and rejects as by `duckdb_reader`
     >>> flat.events["service"].str.upper()               # a cuDF table: it lies on the device
 
-The records go up once, as they are. The filter (`kernels/sieve.cu`) reads them strictly and passes on, of those that are
+The records go up once, as they are. The filter (`json_filter.cu`) reads them strictly and passes on, of those that are
 *plain*, the members that have columns: so cuDF's reader is given nothing that two readers could take differently, and no member
 whose name a caller chose can become a column in it. All other records are read on the host; their events and rejects are put in
 their places. docs/explanation/reading.md has the rules and their reasons.
@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 from functools import cache
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,6 +39,7 @@ from fingerprint.sources.cloudtrail.schema import (
 )
 from fingerprint.sources.joined_lines import join_lines
 
+FILTER = Path(__file__).with_name("json_filter.cu")
 MAX_RECORD_BYTES = 1 << 16  # bytes: one thread reads a record, and a long one keeps those beside it waiting
 BATCH_BYTES = 1 << 30  # bytes of records at a time: a column of text ends at 2^31
 LOGIN = "responseElements.ConsoleLogin"  # says whether there was an error; it is not passed on
@@ -47,7 +49,7 @@ DERIVED_KINDS = {
     "target_account": "target",
     "resource": "resource",
 }  # of the parameters, in their place
-MEMBER_KINDS = (  # of nodes, as `sieve.cu` numbers them
+MEMBER_KINDS = (  # of nodes, as `json_filter.cu` numbers them
     *("group", "text", "shown", "flag", "time", "begun", "name", "source", "sort"),
     *("recipient", "account", "message", "login", "parameters", "resources", "list", "keys", "items"),
 )
@@ -111,14 +113,14 @@ def _record_ranges(lines: list[bytes]) -> list[RecordRange]:
 def _read_plain(lines: list[bytes], piece: RecordRange, tables: str) -> tuple[Frame, NDArray[np.int64]]:
     """Return the events of the plain records of a range, and the places of the others."""
     begin, end = piece
-    sieved = filter_records(lines[begin:end], frames.import_array_library(tables))
-    rows = np.flatnonzero(sieved.plain) + begin
-    members = _members(sieved.lines, tables)
+    filtered = filter_records(lines[begin:end], frames.import_array_library(tables))
+    rows = np.flatnonzero(filtered.plain) + begin
+    members = _members(filtered.lines, tables)
     there = members["eventTime"].notna().values  # what cuDF could not read is a row of nothing
     if len(members) != len(rows) + 1 or not bool(there.all()):
         return _empty_frame(tables), np.arange(begin, end)
-    rest = np.flatnonzero(~sieved.plain) + begin
-    return _events(members, sieved, rows), rest
+    rest = np.flatnonzero(~filtered.plain) + begin
+    return _events(members, filtered, rows), rest
 
 
 def _read_on_host(records: RecordBatch, careful: NDArray[np.int64]) -> FlattenedRecords:
@@ -143,7 +145,7 @@ def _empty_frame(tables: str) -> Frame:
     return frames.to_device(duckdb_reader.read_on_host(RecordBatch([], [], [])).events, tables)
 
 
-# --- the sieve --------------------------------------------------------------------------------------------------------
+# --- the filter -------------------------------------------------------------------------------------------------------
 
 
 def filter_records(lines: list[bytes], xp: Any) -> FilteredRecords:
@@ -163,11 +165,11 @@ def filter_records(lines: list[bytes], xp: Any) -> FilteredRecords:
         begun,
         failed,
     )
-    launch_kernel("sieve", count, *given, 0, text, sizes)  # measures
+    launch_kernel(FILTER, count, *given, 0, text, sizes)  # measures
     places = xp.cumsum(sizes) - sizes + len(first)
     out = xp.empty(len(first) + int(sizes.sum()), np.uint8)
     out[: len(first)] = xp.asarray(first)
-    launch_kernel("sieve", count, *given, 1, out, places)  # writes
+    launch_kernel(FILTER, count, *given, 1, out, places)  # writes
     kept = plain.astype(bool)
     return FilteredRecords(arrays.to_host(kept), out, time[kept], begun[kept], failed[kept])
 
@@ -274,16 +276,16 @@ def _schema(low: Any, members: dict[str, Any]) -> list[tuple[str, Any, list[Any]
     ]
 
 
-def _events(members: Frame, sieved: FilteredRecords, rows: NDArray[np.int64]) -> Frame:
+def _events(members: Frame, filtered: FilteredRecords, rows: NDArray[np.int64]) -> Frame:
     """Return the columns of COLUMNS and `row`."""
     library, xp = frames.library_of(members), frames.array_module_of(members)
-    made = {column.name: _column(column, members, sieved) for column in COLUMNS}
+    made = {column.name: _column(column, members, filtered) for column in COLUMNS}
     return library.DataFrame({**made, "row": xp.asarray(rows)})
 
 
-def _column(column: ColumnSpec, members: Frame, sieved: FilteredRecords) -> Any:
+def _column(column: ColumnSpec, members: Frame, filtered: FilteredRecords) -> Any:
     if column.type == "time":
-        return _times(sieved.time if column.name == "event_time" else sieved.begun, members)
+        return _times(filtered.time if column.name == "event_time" else filtered.begun, members)
     values = _at(
         members, f"{PARAMETERS}.{DERIVED_KINDS[column.name]}" if column.name in DERIVED_KINDS else column.path
     )
@@ -299,7 +301,7 @@ def _column(column: ColumnSpec, members: Frame, sieved: FilteredRecords) -> Any:
         case "resource":
             return frames.map_texts(values, resource_of)
         case "error":
-            return _errors(values, sieved.failed)
+            return _errors(values, filtered.failed)
     return values
 
 

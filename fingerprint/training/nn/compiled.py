@@ -24,9 +24,6 @@ from fingerprint.training.nn.hyperparameters import CHANCES_PER_WORD, int16_thre
 
 Floats = NDArray[np.float32]
 Slots = NDArray[np.int64]
-_Limits = tuple[
-    int, int, float, int, int
-]  # epochs, patience, rate, what is swapped and what is blanked of 16 bits
 
 
 class Networks(NamedTuple):
@@ -54,6 +51,16 @@ class Histories(NamedTuple):
         return self.slots[self.starts[:, None] + place].astype(np.int64)
 
 
+class _FitOptions(NamedTuple):
+    """Hyperparameters of a fit. Shares are thresholds of random numbers of 16 bits."""
+
+    max_epochs: int
+    patience: int  # epochs without a better loss, after which a fit ends
+    learning_rate: float
+    swap_threshold: int
+    blank_threshold: int
+
+
 def fit_networks(
     nets: Networks, base: Floats, histories: Histories, validation: Slots, rows: int, max_epochs: int
 ) -> Networks:
@@ -62,7 +69,7 @@ def fit_networks(
     They begin as `nets`, correct `base` (P, G, K), draw `rows` rows in a step, and are judged by `validation` (P, V, F).
     """
     fitted = Networks(*(np.array(part, np.float32, order="C") for part in nets))
-    limits = (
+    options = _FitOptions(
         max_epochs,
         hyperparameters.EARLY_STOPPING_PATIENCE,
         hyperparameters.LEARNING_RATE,
@@ -72,7 +79,7 @@ def fit_networks(
     memory, base = _make_memory(fitted, rows, validation), np.ascontiguousarray(base)
     for place in range(len(base)):
         net = Networks(*(part[place] for part in fitted))
-        _fit(net, base[place], histories, place, validation[place], memory, limits)
+        _fit(net, base[place], histories, place, validation[place], memory, options)
     return fitted
 
 
@@ -111,7 +118,7 @@ _DECAY = hyperparameters.WEIGHT_DECAY
 
 
 class _Scratch(NamedTuple):
-    """What a step computes for one network.
+    """Memory for a step of one network, of B rows, G free features, H hidden units and K slots.
 
     `units` and `blame` (G, B, H), `wrong` (B, K), the `exponents` (B K,) of its exp and their bits as numbers, `powers`, the
     `total` of a row (H,).
@@ -126,7 +133,7 @@ class _Scratch(NamedTuple):
 
 
 class _Memory(NamedTuple):
-    """What the fit of one network changes, made once for all of a call: numba compiles no allocation."""
+    """Memory for the fit of one network, allocated once for all of a call: numba compiles no allocation."""
 
     step: _Scratch
     check: _Scratch
@@ -167,47 +174,53 @@ def _fit(
     fingerprint: int,
     validation: Slots,
     memory: _Memory,
-    limits: _Limits,
+    options: _FitOptions,
 ) -> None:
     """Fit one network in place: epochs until it no longer improves, then the weights of the best, the counts alone included."""
-    max_epochs, patience, rate, swap, blank = limits
-    gradient, mean, square, best = memory.gradient, memory.mean, memory.square, memory.best
-    _blank(mean)
-    _blank(square)
+    best = memory.best
+    _clear(memory.mean)
+    _clear(memory.square)
     _copy(net, best)
     _fill(best.outputs.ravel(), _ZERO)
     best_loss = _loss(best, base, validation, validation, memory.check)
-    step = waited = 0
-    for _ in range(max_epochs):
+    step = epochs_without_gain = 0
+    for _ in range(options.max_epochs):
         for _ in range(_STEPS):
-            _draw(histories, fingerprint, step, swap, blank, memory.seen, memory.target)
-            decay = 2 * _DECAY * len(memory.seen)
-            _gradients(net, base, memory.seen, memory.target, decay, memory.step, gradient)
+            _draw(
+                histories,
+                fingerprint,
+                step,
+                options.swap_threshold,
+                options.blank_threshold,
+                memory.seen,
+                memory.target,
+            )
             step += 1
-            pace = np.float32(rate * math.sqrt(1 - _SQUARE_DECAY**step) / (1 - _MEAN_DECAY**step))
-            _adam(
-                net.inputs.ravel(), gradient.inputs.ravel(), mean.inputs.ravel(), square.inputs.ravel(), pace
-            )
-            _adam(net.bias, gradient.bias, mean.bias, square.bias, pace)
-            _adam(
-                net.outputs.ravel(),
-                gradient.outputs.ravel(),
-                mean.outputs.ravel(),
-                square.outputs.ravel(),
-                pace,
-            )
+            _take_step(net, base, step, options.learning_rate, memory)
         loss = _loss(net, base, validation, validation, memory.check)
-        waited += 1
+        epochs_without_gain += 1
         if loss < best_loss:
-            best_loss, waited = loss, 0
+            best_loss, epochs_without_gain = loss, 0
             _copy(net, best)
-        if waited >= patience:
+        if epochs_without_gain >= options.patience:
             break
     _copy(best, net)
 
 
 @compile_kernel
-def _blank(net: Networks) -> None:
+def _take_step(net: Networks, base: Floats, step: int, learning_rate: float, memory: _Memory) -> None:
+    """Change one network in place by step number `step` (from 1 on) of Adam, on the rows that were drawn."""
+    gradient, mean, square = memory.gradient, memory.mean, memory.square
+    decay = 2 * _DECAY * len(memory.seen)
+    _gradients(net, base, memory.seen, memory.target, decay, memory.step, gradient)
+    size = np.float32(learning_rate * math.sqrt(1 - _SQUARE_DECAY**step) / (1 - _MEAN_DECAY**step))
+    _adam(net.inputs.ravel(), gradient.inputs.ravel(), mean.inputs.ravel(), square.inputs.ravel(), size)
+    _adam(net.bias, gradient.bias, mean.bias, square.bias, size)
+    _adam(net.outputs.ravel(), gradient.outputs.ravel(), mean.outputs.ravel(), square.outputs.ravel(), size)
+
+
+@compile_kernel
+def _clear(net: Networks) -> None:
     _fill(net.inputs.ravel(), _ZERO)
     _fill(net.bias, _ZERO)
     _fill(net.outputs.ravel(), _ZERO)
@@ -347,12 +360,12 @@ def _reconstruct(net: Networks, base: Floats, target: Slots, free: int, scratch:
 
 
 @compile_kernel
-def _adam(part: Floats, gradient: Floats, mean: Floats, square: Floats, pace: np.float32) -> None:
+def _adam(part: Floats, gradient: Floats, mean: Floats, square: Floats, size: np.float32) -> None:
     for place in range(len(part)):
         slope = gradient[place]
         mean[place] += _MEAN_STEP * (slope - mean[place])
         square[place] = _KEEP * square[place] + _NEW * slope * slope
-        part[place] -= pace * mean[place] / (math.sqrt(square[place]) + _EPSILON)
+        part[place] -= size * mean[place] / (math.sqrt(square[place]) + _EPSILON)
 
 
 # --- the random streams (sampling.py says more) -------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What both ways of fitting a network share (`compiled`, `loop`): one recipe, whatever computes it.
+"""Hyperparameters of both ways of fitting a network (`compiled`, `loop`): one recipe, whatever computes it.
 
 Example:
     >>> hyperparameters.LEARNING_RATE

@@ -155,7 +155,7 @@ def _check_start(start: InitialWeights | None) -> InitialWeights | None:
 
 
 class BucketFitter(Protocol):
-    """What fits the networks of a bucket: on a CPU or on a device."""
+    """A function that fits the networks of a bucket, on a CPU or on a device."""
 
     threads: int  # that fit buckets at once
     bucket_bytes: int  # that a bucket may take
@@ -166,7 +166,7 @@ class BucketFitter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TrainingData:
-    """What all buckets share: rows by fingerprint, those held out, and the key (E,) of each fingerprint's random stream."""
+    """Data that all buckets share: rows by fingerprint, those held out, and the key (E,) of each fingerprint's random stream."""
 
     vocabulary: Vocabulary
     rows: SlotRows

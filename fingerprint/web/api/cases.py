@@ -174,7 +174,7 @@ class SelectedAlert(RequestModel):
     version: SeenVersion
     events: SeenEvents | None = None
 
-    def to_chosen(self) -> AlertRevision:
+    def to_revision(self) -> AlertRevision:
         """Return the alert and the state in which it was read."""
         return AlertRevision(self.alert_id, self.version, self.events)
 
@@ -182,7 +182,7 @@ class SelectedAlert(RequestModel):
 class BulkChangeRequest(RequestModel):
     """One change of many alerts."""
 
-    chosen: Annotated[list[SelectedAlert], Field(min_length=1, max_length=MAX_PAGE_SIZE)]
+    alerts: Annotated[list[SelectedAlert], Field(min_length=1, max_length=MAX_PAGE_SIZE)]
     change: Annotated[BulkDecision | BulkAssignment | BulkReopen | BulkStatus, Field(discriminator="kind")]
 
 
@@ -206,8 +206,8 @@ IfMatch = Annotated[str | None, Header(pattern=ETAG_PATTERN, description='the ET
 @router.post("/alerts/bulk")
 def change_alerts(body: BulkChangeRequest, caller: Analyst, deps: Deps) -> list[ActionOutcome]:
     """Change each alert or leave it, in their order: an outcome reports whether it was changed, and if not, why."""
-    chosen = [each.to_chosen() for each in body.chosen]
-    return deps.store.cases.change(chosen, check_assignee(body.change.to_change(), deps), caller.name)
+    revisions = [each.to_revision() for each in body.alerts]
+    return deps.store.cases.change(revisions, check_assignee(body.change.to_change(), deps), caller.name)
 
 
 @router.post("/alerts/{alert_id}/disposition", response_model=QueueRow, responses=ALERT_CONFLICT_RESPONSES)
@@ -280,13 +280,13 @@ def _seen_alert(alert_id: str, body: SeenState, if_match: str | None) -> AlertRe
 
 
 def _apply_change(
-    deps: Dependencies, chosen: AlertRevision, change: CaseAction, by: str, response: Response
+    deps: Dependencies, revision: AlertRevision, change: CaseAction, by: str, response: Response
 ) -> QueueRow | Response:
     """Return the row after the change; 409 with the current row where it was not applied."""
-    [outcome] = deps.store.cases.change([chosen], check_assignee(change, deps), by)
+    [outcome] = deps.store.cases.change([revision], check_assignee(change, deps), by)
     if outcome.version < 0:
-        raise NotFound(outcome.reason or f"there is no alert {chosen.alert_id!r}")
-    row = deps.store.queue.row(chosen.alert_id)
+        raise NotFound(outcome.reason or f"there is no alert {revision.alert_id!r}")
+    row = deps.store.queue.row(revision.alert_id)
     if not outcome.done:
         return conflict_response(outcome.reason, row)
     response.headers["ETag"] = alert_etag(row)

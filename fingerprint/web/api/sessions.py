@@ -34,7 +34,7 @@ class SessionResponse(ResponseModel):
 
 
 class EndedSessions(ResponseModel):
-    """How many sessions were ended."""
+    """The number of sessions that were ended."""
 
     sessions: int
 

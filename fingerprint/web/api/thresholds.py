@@ -26,7 +26,7 @@ class ThresholdsResponse(RequestModel):
     """The thresholds in force and the history of overrides, the newest first."""
 
     now: ThresholdEstimate
-    chosen: list[ThresholdOverride]
+    overrides: list[ThresholdOverride]
 
 
 class ThresholdPreviewRequest(RequestModel):
@@ -53,7 +53,7 @@ class ThresholdRequest(RequestModel):
 def get_thresholds(caller: Viewer, deps: Deps) -> ThresholdsResponse:
     """Return the thresholds in force."""
     found = require_thresholds(deps)
-    return ThresholdsResponse(now=found.current(), chosen=list(found.override_history()))
+    return ThresholdsResponse(now=found.current(), overrides=list(found.override_history()))
 
 
 @router.post("/thresholds/preview")

@@ -55,11 +55,11 @@ def show_banks(request: Request, caller: Viewer, deps: Deps) -> Response:
 
 def _partitions(deps: Dependencies, now: datetime) -> list[PartitionProgress]:
     """Return the partitions that reported their progress, the one furthest behind first."""
-    upto = {
+    complete = {
         place: datetime.fromtimestamp(closed, UTC)
         for place, closed in deps.store.feeds.complete_until().items()
     }
-    behind = sorted(upto.items(), key=lambda each: (each[1], each[0]))
+    behind = sorted(complete.items(), key=lambda each: (each[1], each[0]))
     return [PartitionProgress(place.label, moment, now - moment > LATE_AFTER) for place, moment in behind]
 
 

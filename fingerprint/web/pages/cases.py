@@ -1,7 +1,7 @@
 """Actions on one or many alerts: one form for the queue and for an alert's page, with script and without.
 
 Example:
-    POST /changes   csrf=...&do=benign&why=a+migration&chosen=4-9:3fa94c1be0d27a58&back=/?service=iam
+    POST /changes   csrf=...&do=benign&why=a+migration&selected=4-9:3fa94c1be0d27a58&back=/?service=iam
 
 A form that lacks something (a reason, an assignee who exists) comes back with what was selected and written, and says beside the
 field what is missing.
@@ -37,14 +37,14 @@ router = APIRouter()
 
 
 class AlertActionForm(BaseModel):
-    """The form. `do` is a decision, or one of take, assign, release, reopen and note; `chosen` are alerts at the version read.
+    """The form. `do` is a decision, or one of take, assign, release, reopen and note; `selected` are alerts at the version read.
 
     `take` is one alert to assign to the caller, whatever else is selected: the button of its row. `onward` opens the page `next`
     instead of `back` once the change is done. `here` is the form's own page, if it is not `back`: it says what was not done.
     """
 
     do: str = ""
-    chosen: list[str] = []
+    selected: list[str] = []
     take: Annotated[str, Field(max_length=300)] = ""
     why: Annotated[str, Field(max_length=MAX_ACTION_TEXT)] = ""
     duplicate_of: Annotated[str, Field(max_length=200)] = ""
@@ -59,18 +59,18 @@ class AlertActionForm(BaseModel):
 @router.post("/changes")
 def submit_alert_action(form: Annotated[AlertActionForm, Form()], caller: Analyst, deps: Deps) -> Response:
     """Apply the action to each alert or leave it; the page that follows shows the result."""
-    do, sent = ("take", [form.take]) if form.take else (form.do, form.chosen)
-    chosen = [each for each in map(flash.parse_selection, sent) if each]
-    if not chosen or len(chosen) > MAX_PAGE_SIZE:
+    do, sent = ("take", [form.take]) if form.take else (form.do, form.selected)
+    revisions = [each for each in map(flash.parse_selection, sent) if each]
+    if not revisions or len(revisions) > MAX_PAGE_SIZE:
         raise FingerprintError(f"choose from 1 to {MAX_PAGE_SIZE} alerts: go back and tick the ones you mean")
     here = safe_local_path(form.here or form.back)
     if refused := _find_refusal(do, form, deps):
         kept = flash.FlashNote(do, refused=refused, selected=tuple(sent), why=form.why, to=form.to)
         return flash.set_flash(redirect(here), kept, deps.settings)
     if do == "note":
-        outcomes = _add_notes(deps.store, chosen, form.note, caller.name)
+        outcomes = _add_notes(deps.store, revisions, form.note, caller.name)
     else:
-        outcomes = deps.store.cases.change(chosen, _build_change(do, form, caller.name), by=caller.name)
+        outcomes = deps.store.cases.change(revisions, _build_change(do, form, caller.name), by=caller.name)
     following = safe_local_path(form.next) if form.onward and form.next else safe_local_path(form.back)
     there = following if all(each.done for each in outcomes) else here
     return flash.set_flash(redirect(there), flash.note_outcomes(do, outcomes, form.why), deps.settings)
@@ -95,8 +95,8 @@ def _build_change(do: str, form: AlertActionForm, caller_name: str) -> CaseActio
     return AssignCase(to)
 
 
-def _add_notes(store: Store, chosen: Sequence[AlertRevision], text: str, by: str) -> list[ActionOutcome]:
+def _add_notes(store: Store, revisions: Sequence[AlertRevision], text: str, by: str) -> list[ActionOutcome]:
     """Add the same note to each alert. A note cannot conflict with other changes."""
-    for each in chosen:
+    for each in revisions:
         store.cases.add_note(each.alert_id, text, by)
-    return [ActionOutcome(each.alert_id, True, each.version) for each in chosen]
+    return [ActionOutcome(each.alert_id, True, each.version) for each in revisions]

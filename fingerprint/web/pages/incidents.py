@@ -126,7 +126,7 @@ class IncidentQuery(BaseModel):
 
 
 class IncidentForm(BaseModel):
-    """What is done to an incident: `do` is a decision, or one of take, assign, release, reopen, in_progress, new and note."""
+    """An action on an incident: `do` is a decision, or one of take, assign, release, reopen, in_progress, new and note."""
 
     do: str
     revision: Annotated[str, Field(max_length=16)] = ""

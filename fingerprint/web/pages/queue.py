@@ -110,7 +110,7 @@ def _day_end(day: date) -> datetime:
 
 
 class DisplayForm(BaseModel):
-    """How a browser shows the queue."""
+    """The way a browser shows the queue."""
 
     density: Annotated[str, Field(max_length=20)] = "table"
     column: Annotated[list[str], Field(max_length=40)] = []

@@ -4,7 +4,7 @@ import { _, ngettext } from "./words.js";
 
 const NAMED = 6; // alerts that a dialog lists
 const form = document.getElementById("work");
-const boxOf = (row) => row?.querySelector('input[name="chosen"]');
+const boxOf = (row) => row?.querySelector('input[name="selected"]');
 const boxes = () => rows().map(boxOf).filter(Boolean);
 export const selectedRows = () => rows().filter((row) => boxOf(row)?.checked);
 let anchor = null; // the row where a range begins
@@ -21,7 +21,7 @@ export function choose() {
   });
   form.addEventListener("change", count);
   form.addEventListener("click", (event) => {
-    if (event.target.matches('input[name="chosen"]')) selectTo(event.target.closest("[data-alert]"), event);
+    if (event.target.matches('input[name="selected"]')) selectTo(event.target.closest("[data-alert]"), event);
   });
   form.addEventListener("mousedown", (event) => {
     if (event.shiftKey && event.target.closest("[data-alert]")) event.preventDefault(); // text is not selected
@@ -96,11 +96,11 @@ function setRange(row, checked) {
 function name(dialog) {
   const list = dialog.querySelector("ul.covered");
   if (!list) return;
-  const chosen = selectedRows();
+  const selected = selectedRows();
     dialog.querySelector("h2").textContent = dialog.id === "decide"
-    ? ngettext("Decide on %(num)s alert", "Decide on %(num)s alerts", chosen.length)
-    : ngettext("Write a note on %(num)s alert", "Write a note on %(num)s alerts", chosen.length);
-  const lines = chosen.slice(0, NAMED).map((row) => {
+    ? ngettext("Decide on %(num)s alert", "Decide on %(num)s alerts", selected.length)
+    : ngettext("Write a note on %(num)s alert", "Write a note on %(num)s alerts", selected.length);
+  const lines = selected.slice(0, NAMED).map((row) => {
     const line = document.createElement("li");
     const severity = document.createElement("span");
     severity.className = `grade ${severityOf(row)}`;
@@ -110,18 +110,18 @@ function name(dialog) {
     line.append(severity, " ", title);
     return line;
   });
-  if (chosen.length > NAMED) {
+  if (selected.length > NAMED) {
     const more = document.createElement("li");
     more.className = "note";
-    more.textContent = ngettext("and %(num)s more", "and %(num)s more", chosen.length - NAMED);
+    more.textContent = ngettext("and %(num)s more", "and %(num)s more", selected.length - NAMED);
     lines.push(more);
   }
   list.replaceChildren(...lines);
   list.hidden = false;
-  const grave = ["critical", "high"].map((word) => [chosen.filter((row) => severityOf(row) === word).length, word]).filter(([many]) => many);
+  const grave = ["critical", "high"].map((word) => [selected.filter((row) => severityOf(row) === word).length, word]).filter(([many]) => many);
   const warning = dialog.querySelector("p.covered");
   if (!warning) return;
-  warning.hidden = !grave.length || chosen.length < 2;
+  warning.hidden = !grave.length || selected.length < 2;
   warning.textContent = _("Among them: %(alerts)s", { alerts: grave.map(([many, word]) => `${many} ${_(word)}`).join(", ") });
 }
 
@@ -142,13 +142,13 @@ function makeDialog(dialog) {
 }
 
 function count() {
-  const chosen = selectedRows().length;
+  const selected = selectedRows().length;
   const all = document.getElementById("all");
   if (all) {
-    all.checked = chosen > 0 && chosen === boxes().length;
-    all.indeterminate = chosen > 0 && !all.checked;
+    all.checked = selected > 0 && selected === boxes().length;
+    all.indeterminate = selected > 0 && !all.checked;
   }
-  document.getElementById("selected").textContent = chosen ? ngettext("%(num)s selected", "%(num)s selected", chosen) : "";
-  document.querySelector(".acts").classList.toggle("idle", !chosen);
-  for (const button of document.querySelectorAll(".acts button")) button.disabled = !chosen;
+  document.getElementById("selected").textContent = selected ? ngettext("%(num)s selected", "%(num)s selected", selected) : "";
+  document.querySelector(".acts").classList.toggle("idle", !selected);
+  for (const button of document.querySelectorAll(".acts button")) button.disabled = !selected;
 }

@@ -102,7 +102,7 @@ function step(by) {
 
 function extend(by) {
   const from = currentRow();
-  if (from && !from.querySelector('input[name="chosen"]')?.checked) tick(from, true);
+  if (from && !from.querySelector('input[name="selected"]')?.checked) tick(from, true);
   step(by);
   if (currentRow()) extendTo(currentRow());
 }

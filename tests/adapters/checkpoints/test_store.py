@@ -1,4 +1,4 @@
-"""Snapshots keep one contract in a folder, in memory and in an object store; in a folder they outlive the worst."""
+"""Checkpoints keep one contract in a folder, in memory and in an object store; in a folder they outlive the worst."""
 
 from __future__ import annotations
 
@@ -22,7 +22,14 @@ from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Checkpoint, Fence
 from fingerprint.core.settings import Checkpoints
 from pipelines.cli.app import app
-from tests.contracts.checkpoint_store import HOME, SnapshotsContract, manifests, opened, snapshot, warnings
+from tests.contracts.checkpoint_store import (
+    HOME,
+    CheckpointsContract,
+    checkpoint,
+    manifests,
+    opened,
+    warnings,
+)
 from tests.support.services import aws
 
 
@@ -62,19 +69,19 @@ class InStore:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> InFolder:
-    return InFolder(tmp_path / "far" / "snapshots")
+    return InFolder(tmp_path / "far" / "checkpoints")
 
 
-class TestInAFolder(SnapshotsContract):
+class TestInAFolder(CheckpointsContract):
     @pytest.fixture
     def place(self, folder: InFolder) -> InFolder:
         return folder
 
 
-class TestInMemory(SnapshotsContract):
+class TestInMemory(CheckpointsContract):
     @pytest.fixture
     def place(self, tmp_path: Path) -> Iterator[InStore]:
-        place = InStore(f"memory://{tmp_path.name}/snapshots")
+        place = InStore(f"memory://{tmp_path.name}/checkpoints")
         yield place
         fsspec.filesystem("memory").store.clear()
 
@@ -85,49 +92,49 @@ def bucket() -> Iterator[str]:
         yield url
 
 
-class TestInAnObjectStore(SnapshotsContract):
+class TestInAnObjectStore(CheckpointsContract):
     @pytest.fixture
     def place(self, bucket: str, tmp_path: Path) -> InStore:
         return InStore(f"{bucket}/{tmp_path.name}")
 
     def test_a_bucket_that_is_not_there_is_named(self, bucket: str) -> None:
         with pytest.raises(FingerprintError, match=r"s3://no-such-bucket/x: cannot save .*bucket"):
-            FileCheckpointStore(Checkpoints(url="s3://no-such-bucket/x")).save(snapshot())
+            FileCheckpointStore(Checkpoints(url="s3://no-such-bucket/x")).save(checkpoint())
 
 
 def test_a_store_that_is_away_is_said_in_one_sentence(
     bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = InStore(f"{bucket}/{tmp_path.name}")
-    opened(place).save(snapshot(0))
+    opened(place).save(checkpoint(0))
     with monkeypatch.context() as away:
         away.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
         away.setenv("AWS_MAX_ATTEMPTS", "1")
         fsspec.get_filesystem_class("s3").clear_instance_cache()
         with pytest.raises(FingerprintError, match=r"cannot save a checkpoint \(Could not connect"):
-            opened(place).save(snapshot(1))
+            opened(place).save(checkpoint(1))
     fsspec.get_filesystem_class("s3").clear_instance_cache()
-    assert opened(place).latest(HOME) == snapshot(0)
+    assert opened(place).latest(HOME) == checkpoint(0)
 
 
 def test_what_a_killed_process_left_half_written_is_cleared_away(folder: InFolder) -> None:
-    snapshots = opened(folder, kept=1)
-    snapshots.save(snapshot(0))
+    checkpoints = opened(folder, kept=1)
+    checkpoints.save(checkpoint(0))
     home = manifests(folder)[0].rsplit("/", 1)[0]
     for path in (f"{home}/.staged-1", f"{home}/parts/.staged-2"):
         folder.write(path, b"half")
         os.utime(folder.root / path, (0, 0))
-    snapshots.save(snapshot(1))
+    checkpoints.save(checkpoint(1))
     assert not [path for path in folder.files() if ".staged" in path]
 
 
 def test_age_is_counted_on_the_clock_of_the_store(folder: InFolder) -> None:
-    snapshots = opened(folder, kept=1, grace_seconds=600)
+    checkpoints = opened(folder, kept=1, grace_seconds=600)
     for sequence in range(4):
-        snapshots.save(snapshot(sequence))
+        checkpoints.save(checkpoint(sequence))
     for minute, path in enumerate(manifests(folder)):  # a store whose clock stands in 1970
         os.utime(folder.root / path, (0, 1_000 * minute))
-    snapshots.save(snapshot(4))
+    checkpoints.save(checkpoint(4))
     assert [path[-6:-5] for path in manifests(folder)] == ["3", "4"]
 
 
@@ -151,10 +158,10 @@ def test_a_store_of_no_known_kind_is_refused_in_one_sentence() -> None:
 
 
 def test_a_folder_that_is_a_file_is_refused_in_one_sentence(tmp_path: Path) -> None:
-    (tmp_path / "snapshots").write_text("in the way")
-    snapshots = FileCheckpointStore(Checkpoints(url=str(tmp_path / "snapshots")))
+    (tmp_path / "checkpoints").write_text("in the way")
+    checkpoints = FileCheckpointStore(Checkpoints(url=str(tmp_path / "checkpoints")))
     with pytest.raises(FingerprintError, match="cannot save a checkpoint"):
-        snapshots.save(snapshot())
+        checkpoints.save(checkpoint())
 
 
 def test_a_folder_that_cannot_be_listed_does_not_look_empty(folder: InFolder) -> None:
@@ -165,7 +172,7 @@ def test_a_folder_that_cannot_be_listed_does_not_look_empty(folder: InFolder) ->
 
 
 def test_the_command_line_lists_what_would_be_restored(folder: InFolder) -> None:
-    opened(folder).save(snapshot(5))
+    opened(folder).save(checkpoint(5))
     shown = CliRunner().invoke(app, ["checkpoints", "list"], env={"FINGERPRINT_CHECKPOINTS__URL": folder.url})
     assert shown.exit_code == 0
     assert "fingerprint.events/3  offset 105, fence 0-7-5, written 20" in shown.output
@@ -201,50 +208,50 @@ def files_of_at_most(size: int) -> Iterator[None]:
 
 def large(sequence: int, size: int) -> Checkpoint:
     noise = random.Random(sequence)
-    return snapshot(sequence, blobs={f"part-{number}": noise.randbytes(size) for number in range(4)})
+    return checkpoint(sequence, blobs={f"part-{number}": noise.randbytes(size) for number in range(4)})
 
 
 def test_a_disk_that_is_full_leaves_what_was_there_and_fills_no_further(folder: InFolder) -> None:
     with tiny_disk(folder.root):
-        snapshots = opened(folder)
-        snapshots.save(large(0, size=50_000))
+        checkpoints = opened(folder)
+        checkpoints.save(large(0, size=50_000))
         before = folder.files()
         for sequence in range(1, 5):
             with pytest.raises(FingerprintError, match="No space left on device"):
-                snapshots.save(large(sequence, size=300_000))
+                checkpoints.save(large(sequence, size=300_000))
             assert folder.files() == before
         assert opened(folder).latest(HOME) == large(0, size=50_000)
-        snapshots.save(large(6, size=50_000))
+        checkpoints.save(large(6, size=50_000))
         assert opened(folder).latest(HOME) == large(6, size=50_000)
 
 
 def test_a_disk_without_room_for_the_manifest_leaves_what_was_there(folder: InFolder) -> None:
     with tiny_disk(folder.root):
-        snapshots = opened(folder)
-        snapshots.save(snapshot(0))
+        checkpoints = opened(folder)
+        checkpoints.save(checkpoint(0))
         before = folder.files()
         with pytest.raises(FingerprintError, match="No space left on device"):
-            snapshots.save(snapshot(1, metadata={"long": "x" * (1 << 20)}))
+            checkpoints.save(checkpoint(1, metadata={"long": "x" * (1 << 20)}))
         assert folder.files() == before
 
 
 def test_a_write_that_is_cut_short_leaves_what_was_there(folder: InFolder) -> None:
-    snapshots = opened(folder)
-    snapshots.save(snapshot(0))
+    checkpoints = opened(folder)
+    checkpoints.save(checkpoint(0))
     before = folder.files()
     with files_of_at_most(65_536), pytest.raises(FingerprintError, match="File too large"):
-        snapshots.save(large(1, size=100_000))
+        checkpoints.save(large(1, size=100_000))
     assert folder.files() == before
-    assert opened(folder).latest(HOME) == snapshot(0)
+    assert opened(folder).latest(HOME) == checkpoint(0)
 
 
 def save_on(root: Path, generation: int, said: Connection) -> None:
-    """A process of its own: saves one snapshot after another until it is killed, and says which are safe."""
-    snapshots = opened(InFolder(root), kept=2)
-    fence = snapshots.next_fence(HOME, generation)
-    snapshots.latest(HOME)
+    """A process of its own: saves one checkpoint after another until it is killed, and says which are safe."""
+    checkpoints = opened(InFolder(root), kept=2)
+    fence = checkpoints.next_fence(HOME, generation)
+    checkpoints.latest(HOME)
     while True:
-        snapshots.save(replace(large(fence.sequence, size=40_000), fence=fence))
+        checkpoints.save(replace(large(fence.sequence, size=40_000), fence=fence))
         said.send(fence)
         fence = fence.successor()
 

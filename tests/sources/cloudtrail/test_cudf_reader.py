@@ -1,4 +1,4 @@
-"""A device reads what the host reads: the sieve says what is plain, and whatever is not goes to the host."""
+"""A device reads what the host reads: the filter says what is plain, and whatever is not goes to the host."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fingerprint.compute import frames
-from fingerprint.compute.kernels import kernel_source, launch_kernel
+from fingerprint.compute.kernels import SIPHASH, kernel_source, launch_kernel
 from fingerprint.sources.cloudtrail import cudf_reader
 from fingerprint.sources.cloudtrail.cudf_reader import (
     FilteredRecords,
@@ -43,10 +43,10 @@ class TestTheDevice(ReadingContract):
     tables = "cudf"
 
 
-# --- the sieve --------------------------------------------------------------------------------------------------------
+# --- the filter --------------------------------------------------------------------------------------------------------
 
 
-def sieved(*lines: bytes) -> FilteredRecords:
+def filtered(*lines: bytes) -> FilteredRecords:
     return filter_records(list(lines), fake_cupy)
 
 
@@ -55,8 +55,8 @@ def written(**members: Any) -> bytes:
 
 
 def passed(line: bytes) -> dict[str, Any]:
-    """What the sieve passes on of one plain record."""
-    found = sieved(line)
+    """What the filter passes on of one plain record."""
+    found = filtered(line)
     assert found.plain.tolist() == [True]
     first, own, end = found.lines.get().tobytes().split(b"\n")
     assert (json.loads(first), end) == (forwarded_members(), b"")
@@ -188,7 +188,7 @@ NOT_PLAIN = {
 @pytest.mark.parametrize("why", NOT_PLAIN)
 def test_what_two_readers_might_take_differently_is_not_plain(why: str) -> None:
     """And neither hurts its neighbours nor is read otherwise."""
-    found = sieved(written(), NOT_PLAIN[why], written(eventName="x"))
+    found = filtered(written(), NOT_PLAIN[why], written(eventName="x"))
     assert found.plain.tolist() == [True, False, True]
     alike([written(), NOT_PLAIN[why], written(eventName="x")], FAKE)
 
@@ -208,15 +208,15 @@ def test_nearly_all_records_are_plain(organisation: sample_organisation.SampleOr
 def test_a_long_record_is_read_on_the_host() -> None:
     """A thread reads a record, and a long one keeps those beside it waiting."""
     line = written(more="x" * cudf_reader.MAX_RECORD_BYTES)
-    assert sieved(line, written()).plain.tolist() == [False, True]
+    assert filtered(line, written()).plain.tolist() == [False, True]
     alike([line, written()], FAKE)
 
 
 @given(st.datetimes(datetime(1990, 1, 1), datetime(2210, 1, 1)))
 @settings(max_examples=100, deadline=None)
-def test_a_time_is_the_same_by_sieve_and_host(time: datetime) -> None:
+def test_a_time_is_the_same_by_filter_and_host(time: datetime) -> None:
     text = time.strftime("%Y-%m-%dT%H:%M:%SZ")
-    found, said = sieved(written(eventTime=text)), parse_time(text)
+    found, said = filtered(written(eventTime=text)), parse_time(text)
     assert found.plain.tolist() == [said is not None]
     if said:
         assert found.time.tolist() == [(said - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * 1e6]
@@ -228,7 +228,7 @@ def test_a_text_has_the_same_hash_on_a_device(texts: list[str]) -> None:
     borders = np.cumsum([0, *map(len, written)], dtype=np.int64)
     out = fake_cupy.zeros(len(texts), np.uint64)
     characters = fake_cupy.asarray(np.frombuffer(b"".join(written), np.uint8))
-    launch_kernel("siphash", len(texts), characters, fake_cupy.asarray(borders), out)
+    launch_kernel(SIPHASH, len(texts), characters, fake_cupy.asarray(borders), out)
     assert out.tolist() == pd.util.hash_array(np.array(texts, object), categorize=False).tolist()
 
 
@@ -238,10 +238,14 @@ def test_the_nodes_are_the_columns() -> None:
     names = [keys[at : at + size].decode() for at, size in zip(tree.begin, tree.size, strict=True)]
     named = names[-len(RESOURCE_PARAMETERS) :]
     assert named == list(RESOURCE_PARAMETERS)
-    assert max(len(named), len(names) - len(named)) < 64  # the sieve notes in 64 bits which it has met
+    assert max(len(named), len(names) - len(named)) < 64  # the filter notes in 64 bits which it has met
     assert {path for column in COLUMNS for path in column.path.split(".")} <= set(names)
     listed = (
-        kernel_source("sieve").partition("enum Kind {")[2].partition("}")[0].replace("\n", " ").split(",")
+        kernel_source(cudf_reader.FILTER)
+        .partition("enum Kind {")[2]
+        .partition("}")[0]
+        .replace("\n", " ")
+        .split(",")
     )
     assert [kind.strip().lower() for kind in listed] == list(cudf_reader.MEMBER_KINDS)
 

@@ -2,7 +2,7 @@
 
 Example:
     >>> again = Recorded(run.epoch)
-    >>> again()                         # works, as `replaying.Captured` does the first time
+    >>> again()                         # works, as `loop.GraphedCallable` does the first time
     >>> again()                         # is recorded: every operation, with the tensors that it read and wrote
     >>> again()                         # the operations are done again, on those very tensors. No Python runs
 

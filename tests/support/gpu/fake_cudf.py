@@ -10,9 +10,9 @@ It is as strict: arrays are those of `fake_cupy`, never NumPy's; no one goes thr
 no `values`; a comparison with a gap is a gap. What is called and not here is an error that says so: look into cuDF's sources
 whether it is there, and what it gives, before you add it. `pylibcudf`, the library beneath, is this module too.
 
-Its reader of JSON takes lines as `kernels/sieve.cu` writes them, where libcudf's is sure
-(docs/explanation/reading.md): a text is unescaped,
-a literal is the text it was, null and what is missing are gaps, a line that is no JSON is a row of gaps. It refuses all else.
+Its reader of JSON takes lines as `json_filter.cu` writes them, where libcudf's is sure (docs/explanation/reading.md): a text is
+unescaped, a literal is the text it was, null and what is missing are gaps, a line that is no JSON is a row of gaps. It refuses
+all else. `array-api-strict` takes its place nowhere: it has arrays and no tables.
 """
 
 from __future__ import annotations
@@ -457,7 +457,7 @@ def _read_json(options: _Options) -> _Table:
 
 
 def _record(schema: list[Any]) -> Any:
-    """A type for msgspec that takes what a line of the sieve's may hold, and nothing else."""
+    """A type for msgspec that takes what a line of the filter's may hold, and nothing else."""
     fields = [(name, (_record(inside) if inside else str | bool) | None, None) for name, _, inside in schema]
     return msgspec.defstruct("Line", fields)
 

@@ -15,6 +15,8 @@ keywords that CuPy 14.2 does not have (`cupy_api.json`). So is what CuPy allows 
 - `searchsorted` of unlike types (compared as C++ compares them: -1 is larger than every unsigned number);
 - places out of bounds (CuPy wraps them around), and writing to the same place twice at once (any of the values may win);
 - `repeat` by an array of counts, and going through a vector one by one (a wait for the device each).
+`array-api-strict` (tests/estimators/test_array_api.py) knows the array API standard alone; scoring also calls `add.at`, kernels
+and more that is CuPy's own.
 A reduction gives an array of no dimensions; `int`, `float`, `bool` and `item` wait for the device, so they count as copies down.
 """
 

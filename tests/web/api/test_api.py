@@ -338,7 +338,7 @@ def test_what_the_detector_learns_from_needs_a_reason(api: Api, alert_id: str, d
         assert "`why` is required" in refused(api("POST", f"/alerts/{alert_id}/disposition", json=asked), 422)
     chosen = [{"alert_id": alert_id, "version": 0}]
     change = {"kind": "decide", "decision": decision}
-    refused(api("POST", "/alerts/bulk", json={"chosen": chosen, "change": change}), 422)
+    refused(api("POST", "/alerts/bulk", json={"alerts": chosen, "change": change}), 422)
     assert said(api("GET", f"/alerts/{alert_id}"))["alert"]["decision"] is None
 
 
@@ -364,7 +364,7 @@ def test_many_alerts_take_one_change_each_by_itself(api: Api, place: Place, aler
     chosen = [{"alert_id": row.alert_id, "version": row.version} for row in others]
     chosen += [{"alert_id": alert_id, "version": 7}, {"alert_id": "feedfeedfeedfeed", "version": 0}]
     done = said(
-        api("POST", "/alerts/bulk", json={"chosen": chosen, "change": {"kind": "assign", "to": "viewer"}})
+        api("POST", "/alerts/bulk", json={"alerts": chosen, "change": {"kind": "assign", "to": "viewer"}})
     )
     assert [(each["alert_id"], each["done"]) for each in done] == [
         *((row.alert_id, True) for row in others),
@@ -373,9 +373,9 @@ def test_many_alerts_take_one_change_each_by_itself(api: Api, place: Place, aler
     ]
     assert [each["version"] for each in done[-2:]] == [0, -1]
     assert all(each["reason"] for each in done[-2:])
-    wrong = {"chosen": [chosen[0]] * 501, "change": {"kind": "reopen"}}
-    assert refused(api("POST", "/alerts/bulk", json=wrong), 422).startswith("chosen")
-    refused(api("POST", "/alerts/bulk", json={"chosen": chosen, "change": {"kind": "forget"}}), 422)
+    wrong = {"alerts": [chosen[0]] * 501, "change": {"kind": "reopen"}}
+    assert refused(api("POST", "/alerts/bulk", json=wrong), 422).startswith("alerts")
+    refused(api("POST", "/alerts/bulk", json={"alerts": chosen, "change": {"kind": "forget"}}), 422)
 
 
 def test_notes_and_history_tell_who_did_what(api: Api, alert_id: str) -> None:

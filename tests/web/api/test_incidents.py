@@ -100,7 +100,7 @@ def test_the_status_of_an_alert_is_set_and_filtered_by(analyst):
     assert analyst.get("/api/v1/alerts/counts").json()["new"] == 3
     chosen = [{"alert_id": name, "version": version} for name, version in (("a1", 1), ("b0", 0))]
     bulk = analyst.post(
-        "/api/v1/alerts/bulk", json={"chosen": chosen, "change": {"kind": "status", "status": "new"}}
+        "/api/v1/alerts/bulk", json={"alerts": chosen, "change": {"kind": "status", "status": "new"}}
     )
     assert [each["done"] for each in bulk.json()] == [True, True]
     assert analyst.get("/api/v1/alerts?status=new").json()["total"] == 4

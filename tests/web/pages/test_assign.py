@@ -33,9 +33,15 @@ def test_the_list_has_those_who_may_decide_but_for_oneself(site: Site) -> None:
 
 def test_an_alert_goes_to_the_person_chosen(site: Site) -> None:
     page = site.browser("analyst").get(PATH).text
-    chosen = re.search(r'name="chosen" value="([^"]+)"', page)
+    chosen = re.search(r'name="selected" value="([^"]+)"', page)
     assert chosen
-    form = {"csrf": site.csrf("analyst"), "chosen": chosen[1], "back": PATH, "do": "assign", "to": "engineer"}
+    form = {
+        "csrf": site.csrf("analyst"),
+        "selected": chosen[1],
+        "back": PATH,
+        "do": "assign",
+        "to": "engineer",
+    }
     assert site.browser("analyst").post("/changes", data=form).status_code == 303
     assert site.deps.store.queue.row("3fa94c1be0d27a58").assignee == "engineer"
     assert listed(site) == ["admin"]
@@ -43,8 +49,8 @@ def test_an_alert_goes_to_the_person_chosen(site: Site) -> None:
 
 def test_no_choice_changes_nothing(site: Site) -> None:
     page = site.browser("analyst").get(PATH).text
-    chosen = re.search(r'name="chosen" value="([^"]+)"', page)
+    chosen = re.search(r'name="selected" value="([^"]+)"', page)
     assert chosen
-    form = {"csrf": site.csrf("analyst"), "chosen": chosen[1], "back": PATH, "do": "assign", "to": ""}
+    form = {"csrf": site.csrf("analyst"), "selected": chosen[1], "back": PATH, "do": "assign", "to": ""}
     site.browser("analyst").post("/changes", data=form)
     assert site.deps.store.queue.row("3fa94c1be0d27a58").assignee == ""

@@ -166,8 +166,8 @@ def test_what_became_of_similar_alerts_is_counted(analyst, store):
 
 def test_no_one_is_given_an_alert_who_has_no_account_here(analyst, store):
     """As over the API: a name that was mistyped would take it out of everybody's sight. The selection and the name stay."""
-    revision = re.search(rf'name="chosen" value="([^"]*:{PIPELINE.alert_id})"', analyst.get("/").text)[1]
-    page = follow(analyst, {"do": "assign", "to": "mraia", "chosen": revision, "back": "/"})
+    revision = re.search(rf'name="selected" value="([^"]*:{PIPELINE.alert_id})"', analyst.get("/").text)[1]
+    page = follow(analyst, {"do": "assign", "to": "mraia", "selected": revision, "back": "/"})
     assert "“<bdi>mraia</bdi>” has no active account" in page
     assert 'value="mraia" aria-invalid="true"' in page
     assert f'value="{revision}" checked' in page
@@ -178,8 +178,8 @@ def test_no_one_is_given_an_alert_who_has_no_account_here(analyst, store):
 @pytest.mark.parametrize("decision", ["benign", "false_positive"])
 @pytest.mark.parametrize("why", ["", "  "])
 def test_what_the_detector_learns_from_needs_a_reason(analyst, store, decision, why):
-    revision = re.search(rf'name="chosen" value="([^"]*:{STOLEN.alert_id})"', analyst.get("/").text)[1]
-    page = follow(analyst, {"do": decision, "why": why, "chosen": revision, "back": "/"})
+    revision = re.search(rf'name="selected" value="([^"]*:{STOLEN.alert_id})"', analyst.get("/").text)[1]
+    page = follow(analyst, {"do": decision, "why": why, "selected": revision, "back": "/"})
     assert "Nothing was changed." in page
     assert 'aria-invalid="true" aria-describedby="decide-lacking"' in page
     assert f'value="{revision}" checked' in page
@@ -228,7 +228,7 @@ def test_a_viewer_is_shown_no_form_that_changes_anything(clients):
 def test_a_change_goes_back_to_where_it_came_from_and_nowhere_else(analyst, store):
     def change(back: str) -> str:
         version = store.queue.row(PIPELINE.alert_id).version
-        form = {"do": "take", "chosen": f"{version}:{PIPELINE.alert_id}", "back": back}
+        form = {"do": "take", "selected": f"{version}:{PIPELINE.alert_id}", "back": back}
         answer = analyst.post("/changes", data=form)
         assert answer.status_code == 303
         return answer.headers["location"]
@@ -257,7 +257,7 @@ def test_an_alert_says_who_began_its_session_the_first_caller_first(analyst, sto
 
 def test_nothing_chosen_and_nothing_to_do_are_said(analyst):
     assert "tick the ones you mean" in analyst.post("/changes", data={"do": "benign"}).text
-    nothing = analyst.post("/changes", data={"do": "dance", "chosen": f"0:{STOLEN.alert_id}"})
+    nothing = analyst.post("/changes", data={"do": "dance", "selected": f"0:{STOLEN.alert_id}"})
     assert (nothing.status_code, "choose what to do" in nothing.text) == (400, True)
 
 
@@ -267,9 +267,9 @@ def test_a_decision_on_a_page_is_over_the_events_that_it_showed(analyst, store, 
     early = replace(STOLEN, alert_id="e4a1" + path[1:2].encode().hex(), events=STOLEN.events[:3])
     store.alerts.save([early])
     page = analyst.get(path.format(early.alert_id)).text
-    seen = re.search(rf'name="chosen" value="([^"]*:{early.alert_id})"', page)[1]
+    seen = re.search(rf'name="selected" value="([^"]*:{early.alert_id})"', page)[1]
     store.alerts.save([replace(early, events=STOLEN.events)])
-    analyst.post("/changes", data={"do": "benign", "why": "known", "chosen": seen})
+    analyst.post("/changes", data={"do": "benign", "why": "known", "selected": seen})
     row = store.queue.row(early.alert_id)
     assert (row.decision, row.open, row.grown) == ("benign", True, len(STOLEN.events) - 3)
 
@@ -282,7 +282,9 @@ def test_anyone_who_comes_second_reads_who_was_first(analyst, store):
         by="maria",
     )
     mine = "a new laptop & <b>phone</b>"
-    page = follow(analyst, {"do": "benign", "why": mine, "chosen": f"{seen}:{STOLEN.alert_id}", "back": "/"})
+    page = follow(
+        analyst, {"do": "benign", "why": mine, "selected": f"{seen}:{STOLEN.alert_id}", "back": "/"}
+    )
     assert re.search("was changed by <bdi>maria</bdi> <time [^>]*>just now</time>", page)
     assert "<strong><bdi>closed it as true positive</bdi></strong>, “<bdi>she was on a train</bdi>”" in page
     assert 'value="a new laptop &amp; &lt;b&gt;phone&lt;/b&gt;"' in page
@@ -291,7 +293,7 @@ def test_anyone_who_comes_second_reads_who_was_first(analyst, store):
 
 def test_what_was_done_is_said_once_and_in_no_address(analyst, store):
     row = store.queue.row(PIPELINE.alert_id)
-    form = {"do": "take", "chosen": f"{row.version}:{PIPELINE.alert_id}", "back": "/?service=ecs"}
+    form = {"do": "take", "selected": f"{row.version}:{PIPELINE.alert_id}", "back": "/?service=ecs"}
     answer = analyst.post("/changes", data=form)
     assert answer.headers["location"] == "/?service=ecs"
     assert "assigned to you" in analyst.get("/?service=ecs").text
@@ -302,14 +304,14 @@ def test_what_was_done_is_said_once_and_in_no_address(analyst, store):
 def test_the_next_alert_is_opened_where_that_is_asked_for(analyst, store):
     def change(**more: str) -> str:
         row = store.queue.row(PIPELINE.alert_id)
-        seen = {"do": "take", "chosen": f"{row.version}:{PIPELINE.alert_id}", "back": "/?service=ecs"}
+        seen = {"do": "take", "selected": f"{row.version}:{PIPELINE.alert_id}", "back": "/?service=ecs"}
         return analyst.post("/changes", data=seen | more).headers["location"]
 
     there = f"/alerts/{STOLEN.alert_id}"
     assert change(next=there, onward="true") == there
     assert change(next=there) == "/?service=ecs"
     assert change(next="https://evil.example/", onward="true") == "/"
-    assert change(next=there, onward="true", chosen=f"0:{PIPELINE.alert_id}") == "/?service=ecs"  # refused
+    assert change(next=there, onward="true", selected=f"0:{PIPELINE.alert_id}") == "/?service=ecs"  # refused
 
 
 def test_a_cookie_can_make_the_page_say_nothing_that_is_not_so(analyst):

@@ -1,11 +1,11 @@
-// What of a record is read: a strict reader of JSON, one thread a record, that passes on only what has a column.
+// Filters records: a strict reader of JSON, one thread a record, that passes on only the members that have a column.
 //
 // It walks the record once. What it cannot read as strict JSON, or finds where the columns of another reader might be filled
 // otherwise, is not *plain* (docs/explanation/reading.md has the rules and their reasons): such a record is read on the host. Of a
 // plain one it writes a line of JSON with the members that have columns, byte for byte as they were, and in place of
 // `requestParameters` what is made of them.
 //
-// The members are a tree of nodes (`columns.tree`): node 0 is the record; the children of a node lie side by side.
+// The members are a tree of nodes (`member_tree` in cudf_reader.py): node 0 is the record; the children of a node lie side by side.
 
 enum Kind {
   GROUP, TEXT, SHOWN, FLAG, TIME, BEGUN, NAME, SOURCE, SORT, RECIPIENT, ACCOUNT, MESSAGE, LOGIN, PARAMETERS, RESOURCES,
@@ -636,9 +636,9 @@ INSIDE bool record(Reader *r, Writer *w, const Nodes *t, Found *f) {
 // plain, sizes, time, begun, failed (n,): whether a record is plain, the bytes of its line (0 if it is not), its times, whether
 // it tells of a failure that may have no code.
 // writing: whether the lines are written, to `out` at `places` (n,); else they are only measured.
-KERNEL sieve(i64 n, const u8 *text, const i64 *borders, i64 longest, const int *kind, const int *first, const int *count,
-             const int *begin, const int *size, const u8 *keys, u8 *plain, i64 *sizes, i64 *time, i64 *begun, u8 *failed,
-             i64 writing, u8 *out, const i64 *places) {
+KERNEL json_filter(i64 n, const u8 *text, const i64 *borders, i64 longest, const int *kind, const int *first, const int *count,
+                   const int *begin, const int *size, const u8 *keys, u8 *plain, i64 *sizes, i64 *time, i64 *begun, u8 *failed,
+                   i64 writing, u8 *out, const i64 *places) {
   const Nodes nodes = {kind, first, count, begin, size, keys};
   EACH(row, n) {
     if (writing && !plain[row]) continue;
