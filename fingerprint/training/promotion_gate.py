@@ -5,13 +5,17 @@ Example:
     >>> decision.passed, decision.reasons
     (False, ('it misses 69 of the 96 attacks that 2026-01-25-77aa01f2 clearly finds, more than the 10% of ...',))
 
-Seven conditions. (1) Of known attacks in the name of the served bank's principals (`attack_injection`), it finds what the served
+Eight conditions. (1) Of known attacks in the name of the served bank's principals (`attack_injection`), it finds what the served
 bank finds clearly: those on the edge of the threshold fall to one side or the other with every training.
 (2) It does so of the attacks that analysts confirmed. (3) The quantiles of its losses on its own held-out days are near those
 of the served bank on its own. (4) Most fingerprints that were ready still are: a bank of half the input is half a bank. (5) At
 most so many principals have a vote on a day of the held-out history; alerts, which need a quorum, are fewer. (6) It has learned
-nothing that has not happened yet. (7) The held-out days are not nearly empty: the other conditions rest on them. A first bank
-has no champion: (5) to (7) hold for it, and at least MIN_READY_ENTITIES of its entities have to be ready.
+nothing that has not happened yet. (7) The held-out days are not nearly empty: the other conditions rest on them. (8) No kind of
+principal is voted for much more often than a person set, where that is not so of the served bank. A first bank has no champion:
+(5) to (7) hold for it, and at least MIN_READY_ENTITIES of its entities have to be ready.
+
+A rate that was too high before, or that a first bank has, is a warning and no reason: the alert budget is kept all the same,
+since its threshold is set on the same held-out days with those votes, and a bank that is kept back leaves an older one, or none.
 """
 
 from __future__ import annotations
@@ -22,7 +26,8 @@ from typing import Any
 
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.settings import Promotion, Settings
-from fingerprint.registry import drift, quality
+from fingerprint.detection import detectors
+from fingerprint.registry import drift, quality, vote_rates
 from fingerprint.registry.bank import Bank
 from fingerprint.registry.drift import BankDrift
 from fingerprint.sources.arrival import check_watermark
@@ -34,12 +39,17 @@ MIN_HOLDOUT_ROWS, MIN_HOLDOUT_SHARE = 20, 0.001  # rows that are held out, fewer
 
 MIN_READY_ENTITIES = 1  # of a first bank: without one, no principal is compared with its own behaviour
 
+MIN_KIND_EVENTS = 500  # held out, from which the rate of votes on a kind of principal is judged
+
 NO_CONFIRMED_ATTACKS: Mapping[str, Sequence[bytes]] = {}
 
 
 @dataclass(frozen=True)
 class GateDecision:
-    """The gate's decision: `reasons` against the bank, none if it may be served; `figures` for the manifest."""
+    """The gate's decision: `reasons` against the bank, none if it may be served; `figures` for the manifest.
+
+    `figures["warnings"]` are sentences about what keeps no bank back.
+    """
 
     reasons: tuple[str, ...]
     figures: dict[str, Any]
@@ -69,6 +79,10 @@ def evaluate_promotion(
         *_empty_holdout(challenger),
         *_excess_votes(challenger, settings.promotion),
     ]
+    excess = _excess_vote_rates(challenger, settings)
+    known = _excess_vote_rates(champion, settings, sure=False) if champion else excess
+    reasons += [sentence for which, sentence in excess.items() if which not in known]
+    warnings = [sentence for which, sentence in excess.items() if which in known]
     if not champion and not allow_immature:
         reasons += _immature(challenger)
     if champion:
@@ -86,7 +100,8 @@ def evaluate_promotion(
         figures["frozen"] = drift.compare_banks(reference, challenger).summary() | {
             "probe": _compare_on_attacks(challenger, reference, settings)
         }
-    return GateDecision(tuple(reasons), {**figures, "passed": not reasons, "reasons": reasons})
+    figures |= {"passed": not reasons, "reasons": reasons, "warnings": warnings}
+    return GateDecision(tuple(reasons), figures)
 
 
 def _compare_on_attacks(
@@ -178,3 +193,23 @@ def _excess_votes(challenger: Bank, options: Promotion) -> Iterator[str]:
             f"{votes:,.1f} principals a day have a vote in its held-out history, "
             f"more than the {options.max_votes_per_day:,.0f} of the setting promotion.max_votes_per_day"
         )
+
+
+def _excess_vote_rates(bank: Bank, settings: Settings, *, sure: bool = True) -> dict[tuple[str, str], str]:
+    """Return a sentence for each detector and kind of principal with votes on more held-out events than the settings allow.
+
+    With `sure` only where there are enough events, and not by chance.
+    """
+    factor, out = settings.promotion.max_vote_share_factor, {}
+    for detector in detectors.listed_detectors(settings):
+        share = detector.vote_share_from(settings)
+        for kind, rate in bank.manifest["quality"]["vote_rates"].get(detector.name, {}).items():
+            least = vote_rates.least_share(rate) if sure else rate["share"]
+            enough = rate["events"] >= MIN_KIND_EVENTS or not sure
+            if share is not None and enough and least > factor * share:
+                out[detector.name, kind] = (
+                    f"the {detector.name} votes for {rate['share']:.0%} of the {rate['events']:,} held-out events of principals "
+                    f"of kind {kind}, more than {factor:g} times the {share:.0%} of its vote_share "
+                    "(setting promotion.max_vote_share_factor)"
+                )
+    return out

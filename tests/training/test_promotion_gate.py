@@ -108,6 +108,52 @@ def test_a_bank_of_half_the_input_is_kept_back_for_those_it_lost(champion: Bank)
     assert any("promotion.max_lost_fingerprints" in reason for reason in word.reasons)
 
 
+def with_rate(bank: Bank, detector: str, **rate: float) -> Bank:
+    rates = bank.manifest["quality"]["vote_rates"]
+    return with_quality(bank, vote_rates={**rates, detector: {**rates[detector], "person": rate}})
+
+
+OFTEN = {"events": 5000, "days": 60.0, "share": 0.4}
+
+
+@pytest.mark.parametrize("detector", ["spectral", "sequence"])
+def test_a_kind_that_is_voted_for_much_more_than_before_keeps_a_bank_back(
+    champion: Bank, detector: str
+) -> None:
+    loud, calm = (with_rate(champion, detector, **{**OFTEN, "share": share}) for share in (0.4, 0.04))
+    word = promotion_gate.evaluate_promotion(loud, calm, SETTINGS)
+    assert not word.passed
+    assert (
+        f"the {detector} votes for 40% of the 5,000 held-out events of principals of kind person"
+        in (word.reasons[0])
+    )
+    assert promotion_gate.evaluate_promotion(loud, calm, with_gate(max_vote_share_factor=9)).passed
+
+
+@pytest.mark.parametrize("before", ["none", "as bad"])
+def test_a_kind_that_was_voted_for_as_often_is_a_warning(champion: Bank, before: str) -> None:
+    loud = with_rate(champion, "sequence", **OFTEN)
+    word = promotion_gate.evaluate_promotion(loud, None if before == "none" else loud, SETTINGS)
+    assert word.passed
+    assert any("sequence votes for 40%" in sentence for sentence in word.figures["warnings"])
+
+
+@pytest.mark.parametrize("rate", [{"events": 499}, {"days": 2.0}, {"share": 0.1}])
+def test_few_events_or_days_or_a_small_excess_say_nothing(champion: Bank, rate: dict[str, float]) -> None:
+    word = promotion_gate.evaluate_promotion(
+        with_rate(champion, "sequence", **{**OFTEN, **rate}), champion, SETTINGS
+    )
+    assert word.passed
+    assert not any("kind person" in sentence for sentence in word.figures["warnings"])
+
+
+def test_a_detector_whose_threshold_is_set_has_no_share_to_keep(champion: Bank) -> None:
+    """The autoencoder's is, in the settings of these tests."""
+    assert promotion_gate.evaluate_promotion(
+        with_rate(champion, "autoencoder", **OFTEN), champion, SETTINGS
+    ).passed
+
+
 def test_every_reason_is_given_not_only_the_first(champion: Bank, poisoned: Bank) -> None:
     strange = {name: 2 * loss for name, loss in champion.manifest["quality"]["loss"].items()}
     loud = with_quality(poisoned, votes_per_day=1e6, loss=strange)

@@ -100,6 +100,11 @@ class Promotion(Section):
         gt=0,
         description="Largest number of principals a day with an autoencoder vote on the held-out history.",
     )
+    max_vote_share_factor: float = Field(
+        2.0,
+        ge=1,
+        description="How many times its vote_share a detector may vote for of the held-out events of one kind of principal.",
+    )
     reference_versions_back: int = Field(
         5,
         gt=0,

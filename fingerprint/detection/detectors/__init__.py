@@ -144,9 +144,20 @@ class Detector(ABC):
                 f"setting {field}: {problem['msg'].removeprefix('Value error, ')}"
             ) from None
 
+    @classmethod
+    def vote_share_from(cls, settings: Settings) -> float | None:
+        """Return the share of harmless events that it may vote for, as set; None where a threshold is set instead."""
+        share: float | None = getattr(cls.options_from(settings), "vote_share", None)
+        return share
+
+    @classmethod
+    def own_threshold(cls, settings: Settings, figures: Mapping[str, Any]) -> float:
+        """Return the z from which it votes by its own section of the settings; `figures` are the quality of a bank."""
+        return float(cls.options_from(settings).threshold)
+
     def vote_threshold(self) -> float:
-        """Return the z from which the detector votes: as set, unless the bank says it."""
-        return float(self.options_from(self.settings).threshold)
+        """Return the z from which the detector votes with its bank."""
+        return self.own_threshold(self.settings, self.bank.manifest["quality"])
 
     @abstractmethod
     def measure(self, batch: EventBatch) -> NDArray[Any]:

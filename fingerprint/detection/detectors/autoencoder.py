@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from copy import copy
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -94,18 +94,26 @@ class AutoencoderDetector(Detector):
         self.newcomer_share = NEWCOMER_THRESHOLD_SHARE
         self.usual_amounts = UsualAmounts.from_arrays(bank.scorer_state, state.placement)
 
-    def vote_threshold(self) -> float:
-        """Return the z as set, or that the vote share of held-out rows reached.
+    @classmethod
+    def vote_share_from(cls, settings: Settings) -> float | None:
+        """Return the share as set; None where a threshold is set instead."""
+        options = cls.options_from(settings)
+        return options.vote_share if options.threshold is None else None
 
-        A lower threshold of alerts lowers the vote, too: else it would show no more of them.
-        """
-        figures, options = self.bank.manifest["quality"], self.settings.autoencoder
-        own = (
+    @classmethod
+    def own_threshold(cls, settings: Settings, figures: Mapping[str, Any]) -> float:
+        """Return the z as set, or that the vote share of held-out rows reached."""
+        options = cls.options_from(settings)
+        return (
             quality.vote_threshold(figures, options.vote_share)
             if options.threshold is None
             else options.threshold
         )
-        return min(own, quality.alert_threshold(figures, self.settings.alerts))
+
+    def vote_threshold(self) -> float:
+        """Return its own threshold, or that of alerts where it is lower: else a lower one would show no more of them."""
+        alert = quality.alert_threshold(self.bank.manifest["quality"], self.settings.alerts)
+        return min(super().vote_threshold(), alert)
 
     @classmethod
     def options_from(cls, settings: Settings) -> Autoencoder:
