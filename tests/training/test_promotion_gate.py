@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -183,6 +185,103 @@ def test_only_what_was_found_clearly_counts_as_missed(
     strict = promotion_gate.evaluate_promotion(weaker, champion, with_gate(max_missed_share=0.0))
     assert strict.figures["probe"]["missed"] > 0
     assert "promotion.max_missed_share" in strict.reasons[0]
+
+
+# --- parts that are broken ----------------------------------------------------------------------------------------------
+
+
+def with_array(bank: Bank, name: str, change: Callable[[NDArray[Any]], NDArray[Any]]) -> Bank:
+    """Return a bank in which one array of its transitions or of its scorer state is another."""
+    part, _, field = name.partition(".")
+    if part == "transitions":
+        array = change(np.array(getattr(bank.transitions, field)))
+        return replace(bank, transitions=replace(bank.transitions, **{field: array}))
+    return replace(bank, scorer_state={**bank.scorer_state, name: change(np.array(bank.scorer_state[name]))})
+
+
+def first_is(value: float) -> Callable[[NDArray[Any]], NDArray[Any]]:
+    def change(array: NDArray[Any]) -> NDArray[Any]:
+        array.flat[0] = value
+        return array
+
+    return change
+
+
+def backwards(array: NDArray[Any]) -> NDArray[Any]:
+    return array[..., ::-1].copy()
+
+
+BROKEN = [
+    ("surge.tail", first_is(np.nan), "surge tails hold numbers that are not finite"),
+    ("surge.channel", first_is(np.inf), "surge tails hold numbers that are not finite"),
+    ("surge.tail", backwards, "surge tails grow"),
+    ("surge.channel", backwards, "surge tails grow"),
+    ("surge.tail", lambda tail: 0 * tail, "surge tails are flat"),
+    ("surge.channel", lambda tail: 0 * tail, "surge tails are flat"),
+    ("surge.key", backwards, "surge tails are not in the order"),
+    ("surge.kind_of", first_is(99), "surge tails are not in the order"),
+    ("burst.usual", first_is(np.nan), "usual bursts"),
+    ("burst.key", backwards, "usual bursts"),
+    ("burst.usual", lambda usual: 1e6 * usual, "the spectral detector sees 0 of"),
+    ("amount.usual", first_is(0), "usual amounts"),
+    ("amount.most", first_is(np.nan), "usual amounts"),
+    ("amount.key", backwards, "usual amounts"),
+    ("amount.tail", first_is(np.nan), "tail of its amounts is no tail"),
+    ("amount.tail", lambda tail: 0 * tail, "tail of its amounts is no tail"),
+    ("amount.tail", lambda tail: 100 * tail, "tail of its amounts is flat"),
+    ("transitions.keys", backwards, "transitions are not in order"),
+    ("transitions.kinds", backwards, "transitions are not in order"),
+    ("transitions.count", first_is(np.nan), "counts that are not above zero"),
+    ("transitions.count", lambda count: 0 * count, "counts that are not above zero"),
+    ("transitions.keys", lambda keys: np.arange(1, len(keys) + 1, dtype=np.uint64), "lack the counts"),
+    ("transitions.tail", first_is(np.nan), "a tail that is not finite"),
+    ("transitions.tail", backwards, "tails of its transitions grow"),
+    ("transitions.tail", lambda tail: 0 * tail + 1, "tails of its transitions are flat"),
+]
+
+
+@pytest.mark.parametrize(("array", "change", "sentence"), BROKEN)
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_bank_with_a_broken_part_is_kept_back(
+    champion: Bank,
+    array: str,
+    change: Callable[[NDArray[Any]], NDArray[Any]],
+    sentence: str,
+    is_first: bool,
+) -> None:
+    broken = with_array(champion, array, change)
+    word = promotion_gate.evaluate_promotion(broken, None if is_first else champion, SETTINGS)
+    assert not word.passed
+    assert any(sentence in reason for reason in word.reasons), word.reasons
+
+
+def test_a_bank_for_which_every_order_of_calls_is_usual_sees_no_chain(champion: Bank) -> None:
+    """Its tails are whole, but so heavy that no surprise it finds is rare."""
+    tail = np.maximum(champion.transitions.tail, np.linspace(1, 0.01, champion.transitions.tail.shape[1]))
+    heavy = with_array(champion, "transitions.tail", lambda _: tail.astype(np.float32))
+    word = promotion_gate.evaluate_promotion(heavy, None, SETTINGS)
+    assert any("the sequence detector sees" in reason for reason in word.reasons), word.figures
+
+
+def test_a_sound_bank_sees_most_chains_and_bursts(champion: Bank, later: Bank) -> None:
+    for bank in (champion, later):
+        seen = promotion_gate.evaluate_promotion(bank, None, SETTINGS).figures["seen"]
+        assert list(seen) == ["sequence", "spectral"]
+        assert all(each["seen"] > 0.8 * each["injected"] > 0 for each in seen.values())
+
+
+def test_few_principals_are_asked_for_neither(champion: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attack_injection, "ATTACKED_PRINCIPALS", promotion_gate.MIN_VICTIMS - 1)
+    calm = with_array(champion, "burst.usual", lambda usual: 1e6 * usual)
+    assert promotion_gate.evaluate_promotion(calm, None, SETTINGS).passed
+
+
+def test_a_detector_that_is_not_listed_is_not_asked(champion: Bank) -> None:
+    voting = SETTINGS.voting.model_copy(update={"detectors": ("autoencoder", "sequence")})
+    calm = with_array(champion, "burst.usual", lambda usual: 1e6 * usual)
+    word = promotion_gate.evaluate_promotion(calm, None, SETTINGS.model_copy(update={"voting": voting}))
+    assert word.passed
+    assert list(word.figures["seen"]) == ["sequence"]
 
 
 # --- attacks that analysts confirmed ----------------------------------------------------------------------------------
