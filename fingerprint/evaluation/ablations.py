@@ -3,8 +3,8 @@
 Example:
     >>> scorer = AblationScorer(bank, state, settings, keep_all_events=True)
     >>> scorer.variants[0].left_out
-    'company'
-    >>> scorer.judge(batch).frame["autoencoder without company_z"]          # beside `autoencoder_z`
+    'interval company'
+    >>> scorer.judge(batch).frame["autoencoder without interval company_z"]          # beside `autoencoder_z`
 
 A detector names its terms and makes the variant (`Detector.terms`, `Detector.without`). Variants vote on nothing: their scores
 are columns beside those of the detectors. They measure the same batches: losses that several of them need are computed once.
@@ -37,8 +37,8 @@ KEPT_ANSWERS = 2  # of a whole batch, and of the rows that are measured at the p
 def variant_name(detector: str, term: str) -> str:
     """Return what a detector without a term is called.
 
-    >>> variant_name("autoencoder", "company")
-    'autoencoder without company'
+    >>> variant_name("autoencoder", "interval company")
+    'autoencoder without interval company'
     """
     return f"{detector} without {term}"
 
@@ -68,7 +68,8 @@ class AblationScorer(Scorer):
 
     def _measure_evidence(self, batch: EventBatch) -> dict[str, NDArray[Any]]:
         evidence = super()._measure_evidence(batch)
-        return evidence | {_name(each): each.measure(batch) for each in self.variants}
+        measured = replace(batch, evidence=evidence)  # what was counted is not counted again
+        return evidence | {_name(each): each.measure(measured) for each in self.variants}
 
     def judge(self, batch: EventBatch, is_final: bool = True) -> ScoredEvents:
         """Return the events as judged by the detectors, with a column of z for each variant."""

@@ -45,7 +45,9 @@ MIN_HOLDOUT_ROWS, MIN_HOLDOUT_SHARE = 20, 0.001  # rows that are held out, fewer
 
 MIN_READY_ENTITIES = 1  # of a first bank: without one, no principal is compared with its own behaviour
 
-MIN_SEEN_SHARE = 0.5  # of injected chains and bursts; sound banks of 12 and 60 simulated principals see .87 and more
+MIN_SEEN_SHARE = (
+    0.5  # of injected chains and bursts; sound banks of 12 and 60 simulated principals see .87 and more
+)
 MIN_VICTIMS = 5  # principals in whose name they are injected, fewer tell nothing
 INJECTED_FOR_OTHERS = {
     SequenceDetector.name: "attacks by the order of their calls",

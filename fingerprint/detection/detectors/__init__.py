@@ -21,9 +21,10 @@ import math
 import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from functools import cache
 from importlib.metadata import entry_points
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
 import pandas as pd
@@ -202,12 +203,17 @@ class Detector(ABC):
         """Return the intervals start ... end - 1 in which far fewer events came than expected: votes, never verdicts."""
         return None
 
-    def without(self, term: str) -> Detector:
+    def without(self, term: str) -> Self:
         """Return this detector with one of its `terms` left out, for an evaluation that measures both beside each other.
 
-        It shares no sums with this one. Its thresholds and tails stay those that were learned with all terms.
+        It keeps nothing that this one reads; its thresholds and tails stay those that were learned with all terms. The batches
+        that it measures have this detector's evidence already.
         """
-        raise FingerprintError(f"the detector {self.name} has no term {term!r} to leave out")
+        if term not in self.terms:
+            raise FingerprintError(f"the detector {self.name} has no term {term!r} to leave out")
+        variant = copy(self)
+        variant.left_out = term
+        return variant
 
     @classmethod
     def drivers(

@@ -14,8 +14,7 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from copy import copy
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
@@ -24,7 +23,7 @@ from numpy.typing import NDArray
 from fingerprint.compute import frames, hashing
 from fingerprint.compute.arrays import identity_placement, namespace, to_device_of
 from fingerprint.compute.hashing import Hashes
-from fingerprint.core.alert import FingerprintError, Rarity, SurpriseDriver
+from fingerprint.core.alert import Rarity, SurpriseDriver
 from fingerprint.core.ports import Inference
 from fingerprint.core.settings import Autoencoder, Settings
 from fingerprint.detection import score_terms
@@ -120,16 +119,14 @@ class AutoencoderDetector(Detector):
         """Return the detector's section of the settings."""
         return settings.autoencoder
 
-    def without(self, term: str) -> AutoencoderDetector:
+    def without(self, term: str) -> Self:
         """Return this detector with one of its terms left out.
 
         Without nets or counts, the usual loss of each feature is moved by the median difference on the bank's sample of training
         rows; the tails stay those of the whole score.
         """
-        if term not in self.terms:
-            raise FingerprintError(f"the detector {self.name} has no term {term!r} to leave out")
-        variant = copy(self)
-        variant.left_out, variant.own_sums = term, IntervalSurprise(self.state.placement)
+        variant = super().without(term)
+        variant.own_sums = IntervalSurprise(self.state.placement)
         if term == PEERS:
             variant.bank = score_terms.without_peers(self.bank)
             variant.inference = LocalInference(variant.bank)
