@@ -51,10 +51,7 @@ ATTACKED_PRINCIPALS = 40  # as whom known attacks are injected
 SEED = 0  # of the injected attacks
 CALLS_PER_TECHNIQUE = 8  # of one technique at most: some repeat theirs twenty times
 SECONDS_BETWEEN_ATTACKS = 1000  # more than a context is long, so that no attack explains another
-BURST_FACTOR, MIN_BURST_CALLS = (
-    20.0,
-    200.0,
-)  # of a burst: times the calls of the principal's busiest interval, and at least
+BURST_FACTOR, MIN_BURST_CALLS = 20.0, 200.0  # times the calls of the principal's busiest interval, at least
 ACTION_COLUMN = encoding.FEATURE_NAMES.index("action")
 PRINCIPAL_EVENTS = int(channel_place(np.array([EVENT_CHANNEL]), np.array([False]))[0])  # place of the channel
 MODE_COLUMN = encoding.FEATURE_NAMES.index("mode")

@@ -12,9 +12,9 @@ of the served bank on its own. (4) Most fingerprints that were ready still are: 
 most so many principals have a vote on a day of the held-out history; alerts, which need a quorum, are fewer. (6) It has learned
 nothing that has not happened yet. (7) The held-out days are not nearly empty: the other conditions rest on them. (8) No kind of
 principal is voted for much more often than a person set, where that is not so of the served bank. (9) No part that it learned is
-broken (`part_checks`). (10) Of attacks in the name of its own principals, the sequence detector sees most calls in an order that
-was never seen, and the spectral detector most bursts. A first bank has no champion: (5) to (7), (9) and (10) hold for it, and at
-least MIN_READY_ENTITIES of its entities have to be ready.
+broken (`part_checks`). (10) In the name of its own principals, the sequence detector sees most known attacks by the order of
+their calls, and the spectral detector most bursts of usual calls. A first bank has no champion: (5) to (7), (9) and (10) hold for
+it, and at least MIN_READY_ENTITIES of its entities have to be ready.
 
 A rate that was too high before, or that a first bank has, is a warning and no reason: the alert budget is kept all the same,
 since its threshold is set on the same held-out days with those votes, and a bank that is kept back leaves an older one, or none.
@@ -45,9 +45,7 @@ MIN_HOLDOUT_ROWS, MIN_HOLDOUT_SHARE = 20, 0.001  # rows that are held out, fewer
 
 MIN_READY_ENTITIES = 1  # of a first bank: without one, no principal is compared with its own behaviour
 
-MIN_SEEN_SHARE = (
-    0.5  # of injected chains and bursts; sound banks of 12 and 60 simulated principals see .87 and more
-)
+MIN_SEEN_SHARE = 0.5  # of injected chains and bursts; sound banks of 12 and 60 simulated principals see .87
 MIN_VICTIMS = 5  # principals in whose name they are injected, fewer tell nothing
 INJECTED_FOR_OTHERS = {
     SequenceDetector.name: "attacks by the order of their calls",
