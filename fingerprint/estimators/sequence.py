@@ -37,6 +37,7 @@ from fingerprint.compute.arrays import (
 )
 from fingerprint.compute.hashing import Hashes, hash_pair
 from fingerprint.compute.sorted_table import expand_ranges, find_sorted
+from fingerprint.estimators.tail_calibration import day_folds
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
@@ -271,10 +272,33 @@ def z_of_surprise(transitions: Transitions, nats: Floats, kind: Hashes) -> Float
 
     A kind without a tail of its own is measured by that of all kinds.
     """
-    xp = namespace(nats)
-    place, known = find_sorted(transitions.kinds, kind)
-    row = xp.where(known, place, xp.searchsorted(transitions.kinds, _one(xp, ALL_KINDS))[0])
-    share = transitions.tail[row, grid_place(nats)].astype(np.float64)
+    return z_of_places(transitions, grid_place(nats), kind)
+
+
+def z_of_places(transitions: Transitions, place: NDArray[np.int64], kind: Hashes) -> Floats:
+    """Return the z of surprises by their place on the grid: place, kind (N,) -> (N,)."""
+    return _tail_z(transitions.kinds, transitions.tail, place, kind)
+
+
+def z_by_other_days(
+    kind: Hashes, place: NDArray[np.int64], events: NDArray[np.float64], day: NDArray[np.integer[Any]]
+) -> Floats:
+    """Return the z of held-out events, each by the tails of the other days: groups (G,) as in `fit_tails`, and their day.
+
+    Of a single day, its own tails have to do.
+    """
+    out = np.empty(len(kind), np.float32)
+    for left_out, others in day_folds(day):
+        kinds, tail = fit_tails(kind[others], place[others], events[others])
+        out[left_out] = _tail_z(kinds, tail, place[left_out], kind[left_out])
+    return out
+
+
+def _tail_z(kinds: Hashes, tail: Floats, place: NDArray[np.int64], kind: Hashes) -> Floats:
+    xp = namespace(place)
+    of_kind, known = find_sorted(kinds, kind)
+    row = xp.where(known, of_kind, xp.searchsorted(kinds, _one(xp, ALL_KINDS))[0])
+    share = tail[row, place].astype(np.float64)
     z: Floats = -scipy_special(share).ndtri(xp.minimum(share, 1 - 1e-9))
     return z.astype(np.float32)
 

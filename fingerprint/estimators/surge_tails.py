@@ -31,7 +31,7 @@ from fingerprint.compute.arrays import Placement, namespace
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import find_sorted
 from fingerprint.estimators import spectral
-from fingerprint.estimators.tail_calibration import z_of_log_survival
+from fingerprint.estimators.tail_calibration import day_folds, z_of_log_survival
 from fingerprint.features.vocabulary import Floats, Ints
 
 SURGE_STEP, SURGE_KNOTS = 0.25, 49  # log surges 0 ... 12 at which a channel's tail is known
@@ -43,7 +43,6 @@ KIND_PRIOR_INTERVALS, PRINCIPAL_PRIOR_INTERVALS = (
     200.0,
     150.0,
 )  # active intervals that the tail of a parent is worth
-MAX_FOLDS = 7  # groups of held-out days that are left out in turn
 LAST_SLOPE = 1.0  # of the log share behind the last knot
 
 Arrays = dict[str, NDArray[Any]]
@@ -182,17 +181,12 @@ def z_by_other_days(
     """Return the z of held-out rows (N,), each by the tails of the other days: columns as in `fit_surge_tails`, day (N,).
 
     By tails that a surge is part of itself, it is too usual: a principal's own tail counts most where few days are held out. Of
-    many days, MAX_FOLDS groups are left out in turn; of a single one, its own tails have to do.
+    a single day, its own tails have to do.
     """
-    days, of_day = np.unique(day, return_inverse=True)
-    columns = (surge, events, principal, kind, interval)
-    if len(days) < 2:
-        tails = fit_surge_tails(*columns)
-        return tails.z(tails.rows(principal, kind), surge)
-    fold, out = of_day % MAX_FOLDS, np.empty(len(surge), np.float32)
-    for number in np.unique(fold):
-        left_out = fold == number
-        tails = fit_surge_tails(*(column[~left_out] for column in columns))
+    columns: tuple[Numbers, ...] = (surge, events, principal, kind, interval)
+    out = np.empty(len(surge), np.float32)
+    for left_out, others in day_folds(day):
+        tails = fit_surge_tails(*(column[others] for column in columns))
         out[left_out] = tails.z(tails.rows(principal[left_out], kind[left_out]), surge[left_out])
     return out
 

@@ -68,7 +68,8 @@ class AblationScorer(Scorer):
 
     def _measure_evidence(self, batch: EventBatch) -> dict[str, NDArray[Any]]:
         evidence = super()._measure_evidence(batch)
-        return evidence | {_name(each): each.measure(batch) for each in self.variants}
+        measured = replace(batch, evidence=evidence)  # what was counted is not counted again
+        return evidence | {_name(each): each.measure(measured) for each in self.variants}
 
     def judge(self, batch: EventBatch, is_final: bool = True) -> ScoredEvents:
         """Return the events as judged by the detectors, with a column of z for each variant."""

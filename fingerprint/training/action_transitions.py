@@ -4,7 +4,7 @@ Example:
     >>> count_partition(history, 3, settings)           # leaves partitions/003/transitions: early and all counts
     >>> merge_shared(history)                           # those of the organisation, over all partitions
     >>> calibrate_partition(history, 3, settings)       # leaves partitions/003/surprises: of the rows held out, by early counts
-    >>> assemble_transitions(history).tail.shape        # kinds of principals, points of the tail
+    >>> assemble_transitions(history, holdout_surprises(history)).tail.shape        # kinds of principals, points of the tail
     (4, 96)
 
 As everywhere in training, what is held out is judged by counts of the first part of the history alone; then all of it is counted.
@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -28,6 +28,7 @@ from fingerprint.core.settings import Settings
 from fingerprint.estimators import sequence
 from fingerprint.estimators.sequence import ANY, ORGANISATION, TOTAL, Transitions
 from fingerprint.estimators.tail_calibration import argmax_per_group
+from fingerprint.features.vocabulary import Floats
 from fingerprint.state.action_sequence import ActionSequence
 from fingerprint.training import fingerprint_index
 from fingerprint.training.action_rows import SHARD_BYTES, ActionRows
@@ -152,19 +153,43 @@ def _calibrate_partition(dataset: PartitionedDataset, partition: int, folder: Pa
     people = pd.read_parquet(here / "rows" / "people.parquet").sort_values("hash")
     kinds = hashing.hash_strings(people["kind"])
     kind = kinds[find_sorted(people["hash"].to_numpy(np.uint64), late.principal)[0]]
-    place = sequence.grid_place(nats)
-    first, events = _summed(hashing.hash_pair(kind, place.astype(np.uint64)), late.events)
-    arrays = {"kind": kind[first], "place": place[first], "events": events}
-    mapped_arrays.write_arrays(
-        arrays | _strongest_by_interval(late, nats, kind), folder, "surprises", SHARD_BYTES
-    )
+    found = _surprises(late, kind, sequence.grid_place(nats))
+    mapped_arrays.write_arrays(found._asdict(), folder, "surprises", SHARD_BYTES)
 
 
-def _strongest_by_interval(rows: ActionRows, nats: NDArray[np.float32], kind: Hashes) -> Arrays:
-    """Return the largest surprise of each principal's action in an interval, and the kind of its principal: (U,) each."""
+class HoldoutSurprises(NamedTuple):
+    """How surprising held-out actions were: groups of `events` alike in all else, (G,) each.
+
+    `kind` is the hash of the principal's kind, `place` the surprise on the grid of `estimators.sequence`.
+    """
+
+    principal: Hashes
+    action: Hashes
+    interval: NDArray[np.int32]
+    kind: Hashes
+    place: NDArray[np.int64]
+    events: NDArray[np.float64]
+
+    @property
+    def key(self) -> Hashes:
+        """The hash of principal, interval and action (G,)."""
+        return interval_action_key(self.principal, self.interval, self.action)
+
+    @property
+    def novelty(self) -> Hashes:
+        """The hash of principal and action (G,), as scoring keeps which of them had the vote."""
+        return hashing.combine(self.principal, self.action)
+
+    def take(self, which: NDArray[Any]) -> HoldoutSurprises:
+        """Return the groups of a mask or an index."""
+        return HoldoutSurprises(*(np.asarray(column)[which] for column in self))
+
+
+def _surprises(rows: ActionRows, kind: Hashes, place: NDArray[np.int64]) -> HoldoutSurprises:
     key = interval_action_key(rows.principal, rows.interval, rows.action)
-    first = argmax_per_group(nats, key)
-    return {"interval.key": key[first], "interval.nats": nats[first], "interval.kind": kind[first]}
+    first, events = _summed(hashing.hash_pair(key, place.astype(np.uint64)), rows.events)
+    some = HoldoutSurprises(rows.principal, rows.action, rows.interval, kind, place, rows.events).take(first)
+    return some._replace(events=events)
 
 
 def interval_action_key(principal: Hashes, interval: NDArray[np.integer[Any]], action: Hashes) -> Hashes:
@@ -175,20 +200,23 @@ def interval_action_key(principal: Hashes, interval: NDArray[np.integer[Any]], a
 # --- together ---------------------------------------------------------------------------------------------------------
 
 
-def assemble_transitions(dataset: PartitionedDataset) -> Transitions:
-    """Return the transitions of a bank, from what every partition left."""
+def assemble_transitions(dataset: PartitionedDataset, held: HoldoutSurprises) -> Transitions:
+    """Return the transitions of a bank, from what every partition left and the tails of what was `held` out."""
     shared = mapped_arrays.open_arrays(dataset.folder / "transitions", "transitions")
-    parts = _partition_arrays(dataset, "surprises")
-    kind, place, events = (
-        np.concatenate([part[name] for part in parts]) for name in ("kind", "place", "events")
-    )
     known = _counted([shared, *_partition_arrays(dataset, "transitions")], "all")
-    kinds, tail = sequence.fit_tails(kind, place, events)
+    kinds, tail = sequence.fit_tails(held.kind, held.place, held.events)
     return Transitions(known.keys, known.count, shared["contexts"], shared["usual"], kinds, tail)
 
 
+def holdout_surprises(dataset: PartitionedDataset) -> HoldoutSurprises:
+    """Return the surprises of all partitions."""
+    parts = _partition_arrays(dataset, "surprises")
+    names = HoldoutSurprises._fields
+    return HoldoutSurprises(*(np.concatenate([part[name] for part in parts]) for name in names))
+
+
 def holdout_votes(
-    dataset: PartitionedDataset,
+    held: HoldoutSurprises,
     transitions: Transitions,
     rows: Mapping[str, NDArray[Any]],
     threshold: float,
@@ -199,19 +227,29 @@ def holdout_votes(
     `rows` has their `principal`, `interval` and `action`; `threshold` is the z from which the detector votes, and an action is
     no more news; `second_threshold` is that beside a strong vote.
     """
-    parts = _partition_arrays(dataset, "surprises")
-    key, nats, kind = (
-        np.concatenate([part[f"interval.{name}"] for part in parts]) for name in ("key", "nats", "kind")
-    )
-    order = np.argsort(key)
     principal, interval, action = (rows[name] for name in ("principal", "interval", "action"))
-    place, found = find_sorted(key[order], interval_action_key(principal, interval, action))
-    z = sequence.z_of_surprise(transitions, nats, kind)[order]
+    strongest = argmax_per_group(held.place.astype(np.float32), held.key)
+    place, found = find_sorted(held.key[strongest], interval_action_key(principal, interval, action))
+    z = sequence.z_of_places(transitions, held.place[strongest], held.kind[strongest])
     of_row = np.full(len(interval), -np.inf)
     of_row[found] = z[place[found]]
-    novelty, seen, strange = hashing.combine(principal, action), ActionSequence(), of_row >= threshold
+    return _first_votes(of_row, hashing.combine(principal, action), interval, threshold, second_threshold)
+
+
+def votes_by_other_days(held: HoldoutSurprises, interval_seconds: int, threshold: float) -> NDArray[np.bool_]:
+    """Return which held-out actions (G,) have the vote by the tails of the other days, a novelty once, as days to come have."""
+    day = held.interval.astype(np.int64) * interval_seconds // 86400
+    z = sequence.z_by_other_days(held.kind, held.place, held.events, day)
+    return _first_votes(z, held.novelty, held.interval, threshold, threshold)
+
+
+def _first_votes(
+    z: Floats, novelty: Hashes, interval: NDArray[np.int32], threshold: float, second_threshold: float
+) -> NDArray[np.bool_]:
+    """Return what reaches the second threshold (N,), but for a novelty that reached the first one in an earlier interval."""
+    seen, strange = ActionSequence(), z >= threshold
     seen.add_votes(novelty[strange], interval[strange])
-    votes: NDArray[np.bool_] = (of_row >= second_threshold) & ~seen.has_earlier_vote(novelty, interval)
+    votes: NDArray[np.bool_] = (z >= second_threshold) & ~seen.has_earlier_vote(novelty, interval)
     return votes
 
 

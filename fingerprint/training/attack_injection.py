@@ -9,6 +9,11 @@ No labelled set knows a customer's entities. So the log source's attack calls (`
 that the bank calls ready. Half of the victims are robbed: the attacker's own program, network and credentials. Half are
 mimicked: all of that is what the victim uses most. Times and history are always the victim's own, and an attack counts as found
 if the autoencoder votes on any of its calls.
+
+The two other detectors measure no single call, so they get attacks of their own in the names of the same victims:
+
+    >>> chain_scores(bank, attacks)             # the same calls, one a second after the other: the sequence detector's z
+    >>> burst_scores(bank, settings)            # one hour of far more calls than ever: the spectral detector's z
 """
 
 from __future__ import annotations
@@ -23,9 +28,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.compute import hashing
+from fingerprint.compute.arrays import identity_placement
 from fingerprint.compute.hashing import Hashes
+from fingerprint.compute.sorted_table import run_starts
 from fingerprint.core import settings
-from fingerprint.estimators import autoencoder, tail_calibration
+from fingerprint.detection.detectors.spectral import EVENT_CHANNEL, Bursts, channel_place
+from fingerprint.estimators import autoencoder, sequence, surge_tails, tail_calibration
+from fingerprint.estimators.sequence import SeenActions
+from fingerprint.estimators.surge_tails import SurgeTails
 from fingerprint.features import encoding
 from fingerprint.features.vocabulary import Floats
 from fingerprint.registry.bank import Bank
@@ -33,11 +43,17 @@ from fingerprint.sources.active import SOURCE
 from fingerprint.sources.base import escape_key
 from fingerprint.sources.entities import add_entity_columns
 from fingerprint.sources.flatten import flatten
+from fingerprint.state import partitioning
 from fingerprint.state.interval_surprise import IntervalSurprise
+from fingerprint.state.scorer_state import ScorerState
 
 ATTACKED_PRINCIPALS = 40  # as whom known attacks are injected
 SEED = 0  # of the injected attacks
 CALLS_PER_TECHNIQUE = 8  # of one technique at most: some repeat theirs twenty times
+SECONDS_BETWEEN_ATTACKS = 1000  # more than a context is long, so that no attack explains another
+BURST_FACTOR, MIN_BURST_CALLS = 20.0, 200.0  # times the calls of the principal's busiest interval, at least
+ACTION_COLUMN = encoding.FEATURE_NAMES.index("action")
+PRINCIPAL_EVENTS = int(channel_place(np.array([EVENT_CHANNEL]), np.array([False]))[0])  # place of the channel
 MODE_COLUMN = encoding.FEATURE_NAMES.index("mode")
 TIME_FEATURES = encoding.IS_BIN & (
     np.arange(len(encoding.FEATURE_NAMES)) != MODE_COLUMN
@@ -126,6 +142,53 @@ def attack_scores(bank: Bank, attacks: InjectedAttacks) -> Floats:
     nats = autoencoder.event_nats(surprise, together.total(*where), together.from_usual_place(*where))
     excess = nats.excess(bank.baseline.interval_tail[fingerprint])
     z = tail_calibration.excess_to_z(excess, bank.baseline, fingerprint) / (1 + bank.shift[fingerprint])
+    return _strongest_per_attack(attacks, z)
+
+
+def chain_scores(bank: Bank, attacks: InjectedAttacks) -> Floats:
+    """Return the sequence detector's z of each attack's strangest call (A,), by attack number: its calls come a second apart."""
+    order = np.argsort(attacks.attack, kind="stable")
+    starts = run_starts(attacks.attack[order])
+    within = np.empty(len(order), np.int64)
+    within[order] = np.arange(len(order)) - np.repeat(starts, np.diff(np.append(starts, len(order))))
+    second = attacks.attack.astype(np.int64) * SECONDS_BETWEEN_ATTACKS + within
+    done = SeenActions(attacks.principal, second, attacks.codes[:, ACTION_COLUMN])
+    nats, _ = sequence.surprise_of_actions(bank.transitions, done, done)
+    kind = hashing.hash_strings(attacks.frame["kind"].astype(object))
+    return _strongest_per_attack(attacks, sequence.z_of_surprise(bank.transitions, nats, kind))
+
+
+def burst_scores(bank: Bank, options: settings.Settings) -> Floats:
+    """Return the spectral detector's z of an hour of far more calls than ever, of each ready principal of a sample (V,).
+
+    Its usual calls are its own in the hour that is open at the end of the history; NaN where the series is warming up.
+    """
+    victims = bank.fingerprints["hash"].to_numpy(np.uint64)[_sample_victims(bank, options.promotion)]
+    series = ScorerState.from_arrays(options, _state_of(bank, victims)).series
+    keys = hashing.combine(victims, EVENT_CHANNEL)
+    row, end = series.find_rows(keys), bank.manifest["watermark"] // options.spectral.interval_seconds
+    interval = np.full(len(row), end, np.int32)
+    count, expected, spread = series.residuals(row, interval)
+    start = end - options.spectral.history_days * series.intervals_per_day
+    busiest = series.dense_counts(row, start, end + 1).max(axis=1, initial=0)
+    more = np.maximum(BURST_FACTOR * busiest, MIN_BURST_CALLS).astype(np.float32)
+    usual = Bursts.from_arrays(bank.scorer_state, identity_placement).usual(keys)
+    surge = np.full((len(row), surge_tails.CHANNELS), np.nan, np.float32)
+    surge[:, PRINCIPAL_EVENTS] = surge_tails.log_surge(count + more, expected, spread, usual)
+    kind = hashing.hash_strings(bank.people.set_index("hash").loc[victims, "kind"].astype(object))
+    tails = SurgeTails.from_arrays(bank.scorer_state, identity_placement)
+    return tails.z(tails.rows(victims, kind), surge)
+
+
+def _state_of(bank: Bank, principals: Hashes) -> dict[str, NDArray[Any]]:
+    """Return the part of a bank's scorer state that holds these principals."""
+    buckets = np.zeros(hashing.BUCKETS, bool)
+    buckets[hashing.bucket_of(principals)] = True
+    return partitioning.select_buckets(bank.scorer_state, buckets)
+
+
+def _strongest_per_attack(attacks: InjectedAttacks, z: Floats) -> Floats:
+    """Return the largest z of each attack (A,), by attack number: z of calls (N,)."""
     number, of = np.unique(attacks.attack, return_inverse=True)
     out = np.full(len(number), -np.inf, np.float32)
     np.maximum.at(out, of, z)

@@ -18,9 +18,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.compute import hashing, mapped_arrays
+from fingerprint.compute.hashing import Hashes
 from fingerprint.core.alert import LEVELS
 from fingerprint.core.settings import Settings, Voting
 from fingerprint.detection import ensemble
+from fingerprint.detection.detectors.autoencoder import AutoencoderDetector
 from fingerprint.detection.detectors.sequence import SequenceDetector
 from fingerprint.detection.detectors.spectral import SpectralDetector
 from fingerprint.detection.ensemble import Mask, VoteMasks
@@ -30,17 +32,19 @@ from fingerprint.estimators.sequence import Transitions
 from fingerprint.estimators.surge_tails import SurgeTails
 from fingerprint.features import encoding, vocabulary
 from fingerprint.features.vocabulary import Ints, Vocabulary
-from fingerprint.registry import quality
+from fingerprint.registry import quality, vote_rates
 from fingerprint.registry.bank import PEER_LEVEL, TRAINING_SECTIONS, Bank, version_name
 from fingerprint.state.scorer_state import ScorerState
-from fingerprint.training import baseline, distinct_rows, fingerprint_index
-from fingerprint.training.action_transitions import assemble_transitions, holdout_votes
+from fingerprint.training import action_transitions, baseline, distinct_rows, fingerprint_index
+from fingerprint.training.action_transitions import HoldoutSurprises, assemble_transitions, holdout_surprises
 from fingerprint.training.dataset import PartitionedDataset
 from fingerprint.training.distinct_rows import sample_per_owner
 from fingerprint.training.fingerprint_index import FingerprintIndex
 from fingerprint.training.nn import trainer
 from fingerprint.training.partition_fit import SAMPLE_ROWS, WEEK_SECONDS, Arrays, value_counts
 from fingerprint.training.shared_priors import SharedPriors, shared_centers
+
+Texts = NDArray[np.object_]
 
 CONCATENATED_ARRAYS = (  # one row a fingerprint, or a net
     *("vocabulary.escape", "vocabulary.base", "vocabulary.codes", "vocabulary.total"),
@@ -53,9 +57,10 @@ def assemble_bank(history: PartitionedDataset, index: FingerprintIndex, settings
     parts = [_shared_prior_arrays(history, settings), *_partition_arrays(history, "stack")]
     arrays = _concatenate_parts(parts, history.folder / "arrays") | _merge_values(parts)
     table = index.table
-    transitions = assemble_transitions(history)
+    surprises = holdout_surprises(history)
+    transitions = assemble_transitions(history, surprises)
     center = arrays.pop("baseline.center")
-    usual, figures, tails = _baselines_and_quality(history, center, index, transitions, settings)
+    usual, figures, tails = _baselines_and_quality(history, center, index, surprises, transitions, settings)
     ready = table["ready"].to_numpy(bool)
     arrays |= {
         "vocabulary.parent": table["parent"].to_numpy(np.int32),
@@ -171,6 +176,7 @@ def _baselines_and_quality(
     history: PartitionedDataset,
     center: NDArray[Any],
     index: FingerprintIndex,
+    surprises: HoldoutSurprises,
     transitions: Transitions,
     settings: Settings,
 ) -> tuple[Baseline, dict[str, Any], SurgeTails]:
@@ -182,7 +188,8 @@ def _baselines_and_quality(
     newcomer = _newcomers(
         rows["since"], rows["interval"], stranger, 86400 // settings.spectral.interval_seconds
     )
-    tails, count_z, rates = _surge_tails(rows, index, settings)
+    kind = _kinds_of(rows["principal"], index)
+    tails, count_z = _surge_tails(rows, kind)
     busiest = tail_calibration.interval_maxima(rows["amount"], rows["hour"], rows["owner"])
     edge, slope = amounts.fit_amount_tail(busiest.excess)
     amount = amounts.amount_nats(np.exp(rows["amount"]), edge, slope)
@@ -193,8 +200,8 @@ def _baselines_and_quality(
     votes = {  # beside a z that opens an alert
         SpectralDetector.name: counted
         & (np.nan_to_num(count_z) >= min(settings.spectral.threshold, SpectralDetector.second_vote_z)),
-        SequenceDetector.name: holdout_votes(
-            history, transitions, rows, sequence, min(sequence, SequenceDetector.second_vote_z)
+        SequenceDetector.name: action_transitions.holdout_votes(
+            surprises, transitions, rows, sequence, min(sequence, SequenceDetector.second_vote_z)
         ),
     }
     opinions = {
@@ -213,9 +220,20 @@ def _baselines_and_quality(
         "slope": float(usual.slope[0]),
         "rate": float(np.exp(usual.rate[0])),
         "amount": {"edge": edge, "slope": slope},
-        SpectralDetector.name: {"vote_share": settings.spectral.vote_share, "votes_by_kind": rates},
     }
-    return usual, {**shape, **quality.holdout_metrics(held, settings)}, tails
+    figures = {**shape, **quality.holdout_metrics(held, settings)}
+    figures["vote_rates"] = {
+        AutoencoderDetector.name: _rates(
+            held.z >= AutoencoderDetector.own_threshold(settings, figures), rows, kind
+        ),
+        SpectralDetector.name: _rates(
+            count_z[counted] >= SpectralDetector.own_threshold(settings, figures),
+            {name: column[counted] for name, column in rows.items()},
+            kind[counted],
+        ),
+        SequenceDetector.name: _sequence_rates(surprises, rows, stranger, index, settings),
+    }
+    return usual, figures, tails
 
 
 def decisive_rows(votes: VoteMasks, opinions: VoteMasks, options: Voting) -> Mask:
@@ -260,26 +278,42 @@ def threshold_shares(opinions: VoteMasks, level: NDArray[np.int8], options: Voti
     return np.where(newcomer, ensemble.NEWCOMER_THRESHOLD_SHARE, 1.0).astype(np.float32)
 
 
-def _surge_tails(
-    rows: Arrays, index: FingerprintIndex, settings: Settings
-) -> tuple[SurgeTails, NDArray[np.float32], dict[str, float]]:
-    """Return the tails of held-out surges, the z of each row (L,), and the share of each kind's events with a vote.
-
-    A row's z is by the tails of the other days, as that of a day to come will be.
-    """
-    people = index.people
-    place = np.searchsorted(people["hash"].to_numpy(np.uint64), rows["principal"])
-    kind = people["kind"].astype(object).to_numpy()[place]
+def _surge_tails(rows: Arrays, kind: Texts) -> tuple[SurgeTails, NDArray[np.float32]]:
+    """Return the tails of held-out surges, and the z of each row (L,) by those of the other days, as of a day to come."""
     hashes = hashing.hash_strings(pd.Series(kind, dtype=object))
     order = np.lexsort((*np.nan_to_num(rows["surge"]).T, rows["events"], rows["interval"], rows["principal"]))
     surge, events, interval = (rows[name][order] for name in ("surge", "events", "interval"))
     columns = (surge, events, rows["principal"][order], hashes[order], interval)
     tails, z = surge_tails.fit_surge_tails(*columns), np.empty(len(order), np.float32)
     z[order] = surge_tails.z_by_other_days(*columns, rows["day"][order])
-    judged = pd.DataFrame({"kind": kind, "events": rows["events"], "z": z}).dropna(subset="z")
-    voted = judged["events"].where(judged["z"] >= settings.spectral.threshold, 0)
-    shares = voted.groupby(judged["kind"]).sum() / judged["events"].groupby(judged["kind"]).sum()
-    return tails, z, {str(name): round(float(share), 4) for name, share in shares.items()}
+    return tails, z
+
+
+def _kinds_of(principal: Hashes, index: FingerprintIndex) -> Texts:
+    """Return the kind of each principal (N,)."""
+    place = np.searchsorted(index.people["hash"].to_numpy(np.uint64), principal)
+    kinds: Texts = index.people["kind"].astype(object).to_numpy()[place]
+    return kinds
+
+
+def _rates(voted: Mask, rows: Arrays, kind: Texts) -> vote_rates.RatesByKind:
+    """Return how often each kind of principal has a vote (N,), of held-out rows (N,)."""
+    principal_day = hashing.hash_pair(rows["principal"], rows["day"].astype(np.uint64))
+    return vote_rates.rates_by_kind(voted, rows["events"], kind, principal_day)
+
+
+def _sequence_rates(
+    held: HoldoutSurprises, rows: Arrays, stranger: Mask, index: FingerprintIndex, settings: Settings
+) -> vote_rates.RatesByKind:
+    """Return how often each kind has the sequence detector's vote, where it has an opinion: not on a `stranger` (L,)."""
+    seconds = settings.spectral.interval_seconds
+    threshold = SequenceDetector.own_threshold(settings, {})
+    voted = action_transitions.votes_by_other_days(held, seconds, threshold)
+    judged = np.isin(held.principal, rows["principal"][~stranger])
+    held, voted = held.take(judged), voted[judged]
+    day = held.interval.astype(np.int64) * seconds // 86400
+    columns = {"principal": held.principal, "day": day, "events": held.events}
+    return _rates(voted, columns, _kinds_of(held.principal, index))
 
 
 def _newcomers(since: Ints, interval: Ints, stranger: Mask, intervals_per_day: int) -> Mask | None:

@@ -5,13 +5,19 @@ Example:
     >>> decision.passed, decision.reasons
     (False, ('it misses 69 of the 96 attacks that 2026-01-25-77aa01f2 clearly finds, more than the 10% of ...',))
 
-Seven conditions. (1) Of known attacks in the name of the served bank's principals (`attack_injection`), it finds what the served
+Ten conditions. (1) Of known attacks in the name of the served bank's principals (`attack_injection`), it finds what the served
 bank finds clearly: those on the edge of the threshold fall to one side or the other with every training.
 (2) It does so of the attacks that analysts confirmed. (3) The quantiles of its losses on its own held-out days are near those
 of the served bank on its own. (4) Most fingerprints that were ready still are: a bank of half the input is half a bank. (5) At
 most so many principals have a vote on a day of the held-out history; alerts, which need a quorum, are fewer. (6) It has learned
-nothing that has not happened yet. (7) The held-out days are not nearly empty: the other conditions rest on them. A first bank
-has no champion: (5) to (7) hold for it, and at least MIN_READY_ENTITIES of its entities have to be ready.
+nothing that has not happened yet. (7) The held-out days are not nearly empty: the other conditions rest on them. (8) No kind of
+principal is voted for much more often than a person set, where that is not so of the served bank. (9) No part that it learned is
+broken (`part_checks`). (10) In the name of its own principals, the sequence detector sees most known attacks by the order of
+their calls, and the spectral detector most bursts of usual calls. A first bank has no champion: (5) to (7), (9) and (10) hold for
+it, and at least MIN_READY_ENTITIES of its entities have to be ready.
+
+A rate that was too high before, or that a first bank has, is a warning and no reason: the alert budget is kept all the same,
+since its threshold is set on the same held-out days with those votes, and a bank that is kept back leaves an older one, or none.
 """
 
 from __future__ import annotations
@@ -20,13 +26,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.settings import Promotion, Settings
-from fingerprint.registry import drift, quality
+from fingerprint.detection import detectors, ensemble
+from fingerprint.detection.detectors.sequence import SequenceDetector
+from fingerprint.detection.detectors.spectral import SpectralDetector
+from fingerprint.registry import drift, quality, vote_rates
 from fingerprint.registry.bank import Bank
 from fingerprint.registry.drift import BankDrift
 from fingerprint.sources.arrival import check_watermark
-from fingerprint.training import attack_injection
+from fingerprint.training import attack_injection, part_checks
 from fingerprint.training.attack_injection import InjectedAttacks
 
 CLEAR_DETECTION_FACTOR = 1.25  # of the threshold, from which an injected attack counts as clearly found
@@ -34,12 +45,24 @@ MIN_HOLDOUT_ROWS, MIN_HOLDOUT_SHARE = 20, 0.001  # rows that are held out, fewer
 
 MIN_READY_ENTITIES = 1  # of a first bank: without one, no principal is compared with its own behaviour
 
+MIN_SEEN_SHARE = 0.5  # of injected chains and bursts; sound banks of 12 and 60 simulated principals see .87
+MIN_VICTIMS = 5  # principals in whose name they are injected, fewer tell nothing
+INJECTED_FOR_OTHERS = {
+    SequenceDetector.name: "attacks by the order of their calls",
+    SpectralDetector.name: "bursts of usual calls",
+}
+MIN_KIND_EVENTS = 500  # held out, from which the rate of votes on a kind of principal is judged
+MAX_VOTE_SHARE_FACTOR = 2.0  # times its vote_share, of the held-out events of a kind, that a detector may vote for
+
 NO_CONFIRMED_ATTACKS: Mapping[str, Sequence[bytes]] = {}
 
 
 @dataclass(frozen=True)
 class GateDecision:
-    """The gate's decision: `reasons` against the bank, none if it may be served; `figures` for the manifest."""
+    """The gate's decision: `reasons` against the bank, none if it may be served; `figures` for the manifest.
+
+    `figures["warnings"]` are sentences about what keeps no bank back.
+    """
 
     reasons: tuple[str, ...]
     figures: dict[str, Any]
@@ -69,6 +92,15 @@ def evaluate_promotion(
         *_empty_holdout(challenger),
         *_excess_votes(challenger, settings.promotion),
     ]
+    broken = list(part_checks.find_broken_parts(challenger))
+    reasons += broken
+    if not broken:
+        figures["seen"] = _injected_for_others(challenger, settings)
+        reasons += _unseen_attacks(figures["seen"])
+    excess = _excess_vote_rates(challenger, settings)
+    known = _excess_vote_rates(champion, settings, sure=False) if champion else excess
+    reasons += [sentence for which, sentence in excess.items() if which not in known]
+    warnings = [sentence for which, sentence in excess.items() if which in known]
     if not champion and not allow_immature:
         reasons += _immature(challenger)
     if champion:
@@ -86,7 +118,8 @@ def evaluate_promotion(
         figures["frozen"] = drift.compare_banks(reference, challenger).summary() | {
             "probe": _compare_on_attacks(challenger, reference, settings)
         }
-    return GateDecision(tuple(reasons), {**figures, "passed": not reasons, "reasons": reasons})
+    figures |= {"passed": not reasons, "reasons": reasons, "warnings": warnings}
+    return GateDecision(tuple(reasons), figures)
 
 
 def _compare_on_attacks(
@@ -116,6 +149,42 @@ def _missed_attacks(
             f"it misses {comparison['missed']:,} of the {comparison['clear']:,} {which} {champion.version} clearly finds, "
             f"more than the {options.max_missed_share:.0%} of the setting promotion.max_missed_share"
         )
+
+
+def _injected_for_others(challenger: Bank, settings: Settings) -> dict[str, dict[str, int]]:
+    """Return how many attacks were injected for the sequence and the spectral detector, and how many of them they see.
+
+    A z counts that would be a vote beside one that opens an alert, whatever share of votes is set. By detector, of those that are
+    listed: `victims`, `injected`, `seen`.
+    """
+    known = attack_injection.inject_known_attacks(challenger, settings)
+    burst = attack_injection.burst_scores(challenger, settings)
+    burst = burst[~np.isnan(burst)]
+    found = {
+        SequenceDetector.name: (
+            len(np.unique(known.principal)),
+            attack_injection.chain_scores(challenger, known),
+        ),
+        SpectralDetector.name: (len(burst), burst),
+    }
+    return {
+        name: {
+            "victims": victims,
+            "injected": len(z),
+            "seen": int((z >= ensemble.SECOND_VOTE_THRESHOLD).sum()),
+        }
+        for name, (victims, z) in found.items()
+        if name in detectors.detector_names(settings)
+    }
+
+
+def _unseen_attacks(seen: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
+    for name, each in seen.items():
+        if each["victims"] >= MIN_VICTIMS and each["seen"] < MIN_SEEN_SHARE * each["injected"]:
+            yield (
+                f"the {name} detector sees {each['seen']:,} of {each['injected']:,} injected "
+                f"{INJECTED_FOR_OTHERS[name]}, fewer than {MIN_SEEN_SHARE:.0%}: what it learned is broken, or far from usual"
+            )
 
 
 def _shifted_losses(challenger: Bank, champion: Bank, options: Promotion) -> Iterator[str]:
@@ -178,3 +247,22 @@ def _excess_votes(challenger: Bank, options: Promotion) -> Iterator[str]:
             f"{votes:,.1f} principals a day have a vote in its held-out history, "
             f"more than the {options.max_votes_per_day:,.0f} of the setting promotion.max_votes_per_day"
         )
+
+
+def _excess_vote_rates(bank: Bank, settings: Settings, *, sure: bool = True) -> dict[tuple[str, str], str]:
+    """Return a sentence for each detector and kind of principal with votes on more held-out events than the settings allow.
+
+    With `sure` only where there are enough events, and not by chance.
+    """
+    out = {}
+    for detector in detectors.listed_detectors(settings):
+        share = detector.vote_share_from(settings)
+        for kind, rate in bank.manifest["quality"]["vote_rates"].get(detector.name, {}).items():
+            least = vote_rates.least_share(rate) if sure else rate["share"]
+            enough = rate["events"] >= MIN_KIND_EVENTS or not sure
+            if share is not None and enough and least > MAX_VOTE_SHARE_FACTOR * share:
+                out[detector.name, kind] = (
+                    f"the {detector.name} votes for {rate['share']:.0%} of the {rate['events']:,} held-out events of principals "
+                    f"of kind {kind}, more than {MAX_VOTE_SHARE_FACTOR:g} times the {share:.0%} of its vote_share"
+                )
+    return out

@@ -15,6 +15,7 @@ from rich.console import Console
 
 from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.core.credentials import mask_credentials
+from fingerprint.core.sanitize import printable
 from pipelines.simulate import SimulationSummary
 
 PROGRAM = "fingerprint"
@@ -123,6 +124,8 @@ def print_training(figures: dict[str, Any]) -> None:
     if when:
         print(f"ready at the present pace: {when}")
     _print_rejections(figures)
+    for warning in figures["gate"].get("warnings", []):
+        print(f"promotion gate, a warning: {printable(warning)}")
     if figures["served"]:
         print(f"published bank {figures['version']} in {figures['bank']}")
 

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fingerprint.core.sanitize import printable
+from fingerprint.detection.detectors import detector_label
 from fingerprint.web import formatting
 from pipelines.cli import console
 
@@ -83,8 +84,29 @@ def print_version(figures: dict[str, Any]) -> None:
     )
     if tried := (figures["gate"] or {}).get("confirmed"):
         print(f"attacks that analysts confirmed: {_attacks_found(tried)}")
-    for reason in (figures["gate"] or {}).get("reasons", []):
-        print(f"promotion gate: {printable(reason)}")
+    _print_vote_rates(quality["vote_rates"])
+    for name, title in (("reasons", "promotion gate"), ("warnings", "promotion gate, a warning")):
+        for sentence in (figures["gate"] or {}).get(name, []):
+            print(f"{title}: {printable(sentence)}")
+
+
+def _print_vote_rates(rates: dict[str, dict[str, dict[str, float]]]) -> None:
+    """Print the share of the held-out events that each detector votes for, a row a kind of principal.
+
+    Where a detector has an opinion on fewer events than another, the column of events has the larger number.
+    """
+    table = Table(
+        "votes on held-out events",
+        *(detector_label(name) for name in rates),
+        "events",
+        box=None,
+        pad_edge=False,
+    )
+    for kind in sorted({kind for each in rates.values() for kind in each}):
+        mine = [each.get(kind) for each in rates.values()]
+        events = max(int(rate["events"]) for rate in mine if rate)
+        table.add_row(_text(kind), *(f"{rate['share']:.1%}" if rate else "" for rate in mine), f"{events:,}")
+    Console().print(table)
 
 
 def _attacks_found(tried: dict[str, Any]) -> str:

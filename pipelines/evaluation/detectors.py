@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
@@ -20,9 +21,10 @@ from fingerprint.detection.detectors import detector_names
 from fingerprint.detection.detectors.isolation_forest import IsolationForestDetector
 from fingerprint.detection.scorer import empty_votes
 from fingerprint.evaluation import quorums
-from fingerprint.evaluation.ablations import variant_names
+from fingerprint.evaluation.ablations import variant_name, variant_names
 from fingerprint.evaluation.event_table import WINDOW_SECONDS, alert_groups
 from fingerprint.evaluation.quorums import OWN_VERDICT, Method, MultiQuorumPipeline, verdict_column
+from fingerprint.evaluation.rank_terms import RANK, RANK_TERMS, urgency_without
 from fingerprint.pipeline import StepResult
 from fingerprint.registry.bank import Bank
 from fingerprint.state.scorer_state import ScorerState
@@ -70,7 +72,7 @@ def evaluate_detectors(
     """Return the scored events and the standing methods, all from one run of the pipeline.
 
     The queue as served, with a lower threshold, and re-ranked without thresholds; any vote; each detector alone and left out;
-    with `terms` each detector with each of its terms left out; with `third` also the optional detector.
+    with `terms` each detector, and the rank of alerts, with each term left out; with `third` also the optional detector.
     """
     own = detector_names(settings)
     names = (*own, THIRD_DETECTOR) if third and THIRD_DETECTOR not in own else own
@@ -91,6 +93,7 @@ def evaluate_detectors(
     methods = _standing_methods(judged, settings, quorums_of, urgency, thresholds)
     if terms:
         methods |= _methods_without_terms(judged, variant_names(asking))
+        methods |= _ranks_without_terms(judged, own, settings.voting.quorum, alerts)
     if names is not own:
         methods |= _with_third(judged, names, settings.voting.quorum, urgency[WITH_THIRD])
     without = {name: methods[_title(own, name, settings.voting.quorum)] for name in own if len(own) > 1}
@@ -173,6 +176,18 @@ def _methods_without_terms(judged: pd.DataFrame, variants: Mapping[str, str]) ->
     }
 
 
+def _ranks_without_terms(
+    judged: pd.DataFrame, names: Sequence[str], quorum: int, alerts: Sequence[Alert]
+) -> dict[str, Method]:
+    """Return the served queue in the order that its alerts would have with each term of their rank left out."""
+    out = {}
+    for term in RANK_TERMS:
+        urgency = _urgency_by_group(alerts, partial(urgency_without, term=term))
+        ranked = quorums.rank_as_served(judged, names, quorum, urgency, _column(judged, SERVED))
+        out[variant_name(RANK, term)] = Method(*ranked, "term")
+    return out
+
+
 def _with_third(
     judged: pd.DataFrame, names: Sequence[str], quorum: int, urgency: pd.Series
 ) -> dict[str, Method]:
@@ -221,9 +236,11 @@ class QuorumStores:
         }
 
 
-def _urgency_by_group(alerts: Sequence[Alert]) -> pd.Series:
+def _urgency_by_group(
+    alerts: Sequence[Alert], urgency_of: Callable[[Alert], int] = lambda alert: alert.urgency
+) -> pd.Series:
     rows = [
-        (alert.principal, int(event.event_time.timestamp()), alert.urgency)
+        (alert.principal, int(event.event_time.timestamp()), urgency_of(alert))
         for alert in alerts
         for event in alert.events
     ]

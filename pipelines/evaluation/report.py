@@ -34,7 +34,7 @@ def print_evaluation(figures: Figures) -> None:
     methods = [method for method in figures["methods"] if method["role"] != "term"]
     tables = standing_tables(figures)
     tables += [_threshold_table(methods), _budget_table(methods), _strength_table(methods)]
-    tables += [_time_to_alert_table(figures["time_to_alert"])] if figures["time_to_alert"] else []
+    tables += [time_to_alert_table(figures["time_to_alert"])] if figures["time_to_alert"] else []
     tables += [_urgency_table(figures["by_urgency"]), _severity_table(figures["severity"])]
     tables += [_causes_table(methods[0])] if methods[0].get("by_surprise") else []
     for table in tables:
@@ -163,7 +163,8 @@ def _strength_table(methods: list[Figures]) -> Table:
     return table
 
 
-def _time_to_alert_table(times: Figures) -> Table:
+def time_to_alert_table(times: Figures) -> Table:
+    """Return how long attacks were under way when their alerts were there, by strength."""
     table = _figures_table("From first event to alert", "found", "median", "p90", "events", "p90")
     table.caption = (
         "Event time from a session's first event to the record that made the verdict, and how many events of the\n"

@@ -25,7 +25,7 @@ TABLE_ROLES = ("queue", "left out", "detector", "peer")
 FOUND_MEANS = (
     "Found: at least a tenth of an alert's events are the session's. Equal: with as many alerts as the first row\n"
     f"shows. Read at {QUEUE_BUDGET} a day: the attack's share of a true alert's events; alerts of a principal that has one\n"
-    "already; and the time from a session's first event to the first one that its alert holds."
+    "already; held after: event time from a session's first event to the first one that its alert holds, not to the\nalert."
 )
 
 
@@ -43,7 +43,7 @@ def standing_tables(figures: Figures) -> list[Table]:
 
 def methods_table(methods: Sequence[Figures]) -> Table:
     """Return a row for each method but those with a term left out: queues, detectors left out and alone, peers."""
-    heads = [*map(str, ALERT_BUDGETS), "equal", "own", "alerts", "false/100", "share", "again", "time"]
+    heads = [*map(str, ALERT_BUDGETS), "equal", "own", "alerts", "false/100", "share", "again", "held after"]
     table = _table(f"Of {methods[0]['sessions']} sessions found at", *heads)
     table.caption = (
         f"{equal_alerts_sentence(methods)}"
@@ -105,16 +105,20 @@ def equal_alerts_sentence(methods: Sequence[Figures]) -> str:
 
 
 def terms_table(methods: Sequence[Figures]) -> Table:
-    """Return a row for each detector with all terms, and below it one for each term left out, ranked by z without thresholds."""
+    """Return a row for each detector with all terms, and below it one for each term left out, ranked by z without thresholds.
+
+    Then the served queue, and below it that with each term of its rank left out.
+    """
     table = _table("Term left out, ranked by z", *map(str, ALERT_BUDGETS), "equal", "share", "again")
     table.caption = (
         "The tails of the score stay those that were learned with all terms. Without nets: counts alone; without\n"
-        "counts: nets alone. The first row of a block has all terms."
+        "counts: nets alone. The first row of a block has all terms; that of urgency is the served queue, whose alerts\n"
+        "stay the same in another order."
     )
     terms = [method for method in methods if method["role"] == "term"]
     for detector in dict.fromkeys(method["name"].split(" without ")[0] for method in terms):
         mine = [method for method in terms if method["name"].startswith(f"{detector} without ")]
-        whole = [method for method in methods if method["name"] == f"{detector} alone"]
+        whole = [method for method in methods if method["name"] == f"{detector} alone"] or methods[:1]
         for method in (*whole, *mine):
             queue = method["queue"]
             table.add_row(

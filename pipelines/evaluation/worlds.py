@@ -40,7 +40,7 @@ from pipelines.evaluation.evaluate import (
     pool_results,
 )
 from pipelines.evaluation.organisations import attacks_for, world_days, world_seeds
-from pipelines.evaluation.report import CONSOLE_WIDTH, EMPTY_CELL
+from pipelines.evaluation.report import CONSOLE_WIDTH, EMPTY_CELL, time_to_alert_table
 from pipelines.evaluation.standing_table import TABLE_ROLES, most_found, standing_tables
 from pipelines.runtime import host
 
@@ -247,13 +247,15 @@ def summarise_worlds(worlds: Sequence[Figures]) -> dict[str, Figures]:
 
 
 def print_worlds(figures: Figures) -> None:
-    """Print what the worlds are like, what every method finds and alerts falsely in each, and the standing table of all."""
+    """Print what the worlds are like, what every method finds and alerts falsely in each, the standing table, and when."""
     console = Console()
     console = console if console.is_terminal else Console(width=CONSOLE_WIDTH)
     worlds = figures["worlds"]
     tables = [_statistics_table(worlds)]
     tables += [_found_table(worlds, budget) for budget in map(str, ALERT_BUDGETS)]
-    for table in (*tables, _false_alerts_table(worlds), *standing_tables(figures)):
+    tables += [_false_alerts_table(worlds), *standing_tables(figures)]
+    tables += [time_to_alert_table(figures["time_to_alert"])] if figures["time_to_alert"] else []
+    for table in tables:
         caption, table.caption = table.caption, None
         console.print(table)
         if caption:

@@ -12,12 +12,12 @@ import pytest
 
 from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.adapters.files import read_sources
-from fingerprint.compute import hashing, mapped_arrays
+from fingerprint.compute import hashing
 from fingerprint.core.settings import SequenceSettings
 from fingerprint.estimators import sequence
 from fingerprint.estimators.sequence import ANY, CONTEXT_SECONDS, ORGANISATION, START, TOTAL, count_of
 from fingerprint.registry.bank import Bank
-from fingerprint.training import fingerprint_index, pipeline
+from fingerprint.training import action_transitions, fingerprint_index, pipeline
 from fingerprint.training.action_rows import ActionRows
 from fingerprint.training.dataset import PartitionedDataset
 from tests.support.sample_organisation import SETTINGS, SampleOrganisation
@@ -100,13 +100,8 @@ def test_what_usually_follows_an_action_is_named_most_often_first(bank: Bank) ->
 def test_of_the_events_held_out_a_twentieth_has_the_vote_at_most_of_every_kind(
     history: PartitionedDataset,
 ) -> None:
-    parts = [
-        mapped_arrays.open_arrays(history.partition_folder(number) / "surprises", "surprises")
-        for number in history.non_empty()
-    ]
-    kind, place, events = (
-        np.concatenate([part[name] for part in parts]) for name in ("kind", "place", "events")
-    )
+    found = action_transitions.holdout_surprises(history)
+    kind, place, events = found.kind, found.place, found.events
     held = sum(
         ActionRows.load(history.partition_folder(number) / "rows")
         .events[

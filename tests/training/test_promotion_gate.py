@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -108,6 +110,54 @@ def test_a_bank_of_half_the_input_is_kept_back_for_those_it_lost(champion: Bank)
     assert any("promotion.max_lost_fingerprints" in reason for reason in word.reasons)
 
 
+def with_rate(bank: Bank, detector: str, **rate: float) -> Bank:
+    rates = bank.manifest["quality"]["vote_rates"]
+    return with_quality(bank, vote_rates={**rates, detector: {**rates[detector], "person": rate}})
+
+
+OFTEN = {"events": 5000, "days": 60.0, "share": 0.4}
+
+
+@pytest.mark.parametrize("detector", ["spectral", "sequence"])
+def test_a_kind_that_is_voted_for_much_more_than_before_keeps_a_bank_back(
+    champion: Bank, detector: str
+) -> None:
+    loud, calm = (with_rate(champion, detector, **{**OFTEN, "share": share}) for share in (0.4, 0.04))
+    word = promotion_gate.evaluate_promotion(loud, calm, SETTINGS)
+    assert not word.passed
+    assert (
+        f"the {detector} votes for 40% of the 5,000 held-out events of principals of kind person"
+        in (word.reasons[0])
+    )
+    more = getattr(SETTINGS, detector).model_copy(update={"vote_share": 0.2})
+    generous = SETTINGS.model_copy(update={detector: more})
+    assert promotion_gate.evaluate_promotion(loud, calm, generous).passed
+
+
+@pytest.mark.parametrize("before", ["none", "as bad"])
+def test_a_kind_that_was_voted_for_as_often_is_a_warning(champion: Bank, before: str) -> None:
+    loud = with_rate(champion, "sequence", **OFTEN)
+    word = promotion_gate.evaluate_promotion(loud, None if before == "none" else loud, SETTINGS)
+    assert word.passed
+    assert any("sequence votes for 40%" in sentence for sentence in word.figures["warnings"])
+
+
+@pytest.mark.parametrize("rate", [{"events": 499}, {"days": 2.0}, {"share": 0.1}])
+def test_few_events_or_days_or_a_small_excess_say_nothing(champion: Bank, rate: dict[str, float]) -> None:
+    word = promotion_gate.evaluate_promotion(
+        with_rate(champion, "sequence", **{**OFTEN, **rate}), champion, SETTINGS
+    )
+    assert word.passed
+    assert not any("kind person" in sentence for sentence in word.figures["warnings"])
+
+
+def test_a_detector_whose_threshold_is_set_has_no_share_to_keep(champion: Bank) -> None:
+    """The autoencoder's is, in the settings of these tests."""
+    assert promotion_gate.evaluate_promotion(
+        with_rate(champion, "autoencoder", **OFTEN), champion, SETTINGS
+    ).passed
+
+
 def test_every_reason_is_given_not_only_the_first(champion: Bank, poisoned: Bank) -> None:
     strange = {name: 2 * loss for name, loss in champion.manifest["quality"]["loss"].items()}
     loud = with_quality(poisoned, votes_per_day=1e6, loss=strange)
@@ -137,6 +187,103 @@ def test_only_what_was_found_clearly_counts_as_missed(
     strict = promotion_gate.evaluate_promotion(weaker, champion, with_gate(max_missed_share=0.0))
     assert strict.figures["probe"]["missed"] > 0
     assert "promotion.max_missed_share" in strict.reasons[0]
+
+
+# --- parts that are broken ----------------------------------------------------------------------------------------------
+
+
+def with_array(bank: Bank, name: str, change: Callable[[NDArray[Any]], NDArray[Any]]) -> Bank:
+    """Return a bank in which one array of its transitions or of its scorer state is another."""
+    part, _, field = name.partition(".")
+    if part == "transitions":
+        array = change(np.array(getattr(bank.transitions, field)))
+        return replace(bank, transitions=replace(bank.transitions, **{field: array}))
+    return replace(bank, scorer_state={**bank.scorer_state, name: change(np.array(bank.scorer_state[name]))})
+
+
+def first_is(value: float) -> Callable[[NDArray[Any]], NDArray[Any]]:
+    def change(array: NDArray[Any]) -> NDArray[Any]:
+        array.flat[0] = value
+        return array
+
+    return change
+
+
+def backwards(array: NDArray[Any]) -> NDArray[Any]:
+    return array[..., ::-1].copy()
+
+
+BROKEN = [
+    ("surge.tail", first_is(np.nan), "surge tails hold numbers that are not finite"),
+    ("surge.channel", first_is(np.inf), "surge tails hold numbers that are not finite"),
+    ("surge.tail", backwards, "surge tails grow"),
+    ("surge.channel", backwards, "surge tails grow"),
+    ("surge.tail", lambda tail: 0 * tail, "surge tails are flat"),
+    ("surge.channel", lambda tail: 0 * tail, "surge tails are flat"),
+    ("surge.key", backwards, "surge tails are not in the order"),
+    ("surge.kind_of", first_is(99), "surge tails are not in the order"),
+    ("burst.usual", first_is(np.nan), "usual bursts"),
+    ("burst.key", backwards, "usual bursts"),
+    ("burst.usual", lambda usual: 1e6 * usual, "the spectral detector sees 0 of"),
+    ("amount.usual", first_is(0), "usual amounts"),
+    ("amount.most", first_is(np.nan), "usual amounts"),
+    ("amount.key", backwards, "usual amounts"),
+    ("amount.tail", first_is(np.nan), "tail of its amounts is no tail"),
+    ("amount.tail", lambda tail: 0 * tail, "tail of its amounts is no tail"),
+    ("amount.tail", lambda tail: 100 * tail, "tail of its amounts is flat"),
+    ("transitions.keys", backwards, "transitions are not in order"),
+    ("transitions.kinds", backwards, "transitions are not in order"),
+    ("transitions.count", first_is(np.nan), "counts that are not above zero"),
+    ("transitions.count", lambda count: 0 * count, "counts that are not above zero"),
+    ("transitions.keys", lambda keys: np.arange(1, len(keys) + 1, dtype=np.uint64), "lack the counts"),
+    ("transitions.tail", first_is(np.nan), "a tail that is not finite"),
+    ("transitions.tail", backwards, "tails of its transitions grow"),
+    ("transitions.tail", lambda tail: 0 * tail + 1, "tails of its transitions are flat"),
+]
+
+
+@pytest.mark.parametrize(("array", "change", "sentence"), BROKEN)
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_bank_with_a_broken_part_is_kept_back(
+    champion: Bank,
+    array: str,
+    change: Callable[[NDArray[Any]], NDArray[Any]],
+    sentence: str,
+    is_first: bool,
+) -> None:
+    broken = with_array(champion, array, change)
+    word = promotion_gate.evaluate_promotion(broken, None if is_first else champion, SETTINGS)
+    assert not word.passed
+    assert any(sentence in reason for reason in word.reasons), word.reasons
+
+
+def test_a_bank_for_which_every_order_of_calls_is_usual_sees_no_chain(champion: Bank) -> None:
+    """Its tails are whole, but so heavy that no surprise it finds is rare."""
+    tail = np.maximum(champion.transitions.tail, np.linspace(1, 0.01, champion.transitions.tail.shape[1]))
+    heavy = with_array(champion, "transitions.tail", lambda _: tail.astype(np.float32))
+    word = promotion_gate.evaluate_promotion(heavy, None, SETTINGS)
+    assert any("the sequence detector sees" in reason for reason in word.reasons), word.figures
+
+
+def test_a_sound_bank_sees_most_chains_and_bursts(champion: Bank, later: Bank) -> None:
+    for bank in (champion, later):
+        seen = promotion_gate.evaluate_promotion(bank, None, SETTINGS).figures["seen"]
+        assert list(seen) == ["sequence", "spectral"]
+        assert all(each["seen"] > 0.8 * each["injected"] > 0 for each in seen.values())
+
+
+def test_few_principals_are_asked_for_neither(champion: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attack_injection, "ATTACKED_PRINCIPALS", promotion_gate.MIN_VICTIMS - 1)
+    calm = with_array(champion, "burst.usual", lambda usual: 1e6 * usual)
+    assert promotion_gate.evaluate_promotion(calm, None, SETTINGS).passed
+
+
+def test_a_detector_that_is_not_listed_is_not_asked(champion: Bank) -> None:
+    voting = SETTINGS.voting.model_copy(update={"detectors": ("autoencoder", "sequence")})
+    calm = with_array(champion, "burst.usual", lambda usual: 1e6 * usual)
+    word = promotion_gate.evaluate_promotion(calm, None, SETTINGS.model_copy(update={"voting": voting}))
+    assert word.passed
+    assert list(word.figures["seen"]) == ["sequence"]
 
 
 # --- attacks that analysts confirmed ----------------------------------------------------------------------------------

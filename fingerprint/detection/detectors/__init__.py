@@ -21,9 +21,10 @@ import math
 import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from functools import cache
 from importlib.metadata import entry_points
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
 import pandas as pd
@@ -144,9 +145,20 @@ class Detector(ABC):
                 f"setting {field}: {problem['msg'].removeprefix('Value error, ')}"
             ) from None
 
+    @classmethod
+    def vote_share_from(cls, settings: Settings) -> float | None:
+        """Return the share of harmless events that it may vote for, as set; None where a threshold is set instead."""
+        share: float | None = getattr(cls.options_from(settings), "vote_share", None)
+        return share
+
+    @classmethod
+    def own_threshold(cls, settings: Settings, figures: Mapping[str, Any]) -> float:
+        """Return the z from which it votes by its own section of the settings; `figures` are the quality of a bank."""
+        return float(cls.options_from(settings).threshold)
+
     def vote_threshold(self) -> float:
-        """Return the z from which the detector votes: as set, unless the bank says it."""
-        return float(self.options_from(self.settings).threshold)
+        """Return the z from which the detector votes with its bank."""
+        return self.own_threshold(self.settings, self.bank.manifest["quality"])
 
     @abstractmethod
     def measure(self, batch: EventBatch) -> NDArray[Any]:
@@ -191,12 +203,17 @@ class Detector(ABC):
         """Return the intervals start ... end - 1 in which far fewer events came than expected: votes, never verdicts."""
         return None
 
-    def without(self, term: str) -> Detector:
+    def without(self, term: str) -> Self:
         """Return this detector with one of its `terms` left out, for an evaluation that measures both beside each other.
 
-        It shares no sums with this one. Its thresholds and tails stay those that were learned with all terms.
+        It keeps nothing that this one reads; its thresholds and tails stay those that were learned with all terms. The batches
+        that it measures have this detector's evidence already.
         """
-        raise FingerprintError(f"the detector {self.name} has no term {term!r} to leave out")
+        if term not in self.terms:
+            raise FingerprintError(f"the detector {self.name} has no term {term!r} to leave out")
+        variant = copy(self)
+        variant.left_out = term
+        return variant
 
     @classmethod
     def drivers(

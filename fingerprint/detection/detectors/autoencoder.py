@@ -14,8 +14,7 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from copy import copy
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
@@ -24,7 +23,7 @@ from numpy.typing import NDArray
 from fingerprint.compute import frames, hashing
 from fingerprint.compute.arrays import identity_placement, namespace, to_device_of
 from fingerprint.compute.hashing import Hashes
-from fingerprint.core.alert import FingerprintError, Rarity, SurpriseDriver
+from fingerprint.core.alert import Rarity, SurpriseDriver
 from fingerprint.core.ports import Inference
 from fingerprint.core.settings import Autoencoder, Settings
 from fingerprint.detection import score_terms
@@ -94,34 +93,40 @@ class AutoencoderDetector(Detector):
         self.newcomer_share = NEWCOMER_THRESHOLD_SHARE
         self.usual_amounts = UsualAmounts.from_arrays(bank.scorer_state, state.placement)
 
-    def vote_threshold(self) -> float:
-        """Return the z as set, or that the vote share of held-out rows reached.
+    @classmethod
+    def vote_share_from(cls, settings: Settings) -> float | None:
+        """Return the share as set; None where a threshold is set instead."""
+        options = cls.options_from(settings)
+        return options.vote_share if options.threshold is None else None
 
-        A lower threshold of alerts lowers the vote, too: else it would show no more of them.
-        """
-        figures, options = self.bank.manifest["quality"], self.settings.autoencoder
-        own = (
+    @classmethod
+    def own_threshold(cls, settings: Settings, figures: Mapping[str, Any]) -> float:
+        """Return the z as set, or that the vote share of held-out rows reached."""
+        options = cls.options_from(settings)
+        return (
             quality.vote_threshold(figures, options.vote_share)
             if options.threshold is None
             else options.threshold
         )
-        return min(own, quality.alert_threshold(figures, self.settings.alerts))
+
+    def vote_threshold(self) -> float:
+        """Return its own threshold, or that of alerts where it is lower: else a lower one would show no more of them."""
+        alert = quality.alert_threshold(self.bank.manifest["quality"], self.settings.alerts)
+        return min(super().vote_threshold(), alert)
 
     @classmethod
     def options_from(cls, settings: Settings) -> Autoencoder:
         """Return the detector's section of the settings."""
         return settings.autoencoder
 
-    def without(self, term: str) -> AutoencoderDetector:
+    def without(self, term: str) -> Self:
         """Return this detector with one of its terms left out.
 
         Without nets or counts, the usual loss of each feature is moved by the median difference on the bank's sample of training
         rows; the tails stay those of the whole score.
         """
-        if term not in self.terms:
-            raise FingerprintError(f"the detector {self.name} has no term {term!r} to leave out")
-        variant = copy(self)
-        variant.left_out, variant.own_sums = term, IntervalSurprise(self.state.placement)
+        variant = super().without(term)
+        variant.own_sums = IntervalSurprise(self.state.placement)
         if term == PEERS:
             variant.bank = score_terms.without_peers(self.bank)
             variant.inference = LocalInference(variant.bank)

@@ -14,8 +14,9 @@ the vote has it no more in later intervals (`ActionSequence.votes`): a novelty i
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -44,6 +45,17 @@ NATS_SCALE = 1000  # nats are kept as whole thousandths among hashes
 MAX_DRIVERS = 3  # transitions that an alert shows
 MIN_RARE_NATS, MIN_INFREQUENT_NATS = -np.log(0.01), -np.log(0.1)
 
+CONTEXTS, OWN_COUNTS, ONCE, KIND_TAIL = "contexts", "own transitions", "news once", "tail of its kind"
+TERMS = {
+    CONTEXTS: "what was done before; without it every action begins a session",
+    OWN_COUNTS: "what the principal itself does after what; without it the organisation alone",
+    ONCE: "an action that had the vote has it no more",
+    KIND_TAIL: "how rare a surprise is for the principal's kind; without it for all kinds",
+}
+OTHER_NAME = np.uint64(
+    0x9E3779B97F4A7C15
+)  # what makes a principal's hash that of one without transitions, and as distinct
+
 
 class SequenceDetector(Detector):
     """Votes on events whose action none of those just before it explains.
@@ -59,6 +71,7 @@ class SequenceDetector(Detector):
     question = "Did it do it after what it usually does it after?"
     second_vote_z = SECOND_VOTE_THRESHOLD  # its z is a share of events
     final_when_closed = True
+    terms: ClassVar[Mapping[str, str]] = TERMS
 
     def __init__(self, settings: Settings, bank: Bank, state: ScorerState, inference: Inference) -> None:
         super().__init__(settings, bank, state, inference)
@@ -70,7 +83,12 @@ class SequenceDetector(Detector):
         return settings.sequence
 
     def measure(self, batch: EventBatch) -> Hashes:
-        """Keep what was done, and return when, and the kind of its principal: (N, 4)."""
+        """Keep what was done, and return when, and the kind of its principal: (N, 4).
+
+        A detector that leaves a term out keeps nothing again.
+        """
+        if self.left_out:
+            return batch.evidence[self.name]
         xp = namespace(batch.codes)
         second = to_device_of(frames.epoch_seconds(frames.column_of(batch.frame, "event_time")), batch.codes)
         self.state.sequence.add(SeenActions(batch.principal, second, batch.codes[:, ACTION_COLUMN]))
@@ -85,14 +103,23 @@ class SequenceDetector(Detector):
         is known before any z of it is changed, so it makes no difference in how many batches they come.
         """
         z = self._z(batch, self._surprise(batch)[0])
-        strange = z >= self.threshold
-        first = ActionSequence(self.state.placement)
-        keys, interval = self._vote_keys(batch)
-        first.add_votes(keys[strange], interval[strange])
-        known = first.has_earlier_vote(keys, interval) | self.state.sequence.has_earlier_vote(keys, interval)
-        known_z: Floats = namespace(z).where(known, namespace(z).minimum(z, 0), z)
+        known_z: Floats = namespace(z).where(self._is_no_news(batch, z), namespace(z).minimum(z, 0), z)
         known_z[~self.has_opinion(batch)] = np.nan
         return known_z
+
+    def _is_no_news(self, batch: EventBatch, z: Floats) -> Mask:
+        """Return which actions had the vote in an earlier interval, also one of this batch (N,).
+
+        For a detector that leaves a term out those are news no more that had the vote of the whole detector, which judged before.
+        """
+        keys, interval = self._vote_keys(batch)
+        known = self.state.sequence.has_earlier_vote(keys, interval)
+        if self.left_out:
+            return known & (self.left_out != ONCE)
+        strange = z >= self.threshold
+        first = ActionSequence(self.state.placement)
+        first.add_votes(keys[strange], interval[strange])
+        return known | first.has_earlier_vote(keys, interval)
 
     def has_opinion(self, batch: EventBatch) -> Mask:
         """Return which events have a principal whose own sequences were learned (N,).
@@ -114,12 +141,20 @@ class SequenceDetector(Detector):
 
     def _z(self, batch: EventBatch, nats: Floats) -> Floats:
         kind = self._place(batch.evidence[self.name][:, KIND])
+        if self.left_out == KIND_TAIL:
+            kind = namespace(kind).full_like(kind, sequence.ALL_KINDS)
         return to_device_of(sequence.z_of_surprise(self.transitions, nats, kind), batch.codes)
 
     def _surprise(self, batch: EventBatch) -> tuple[Floats, Hashes]:
         """Return the surprise of each event, and the context that explains it best: (N,) each, where the bank lies."""
+        done = self._done(batch)
+        if self.left_out == CONTEXTS:
+            nats = sequence.start_surprise(self.transitions, done)
+            return nats, namespace(nats).full(len(nats), START, np.uint64)
         seen = SeenActions(*map(self._place, self.state.sequence.seen(batch.principal)))
-        return sequence.surprise_of_actions(self.transitions, seen, self._done(batch))
+        if self.left_out == OWN_COUNTS:
+            seen, done = (each._replace(principal=each.principal ^ OTHER_NAME) for each in (seen, done))
+        return sequence.surprise_of_actions(self.transitions, seen, done)
 
     def _done(self, batch: EventBatch) -> SeenActions:
         """Return what was done in the events, where the bank lies."""

@@ -13,7 +13,7 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
@@ -54,6 +54,27 @@ CHANNEL_LABELS = {
     NEW_ACTION_CHANNEL: "new actions",
     OTHER_ACTION_CHANNEL: "other actions",
 }
+ENTITY_SERIES, PRINCIPAL_SERIES, BURSTS = "series of the entity", "series of the principal", "usual bursts"
+# Term -> places in the evidence that are left out: the action's own channel, four of the entity, the same four of the principal.
+CHANNEL_TERMS: dict[str, tuple[int, ...]] = {
+    "action": (0,),
+    "events": (1, 5),
+    "errors": (2, 6),
+    "writes": (3, 7),
+    "new actions": (4, 8),
+    ENTITY_SERIES: (0, 1, 2, 3, 4),
+    PRINCIPAL_SERIES: (5, 6, 7, 8),
+}
+TERMS = {
+    "action": "how often the action itself was called in the interval",
+    "events": "all events of the entity and of the principal",
+    "errors": "calls that failed",
+    "writes": "calls that change something",
+    "new actions": "actions that the fingerprint does not know",
+    ENTITY_SERIES: "all series of the entity, those of its actions among them",
+    PRINCIPAL_SERIES: "all series of the principal",
+    BURSTS: "how much each series usually exceeds its forecast; without it as much for all",
+}
 CURVE_DAYS = 7  # of activity that an alert shows
 
 
@@ -69,6 +90,7 @@ class SpectralDetector(Detector):
     question = "Did it do it as much, and when, as it usually does?"
     second_vote_z = SECOND_VOTE_THRESHOLD  # its z is a share of events
     granularity = "interval"
+    terms: ClassVar[Mapping[str, str]] = TERMS
 
     def __init__(self, settings: Settings, bank: Bank, state: ScorerState, inference: Inference) -> None:
         super().__init__(settings, bank, state, inference)
@@ -85,8 +107,25 @@ class SpectralDetector(Detector):
         """Return the detector's section of the settings."""
         return settings.spectral
 
+    def without(self, term: str) -> Self:
+        """Return this detector with channels left out, or with the same burst for every series.
+
+        A silent interval is a vote on no event, so leaving silence out changes no score.
+        """
+        variant = super().without(term)
+        if term == BURSTS:
+            variant.bursts = Bursts.from_arrays({}, self.state.placement)
+        return variant
+
     def measure(self, batch: EventBatch) -> Hashes:
-        """Count the events, and return the keys of the series that each was counted in, its evidence: (N, channels)."""
+        """Count the events, and return the keys of the series that each was counted in, its evidence: (N, channels).
+
+        A detector that leaves a term out counts nothing again.
+        """
+        if self.left_out:
+            keys = batch.evidence[self.name].copy()
+            keys[:, list(CHANNEL_TERMS.get(self.left_out, ()))] = 0
+            return keys
         slot, known = self.bank.vocabulary.find_own(
             batch.fingerprint, ACTION_COLUMN, batch.codes[:, ACTION_COLUMN]
         )

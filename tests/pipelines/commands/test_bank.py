@@ -120,6 +120,21 @@ def test_show_says_who_is_large_who_is_quiet_and_what_a_fingerprint_weighs(two: 
     assert call("bank", "show", other(two), "--json").json["ready"]["entity"] == 0
 
 
+def test_show_says_how_often_each_detector_votes_for_each_kind_of_principal(two: Path, call: Any) -> None:
+    rates = call("bank", "show", "--json").json["quality"]["vote_rates"]
+    assert list(rates) == ["autoencoder", "sequence", "spectral"]
+    assert all(
+        0 <= rate["share"] <= 1 and rate["events"] > 0 for each in rates.values() for rate in each.values()
+    )
+    shown = call("bank", "show").out.splitlines()
+    head = next(line for line in shown if line.startswith("votes on held-out events"))
+    assert head.split("  ")[-1].strip() == "events"
+    for kind, rate in rates["autoencoder"].items():
+        row = next(line for line in shown if line.startswith(f"{kind} "))
+        assert f"{rate['share']:.1%}" in row
+        assert f"{rate['events']:,}" in row
+
+
 def test_diff_puts_two_versions_side_by_side(
     organisation: sample_organisation.SampleOrganisation, two: Path, call: Any
 ) -> None:

@@ -140,6 +140,10 @@ def test_the_figures_are_json_and_tables(figures: dict[str, Any], capsys: pytest
         "what fewer alerts can show"
     )
     assert max(map(len, printed.splitlines())) <= 110
+    assert figures["time_to_alert"]["all"]["sessions"] > 0
+    for words in ("held after", "From first event to alert", "urgency without impact"):
+        assert printed.count(words) == 1, words
+    assert all(name in printed for name in ("spectral without usual bursts", "sequence without contexts"))
 
 
 def test_worlds_run_side_by_side_as_far_as_cores_and_memory_go() -> None:

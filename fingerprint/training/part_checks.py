@@ -1,0 +1,112 @@
+"""Checks of what a bank learned beside its networks: surge tails, bursts, amounts and transitions.
+
+Example:
+    >>> list(find_broken_parts(bank))
+    ['its surge tails hold numbers that are not finite']
+
+A part is broken where a number is not finite, where keys are not in order, where a tail grows (more would be more usual), or
+where it is so flat that nothing is ever rare. Scoring would not fail on it: the detector would be silent, or vote for everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fingerprint.compute import mapped_arrays
+from fingerprint.compute.arrays import identity_placement
+from fingerprint.estimators import amounts, sequence
+from fingerprint.estimators.sequence import ANY, ORGANISATION
+from fingerprint.estimators.surge_tails import SurgeTails
+from fingerprint.features.vocabulary import Floats
+from fingerprint.registry.bank import Bank
+
+RARE_SHARE = 0.05  # of harmless events: a tail that never falls below says of nothing that it is rare
+MIN_HOLDOUT_ROWS = 20  # from which a tail may be asked for that
+LARGE_AMOUNT, MIN_AMOUNT_NATS = 1000.0, 10.0  # times the usual calls, and the nats that so many have at least
+TOLERANCE = 1e-5  # of rounding in float32, by which neighbours may differ in the wrong direction
+
+
+def find_broken_parts(bank: Bank) -> Iterator[str]:
+    """Yield a sentence for each part that is broken, its first fault each."""
+    enough = bank.manifest["quality"]["rows"] >= MIN_HOLDOUT_ROWS
+    yield from _first(_surge_tail_faults(bank, enough))
+    yield from _first(_burst_faults(bank))
+    yield from _first(_amount_faults(bank))
+    yield from _first(_transition_faults(bank, enough))
+
+
+def _first(faults: Iterator[str]) -> Iterator[str]:
+    yield from (fault for fault, _ in zip(faults, range(1), strict=False))
+
+
+def _surge_tail_faults(bank: Bank, enough: bool) -> Iterator[str]:
+    tails = SurgeTails.from_arrays(bank.scorer_state, identity_placement)
+    if not _all_finite(tails.tail, tails.channel):
+        yield "its surge tails hold numbers that are not finite"
+    if not (_ascends(tails.key) and _ascends(tails.kind) and _lies_in(tails.kind_of, len(tails.kind) + 1)):
+        yield "its surge tails are not in the order of their principals and kinds"
+    if (
+        not (_falls(tails.tail) and _falls(tails.channel))
+        or max(tails.tail.max(), tails.channel.max()) > TOLERANCE
+    ):
+        yield "its surge tails grow: a larger surge would be more usual than a smaller one"
+    shared = tails.tail[len(tails.key) :, -1]
+    if enough and max(shared.max(), tails.channel[..., -1].max()) > np.log(RARE_SHARE):
+        yield f"its surge tails are flat: {RARE_SHARE:.0%} of all events or more would surge as much as any"
+
+
+def _burst_faults(bank: Bank) -> Iterator[str]:
+    bursts = mapped_arrays.part_arrays("burst", bank.scorer_state)
+    if bursts and not (_ascends(bursts["key"]) and _all_positive(bursts["usual"])):
+        yield "the usual bursts of its series are not finite, not above zero, or not in order"
+
+
+def _amount_faults(bank: Bank) -> Iterator[str]:
+    own = mapped_arrays.part_arrays("amount", bank.scorer_state)
+    if not own:
+        return
+    edge, slope = np.asarray(own["tail"], float)
+    if not (_ascends(own["key"]) and _all_positive(own["usual"]) and _all_finite(own["most"])):
+        yield "the usual amounts of its actions are not finite, not above zero, or not in order"
+    if not np.isfinite([edge, slope]).all() or slope <= 0:
+        yield "the tail of its amounts is no tail: its edge is not finite, or its slope not above zero"
+    elif amounts.amount_nats(np.float32(LARGE_AMOUNT), np.float32(edge), np.float32(slope)) < MIN_AMOUNT_NATS:
+        yield f"the tail of its amounts is flat: {LARGE_AMOUNT:,.0f} times the usual calls would hardly be strange"
+
+
+def _transition_faults(bank: Bank, enough: bool) -> Iterator[str]:
+    known = bank.transitions
+    if not (_ascends(known.keys) and _ascends(known.contexts) and _ascends(known.kinds)):
+        yield "its transitions are not in order"
+    if not (_all_positive(known.count) and _all_finite(known.tail)):
+        yield "its transitions have counts that are not above zero, or a tail that is not finite"
+    if sequence.count_of(known, ORGANISATION, ANY, ANY)[1] <= 0 or sequence.ALL_KINDS not in known.kinds:
+        yield "its transitions lack the counts or the tail of the whole organisation"
+    if not (_falls(known.tail) and (known.tail > 0).all() and (known.tail <= 1 + TOLERANCE).all()):
+        yield "the tails of its transitions grow, or are no shares: a stranger order of calls would be more usual"
+    if enough and known.tail[:, -1].max() > RARE_SHARE:
+        yield f"the tails of its transitions are flat: {RARE_SHARE:.0%} of all events or more would be as strange as any"
+
+
+def _all_finite(*columns: Floats) -> bool:
+    return all(bool(np.isfinite(each).all()) for each in columns)
+
+
+def _all_positive(column: Floats) -> bool:
+    return bool((np.isfinite(column) & (column > 0)).all())
+
+
+def _ascends(keys: NDArray[np.uint64]) -> bool:
+    return bool((keys[1:] > keys[:-1]).all())
+
+
+def _falls(tail: Floats) -> bool:
+    """Return whether no tail (..., points) grows from one point to the next."""
+    return bool((np.diff(tail, axis=-1) <= TOLERANCE).all())
+
+
+def _lies_in(numbers: NDArray[np.integer], count: int) -> bool:
+    return bool(((numbers >= 0) & (numbers < count)).all())
