@@ -52,7 +52,9 @@ INJECTED_FOR_OTHERS = {
     SpectralDetector.name: "bursts of usual calls",
 }
 MIN_KIND_EVENTS = 500  # held out, from which the rate of votes on a kind of principal is judged
-MAX_VOTE_SHARE_FACTOR = 2.0  # times its vote_share, of the held-out events of a kind, that a detector may vote for
+MAX_VOTE_SHARE_FACTOR = (
+    2.0  # times its vote_share, of the held-out events of a kind, that a detector may vote for
+)
 
 NO_CONFIRMED_ATTACKS: Mapping[str, Sequence[bytes]] = {}
 
