@@ -42,6 +42,8 @@ ClientFactories = tuple[
     Callable[[Kafka, int | None], Consumer], Callable[[Kafka], Producer], Callable[[Kafka], TopicAdmin]
 ]
 
+MIN_ANSWER_SECONDS = 1.0  # for a request, however long the connection took
+
 
 @contextmanager
 def open_consumer(
@@ -106,9 +108,11 @@ def require_broker(settings: Kafka, timeout_seconds: float) -> None:
 
 
 def require_answer(settings: Kafka, timeout_seconds: float) -> None:
-    """Raise FingerprintError unless a broker accepts a connection and answers a request, each in time."""
+    """Raise FingerprintError unless a broker accepts a connection and answers a request, together in time."""
+    begun = time.monotonic()
     require_broker(settings, timeout_seconds)
-    timeout = min(settings.request_timeout_ms, round(timeout_seconds * 1000))
+    left = max(timeout_seconds - (time.monotonic() - begun), MIN_ANSWER_SECONDS)
+    timeout = min(settings.request_timeout_ms, round(left * 1000))
     with open_topic_admin(settings.model_copy(update={"request_timeout_ms": timeout})) as topics:
         topics.describe([])
 

@@ -196,6 +196,6 @@ def translate_kafka_python_errors(settings: Kafka) -> Iterator[None]:
         raise base.messages_lost(f"{what} is no longer held by Kafka") from None
     except UNAVAILABLE_ERRORS as error:
         timed_out = isinstance(error, errors.KafkaTimeoutError)
-        raise base.no_answer(settings, "it took too long" if timed_out else error) from None
+        raise base.no_answer(settings, "it took too long" if timed_out else "the connection failed") from None
     except errors.KafkaError as error:
         raise base.refused(settings, error) from error
