@@ -195,3 +195,36 @@ def test_importing_settings_brings_no_heavy_library() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("a = b", "line 1, column 5: a value is missing or is not TOML: write text in quotes"),
+        ("a = ", "end of file: a value is missing"),
+        ("a", "end of file: a key has no value: write key = value"),
+        ("a = 1 b = 2", "line 1, column 7: there is more after the value"),
+        ("[a", "end of file: a section has no end"),
+        ("a = 1\na = 2\n", "line 2, column 6: this key stands there twice"),
+        ("[a]\n[a]", "line 2, column 3: this section stands there twice"),
+        ('a = "x', "end of file: a text has no end: close its quotes"),
+        ("a = {b=1", "end of file: a list or table has no end"),
+        ("= 3", "line 1, column 1: this is no key and no section"),
+        ("a = '''x", "end of file: this is not TOML: compare with `fingerprint config init`"),
+    ],
+)
+def test_a_file_that_is_not_toml_is_told_in_our_words_with_what_to_write(
+    tmp_path: Path, text: str, told: str
+) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text(text)
+    with pytest.raises(FingerprintError) as refused:
+        load_settings(file, {})
+    assert str(refused.value).startswith(f"settings file {file}, {told}")
+
+
+def test_a_file_that_is_not_text_is_told_so(tmp_path: Path) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_bytes(b"\xff\xfe")
+    with pytest.raises(FingerprintError, match="it is not text in UTF-8"):
+        load_settings(file, {})

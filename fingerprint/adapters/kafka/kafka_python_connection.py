@@ -33,6 +33,10 @@ MEMBERSHIP_LOST_ERRORS = (
 )
 UNAVAILABLE_ERRORS = (errors.KafkaTimeoutError, errors.KafkaConnectionError, errors.NodeNotReadyError)
 _LIBRARY_LOG = logging.getLogger("kafka.net.manager")
+# The library tells of every attempt to connect, twice a second. Programs say themselves that no broker answers, and why.
+_NETWORK_LOG = logging.getLogger("kafka.net")
+_NETWORK_LOG.addHandler(logging.NullHandler())
+_NETWORK_LOG.propagate = False
 _NOISE = re.compile(
     r"\[Error \d+\] |SaslAuthenticationFailedError: |KafkaConnectionError: |Handshake failed: |\[SSL: \w+\] | \(_ssl\.c:\d+\)"
 )

@@ -135,8 +135,33 @@ def _read_toml(file: str | Path | None) -> dict[str, Any]:
         return tomllib.loads(Path(file).read_text())
     except OSError as error:
         raise FingerprintError(f"settings file {file}: {error.strerror or error}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise FingerprintError(f"settings file {file}: {error}") from None
+    except UnicodeDecodeError:
+        raise FingerprintError(f"settings file {file}: it is not text in UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
+        raise FingerprintError(f"settings file {file}, {_explain_toml(str(error))}") from None
+
+
+_TOML_MISTAKES = {
+    "Invalid value": 'a value is missing or is not TOML: write text in quotes, as in group_id = "fingerprint"',
+    "Expected '='": "a key has no value: write key = value",
+    "Expected newline": "there is more after the value: write one key a line, and text in quotes",
+    "Invalid statement": "this is no key and no section: write key = value or [section]",
+    "Expected ']'": "a section has no end: close its bracket",
+    "Cannot overwrite": "this key stands there twice: remove one",
+    "Cannot declare": "this section stands there twice: put its keys together",
+    "Unterminated": "a text has no end: close its quotes",
+    "Unclosed": "a list or table has no end: close its bracket",
+    "Illegal character": "a text may not hold this character: end it with a quote on the same line",
+}
+"""Our words for tomllib's kinds of errors, by how they begin."""
+
+
+def _explain_toml(error: str) -> str:
+    """Return where a file is not TOML, and what to write: "line 1, column 5: a value is missing ..."."""
+    mistake, _, place = error.rstrip(")").rpartition(" (at ")
+    known = (words for start, words in _TOML_MISTAKES.items() if mistake.startswith(start))
+    place = place.replace("document", "file")
+    return f"{place}: {next(known, 'this is not TOML: compare with `fingerprint config init`')}"
 
 
 _EXPECTED = {
