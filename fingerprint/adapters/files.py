@@ -174,6 +174,8 @@ def _why_nothing(system: fsspec.AbstractFileSystem, path: str) -> str:
         return "permission denied"
     except Exception:  # each object store raises its own kinds
         return "no such file, and no folder or pattern with files of records"
+    if not names and system.isdir(path):
+        return "the folder is empty"
     if not names:
         return "no such file, and no folder or pattern with files of records"
     other = names[0].rstrip("/").rsplit("/", 1)[-1]
