@@ -8,14 +8,16 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from rich import progress as bars
 from rich.console import Console
 
-from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.core.credentials import mask_credentials
-from pipelines.simulate import SimulationSummary
+
+if TYPE_CHECKING:  # pandas and the simulator, for which a list need not wait
+    from fingerprint.adapters.event_spool import EventSpool
+    from pipelines.simulate import SimulationSummary
 
 PROGRAM = "fingerprint"
 
