@@ -110,7 +110,7 @@ def test_settings_that_are_built_do_not_read_the_environment(monkeypatch: pytest
 @pytest.mark.parametrize(
     ("variable", "value", "sentence"),
     [
-        ("VOTING__QUORM", "1", "setting voting.quorm: there is no 'quorm'; did you mean quorum? (known: detectors, "),
+        ("VOTING__QUORM", "1", "setting voting.quorm: there is no 'quorm'; did you mean quorum?"),
         ("VOTNG__QUORUM", "1", "setting FINGERPRINT_VOTNG__QUORUM: there is no 'votng'; did you mean voting?"),
         ("NONSENSE", "1", "setting FINGERPRINT_NONSENSE: there is no 'nonsense'"),
         ("VOTING", "1", "setting FINGERPRINT_VOTING: name it FINGERPRINT_<SECTION>__<KEY>, with two underscores"),
@@ -128,6 +128,24 @@ def test_what_cannot_be_is_one_sentence_in_our_words(variable: str, value: str, 
         load_settings(environment={f"FINGERPRINT_{variable}": value})
     assert str(caught.value).startswith(sentence)
     assert "\n" not in str(caught.value)
+
+
+def test_every_bad_name_and_value_is_told_with_the_nearest_known_name(tmp_path: Path) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text('[kafka]\nbrokers = "a:1"\ngroup = "x"\n[voting]\nquorum = "two"\n[spectrl]\n')
+    with pytest.raises(FingerprintError) as refused:
+        load_settings(file, {})
+    told = str(refused.value).removeprefix("setting ").split("; setting ")
+    assert sorted(told) == [
+        "kafka.brokers: there is no 'brokers'; did you mean bootstrap_servers?",
+        "kafka.group: there is no 'group'; did you mean group_id?",
+        "spectrl: there is no 'spectrl'; did you mean spectral?",
+        "voting.quorum: expected a whole number",
+    ]
+    with pytest.raises(
+        FingerprintError, match=r"VOTNG.*did you mean voting\?.*; setting FINGERPRINT_KAFKA: name it"
+    ):
+        load_settings(environment={"FINGERPRINT_VOTNG__X": "1", "FINGERPRINT_KAFKA": "1"})
 
 
 def test_a_copy_with_an_unknown_name_is_refused() -> None:
