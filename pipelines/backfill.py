@@ -179,7 +179,7 @@ def _partition_events(
         for records in files.read_files(found, settings.reading):
             history.add_records(records)
             progress("reading records", history.records)
-        require_events(history, [file.path for file in found])
+        require_events(history, found, may_be_empty=scorer_state is not None)
         arrays, started_from = initial_state(bank, history, settings, scorer_state)
         clock = ScorerState.from_arrays(settings, {"clock": arrays["clock"]})
         steps = ReplayClock(clock)

@@ -63,10 +63,11 @@ def score_sources(
         ResultWriter(out, settings) as results,
         wiring.open_inference(settings.triton, bank) as losses,
     ):
-        for records in files.read_sources(sources, settings.reading):
+        found = files.find_files(sources)
+        for records in files.read_files(found, settings.reading):
             history.add_records(records)
             progress("reading records", history.records)
-        require_events(history, sources)
+        require_events(history, found, may_be_empty=state_folder is not None)
         arrays, start = initial_state(bank, history, settings, state_folder)
         state = ScorerState.from_arrays(settings, arrays, backend.to_device)
         pipeline = DetectionPipeline(

@@ -56,7 +56,7 @@ def run_web_app(
         dependencies = create_dependencies(store, settings, bank)
         link = _print_welcome(
             dependencies.account_store,
-            public_base_url(settings.web, listening.getsockname()[1]),
+            settings.web.base_url(listening.getsockname()[1]),
             settings.web,
         )
         if paused := retention.describe_pause(store, settings.retention, url):
@@ -115,12 +115,6 @@ def _create_identity_provider(web: Web, clock: Clock) -> IdentityProvider | None
     from fingerprint.adapters.oidc import OpenIdProvider
 
     return OpenIdProvider(web.oidc, clock)
-
-
-def public_base_url(web: Web, port: int) -> str:
-    """Return the URL of the web app for browsers."""
-    host = f"[{web.host}]" if ":" in web.host else web.host
-    return web.public_url or f"http://{host}:{port}"
 
 
 def _listening_socket(web: Web) -> socket.socket:

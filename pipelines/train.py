@@ -45,7 +45,6 @@ def train_bank(
     without a ready entity.
     """
     wanted, start = TrainingDataRequest(sources, topic, span, store), _initial_weights(settings)
-    private_files.make_private_folder(folder)  # before the long part, not after it
     promotion.require_signer(settings.bank)
     training_data.require_sources(wanted)
     training_data.require_feedback_store(wanted, settings)
@@ -53,6 +52,7 @@ def train_bank(
     backend.get_backend(settings)
     place = work_directory.work_root(settings.workers, folder)
     with (
+        private_files.private_folder(folder),  # before the long part, not after it
         work_directory.work_directory(place, "train", parameters) as work,
         wiring.open_worker_pool(settings.workers) as workers,
     ):

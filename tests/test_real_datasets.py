@@ -144,6 +144,6 @@ def test_a_file_without_records_is_scored_to_nothing(
     organisation: sample_organisation.SampleOrganisation, tmp_path: Path
 ) -> None:
     empty = sample_organisation.write(tmp_path / "empty.jsonl", [])
-    run = sample_organisation.run([empty], organisation.bank, tmp_path)
+    run = sample_organisation.run([empty], organisation.bank, tmp_path, scorer_state=tmp_path / "state")
     assert (run.figures["records"], run.figures["alerts"], len(run.events)) == (0, 0, 0)
     assert list(run.events.columns)[:2] == ["event_id", "event_time"]

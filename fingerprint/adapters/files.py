@@ -24,6 +24,7 @@ from fingerprint.core import time_range
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.credentials import holds_credentials
 from fingerprint.core.extras import how_to_install
+from fingerprint.core.sanitize import printable
 from fingerprint.core.settings import Reading
 from fingerprint.core.time_range import ALL_TIME, TimeRange
 from fingerprint.sources import archives
@@ -34,6 +35,22 @@ from fingerprint.sources.limits import ReadLimits
 
 SUFFIXES = (".json", ".jsonl", ".ndjson", ".json.gz", ".jsonl.gz", ".ndjson.gz")
 NOT_RECORDS = ("labels.", "provenance.")
+
+NO_ANSWER = "its server does not answer: check the address and the network"
+REASONS = {  # by the class of an error: object stores raise their client's own, which need not be installed
+    "NoCredentialsError": "no AWS credentials are found: set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, "
+    "or run `aws sso login`",
+    "PartialCredentialsError": "the AWS credentials are incomplete: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+    "TokenRetrievalError": "the AWS login has expired: run `aws sso login`",
+    "SSOError": "the AWS login has expired: run `aws sso login`",
+    "ProfileNotFound": "there is no such AWS profile: `aws configure list-profiles` shows those that AWS_PROFILE may name",
+    "PermissionError": "permission denied: its reader has to be allowed to list and to read it (S3: s3:ListBucket, s3:GetObject)",
+    "FileNotFoundError": "there is no such bucket, folder or file",
+    "HTTPClientError": NO_ANSWER,
+    "ConnectionError": NO_ANSWER,
+    "ClientConnectionError": NO_ANSWER,
+    "TimeoutError": NO_ANSWER,
+}
 
 Progress = Callable[[int], None]
 
@@ -131,13 +148,22 @@ def _expand_source(source: str, span: TimeRange) -> tuple[list[SourceFile], list
             SourceFile(system, name, int(info.get("size") or 0), _content_tag(info))
             for name, info in sorted(found.items())
         ]
-    except ImportError as error:
-        raise FingerprintError(f"{source}: {error}; {how_to_install('s3')} reads S3") from None
     except Exception as error:  # each object store raises its own kinds
-        raise FingerprintError(f"{source}: cannot be read ({error})") from None
+        raise FingerprintError(f"{source}: {_why_unreadable(source, error)}") from None
     if not files and not months:
         raise FingerprintError(f"{source}: {_why_nothing(system, path)}")
     return files, months
+
+
+def _why_unreadable(source: str, error: Exception) -> str:
+    """Return in our words why a source cannot be listed, with what to do; a client's own words only where there are none."""
+    scheme = source.partition("://")[0]
+    if isinstance(error, ImportError):
+        return f"the package that reads {scheme}:// is not installed; {how_to_install('s3')} reads S3"
+    if isinstance(error, ValueError) and "Protocol not known" in str(error):
+        return f"there is no reader of {scheme}://: a source is a file, a folder, a pattern, or s3://BUCKET/FOLDER/"
+    known = [REASONS[each.__name__] for each in type(error).__mro__ if each.__name__ in REASONS]
+    return known[0] if known else f"cannot be read ({printable(str(error))})"
 
 
 def _why_nothing(system: fsspec.AbstractFileSystem, path: str) -> str:
@@ -148,6 +174,8 @@ def _why_nothing(system: fsspec.AbstractFileSystem, path: str) -> str:
         return "permission denied"
     except Exception:  # each object store raises its own kinds
         return "no such file, and no folder or pattern with files of records"
+    if not names and system.isdir(path):
+        return "the folder is empty"
     if not names:
         return "no such file, and no folder or pattern with files of records"
     other = names[0].rstrip("/").rsplit("/", 1)[-1]

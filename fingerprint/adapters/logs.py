@@ -30,9 +30,6 @@ def configure_logging(stream: TextIO | None = None, level: int = logging.INFO) -
     handler.setFormatter(json_formatter())
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
     logging.getLogger("fingerprint").setLevel(level)
-    logging.getLogger("kafka.net.selector").setLevel(
-        logging.ERROR
-    )  # warns of every 0.1 s that a machine is busy
 
 
 def json_formatter() -> ProcessorFormatter:

@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 
 from fingerprint.compute import frames
 from fingerprint.compute.arrays import Array, to_device_of
+from fingerprint.core.ports.topics import VIRTUAL_PARTITIONS as VIRTUAL_PARTITIONS
 
 MURMUR2_SEED = 0x9747B28C
 MURMUR2_MULTIPLIER = 0x5BD1E995
@@ -38,7 +39,6 @@ _WORD = 0xFFFFFFFF
 Hashes = NDArray[np.uint64]
 MISSING = np.uint64(1)  # the hash of "there is no value", with a slot of its own
 BUCKETS = 1 << 16
-VIRTUAL_PARTITIONS = 256
 PAIR_ODD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio: SplitMix64's increment (Steele et al. 2014)
 PAIR_MIX = np.uint64(0xBF58476D1CE4E5B9)  # SplitMix64's first multiplier
 PAIR_SHIFT = np.uint64(29)

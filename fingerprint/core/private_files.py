@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from fingerprint.core.log import get_logger
@@ -37,6 +39,19 @@ def make_private_folder(folder: Path) -> list[Path]:
     for each in reversed(missing):
         each.mkdir(PRIVATE_FOLDER_MODE, exist_ok=True)
     return missing
+
+
+@contextmanager
+def private_folder(folder: Path) -> Iterator[None]:
+    """Make a folder as `make_private_folder` does; what was made and is empty after an error is removed again."""
+    made = make_private_folder(folder)
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):  # one that is not empty, and so those above it
+            for each in made:
+                each.rmdir()
+        raise
 
 
 def private_opener(path: str, flags: int) -> int:

@@ -197,6 +197,10 @@ class LogSource(Protocol):
         """The name that people read: `CloudTrail`."""
 
     @property
+    def NO_EVENT_FIELDS(self) -> tuple[tuple[str, str], ...]:
+        """Fields of what the source writes beside its events, and what it is called: `digest files`."""
+
+    @property
     def CLOUD_PROVIDER(self) -> str:
         """The provider whose accounts the log is about, as other systems name it: `AWS`."""
 

@@ -182,6 +182,20 @@ def _begin_sqlite(connection: sql.Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
 
 
+_NO_ANSWER = "no connection to its server: start PostgreSQL, or set database.url"
+_REASONS = {
+    "file is not a database": "the file is not a database of SQLite: name another with --database or database.url",
+    "readonly database": "the file may not be written: change its permissions, or name another with --database",
+    "unable to open database file": "unable to open the file: check that its folder exists and may be written",
+    "database is locked": "another program is writing to it: try again when it is done",
+    "Connection refused": _NO_ANSWER,
+    "timeout expired": _NO_ANSWER,
+    "could not translate host name": _NO_ANSWER,
+    "failed to resolve host": _NO_ANSWER,
+}
+"""Our words for what the drivers say, by a part of it."""
+
+
 @contextmanager
 def translate_database_errors(url: sql.URL) -> Iterator[None]:
     """Raise what the database refuses as one sentence, and ServerUnavailable where it does not answer; passwords are masked."""
@@ -190,7 +204,8 @@ def translate_database_errors(url: sql.URL) -> Iterator[None]:
     except ModuleNotFoundError:
         raise FingerprintError(f"database {url}: {how_to_install('postgres')} is needed for it") from None
     except exc.SQLAlchemyError as error:
-        reason = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
+        theirs = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
+        reason = next((ours for part, ours in _REASONS.items() if part in theirs), theirs)
         unavailable = isinstance(error, exc.OperationalError | exc.TimeoutError)
         raise (ServerUnavailable if unavailable else FingerprintError)(f"database {url}: {reason}") from None
 

@@ -36,6 +36,23 @@ def load_interactive_settings(
     return loaded.model_copy(update={"kafka": kafka.model_copy(update={"request_timeout_ms": timeout})})
 
 
+def is_awaited(once: bool = False) -> bool:
+    """Return whether a person waits for a program: it runs once, or it writes its messages to a terminal."""
+    return once or sys.stderr.isatty()
+
+
+def load_service_settings(file: Path | None, once: bool, database: str | None = None) -> Settings:
+    """Return the settings of a service that uses the broker, and its database where the option names one.
+
+    If a person waits for it, an unreachable database is given up after 5 seconds, and FingerprintError is raised unless the
+    broker answers in that time.
+    """
+    loaded = load_settings(file)
+    if database:
+        loaded = _with_database_url(loaded, database)
+    return require_answering_broker(with_database_timeout(loaded)) if is_awaited(once) else loaded
+
+
 def require_broker(settings: Settings) -> Settings:
     """Return the settings. Raise FingerprintError unless their broker accepts a connection within 5 seconds."""
     from pipelines.runtime import wiring
@@ -59,9 +76,12 @@ def database_url(given: str | None, file: Path | None) -> str:
 
 def with_database_timeout(settings: Settings) -> Settings:
     """Return the settings with a database whose server is given up after 5 seconds."""
-    database = settings.database
-    url = with_connect_timeout(database.url)
-    return settings.model_copy(update={"database": database.model_copy(update={"url": url})})
+    return _with_database_url(settings, with_connect_timeout(settings.database.url))
+
+
+def _with_database_url(settings: Settings, url: str) -> Settings:
+    database = settings.database.model_copy(update={"url": url})
+    return settings.model_copy(update={"database": database})
 
 
 def with_connect_timeout(url: str) -> str:

@@ -8,15 +8,17 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from rich import progress as bars
 from rich.console import Console
 
-from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.core.credentials import mask_credentials
 from fingerprint.core.sanitize import printable
-from pipelines.simulate import SimulationSummary
+
+if TYPE_CHECKING:  # pandas and the simulator, for which a list need not wait
+    from fingerprint.adapters.event_spool import EventSpool
+    from pipelines.simulate import SimulationSummary
 
 PROGRAM = "fingerprint"
 
@@ -193,21 +195,23 @@ def print_scoring(figures: dict[str, Any], database_url: str | None = None) -> N
     """
     print(f"{_records_read(figures)}; started from: {figures['started_from']}")
     _print_future_dated(figures)
-    votes = ", ".join(f"{name} {count:,} {vote_unit(name)}" for name, count in figures["votes"].items())
+    votes = ", ".join(
+        f"{name} {count_of(count, vote_unit(name))}" for name, count in figures["votes"].items()
+    )
     print(
-        f"votes: {votes}; verdicts: {figures['verdicts']:,} events; "
-        f"silent: {figures['silent_intervals']:,} intervals"
+        f"votes: {votes}; verdicts: {count_of(figures['verdicts'], 'event')}; "
+        f"silent: {count_of(figures['silent_intervals'], 'interval')}"
     )
     if figures["votes_alone"]:
         print(
-            f"votes without a second opinion: {figures['votes_alone']:,} events (no other detector could judge them)"
+            f"votes without a second opinion: {count_of(figures['votes_alone'], 'event')} (no other detector could judge them)"
         )
     if figures["degraded"]:
         print(
-            f"degraded: losses of {figures['degraded']:,} events were computed in process: Triton was unavailable"
+            f"degraded: losses of {count_of(figures['degraded'], 'event')} were computed in process: Triton was unavailable"
         )
     if figures["no_opinion"]:
-        print(f"no opinion yet, warming up: {figures['no_opinion']:,} intervals of series")
+        print(f"no opinion yet, warming up: {count_of(figures['no_opinion'], 'interval')} of series")
     _print_rejections(figures)
     memory = f"{figures['peak_memory_bytes'] / 2**20:,.0f} MiB"
     print(f"alerts: {figures['alerts']:,} in {figures['seconds']:.1f} s, {memory} of memory at most")
@@ -216,10 +220,15 @@ def print_scoring(figures: dict[str, Any], database_url: str | None = None) -> N
 
 
 def vote_unit(detector: str) -> str:
-    """Return what a detector votes on: events or intervals."""
+    """Return what a detector votes on: an event or an interval."""
     from fingerprint.detection.detectors import interval_detectors  # late: it is not needed for help
 
-    return "intervals" if detector in interval_detectors([detector]) else "events"
+    return "interval" if detector in interval_detectors([detector]) else "event"
+
+
+def count_of(count: int, noun: str) -> str:
+    """Return a count with its noun: `1 interval`, `2 intervals`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def print_ingest(figures: dict[str, Any]) -> None:

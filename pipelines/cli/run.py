@@ -97,7 +97,7 @@ def usage_sentence(error: Exception) -> str:
     kind, text = type(error).__name__, str(getattr(error, "message", error))
     context = getattr(error, "ctx", None)
     if kind == "NoSuchOption":
-        sentence = f"there is no option {error.option_name}{_did_you_mean(error.possibilities)}"  # type: ignore[attr-defined]
+        sentence = f"there is no option {error.option_name}{_did_you_mean(_close_options(error))}"  # type: ignore[attr-defined]
     elif kind == "MissingParameter":
         sentence = f"{_parameter_name(error)} is missing{_purpose(error)}"
     elif kind == "BadParameter":
@@ -154,6 +154,12 @@ def _purpose(error: Any) -> str:
 
 def _close_commands(name: str, context: Any) -> list[str]:
     return _close(name, context.command.list_commands(context)) if context else []
+
+
+def _close_options(error: Any) -> list[str]:
+    """Return those of Typer's options that are near without their dashes, which make every option alike."""
+    by_name = {each.lstrip("-"): each for each in error.possibilities or ()}
+    return [by_name[each] for each in _close(error.option_name.lstrip("-"), list(by_name))]
 
 
 def _close(text: str, known: list[str]) -> list[str]:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from pipelines.cli.common import (
+    is_awaited,
     load_interactive_settings,
+    load_service_settings,
     load_settings,
     print_result,
     require_answering_broker,
     with_connect_timeout,
+    with_database_timeout,
 )
 from pipelines.cli.options import (
     BankFolder,
@@ -55,7 +58,7 @@ def ingest(
     """
     from pipelines.cli import console
 
-    loaded = load_settings(settings)
+    loaded = load_service_settings(settings, once)
     if sqs:
         from pipelines.ingest import run_ingest_s3
 
@@ -85,7 +88,7 @@ def stream(
     from pipelines.cli import console
     from pipelines.stream import run_stream
 
-    figures = run_stream(load_settings(settings), bank, database, once, wait)
+    figures = run_stream(load_service_settings(settings, once, database), bank, once=once, wait_for_bank=wait)
     print_result(figures, json, lambda: console.print_stream(figures))
 
 
@@ -104,7 +107,7 @@ def retrain(
     """
     from pipelines.retrain import print_retrain_summary, run_retrain
 
-    figures = run_retrain(load_settings(settings), bank, settings, once)
+    figures = run_retrain(load_service_settings(settings, once), bank, settings, once)
     print_result(figures, json, lambda: print_retrain_summary(figures))
 
 
@@ -123,11 +126,9 @@ def deliver(
     from pipelines.commands.deliveries import print_deliver_summary
     from pipelines.deliver import run_deliver
 
-    figures = (
-        run_deliver(load_interactive_settings(settings), database and with_connect_timeout(database), once)
-        if once
-        else run_deliver(load_settings(settings), database)
-    )
+    awaited = is_awaited(once)
+    loaded = load_interactive_settings(settings) if awaited else load_settings(settings)
+    figures = run_deliver(loaded, with_connect_timeout(database) if database and awaited else database, once)
     print_result(figures, json, lambda: print_deliver_summary(figures))
 
 
@@ -145,7 +146,10 @@ def serve(
     """
     from pipelines.serve import run_web_app
 
-    run_web_app(load_settings(settings, {"web": {"host": host, "port": port}}), database, bank)
+    loaded = load_settings(settings, {"web": {"host": host, "port": port}})
+    if is_awaited():
+        loaded, database = with_database_timeout(loaded), database and with_connect_timeout(database)
+    run_web_app(loaded, database, bank)
 
 
 def replay(
@@ -189,7 +193,8 @@ def simulate_live(
     from pipelines.simulate_live import SimulatedOrganisation, print_live_simulation, run_live_simulation
 
     organisation = SimulatedOrganisation(principals, days, attacks, seed)
-    figures = run_live_simulation(organisation, folder, bank, speed, keep, load_settings(settings))
+    loaded = require_answering_broker(load_settings(settings))
+    figures = run_live_simulation(organisation, folder, bank, speed, keep, loaded)
     print_result(figures, json, lambda: print_live_simulation(figures))
 
 

@@ -22,7 +22,6 @@ from fingerprint.core.settings import Settings
 from fingerprint.store import open_store
 from fingerprint.store.accounts import open_account_store
 from pipelines.runtime import host
-from pipelines.serve import public_base_url
 
 
 def list_accounts(settings: Settings, database_url: str) -> list[dict[str, Any]]:
@@ -37,7 +36,7 @@ def invite_account(settings: Settings, database_url: str, name: str, role: Role 
         secret = account_store.accounts.invite(name, role, by=host.operator_name())
     return {
         "name": name.strip().lower(),
-        "link": f"{public_base_url(settings.web, settings.web.port)}/setup/{secret}",
+        "link": f"{settings.web.base_url(settings.web.port)}/setup/{secret}",
     }
 
 

@@ -98,7 +98,12 @@ def parse_since(text: str | None, now: datetime) -> datetime | None:
     """Return the time that `--since` names: a date (UTC), or an age before `now`: 30m, 24h, 7d, 2w."""
     if text and (age := _AGE.fullmatch(text.strip())):
         return now - timedelta(**{_AGE_UNITS[age[2]]: float(age[1])})
-    return time_range.parse_time_range(text).since
+    try:
+        return time_range.parse_time_range(text).since
+    except FingerprintError:
+        raise FingerprintError(
+            f"--since {text!r} is neither an age nor a date: write 24h, 7d, 2026-01-31, or 2026-01-31T18:00 (UTC)"
+        ) from None
 
 
 def list_alerts(

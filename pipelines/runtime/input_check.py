@@ -1,20 +1,24 @@
-"""A check that the input is CloudTrail: input of which nothing can be read is an error, not a quiet day."""
+"""A check that the input is of the active log source: input without any event is an error, not a quiet day."""
 
 from __future__ import annotations
 
+import zlib
 from collections import Counter
 from collections.abc import Sequence
 
-from fingerprint.adapters import files
 from fingerprint.adapters.event_spool import EventSpool
+from fingerprint.adapters.files import SourceFile
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.sanitize import printable
+from fingerprint.sources.active import SOURCE
 
 HEAD_BYTES = 4096  # of a file, by which its format is guessed
 MAX_REASON_LENGTH = 200
+GZIP_START, GZIP_ONLY = b"\x1f\x8b", 31  # zlib's wbits for gzip
+TAR_MAGIC, TAR_MAGIC_AT = b"ustar", 257
 FORMATS = (  # what a file of another format begins with, or has in its first bytes
     (b"PK\x03\x04", "a ZIP archive: unpack it first"),
-    (b"PAR1", "Parquet: CloudTrail Lake exports JSON too"),
+    (b"PAR1", "Parquet: export it as JSON"),
     (b"BZh", "compressed with bzip2: only gzip is read"),
     (b"\xfd7zXZ", "compressed with xz: only gzip is read"),
     (b"\x28\xb5\x2f\xfd", "compressed with zstd: only gzip is read"),
@@ -28,31 +32,66 @@ JSON_FIELDS = (
 )
 
 
-def require_events(history: EventSpool, sources: Sequence[str]) -> None:
-    """Raise FingerprintError if every record of the input was rejected: one sentence with the most frequent reason."""
-    usable = history.records - history.rejected - history.skipped
-    if usable or not history.rejected:
+def require_events(history: EventSpool, found: Sequence[SourceFile], may_be_empty: bool = False) -> None:
+    """Raise FingerprintError if the input holds no event: one sentence with the most frequent reason.
+
+    `found` are the files of the input; the first one is looked into, for what it may be.
+    `may_be_empty` lets input without any record pass, and one whose records are no events by design; not one of rejects.
+    """
+    if history.records > history.rejected + history.skipped:
         return
+    if history.rejected:
+        raise FingerprintError(_describe_rejects(history, found))
+    if not may_be_empty:
+        raise FingerprintError(f"there is no event in the input: {_describe_skipped(history, found)}")
+
+
+def _describe_rejects(history: EventSpool, found: Sequence[SourceFile]) -> str:
     reason, _ = Counter(each.reason for each in history.rejects).most_common(1)[0]
-    guess = guess_format(sources)
-    raise FingerprintError(
-        f"nothing in the input is a CloudTrail record: {history.rejected:,} rejected, most often for this reason: "
+    guess = guess_format(found)
+    return (
+        f"nothing in the input is a {SOURCE.NAME} record: {history.rejected:,} rejected, most often for this reason: "
         f"{printable(reason)[:MAX_REASON_LENGTH]}" + (f"; it looks like {guess}" if guess else "")
     )
 
 
-def guess_format(sources: Sequence[str]) -> str | None:
-    """Return what the first file of the sources seems to be, if it is of a known other format."""
-    for file in files.find_files(sources)[:1]:
+def _describe_skipped(history: EventSpool, found: Sequence[SourceFile]) -> str:
+    if not history.skipped:
+        return "it holds no record"
+    head = _first_bytes(found)
+    kinds = [name for field, name in SOURCE.NO_EVENT_FIELDS if f'"{field}"'.encode() in head]
+    of = f" ({', '.join(kinds)})" if kinds else ""
+    return f"{history.skipped:,} skipped, because {SOURCE.NAME} writes them beside its events{of}"
+
+
+def guess_format(found: Sequence[SourceFile]) -> str | None:
+    """Return what the first of the files seems to be, if it is of a known other format; also one inside gzip."""
+    return _format_of(_first_bytes(found))
+
+
+def _first_bytes(found: Sequence[SourceFile]) -> bytes:
+    """Return the first bytes of the first file, of what it expands to if it is gzip; none without a file."""
+    for file in found[:1]:
         with file.system.open(file.path, "rb") as stream:
-            return _format_of(stream.read(HEAD_BYTES))
-    return None
+            return _expand(stream.read(HEAD_BYTES))
+    return b""
+
+
+def _expand(head: bytes) -> bytes:
+    if not head.startswith(GZIP_START):
+        return head
+    try:
+        return zlib.decompressobj(GZIP_ONLY).decompress(head, HEAD_BYTES)
+    except zlib.error:
+        return head
 
 
 def _format_of(head: bytes) -> str | None:
     for start, name in FORMATS:
         if head.startswith(start):
             return name
+    if head[TAR_MAGIC_AT:].startswith(TAR_MAGIC):
+        return "a tar archive: unpack it first"
     if head.lstrip().startswith((b"{", b"[")):
         return next((name for field, name in JSON_FIELDS if field in head), None)
     first_line = head.partition(b"\n")[0]

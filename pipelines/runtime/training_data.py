@@ -75,7 +75,7 @@ def load_history(
     if request.topic:
         read_topic(request.topic, history, settings, progress)
     history.trim()
-    require_events(history, request.sources)
+    require_events(history, near.files)
     if history.outside_span and not history.events:
         raise FingerprintError(_no_events_message(request.span, history.observed_range))
     return {

@@ -10,6 +10,7 @@ from datetime import datetime
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fingerprint.adapters.system import InProcessPool as InThisProcess
 from fingerprint.compute.backend import HOST_BACKEND, Backend
@@ -31,16 +32,19 @@ from fingerprint.core.ports.topics import TopicAdmin
 from fingerprint.core.settings import Bank as BankOptions
 from fingerprint.core.settings import Kafka, ReceiverSettings, Settings, Sqs, Triton, Workers
 from fingerprint.delivery.outbox import Receiver
-from fingerprint.detection.inference import FallbackInference, LocalInference, ServerTrust
-from fingerprint.registry import signatures
-from fingerprint.registry.bank import Bank
-from fingerprint.registry.signatures import Signer
-from fingerprint.streaming.bank_watcher import BankWatcher
 from pipelines.runtime.service import announce_wait
+
+if TYPE_CHECKING:  # pandas and cryptography, for which a command about topics need not wait
+    from fingerprint.detection.inference import ServerTrust
+    from fingerprint.registry.bank import Bank
+    from fingerprint.registry.signatures import Signer
+    from fingerprint.streaming.bank_watcher import BankWatcher
 
 ClientFactories = tuple[
     Callable[[Kafka, int | None], Consumer], Callable[[Kafka], Producer], Callable[[Kafka], TopicAdmin]
 ]
+
+MIN_ANSWER_SECONDS = 1.0  # for a request, however long the connection took
 
 
 @contextmanager
@@ -106,9 +110,11 @@ def require_broker(settings: Kafka, timeout_seconds: float) -> None:
 
 
 def require_answer(settings: Kafka, timeout_seconds: float) -> None:
-    """Raise FingerprintError unless a broker accepts a connection and answers a request, each in time."""
+    """Raise FingerprintError unless a broker accepts a connection and answers a request, together in time."""
+    begun = time.monotonic()
     require_broker(settings, timeout_seconds)
-    timeout = min(settings.request_timeout_ms, round(timeout_seconds * 1000))
+    left = max(timeout_seconds - (time.monotonic() - begun), MIN_ANSWER_SECONDS)
+    timeout = min(settings.request_timeout_ms, round(left * 1000))
     with open_topic_admin(settings.model_copy(update={"request_timeout_ms": timeout})) as topics:
         topics.describe([])
 
@@ -141,6 +147,8 @@ def open_object_queue(url: str, settings: Sqs) -> Iterator[tuple[MessageQueue, O
 
 def create_signer(options: BankOptions) -> Signer | None:
     """Return the signer of banks: a key in a file, or a hook; None if neither is set. FingerprintError."""
+    from fingerprint.registry import signatures
+
     if options.signing_key_file:
         return signatures.FileSigner(Path(options.signing_key_file))
     return signatures.load_signer(options.signer) if options.signer else None
@@ -154,6 +162,8 @@ def open_inference(
 
     `server_trust` is for callers that use the server for several banks.
     """
+    from fingerprint.detection.inference import FallbackInference, LocalInference
+
     local = LocalInference(bank)
     if settings.url is None:
         yield local
@@ -187,6 +197,9 @@ def open_worker_pool(settings: Workers) -> Iterator[Pool]:
 
 def bank_watcher(folder: Path, settings: Settings, backend: Backend = HOST_BACKEND) -> BankWatcher:
     """Return the banks of a folder, measured where the settings say. FingerprintError where none can be opened."""
+    from fingerprint.detection.inference import ServerTrust
+    from fingerprint.streaming.bank_watcher import BankWatcher
+
     trust = ServerTrust()
     measuring = partial(open_inference, settings.triton, server_trust=trust)
     return BankWatcher(

@@ -74,6 +74,58 @@ def test_a_folder_is_read_in_order_without_what_is_beside_the_records(tmp_path: 
     assert ids(read(f"file://{tmp_path}/b")) == [ord("b")]
 
 
+class ProfileNotFound(Exception):
+    """Named as botocore's."""
+
+
+@pytest.mark.parametrize(
+    ("raised", "told"),
+    [
+        (
+            type("NoCredentialsError", (Exception,), {})("Unable to locate"),
+            "no AWS credentials are found: set AWS_P",
+        ),
+        (
+            ProfileNotFound("The config profile (x)"),
+            "there is no such AWS profile: `aws configure list-profiles`",
+        ),
+        (PermissionError("Access Denied"), "permission denied: its reader has to be allowed"),
+        (
+            type("ClientConnectorError", (ConnectionRefusedError,), {})("Cannot connect"),
+            "its server does not answer",
+        ),
+        (ModuleNotFoundError("Please install gcsfs"), "the package that reads s3:// is not installed; `pip"),
+        (RuntimeError("odd\x1b[2J"), r"cannot be read (odd\x1b[2J)"),
+    ],
+    ids=lambda each: type(each).__name__ if isinstance(each, Exception) else "",
+)
+def test_why_an_object_store_cannot_be_listed_is_told_in_our_words_with_what_to_do(
+    raised: Exception, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unavailable(*_: object) -> None:
+        raise raised
+
+    monkeypatch.setattr(files, "url_to_fs", unavailable)
+    with pytest.raises(FingerprintError) as refused:
+        files.find_files(["s3://trail/AWSLogs/"])
+    assert str(refused.value).startswith(f"s3://trail/AWSLogs/: {told}")
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ("foo://x", r"^foo://x: there is no reader of foo://: a source is a file, .* s3://BUCKET/FOLDER/$"),
+        (
+            "http://127.0.0.1:1/a.json",
+            r"a\.json: its server does not answer: check the address and the network$",
+        ),
+    ],
+)
+def test_a_source_that_cannot_be_reached_is_told_without_a_librarys_text(source: str, told: str) -> None:
+    with pytest.raises(FingerprintError, match=told):
+        files.find_files([source])
+
+
 def test_an_object_store_is_read_like_a_folder() -> None:
     with fsspec.open("memory://trail/2023/a.jsonl.gz", "wb") as file:
         file.write(gzip.compress(lines(5)))

@@ -110,7 +110,7 @@ def test_settings_that_are_built_do_not_read_the_environment(monkeypatch: pytest
 @pytest.mark.parametrize(
     ("variable", "value", "sentence"),
     [
-        ("VOTING__QUORM", "1", "setting voting.quorm: there is no 'quorm'; did you mean quorum? (known: detectors, "),
+        ("VOTING__QUORM", "1", "setting voting.quorm: there is no 'quorm'; did you mean quorum?"),
         ("VOTNG__QUORUM", "1", "setting FINGERPRINT_VOTNG__QUORUM: there is no 'votng'; did you mean voting?"),
         ("NONSENSE", "1", "setting FINGERPRINT_NONSENSE: there is no 'nonsense'"),
         ("VOTING", "1", "setting FINGERPRINT_VOTING: name it FINGERPRINT_<SECTION>__<KEY>, with two underscores"),
@@ -128,6 +128,24 @@ def test_what_cannot_be_is_one_sentence_in_our_words(variable: str, value: str, 
         load_settings(environment={f"FINGERPRINT_{variable}": value})
     assert str(caught.value).startswith(sentence)
     assert "\n" not in str(caught.value)
+
+
+def test_every_bad_name_and_value_is_told_with_the_nearest_known_name(tmp_path: Path) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text('[kafka]\nbrokers = "a:1"\ngroup = "x"\n[voting]\nquorum = "two"\n[spectrl]\n')
+    with pytest.raises(FingerprintError) as refused:
+        load_settings(file, {})
+    told = str(refused.value).removeprefix("setting ").split("; setting ")
+    assert sorted(told) == [
+        "kafka.brokers: there is no 'brokers'; did you mean bootstrap_servers?",
+        "kafka.group: there is no 'group'; did you mean group_id?",
+        "spectrl: there is no 'spectrl'; did you mean spectral?",
+        "voting.quorum: expected a whole number",
+    ]
+    with pytest.raises(
+        FingerprintError, match=r"VOTNG.*did you mean voting\?.*; setting FINGERPRINT_KAFKA: name it"
+    ):
+        load_settings(environment={"FINGERPRINT_VOTNG__X": "1", "FINGERPRINT_KAFKA": "1"})
 
 
 def test_a_copy_with_an_unknown_name_is_refused() -> None:
@@ -195,3 +213,36 @@ def test_importing_settings_brings_no_heavy_library() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("a = b", "line 1, column 5: a value is missing or is not TOML: write text in quotes"),
+        ("a = ", "end of file: a value is missing"),
+        ("a", "end of file: a key has no value: write key = value"),
+        ("a = 1 b = 2", "line 1, column 7: there is more after the value"),
+        ("[a", "end of file: a section has no end"),
+        ("a = 1\na = 2\n", "line 2, column 6: this key stands there twice"),
+        ("[a]\n[a]", "line 2, column 3: this section stands there twice"),
+        ('a = "x', "end of file: a text has no end: close its quotes"),
+        ("a = {b=1", "end of file: a list or table has no end"),
+        ("= 3", "line 1, column 1: this is no key and no section"),
+        ("a = '''x", "end of file: this is not TOML: compare with `fingerprint config init`"),
+    ],
+)
+def test_a_file_that_is_not_toml_is_told_in_our_words_with_what_to_write(
+    tmp_path: Path, text: str, told: str
+) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text(text)
+    with pytest.raises(FingerprintError) as refused:
+        load_settings(file, {})
+    assert str(refused.value).startswith(f"settings file {file}, {told}")
+
+
+def test_a_file_that_is_not_text_is_told_so(tmp_path: Path) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_bytes(b"\xff\xfe")
+    with pytest.raises(FingerprintError, match="it is not text in UTF-8"):
+        load_settings(file, {})

@@ -88,7 +88,7 @@ def test_a_url_that_cannot_be_a_store_is_one_sentence_without_its_password(tmp_p
 def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path):
     file = tmp_path / "alerts.sqlite"
     file.write_bytes(b"eventTime,eventName\n" * 500)
-    with pytest.raises(FingerprintError, match="not a database"):
+    with pytest.raises(FingerprintError, match="not a database of SQLite: name another"):
         open_store(f"sqlite:///{file}")
     assert file.read_bytes().startswith(b"eventTime")
 

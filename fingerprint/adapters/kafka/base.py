@@ -302,7 +302,10 @@ def no_such_topic(topic: str) -> FingerprintError:
 
 def no_answer(settings: Kafka, reason: object) -> ServerUnavailable:
     """Return the error for brokers that do not answer."""
-    return ServerUnavailable(f"no broker answers at {', '.join(settings.bootstrap_servers)}: {reason}")
+    where = ", ".join(settings.bootstrap_servers)
+    return ServerUnavailable(
+        f"no broker answers at {where} ({reason}): start Kafka, or set kafka.bootstrap_servers"
+    )
 
 
 def refused(settings: Kafka, reason: object) -> FingerprintError:

@@ -33,6 +33,10 @@ MEMBERSHIP_LOST_ERRORS = (
 )
 UNAVAILABLE_ERRORS = (errors.KafkaTimeoutError, errors.KafkaConnectionError, errors.NodeNotReadyError)
 _LIBRARY_LOG = logging.getLogger("kafka.net.manager")
+# The library tells of every attempt to connect, twice a second. Programs say themselves that no broker answers, and why.
+_NETWORK_LOG = logging.getLogger("kafka.net")
+_NETWORK_LOG.addHandler(logging.NullHandler())
+_NETWORK_LOG.propagate = False
 _NOISE = re.compile(
     r"\[Error \d+\] |SaslAuthenticationFailedError: |KafkaConnectionError: |Handshake failed: |\[SSL: \w+\] | \(_ssl\.c:\d+\)"
 )
@@ -196,6 +200,6 @@ def translate_kafka_python_errors(settings: Kafka) -> Iterator[None]:
         raise base.messages_lost(f"{what} is no longer held by Kafka") from None
     except UNAVAILABLE_ERRORS as error:
         timed_out = isinstance(error, errors.KafkaTimeoutError)
-        raise base.no_answer(settings, "it took too long" if timed_out else error) from None
+        raise base.no_answer(settings, "it took too long" if timed_out else "the connection failed") from None
     except errors.KafkaError as error:
         raise base.refused(settings, error) from error

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple, Protocol, Self
 
+VIRTUAL_PARTITIONS = 256  # into which a scorer's state is cut; a topic's partitions divide them
 DEAD_LETTER_SUFFIX = ".dlq"  # of the topic of messages that could not be read
 RETENTION_CONFIG, MAX_MESSAGE_BYTES_CONFIG, TIMESTAMP_TYPE_CONFIG = (
     "retention.ms",

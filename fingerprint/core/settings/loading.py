@@ -29,6 +29,7 @@ from fingerprint.core.settings.base import Section
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
+    from pydantic_core import ErrorDetails
 
 PREFIX = "FINGERPRINT_"
 NESTED = "__"
@@ -48,7 +49,7 @@ def load_settings(
             environment if None.
         options: values by section and key; None means that the option was not given.
 
-    Raises FingerprintError with one sentence that names the key, where it was set and what was expected.
+    Raises FingerprintError with one line that names each bad key, and what was expected.
     """
     variables = dict(os.environ) if environment is None else dict(environment)
     variables = {name: value for name, value in variables.items() if name.startswith(PREFIX)}
@@ -111,21 +112,23 @@ def _read_environment(variables: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _check_names(variables: Mapping[str, str]) -> None:
-    """Raise FingerprintError for a variable of no section; pydantic-settings would ignore it."""
+    """Raise FingerprintError for variables of no section; pydantic-settings would ignore them."""
+    if problems := "; ".join(_name_problems(variables)):
+        raise FingerprintError(problems)
+
+
+def _name_problems(variables: Mapping[str, str]) -> Iterator[str]:
     for name in variables:
         section, nested, _ = name.removeprefix(PREFIX).lower().partition(NESTED)
         if section not in Settings.model_fields:
             what = _suggest(section, sorted(Settings.model_fields))
-            raise FingerprintError(f"setting {name}: {what}; variables are {PREFIX}<SECTION>{NESTED}<KEY>")
+            yield f"setting {name}: {what}; variables are {PREFIX}<SECTION>{NESTED}<KEY>"
+            continue
         is_section = section in ("deliver", "detectors") or _section((section,)) is not None
         if is_section and not nested:
-            raise FingerprintError(
-                f"setting {name}: name it {PREFIX}<SECTION>{NESTED}<KEY>, with two underscores"
-            )
+            yield f"setting {name}: name it {PREFIX}<SECTION>{NESTED}<KEY>, with two underscores"
         if nested and not is_section:
-            raise FingerprintError(
-                f"setting {name}: {section} is no section; name it {PREFIX}{section.upper()}"
-            )
+            yield f"setting {name}: {section} is no section; name it {PREFIX}{section.upper()}"
 
 
 def _read_toml(file: str | Path | None) -> dict[str, Any]:
@@ -135,8 +138,33 @@ def _read_toml(file: str | Path | None) -> dict[str, Any]:
         return tomllib.loads(Path(file).read_text())
     except OSError as error:
         raise FingerprintError(f"settings file {file}: {error.strerror or error}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise FingerprintError(f"settings file {file}: {error}") from None
+    except UnicodeDecodeError:
+        raise FingerprintError(f"settings file {file}: it is not text in UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
+        raise FingerprintError(f"settings file {file}, {_explain_toml(str(error))}") from None
+
+
+_TOML_MISTAKES = {
+    "Invalid value": 'a value is missing or is not TOML: write text in quotes, as in group_id = "fingerprint"',
+    "Expected '='": "a key has no value: write key = value",
+    "Expected newline": "there is more after the value: write one key a line, and text in quotes",
+    "Invalid statement": "this is no key and no section: write key = value or [section]",
+    "Expected ']'": "a section has no end: close its bracket",
+    "Cannot overwrite": "this key stands there twice: remove one",
+    "Cannot declare": "this section stands there twice: put its keys together",
+    "Unterminated": "a text has no end: close its quotes",
+    "Unclosed": "a list or table has no end: close its bracket",
+    "Illegal character": "a text may not hold this character: end it with a quote on the same line",
+}
+"""Our words for tomllib's kinds of errors, by how they begin."""
+
+
+def _explain_toml(error: str) -> str:
+    """Return where a file is not TOML, and what to write: "line 1, column 5: a value is missing ..."."""
+    mistake, _, place = error.rstrip(")").rpartition(" (at ")
+    known = (words for start, words in _TOML_MISTAKES.items() if mistake.startswith(start))
+    place = place.replace("document", "file")
+    return f"{place}: {next(known, 'this is not TOML: compare with `fingerprint config init`')}"
 
 
 _EXPECTED = {
@@ -162,25 +190,41 @@ _EXPECTED = {
 
 
 def _explain(error: ValidationError) -> str:
-    """Return the first problem as one sentence that names the setting."""
-    first = error.errors()[0]
-    names = ".".join(str(part) for part in first["loc"])
+    """Return every problem in one line, each with the name of its setting."""
+    return "; ".join(map(_explain_problem, error.errors()))
+
+
+def _explain_problem(problem: ErrorDetails) -> str:
+    names = ".".join(str(part) for part in problem["loc"])
     where = f"setting {names}" if names else "settings"
-    if first["type"] == "extra_forbidden":
-        model = _section(first["loc"][:-1])
+    if problem["type"] == "extra_forbidden":
+        model = _section(problem["loc"][:-1])
         known = sorted(model.model_fields) if model else []
-        return f"{where}: {_suggest(str(first['loc'][-1]), known)}"
-    expected = _EXPECTED.get(first["type"])
+        return f"{where}: {_suggest(str(problem['loc'][-1]), known)}"
+    expected = _EXPECTED.get(problem["type"])
     if expected:
-        return f"{where}: expected {expected.format(**first.get('ctx', {}))}"
-    return f"{where}: {first['msg'].removeprefix('Value error, ')}"
+        return f"{where}: expected {expected.format(**problem.get('ctx', {}))}"
+    return f"{where}: {problem['msg'].removeprefix('Value error, ')}"
+
+
+_LEAST_LIKENESS = (
+    0.55  # of a name that is proposed, or of one of its words: `brokers` means `bootstrap_servers`
+)
 
 
 def _suggest(name: str, known: list[str]) -> str:
-    """Return the sentence about an unknown name: the nearest known one, and all of them."""
-    near = difflib.get_close_matches(name, known, n=1)
-    question = f"; did you mean {near[0]}?" if near else ""
-    return f"there is no {name!r}{question} (known: {', '.join(known)})"
+    """Return the sentence about an unknown name: the nearest known one, or all of them where none is near."""
+    near = _nearest(name, known)
+    return f"there is no {name!r}" + (f"; did you mean {near}?" if near else f" (known: {', '.join(known)})")
+
+
+def _nearest(name: str, known: list[str]) -> str | None:
+    """Return the known name that is most like this one, or else the one that has such a word; None if none is near."""
+    by_word = {word: each for each in known for word in each.split("_")}
+    for candidates in ({each: each for each in known}, by_word):
+        if near := difflib.get_close_matches(name, candidates, n=1, cutoff=_LEAST_LIKENESS):
+            return candidates[near[0]]
+    return None
 
 
 def _section(path: Sequence[int | str]) -> type[Section] | None:

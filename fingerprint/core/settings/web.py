@@ -121,6 +121,11 @@ class Web(Section):
             )
         return self
 
+    def base_url(self, port: int) -> str:
+        """Return the URL of the web app for browsers; `port` is the one that it listens on."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return self.public_url or f"http://{host}:{port}"
+
     @property
     def https(self) -> bool:
         """Return whether browsers come over TLS."""

@@ -14,11 +14,13 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
-_NO_EVENT = {  # keys of what AWS puts beside records, and which is no event
-    "digestStartTime": "digest",
-    "insightDetails": "insight",
-    "logEvents": "control message",
-}
+NO_EVENT_FIELDS = (
+    ("digestStartTime", "digest files"),
+    ("insightDetails", "insights"),
+    ("logEvents", "control messages of CloudWatch Logs"),
+)
+"""Fields of what AWS writes beside records and which is no event, and what it is called."""
+
 EARLIEST_TIME, LATEST_TIME = datetime(2000, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
 
 
@@ -42,7 +44,7 @@ def non_event_reason(line: bytes) -> str | None:
         return str(error)
     if not isinstance(record, dict):
         return f"a record must be a JSON object, not {_kind(line)}"
-    if record.get("Event") == "s3:TestEvent" or any(key in record for key in _NO_EVENT):
+    if record.get("Event") == "s3:TestEvent" or any(field in record for field, _ in NO_EVENT_FIELDS):
         return None
     return "no usable eventTime"
 

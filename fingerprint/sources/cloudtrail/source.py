@@ -39,6 +39,7 @@ from fingerprint.sources.cloudtrail.envelopes import (
 from fingerprint.sources.cloudtrail.event_queries import principal_queries
 from fingerprint.sources.cloudtrail.identity import IDENTITY_COLUMNS, principal_of, record_account
 from fingerprint.sources.cloudtrail.impact import impact_of
+from fingerprint.sources.cloudtrail.lenient import NO_EVENT_FIELDS
 from fingerprint.sources.cloudtrail.playbook import next_steps
 from fingerprint.sources.cloudtrail.record_search import record_searches
 from fingerprint.sources.cloudtrail.s3_layout import (
@@ -62,6 +63,7 @@ __all__ = [
     "CLOUD_PROVIDER",
     "IDENTITY_COLUMNS",
     "NAME",
+    "NO_EVENT_FIELDS",
     "RECORD_PREFIX",
     "changes_something",
     "check_batches",

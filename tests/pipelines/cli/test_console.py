@@ -38,3 +38,10 @@ def test_an_ingest_from_s3_says_how_many_notifications_stayed(capsys: pytest.Cap
     metrics.deferred.inc(5)
     console.print_ingest(metrics.figures() | {"seconds": 2.0})
     assert "5 times a notification stayed in the queue" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(0, "0 intervals"), (1, "1 interval"), (2, "2 intervals"), (1_200, "1,200 intervals")]
+)
+def test_one_is_not_told_as_several(count: int, text: str) -> None:
+    assert console.count_of(count, console.vote_unit("spectral")) == text

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import stat
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -28,6 +30,19 @@ def write_zip(folder: Path) -> Path:
     file = folder / "events.zip"
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr("a.json", '{"Records": []}')
+    return file
+
+
+def write_zipped_csv(folder: Path) -> Path:
+    file = folder / "t.csv.gz"
+    file.write_bytes(gzip.compress(write_csv(folder).read_bytes()))
+    return file
+
+
+def write_zipped_tar(folder: Path) -> Path:
+    file = folder / "t.tar.gz"
+    with tarfile.open(file, "w:gz") as archive:
+        archive.add(write_csv(folder), "events.csv")
     return file
 
 
@@ -56,6 +71,8 @@ def refusal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
     [
         (write_csv, "a table (CSV)"),
         (write_zip, "a ZIP archive"),
+        (write_zipped_csv, "a table (CSV)"),
+        (write_zipped_tar, "a tar archive"),
         (write_google_log, "an audit log of Google Cloud"),
         (write_other_json, "no usable eventTime"),
     ],
@@ -89,16 +106,60 @@ def test_workers_refuse_the_same(
     assert "nothing in the input is a CloudTrail record" in error
 
 
-def test_input_without_any_record_and_single_bad_files_are_not_refused(
+NO_EVENTS = {
+    "empty.json": (b"", "it holds no record"),
+    "records.json": (b'{"Records":[]}', "it holds no record"),
+    "list.json": (b"[]", "it holds no record"),
+    "digest.json": (
+        b'{"awsAccountId":"111122223333","digestStartTime":"2026-01-14T10:00:00Z","logFiles":[]}',
+        "1 skipped, because CloudTrail writes them beside its events (digest files)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NO_EVENTS)
+@pytest.mark.parametrize("command", ["score", "train"])
+def test_input_without_any_event_is_refused_and_says_what_it_holds(
+    command: str,
+    name: str,
+    organisation: sample_organisation.SampleOrganisation,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    content, reason = NO_EVENTS[name]
+    (tmp_path / name).write_bytes(content)
+    monkeypatch.chdir(tmp_path)
+    bank = organisation.bank if command == "score" else tmp_path / "new" / "bank"
+    error = refusal(monkeypatch, capsys, command, tmp_path / name, "--bank", bank, "--json")
+    assert error == f"fingerprint: there is no event in the input: {reason}"
+    assert not (tmp_path / "new").exists()  # a training that failed leaves no empty bank
+
+
+def test_a_run_that_goes_on_from_a_state_may_read_nothing(
     organisation: sample_organisation.SampleOrganisation, tmp_path: Path
 ) -> None:
-    empty = sample_organisation.write(tmp_path / "empty.jsonl", [])
-    assert sample_organisation.run([empty], organisation.bank, tmp_path).figures["events"] == 0
+    for name, (content, _) in NO_EVENTS.items():
+        (tmp_path / name).write_bytes(content)
+        ran = sample_organisation.run(
+            [tmp_path / name], organisation.bank, tmp_path, scorer_state=tmp_path / "state"
+        )
+        assert ran.figures["events"] == 0
+
+
+def test_single_bad_files_are_not_refused(
+    organisation: sample_organisation.SampleOrganisation, tmp_path: Path
+) -> None:
     mixed = sample_organisation.run(
         [organisation.new[0], write_csv(tmp_path)], organisation.bank, tmp_path / "b"
     )
     assert mixed.figures["events"] > 0
     assert mixed.figures["rejects"] == 1
+
+
+def test_an_empty_folder_says_so(tmp_path: Path) -> None:
+    with pytest.raises(FingerprintError, match="the folder is empty"):
+        files.find_files([str(tmp_path)])
 
 
 def test_a_folder_with_other_files_says_so(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ from fingerprint.sources.limits import ReadLimits
 
 NAME = "print log"
 CLOUD_PROVIDER = "office"
+NO_EVENT_FIELDS: tuple[tuple[str, str], ...] = ()
 RECORD_PREFIX = b"20"
 IDENTITY_COLUMNS = ("user", "service")
 
