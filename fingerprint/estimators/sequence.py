@@ -37,7 +37,7 @@ from fingerprint.compute.arrays import (
 )
 from fingerprint.compute.hashing import Hashes, hash_pair
 from fingerprint.compute.sorted_table import expand_ranges, find_sorted
-from fingerprint.estimators.tail_calibration import day_folds
+from fingerprint.estimators.day_folds import day_folds
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]

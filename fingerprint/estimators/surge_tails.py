@@ -31,7 +31,8 @@ from fingerprint.compute.arrays import Placement, namespace
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import find_sorted
 from fingerprint.estimators import spectral
-from fingerprint.estimators.tail_calibration import day_folds, z_of_log_survival
+from fingerprint.estimators.day_folds import day_folds
+from fingerprint.estimators.tail_calibration import z_of_log_survival
 from fingerprint.features.vocabulary import Floats, Ints
 
 SURGE_STEP, SURGE_KNOTS = 0.25, 49  # log surges 0 ... 12 at which a channel's tail is known

@@ -22,7 +22,6 @@ rare as four standard deviations of a normal distribution has a z of four, once 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,7 +40,6 @@ EDGE_PRIOR_INTERVALS, SLOPE_PRIOR_INTERVALS = (
     20,
 )  # ... and how many intervals, and peaks over the edge, they are worth
 MIN_LOG_SHARE = -700.0  # log of about the smallest probability that a float64 says exactly
-MAX_FOLDS = 7  # groups of held-out days that are left out in turn
 PARENT_PRIOR_INTERVALS = 300  # intervals that the rate of a parent is worth
 
 
@@ -137,18 +135,6 @@ def excess_to_z(excess: Floats, baseline: Baseline, fingerprint: Ints) -> Floats
 def z_to_nats(z: Any) -> Any:
     """Return minus the log of the probability that a z is exceeded (N,)."""
     return -log_ndtr(-np.asarray(z, np.float64))
-
-
-def day_folds(day: NDArray[Any]) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
-    """Yield which rows (N,) of some days are judged, and by which rows: those of the other days.
-
-    Of many days, MAX_FOLDS groups are left out in turn; a single day is judged by itself.
-    """
-    days, of_day = np.unique(day, return_inverse=True)
-    fold = of_day % MAX_FOLDS
-    for number in range(min(len(days), MAX_FOLDS)):
-        left_out = fold == number
-        yield left_out, ~left_out if len(days) > 1 else left_out
 
 
 def rows_by_depth(parent: Ints) -> list[NDArray[np.intp]]:

@@ -9,7 +9,6 @@ from rich.table import Table
 from rich.text import Text
 
 from fingerprint.core.sanitize import printable
-from fingerprint.detection.detectors import detector_label
 from fingerprint.web import formatting
 from pipelines.cli import console
 
@@ -95,6 +94,8 @@ def _print_vote_rates(rates: dict[str, dict[str, dict[str, float]]]) -> None:
 
     Where a detector has an opinion on fewer events than another, the column of events has the larger number.
     """
+    from fingerprint.detection.detectors import detector_label  # of a list no one waits for SciPy
+
     table = Table(
         "votes on held-out events",
         *(detector_label(name) for name in rates),
