@@ -257,6 +257,8 @@ WORST: dict[str, tuple[Use, Any]] = {
     "core.alert_query._PLAIN": (match, "a" * MIB),
     "features.value_texts._PRODUCT": (all_of, "a" * MIB),
     "features.value_texts._SYSTEM": (all_of, "mac o" * (MIB // 5)),
+    "features.value_texts._ATTACK_SYSTEM": (all_of, "-blackarc" * (MIB // 9)),
+    "features.value_texts._ID_IN_NAME": (all_of, "-" + "0a" * (MIB // 2) + "g"),
     "sources.base._RESERVED": (all_of, "/" * MIB),
     "sources.cloudtrail.identity._INSTANCE": (match, "i-" + "0" * MIB),
     "sources.cloudtrail.identity._PERSONAL": (match, "a@" + "." * MIB + " "),
