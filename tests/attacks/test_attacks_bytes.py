@@ -260,6 +260,7 @@ WORST: dict[str, tuple[Use, Any]] = {
     "features.value_texts._ATTACK_SYSTEM": (all_of, "-blackarc" * (MIB // 9)),
     "features.value_texts._ID_IN_NAME": (all_of, "-" + "0a" * (MIB // 2) + "g"),
     "sources.base._RESERVED": (all_of, "/" * MIB),
+    "sources.cloudtrail.identity._REPOSITORY_RUN": (match, "repo:a/" + "a" * MIB),
     "sources.cloudtrail.identity._INSTANCE": (match, "i-" + "0" * MIB),
     "sources.cloudtrail.identity._PERSONAL": (match, "a@" + "." * MIB + " "),
     "features.peer_groups._NUMBERS": (all_of, "abcdefag" * (MIB // 8)),
