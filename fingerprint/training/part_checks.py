@@ -5,7 +5,8 @@ Example:
     ['its surge tails hold numbers that are not finite']
 
 A part is broken where a number is not finite, where keys are not in order, where a tail grows (more would be more usual), or
-where it is so flat that nothing is ever rare. Scoring would not fail on it: the detector would be silent, or vote for everything.
+where that of all kinds is so flat that nothing is ever rare (that of a small kind may be). Scoring would not fail on it: the
+detector would be silent, or vote for everything.
 """
 
 from __future__ import annotations
@@ -53,8 +54,7 @@ def _surge_tail_faults(bank: Bank, enough: bool) -> Iterator[str]:
         or max(tails.tail.max(), tails.channel.max()) > TOLERANCE
     ):
         yield "its surge tails grow: a larger surge would be more usual than a smaller one"
-    shared = tails.tail[len(tails.key) :, -1]
-    if enough and max(shared.max(), tails.channel[..., -1].max()) > np.log(RARE_SHARE):
+    if enough and max(tails.tail[-1, -1], tails.channel[-1, :, -1].max()) > np.log(RARE_SHARE):  # everybody's
         yield f"its surge tails are flat: {RARE_SHARE:.0%} of all events or more would surge as much as any"
 
 
@@ -87,7 +87,7 @@ def _transition_faults(bank: Bank, enough: bool) -> Iterator[str]:
         yield "its transitions lack the counts or the tail of the whole organisation"
     if not (_falls(known.tail) and (known.tail > 0).all() and (known.tail <= 1 + TOLERANCE).all()):
         yield "the tails of its transitions grow, or are no shares: a stranger order of calls would be more usual"
-    if enough and known.tail[:, -1].max() > RARE_SHARE:
+    if enough and known.tail[known.kinds == sequence.ALL_KINDS, -1].max(initial=0) > RARE_SHARE:
         yield f"the tails of its transitions are flat: {RARE_SHARE:.0%} of all events or more would be as strange as any"
 
 
