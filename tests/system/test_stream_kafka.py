@@ -60,7 +60,15 @@ def test_how_much_history_a_topic_has_is_seen_at_its_ends(place: Place, records:
     assert days() == pytest.approx((max(times) - min(times)) / timedelta(days=1), abs=0.1)
 
 
-@pytest.mark.parametrize(("adapter", "method"), [("objects", "create_exclusive"), ("consumer", "commit")])
+@pytest.mark.parametrize(
+    ("place", "adapter", "method"),
+    [  # what is remembered does not depend on the client
+        ("kafka-python", "objects", "create_exclusive"),
+        ("kafka-python", "consumer", "commit"),
+        ("confluent", "consumer", "commit"),
+    ],
+    indirect=["place"],
+)
 def test_killed_between_remembering_and_committing_it_says_the_same(
     place: Place,
     records: Records,
