@@ -44,10 +44,11 @@ TIMESTAMP_SQL = {
 }
 INSERT_ALERTS_SQL = (
     """INSERT INTO alerts (alert_id, principal, human, window_start, first_event_time, last_event_time, urgency, title,
-    level, bank_version, drivers, curve, tactics, next_steps, impact_of, degraded, event_count, urgency_shown, sharing)
+    level, bank_version, drivers, curve, tactics, next_steps, impact_of, supporting_events, degraded, event_count, urgency_shown,
+    sharing)
     {numbers} SELECT id, '123456789012:user/' || who, 'user ' || who, {moment}, {moment}, {moment}, 8 + h % 91,
     'user ' || who || ' made ' || events || ' calls from 185.220.101.34, a network never seen for them', 'entity',
-    '2026-03-01', :none, :wide, :none, :none, :none, :no, events, 8 + h % 91, 0 FROM drawn""",
+    '2026-03-01', :none, :wide, :none, :none, :none, :none, :no, events, 8 + h % 91, 0 FROM drawn""",
     "INSERT INTO alert_values {numbers} SELECT id, 'service', 's' || (h % 40) FROM drawn",
     "INSERT INTO alert_values {numbers} SELECT id, 'service', 'iam' FROM drawn",
     "INSERT INTO alert_values {numbers} SELECT id, 'account', '123456789012' FROM drawn",
@@ -76,9 +77,9 @@ INSERT_ALERTS_SQL = (
     || 'a network never seen for them iam action' || (h % 997) || ' getcalleridentity get caller identity 203 0 '
     || (h % 250) || ' bucket ' || (h % 7919) || ' aws cli 2 ' || (h % 40) || ' accessdenied s' || (h % 40) FROM drawn""",
     """INSERT INTO alert_events (alert_id, event_id, event_time, entity, service, action, region, source_address,
-    user_agent, error_code, session, scores, raw) {numbers}, ten(k) AS (SELECT 1 UNION ALL SELECT k + 1 FROM ten WHERE k < 10)
+    user_agent, error_code, session, scores, flagged_by, thresholds, raw) {numbers}, ten(k) AS (SELECT 1 UNION ALL SELECT k + 1 FROM ten WHERE k < 10)
     SELECT id, id || '-' || k, {moment}, 'e', 'iam', 'Action' || (h % 997), 'eu-west-1', '203.0.113.7', 'aws-cli', '', '',
-    :none, '' FROM drawn, ten""",
+    :object, :none, :object, '' FROM drawn, ten""",
     """INSERT INTO cases (alert_id, version, assignee, decision, decided_events, decided_at, duplicate_of, at, "by")
     {numbers} SELECT id, 1, '', 'benign', events, {moment}, '', {moment}, 'maria' FROM drawn WHERE closed = 1""",
     # One open alert in fifty is in progress.
@@ -109,6 +110,7 @@ def insert_alerts(engine: sql.Engine, count: int = ALERT_COUNT) -> None:
     dialect = engine.dialect.name
     values = [
         sql.bindparam("none", [], type_=FiniteJson),
+        sql.bindparam("object", {}, type_=FiniteJson),
         sql.bindparam("wide", WIDE_SERIES, type_=FiniteJson),
     ]
     values += [
