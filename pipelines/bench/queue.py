@@ -77,7 +77,8 @@ INSERT_ALERTS_SQL = (
     || 'a network never seen for them iam action' || (h % 997) || ' getcalleridentity get caller identity 203 0 '
     || (h % 250) || ' bucket ' || (h % 7919) || ' aws cli 2 ' || (h % 40) || ' accessdenied s' || (h % 40) FROM drawn""",
     """INSERT INTO alert_events (alert_id, event_id, event_time, entity, service, action, region, source_address,
-    user_agent, error_code, session, scores, flagged_by, thresholds, raw) {numbers}, ten(k) AS (SELECT 1 UNION ALL SELECT k + 1 FROM ten WHERE k < 10)
+    user_agent, error_code, session, scores, flagged_by, thresholds, raw) {numbers},
+    ten(k) AS (SELECT 1 UNION ALL SELECT k + 1 FROM ten WHERE k < 10)
     SELECT id, id || '-' || k, {moment}, 'e', 'iam', 'Action' || (h % 997), 'eu-west-1', '203.0.113.7', 'aws-cli', '', '',
     :object, :none, :object, '' FROM drawn, ten""",
     """INSERT INTO cases (alert_id, version, assignee, decision, decided_events, decided_at, duplicate_of, at, "by")
