@@ -123,11 +123,11 @@ def build_alerts(
 def supporting_events(supporting: Verdicts) -> dict[str, tuple[AlertEvent, ...]]:
     """Return events that support alerts by `alert_id`, oldest first, without their records."""
     frame = supporting.frame.drop(columns="raw", errors="ignore")
-    return {
-        str(name): tuple(_alert_events(frames.select_rows(frame, rows), supporting.batch))
-        for name, places in frame.groupby("alert_id", sort=False).indices.items()
-        for rows in [_sort_by_time(frame, np.asarray(places))]
-    }
+    frame = frames.select_rows(frame, _sort_by_time(frame, np.arange(len(frame))))
+    by_alert: dict[str, list[AlertEvent]] = {}
+    for name, event in zip(frame["alert_id"].tolist(), _alert_events(frame, supporting.batch), strict=True):
+        by_alert.setdefault(str(name), []).append(event)
+    return {name: tuple(events) for name, events in by_alert.items()}
 
 
 def _sort_by_time(frame: pd.DataFrame, rows: NDArray[np.intp]) -> NDArray[np.intp]:
