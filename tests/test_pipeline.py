@@ -50,8 +50,12 @@ def _steps(events: pd.DataFrame, step: int) -> Iterator[pd.DataFrame]:
         yield events.iloc[start : start + step].reset_index(drop=True)
 
 
+def told_alerts(said: list[StepResult]) -> list[Alert]:
+    return [alert for step in said for alert in step.alerts]
+
+
 def last_of_each(said: list[StepResult]) -> dict[str, Alert]:
-    return {alert.alert_id: alert for step in said for alert in step.alerts}
+    return {alert.alert_id: alert for alert in told_alerts(said)}
 
 
 def votes_of(said: list[StepResult]) -> pd.DataFrame:
@@ -75,7 +79,7 @@ def test_an_alert_told_early_and_often_ends_as_one_told_late(
     events: pd.DataFrame,
 ) -> None:
     _, said = walked(organisation, events, 100, early=True)
-    told = [alert.alert_id for step in said for alert in step.alerts]
+    told = [alert.alert_id for alert in told_alerts(said)]
     assert len(told) > len(set(told)), "some alert grew"
     assert last_of_each(said) == {alert.alert_id: alert for alert in scored.alerts}
 
@@ -86,7 +90,7 @@ def test_an_early_alert_gets_support_when_its_hour_closes(
     """The alert itself closes hours later."""
     _, said = walked(organisation, events, 100, early=True)
     told: dict[str, list[int]] = {}
-    for alert in (alert for step in said for alert in step.alerts):
+    for alert in told_alerts(said):
         told.setdefault(alert.alert_id, []).append(len(alert.supporting_events))
     assert any(sizes[0] == 0 < sizes[-2] for sizes in told.values() if len(sizes) > 2)
 
@@ -116,7 +120,7 @@ def test_an_early_alert_holds_no_event_that_the_last_one_lacks(
 ) -> None:
     _, said = walked(organisation, events, 100, early=True)
     seen: dict[str, set[str]] = {}
-    for alert in (alert for step in said for alert in step.alerts):
+    for alert in told_alerts(said):
         assert seen.get(alert.alert_id, set()) <= set(alert.event_ids)
         seen[alert.alert_id] = set(alert.event_ids)
 

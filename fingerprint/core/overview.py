@@ -176,15 +176,15 @@ def measure_precision(name: str, alerts: Iterable[AlertTimes]) -> PrecisionFigur
     return PrecisionFigures(name, attacks, benign, false, sum(counts.values()) - decided, share, low, high)
 
 
-def wilson_interval(successes: int, trials: int) -> tuple[float, float]:
-    """Return the 95 % Wilson score interval of a share, for one trial or more.
+def wilson_interval(successes: float, trials: float, deviations: float = _Z95) -> tuple[float, float]:
+    """Return the Wilson score interval of a share, for one trial or more: of 95 %, or of so many standard `deviations`.
 
     By hand and not by `scipy.stats`, whose import is slow: commands and the web app start without it.
     """
-    square = _Z95**2
+    square = deviations**2
     share, scale = successes / trials, 1 + square / trials
     middle = (share + square / (2 * trials)) / scale
-    half = _Z95 / scale * math.sqrt(share * (1 - share) / trials + square / (4 * trials**2))
+    half = deviations / scale * math.sqrt(share * (1 - share) / trials + square / (4 * trials**2))
     return max(0.0, middle - half), min(1.0, middle + half)
 
 

@@ -14,7 +14,6 @@ promotion gate compares them with the share that a person set.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from statistics import NormalDist
 from typing import Any
@@ -23,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.compute.hashing import Hashes
+from fingerprint.core.overview import wilson_interval
 
 Rate = Mapping[str, float]
 RatesByKind = dict[str, dict[str, float]]
@@ -58,7 +58,5 @@ def rates_by_kind(
 
 def least_share(rate: Rate) -> float:
     """Return the share that a rate is at least, with CONFIDENCE: the lower end of its Wilson interval, by its `days`."""
-    share, days = rate["share"], max(rate["days"], 1.0)
-    squared = NormalDist().inv_cdf(CONFIDENCE) ** 2 / days
-    centre = share + squared / 2
-    return (centre - math.sqrt(squared * (share * (1 - share) + squared / 4))) / (1 + squared)
+    days = max(rate["days"], 1.0)
+    return wilson_interval(rate["share"] * days, days, NormalDist().inv_cdf(CONFIDENCE))[0]

@@ -80,8 +80,7 @@ def event_rows(alert: Alert, redaction: Redactor = NO_REDACTION) -> list[Row]:
     alert_id = storable(alert.alert_id)
     rows = (
         {"alert_id": alert_id, "event_id": index_key(event.event_id)}
-        | {"scores": dict(event.scores), "flagged_by": list(event.flagged_by)}
-        | {"thresholds": dict(event.thresholds)}
+        | _figures_row(event)
         | {name: storable(getattr(event, name)) for name in _EVENT_COLUMNS}
         | {"raw": storable(redaction.redact(event.raw))}
         for event in alert.events
@@ -93,6 +92,15 @@ def to_event(row: Mapping[str, Any]) -> AlertEvent:
     """Return the event of a row of `alert_events`."""
     own = {name: row[name] for name in ("event_id", "raw", *_EVENT_COLUMNS)}
     return AlertEvent(**own | _to_figures(row))
+
+
+def _figures_row(event: AlertEvent) -> Row:
+    """Return the columns with what the detectors said of an event."""
+    return {
+        "scores": dict(event.scores),
+        "flagged_by": list(event.flagged_by),
+        "thresholds": dict(event.thresholds),
+    }
 
 
 def _to_figures(row: Mapping[str, Any]) -> Row:
@@ -114,9 +122,7 @@ def _supporting_row(event: AlertEvent) -> Row:
     return {
         **_select_fields(event, _SUPPORTING_FIELDS),
         "event_time": event.event_time.astimezone(UTC).isoformat(),
-        "scores": dict(event.scores),
-        "flagged_by": list(event.flagged_by),
-        "thresholds": dict(event.thresholds),
+        **_figures_row(event),
     }
 
 

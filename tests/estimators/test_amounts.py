@@ -55,6 +55,13 @@ def test_some_calls_of_a_large_amount_carry_it_and_few_of_a_usual_one(usual: flo
     np.testing.assert_array_equal(again, slope[:10])
 
 
+def test_hardly_a_burst_has_no_call_that_carries_it() -> None:
+    known = UsualAmounts.from_arrays({}, HOST)
+    ids = np.random.default_rng(1).integers(0, 2**64, (2_000, 60), np.uint64)
+    _, slope = known.carried(np.full(ids.size, amounts.PRIOR_CALLS, np.float32), ids.ravel())
+    assert (slope.reshape(ids.shape) > 0).any(axis=1).mean() > 0.95
+
+
 def test_a_bank_without_amounts_knows_none() -> None:
     known = UsualAmounts.from_arrays({}, HOST)
     assert known.usual(np.ones(2, np.uint64), np.ones(2, np.uint64)).tolist() == [6, 6]
