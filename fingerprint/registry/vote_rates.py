@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from statistics import NormalDist
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,14 @@ Rate = Mapping[str, float]
 RatesByKind = dict[str, dict[str, float]]
 
 CONFIDENCE = 0.99  # that a rate is at least `least_share`
+
+
+class KindVotes(NamedTuple):
+    """A kind of principal, how many held-out events it has, and the share that each detector votes for, None for no opinion."""
+
+    kind: str
+    events: int
+    shares: list[float | None]
 
 
 def rates_by_kind(
@@ -60,3 +68,16 @@ def least_share(rate: Rate) -> float:
     """Return the share that a rate is at least, with CONFIDENCE: the lower end of its Wilson interval, by its `days`."""
     days = max(rate["days"], 1.0)
     return wilson_interval(rate["share"] * days, days, NormalDist().inv_cdf(CONFIDENCE))[0]
+
+
+def votes_by_kind(rates: Mapping[str, RatesByKind]) -> list[KindVotes]:
+    """Return a row for each kind of principal, in the order of their names, from the rates by detector.
+
+    Where a detector has an opinion on fewer events than another, `events` is the larger number.
+    """
+    rows = []
+    for kind in sorted({kind for each in rates.values() for kind in each}):
+        mine = [each.get(kind) for each in rates.values()]
+        events = max(int(rate["events"]) for rate in mine if rate)
+        rows.append(KindVotes(kind, events, [rate["share"] if rate else None for rate in mine]))
+    return rows

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fingerprint.core.sanitize import printable
+from fingerprint.registry.vote_rates import RatesByKind, votes_by_kind
 from fingerprint.web import formatting
 from pipelines.cli import console
 
@@ -89,11 +90,8 @@ def print_version(figures: dict[str, Any]) -> None:
             print(f"{title}: {printable(sentence)}")
 
 
-def _print_vote_rates(rates: dict[str, dict[str, dict[str, float]]]) -> None:
-    """Print the share of the held-out events that each detector votes for, a row a kind of principal.
-
-    Where a detector has an opinion on fewer events than another, the column of events has the larger number.
-    """
+def _print_vote_rates(rates: dict[str, RatesByKind]) -> None:
+    """Print the share of the held-out events that each detector votes for, a row a kind of principal."""
     from fingerprint.detection.detectors import detector_label  # of a list no one waits for SciPy
 
     table = Table(
@@ -103,10 +101,10 @@ def _print_vote_rates(rates: dict[str, dict[str, dict[str, float]]]) -> None:
         box=None,
         pad_edge=False,
     )
-    for kind in sorted({kind for each in rates.values() for kind in each}):
-        mine = [each.get(kind) for each in rates.values()]
-        events = max(int(rate["events"]) for rate in mine if rate)
-        table.add_row(_text(kind), *(f"{rate['share']:.1%}" if rate else "" for rate in mine), f"{events:,}")
+    for kind, events, shares in votes_by_kind(rates):
+        table.add_row(
+            _text(kind), *("" if share is None else f"{share:.1%}" for share in shares), f"{events:,}"
+        )
     Console().print(table)
 
 

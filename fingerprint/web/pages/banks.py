@@ -14,7 +14,7 @@ from fastapi import APIRouter, Request, Response
 from fingerprint.analysis.principal_profile import readiness_by_level
 from fingerprint.core.alert import FingerprintError
 from fingerprint.registry.bank import Bank
-from fingerprint.registry.vote_rates import RatesByKind
+from fingerprint.registry.vote_rates import RatesByKind, votes_by_kind
 from fingerprint.web.auth import Viewer
 from fingerprint.web.dependencies import Dependencies, Deps
 from fingerprint.web.language import gettext
@@ -23,14 +23,6 @@ from fingerprint.web.layout import render_page
 LATE_AFTER = timedelta(hours=1)  # behind the clock by more is highlighted
 SILENT_AFTER = timedelta(minutes=2)  # a program reports several times a minute
 router = APIRouter()
-
-
-class KindVotes(NamedTuple):
-    """A kind of principal, how many held-out events it has, and the share that each detector votes for, None for no opinion."""
-
-    kind: str
-    events: int
-    shares: list[float | None]
 
 
 class PartitionProgress(NamedTuple):
@@ -55,7 +47,7 @@ def show_banks(request: Request, caller: Viewer, deps: Deps) -> Response:
         bank_error=bank_error,
         levels=readiness_by_level(bank, deps.settings) if bank else [],
         detectors=list(_vote_rates(bank)),
-        kinds=_votes_by_kind(_vote_rates(bank)),
+        kinds=votes_by_kind(_vote_rates(bank)),
         partitions=_partitions(deps, now),
         programs=[(each, now - each.at > SILENT_AFTER) for each in deps.store.heartbeats.recent()],
         gaps=deps.store.feeds.gaps(),
@@ -66,16 +58,6 @@ def show_banks(request: Request, caller: Viewer, deps: Deps) -> Response:
 
 def _vote_rates(bank: Bank | None) -> dict[str, RatesByKind]:
     return bank.manifest["quality"]["vote_rates"] if bank else {}
-
-
-def _votes_by_kind(rates: dict[str, RatesByKind]) -> list[KindVotes]:
-    """Return a row for each kind of principal, from the rates by detector and kind."""
-    rows = []
-    for kind in sorted({kind for each in rates.values() for kind in each}):
-        mine = [each.get(kind) for each in rates.values()]
-        events = max(int(rate["events"]) for rate in mine if rate)
-        rows.append(KindVotes(kind, events, [rate["share"] if rate else None for rate in mine]))
-    return rows
 
 
 def _partitions(deps: Dependencies, now: datetime) -> list[PartitionProgress]:

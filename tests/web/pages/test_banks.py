@@ -10,7 +10,7 @@ import pytest
 from fingerprint.core.settings import Settings
 from fingerprint.registry import bank as banks
 from fingerprint.registry.catalog import BankListing
-from fingerprint.web.pages.banks import _votes_by_kind
+from fingerprint.registry.vote_rates import votes_by_kind
 from tests.support.sample_organisation import SampleOrganisation
 from tests.support.web_app import Site, store_in
 
@@ -35,5 +35,5 @@ def test_the_rates_of_votes_of_the_served_bank_are_shown_by_kind_and_detector(
 
 def test_a_detector_without_an_opinion_on_a_kind_has_no_share_and_the_most_events_are_shown() -> None:
     rate = {"events": 10, "days": 1.0, "share": 0.5}
-    [one] = _votes_by_kind({"a": {}, "b": {"root": rate}, "c": {"root": {**rate, "events": 30}}})
+    [one] = votes_by_kind({"a": {}, "b": {"root": rate}, "c": {"root": {**rate, "events": 30}}})
     assert (one.kind, one.events, one.shares) == ("root", 30, [None, 0.5, 0.5])
