@@ -95,6 +95,29 @@ def test_an_early_alert_gets_support_when_its_hour_closes(
     assert any(sizes[0] == 0 < sizes[-2] for sizes in told.values() if len(sizes) > 2)
 
 
+def test_an_open_alert_says_what_all_detectors_said_once_its_hours_are_over(
+    organisation: sample_organisation.SampleOrganisation, events: pd.DataFrame
+) -> None:
+    """Before an hour is over the sequence detector has no z; the alert itself closes hours later."""
+    pipeline, _ = walked(organisation, events.iloc[:0], 1, early=True)
+    told: dict[str, Alert] = {}
+    compared = 0
+    for part in _steps(events, 100):
+        told |= last_of_each([pipeline.process(part)])
+        final = {
+            event: z
+            for verdicts in pipeline.state.open_alerts.verdicts
+            for event, z in zip(verdicts.frame["event_id"], verdicts.frame["sequence_z"], strict=True)
+        }
+        for alert in told.values():
+            if set(alert.event_ids) <= final.keys():
+                z = [event.scores["sequence"] for event in alert.events]
+                wanted = [final[event] for event in alert.event_ids]
+                np.testing.assert_allclose(np.array(z, float), np.array(wanted, float), atol=1e-3)
+                compared += 1
+    assert compared
+
+
 @pytest.mark.parametrize("step", [100, 2000])
 def test_the_strangest_few_support_an_alert_wherever_the_events_are_cut(
     organisation: sample_organisation.SampleOrganisation,

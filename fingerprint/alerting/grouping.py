@@ -125,26 +125,32 @@ class AlertGroups:
     def build_grown(self, scored: ScoredEvents | None) -> list[Alert]:
         """Build the alerts that have grown: with verdicts added in this step, or among these events of open intervals.
 
-        A large alert is built again only when it has grown by `MIN_GROWTH`.
+        A large alert is built again only when it has grown by `MIN_GROWTH`; and each, when what was published of its open
+        intervals is final: before that a detector that is `final_when_closed` has said nothing.
         """
         some = scored is not None and _is_verdict(scored).any()
         early = _select_verdicts(self._group(scored, self._runs().preview)) if scored and some else []
         early = self._leave_out_unsettled(early)
-        ids = self._added.union(*(part.frame["alert_id"] for part in early))
+        early_ids = set().union(*(part.frame["alert_id"] for part in early))
+        parts = _select_alerts(self.state.open_alerts.verdicts, self._added | early_ids) + early
+        alerts = self._build_news(Verdicts.concat(parts), early_ids) if parts else []
         self._added = set()
-        parts = _select_alerts(self.state.open_alerts.verdicts, ids) + early
-        return self._build_grown(Verdicts.concat(parts)) if parts else []
+        return alerts
 
-    def _build_grown(self, verdicts: Verdicts) -> list[Alert]:
-        published = self.state.open_alerts.published_sizes
+    def _build_news(self, verdicts: Verdicts, early_ids: set[str]) -> list[Alert]:
+        open_alerts = self.state.open_alerts
         supporting = self._supporting_of(set(verdicts.frame["alert_id"]))
         sizes = verdicts.frame["alert_id"].value_counts()
         sizes += [len(supporting.get(str(name), ())) for name in sizes.index]
-        before = sizes.index.map(lambda name: published.get(name, 0)).to_numpy(float)
-        news = sizes[sizes.to_numpy() > before * (1 + MIN_GROWTH)]
-        published |= {str(name): int(size) for name, size in news.items()}
-        grown = verdicts.take(verdicts.frame["alert_id"].isin(news.index).to_numpy())
-        return list(build_alerts(*grown, self.explainer, supporting))
+        before = sizes.index.map(lambda name: open_alerts.published_sizes.get(name, 0)).to_numpy(float)
+        grown = sizes.to_numpy() > before * (1 + MIN_GROWTH)
+        final = sizes.index.isin(open_alerts.provisional & self._added) & (sizes.to_numpy() >= before)
+        news = sizes[grown | final]
+        open_alerts.published_sizes |= {str(name): int(size) for name, size in news.items()}
+        open_alerts.provisional -= {*news.index}
+        open_alerts.provisional |= early_ids & {*news.index}
+        wanted = verdicts.take(verdicts.frame["alert_id"].isin(news.index).to_numpy())
+        return list(build_alerts(*wanted, self.explainer, supporting))
 
     def close(self, before: int | None = None) -> list[Alert]:
         """Build the alerts that no event of interval `before` or later can join (all, if None), and drop their verdicts."""
@@ -163,6 +169,7 @@ class AlertGroups:
         ids = set(together.frame["alert_id"])
         for name in ids:
             self.state.open_alerts.published_sizes.pop(name, None)
+        self.state.open_alerts.provisional -= ids
         alerts = list(build_alerts(*together, self.explainer, self._supporting_of(ids)))
         self._drop_supporting(ids)
         return alerts

@@ -91,7 +91,7 @@ NO_CUTOFF = TrainingCutoff()
 class OpenAlerts:
     """Verdicts of alerts whose window is still open, and the events without one that support them.
 
-    `published_sizes` is not saved: after a restart an alert is published again once, under the same id.
+    `published_sizes` and `provisional` are not saved: after a restart an alert is published again once, under the same id.
     """
 
     verdicts: list[Verdicts] = field(default_factory=list)
@@ -99,6 +99,9 @@ class OpenAlerts:
     published_sizes: dict[str, int] = field(
         default_factory=dict
     )  # alert id -> its events when it was last built
+    provisional: set[str] = field(
+        default_factory=set
+    )  # ids of alerts that were last built with events of open intervals
 
 
 class StateCheckpoint(NamedTuple):

@@ -89,7 +89,7 @@ def test_a_restart_knows_what_was_away(
         packed = checkpoint_codec.pack_arrays(state.spill.as_arrays())
         again = pipeline_of(bank, pipeline.state.scorer.as_arrays())
         again.state.pending, again.scorer.owner_names = pipeline.state.pending, pipeline.scorer.owner_names
-        again.state.open_alerts = replace(pipeline.state.open_alerts, published_sizes={})
+        again.state.open_alerts = replace(pipeline.state.open_alerts, published_sizes={}, provisional=set())
         names, fetched = state.spill.blob_names(), state.spill.reloaded_buckets
         state.spill = narrow(again.state.scorer, tmp_path)
         state.spill.restore(checkpoint_codec.unpack_arrays(packed))
