@@ -58,6 +58,10 @@ CREDENTIAL_ISSUE_COLUMNS = tuple(
     column.name for column in credential_issues.columns if column.name != STORED_AT
 )
 _IMPACT_COLUMNS = ("impact", "impact_of", "gravest_action")
+_MERGED_COLUMNS = {  # of a stored alert, what a save compares or keeps; the rest is long, and the newest save's
+    *(*VISIBLE_COLUMNS, *_IMPACT_COLUMNS),
+    *("alert_id", "first_event_time", "urgency_shown", "sharing"),
+}
 
 
 class SqlAlertRepository(Repository):
@@ -188,9 +192,11 @@ def _vote_rows(votes: VoteTable) -> list[Row]:
 
 
 def _existing_alerts(connection: sql.Connection, ids: Sequence[str]) -> dict[str, Row]:
-    """Return the rows of alerts that are stored already, by id, and lock them."""
+    """Return the _MERGED_COLUMNS of alerts that are stored already, by id, and lock their rows."""
+    columns = [column for column in alerts.columns if column.name in _MERGED_COLUMNS]
     queries = (
-        sql.select(alerts).where(alerts.c.alert_id.in_(batch)).with_for_update() for batch in id_batches(ids)
+        sql.select(*columns).where(alerts.c.alert_id.in_(batch)).with_for_update()
+        for batch in id_batches(ids)
     )
     return {row["alert_id"]: dict(row) for query in queries for row in connection.execute(query).mappings()}
 
@@ -206,7 +212,7 @@ def _merge_evidence(
         alert_id = row["alert_id"]
         new, old = row | {"event_count": stored.get(alert_id, 0)}, known.get(alert_id)
         if old and new["event_count"] > saved[alert_id]:
-            new = _cover_both(new, old)
+            new = _cover_both(new, old | _stored_support(connection, alert_id))
         merged.append(_keep_lowered_urgency(new, old))
     return merged
 
@@ -216,6 +222,13 @@ def _evidence_sizes(connection: sql.Connection, ids: Sequence[str]) -> dict[str,
     count = sql.select(alert_id, sql.func.count()).group_by(alert_id)
     queries = (count.where(alert_id.in_(batch)) for batch in id_batches(ids))
     return {row[0]: row[1] for query in queries for row in connection.execute(query)}
+
+
+def _stored_support(connection: sql.Connection, alert_id: str) -> Row:
+    column = alerts.c.supporting_events
+    return {
+        column.name: connection.execute(sql.select(column).where(alerts.c.alert_id == alert_id)).scalar_one()
+    }
 
 
 def _cover_both(new: Row, old: Row) -> Row:
