@@ -16,8 +16,7 @@ from rich.console import Console
 from fingerprint.core.credentials import mask_credentials
 from fingerprint.core.sanitize import printable
 
-if TYPE_CHECKING:  # pandas and the simulator, for which a list need not wait
-    from fingerprint.adapters.event_spool import EventSpool
+if TYPE_CHECKING:  # the simulator, for which a list need not wait
     from pipelines.simulate import SimulationSummary
 
 PROGRAM = "fingerprint"
@@ -283,11 +282,6 @@ def _records_read(figures: dict[str, Any]) -> str:
         f"{figures['records']:,} records: {figures['events']:,} events, {figures['duplicates']:,} duplicates, "
         f"{figures['skipped']:,} skipped, {figures['rejects']:,} rejected"
     )
-
-
-def rejection_reasons(history: EventSpool) -> list[str]:
-    """Return the rejects as `source position: reason`."""
-    return [f"{reject.source} {reject.position}: {reject.reason}" for reject in history.rejects]
 
 
 def _print_rejections(figures: dict[str, Any], most: int = 20) -> None:
