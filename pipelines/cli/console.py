@@ -17,7 +17,7 @@ from fingerprint.core.credentials import mask_credentials
 from fingerprint.core.sanitize import printable
 
 if TYPE_CHECKING:  # the simulator, for which a list need not wait
-    from pipelines.simulate import SimulationSummary
+    from fingerprint.simulation.record_files import SimulationSummary
 
 PROGRAM = "fingerprint"
 
@@ -101,6 +101,17 @@ def print_simulation(figures: dict[str, Any]) -> None:
     attacks = ", ".join(f"{count} {strength}" for strength, count in figures["attacks"].items())
     if attacks:
         print(f"attack sessions: {attacks} ({figures['attack_records']:,} records), labelled in labels.jsonl")
+
+
+def print_live_simulation(figures: dict[str, Any]) -> None:
+    """Print what `simulate-live` sent."""
+    if "rest" not in figures:
+        print("not done yet: started again, it goes on where it was")
+        return
+    print(
+        f"{figures['past'] + figures['rest']:,} records sent of {figures['principals']} principals over {figures['days']} days "
+        f"until {figures['until']}; attacks are labelled in {figures['folder']}/labels.jsonl"
+    )
 
 
 def print_training(figures: dict[str, Any]) -> None:
