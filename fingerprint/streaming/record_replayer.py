@@ -94,7 +94,7 @@ def _partition_keys(events: pd.DataFrame, settings: Settings) -> list[bytes | No
 
 
 def _milliseconds(times: pd.Series) -> NDArray[np.int64]:
-    return times.astype("datetime64[ms, UTC]").astype(np.int64).to_numpy()
+    return np.asarray(times.astype("datetime64[ms, UTC]").astype("int64"), np.int64)
 
 
 def _group_by_tick(due: NDArray[np.float64]) -> list[tuple[int, int]]:
