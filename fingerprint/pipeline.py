@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -73,6 +73,25 @@ class DetectionPipeline:
     def counters(self) -> Counters:
         """Counts of what was processed."""
         return self.state.counters
+
+    def figures(self) -> dict[str, Any]:
+        """Return the counters of a run, by the names that `score --json` gives them."""
+        counted, scorer_state = self.counters, self.state.scorer
+        return {
+            "events": counted.events,
+            "duplicates": counted.repeats,
+            "degraded": counted.degraded,
+            "votes": counted.votes,
+            "votes_alone": counted.votes_alone,
+            "no_opinion": counted.no_opinion,
+            "late": scorer_state.late_events,
+            "ahead": scorer_state.unconfirmed,
+            "dropped": counted.dropped_events,
+            "refused": counted.over_limit_events,
+            "silent_intervals": counted.silent_intervals,
+            "verdicts": counted.verdicts,
+            "alerts": counted.alerts,
+        }
 
     @property
     def bank(self) -> Bank:

@@ -9,7 +9,6 @@ Example:
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import webbrowser
@@ -19,23 +18,16 @@ from datetime import date
 from pathlib import Path
 
 from fingerprint.core.settings import Settings
+from fingerprint.evaluation.attack_sessions import AttackSession, attack_sessions
 from fingerprint.store import open_store
 from fingerprint.web.static_report import write_queue_page
 from pipelines.cli import console
 from pipelines.commands.alerts import list_alerts
 from pipelines.score import score_sources
-from pipelines.simulate import (
-    ATTACKS,
-    DAYS,
-    PRINCIPALS,
-    SEED,
-    first_day,
-    simulate_organisation,
-    training_days,
-)
+from pipelines.simulate import SimulatedOrganisation, training_days
 from pipelines.train import train_bank
 
-TRAINING_DAYS = training_days(DAYS)
+ORGANISATION = SimulatedOrganisation()
 DISPLAY_VARIABLES = ("DISPLAY", "WAYLAND_DISPLAY")  # one of them is set where windows can open
 
 
@@ -74,68 +66,36 @@ def run_demo(folder: DemoFolder, settings: Settings, today: date, until: str = "
     """
     shutil.rmtree(folder.out, ignore_errors=True)
     with console.progress_bars() as progress:
-        simulated = simulate_organisation(
-            PRINCIPALS,
-            DAYS,
-            SEED,
+        simulated = ORGANISATION.write_records(
             folder.records,
-            ATTACKS,
-            start=first_day(until, DAYS, today),
-            sharp=True,
-            progress=lambda done, _: progress("simulating days", done, DAYS),
+            until,
+            today,
+            lambda done, _: progress("simulating days", done, ORGANISATION.days),
         )
         days = [str(file) for file in sorted(folder.records.glob("*.jsonl.gz"))]
-        trained = train_bank(days[:TRAINING_DAYS], folder.bank, settings, progress)
-        scored = score_sources(
-            days[TRAINING_DAYS:], folder.bank, settings, progress, database_url=folder.database_url
-        )
-    console.print_simulation(console.simulation_figures(simulated, DAYS))
+        past = training_days(len(days))
+        trained = train_bank(days[:past], folder.bank, settings, progress)
+        scored = score_sources(days[past:], folder.bank, settings, progress, database_url=folder.database_url)
+    console.print_simulation(console.simulation_figures(simulated, ORGANISATION.days))
     console.print_training(trained)
     console.print_scoring(scored, folder.database_url)
     list_alerts(folder.database_url)
     alerts = open_store(folder.database_url).alerts.by_urgency()
     found = {event for alert in alerts for event in alert.event_ids}
     for session in attack_sessions(folder.records / "labels.jsonl", found):
-        print(session.sentence)
+        print(describe_session(session))
     print(f"\nthe queue and every alert as pages: {write_queue_page(alerts, folder.out / 'pages')}")
     print(f"open the queue in a browser:\n  {folder.serve_command}")
 
 
-@dataclass(frozen=True)
-class AttackSession:
-    """A simulated attack, and how many of its calls are in alerts."""
-
-    name: str
-    strength: str
-    principal: str
-    calls: int
-    in_alerts: int
-
-    @property
-    def sentence(self) -> str:
-        """Say whether it was found."""
-        verdict = "FOUND " if self.in_alerts else "MISSED"
-        principal = console.escape_control_characters(self.principal)
-        counts = f"{self.strength} of {self.calls} calls as {principal}, {self.in_alerts} of them in alerts"
-        return f"{verdict} {self.name}: {counts}"
-
-
-def attack_sessions(labels: Path, found: set[str]) -> list[AttackSession]:
-    """Return the spliced attack sessions of labels.jsonl; `found` are the ids of the events that are in alerts."""
-    sessions: dict[str, list[dict[str, str]]] = {}
-    for line in labels.read_text().splitlines():
-        label = json.loads(line)
-        sessions.setdefault(label["session"], []).append(label)
-    return [
-        AttackSession(
-            name,
-            events[0]["strength"],
-            events[0]["principal"].split(":", 5)[-1],
-            len(events),
-            sum(event["event_id"] in found for event in events),
-        )
-        for name, events in sorted(sessions.items())
-    ]
+def describe_session(session: AttackSession) -> str:
+    """Return a sentence that says whether an attack was found."""
+    verdict = "FOUND " if session.in_alerts else "MISSED"
+    principal = console.escape_control_characters(session.principal)
+    counts = (
+        f"{session.strength} of {session.calls} calls as {principal}, {session.in_alerts} of them in alerts"
+    )
+    return f"{verdict} {session.name}: {counts}"
 
 
 def browser_opener() -> Callable[[str], object] | None:

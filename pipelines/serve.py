@@ -8,7 +8,6 @@ Example:
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -46,13 +45,13 @@ def run_web_app(
     """
     from fingerprint.web.app import create_app
     from fingerprint.web.security_events import SecurityEventLog
-    from fingerprint.web.server import DeadlineServer, uvicorn_config
+    from fingerprint.web.server import DeadlineServer, listening_socket, uvicorn_config
 
     logs.configure_logging()
     url = database_url or settings.database.url
     with announce_wait(f"the database {masked_url(url)}"):
         store = open_store(url, redact=settings.database.redacted_fields)
-    with _listening_socket(settings.web) as listening:
+    with listening_socket(settings.web) as listening:
         dependencies = create_dependencies(store, settings, bank)
         link = _print_welcome(
             dependencies.account_store,
@@ -115,16 +114,6 @@ def _create_identity_provider(web: Web, clock: Clock) -> IdentityProvider | None
     from fingerprint.adapters.oidc import OpenIdProvider
 
     return OpenIdProvider(web.oidc, clock)
-
-
-def _listening_socket(web: Web) -> socket.socket:
-    family = socket.AF_INET6 if ":" in web.host else socket.AF_INET
-    try:
-        return socket.create_server((web.host, web.port), family=family, backlog=128)
-    except OSError as error:
-        raise FingerprintError(
-            f"the web app cannot listen on {web.host}:{web.port} ({error.strerror or error}); set --host and --port"
-        ) from None
 
 
 def _print_welcome(account_store: AccountStore, base: str, web: Web) -> str:

@@ -8,13 +8,10 @@ Example:
 
 from __future__ import annotations
 
-import gzip
-import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import date, timedelta
-from itertools import islice
 from pathlib import Path
 
 from fingerprint.core.alert import FingerprintError
@@ -22,25 +19,11 @@ from fingerprint.simulation.attacks import STRENGTHS
 from fingerprint.simulation.benign_anomalies import ANOMALY_PLANNERS
 from fingerprint.simulation.log_delivery import LogDelivery
 from fingerprint.simulation.organisation import Organisation
+from fingerprint.simulation.record_files import SimulationSummary, write_world
 from fingerprint.simulation.world import SimulatedWorld
 from fingerprint.simulation.world_parameters import DEFAULT_WORLD, WorldParameters
 
 DEFAULT_START = date(2026, 1, 5)  # a Monday
-LINES_PER_CHUNK = 10_000  # lines compressed at a time
-PRINCIPALS, DAYS, ATTACKS, SEED = 40, 20, 4, 7  # of the organisation of `demo` and `simulate-live`
-
-
-@dataclass
-class SimulationSummary:
-    """Counts of what was written. `records` counts lines, duplicates included; `attacks` counts sessions by strength."""
-
-    folder: Path
-    principals: int
-    records: int = 0
-    repeats: int = 0
-    bytes: int = 0  # of JSON, before compression
-    attack_events: int = 0
-    attacks: dict[str, int] = field(default_factory=dict)
 
 
 def simulate_organisation(
@@ -77,36 +60,34 @@ def simulate_organisation(
     summary = SimulationSummary(
         out, principals, attacks=dict(Counter(attack.strength for attack in world.attacks))
     )
-    out.mkdir(parents=True, exist_ok=True)
-    _write_anomaly_labels(out / "labels.surprises.jsonl", world)
-    _write_days(out, world, LogDelivery(organisation, sharp), summary, progress)
+    write_world(world, LogDelivery(organisation, sharp), summary, progress)
     return summary
 
 
-def _write_anomaly_labels(path: Path, world: SimulatedWorld) -> None:
-    lines = (json.dumps(anomaly.to_label(world.organisation)) + "\n" for anomaly in world.anomalies)
-    path.write_text("".join(lines))
+@dataclass(frozen=True, slots=True)
+class SimulatedOrganisation:
+    """The organisation of `demo` and `simulate-live`: a history, and some new days with attacks in them."""
 
+    principals: int = 40
+    days: int = 20
+    attacks: int = 4
+    seed: int = 7
 
-def _write_days(
-    out: Path,
-    world: SimulatedWorld,
-    delivery: LogDelivery,
-    summary: SimulationSummary,
-    progress: Callable[[int, int], None] | None,
-) -> None:
-    """Write each day's records and the labels of its attack events, and count them in `summary`."""
-    with (out / "labels.jsonl").open("w") as labels:
-        for number in range(world.organisation.days):
-            day = world.simulate_day(number)
-            event_ids, lines = delivery.deliver_day(number, day.calls, day.sessions)
-            _write_lines(out / f"{world.organisation.date(number)}.jsonl.gz", lines, summary)
-            for label in day.labels(event_ids, delivery.end_of_activity(number)):
-                labels.write(json.dumps(label) + "\n")
-                summary.attack_events += 1
-            if progress:
-                progress(number + 1, summary.records)
-    summary.repeats = delivery.duplicates
+    def write_records(
+        self, out: Path, until: str, today: date, progress: Callable[[int, int], None]
+    ) -> SimulationSummary:
+        """Write its records, which end at the midnight (UTC) with which `until`, a date or `today`, begins."""
+        start = first_day(until, self.days, today)
+        return simulate_organisation(
+            self.principals,
+            self.days,
+            self.seed,
+            out,
+            self.attacks,
+            start=start,
+            sharp=True,
+            progress=progress,
+        )
 
 
 def training_days(days: int) -> int:
@@ -128,16 +109,6 @@ def first_day(until: str, days: int, today: date) -> date:
         return end - timedelta(days=days)
     except (ValueError, OverflowError):
         raise FingerprintError(f"--until {until} is no day: give one like 2026-01-31, or today") from None
-
-
-def _write_lines(path: Path, lines: Iterable[str], summary: SimulationSummary) -> None:
-    lines = iter(lines)
-    with path.open("wb") as raw, gzip.GzipFile("", "wb", compresslevel=3, fileobj=raw, mtime=0) as packed:
-        while chunk := list(islice(lines, LINES_PER_CHUNK)):
-            text = "".join(chunk).encode()
-            packed.write(text)
-            summary.records += len(chunk)
-            summary.bytes += len(text)
 
 
 def _check_arguments(principals: int, days: int, accounts: int, scale: float, attacks: int) -> None:

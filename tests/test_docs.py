@@ -17,12 +17,15 @@ from typer.main import get_command
 
 from fingerprint.core.settings import Settings
 from fingerprint.web.api.routers import ROUTERS
-from pipelines import reference
+from pipelines.cli.app import app
+from pipelines.reference import pages
+from pipelines.reference.commands import commands_page
+from pipelines.reference.settings import section_of, settings_page
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 FRONT_PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")]
-GENERATED = {ROOT / reference.FOLDER / name for name in reference.PAGES}
+GENERATED = {ROOT / pages.FOLDER / name for name in pages.PAGES}
 PAGES = [*FRONT_PAGES, *sorted(set((ROOT / "docs").rglob("*.md")) - GENERATED)]
 COMMAND = re.compile(r"^\s*(?:\$ )?(?:[A-Z_]+=\S+ )*(?:\.venv/bin/)?(fingerprint [^#\n]*)", re.MULTILINE)
 FENCE = re.compile(r"^```[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -36,25 +39,25 @@ LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 
 
 def test_the_generated_references_are_up_to_date() -> None:
-    stale = reference.outdated(ROOT / reference.FOLDER)
+    stale = pages.outdated(ROOT / pages.FOLDER)
     assert not stale, f"run `python -m pipelines.reference`: {stale} differ from the code"
 
 
 def test_a_generated_reference_that_was_edited_is_out_of_date(tmp_path: Path) -> None:
-    reference.write(tmp_path)
+    pages.write(tmp_path)
     (tmp_path / "settings.md").write_text((tmp_path / "settings.md").read_text() + "by hand")
-    assert reference.outdated(tmp_path) == ["settings.md"]
+    assert pages.outdated(tmp_path) == ["settings.md"]
 
 
 def test_the_settings_reference_has_every_key() -> None:
-    page = reference.settings_page()
+    page = settings_page()
     missing = [key for key in _setting_keys(Settings, "") if f"| `{key.rpartition('.')[2]}` |" not in page]
     assert not missing
 
 
 def test_the_command_reference_has_every_command_and_option() -> None:
-    page = reference.commands_page()
-    commands = list(_commands(get_command(reference.app), "fingerprint"))
+    page = commands_page()
+    commands = list(_commands(get_command(app), "fingerprint"))
     assert [path for path in commands if f"\n## {path}\n" not in page] == []
 
 
@@ -140,7 +143,7 @@ def test_the_readme_names_every_extra() -> None:
 
 def _setting_keys(model: type[BaseModel], path: str) -> Iterator[str]:
     for name, field in model.model_fields.items():
-        below = reference._section_of(name, field)
+        below = section_of(name, field)
         if below:
             yield from _setting_keys(below[1], f"{path}{below[0]}.")
         else:
@@ -179,7 +182,7 @@ def _command_lines(text: str) -> list[str]:
 def _is_command(line: str) -> bool:
     """Return whether the words up to the first option name a command, and all options are its own."""
     words = shlex.split(line.split(" | ")[0].split(" > ")[0])[1:]
-    command: Any = get_command(reference.app)
+    command: Any = get_command(app)
     while words and hasattr(command, "commands"):
         command = command.commands.get(words.pop(0))
         if command is None:

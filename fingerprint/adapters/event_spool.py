@@ -109,6 +109,20 @@ class EventSpool:
             + self.skipped
         )
 
+    def figures(self) -> dict[str, Any]:
+        """Return the counters of what was read, by the names that `score --json` gives them."""
+        return {
+            "records": self.records,
+            "rejects": self.rejected,
+            "skipped": self.skipped,
+            "future_dated": self.future_dated,
+            "reasons": self.rejection_reasons(),
+        }
+
+    def rejection_reasons(self) -> list[str]:
+        """Return the rejects as `source position: reason`, at most MAX_REJECTS."""
+        return [f"{reject.source} {reject.position}: {reject.reason}" for reject in self.rejects]
+
     def add_records(self, records: RecordBatch) -> None:
         """Flatten records, by the backend, and spill their events: what lies on disk came through the host."""
         flat = flatten(records, self.backend.dataframe_library)

@@ -25,4 +25,6 @@ user_identity     the `userIdentity` blocks
 user_agents       what people and machines call AWS with, and from which networks
 record_writer     calls -> JSON lines
 log_delivery      lateness, disorder, repeats
+record_files      a file a day, and labels
+live_progress     how far a live simulation is
 """

@@ -1,7 +1,8 @@
 """uvicorn with deadlines: requests must arrive and answers be read in time, and connections are limited.
 
 Example:
-    >>> Server(uvicorn_config(create_app(deps))).run(sockets=[listening])
+    >>> with listening_socket(settings.web) as listening:
+    ...     DeadlineServer(uvicorn_config(create_app(dependencies, security))).run(sockets=[listening])
 
 uvicorn itself waits for ever for the rest of a request, so a few hundred half requests hold as many sockets. Here a connection
 is closed that sends no whole head within HEAD_SECONDS, or no whole body within BODY_SECONDS after it, however it trickles; and
@@ -19,6 +20,8 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from fingerprint.core.alert import FingerprintError
+from fingerprint.core.settings import Web
 from fingerprint.web.security_events import SecurityEvent
 
 HEAD_SECONDS = 10.0  # from the connection, or the answer before, to the end of a request's head
@@ -28,6 +31,17 @@ MAX_CONNECTIONS = 800  # of one server; below the 1,024 descriptors that a proce
 MAX_HEAD_BYTES = 32 << 10  # bytes
 GRACE_SECONDS = 5  # seconds that a request may go on after SIGTERM
 TIMEOUT_BODY = b"the request did not arrive in time\n"
+
+
+def listening_socket(web: Web) -> socket.socket:
+    """Return a socket that listens at the address of the settings. Raises FingerprintError where that is impossible."""
+    family = socket.AF_INET6 if ":" in web.host else socket.AF_INET
+    try:
+        return socket.create_server((web.host, web.port), family=family, backlog=128)
+    except OSError as error:
+        raise FingerprintError(
+            f"the web app cannot listen on {web.host}:{web.port} ({error.strerror or error}); set --host and --port"
+        ) from None
 
 
 def uvicorn_config(app: Any) -> uvicorn.Config:

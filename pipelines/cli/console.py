@@ -16,9 +16,8 @@ from rich.console import Console
 from fingerprint.core.credentials import mask_credentials
 from fingerprint.core.sanitize import printable
 
-if TYPE_CHECKING:  # pandas and the simulator, for which a list need not wait
-    from fingerprint.adapters.event_spool import EventSpool
-    from pipelines.simulate import SimulationSummary
+if TYPE_CHECKING:  # the simulator, for which a list need not wait
+    from fingerprint.simulation.record_files import SimulationSummary
 
 PROGRAM = "fingerprint"
 
@@ -102,6 +101,17 @@ def print_simulation(figures: dict[str, Any]) -> None:
     attacks = ", ".join(f"{count} {strength}" for strength, count in figures["attacks"].items())
     if attacks:
         print(f"attack sessions: {attacks} ({figures['attack_records']:,} records), labelled in labels.jsonl")
+
+
+def print_live_simulation(figures: dict[str, Any]) -> None:
+    """Print what `simulate-live` sent."""
+    if "rest" not in figures:
+        print("not done yet: started again, it goes on where it was")
+        return
+    print(
+        f"{figures['past'] + figures['rest']:,} records sent of {figures['principals']} principals over {figures['days']} days "
+        f"until {figures['until']}; attacks are labelled in {figures['folder']}/labels.jsonl"
+    )
 
 
 def print_training(figures: dict[str, Any]) -> None:
@@ -283,11 +293,6 @@ def _records_read(figures: dict[str, Any]) -> str:
         f"{figures['records']:,} records: {figures['events']:,} events, {figures['duplicates']:,} duplicates, "
         f"{figures['skipped']:,} skipped, {figures['rejects']:,} rejected"
     )
-
-
-def rejection_reasons(history: EventSpool) -> list[str]:
-    """Return the rejects as `source position: reason`."""
-    return [f"{reject.source} {reject.position}: {reject.reason}" for reject in history.rejects]
 
 
 def _print_rejections(figures: dict[str, Any], most: int = 20) -> None:

@@ -170,9 +170,10 @@ def score(
     changes nothing in the database. If the input begins inside the bank's training span, a run starts without history and says
     so; its exit status is 4 if it found nothing.
     """
+    from fingerprint.registry.initial_state import missing_history_warning
     from pipelines.backfill import backfill
     from pipelines.cli import console
-    from pipelines.score import missing_history_warning, score_sources
+    from pipelines.score import score_sources
 
     loaded = load_settings(settings, workers_override(workers))
     with console.progress_bars(not json) as progress:
@@ -187,7 +188,7 @@ def score(
             state_folder=state,
         )
     print_result(figures, json, lambda: console.print_scoring(figures, database))
-    if warning := missing_history_warning(figures):
+    if warning := missing_history_warning(figures["started_from"], figures["bank_version"]):
         typer.echo(f"warning: {warning}", err=True)
         if not any(figures["votes"].values()):
             raise typer.Exit(4)

@@ -190,12 +190,14 @@ def simulate_live(
     compose --profile demo up` runs it. Do not run it on a deployment that watches real accounts: the bank would learn this
     organisation too.
     """
-    from pipelines.simulate_live import SimulatedOrganisation, print_live_simulation, run_live_simulation
+    from pipelines.cli import console
+    from pipelines.simulate import SimulatedOrganisation
+    from pipelines.simulate_live import run_live_simulation
 
     organisation = SimulatedOrganisation(principals, days, attacks, seed)
     loaded = require_answering_broker(load_settings(settings))
     figures = run_live_simulation(organisation, folder, bank, speed, keep, loaded)
-    print_result(figures, json, lambda: print_live_simulation(figures))
+    print_result(figures, json, lambda: console.print_live_simulation(figures))
 
 
 COMMANDS = (ingest, stream, retrain, deliver, serve, replay)

@@ -1,1 +1,1 @@
-"""Parts that the programs share: wiring of adapters, service lifecycle, backend, host, training data."""
+"""Parts that the programs share (wiring of adapters, service lifecycle, backend, host), and long steps of a single one."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -12,67 +11,22 @@ from typing import Any
 import numpy as np
 
 from fingerprint.adapters.result_files import StepResultSpool
-from fingerprint.compute import hashing
 from fingerprint.compute.backend import Backend
 from fingerprint.core import settings
-from fingerprint.core.settings import Settings
 from fingerprint.pipeline import DetectionPipeline
 from fingerprint.registry import bank as banks
 from fingerprint.registry import state_files
 from fingerprint.registry.bank import Bank
+from fingerprint.registry.initial_state import FROM_BANK, FROM_STATE
 from fingerprint.state import partitioning
-from fingerprint.state.partitioning import Arrays, Mask
+from fingerprint.state.partitioning import Arrays
 from fingerprint.state.pipeline_state import PipelineState
 from fingerprint.state.scorer_state import ScorerState
 from fingerprint.streaming.partitioned_replay import replay_partition
-from fingerprint.training.dataset import PartitionedDataset, make_once, require_folder
+from fingerprint.training.dataset import make_once, require_folder
 from pipelines.runtime import backend as backends
 from pipelines.runtime import wiring
-from pipelines.score import FROM_BANK, FROM_STATE, run_figures
-
-
-@dataclass(frozen=True)
-class BackfillPlan:
-    """The plan of a backfill: where its files are, under the same names for all workers, and what is asked for.
-
-    folder/
-      read.json          what was read, and the clock of all parts
-      history/           events by part (`PartitionedDataset`)
-      start/003/         the scorer state that a part starts from, if an earlier run saved one
-      results/003/       alerts, votes, final state and figures of a part; it appears when it is complete
-    """
-
-    folder: Path
-    bank: Path
-    version: str
-    settings: Settings
-    every_event: bool
-    keeps_state: bool
-    parts: int = 1
-    started_from: str = FROM_BANK
-
-    @property
-    def read_file(self) -> Path:
-        """Return the file of figures that is written when all sources are read."""
-        return self.folder / "read.json"
-
-    @property
-    def history(self) -> PartitionedDataset:
-        """Return the partitioned history."""
-        return PartitionedDataset(self.folder / "history", self.parts)
-
-    def results_folder(self, part: int) -> Path:
-        """Return the folder of the results of a part."""
-        return self.folder / "results" / f"{part:03}"
-
-    def initial_state_folder(self, part: int) -> Path:
-        """Return the folder of the state that a part starts from."""
-        return self.folder / "start" / f"{part:03}"
-
-    def bucket_mask(self, part: int) -> Mask:
-        """Return which hash buckets (65536,) belong to a part."""
-        virtual = np.arange(hashing.VIRTUAL_PARTITIONS, dtype=np.uint64)
-        return hashing.buckets_of_partitions(self.history.partition_of(virtual << np.uint64(56)) == part)
+from pipelines.runtime.backfill_plan import BackfillPlan
 
 
 def score_partition(plan: BackfillPlan, part: int) -> dict[str, Any]:
@@ -101,7 +55,7 @@ def _score_partition(plan: BackfillPlan, part: int, folder: Path) -> None:
             files.write(results)
     if plan.keeps_state:
         state_files.save_state(state, folder)
-    own = run_figures(pipeline) | {"late": state.late_events - late, "ahead": 0}  # the rest is the whole's
+    own = pipeline.figures() | {"late": state.late_events - late, "ahead": 0}  # the rest is the whole's
     (folder / "figures.json").write_text(json.dumps(own))
 
 

@@ -25,7 +25,8 @@ from pipelines import backfill as backfills
 from pipelines.backfill import backfill
 from pipelines.cli.app import app
 from pipelines.cli.console import no_progress
-from pipelines.runtime.backfill_worker import BackfillPlan, score_partition
+from pipelines.runtime.backfill_plan import BackfillPlan
+from pipelines.runtime.backfill_worker import score_partition
 from tests.adapters.test_worker_pool import until
 from tests.support import sample_organisation
 

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Message
 from fingerprint.core.settings import Kafka, Settings
 from fingerprint.streaming.bounded_read import poll_until_end
@@ -121,21 +120,3 @@ def test_what_cannot_be_read_is_counted_with_its_reason(tmp_path: Path, run: Run
     figures, _ = run(write(tmp_path / "day.jsonl", [record(0), b'{"eventVersion": "1.08", "ev', record(2)]))
     assert (figures["records"], figures["rejects"]) == (2, 1)
     assert "malformed JSON" in figures["reasons"][0]
-
-
-def test_batches_follow_one_another_in_time() -> None:
-    whole = ReplayRate(speed=2).due_seconds(np.array([0, 5000, 1000, 9000]))
-    cut = ReplayRate(speed=2)
-    assert (
-        [*cut.due_seconds(np.array([0, 5000])), *cut.due_seconds(np.array([1000, 9000]))]
-        == whole.tolist()
-        == [0, 2.5, 2.5, 4.5]
-    )
-
-
-@pytest.mark.parametrize(
-    "answers", [{"rate": 1, "speed": 1}, {"rate": 0}, {"speed": -2}, {"rate": float("nan")}]
-)
-def test_a_pace_that_makes_no_sense_is_one_sentence(answers: dict[str, float]) -> None:
-    with pytest.raises(FingerprintError, match="--rate and --speed"):
-        ReplayRate(**answers)

@@ -17,13 +17,9 @@ from fingerprint.core.alert import FingerprintError
 from fingerprint.core.settings import Settings
 from fingerprint.registry import versions
 from pipelines.commands.topics import TopicOptions, create_topics
-from pipelines.simulate_live import (
-    InterruptibleClock,
-    SimulatedOrganisation,
-    StopRequested,
-    print_live_simulation,
-    simulate_live,
-)
+from pipelines.runtime.interruptible_clock import InterruptibleClock, StopRequested
+from pipelines.simulate import SimulatedOrganisation
+from pipelines.simulate_live import simulate_live
 from tests.support.memory_broker import MemoryBroker
 from tests.support.memory_clients import on
 from tests.support.stream_environment import environment
@@ -150,13 +146,6 @@ def test_another_organisation_in_the_same_folder_is_refused(over: Place) -> None
         over.simulate(SimulatedOrganisation(principals=12, days=4, attacks=2, seed=59))
 
 
-def test_a_diary_that_is_none_is_named(place: Place) -> None:
-    place.folder.mkdir()
-    (place.folder / "progress.json").write_text("{")
-    with pytest.raises(FingerprintError, match="is no progress file"):
-        place.simulate()
-
-
 def test_the_program_says_what_it_waits_for_and_ends_when_it_is_asked(place: Place) -> None:
     arguments = [
         "--principals",
@@ -189,11 +178,3 @@ def test_the_program_says_what_it_waits_for_and_ends_when_it_is_asked(place: Pla
     assert said == ["simulates an organisation", "sends 3 days at once", "waits until a bank is served"]
     assert (program.returncode, out) == (0, "not done yet: started again, it goes on where it was\n")
     assert "asked to end" in rest
-
-
-def test_what_was_sent_is_told(over: Place, capsys: pytest.CaptureFixture[str]) -> None:
-    print_live_simulation(over.figures)
-    assert capsys.readouterr().out == (
-        f"{over.figures['past'] + over.figures['rest']:,} records sent of 12 principals over 4 days until 2026-03-18; "
-        f"attacks are labelled in {over.folder}/labels.jsonl\n"
-    )

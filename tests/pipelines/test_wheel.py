@@ -9,7 +9,7 @@ import pytest
 from hatchling.builders.wheel import WheelBuilder
 
 ROOT = Path(__file__).parents[2]
-LEFT_OUT = ("pipelines/bench", "pipelines/reference.py")
+LEFT_OUT = ("pipelines/bench", "pipelines/reference")
 
 
 @pytest.fixture(scope="module")

@@ -25,12 +25,13 @@ from fingerprint.simulation.identifiers import IdentifierPools
 from fingerprint.simulation.job_tasks import Tool
 from fingerprint.simulation.machines import Machine
 from fingerprint.simulation.organisation import Organisation
+from fingerprint.simulation.record_files import SimulationSummary
 from fingerprint.simulation.record_templates import template_from_record
 from fingerprint.simulation.staff import Staff, create_staff
 from fingerprint.sources.cloudtrail import samples
 from fingerprint.sources.entities import add_entity_columns
 from fingerprint.sources.flatten import flatten
-from pipelines.simulate import DEFAULT_START, SimulationSummary, first_day, simulate_organisation
+from pipelines.simulate import DEFAULT_START, first_day, simulate_organisation
 
 Record = dict[str, Any]
 TOOLS: tuple[Tool, ...] = ("cli", "sdk", "terraform")

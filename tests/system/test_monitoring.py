@@ -13,7 +13,7 @@ import yaml
 from prometheus_client import Metric, ProcessCollector
 
 from fingerprint.adapters.health import Readiness
-from pipelines.reference import registry_of_programs
+from pipelines.reference.metrics import registry_of_programs
 from tests.support.monitoring import (
     DASHBOARDS,
     OBSERVE,

@@ -24,8 +24,8 @@ BUILT_IN = ("autoencoder", "isolation_forest", "sequence", "spectral")
 CHECKPOINT_MODULES = ("fingerprint/adapters/checkpoints/manifest.py", "pipelines/commands/checkpoints.py")
 OTHER_WORDS = {path: {"sequence"} for path in CHECKPOINT_MODULES}
 # Their names are also those of sections of the settings, and of a benchmark.
-SECTIONS = {"fingerprint/registry/bank.py", "fingerprint/analysis/fingerprints.py", "pipelines/backfill.py"}
-SECTIONS |= {"fingerprint/analysis/principal_profile.py", "pipelines/bench/gpu.py"}
+SECTIONS = {"fingerprint/registry/bank.py", "fingerprint/analysis/fingerprints.py", "pipelines/bench/gpu.py"}
+SECTIONS |= {"fingerprint/analysis/principal_profile.py", "pipelines/runtime/backfill_plan.py"}
 
 
 def test_every_module_of_the_package_is_a_detector_of_its_name() -> None:

@@ -45,3 +45,14 @@ def test_an_ingest_from_s3_says_how_many_notifications_stayed(capsys: pytest.Cap
 )
 def test_one_is_not_told_as_several(count: int, text: str) -> None:
     assert console.count_of(count, console.vote_unit("spectral")) == text
+
+
+def test_a_live_simulation_says_what_it_sent_or_that_it_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
+    begun = {"folder": "demo", "principals": 12, "days": 4, "until": "2026-03-18", "past": 3000}
+    console.print_live_simulation(begun)
+    assert capsys.readouterr().out == "not done yet: started again, it goes on where it was\n"
+    console.print_live_simulation(begun | {"rest": 1200})
+    assert capsys.readouterr().out == (
+        "4,200 records sent of 12 principals over 4 days until 2026-03-18; "
+        "attacks are labelled in demo/labels.jsonl\n"
+    )

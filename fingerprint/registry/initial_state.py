@@ -1,0 +1,56 @@
+"""Where a scoring run starts: the state of the run before it, the bank's own, or empty if the bank has learned the input.
+
+Example:
+    >>> arrays, started_from = initial_state(bank, history.activity_start(), settings, Path("state"))
+    >>> started_from
+    'bank'
+    >>> state = ScorerState.from_arrays(settings, arrays)
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+
+from fingerprint.core.settings import Settings
+from fingerprint.registry import state_files
+from fingerprint.registry.bank import Bank
+from fingerprint.state.partitioning import Arrays
+from fingerprint.state.scorer_state import ScorerState
+
+FROM_STATE, FROM_BANK = "state", "bank"  # where a run may start
+FROM_NOTHING = "empty: the input begins inside the bank's training span"
+
+
+def initial_state(
+    bank: Bank, activity_start: int | None, settings: Settings, folder: Path | None
+) -> tuple[Arrays, str]:
+    """Return the state where a run starts, as arrays, and where it is from: FROM_STATE, FROM_BANK or FROM_NOTHING.
+
+    `activity_start` is when the input begins, in seconds since the epoch, None without events; `folder` holds the state of the
+    run before, if there was one.
+    """
+    kept = state_files.restore_state(folder, settings) if folder else None
+    if kept:
+        return kept.as_arrays(), FROM_STATE
+    if activity_start is not None and activity_start < _end_of_training(bank, settings):
+        return ScorerState(settings).as_arrays(), FROM_NOTHING
+    return bank.scorer_state, FROM_BANK
+
+
+def _end_of_training(bank: Bank, settings: Settings) -> int:
+    """Return seconds since the epoch. The input may begin a little before the end of the history: records arrive late."""
+    begin = int(pd.Timestamp(bank.manifest["span"][0]).timestamp())
+    return max(int(bank.manifest["trained_until"]), begin + settings.spectral.interval_seconds)
+
+
+def missing_history_warning(started_from: str, bank_version: str) -> str | None:
+    """Return a warning if a run began without history, so that counts could not be judged; None else."""
+    if started_from != FROM_NOTHING:
+        return None
+    return (
+        f"scoring began without history, because the input begins inside the training span of bank {bank_version}: "
+        "counts are not judged before they have warmed up. Score events after the training, or give --state; if the input "
+        "does follow it, look at the bank's span (`fingerprint bank show`)"
+    )

@@ -1,0 +1,51 @@
+"""Write the generated pages, or name those that are out of date.
+
+Example:
+    $ python -m pipelines.reference            # writes docs/reference/settings.md and the other pages of PAGES
+    $ python -m pipelines.reference --check    # exit status 1 where a page is out of date
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from pipelines.reference.commands import commands_page
+from pipelines.reference.metrics import metrics_page
+from pipelines.reference.routes import routes_page
+from pipelines.reference.settings import settings_page
+
+FOLDER = Path("docs/reference")
+PAGES = {
+    "settings.md": settings_page,
+    "commands.md": commands_page,
+    "metrics.md": metrics_page,
+    "http-routes.md": routes_page,
+}
+
+
+def main(arguments: list[str]) -> int:
+    """Write the pages, or with `--check` name those that are out of date. Returns the exit status."""
+    if "--check" not in arguments:
+        write()
+        return 0
+    stale = outdated()
+    if stale:
+        print(f"out of date: {', '.join(stale)} (run `python -m pipelines.reference`)", file=sys.stderr)
+    return int(bool(stale))
+
+
+def outdated(folder: Path = FOLDER) -> list[str]:
+    """Return the names of the generated pages in `folder` that differ from what the code says."""
+    return [name for name, page in PAGES.items() if _read(folder / name) != page()]
+
+
+def write(folder: Path = FOLDER) -> None:
+    """Write every generated page to `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, page in PAGES.items():
+        (folder / name).write_text(page())
+
+
+def _read(file: Path) -> str:
+    return file.read_text() if file.exists() else ""

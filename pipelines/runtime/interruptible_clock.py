@@ -1,0 +1,48 @@
+"""A clock for programs that wait for long: it raises out of a wait as soon as the program is asked to end.
+
+Example:
+    >>> with shutdown_requested() as ended:
+    ...     clock = InterruptibleClock(SystemClock(), ended)
+    ...     clock.sleep(3600)                  # StopRequested, a moment after SIGTERM
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+from fingerprint.core.ports import Clock
+
+TICK_SECONDS = 0.2  # how late SIGTERM is heard
+
+
+class StopRequested(Exception):
+    """Raised when the program was asked to end."""
+
+
+class InterruptibleClock:
+    """A clock whose waits raise StopRequested as soon as the program is asked to end."""
+
+    def __init__(self, clock: Clock, asked_to_end: Callable[[], bool]) -> None:
+        self._clock, self._asked_to_end = clock, asked_to_end
+
+    def now(self) -> datetime:
+        """Return the current time, in UTC."""
+        return self._clock.now()
+
+    def sleep(self, seconds: float) -> None:
+        """Wait; raise StopRequested as soon as the program is asked to end."""
+        while seconds > 0:
+            self.raise_if_stopped()
+            self._clock.sleep(min(seconds, TICK_SECONDS))
+            seconds -= TICK_SECONDS
+        self.raise_if_stopped()
+
+    def progress(self, stage: str, done: int, of: int = 0) -> None:
+        """Raise StopRequested between two pieces of work if the program was asked to end."""
+        self.raise_if_stopped()
+
+    def raise_if_stopped(self) -> None:
+        """Raise StopRequested if the program was asked to end."""
+        if self._asked_to_end():
+            raise StopRequested

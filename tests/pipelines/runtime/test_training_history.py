@@ -1,0 +1,52 @@
+"""A training's history is read once for the same request, and laid out for the stages that learn it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fingerprint.core.alert import FingerprintError
+from fingerprint.core.time_range import parse_time_range
+from fingerprint.training import pipeline
+from pipelines.cli.console import no_progress
+from pipelines.runtime import training_history
+from pipelines.runtime.training_data import TrainingDataRequest
+from tests.streaming.test_rekeying import record
+from tests.support.sample_organisation import SETTINGS, write
+
+
+@pytest.fixture
+def request_(tmp_path: Path) -> TrainingDataRequest:
+    """A request for one file of five records, one of them unreadable."""
+    return TrainingDataRequest(
+        [str(write(tmp_path / "day.jsonl", [*(record(n) for n in range(4)), b"{not json"]))]
+    )
+
+
+def test_a_history_is_read_once(tmp_path: Path, request_: TrainingDataRequest) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    read = training_history.read_history_once(request_, SETTINGS, work, no_progress)
+    assert (read["records"], read["rejects"], len(read["reasons"])) == (5, 1, 1)
+    split = json.loads((training_history.history_folder(work) / pipeline.SPLIT_FILE).read_text())
+    assert split["count"] == 1
+    assert len(training_history.read_dispositions(work)) == 0
+    Path(request_.sources[0]).unlink()
+    assert training_history.read_history_once(request_, SETTINGS, work, no_progress) == read
+
+
+def test_only_the_same_request_has_the_same_fingerprint(request_: TrainingDataRequest) -> None:
+    known = training_history.training_fingerprint(request_, SETTINGS)
+    assert training_history.training_fingerprint(request_, SETTINGS) == known
+    others = [replace(request_, topic="events"), replace(request_, span=parse_time_range(None, None, 3))]
+    assert all(training_history.training_fingerprint(other, SETTINGS) != known for other in others)
+    Path(request_.sources[0]).write_bytes(record(1))
+    assert training_history.training_fingerprint(request_, SETTINGS) != known
+
+
+def test_a_source_that_is_missing_is_named_before_anything_is_read(tmp_path: Path) -> None:
+    with pytest.raises(FingerprintError, match="no such file"):
+        training_history.training_fingerprint(TrainingDataRequest([str(tmp_path / "none.json")]), SETTINGS)

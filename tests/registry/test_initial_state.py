@@ -1,0 +1,58 @@
+"""A run starts where the run before it ended, else where the bank's training did; from nothing if the bank learned the input."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fingerprint.registry import bank as banks
+from fingerprint.registry import state_files
+from fingerprint.registry.initial_state import (
+    FROM_BANK,
+    FROM_NOTHING,
+    FROM_STATE,
+    initial_state,
+    missing_history_warning,
+)
+from fingerprint.state.scorer_state import ScorerState
+from tests.support.sample_organisation import SETTINGS, SampleOrganisation
+
+
+@pytest.fixture(scope="module")
+def bank(organisation: SampleOrganisation) -> banks.Bank:
+    return banks.open_bank(organisation.bank)
+
+
+def test_input_after_the_training_starts_from_the_bank(bank: banks.Bank) -> None:
+    arrays, started_from = initial_state(bank, int(bank.manifest["trained_until"]), SETTINGS, None)
+    assert started_from == FROM_BANK
+    assert arrays is bank.scorer_state
+
+
+def test_input_without_events_starts_from_the_bank(bank: banks.Bank) -> None:
+    assert initial_state(bank, None, SETTINGS, None)[1] == FROM_BANK
+
+
+def test_input_that_the_bank_learned_starts_from_nothing(bank: banks.Bank) -> None:
+    arrays, started_from = initial_state(bank, int(bank.manifest["trained_until"]) - 1, SETTINGS, None)
+    assert started_from == FROM_NOTHING
+    assert arrays.keys() == ScorerState(SETTINGS).as_arrays().keys()
+
+
+def test_a_saved_state_is_gone_on_from_whatever_the_input(bank: banks.Bank, tmp_path: Path) -> None:
+    folder = tmp_path / "state"
+    assert initial_state(bank, None, SETTINGS, folder)[1] == FROM_BANK, "the first run finds none"
+    state_files.save_state(ScorerState.from_arrays(SETTINGS, bank.scorer_state), folder)
+    arrays, started_from = initial_state(bank, 0, SETTINGS, folder)
+    assert started_from == FROM_STATE
+    np.testing.assert_array_equal(arrays["clock"], bank.scorer_state["clock"])
+
+
+def test_only_a_start_from_nothing_is_warned_of() -> None:
+    warning = missing_history_warning(FROM_NOTHING, "2026-01-31")
+    assert warning is not None
+    assert "inside the training span of bank 2026-01-31" in warning
+    assert missing_history_warning(FROM_BANK, "2026-01-31") is None
+    assert missing_history_warning(FROM_STATE, "2026-01-31") is None
