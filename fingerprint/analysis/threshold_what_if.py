@@ -174,9 +174,8 @@ def decisive_thresholds(
 def alert_session_pairs(shown: pd.DataFrame) -> pd.DataFrame:
     """Return pairs of an alert (`group`) and a `session` it is about; `first` is its earliest event of it."""
     attack = shown[shown["session"].notna()]
-    pairs = attack.groupby(["group", "session"], as_index=False, observed=True).agg(
-        events=("event_time", "size"), first=("event_time", "min")
-    )
+    times = attack.groupby(["group", "session"], observed=True)["event_time"]
+    pairs = pd.DataFrame({"events": times.size(), "first": times.min()}).reset_index()  # `agg` costs twice as much
     size = shown.groupby("group").size()
     about = pairs["events"] >= LEAST_SHARE * pairs["group"].map(size)
     return pairs.loc[about.to_numpy(dtype=bool), ["group", "session", "first"]]

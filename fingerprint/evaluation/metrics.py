@@ -128,7 +128,8 @@ def queue_figures(read: pd.DataFrame, pairs: pd.DataFrame, sessions: pd.DataFram
 def rank_alerts(events: pd.DataFrame) -> pd.DataFrame:
     """Return the queue: alerts (`group`) by their best score (`best`) over all scored events, ties by time, then by name."""
     some = events[np.isfinite(events["score"].to_numpy(dtype=float))]
-    alerts = some.groupby("group").agg(best=("score", "max"), first=("event_time", "min")).reset_index()
+    by_alert = some.groupby("group")
+    alerts = pd.DataFrame({"best": by_alert["score"].max(), "first": by_alert["event_time"].min()}).reset_index()
     return alerts.sort_values(["best", "first", "group"], ascending=[False, True, True])
 
 
@@ -157,10 +158,8 @@ def _top_alerts(events: pd.DataFrame, queue: pd.DataFrame, budget: int) -> pd.Da
 
 def _session_table(events: pd.DataFrame) -> pd.DataFrame:
     """Return one row an attack session: its strength, and when it began."""
-    attack = events[events["session"].notna()]
-    return attack.groupby("session", observed=True).agg(
-        strength=("strength", "first"), began=("event_time", "min")
-    )
+    by_session = events[events["session"].notna()].groupby("session", observed=True)
+    return pd.DataFrame({"strength": by_session["strength"].first(), "began": by_session["event_time"].min()})
 
 
 def _sessions_found(
@@ -298,7 +297,7 @@ def true_alert_scores(shown: pd.DataFrame) -> pd.DataFrame:
         method="max", ascending=False
     )
     about = mine[of_session >= LEAST_SHARE * mine["all"]]
-    return about.groupby(["group", "session"], as_index=False, observed=True).agg(score=("score", "max"))
+    return about.groupby(["group", "session"], as_index=False, observed=True)["score"].max()
 
 
 def _count_at_least(scores: Floats, at: Floats) -> Floats:
