@@ -89,17 +89,16 @@ def same_rows(one: pd.DataFrame, other: pd.DataFrame, keys: list[str]) -> None:
         np.testing.assert_allclose(one[name], other[name], atol=Z, rtol=0)
 
 
-@pytest.mark.parametrize(("where", "parts"), [("local", 1), ("local", 3), ("local", 8), ("dask", 3)])
+@pytest.mark.parametrize("parts", [1, 3, 8])
 def test_many_parts_say_what_one_walk_says(
     organisation: sample_organisation.SampleOrganisation,
     scored: sample_organisation.Run,
     tmp_path: Path,
-    where: str,
     parts: int,
 ) -> None:
     assert scored.alerts
     assert len(scored.store.votes.read()) > 100
-    divided = walked(organisation, tmp_path, where, parts)
+    divided = walked(organisation, tmp_path, parts=parts)
     assert divided.figures["parts"] == parts
     same(divided, scored)
     assert not (tmp_path / "work").exists(), "and nothing is left of the work"

@@ -644,6 +644,11 @@ def test_no_one_is_kept_out(browser, place, admitted, path):
 
 
 GERMAN_PAGES = ("/", "/alerts/{alert}", "/incidents", "/entities/{principal}", "/thresholds", "/overview")
+# of axe-core, what other words can break; colours and structure are those of the English page
+RULES_OF_WORDS = [
+    *("html-has-lang", "html-lang-valid", "valid-lang", "document-title", "label", "select-name"),
+    *("button-name", "link-name", "image-alt", "aria-command-name", "aria-input-field-name", "empty-heading"),
+]
 
 
 @pytest.mark.parametrize("path", GERMAN_PAGES)
@@ -655,7 +660,7 @@ def test_no_one_is_kept_out_in_german(browser, place, admitted, path):
         page.goto(place.base + path.format(alert=STOLEN.alert_id, principal="123456789012:user/ana.silva"))
         assert page.locator("html").get_attribute("lang") == "de"
         page.evaluate(browsers.axe())
-        assert faults_of(page) == []
+        assert faults_of(page, RULES_OF_WORDS) == []
         assert overflow(page) <= 0
         tops = page.locator("header nav li").evaluate_all("all => all.map(each => each.offsetTop)")
         assert len(set(tops)) == 1
