@@ -308,15 +308,11 @@ def _newcomer_tails(
     history: PartitionedDataset, index: FingerprintIndex, settings: Settings
 ) -> NewcomerTails:
     """Return the tails of first days; none of a history that ended before they were over, which cannot tell who is new."""
-    days = settings.spectral.warm_up_days + 1
-    span = (
-        history.watermark // 86400
-        - int(index.table["first"].iloc[0]) * settings.spectral.interval_seconds // 86400
-    )
+    begun = int(index.table["first"].iloc[0]) * settings.spectral.interval_seconds // 86400
+    if history.watermark // 86400 - begun <= settings.spectral.warm_up_days:
+        return newcomer_tails.no_newcomer_tails()
     parts = _partition_arrays(history, "beginnings")
     principal, count = (np.concatenate([part[name] for part in parts]) for name in ("principal", "count"))
-    if span < days:
-        return newcomer_tails.no_newcomer_tails()
     kind = hashing.hash_strings(pd.Series(_kinds_of(principal, index), dtype=object))
     return newcomer_tails.fit_newcomer_tails(count, principal, kind)
 

@@ -66,12 +66,10 @@ CHANNEL_LABELS = {
     NEW_ACTION_CHANNEL: "new actions",
     OTHER_ACTION_CHANNEL: "other actions",
 }
-NEWCOMER_CHANNELS = (
-    EVENT_CHANNEL,
-    ERROR_CHANNEL,
-    WRITE_CHANNEL,
-)  # of a principal, in the order of `newcomer_tails`
-NEWCOMER_PLACES = slice(5, 8)  # of those in the evidence
+# Channels of a principal by which a newcomer is judged, in the order of `newcomer_tails`, and their places in the evidence. New
+# actions are none: of a newcomer nearly all are new, and they told attacks from beginnings no better.
+NEWCOMER_CHANNELS = (EVENT_CHANNEL, ERROR_CHANNEL, WRITE_CHANNEL)
+NEWCOMER_PLACES = slice(5, 8)
 ENTITY_SERIES, PRINCIPAL_SERIES, BURSTS = "series of the entity", "series of the principal", "usual bursts"
 NEWCOMERS = "newcomers"
 # Term -> places in the evidence that are left out: the action's own channel, four of the entity, the same four of the principal.
