@@ -25,7 +25,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fingerprint.core.alert import Alert, FingerprintError, vote_column, z_column
+from fingerprint.core.alert import NEWCOMER_COLUMN, Alert, FingerprintError, vote_column, z_column
 from fingerprint.core.settings import Settings
 from fingerprint.detection.detectors import detector_names
 from fingerprint.detection.scorer import VOTE_COLUMNS, empty_votes
@@ -38,7 +38,8 @@ class ResultWriter:
     """Scored events in a file, one row an event: Parquet or JSON lines by the file's name.
 
     Columns: event_id, event_time, principal, entity, `<detector>_z` (null for no opinion), `<detector>_vote`, verdict, alert_id
-    (null where none), level, degraded, bank_version. Without a file nothing is written; a run that fails leaves the file alone.
+    (null where none), level, newcomer (judged by how others began), degraded, bank_version. Without a file nothing is written; a
+    run that fails leaves the file alone.
     """
 
     def __init__(self, file: Path | None, settings: Settings) -> None:
@@ -104,6 +105,7 @@ def _schema(settings: Settings) -> pa.Schema:
             ("verdict", pa.bool_()),
             ("alert_id", pa.string()),
             ("level", pa.string()),
+            (NEWCOMER_COLUMN, pa.bool_()),
             ("degraded", pa.bool_()),
             ("bank_version", pa.string()),
         ]

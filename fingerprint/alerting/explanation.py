@@ -41,7 +41,12 @@ from fingerprint.core.alert import (
     z_column,
 )
 from fingerprint.core.settings import Settings
-from fingerprint.detection.detectors import calibrated_detectors, interval_detectors, load_known_detectors
+from fingerprint.detection.detectors import (
+    calibrated_detectors,
+    interval_detectors,
+    load_known_detectors,
+    newcomer_rows,
+)
 from fingerprint.estimators import tail_calibration
 from fingerprint.features.encoding import FEATURE_NAMES
 from fingerprint.registry.bank import PEER_LEVEL, Bank
@@ -288,7 +293,10 @@ def _most_common_level(frame: pd.DataFrame) -> Level:
 def _first_seen_text(batch: EventBatch, frame: pd.DataFrame, explainer: Explainer) -> str:
     """Return how long before the alert a newcomer was first seen; empty for a principal that is judged by its own history."""
     counted = [z_column(name) for name in interval_detectors(batch.evidence)]
-    if (batch.level < PEER_LEVEL).any() or not counted or any(frame[name].notna().any() for name in counted):
+    forecast = ~newcomer_rows(frame)
+    if (batch.level < PEER_LEVEL).any() or not counted:
+        return ""
+    if any((frame[name].notna().to_numpy() & forecast).any() for name in counted):
         return ""
     hours = (
         int((batch.interval - batch.first_seen).max()) * explainer.settings.spectral.interval_seconds // 3600

@@ -45,6 +45,7 @@ from fingerprint.detection.detectors import (
     calibrated_detectors,
     detector_names,
     interval_detectors,
+    opinions_by_history,
     votes_beside_strong,
 )
 from fingerprint.detection.detectors.autoencoder import AutoencoderDetector
@@ -167,7 +168,8 @@ def decisive_thresholds(
     may_vote = ~votes[detector] & (lacking == 1)
     cases = [(lacking <= 0, evidence), (may_vote, z[detector])]
     reach: Floats = np.select([case for case, _ in cases], [value for _, value in cases], -np.inf)
-    reach /= np.where(ensemble.newcomer_mask(opinions, level), ensemble.NEWCOMER_THRESHOLD_SHARE, 1)
+    newcomer = ensemble.newcomer_mask(opinions_by_history(scored, opinions), level)
+    reach /= np.where(newcomer, ensemble.NEWCOMER_THRESHOLD_SHARE, 1)
     return np.nan_to_num(reach, nan=-np.inf, posinf=np.inf, neginf=-np.inf)
 
 
@@ -217,8 +219,9 @@ class VoteHistory:
     """Votes of some days, as events with an alert each would belong to.
 
     `events`: event_time, principal, z (-inf without a vote of the autoencoder; a newcomer's divided by the share of the threshold
-    that is enough), `others` (how many other detectors voted on it or its interval), `alone` (none of them had an opinion) and
-    group; `stored_alerts` are in the alert store, `confirmed` those that analysts called true; `days` how long.
+    that is enough), `others` (how many other detectors voted on it or its interval), `alone` (none of them had an opinion, or but
+    one on how newcomers begin) and group; `stored_alerts` are in the alert store, `confirmed` those that analysts called true;
+    `days` how long.
     """
 
     events: pd.DataFrame
@@ -272,7 +275,8 @@ class VoteHistory:
     def what_if(self, quorum: int) -> ThresholdWhatIf:
         """Return the what-if of the threshold of alerts under a quorum of so many votes.
 
-        The autoencoder's own vote is enough where no other detector had an opinion. An attack is an alert that analysts called
+        The autoencoder's own vote is enough where no other detector knew the principal: the second vote on a newcomer, which
+        four in five have, is taken for granted. An attack is an alert that analysts called
         true.
         """
         others, alone = self.events["others"].to_numpy(int), self.events["alone"].to_numpy(bool)

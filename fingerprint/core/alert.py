@@ -43,6 +43,9 @@ def vote_column(detector: Detector) -> str:
     return f"{detector}_vote"
 
 
+NEWCOMER_COLUMN = "newcomer"  # of a frame of events: whether some detector judged them by how newcomers began
+
+
 def threshold_column(detector: Detector) -> str:
     """Return the column of a frame of events that holds the threshold that a detector's z was compared with."""
     return f"{detector}_threshold"
@@ -89,7 +92,7 @@ class Vote:
     """One detector's z of one event or interval (high is unusual), the threshold it was compared with, and whether it voted.
 
     `bank_version` is that of the bank that measured the event, or that judged the interval when it closed. `alone`: no other
-    detector had an opinion. The `event_id` of an interval is a digest, which no event has.
+    detector had an opinion, or but one on how newcomers begin. The `event_id` of an interval is a digest, which no event has.
     """
 
     event_id: str

@@ -14,6 +14,7 @@ them). Those are not pending, unless every event's z is requested.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, reduce
@@ -30,7 +31,14 @@ from fingerprint.compute.column_table import ColumnTable
 from fingerprint.compute.frames import Frame
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import find_sorted
-from fingerprint.core.alert import LEVELS, Vote, threshold_column, vote_column, z_column
+from fingerprint.core.alert import (
+    LEVELS,
+    NEWCOMER_COLUMN,
+    Vote,
+    threshold_column,
+    vote_column,
+    z_column,
+)
 from fingerprint.core.ports import Inference
 from fingerprint.core.settings import Settings
 from fingerprint.detection import ensemble
@@ -232,7 +240,8 @@ class Scorer:
         opinions = ensemble.opinion_masks(z) | {
             each.name: each.has_opinion(batch) for each in self.detectors if each.final_when_closed
         }
-        share = self._threshold_share(opinions, batch)
+        by_newcomers = self._by_newcomers(batch)
+        share = self._threshold_share(ensemble.without_newcomers(opinions, by_newcomers), batch)
         strong = {
             each.name: _reaches_threshold(z[each.name], self.alert_threshold * share)
             for each in self.detectors
@@ -240,7 +249,7 @@ class Scorer:
         }
         beside = reduce(or_, strong.values(), np.False_)
         thresholds = {
-            each.name: np.where(beside, each.second_threshold, each.threshold) * share
+            each.name: _thresholds_in_force(each, beside, share, by_newcomers.get(each.name))
             for each in self.detectors
         }
         votes = {name: _reaches_threshold(z[name], least) for name, least in thresholds.items()}
@@ -253,6 +262,7 @@ class Scorer:
         columns |= {vote_column(name): each for name, each in votes.items()}
         columns |= {threshold_column(name): each for name, each in thresholds.items()}
         columns |= {"verdict": verdict, "level": np.array(LEVELS, dtype=object)[batch.level]}
+        columns |= {NEWCOMER_COLUMN: reduce(or_, by_newcomers.values(), np.zeros(len(batch), bool))}
         return ScoredEvents(batch, frames.with_columns(batch.frame, columns))
 
     def _scores_so_far(self, batch: EventBatch, detectors: Sequence[Detector]) -> dict[str, NDArray[Any]]:
@@ -271,8 +281,13 @@ class Scorer:
         evidence = {each.name: each.final_evidence(batch, verdict) for each in known}
         return replace(batch, evidence=batch.evidence | evidence)
 
+    def _by_newcomers(self, batch: EventBatch) -> dict[str, NDArray[np.bool_]]:
+        """Return which events (N,) are judged by how newcomers began, by detector that does so."""
+        judging = (each for each in self.detectors if each.newcomer_vote_z < math.inf)
+        return {each.name: each.judges_newcomer(batch) for each in judging}
+
     def _threshold_share(self, opinions: ensemble.VoteMasks, batch: EventBatch) -> NDArray[np.float64]:
-        """Return the share of its threshold at which a detector votes for each event (N,)."""
+        """Return the share of its threshold at which a detector votes for each event (N,), by `opinions` on its history."""
         newcomers = ensemble.newcomer_mask(opinions, batch.level)
         share: NDArray[np.float64] = namespace(newcomers).where(
             newcomers, ensemble.NEWCOMER_THRESHOLD_SHARE, 1.0
@@ -396,7 +411,8 @@ class Scorer:
         if not any(map(len, rows_of.values())):
             return empty_votes()
         parts = []
-        opinions = {each.name: each.has_opinion(batch) for each in self.detectors}
+        known = {each.name: each.has_opinion(batch) for each in self.detectors}
+        opinions = ensemble.without_newcomers(known, self._by_newcomers(batch))
         share, alone = self._threshold_share(opinions, batch), ensemble.sole_opinion_mask(opinions)
         for detector, strong in rows_of.items():
             if not len(strong):
@@ -481,6 +497,23 @@ def _with_score_columns(batch: EventBatch, detectors: Sequence[Detector]) -> Eve
             return batch
         columns |= {*each.score_columns}
     return replace(batch, frame=frames.select_columns(batch.frame, sorted(columns)))
+
+
+def _thresholds_in_force(
+    detector: Detector,
+    beside: NDArray[np.bool_] | np.bool_,
+    share: NDArray[np.float64],
+    newcomer: NDArray[np.bool_] | None,
+) -> NDArray[np.float64]:
+    """Return the z from which a detector votes for events (N,): lower `beside` a z that opens an alert, lower for a newcomer.
+
+    A `share` of its threshold is enough where it judges by peers alone; a `newcomer` judged by how others began has its own.
+    """
+    least: NDArray[np.float64] = np.where(beside, detector.second_threshold, detector.threshold) * share
+    if newcomer is None or not newcomer.any():
+        return least
+    of_newcomer = min(detector.second_threshold, detector.newcomer_vote_z)
+    return np.where(newcomer, np.where(beside, of_newcomer, detector.threshold), least)
 
 
 def _reaches_threshold(z: Floats, threshold: NDArray[np.float64]) -> NDArray[np.bool_]:

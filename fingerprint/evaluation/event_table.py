@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 
 from fingerprint.compute import hashing
 from fingerprint.compute.hashing import Hashes
-from fingerprint.core.alert import vote_column, z_column
+from fingerprint.core.alert import NEWCOMER_COLUMN, vote_column, z_column
+from fingerprint.detection.detectors import newcomer_rows
 from fingerprint.features import encoding
 from fingerprint.sources import flatten
 
@@ -120,6 +121,7 @@ class ScoredEventTable:
                 for name in (*self.detectors, *self.variants)
             },
             **{vote_column(name): frame[vote_column(name)].to_numpy(bool) for name in self.detectors},
+            NEWCOMER_COLUMN: newcomer_rows(frame),
             **verdicts,
         }
         self.parts.append(pd.DataFrame(columns))
@@ -127,8 +129,8 @@ class ScoredEventTable:
     def to_frame(self) -> pd.DataFrame:
         """Return one row an event, and forget the batches.
 
-        Columns: `event`, `principal`, `group` (hashes), `time` (us from the epoch), and each detector's `<name>_z` (NaN for no
-        opinion) and `<name>_vote`; of variants the z.
+        Columns: `event`, `principal`, `group` (hashes), `time` (us from the epoch), each detector's `<name>_z` (NaN for no
+        opinion) and `<name>_vote`, of variants the z, and `newcomer`, whether it was judged by how others began.
         """
         parts, self.parts = self.parts, []
         table = pd.concat(parts, ignore_index=True)

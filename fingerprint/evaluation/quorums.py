@@ -24,7 +24,12 @@ from fingerprint.compute import frames
 from fingerprint.core.alert import Alert, vote_column, z_column
 from fingerprint.core.settings import Settings
 from fingerprint.detection import ensemble
-from fingerprint.detection.detectors import calibrated_detectors, detector_names, votes_beside_strong
+from fingerprint.detection.detectors import (
+    calibrated_detectors,
+    detector_names,
+    opinions_by_history,
+    votes_beside_strong,
+)
 from fingerprint.detection.detectors.autoencoder import AutoencoderDetector
 from fingerprint.detection.scorer import ScoredEvents as Batch
 from fingerprint.estimators import tail_calibration
@@ -72,7 +77,7 @@ class QuorumAlerts:
     def add(self, judged: Batch) -> NDArray[np.bool_]:
         """Add scored events, with the verdicts of this quorum, which are returned (N,)."""
         votes, opinions = (of(judged.frame, self.detectors) for of in (_detector_votes, _detector_opinions))
-        newcomer = ensemble.newcomer_mask(opinions, judged.batch.level)
+        newcomer = ensemble.newcomer_mask(opinions_by_history(judged.frame, opinions), judged.batch.level)
         least = self.threshold * np.where(newcomer, ensemble.NEWCOMER_THRESHOLD_SHARE, 1.0)
         strong = {
             name: _detector_z(judged.frame, name) >= least.astype(np.float32)

@@ -141,6 +141,11 @@ class ActivitySeries:
         counts, expected, spread = (to_device_of(each, row)[inverse] for each in found)
         return counts, expected, spread
 
+    def counts(self, row: Ints, interval: Ints) -> Floats:
+        """Return counts as they are now: row (N,), -1 for none, and interval (N,) -> (N,)."""
+        cells = _cell_key(row, interval)
+        return self.open.get(cells, "count") + self.past.get(cells, "count")
+
     def _cell_residuals(self, cells: NDArray[np.int64]) -> tuple[Floats, Floats, Floats]:
         xp, (row, interval) = namespace(cells), _split_cells(cells)
         expected, spread = (xp.full(len(cells), np.nan, np.float32) for _ in range(2))

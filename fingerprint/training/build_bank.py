@@ -26,8 +26,9 @@ from fingerprint.detection.detectors.autoencoder import AutoencoderDetector
 from fingerprint.detection.detectors.sequence import SequenceDetector
 from fingerprint.detection.detectors.spectral import SpectralDetector
 from fingerprint.detection.ensemble import Mask, VoteMasks
-from fingerprint.estimators import amounts, surge_tails, tail_calibration
+from fingerprint.estimators import amounts, newcomer_tails, surge_tails, tail_calibration
 from fingerprint.estimators.autoencoder import Baseline, EventNats, Weights, is_newcomer
+from fingerprint.estimators.newcomer_tails import NewcomerTails
 from fingerprint.estimators.sequence import Transitions
 from fingerprint.estimators.surge_tails import SurgeTails
 from fingerprint.features import encoding, vocabulary
@@ -60,7 +61,10 @@ def assemble_bank(history: PartitionedDataset, index: FingerprintIndex, settings
     surprises = holdout_surprises(history)
     transitions = assemble_transitions(history, surprises)
     center = arrays.pop("baseline.center")
-    usual, figures, tails = _baselines_and_quality(history, center, index, surprises, transitions, settings)
+    newcomers = _newcomer_tails(history, index, settings)
+    usual, figures, tails = _baselines_and_quality(
+        history, center, index, surprises, transitions, newcomers, settings
+    )
     ready = table["ready"].to_numpy(bool)
     arrays |= {
         "vocabulary.parent": table["parent"].to_numpy(np.int32),
@@ -84,6 +88,7 @@ def assemble_bank(history: PartitionedDataset, index: FingerprintIndex, settings
             **_merge_amounts(history, figures),
             **_merge_by_key(history, "bursts", "burst"),
             **tails.as_arrays(),
+            **newcomers.as_arrays(),
         },
     )
 
@@ -178,6 +183,7 @@ def _baselines_and_quality(
     index: FingerprintIndex,
     surprises: HoldoutSurprises,
     transitions: Transitions,
+    newcomers: NewcomerTails,
     settings: Settings,
 ) -> tuple[Baseline, dict[str, Any], SurgeTails]:
     """Return the baselines, the bank's quality by the held-out rows, and the tails of their surges."""
@@ -190,28 +196,35 @@ def _baselines_and_quality(
     )
     kind = _kinds_of(rows["principal"], index)
     tails, count_z = _surge_tails(rows, kind)
+    counted = ~np.isnan(count_z)
+    fresh_z = _newcomer_z(rows, kind, stranger, newcomers)
+    fresh = ~np.isnan(fresh_z) & ~counted
     busiest = tail_calibration.interval_maxima(rows["amount"], rows["hour"], rows["owner"])
     edge, slope = amounts.fit_amount_tail(busiest.excess)
     amount = amounts.amount_nats(np.exp(rows["amount"]), edge, slope)
     parent = table["parent"].to_numpy(np.int32)
     usual, excess = baseline.fit_tails(center, nats, newcomer, rows["hour"], rows["owner"], parent, amount)
     z = tail_calibration.excess_to_z(excess, usual, rows["owner"])
-    counted, sequence = ~np.isnan(count_z), settings.sequence.threshold
-    votes = {  # beside a z that opens an alert
-        SpectralDetector.name: counted
-        & (np.nan_to_num(count_z) >= min(settings.spectral.threshold, SpectralDetector.second_vote_z)),
+    sequence = settings.sequence.threshold
+    surge_least, fresh_least = (
+        min(settings.spectral.threshold, least)
+        for least in (SpectralDetector.second_vote_z, SpectralDetector.newcomer_vote_z)
+    )
+    votes = {  # beside a z that opens an alert; NaN is none
+        SpectralDetector.name: (count_z >= surge_least) | (fresh & (fresh_z >= fresh_least)),
         SequenceDetector.name: action_transitions.holdout_votes(
             surprises, transitions, rows, sequence, min(sequence, SequenceDetector.second_vote_z)
         ),
     }
     opinions = {
-        SpectralDetector.name: counted,
+        SpectralDetector.name: counted | fresh,
         SequenceDetector.name: ~stranger,
     }
+    by_history = ensemble.without_newcomers(opinions, {SpectralDetector.name: fresh})
     columns = {name: rows[name] for name in quality.HOLDOUT_COLUMNS}
     held = quality.HoldoutScores(
         **columns,
-        z=z / threshold_shares(opinions, rows["level"], settings.voting),
+        z=z / threshold_shares(by_history, rows["level"], settings.voting),
         decisive=decisive_rows(votes, opinions, settings.voting),
         usual_days=_usual_days(history, rows, usual.rate, index, settings),
     )
@@ -227,9 +240,10 @@ def _baselines_and_quality(
             held.z >= AutoencoderDetector.own_threshold(settings, figures), rows, kind
         ),
         SpectralDetector.name: _rates(
-            count_z[counted] >= SpectralDetector.own_threshold(settings, figures),
-            {name: column[counted] for name, column in rows.items()},
-            kind[counted],
+            np.where(fresh, fresh_z, count_z)[counted | fresh]
+            >= SpectralDetector.own_threshold(settings, figures),
+            {name: column[counted | fresh] for name, column in rows.items()},
+            kind[counted | fresh],
         ),
         SequenceDetector.name: _sequence_rates(surprises, rows, stranger, index, settings),
     }
@@ -270,7 +284,8 @@ def _usual_days(
 def threshold_shares(opinions: VoteMasks, level: NDArray[np.int8], options: Voting) -> NDArray[np.float32]:
     """Return the share of a threshold that is enough for each held-out row (L,), as in scoring: less for a newcomer.
 
-    `opinions` are of the detectors that are measured on held-out rows, `level` (L,) says by which fingerprint a row is judged.
+    `opinions` are of the detectors that are measured on held-out rows, by the history of a principal; `level` (L,) says by which
+    fingerprint a row is judged.
     """
     granted = np.ones(len(level), bool)
     judged = {name: opinions.get(name, granted) for name in options.detectors}
@@ -287,6 +302,28 @@ def _surge_tails(rows: Arrays, kind: Texts) -> tuple[SurgeTails, NDArray[np.floa
     tails, z = surge_tails.fit_surge_tails(*columns), np.empty(len(order), np.float32)
     z[order] = surge_tails.z_by_other_days(*columns, rows["day"][order])
     return tails, z
+
+
+def _newcomer_tails(
+    history: PartitionedDataset, index: FingerprintIndex, settings: Settings
+) -> NewcomerTails:
+    """Return the tails of first days; none of a history that ended before they were over, which cannot tell who is new."""
+    begun = int(index.table["first"].iloc[0]) * settings.spectral.interval_seconds // 86400
+    if history.watermark // 86400 - begun <= settings.spectral.warm_up_days:
+        return newcomer_tails.no_newcomer_tails()
+    parts = _partition_arrays(history, "beginnings")
+    principal, count = (np.concatenate([part[name] for part in parts]) for name in ("principal", "count"))
+    kind = hashing.hash_strings(pd.Series(_kinds_of(principal, index), dtype=object))
+    return newcomer_tails.fit_newcomer_tails(count, principal, kind)
+
+
+def _newcomer_z(rows: Arrays, kind: Texts, stranger: Mask, tails: NewcomerTails) -> NDArray[np.float32]:
+    """Return the z of held-out rows (L,) by how others began, NaN where the principal had a history or a fingerprint."""
+    fresh = np.flatnonzero(stranger & ~np.isnan(rows["beginning"][:, 0]))
+    z = np.full(len(kind), np.nan, np.float32)
+    hashes = hashing.hash_strings(pd.Series(kind[fresh], dtype=object))
+    z[fresh] = tails.z(tails.rows(hashes), rows["beginning"][fresh])
+    return z
 
 
 def _kinds_of(principal: Hashes, index: FingerprintIndex) -> Texts:

@@ -1,4 +1,4 @@
-"""Checks of what a bank learned beside its networks: surge tails, bursts, amounts and transitions.
+"""Checks of what a bank learned beside its networks: tails of surges and newcomers, bursts, amounts and transitions.
 
 Example:
     >>> list(find_broken_parts(bank))
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from fingerprint.compute import mapped_arrays
 from fingerprint.compute.arrays import identity_placement
 from fingerprint.estimators import amounts, sequence
+from fingerprint.estimators.newcomer_tails import NewcomerTails
 from fingerprint.estimators.sequence import ANY, ORGANISATION
 from fingerprint.estimators.surge_tails import SurgeTails
 from fingerprint.features.vocabulary import Floats
@@ -34,6 +35,7 @@ def find_broken_parts(bank: Bank) -> Iterator[str]:
     """Yield a sentence for each part that is broken, its first fault each."""
     enough = bank.manifest["quality"]["rows"] >= MIN_HOLDOUT_ROWS
     yield from _first(_surge_tail_faults(bank, enough))
+    yield from _first(_newcomer_tail_faults(bank))
     yield from _first(_burst_faults(bank))
     yield from _first(_amount_faults(bank))
     yield from _first(_transition_faults(bank, enough))
@@ -56,6 +58,18 @@ def _surge_tail_faults(bank: Bank, enough: bool) -> Iterator[str]:
         yield "its surge tails grow: a larger surge would be more usual than a smaller one"
     if enough and max(tails.tail[-1, -1], tails.channel[-1, :, -1].max()) > np.log(RARE_SHARE):  # everybody's
         yield f"its surge tails are flat: {RARE_SHARE:.0%} of all events or more would surge as much as any"
+
+
+def _newcomer_tail_faults(bank: Bank) -> Iterator[str]:
+    tails = NewcomerTails.from_arrays(bank.scorer_state, identity_placement)
+    if not tails.learned:
+        return
+    if not _all_finite(tails.tail, tails.channel) or not _ascends(tails.kind):
+        yield "its tails of newcomers hold numbers that are not finite, or are not in the order of their kinds"
+    if not (_falls(tails.tail) and _falls(tails.channel)) or tails.tail.max() > TOLERANCE:
+        yield "its tails of newcomers grow: a principal that begins with more would be more usual"
+    if max(tails.tail[-1, -1], tails.channel[-1, :, -1].max()) > np.log(RARE_SHARE):
+        yield f"its tails of newcomers are flat: {RARE_SHARE:.0%} or more would begin with as much as any"
 
 
 def _burst_faults(bank: Bank) -> Iterator[str]:

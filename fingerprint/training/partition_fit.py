@@ -24,15 +24,17 @@ from numpy.typing import NDArray
 
 from fingerprint.compute import hashing, mapped_arrays
 from fingerprint.compute.arrays import identity_placement
+from fingerprint.compute.hashing import Hashes
 from fingerprint.core.alert import LEVELS
 from fingerprint.core.settings import Settings
 from fingerprint.detection.detectors.autoencoder import ObservedValues, discount_recent_novelty
 from fingerprint.detection.detectors.spectral import (
     ACTION_COLUMN,
+    NEWCOMER_PLACES,
     Bursts,
     count_events,
 )
-from fingerprint.estimators import amounts, autoencoder, harm, surge_tails
+from fingerprint.estimators import amounts, autoencoder, harm, newcomer_tails, surge_tails
 from fingerprint.estimators.autoencoder import Weights
 from fingerprint.features import vocabulary
 from fingerprint.features.encoding import had_no_effect
@@ -240,10 +242,13 @@ def _finish_partition(piece: PartitionContext, folder: Path) -> None:
     )
     mapped_arrays.write_arrays(stack, folder, "stack", SHARD_BYTES)
     series, counted = _activity_series(piece, known)
+    beginnings = Beginnings.of_rows(piece, counted)
     mapped_arrays.write_arrays(series, folder, "scorer_state", SHARD_BYTES)
     mapped_arrays.write_arrays(_usual_amounts(piece.rows), folder, "amounts", SHARD_BYTES)
     mapped_arrays.write_arrays(counted.bursts(np.ones(len(piece.rows), bool)), folder, "bursts", SHARD_BYTES)
-    mapped_arrays.write_arrays(_holdout_nats(piece, center, counted), folder, "reach", SHARD_BYTES)
+    mapped_arrays.write_arrays(beginnings.hours(), folder, "beginnings", SHARD_BYTES)
+    held_out = _holdout_nats(piece, center, counted) | beginnings.rows_at(np.flatnonzero(piece.held_out))
+    mapped_arrays.write_arrays(held_out, folder, "reach", SHARD_BYTES)
     mapped_arrays.write_arrays(_weekly_activity(piece), folder, "week", SHARD_BYTES)
     mapped_arrays.write_arrays(_sample_rows(piece), folder, "sample", SHARD_BYTES)
 
@@ -412,6 +417,43 @@ class CountedRows:
         )
         burst = known.usual(self.key.ravel()).reshape(self.key.shape)
         return surge_tails.log_surge(self.count, self.expected, self.spread, burst)
+
+
+@dataclass(frozen=True)
+class Beginnings:
+    """What principals did in the active intervals of their first days, before there is a forecast of them.
+
+    `principal` (H,), `count` (H, 3) of each such interval, as `newcomer_tails` counts; `of_row` (R,) names that of each row, -1
+    for none.
+    """
+
+    principal: Hashes
+    count: Floats
+    of_row: NDArray[np.intp]
+
+    @classmethod
+    def of_rows(cls, piece: PartitionContext, counted: CountedRows) -> Beginnings:
+        """Return those of a piece, by the counts of its rows: an interval's errors stand at the rows that failed."""
+        rows, series = piece.rows, ScorerState(piece.settings).series
+        fresh = np.flatnonzero(
+            ~series.is_warm(rows.since, rows.interval) & (counted.key[:, NEWCOMER_PLACES.start] != 0)
+        )
+        cell = hashing.hash_pair(rows.principal[fresh], rows.interval[fresh].astype(np.uint64))
+        _, first, of_cell = np.unique(cell, return_index=True, return_inverse=True)
+        count = np.zeros((len(first), newcomer_tails.CHANNELS), np.float32)
+        np.maximum.at(count, of_cell, counted.count[fresh][:, NEWCOMER_PLACES])
+        of_row = np.full(len(rows), -1, np.intp)
+        of_row[fresh] = of_cell
+        return cls(rows.principal[fresh[first]], count, of_row)
+
+    def hours(self) -> Arrays:
+        """Return principal and counts of each interval, for the tails."""
+        return {"principal": self.principal, "count": self.count}
+
+    def rows_at(self, places: NDArray[np.intp]) -> Arrays:
+        """Return the counts of the interval of some rows (L,): `beginning` (L, 3), NaN behind the first days."""
+        none = np.full((1, newcomer_tails.CHANNELS), np.nan, np.float32)
+        return {"beginning": np.concatenate([self.count, none])[self.of_row[places]]}
 
 
 def _activity_series(piece: PartitionContext, known: Vocabulary) -> tuple[Arrays, CountedRows]:

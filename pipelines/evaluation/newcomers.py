@@ -21,7 +21,7 @@ from rich.table import Table
 from fingerprint.adapters import files
 from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.compute import frames, hashing
-from fingerprint.core.alert import vote_column, z_column
+from fingerprint.core.alert import NEWCOMER_COLUMN, vote_column, z_column
 from fingerprint.core.settings import Settings
 from fingerprint.detection.detectors import detector_names
 from fingerprint.evaluation.labels import (
@@ -87,6 +87,7 @@ def _evaluate_organisation(
             bank, _replay_as_newcomers(history, scenario, settings, cut, None), settings, progress
         )
     columns = {column(name) for name in detector_names(settings) for column in (z_column, vote_column)}
+    columns |= {NEWCOMER_COLUMN}
     table = join_labels(judged, labels).assign(**{name: judged[name] for name in sorted(columns)})
     size, days = len(overview.principals), (overview.last - cut) / DAY_SECONDS
     threshold = quality.alert_threshold(bank.manifest["quality"], settings.alerts)

@@ -10,6 +10,7 @@ import pytest
 
 from fingerprint.analysis.threshold_what_if import ThresholdWhatIf, decisive_thresholds
 from fingerprint.core.settings import Alerts, Autoencoder, Settings, Voting
+from fingerprint.detection.detectors.spectral import SpectralDetector
 from fingerprint.detection.ensemble import NEWCOMER_THRESHOLD_SHARE
 from tests.support import sample_organisation
 
@@ -60,6 +61,17 @@ def test_where_the_other_detector_has_no_opinion_its_own_z_is_enough() -> None:
     )
     by_peers = decisive_thresholds(silent.assign(level="peer"), TWO) * NEWCOMER_THRESHOLD_SHARE
     assert by_peers.tolist() == pytest.approx(alone), "a newcomer needs a share of the threshold"
+
+
+def test_a_newcomer_needs_a_second_vote_and_a_share_of_the_threshold() -> None:
+    """The spectral detector votes for nearly every beginning, the sequence detector has no opinion."""
+    least = SpectralDetector.newcomer_vote_z
+    fresh = WEEK.assign(
+        spectral_vote=False, spectral_z=least + 0.01, sequence_z=np.nan, level="peer", newcomer=True
+    )
+    alone = [6.0, 3.0, 9.0, 2.5, 4.5, 2.0, -np.inf]
+    assert (decisive_thresholds(fresh, SETTINGS) * NEWCOMER_THRESHOLD_SHARE).tolist() == pytest.approx(alone)
+    assert np.isinf(decisive_thresholds(fresh.assign(spectral_z=least - 0.01), SETTINGS)).all()
 
 
 def test_with_one_vote_needed_every_event_is_shown_up_to_its_z() -> None:

@@ -88,7 +88,9 @@ def test_an_attack_by_a_principal_that_no_one_ever_saw_is_an_alert(
     assert alerts
     assert "first seen" in alerts[0].title
     assert any("judged by its peers" in step.text for step in alerts[0].next_steps)
-    assert all(event.scores["spectral"] is None for event in alerts[0].events)
+    assert all(event.scores["sequence"] is None for event in alerts[0].events if "sequence" in event.scores)
+    assert all(event.scores["spectral"] is not None for event in alerts[0].events), "by how others began"
+    assert alerts[0].curve is None, "nothing was expected of it"
 
 
 def test_what_everybody_known_did_is_judged_as_before(
@@ -98,8 +100,10 @@ def test_what_everybody_known_did_is_judged_as_before(
     assert known == {alert.alert_id: alert for alert in scored.alerts}
 
 
-def test_votes_on_a_newcomer_say_that_no_one_else_had_an_opinion(run: sample_organisation.Run) -> None:
+def test_votes_on_a_newcomer_say_that_no_one_else_knew_it(run: sample_organisation.Run) -> None:
     votes = run.store.votes.read(f"{ACCOUNT}:user/backup-sync")
+    assert (votes["detector"] == "spectral").any(), "its intervals are judged as well"
+    votes = votes[votes["detector"] == "autoencoder"]
     assert votes["alone"].all()
     share = NEWCOMER_THRESHOLD_SHARE
     assert (

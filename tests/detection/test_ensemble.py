@@ -16,6 +16,7 @@ from fingerprint.detection.ensemble import (
     sole_opinion_mask,
     verdicts,
     votes_needed,
+    without_newcomers,
 )
 
 NAN = np.nan
@@ -65,6 +66,15 @@ def test_a_newcomer_is_judged_by_one_of_several_detectors_and_by_its_peers() -> 
     assert not newcomer_mask(sole | {"other": np.ones(4, bool)}, level).any(), "two have an opinion"
     assert not newcomer_mask({"one": np.ones(4, bool)}, level).any(), "there is but one detector"
     assert sole_opinion_mask(sole).all()
+
+
+def test_an_opinion_on_how_newcomers_begin_is_none_on_the_principal_itself() -> None:
+    opinions = {"one": np.ones(4, bool), "other": np.ones(4, bool)}
+    fresh = np.array([False, True, True, True])
+    by_history = without_newcomers(opinions, {"other": fresh})
+    assert by_history["other"].tolist() == [True, False, False, False]
+    assert newcomer_mask(by_history, np.arange(4, dtype=np.int8)).tolist() == [False, False, True, True]
+    assert votes_needed(opinions, 2).tolist() == [2] * 4, "but its vote is needed"
 
 
 def test_a_quorum_that_cannot_be_reached_is_refused() -> None:

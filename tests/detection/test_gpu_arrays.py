@@ -34,6 +34,8 @@ SETTINGS = stepwise_pipeline.SETTINGS.model_copy(
 there = fake_cupy.asarray
 NUMBERS = np.arange(5)
 
+NEWCOMER = "999999999999:user/eve"
+
 ROUNDING = 1e-4  # of a z or a count: a host's transforms are SciPy's, the fake device has NumPy's, and each rounds in its own way
 
 
@@ -165,8 +167,11 @@ def bank(organisation: Any) -> Bank:
 
 @pytest.fixture(scope="module")
 def batches(organisation: Any) -> list[pd.DataFrame]:
-    """The new events, 900 at a time, some hours late."""
+    """The new events, 900 at a time, some hours late; the first of them also as those of a user that was never seen."""
     events = pd.concat([step.events for step in stepwise_pipeline.steps_of(organisation)], ignore_index=True)
+    fresh = events.iloc[:60].assign(principal=NEWCOMER, entity=f"{NEWCOMER}|s3", kind="user")
+    fresh["event_id"] = "fresh-" + fresh["event_id"].astype(str)
+    events = pd.concat([fresh, events], ignore_index=True)
     return [events.iloc[at : at + 900].reset_index(drop=True) for at in range(0, len(events), 900)]
 
 
@@ -235,6 +240,8 @@ def test_events_have_the_same_memory_z_and_verdict_there(here: Walked, far: Walk
         assert mine.events[name].astype(str).equals(theirs.events[name].astype(str)), name
     for name in ("autoencoder_z", "spectral_z", "sequence_z"):
         np.testing.assert_allclose(mine.events[name], theirs.events[name], atol=ROUNDING, err_msg=name)
+    newcomer = mine.events["principal"].eq(NEWCOMER)
+    assert mine.events.loc[newcomer, "spectral_z"].notna().all(), "judged by how others began"
     pd.testing.assert_frame_equal(mine.votes, theirs.votes, atol=ROUNDING, rtol=0, check_dtype=False)
 
 

@@ -43,7 +43,8 @@ def verdicts_of(events: pd.DataFrame, settings: Settings = SETTINGS) -> pd.Serie
     names = settings.voting.detectors
     votes = events[[f"{name}_vote" for name in names]].sum(axis=1)
     opinions = events[[f"{name}_z" for name in names]].notna().sum(axis=1)
-    newcomer = (opinions == 1) & (len(names) > 1) & events["level"].isin(["peer", "generic"])
+    known = opinions - events["newcomer"].astype(int)
+    newcomer = (known == 1) & (len(names) > 1) & events["level"].isin(["peer", "generic"])
     least = settings.alerts.threshold * np.where(newcomer, NEWCOMER_THRESHOLD_SHARE, 1)
     strong = events["autoencoder_z"] >= least.astype(np.float32) if "autoencoder" in names else True
     return (votes >= opinions.clip(1, settings.voting.quorum)) & strong
@@ -209,8 +210,8 @@ def test_while_every_series_warms_up_the_others_decide(
     organisation: sample_organisation.SampleOrganisation, tmp_path: Path
 ) -> None:
     events = sample_organisation.run(organisation.learned[:1], organisation.bank, tmp_path).events
-    assert events["spectral_z"].isna().all()
-    assert not events["spectral_vote"].any()
+    assert events["newcomer"].any()
+    assert (events["spectral_z"].notna() == events["newcomer"]).all(), "but of who has no fingerprint"
     assert (events["verdict"] == verdicts_of(events)).all()
 
 

@@ -13,9 +13,12 @@ import pytest
 
 from fingerprint.adapters import files
 from fingerprint.adapters.event_spool import EventSpool
-from fingerprint.compute import hashing
+from fingerprint.compute import hashing, mapped_arrays
+from fingerprint.compute.arrays import identity_placement
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.settings import Autoencoder, Entities, Settings, Training, Workers
+from fingerprint.estimators.newcomer_tails import NewcomerTails
+from fingerprint.features import encoding
 from fingerprint.registry.bank import Bank
 from fingerprint.state.scorer_state import ScorerState
 from fingerprint.training import dataset, distinct_rows, partition_fit, pipeline
@@ -281,6 +284,35 @@ def test_who_began_while_days_were_held_out_is_held_out_as_the_newcomer_that_it_
     judged = partition_fit._holdout_levels(piece, late)
     assert (judged[young[owner[late]]] > partition_fit.ENTITY).all()
     assert (judged[before[owner[late]]] == partition_fit.ENTITY).all()
+
+
+def test_first_days_are_learned_from_once_they_are_over(events: list[pd.DataFrame], whole: Bank) -> None:
+    tails = NewcomerTails.from_arrays(whole.scorer_state, identity_placement)
+    assert tails.learned
+    assert set(tails.kind) == set(hashing.hash_strings(whole.people["kind"].astype(object)))
+    begun = pd.concat(events)
+    begun = begun[begun["event_time"] < begun["event_time"].min().floor("D") + pd.Timedelta(days=2)]
+    short = pipeline.train([begun.reset_index(drop=True)], SETTINGS)
+    assert not NewcomerTails.from_arrays(short.scorer_state, identity_placement).learned
+
+
+def test_the_hours_of_first_days_hold_all_that_a_principal_did_in_them(
+    events: list[pd.DataFrame], tmp_path: Path
+) -> None:
+    learn(events, tmp_path, 1)
+    table = pd.concat(events, ignore_index=True).drop_duplicates(["principal", "event_id"])
+    hour = table["event_time"].astype("datetime64[s, UTC]").astype("int64") // 3600
+    begun = hour.groupby(table["principal"]).transform("min")
+    counted = pd.DataFrame(
+        {"events": 1, "errors": table["error_code"].notna(), "writes": encoding.is_write(table)},
+        index=table.index,
+    )
+    first_days = hour // 24 * 24 - 1 - begun < 48  # an hour late, and two days
+    by_hour = counted[first_days].groupby([table["principal"][first_days], hour[first_days]]).sum()
+    part = dataset.PartitionedDataset(tmp_path, 1, 0, 0).partition_folder(0)
+    hours = mapped_arrays.open_arrays(part / "learned", "beginnings")
+    assert sorted(map(tuple, hours["count"].tolist())) == sorted(by_hour.itertuples(index=False, name=None))
+    assert set(hours["principal"]) == set(hashing.hash_with_bucket(table["principal"]))
 
 
 def test_a_history_without_events_is_one_sentence(tmp_path: Path) -> None:

@@ -33,10 +33,18 @@ from pydantic import Field, ValidationError
 
 from fingerprint.compute.arrays import namespace
 from fingerprint.compute.hashing import Hashes
-from fingerprint.core.alert import ActivityCurve, FingerprintError, SurpriseDriver, vote_column, z_column
+from fingerprint.core.alert import (
+    NEWCOMER_COLUMN,
+    ActivityCurve,
+    FingerprintError,
+    SurpriseDriver,
+    vote_column,
+    z_column,
+)
 from fingerprint.core.log import get_logger
 from fingerprint.core.ports import Inference
 from fingerprint.core.settings import Section, Settings
+from fingerprint.detection import ensemble
 from fingerprint.registry.bank import Bank
 from fingerprint.state.activity_series import ActivitySeries
 from fingerprint.state.event_batch import EventBatch
@@ -114,6 +122,8 @@ class Detector(ABC):
     # The z from which it votes on an event that a calibrated detector finds strange enough for an alert, where that is lower than
     # its threshold.
     second_vote_z: ClassVar[float] = math.inf
+    # The same of a newcomer that it judges by how others began; infinite for a detector that judges none so.
+    newcomer_vote_z: ClassVar[float] = math.inf
     # The columns of an event batch's frame that `score` reads; None: any. Rows of few columns are taken much faster.
     score_columns: ClassVar[Sequence[str] | None] = None
     # Terms of the score that an evaluation can leave out (`without`): name -> what the term is, in a few words.
@@ -182,6 +192,10 @@ class Detector(ABC):
     def has_opinion(self, batch: EventBatch) -> Mask:
         """Return on which events (N,) the z is not NaN; known before any z is computed."""
         return all_events(batch)
+
+    def judges_newcomer(self, batch: EventBatch) -> Mask:
+        """Return which events (N,) it judges by how newcomers began, because their principal has no history yet."""
+        return ~all_events(batch)
 
     def priority(self, batch: EventBatch) -> Floats:
         """Return how unusual events (N,) look before they are judged: the order in which they are kept where too many wait."""
@@ -310,12 +324,31 @@ def votes_beside_strong(scored: pd.DataFrame, names: Iterable[str]) -> dict[str,
     >>> votes_beside_strong(scored, ["spectral"])
     {'spectral': array([ True,  True])}
     """
-    second = {each.name: each.second_vote_z for each in load_known_detectors(names)}
-    return {
-        name: scored[vote_column(name)].eq(True).to_numpy(bool)
-        | (scored[z_column(name)].to_numpy(float) >= second.get(name, math.inf))
-        for name in names
-    }
+    known, newcomer = {each.name: each for each in load_known_detectors(names)}, newcomer_rows(scored)
+    out = {}
+    for name in names:
+        second, of_newcomer = (
+            getattr(known.get(name), each, math.inf) for each in ("second_vote_z", "newcomer_vote_z")
+        )
+        least = np.where(newcomer & (of_newcomer < math.inf), of_newcomer, second)
+        voted = scored[vote_column(name)].eq(True).to_numpy(bool)
+        out[name] = voted | (scored[z_column(name)].to_numpy(float) >= least)
+    return out
+
+
+def newcomer_rows(scored: pd.DataFrame) -> Mask:
+    """Return which scored events (N,) some detector judged by how newcomers began; none where the column is not there."""
+    if NEWCOMER_COLUMN not in scored:
+        return np.zeros(len(scored), bool)
+    newcomer: Mask = scored[NEWCOMER_COLUMN].eq(True).to_numpy(bool)
+    return newcomer
+
+
+def opinions_by_history(scored: pd.DataFrame, opinions: Mapping[str, Mask]) -> dict[str, Mask]:
+    """Return the opinions on scored events (N,) by detector, but for those on how newcomers began."""
+    newcomer = newcomer_rows(scored)
+    judging = {each.name for each in load_known_detectors(opinions) if each.newcomer_vote_z < math.inf}
+    return ensemble.without_newcomers(opinions, dict.fromkeys(judging, newcomer))
 
 
 @cache

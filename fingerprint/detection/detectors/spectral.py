@@ -1,18 +1,21 @@
 """The spectral detector: how unusual the amount and the time of a principal's activity are.
 
 It votes on intervals. An event is counted in up to nine series of its entity and principal (channels); its z says how few of its
-principal's harmless events lie in an interval that surges as much. The maths is in `estimators.spectral` (forecasts) and
-`estimators.surge_tails` (what is rare); the series are `state.activity_series`.
+principal's harmless events lie in an interval that surges as much. Of a principal that is too young for a forecast, and that is
+known by its peers only, it says in how few hours of first days others did as much. The maths is in `estimators.spectral`
+(forecasts), `estimators.surge_tails` (what is rare) and `estimators.newcomer_tails`; the series are `state.activity_series`.
 
 Example:
     >>> detector = SpectralDetector(settings, bank, state, LocalInference(bank))
     >>> batch = replace(batch, evidence={detector.name: detector.measure(batch)})
-    >>> detector.score(batch)                              # (N,) z, NaN while a series warms up
+    >>> detector.score(batch)                              # (N,) z, NaN while a series warms up, unless of a newcomer
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import reduce
+from operator import or_
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -32,12 +35,21 @@ from fingerprint.compute.sorted_table import SortedTable, find_sorted
 from fingerprint.core.alert import ActivityCurve, z_column
 from fingerprint.core.ports import Inference
 from fingerprint.core.settings import Settings, Spectral
-from fingerprint.detection.detectors import Detector, ExplanationContext, Floats, IntervalScores, Ints, Mask
-from fingerprint.detection.ensemble import SECOND_VOTE_THRESHOLD
+from fingerprint.detection.detectors import (
+    Detector,
+    ExplanationContext,
+    Floats,
+    IntervalScores,
+    Ints,
+    Mask,
+    newcomer_rows,
+)
+from fingerprint.detection.ensemble import NEWCOMER_VOTE_THRESHOLD, SECOND_VOTE_THRESHOLD
 from fingerprint.estimators import amounts, surge_tails
+from fingerprint.estimators.newcomer_tails import NewcomerTails
 from fingerprint.estimators.surge_tails import SurgeTails
 from fingerprint.features.encoding import FEATURE_NAMES
-from fingerprint.registry.bank import Bank
+from fingerprint.registry.bank import PEER_LEVEL, Bank
 from fingerprint.state.activity_series import ACTION_CHANNELS, ActivitySeries
 from fingerprint.state.event_batch import EventBatch
 from fingerprint.state.scorer_state import ScorerState
@@ -54,7 +66,12 @@ CHANNEL_LABELS = {
     NEW_ACTION_CHANNEL: "new actions",
     OTHER_ACTION_CHANNEL: "other actions",
 }
+# Channels of a principal by which a newcomer is judged, in the order of `newcomer_tails`, and their places in the evidence. New
+# actions are none: of a newcomer nearly all are new, and they told attacks from beginnings no better.
+NEWCOMER_CHANNELS = (EVENT_CHANNEL, ERROR_CHANNEL, WRITE_CHANNEL)
+NEWCOMER_PLACES = slice(5, 8)
 ENTITY_SERIES, PRINCIPAL_SERIES, BURSTS = "series of the entity", "series of the principal", "usual bursts"
+NEWCOMERS = "newcomers"
 # Term -> places in the evidence that are left out: the action's own channel, four of the entity, the same four of the principal.
 CHANNEL_TERMS: dict[str, tuple[int, ...]] = {
     "action": (0,),
@@ -74,6 +91,7 @@ TERMS = {
     ENTITY_SERIES: "all series of the entity, those of its actions among them",
     PRINCIPAL_SERIES: "all series of the principal",
     BURSTS: "how much each series usually exceeds its forecast; without it as much for all",
+    NEWCOMERS: "how others began; without it no opinion on a principal without a forecast",
 }
 CURVE_DAYS = 7  # of activity that an alert shows
 
@@ -89,6 +107,7 @@ class SpectralDetector(Detector):
     label = "Spectral"
     question = "Did it do it as much, and when, as it usually does?"
     second_vote_z = SECOND_VOTE_THRESHOLD  # its z is a share of events
+    newcomer_vote_z = NEWCOMER_VOTE_THRESHOLD
     granularity = "interval"
     terms: ClassVar[Mapping[str, str]] = TERMS
 
@@ -100,7 +119,9 @@ class SpectralDetector(Detector):
             bank.scorer_state, identity_placement
         )  # for pending events
         self.bursts = Bursts.from_arrays(bank.scorer_state, state.placement)
-        self.owners = SeriesOwners.of_bank(bank, self.tails, state.placement)
+        self.newcomers = NewcomerTails.from_arrays(bank.scorer_state, state.placement)
+        self.newcomers_on_host = NewcomerTails.from_arrays(bank.scorer_state, identity_placement)
+        self.owners = SeriesOwners.of_bank(bank, self.tails, self.newcomers_on_host, state.placement)
 
     @classmethod
     def options_from(cls, settings: Settings) -> Spectral:
@@ -108,13 +129,16 @@ class SpectralDetector(Detector):
         return settings.spectral
 
     def without(self, term: str) -> Self:
-        """Return this detector with channels left out, or with the same burst for every series.
+        """Return this detector with channels or newcomers left out, or with the same burst for every series.
 
         A silent interval is a vote on no event, so leaving silence out changes no score.
         """
         variant = super().without(term)
         if term == BURSTS:
             variant.bursts = Bursts.from_arrays({}, self.state.placement)
+        if term == NEWCOMERS:
+            variant.newcomers = NewcomerTails.from_arrays({}, self.state.placement)
+            variant.newcomers_on_host = NewcomerTails.from_arrays({}, identity_placement)
         return variant
 
     def measure(self, batch: EventBatch) -> Hashes:
@@ -147,17 +171,44 @@ class SpectralDetector(Detector):
         return busy
 
     def score(self, batch: EventBatch) -> Floats:
-        """Return the z of each event's strongest series (N,), NaN while a series warms up."""
+        """Return the z of each event's strongest series (N,), NaN while a series warms up; of a newcomer that of its interval."""
         surge = event_surges(batch.evidence[self.name], batch.interval, self.state.series, self.bursts)
         tails = self.tails_on_host if is_on_host(batch.codes) else self.tails
         strongest = tails.z(tails.rows(batch.principal, batch.kind), surge)
         # Also where a series is older than what the state knows of its principal.
-        strongest[~self.has_opinion(batch)] = np.nan
+        warm = self._is_warm(batch)
+        strongest[~warm] = np.nan
+        fresh = namespace(warm).flatnonzero(self._is_newcomer(batch, warm))
+        if len(fresh):
+            strongest[fresh] = self._newcomer_z(
+                batch.principal[fresh], batch.interval[fresh], batch.kind[fresh]
+            )
         return strongest
 
+    def _newcomer_z(self, principal: Hashes, interval: Ints, kind: Hashes) -> Floats:
+        """Return the z of the intervals of newcomers, by all that each did in it: principal, interval, kind (N,) -> (N,)."""
+        series, xp = self.state.series, namespace(principal)
+        keys = [hashing.combine(principal, channel) for channel in NEWCOMER_CHANNELS]
+        rows = series.find_rows(xp.concatenate(keys))
+        count = series.counts(rows, xp.concatenate([interval] * len(keys))).reshape(len(keys), -1).T
+        tails = self.newcomers_on_host if is_on_host(principal) else self.newcomers
+        return tails.z(tails.rows(kind), count)
+
     def has_opinion(self, batch: EventBatch) -> Mask:
-        """Return which events have a principal whose series are warm."""
+        """Return which events have a principal whose series are warm, or a newcomer that others tell about."""
+        warm = self._is_warm(batch)
+        return warm | self._is_newcomer(batch, warm)
+
+    def judges_newcomer(self, batch: EventBatch) -> Mask:
+        """Return which events (N,) are judged by how others began: of a principal without a forecast and a fingerprint."""
+        return self._is_newcomer(batch, self._is_warm(batch))
+
+    def _is_warm(self, batch: EventBatch) -> Mask:
         return self.state.series.is_warm(batch.first_seen, batch.interval)
+
+    def _is_newcomer(self, batch: EventBatch, warm: Mask) -> Mask:
+        fresh: Mask = ~warm & (batch.level >= PEER_LEVEL) & self.newcomers_on_host.learned
+        return fresh
 
     def interval_scores(self, start: int, end: int, min_z: float) -> IntervalScores:
         """Return the z of the intervals from `start` to before `end` that reach `min_z`, and how many had no opinion."""
@@ -174,13 +225,25 @@ class SpectralDetector(Detector):
         owner, channel = series.owner[row], series.channel[row]
         burst = self.bursts.usual(hashing.combine(owner, channel))
         surge = surge_tails.log_surge(*series.residuals(row, interval), burst)
-        tail, is_entity = self.owners.find(owner)
+        xp, place = namespace(surge), self.owners.find(owner)
+        tail, is_entity = self.owners.tail[place], self.owners.is_entity[place]
         nats = self.tails.nats(tail, channel_place(channel, is_entity), surge)
-        z: Floats = (
-            namespace(surge)
-            .where(namespace(surge).isnan(surge), np.nan, self.tails.z_of_nats(tail, nats))
-            .astype(np.float32)
-        )
+        z: Floats = xp.where(xp.isnan(surge), np.nan, self.tails.z_of_nats(tail, nats)).astype(np.float32)
+        fresh = xp.flatnonzero(xp.isnan(surge) & ~self.owners.is_ready[place] & self.newcomers.learned)
+        if len(fresh):
+            count = series.counts(row[fresh], interval[fresh])
+            z[fresh] = self._newcomer_cell_z(channel[fresh], count, self.owners.newcomer[place[fresh]])
+        return z
+
+    def _newcomer_cell_z(self, channel: Hashes, count: Floats, tail: Ints) -> Floats:
+        """Return the z of counts (N,) in one channel of a newcomer's interval each, NaN in a channel that says nothing of it.
+
+        An entity of a principal that the bank does not know is judged as a principal: it has no more than that did altogether.
+        """
+        xp = namespace(count)
+        alone = xp.stack([xp.where(channel == each, count, 0) for each in NEWCOMER_CHANNELS]).T
+        known = reduce(or_, (channel == each for each in NEWCOMER_CHANNELS))
+        z: Floats = xp.where(known, self.newcomers.z(tail, alone), np.nan).astype(np.float32)
         return z
 
     def silent_intervals(self, start: int, end: int) -> IntervalScores:
@@ -195,8 +258,11 @@ class SpectralDetector(Detector):
     def curve(
         cls, batch: EventBatch, frame: pd.DataFrame, context: ExplanationContext
     ) -> ActivityCurve | None:
-        """Return the activity of the series that voted most strongly, with its expected line, over the last days."""
-        z_scores = frame[z_column(cls.name)]
+        """Return the activity of the series that voted most strongly, with its expected line, over the last days.
+
+        Nothing is expected of a newcomer.
+        """
+        z_scores = frame[z_column(cls.name)].mask(newcomer_rows(frame))
         if z_scores.isna().all():
             return None
         at = int(np.nan_to_num(z_scores.to_numpy(), nan=-np.inf).argmax())
@@ -289,30 +355,46 @@ def event_surges(keys: Hashes, interval: Ints, series: ActivitySeries, bursts: B
 
 
 class SeriesOwners(NamedTuple):
-    """Owners of series: `key` (M,) sorted owners of a bank, the row of the `tail` of each, and which are entities."""
+    """Owners of series: `key` (M,) are the sorted owners of a bank.
+
+    Of each, and last of one that the bank does not know, (M + 1,): the row of its `tail` and of the `newcomer` tail of its kind,
+    whether it is an entity, and whether its principal is ready.
+    """
 
     key: Hashes
     tail: Ints
+    newcomer: Ints
     is_entity: Mask
-    everybody: int
+    is_ready: Mask
 
     @classmethod
-    def of_bank(cls, bank: Bank, tails: SurgeTails, placement: Placement) -> SeriesOwners:
-        """Return the principals and entities of a bank; entities that principals share are left out."""
+    def of_bank(
+        cls, bank: Bank, tails: SurgeTails, newcomers: NewcomerTails, placement: Placement
+    ) -> SeriesOwners:
+        """Return the principals and entities of a bank but for shared entities; the tails of `newcomers` lie on the host."""
         key, principal, is_entity = bank.sorted_series_owners
-        known, everybody = to_host(tails.key), len(tails.tail) - 1
-        place, found = find_sorted(known, principal)
-        tail = np.where(found, place, everybody).astype(np.int32)
-        return cls(placement(key), placement(tail), placement(is_entity), everybody)
+        place, found = find_sorted(to_host(tails.key), principal)
+        tail = np.where(found, place, len(tails.tail) - 1)
+        people = bank.people.set_index("hash")["kind"].astype(object).reindex(principal)
+        newcomer = newcomers.rows(hashing.hash_strings(people))
+        table = bank.fingerprints
+        ready = table["hash"].to_numpy(np.uint64)[
+            table["ready"].to_numpy(bool) & table["level"].eq(1).to_numpy()
+        ]
+        return cls(
+            placement(key),
+            placement(np.append(tail, len(tails.tail) - 1).astype(np.int32)),
+            placement(np.append(newcomer, len(newcomers.kind)).astype(np.int32)),
+            placement(np.append(is_entity, False)),
+            placement(np.append(np.isin(principal, ready), False)),
+        )
 
-    def find(self, owner: Hashes) -> tuple[Ints, Mask]:
-        """Return the tail of each owner (N,), everybody's for one that the bank does not know, and which are entities."""
+    def find(self, owner: Hashes) -> Ints:
+        """Return the place of each owner (N,), the last one for an owner that the bank does not know."""
         xp = namespace(owner)
-        if not len(self.key):
-            return xp.full(len(owner), self.everybody, np.int32), xp.zeros(len(owner), bool)
         place, found = find_sorted(self.key, owner)
-        place = xp.minimum(place, len(self.key) - 1)
-        return xp.where(found, self.tail[place], self.everybody), found & self.is_entity[place]
+        where: Ints = xp.where(found, place, len(self.key)).astype(np.int32)
+        return where
 
 
 def channel_place(channel: Hashes, is_entity: Mask) -> Ints:

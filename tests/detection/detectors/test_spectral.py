@@ -94,15 +94,83 @@ def test_a_burst_is_a_surge_that_only_grows(
     assert (after >= detector.threshold).all()
 
 
-def test_there_is_no_opinion_on_a_principal_that_is_new(
+def of_eve(events: pd.DataFrame) -> pd.DataFrame:
+    """The first day's events, as those of a user that was never seen."""
+    first_day = events[events["event_time"] < events["event_time"].min() + pd.Timedelta(days=1)]
+    return first_day.assign(
+        principal="999999999999:user/eve", entity="999999999999:user/eve|s3", kind="user"
+    ).reset_index(drop=True)
+
+
+def test_there_is_no_opinion_on_a_principal_that_is_new_where_too_few_were_seen_to_begin(
     detector: SpectralDetector, encode: Encode, events: pd.DataFrame
 ) -> None:
-    first_day = events[events["event_time"] < events["event_time"].min() + pd.Timedelta(days=1)]
-    strange = first_day.assign(principal="999999999999:user/eve", entity="999999999999:user/eve|s3")
-    batch = measured(detector, encode(strange, detector.state))
-    assert not detector.has_opinion(batch).any()
-    assert np.isnan(detector.score(batch)).all()
-    assert detector.can_still_vote(batch).all(), "so that it waits for the other detectors"
+    blind = detector.without("newcomers")
+    batch = measured(detector, encode(of_eve(events), detector.state))
+    assert not blind.has_opinion(batch).any()
+    assert np.isnan(blind.score(batch)).all()
+    assert blind.can_still_vote(batch).all(), "so that it waits for the other detectors"
+
+
+def test_a_newcomer_is_judged_by_how_others_began(
+    detector: SpectralDetector, encode: Encode, events: pd.DataFrame
+) -> None:
+    batch = measured(detector, encode(of_eve(events), detector.state))
+    assert detector.judges_newcomer(batch).all()
+    assert detector.has_opinion(batch).all()
+    assert not np.isnan(detector.score(batch)).any()
+
+
+def a_beginning(events: pd.DataFrame, times: int, **columns: object) -> pd.DataFrame:
+    read_only = events[events["read_only"].eq(True) & events["error_code"].isna()]
+    return of_eve(repeated(read_only, 0, times)).assign(**columns)
+
+
+def test_a_newcomers_burst_is_strange_and_a_short_look_is_not(
+    detector: SpectralDetector, encode: Encode, events: pd.DataFrame
+) -> None:
+    look = measured(detector, encode(a_beginning(events, 3), detector.state))
+    assert (detector.score(look) < detector.newcomer_vote_z).all()
+    failures = a_beginning(events, 300, error_code="AccessDenied")
+    failures["event_id"] = [f"failure-{number}" for number in range(len(failures))]
+    burst = measured(detector, encode(failures, detector.state))
+    assert (detector.score(burst) >= detector.threshold).all()
+    assert (detector.score(look) >= detector.threshold).all(), "all that it did in the hour is as strange"
+
+
+def test_where_batches_are_cut_makes_no_difference_to_a_newcomer(
+    detector: SpectralDetector, bank: Bank, encode: Encode, events: pd.DataFrame
+) -> None:
+    some = of_eve(events)
+    whole = measured(detector, encode(some, detector.state))
+    state = ScorerState.from_arrays(SETTINGS, bank.scorer_state)
+    again = SpectralDetector(SETTINGS, bank, state, LocalInference(bank))
+    parts = [
+        measured(again, encode(some.iloc[start : start + 97].reset_index(drop=True), state))
+        for start in range(0, len(some), 97)
+    ]
+    cut = np.concatenate([again.score(part) for part in parts])
+    np.testing.assert_array_equal(cut, detector.score(whole))
+
+
+def test_an_event_of_a_newcomer_has_the_strongest_z_of_its_intervals(
+    detector: SpectralDetector, encode: Encode, events: pd.DataFrame
+) -> None:
+    """A kind that the bank does not know is judged by all kinds, as an owner is whose kind no interval tells."""
+    batch = measured(detector, encode(of_eve(events).assign(kind="unheard of"), detector.state))
+    scores = detector.interval_scores(0, np.iinfo(np.int32).max, -np.inf)
+    eve = scores.owner == batch.principal[0]
+    cells = pd.Series(scores.z[eve]).groupby(scores.interval[eve]).max()
+    np.testing.assert_allclose(cells.loc[batch.interval].to_numpy(), detector.score(batch), atol=1e-5)
+
+
+def test_who_has_a_fingerprint_is_no_newcomer(
+    detector: SpectralDetector, encode: Encode, events: pd.DataFrame
+) -> None:
+    batch = encode(of_eve(events), detector.state)
+    known = measured(detector, replace(batch, level=np.zeros(len(batch), np.int8)))
+    assert not detector.has_opinion(known).any()
+    assert np.isnan(detector.score(known)).all()
 
 
 def test_an_opinion_is_a_z_and_no_opinion_is_none(
