@@ -129,7 +129,9 @@ def rank_alerts(events: pd.DataFrame) -> pd.DataFrame:
     """Return the queue: alerts (`group`) by their best score (`best`) over all scored events, ties by time, then by name."""
     some = events[np.isfinite(events["score"].to_numpy(dtype=float))]
     by_alert = some.groupby("group")
-    alerts = pd.DataFrame({"best": by_alert["score"].max(), "first": by_alert["event_time"].min()}).reset_index()
+    alerts = pd.DataFrame(
+        {"best": by_alert["score"].max(), "first": by_alert["event_time"].min()}
+    ).reset_index()
     return alerts.sort_values(["best", "first", "group"], ascending=[False, True, True])
 
 
