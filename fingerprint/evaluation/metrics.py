@@ -299,7 +299,7 @@ def true_alert_scores(shown: pd.DataFrame) -> pd.DataFrame:
         method="max", ascending=False
     )
     about = mine[of_session >= LEAST_SHARE * mine["all"]]
-    return about.groupby(["group", "session"], as_index=False, observed=True)["score"].max()
+    return about.groupby(["group", "session"], observed=True)[["score"]].max().reset_index()
 
 
 def _count_at_least(scores: Floats, at: Floats) -> Floats:
