@@ -16,6 +16,7 @@ from fingerprint.compute import frames
 from fingerprint.compute.backend import Backend
 from fingerprint.core.alert import CredentialIssue
 from fingerprint.core.ports.store import Store
+from fingerprint.core.read_ahead import read_ahead
 from fingerprint.core.settings import Settings
 from fingerprint.pipeline import DetectionPipeline, StepResult
 from fingerprint.registry import bank as banks
@@ -58,7 +59,7 @@ def score_sources(
         wiring.open_inference(settings.triton, bank) as losses,
     ):
         found = files.find_files(sources)
-        for records in files.read_files(found, settings.reading):
+        for records in read_ahead(files.read_files(found, settings.reading)):
             history.add_records(records)
             progress("reading records", history.records)
         require_events(history, found, may_be_empty=state_folder is not None)
@@ -89,7 +90,7 @@ def _score_history(
     progress: Progress,
 ) -> None:
     """Run the pipeline over a history, batch by batch, and save what comes of it."""
-    for events in history.batches():
+    for events in read_ahead(history.batches()):
         step = pipeline.process(frames.to_device(events, backend.dataframe_library))
         save_results(step, store, results, SOURCE.find_issued_credentials(events))
         progress("scoring events", pipeline.counters.events + pipeline.counters.repeats, history.events)

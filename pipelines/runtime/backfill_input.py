@@ -22,6 +22,7 @@ from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.adapters.files import SourceFile
 from fingerprint.compute import hashing
 from fingerprint.core.ports.store import Store
+from fingerprint.core.read_ahead import read_ahead
 from fingerprint.registry.bank import Bank
 from fingerprint.registry.initial_state import FROM_STATE, initial_state
 from fingerprint.sources.active import SOURCE
@@ -69,7 +70,7 @@ def _partition_events(
     """Read the files, cut their events by principal into the plan's parts, and return what was read."""
     settings = plan.settings
     with backend.open_history(settings) as history:
-        for records in files.read_files(found, settings.reading):
+        for records in read_ahead(files.read_files(found, settings.reading)):
             history.add_records(records)
             progress("reading records", history.records)
         require_events(history, found, may_be_empty=state_folder is not None)
@@ -103,5 +104,5 @@ def _write_parts(
         pa.default_memory_pool().release_unused()  # what was freed in small pieces stays with the process else
         progress("cutting by principal", done, history.events)
 
-    assigned = map(steps.assign_step, history.batches())
+    assigned = map(steps.assign_step, read_ahead(history.batches()))
     write_partitions(assigned, plan.history.folder, plan.parts, on_written, dropped_columns=())

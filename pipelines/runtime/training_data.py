@@ -16,6 +16,7 @@ from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.core import time_range
 from fingerprint.core.alert import FingerprintError, Reject
 from fingerprint.core.ports import Message, Partition
+from fingerprint.core.read_ahead import read_ahead
 from fingerprint.core.settings import Settings
 from fingerprint.core.time_range import ALL_TIME, KEY_DAY_MARGIN, TimeRange
 from fingerprint.sources import arrival
@@ -69,7 +70,7 @@ def load_history(
     near = files.find_files_in_span(request.sources, request.span)
     if request.sources and not near.files and not request.topic:
         raise FingerprintError(_no_events_message(request.span, _key_date_range(near)))
-    for records in files.read_files(near.files, settings.reading):
+    for records in read_ahead(files.read_files(near.files, settings.reading)):
         history.add_records(records)
         progress("reading records", history.records)
     if request.topic:

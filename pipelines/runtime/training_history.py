@@ -20,6 +20,7 @@ from typing import Any
 import pandas as pd
 
 from fingerprint.adapters import files
+from fingerprint.core.read_ahead import read_ahead
 from fingerprint.core.settings import Settings
 from fingerprint.sources import arrival
 from fingerprint.training import pipeline
@@ -75,7 +76,7 @@ def _read_history(
         training_data.load_dispositions(request, history, settings).to_parquet(work / DISPOSITIONS_FILE)
         newest = history.activity_end()
         pipeline.partition_history(
-            flagged.filter(history.batches()),
+            flagged.filter(read_ahead(history.batches())),
             settings,
             history_folder(work),
             history.events,
