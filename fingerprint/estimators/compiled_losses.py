@@ -10,6 +10,7 @@ correct the same to 1e-5 nats. A call of few rows takes a fraction of the time, 
 from __future__ import annotations
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -88,6 +89,8 @@ RULES = LossRules(
     max_correction=np.float32(autoencoder.MAX_CORRECTION),
 )
 
+MIN_THREAD_ROWS = 1000  # distinct rows, some 12 ms: what is worth a thread
+
 
 def bank_arrays(vocabulary: Any, weights: Any) -> BankArrays:
     """Return the arrays of a bank on the host, all of one kind: mapped files and memory, writable or not, compile alike."""
@@ -104,8 +107,33 @@ def compiled_losses(bank: BankArrays, fingerprint: Any, codes: Hashes) -> tuple[
         np.empty((len(first), codes.shape[1]), np.float32),
         np.empty((len(first), codes.shape[1]), bool),
     )
-    _fill_losses(bank, RULES, fingerprint, codes, first, loss, known, _make_scratch(bank))
+    _fill_side_by_side(bank, fingerprint, codes, first, loss, known)
     return loss[inverse], known[inverse]
+
+
+def _fill_side_by_side(
+    bank: BankArrays,
+    fingerprint: NDArray[np.int32],
+    codes: Hashes,
+    first: NDArray[np.intp],
+    loss: Floats,
+    known: NDArray[np.bool_],
+) -> None:
+    """Fill loss and known (D, F) of the rows `first` (D,), one half of many rows in a thread: the kernel holds no lock."""
+
+    def fill(part: slice) -> None:
+        _fill_losses(
+            bank, RULES, fingerprint, codes, first[part], loss[part], known[part], _make_scratch(bank)
+        )
+
+    middle = len(first) // 2
+    if middle < MIN_THREAD_ROWS:
+        fill(slice(None))
+        return
+    with ThreadPoolExecutor(max_workers=1) as thread:  # made anew: none may be left where a process is forked
+        half = thread.submit(fill, slice(middle))
+        fill(slice(middle, None))
+        half.result()
 
 
 def _plain(array: Any) -> Any:

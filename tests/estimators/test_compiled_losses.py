@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 from fingerprint.compute import mapped_arrays
 from fingerprint.compute.hashing import Hashes
-from fingerprint.estimators import autoencoder
+from fingerprint.estimators import autoencoder, compiled_losses
 from fingerprint.estimators.autoencoder import FREE_FEATURES, Weights
 from fingerprint.features.encoding import CODES_WITHOUT_EVIDENCE, FEATURES
 from fingerprint.features.vocabulary import Ints, Vocabulary, build_vocabulary, count_presences
@@ -85,6 +86,21 @@ def test_where_a_batch_is_cut_changes_no_bit_and_of_nothing_there_is_nothing() -
         alone = autoencoder.feature_losses(known, weights, fingerprint[one], codes[one])[0]
         np.testing.assert_array_equal(alone, whole[one])
     assert autoencoder.feature_losses(known, weights, fingerprint[:0], codes[:0])[0].shape == (0, F)
+
+
+def test_a_thread_that_measures_one_half_of_many_rows_changes_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(0)
+    known, weights = drawn_bank(random)
+    fingerprint, codes = drawn_events(random, 301)
+    alone = autoencoder.feature_losses(known, weights, fingerprint, codes)
+    monkeypatch.setattr(compiled_losses, "MIN_THREAD_ROWS", 1)
+    began: list[str] = []
+    start = threading.Thread.start
+    monkeypatch.setattr(threading.Thread, "start", lambda self: (began.append(self.name), start(self))[1])
+    beside = autoencoder.feature_losses(known, weights, fingerprint, codes)
+    assert len(began) == 1
+    for one, other in zip(alone, beside, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_a_bank_that_is_mapped_and_codes_in_columns_are_measured_alike(tmp_path: Path) -> None:
