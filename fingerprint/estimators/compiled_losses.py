@@ -130,7 +130,7 @@ def _fill_side_by_side(
     if middle < MIN_THREAD_ROWS:
         fill(slice(None))
         return
-    with ThreadPoolExecutor(max_workers=1) as thread:  # made anew: none may be left where a process is forked
+    with ThreadPoolExecutor(max_workers=1) as thread:  # of this call alone: a fork would lose it
         half = thread.submit(fill, slice(middle))
         fill(slice(middle, None))
         half.result()
