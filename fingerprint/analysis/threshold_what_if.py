@@ -43,6 +43,7 @@ from fingerprint.core.settings import Settings
 from fingerprint.detection import ensemble
 from fingerprint.detection.detectors import (
     calibrated_detectors,
+    calm_newcomer_rows,
     detector_names,
     interval_detectors,
     opinions_by_history,
@@ -158,7 +159,8 @@ def decisive_thresholds(
     names = detector_names(settings)
     z = {name: scored[z_column(name)].to_numpy(float) for name in names}
     votes = votes_beside_strong(scored, names)
-    opinions, level = ensemble.opinion_masks(z), pd.Categorical(scored["level"], LEVELS).codes
+    opinions = opinions_by_history(scored, ensemble.opinion_masks(z))
+    level = pd.Categorical(scored["level"], LEVELS).codes
     needed = ensemble.votes_needed(opinions, settings.voting.quorum)
     lacking = needed - sum(each.astype(int) for each in votes.values())
     calibrated = calibrated_detectors(names)
@@ -168,8 +170,8 @@ def decisive_thresholds(
     may_vote = ~votes[detector] & (lacking == 1)
     cases = [(lacking <= 0, evidence), (may_vote, z[detector])]
     reach: Floats = np.select([case for case, _ in cases], [value for _, value in cases], -np.inf)
-    newcomer = ensemble.newcomer_mask(opinions_by_history(scored, opinions), level)
-    reach /= np.where(newcomer, ensemble.NEWCOMER_THRESHOLD_SHARE, 1)
+    granted = ensemble.newcomer_mask(opinions, level) & ~calm_newcomer_rows(scored, names)
+    reach /= np.where(granted, ensemble.NEWCOMER_THRESHOLD_SHARE, 1)
     return np.nan_to_num(reach, nan=-np.inf, posinf=np.inf, neginf=-np.inf)
 
 
@@ -277,9 +279,8 @@ class VoteHistory:
     def what_if(self, quorum: int) -> ThresholdWhatIf:
         """Return the what-if of the threshold of alerts under a quorum of so many votes.
 
-        The autoencoder's own vote is enough where no other detector knew the principal: the second vote on a newcomer, which
-        four in five have, is taken for granted. An attack is an alert that analysts called
-        true.
+        The autoencoder's own vote is enough where no other detector knew the principal; how calmly it began is not stored, so the
+        share of the threshold is taken for granted. An attack is an alert that analysts called true.
         """
         others, alone = self.events["others"].to_numpy(int), self.events["alone"].to_numpy(bool)
         reach = np.where((others >= quorum - 1) | alone, self.events["z"].to_numpy(float), -np.inf)

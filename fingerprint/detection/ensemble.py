@@ -17,11 +17,11 @@ The vote, exactly:
   it stranger, so a vote before that could be taken back (`Detector.final_when_closed`).
 - An event's verdict is true when at least `quorum` of the listed detectors vote for it (default: two of three). Where fewer have
   an opinion, all of those must vote for it, and at least one must: a principal that is hours old has peers, but no history of
-  sequences, and none of counts either where too few others were seen to begin. A detector that has an opinion and votes against
-  still decides.
+  counts and of sequences. A detector that has an opinion and votes against still decides.
 - A principal that only the autoencoder knows something of, and that by its peer group, is a newcomer: a share of its threshold
   (`NEWCOMER_THRESHOLD_SHARE`) is enough for a vote (docs/explanation/detection.md says what that finds, and what it costs). The
-  spectral detector's opinion on a newcomer is how others began: that vote, too, is needed, from `NEWCOMER_VOTE_SHARE` on.
+  spectral detector's opinion on a newcomer is how others began. It can vote for an event and is never needed: a thief may begin
+  as calmly as others do. But beside a calm beginning (`BUSY_BEGINNING_SHARE`) an alert takes the whole threshold of alerts.
 - Beside a z that reaches the threshold of alerts (below), a second detector votes from `SECOND_VOTE_SHARE` on: one harmless
   event in five instead of one in twenty. How strange the event is, the first has said; the second confirms that it is.
 - A verdict opens an alert where a calibrated detector's z also reaches the threshold of alerts, which the alert budget sets on
@@ -53,10 +53,10 @@ NEWCOMER_THRESHOLD_SHARE = (
     0.9  # of its threshold, enough where a detector alone judges a newcomer by its peer group
 )
 
-# Of events of first days that a detector may vote for beside a z of a newcomer that opens an alert: it votes against the calmest
-# fifth. Users that an intruder made are found by one or two calls; a smaller share would lose them.
-NEWCOMER_VOTE_SHARE = 0.8
-NEWCOMER_VOTE_THRESHOLD = -NormalDist().inv_cdf(NEWCOMER_VOTE_SHARE)  # as a z
+# Of events of first days that lie in hours that are not calm. Users that an intruder made are found by one or two calls, a write
+# among them; a smaller share would lose them.
+BUSY_BEGINNING_SHARE = 0.8
+BUSY_BEGINNING_Z = -NormalDist().inv_cdf(BUSY_BEGINNING_SHARE)  # as a z
 
 SECOND_VOTE_SHARE = 0.2  # of harmless events that a detector may vote for beside a z that opens an alert ...
 SECOND_VOTE_THRESHOLD = -NormalDist().inv_cdf(SECOND_VOTE_SHARE)  # ... as a z

@@ -241,15 +241,18 @@ class Scorer:
             each.name: each.has_opinion(batch) for each in self.detectors if each.final_when_closed
         }
         by_newcomers = self._by_newcomers(batch)
-        share = self._threshold_share(ensemble.without_newcomers(opinions, by_newcomers), batch)
+        opinions = ensemble.without_newcomers(opinions, by_newcomers)
+        share = self._threshold_share(opinions, batch)
+        least_strong = self.alert_threshold * np.where(self._began_calmly(z, by_newcomers), 1.0, share)
         strong = {
-            each.name: _reaches_threshold(z[each.name], self.alert_threshold * share)
+            each.name: _reaches_threshold(z[each.name], least_strong)
             for each in self.detectors
             if each.calibrated
         }
         beside = reduce(or_, strong.values(), np.False_)
         thresholds = {
-            each.name: _thresholds_in_force(each, beside, share, by_newcomers.get(each.name))
+            each.name: np.where(beside, each.second_threshold, each.threshold)
+            * np.where(by_newcomers.get(each.name, False), 1.0, share)
             for each in self.detectors
         }
         votes = {name: _reaches_threshold(z[name], least) for name, least in thresholds.items()}
@@ -283,8 +286,19 @@ class Scorer:
 
     def _by_newcomers(self, batch: EventBatch) -> dict[str, NDArray[np.bool_]]:
         """Return which events (N,) are judged by how newcomers began, by detector that does so."""
-        judging = (each for each in self.detectors if each.newcomer_vote_z < math.inf)
+        judging = (each for each in self.detectors if each.calm_newcomer_z > -math.inf)
         return {each.name: each.judges_newcomer(batch) for each in judging}
+
+    def _began_calmly(
+        self, z: Mapping[str, NDArray[Any]], by_newcomers: Mapping[str, NDArray[np.bool_]]
+    ) -> NDArray[np.bool_] | np.bool_:
+        """Return which events (N,) lie in a calm beginning, by a detector that judges them by how newcomers began."""
+        calm = (
+            by_newcomers[each.name] & (z[each.name] < each.calm_newcomer_z)
+            for each in self.detectors
+            if each.name in by_newcomers
+        )
+        return reduce(or_, calm, np.False_)
 
     def _threshold_share(self, opinions: ensemble.VoteMasks, batch: EventBatch) -> NDArray[np.float64]:
         """Return the share of its threshold at which a detector votes for each event (N,), by `opinions` on its history."""
@@ -497,23 +511,6 @@ def _with_score_columns(batch: EventBatch, detectors: Sequence[Detector]) -> Eve
             return batch
         columns |= {*each.score_columns}
     return replace(batch, frame=frames.select_columns(batch.frame, sorted(columns)))
-
-
-def _thresholds_in_force(
-    detector: Detector,
-    beside: NDArray[np.bool_] | np.bool_,
-    share: NDArray[np.float64],
-    newcomer: NDArray[np.bool_] | None,
-) -> NDArray[np.float64]:
-    """Return the z from which a detector votes for events (N,): lower `beside` a z that opens an alert, lower for a newcomer.
-
-    A `share` of its threshold is enough where it judges by peers alone; a `newcomer` judged by how others began has its own.
-    """
-    least: NDArray[np.float64] = np.where(beside, detector.second_threshold, detector.threshold) * share
-    if newcomer is None or not newcomer.any():
-        return least
-    of_newcomer = min(detector.second_threshold, detector.newcomer_vote_z)
-    return np.where(newcomer, np.where(beside, of_newcomer, detector.threshold), least)
 
 
 def _reaches_threshold(z: Floats, threshold: NDArray[np.float64]) -> NDArray[np.bool_]:

@@ -25,10 +25,9 @@ from fingerprint.compute import frames, hashing
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.alert import vote_column, z_column
 from fingerprint.core.settings import Entities
-from fingerprint.detection.detectors import newcomer_rows
+from fingerprint.detection.detectors import calm_newcomer_rows, newcomer_rows
 from fingerprint.detection.detectors.autoencoder import AutoencoderDetector
 from fingerprint.detection.detectors.spectral import SpectralDetector
-from fingerprint.detection.ensemble import NEWCOMER_VOTE_THRESHOLD
 from fingerprint.estimators import tail_calibration
 from fingerprint.evaluation.labels import DAY_SECONDS, find_label_rows
 from fingerprint.sources.active import SOURCE
@@ -175,15 +174,13 @@ def newcomer_metrics(
     """Return what a rule shows: `share` of the autoencoder's threshold is enough where it alone has an opinion; None: nothing is.
 
     `scored`: event_time, group, session (None for harmless ones), principal, z and vote of both default detectors, and
-    `newcomer`, where the spectral detector judged by how others began; whatever the share, it must not find the hour usual.
+    `newcomer`, where the spectral detector judged by how others began; of a calm beginning the whole threshold is needed.
     """
-    z, counted = scored[OWN_Z].to_numpy(float), scored[COUNT_Z].to_numpy(float)
-    alone = np.isnan(counted) | newcomer_rows(scored)
+    z, alone = scored[OWN_Z].to_numpy(float), scored[COUNT_Z].isna().to_numpy() | newcomer_rows(scored)
     both = (scored[OWN_VOTE] & scored[COUNT_VOTE]).to_numpy(bool)
-    second = np.isnan(counted) | (counted >= NEWCOMER_VOTE_THRESHOLD)
-    shown = scored[
-        (both & ~alone) | (alone & second & (z >= (np.inf if share is None else share * threshold)))
-    ]
+    calm = calm_newcomer_rows(scored, [SpectralDetector.name])
+    least = np.inf if share is None else threshold * np.where(calm, max(share, 1.0), share)
+    shown = scored[(both & ~alone) | (alone & (z >= least))]
     found = alert_session_pairs(shown)
     false = shown[~shown["group"].isin(found["group"])]
     young = false[false[COUNT_Z].isna() | newcomer_rows(false)]

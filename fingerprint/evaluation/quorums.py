@@ -26,6 +26,7 @@ from fingerprint.core.settings import Settings
 from fingerprint.detection import ensemble
 from fingerprint.detection.detectors import (
     calibrated_detectors,
+    calm_newcomer_rows,
     detector_names,
     opinions_by_history,
     votes_beside_strong,
@@ -77,8 +78,9 @@ class QuorumAlerts:
     def add(self, judged: Batch) -> NDArray[np.bool_]:
         """Add scored events, with the verdicts of this quorum, which are returned (N,)."""
         votes, opinions = (of(judged.frame, self.detectors) for of in (_detector_votes, _detector_opinions))
-        newcomer = ensemble.newcomer_mask(opinions_by_history(judged.frame, opinions), judged.batch.level)
-        least = self.threshold * np.where(newcomer, ensemble.NEWCOMER_THRESHOLD_SHARE, 1.0)
+        granted = ensemble.newcomer_mask(opinions, judged.batch.level)
+        granted &= ~calm_newcomer_rows(judged.frame, self.detectors)
+        least = self.threshold * np.where(granted, ensemble.NEWCOMER_THRESHOLD_SHARE, 1.0)
         strong = {
             name: _detector_z(judged.frame, name) >= least.astype(np.float32)
             for name in calibrated_detectors(self.detectors)
@@ -146,7 +148,8 @@ def _detector_votes(judged: pd.DataFrame, detectors: Sequence[str]) -> dict[str,
 
 
 def _detector_opinions(judged: pd.DataFrame, detectors: Sequence[str]) -> dict[str, NDArray[np.bool_]]:
-    return ensemble.opinion_masks({name: judged[z_column(name)].to_numpy(float) for name in detectors})
+    masks = ensemble.opinion_masks({name: judged[z_column(name)].to_numpy(float) for name in detectors})
+    return opinions_by_history(judged, masks)
 
 
 # --- as methods ---------------------------------------------------------------------------------------------

@@ -197,34 +197,20 @@ def _baselines_and_quality(
     kind = _kinds_of(rows["principal"], index)
     tails, count_z = _surge_tails(rows, kind)
     counted = ~np.isnan(count_z)
-    fresh_z = _newcomer_z(rows, kind, stranger, newcomers)
-    fresh = ~np.isnan(fresh_z) & ~counted
+    fresh_z = np.where(counted, np.nan, _newcomer_z(rows, kind, stranger, newcomers))
     busiest = tail_calibration.interval_maxima(rows["amount"], rows["hour"], rows["owner"])
     edge, slope = amounts.fit_amount_tail(busiest.excess)
     amount = amounts.amount_nats(np.exp(rows["amount"]), edge, slope)
     parent = table["parent"].to_numpy(np.int32)
     usual, excess = baseline.fit_tails(center, nats, newcomer, rows["hour"], rows["owner"], parent, amount)
     z = tail_calibration.excess_to_z(excess, usual, rows["owner"])
-    sequence = settings.sequence.threshold
-    surge_least, fresh_least = (
-        min(settings.spectral.threshold, least)
-        for least in (SpectralDetector.second_vote_z, SpectralDetector.newcomer_vote_z)
-    )
-    votes = {  # beside a z that opens an alert; NaN is none
-        SpectralDetector.name: (count_z >= surge_least) | (fresh & (fresh_z >= fresh_least)),
-        SequenceDetector.name: action_transitions.holdout_votes(
-            surprises, transitions, rows, sequence, min(sequence, SequenceDetector.second_vote_z)
-        ),
-    }
-    opinions = {
-        SpectralDetector.name: counted | fresh,
-        SequenceDetector.name: ~stranger,
-    }
-    by_history = ensemble.without_newcomers(opinions, {SpectralDetector.name: fresh})
+    votes = _second_votes(count_z, rows, surprises, transitions, settings)
+    opinions = {SpectralDetector.name: counted, SequenceDetector.name: ~stranger}
+    calm = fresh_z < SpectralDetector.calm_newcomer_z  # NaN is not
     columns = {name: rows[name] for name in quality.HOLDOUT_COLUMNS}
     held = quality.HoldoutScores(
         **columns,
-        z=z / threshold_shares(by_history, rows["level"], settings.voting),
+        z=z / np.where(calm, 1, threshold_shares(opinions, rows["level"], settings.voting)),
         decisive=decisive_rows(votes, opinions, settings.voting),
         usual_days=_usual_days(history, rows, usual.rate, index, settings),
     )
@@ -235,19 +221,40 @@ def _baselines_and_quality(
         "amount": {"edge": edge, "slope": slope},
     }
     figures = {**shape, **quality.holdout_metrics(held, settings)}
+    autoencoder, spectral = (
+        each.own_threshold(settings, figures) for each in (AutoencoderDetector, SpectralDetector)
+    )
     figures["vote_rates"] = {
-        AutoencoderDetector.name: _rates(
-            held.z >= AutoencoderDetector.own_threshold(settings, figures), rows, kind
-        ),
-        SpectralDetector.name: _rates(
-            np.where(fresh, fresh_z, count_z)[counted | fresh]
-            >= SpectralDetector.own_threshold(settings, figures),
-            {name: column[counted | fresh] for name, column in rows.items()},
-            kind[counted | fresh],
-        ),
+        AutoencoderDetector.name: _rates(held.z >= autoencoder, rows, kind),
+        SpectralDetector.name: _spectral_rates(np.where(counted, count_z, fresh_z), spectral, rows, kind),
         SequenceDetector.name: _sequence_rates(surprises, rows, stranger, index, settings),
     }
     return usual, figures, tails
+
+
+def _second_votes(
+    count_z: NDArray[np.float32],
+    rows: Arrays,
+    surprises: HoldoutSurprises,
+    transitions: Transitions,
+    settings: Settings,
+) -> VoteMasks:
+    """Return for which held-out rows (L,) each other detector votes beside a z that opens an alert; a NaN is no vote."""
+    spectral, sequence = settings.spectral.threshold, settings.sequence.threshold
+    return {
+        SpectralDetector.name: count_z >= min(spectral, SpectralDetector.second_vote_z),
+        SequenceDetector.name: action_transitions.holdout_votes(
+            surprises, transitions, rows, sequence, min(sequence, SequenceDetector.second_vote_z)
+        ),
+    }
+
+
+def _spectral_rates(
+    z: NDArray[np.float32], threshold: float, rows: Arrays, kind: Texts
+) -> vote_rates.RatesByKind:
+    """Return how often the spectral detector votes among held-out rows (L,) that it has an opinion on, by kind."""
+    judged = ~np.isnan(z)
+    return _rates(z[judged] >= threshold, {name: each[judged] for name, each in rows.items()}, kind[judged])
 
 
 def decisive_rows(votes: VoteMasks, opinions: VoteMasks, options: Voting) -> Mask:
@@ -284,8 +291,7 @@ def _usual_days(
 def threshold_shares(opinions: VoteMasks, level: NDArray[np.int8], options: Voting) -> NDArray[np.float32]:
     """Return the share of a threshold that is enough for each held-out row (L,), as in scoring: less for a newcomer.
 
-    `opinions` are of the detectors that are measured on held-out rows, by the history of a principal; `level` (L,) says by which
-    fingerprint a row is judged.
+    `opinions` are of the detectors that are measured on held-out rows, `level` (L,) says by which fingerprint a row is judged.
     """
     granted = np.ones(len(level), bool)
     judged = {name: opinions.get(name, granted) for name in options.detectors}

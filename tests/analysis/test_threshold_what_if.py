@@ -63,15 +63,16 @@ def test_where_the_other_detector_has_no_opinion_its_own_z_is_enough() -> None:
     assert by_peers.tolist() == pytest.approx(alone), "a newcomer needs a share of the threshold"
 
 
-def test_a_newcomer_needs_a_second_vote_and_a_share_of_the_threshold() -> None:
-    """The spectral detector votes for nearly every beginning, the sequence detector has no opinion."""
-    least = SpectralDetector.newcomer_vote_z
+def test_a_newcomer_that_begins_calmly_needs_the_whole_threshold_and_no_second_vote() -> None:
+    """The spectral detector says how it began, the sequence detector has no opinion."""
+    least = SpectralDetector.calm_newcomer_z
     fresh = WEEK.assign(
         spectral_vote=False, spectral_z=least + 0.01, sequence_z=np.nan, level="peer", newcomer=True
     )
     alone = [6.0, 3.0, 9.0, 2.5, 4.5, 2.0, -np.inf]
     assert (decisive_thresholds(fresh, SETTINGS) * NEWCOMER_THRESHOLD_SHARE).tolist() == pytest.approx(alone)
-    assert np.isinf(decisive_thresholds(fresh.assign(spectral_z=least - 0.01), SETTINGS)).all()
+    calm = decisive_thresholds(fresh.assign(spectral_z=least - 0.01), SETTINGS)
+    assert calm.tolist() == pytest.approx(alone)
 
 
 def test_with_one_vote_needed_every_event_is_shown_up_to_its_z() -> None:

@@ -74,7 +74,7 @@ def test_an_opinion_on_how_newcomers_begin_is_none_on_the_principal_itself() -> 
     by_history = without_newcomers(opinions, {"other": fresh})
     assert by_history["other"].tolist() == [True, False, False, False]
     assert newcomer_mask(by_history, np.arange(4, dtype=np.int8)).tolist() == [False, False, True, True]
-    assert votes_needed(opinions, 2).tolist() == [2] * 4, "but its vote is needed"
+    assert votes_needed(by_history, 2).tolist() == [2, 1, 1, 1], "its vote is not needed"
 
 
 def test_a_quorum_that_cannot_be_reached_is_refused() -> None:

@@ -18,6 +18,7 @@ from fingerprint.core.alert import FingerprintError, vote_column, z_column
 from fingerprint.core.settings import Settings, Voting
 from fingerprint.detection import scorer as scorer_module
 from fingerprint.detection.detectors.autoencoder import AutoencoderDetector
+from fingerprint.detection.detectors.spectral import SpectralDetector
 from fingerprint.detection.ensemble import NEWCOMER_THRESHOLD_SHARE, SECOND_VOTE_THRESHOLD
 from fingerprint.detection.scorer import VOTE_COLUMNS, Scorer
 from fingerprint.registry import bank as banks
@@ -45,9 +46,10 @@ def verdicts_of(events: pd.DataFrame, settings: Settings = SETTINGS) -> pd.Serie
     opinions = events[[f"{name}_z" for name in names]].notna().sum(axis=1)
     known = opinions - events["newcomer"].astype(int)
     newcomer = (known == 1) & (len(names) > 1) & events["level"].isin(["peer", "generic"])
-    least = settings.alerts.threshold * np.where(newcomer, NEWCOMER_THRESHOLD_SHARE, 1)
+    calm = events["newcomer"] & (events.get("spectral_z", 0) < SpectralDetector.calm_newcomer_z)
+    least = settings.alerts.threshold * np.where(newcomer & ~calm, NEWCOMER_THRESHOLD_SHARE, 1)
     strong = events["autoencoder_z"] >= least.astype(np.float32) if "autoencoder" in names else True
-    return (votes >= opinions.clip(1, settings.voting.quorum)) & strong
+    return (votes >= known.clip(1, settings.voting.quorum)) & strong
 
 
 def scorer_of(bank: Bank, settings: Settings = SETTINGS, keep_all_events: bool = False) -> Scorer:

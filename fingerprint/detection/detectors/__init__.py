@@ -122,8 +122,8 @@ class Detector(ABC):
     # The z from which it votes on an event that a calibrated detector finds strange enough for an alert, where that is lower than
     # its threshold.
     second_vote_z: ClassVar[float] = math.inf
-    # The same of a newcomer that it judges by how others began; infinite for a detector that judges none so.
-    newcomer_vote_z: ClassVar[float] = math.inf
+    # The z of a newcomer, by how others began, below which it began calmly; minus infinity for a detector that judges none so.
+    calm_newcomer_z: ClassVar[float] = -math.inf
     # The columns of an event batch's frame that `score` reads; None: any. Rows of few columns are taken much faster.
     score_columns: ClassVar[Sequence[str] | None] = None
     # Terms of the score that an evaluation can leave out (`without`): name -> what the term is, in a few words.
@@ -324,16 +324,12 @@ def votes_beside_strong(scored: pd.DataFrame, names: Iterable[str]) -> dict[str,
     >>> votes_beside_strong(scored, ["spectral"])
     {'spectral': array([ True,  True])}
     """
-    known, newcomer = {each.name: each for each in load_known_detectors(names)}, newcomer_rows(scored)
-    out = {}
-    for name in names:
-        second, of_newcomer = (
-            getattr(known.get(name), each, math.inf) for each in ("second_vote_z", "newcomer_vote_z")
-        )
-        least = np.where(newcomer & (of_newcomer < math.inf), of_newcomer, second)
-        voted = scored[vote_column(name)].eq(True).to_numpy(bool)
-        out[name] = voted | (scored[z_column(name)].to_numpy(float) >= least)
-    return out
+    second = {each.name: each.second_vote_z for each in load_known_detectors(names)}
+    return {
+        name: scored[vote_column(name)].eq(True).to_numpy(bool)
+        | (scored[z_column(name)].to_numpy(float) >= second.get(name, math.inf))
+        for name in names
+    }
 
 
 def newcomer_rows(scored: pd.DataFrame) -> Mask:
@@ -344,10 +340,18 @@ def newcomer_rows(scored: pd.DataFrame) -> Mask:
     return newcomer
 
 
+def calm_newcomer_rows(scored: pd.DataFrame, names: Iterable[str]) -> Mask:
+    """Return which scored events (N,) are of newcomers that began calmly, by a detector of these names."""
+    newcomer, calm = newcomer_rows(scored), np.zeros(len(scored), bool)
+    for each in load_known_detectors(names):
+        calm |= newcomer & (scored[z_column(each.name)].to_numpy(float) < each.calm_newcomer_z)
+    return calm
+
+
 def opinions_by_history(scored: pd.DataFrame, opinions: Mapping[str, Mask]) -> dict[str, Mask]:
     """Return the opinions on scored events (N,) by detector, but for those on how newcomers began."""
     newcomer = newcomer_rows(scored)
-    judging = {each.name for each in load_known_detectors(opinions) if each.newcomer_vote_z < math.inf}
+    judging = {each.name for each in load_known_detectors(opinions) if each.calm_newcomer_z > -math.inf}
     return ensemble.without_newcomers(opinions, dict.fromkeys(judging, newcomer))
 
 

@@ -44,7 +44,7 @@ from fingerprint.detection.detectors import (
     Mask,
     newcomer_rows,
 )
-from fingerprint.detection.ensemble import NEWCOMER_VOTE_THRESHOLD, SECOND_VOTE_THRESHOLD
+from fingerprint.detection.ensemble import BUSY_BEGINNING_Z, SECOND_VOTE_THRESHOLD
 from fingerprint.estimators import amounts, surge_tails
 from fingerprint.estimators.newcomer_tails import NewcomerTails
 from fingerprint.estimators.surge_tails import SurgeTails
@@ -107,7 +107,7 @@ class SpectralDetector(Detector):
     label = "Spectral"
     question = "Did it do it as much, and when, as it usually does?"
     second_vote_z = SECOND_VOTE_THRESHOLD  # its z is a share of events
-    newcomer_vote_z = NEWCOMER_VOTE_THRESHOLD
+    calm_newcomer_z = BUSY_BEGINNING_Z
     granularity = "interval"
     terms: ClassVar[Mapping[str, str]] = TERMS
 

@@ -130,7 +130,7 @@ def test_a_newcomers_burst_is_strange_and_a_short_look_is_not(
     detector: SpectralDetector, encode: Encode, events: pd.DataFrame
 ) -> None:
     look = measured(detector, encode(a_beginning(events, 3), detector.state))
-    assert (detector.score(look) < detector.newcomer_vote_z).all()
+    assert (detector.score(look) < detector.calm_newcomer_z).all()
     failures = a_beginning(events, 300, error_code="AccessDenied")
     failures["event_id"] = [f"failure-{number}" for number in range(len(failures))]
     burst = measured(detector, encode(failures, detector.state))
