@@ -210,7 +210,7 @@ def _baselines_and_quality(
     columns = {name: rows[name] for name in quality.HOLDOUT_COLUMNS}
     held = quality.HoldoutScores(
         **columns,
-        z=z / np.where(calm, 1, threshold_shares(opinions, rows["level"], settings.voting)),
+        z=z / np.where(calm, np.float32(1), threshold_shares(opinions, rows["level"], settings.voting)),
         decisive=decisive_rows(votes, opinions, settings.voting),
         usual_days=_usual_days(history, rows, usual.rate, index, settings),
     )
