@@ -206,11 +206,12 @@ def _baselines_and_quality(
     z = tail_calibration.excess_to_z(excess, usual, rows["owner"])
     votes = _second_votes(count_z, rows, surprises, transitions, settings)
     opinions = {SpectralDetector.name: counted, SequenceDetector.name: ~stranger}
-    calm = fresh_z < SpectralDetector.calm_newcomer_z  # NaN is not
+    share = threshold_shares(opinions, rows["level"], settings.voting)
+    share[fresh_z < SpectralDetector.calm_newcomer_z] = 1  # NaN is not
     columns = {name: rows[name] for name in quality.HOLDOUT_COLUMNS}
     held = quality.HoldoutScores(
         **columns,
-        z=z / np.where(calm, np.float32(1), threshold_shares(opinions, rows["level"], settings.voting)),
+        z=z / share,
         decisive=decisive_rows(votes, opinions, settings.voting),
         usual_days=_usual_days(history, rows, usual.rate, index, settings),
     )
