@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from fingerprint.detection.detectors.spectral import SpectralDetector
 from fingerprint.detection.ensemble import NEWCOMER_THRESHOLD_SHARE
 from fingerprint.sources.cloudtrail import samples
 from pipelines.simulate import DEFAULT_START
@@ -43,6 +44,15 @@ COMERS = {
 }
 
 
+READER = USER | {
+    "principalId": "AIDANEWNEWNEWNEWNEW2",
+    "arn": f"arn:aws:iam::{ACCOUNT}:user/look",
+    "userName": "look",
+}
+LOOK = f"{ACCOUNT}:user/look"
+READS = 5  # successful ones in an hour, and nothing else
+
+
 def attack(identity: dict[str, Any], number: int) -> list[dict[str, Any]]:
     """The labelled attack calls of an hour in July 2023, by someone new on the tenth day of the organisation."""
     calls = [
@@ -73,6 +83,12 @@ def run(
     """The organisation's last days, and three principals who were never seen attacking in them."""
     folder = tmp_path_factory.mktemp("newcomers")
     calls = [each for number, who in enumerate(COMERS.values()) for each in attack(who, number)]
+    reads = [
+        each
+        for each in attack(READER, len(COMERS))
+        if each.get("readOnly") is True and not each.get("errorCode")
+    ]
+    calls += reads[:READS]
     return sample_organisation.run(
         [*organisation.new, sample_organisation.write(folder / "attack.jsonl", calls)],
         organisation.bank,
@@ -93,10 +109,18 @@ def test_an_attack_by_a_principal_that_no_one_ever_saw_is_an_alert(
     assert alerts[0].curve is None, "nothing was expected of it"
 
 
+def test_a_newcomer_that_only_reads_a_little_is_no_less_strange(run: sample_organisation.Run) -> None:
+    """It begins as calmly as others: that is no vote against an alert."""
+    (alert,) = (alert for alert in run.alerts if alert.principal == LOOK)
+    z = [event.scores["spectral"] for event in alert.events]
+    assert all(each is not None and each < SpectralDetector.calm_newcomer_z for each in z)
+    assert len(z) <= READS
+
+
 def test_what_everybody_known_did_is_judged_as_before(
     run: sample_organisation.Run, scored: sample_organisation.Run
 ) -> None:
-    known = {alert.alert_id: alert for alert in run.alerts if alert.principal not in COMERS}
+    known = {alert.alert_id: alert for alert in run.alerts if alert.principal not in {*COMERS, LOOK}}
     assert known == {alert.alert_id: alert for alert in scored.alerts}
 
 
