@@ -175,10 +175,10 @@ class Asking(threading.Thread):
 def test_banks_are_swapped_under_load_and_every_answer_is_whole_and_of_the_bank_it_names(
     bank: Bank, in_parallel: settings.Triton, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Three swaps, more than is served at a time, and no second tries: nothing fails, nothing is mixed."""
+    """Two swaps, to more banks than are served at a time, and no second tries: nothing fails, nothing is mixed."""
     monkeypatch.setattr(request, "MAX_ATTEMPTS", 1)
     monkeypatch.setattr(request, "REQUEST_ROWS", 64)
-    variants = {each.version: each for each in (variant(bank, number) for number in range(1, 4))}
+    variants = {each.version: each for each in (variant(bank, number) for number in range(1, 3))}
     rows, over, current = rows_of(bank, 200), threading.Event(), [bank.version]
     known = variants | {bank.version: bank}
     asking = [Asking(in_parallel, known, rows, current, over) for _ in range(3)]
