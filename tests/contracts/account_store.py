@@ -31,6 +31,7 @@ from fingerprint.core.settings import Web
 from fingerprint.store import SqlStore, schema, secret_hashes
 from fingerprint.store.accounts import open_account_store
 from fingerprint.store.database import Locking
+from tests.support.manual_clock import ManualClock
 
 ACCOUNT_TABLES = (
     schema.accounts,
@@ -54,20 +55,12 @@ SSO_ONLY = Web(
 CARLA = ExternalIdentity("https://id.example.com", "248289761001", "carla", "analyst")
 
 
-class Moment:
-    """A clock that stands still until it is moved."""
-
+class Moment(ManualClock):
     def __init__(self) -> None:
-        self.at = datetime(2026, 3, 4, 14, tzinfo=UTC)
-
-    def now(self) -> datetime:
-        return self.at
-
-    def sleep(self, seconds: float) -> None:
-        self.at += timedelta(seconds=seconds)
+        super().__init__(datetime(2026, 3, 4, 14, tzinfo=UTC))
 
     def pass_by(self, **span: float) -> None:
-        self.at += timedelta(**span)
+        self.time += timedelta(**span)
 
 
 class PeopleContract:
@@ -436,14 +429,16 @@ class PeopleContract:
 
     def test_a_token_is_worth_less_at_once_when_its_owner_s_role_is_lowered(self, people, add, clock):
         add("bob", role="admin")
-        _, token = people.tokens.create("bob", "a script", ["admin"], clock.at + timedelta(days=1), by="bob")
+        _, token = people.tokens.create(
+            "bob", "a script", ["admin"], clock.time + timedelta(days=1), by="bob"
+        )
         people.accounts.set_role("bob", "viewer", by="maria")
         owner, shown = people.tokens.authenticate(token)
         assert token_role(owner.role, shown.scopes) == "viewer"
 
     def test_anyone_who_is_disabled_is_out_at_once_and_stays_out_of_old_sessions(self, people, add, clock):
         session = add("bob")
-        _, token = people.tokens.create("bob", "a script", ["read"], clock.at + timedelta(days=1), by="bob")
+        _, token = people.tokens.create("bob", "a script", ["read"], clock.time + timedelta(days=1), by="bob")
         link = people.accounts.invite("bob", None, by="maria")
         people.accounts.disable("bob", by="maria")
         assert people.sessions.authenticate(session) is None
@@ -495,24 +490,24 @@ class PeopleContract:
     def test_a_proof_counts_for_ten_minutes_and_may_be_given_again(self, people, clock):
         session = people.logins.log_in("maria", GOOD, HERE)
         clock.pass_by(minutes=9, seconds=59)
-        assert people.sessions.get(session).is_proven(clock.at)
+        assert people.sessions.get(session).is_proven(clock.time)
         clock.pass_by(seconds=1)
-        assert not people.sessions.get(session).is_proven(clock.at)
+        assert not people.sessions.get(session).is_proven(clock.time)
         with pytest.raises(AuthenticationFailed, match="wrong"):
             people.logins.reauthenticate(session, OTHER)
-        assert not people.sessions.get(session).is_proven(clock.at)
+        assert not people.sessions.get(session).is_proven(clock.time)
         people.logins.reauthenticate(session, GOOD)
-        assert people.sessions.get(session).is_proven(clock.at)
+        assert people.sessions.get(session).is_proven(clock.time)
 
     def test_a_change_of_password_proves_no_second_factor(self, people, clock):
         app, _ = with_app(people, "maria", clock)
         stolen = people.logins.finish(
-            begun(people, "maria"), SecondFactorResponse(code=app.at(clock.at)), HERE
+            begun(people, "maria"), SecondFactorResponse(code=app.at(clock.time)), HERE
         )
         clock.pass_by(hours=1)
         changed = people.logins.change_password(stolen, GOOD, OTHER, HERE)
         assert people.sessions.authenticate(changed).name == "maria"
-        assert not people.sessions.get(changed).is_proven(clock.at)
+        assert not people.sessions.get(changed).is_proven(clock.time)
 
     def test_a_stolen_session_guesses_no_password_by_confirming(self, people, clock):
         session = people.logins.log_in("maria", GOOD, HERE)
@@ -532,33 +527,33 @@ class PeopleContract:
         assert people.logins.pending(login).kinds == ("code",)
         with pytest.raises(AuthenticationFailed, match="wrong"):
             people.logins.finish(login, SecondFactorResponse(code="000000"), HERE)
-        session = people.logins.finish(login, SecondFactorResponse(code=app.at(clock.at)), HERE)
+        session = people.logins.finish(login, SecondFactorResponse(code=app.at(clock.time)), HERE)
         assert (people.sessions.authenticate(session).name, people.sessions.get(session).proof) == (
             "maria",
             "code",
         )
         with pytest.raises(AuthenticationFailed, match="too long"):
-            people.logins.finish(login, SecondFactorResponse(code=app.at(clock.at)), HERE)
+            people.logins.finish(login, SecondFactorResponse(code=app.at(clock.time)), HERE)
 
     def test_a_code_is_good_once_and_for_a_minute_and_a_half(self, people, clock):
         app, _ = with_app(people, "maria", clock)
-        used = app.at(clock.at)
+        used = app.at(clock.time)
         people.logins.finish(
             begun(people, "maria"), SecondFactorResponse(code=f"{used[:3]} {used[3:]}"), HERE
         )
         for code in (
             used,
-            app.at(clock.at - timedelta(seconds=30)),
-            app.at(clock.at + timedelta(seconds=60)),
+            app.at(clock.time - timedelta(seconds=30)),
+            app.at(clock.time + timedelta(seconds=60)),
         ):
             with pytest.raises(AuthenticationFailed, match="used before"):
                 people.logins.finish(begun(people, "maria"), SecondFactorResponse(code=code), HERE)
-        code = app.at(clock.at + timedelta(seconds=30))
+        code = app.at(clock.time + timedelta(seconds=30))
         assert people.logins.finish(begun(people, "maria"), SecondFactorResponse(code=code), HERE)
 
     def test_of_two_who_show_one_code_at_once_one_is_in(self, people, clock):
         app, _ = with_app(people, "maria", clock)
-        logins, together, code = [begun(people, "maria") for _ in range(4)], Barrier(4), app.at(clock.at)
+        logins, together, code = [begun(people, "maria") for _ in range(4)], Barrier(4), app.at(clock.time)
 
         def show(login: str) -> bool:
             together.wait()
@@ -573,7 +568,7 @@ class PeopleContract:
     def test_codes_are_guessed_four_times_and_then_ever_more_slowly(self, people, clock):
         app, _ = with_app(people, "maria", clock)
         device = people.logins.remember_browser(
-            people.logins.finish(begun(people, "maria"), SecondFactorResponse(app.at(clock.at)), HERE), ""
+            people.logins.finish(begun(people, "maria"), SecondFactorResponse(app.at(clock.time)), HERE), ""
         )
         clock.pass_by(minutes=5)
         login = begun(people, "maria", THERE)
@@ -581,7 +576,7 @@ class PeopleContract:
             with pytest.raises(AuthenticationFailed, match="wrong"):
                 people.logins.finish(login, SecondFactorResponse("000000"), THERE)
         with pytest.raises(TooManyAttempts):
-            people.logins.finish(login, SecondFactorResponse(app.at(clock.at)), THERE)
+            people.logins.finish(login, SecondFactorResponse(app.at(clock.time)), THERE)
         for number in range(6):
             with pytest.raises(AuthenticationFailed, match="wrong"):
                 people.logins.finish(login, SecondFactorResponse("000000"), ClientInfo(f"203.0.113.{number}"))
@@ -589,7 +584,7 @@ class PeopleContract:
             people.logins.finish(login, SecondFactorResponse("000000"), ClientInfo("203.0.113.99"))
         known = ClientInfo(HERE.address, device=device)
         assert people.logins.finish(
-            begun(people, "maria", known), SecondFactorResponse(app.at(clock.at)), known
+            begun(people, "maria", known), SecondFactorResponse(app.at(clock.time)), known
         )
 
     def test_a_login_whose_second_factor_does_not_come_is_over_after_ten_minutes(self, people, clock):
@@ -598,7 +593,7 @@ class PeopleContract:
         clock.pass_by(minutes=10)
         assert people.logins.pending(login) is None
         with pytest.raises(AuthenticationFailed, match="too long"):
-            people.logins.finish(login, SecondFactorResponse(app.at(clock.at)), HERE)
+            people.logins.finish(login, SecondFactorResponse(app.at(clock.time)), HERE)
 
     @pytest.mark.parametrize("in_the_meantime", ["reset", "disable", "end"])
     def test_a_login_under_way_ends_with_the_sessions(self, people, add, clock, in_the_meantime):
@@ -613,7 +608,7 @@ class PeopleContract:
                 "bob", by="maria"
             )
         with pytest.raises(AuthenticationFailed, match="too long"):
-            people.logins.finish(login, SecondFactorResponse(app.at(clock.at)), HERE)
+            people.logins.finish(login, SecondFactorResponse(app.at(clock.time)), HERE)
 
     def test_a_recovery_code_stands_in_once(self, people, clock):
         _, codes = with_app(people, "maria", clock)
@@ -629,12 +624,12 @@ class PeopleContract:
 
     def test_who_has_a_second_factor_confirms_with_it_and_not_with_the_password(self, people, clock):
         app, _ = with_app(people, "maria", clock)
-        session = people.logins.finish(begun(people, "maria"), SecondFactorResponse(app.at(clock.at)), HERE)
+        session = people.logins.finish(begun(people, "maria"), SecondFactorResponse(app.at(clock.time)), HERE)
         clock.pass_by(minutes=11)
         with pytest.raises(AuthenticationFailed, match="code or passkey"):
             people.logins.reauthenticate(session, GOOD)
-        people.logins.reauthenticate(session, response=SecondFactorResponse(app.at(clock.at)))
-        assert people.sessions.get(session).is_proven(clock.at)
+        people.logins.reauthenticate(session, response=SecondFactorResponse(app.at(clock.time)))
+        assert people.sessions.get(session).is_proven(clock.time)
 
     def test_a_code_that_is_not_the_apps_adds_none(self, people, clock):
         session = people.logins.log_in("maria", GOOD, HERE)
@@ -682,7 +677,7 @@ class PeopleContract:
 
     def test_with_the_last_second_factor_its_recovery_codes_go(self, people, clock):
         app, _ = with_app(people, "maria", clock)
-        session = people.logins.finish(begun(people, "maria"), SecondFactorResponse(app.at(clock.at)), HERE)
+        session = people.logins.finish(begun(people, "maria"), SecondFactorResponse(app.at(clock.time)), HERE)
         people.second_factors.remove(session, people.second_factors.of_account("maria")[0].factor_id)
         assert people.second_factors.recovery_codes_left("maria") == 0
         assert people.sessions.authenticate(people.logins.log_in("maria", GOOD, HERE))
@@ -698,13 +693,13 @@ class PeopleContract:
         secret, _ = strict.second_factors.new_authenticator_app("maria")
         with pytest.raises(FingerprintError, match="not the app's code"):
             strict.logins.enroll_app(login, secret, "000000", HERE)
-        session, codes = strict.logins.enroll_app(login, secret, TOTP(secret).at(clock.at), HERE)
+        session, codes = strict.logins.enroll_app(login, secret, TOTP(secret).at(clock.time), HERE)
         assert (strict.sessions.authenticate(session).name, len(codes)) == ("maria", 10)
         with pytest.raises(FingerprintError, match="required here"):
             strict.second_factors.remove(session, strict.second_factors.of_account("maria")[0].factor_id)
         again = begun(strict, "maria")
         with pytest.raises(AuthenticationFailed, match="has a second factor"):
-            strict.logins.enroll_app(again, secret, TOTP(secret).at(clock.at + timedelta(seconds=30)), HERE)
+            strict.logins.enroll_app(again, secret, TOTP(secret).at(clock.time + timedelta(seconds=30)), HERE)
 
     # single sign-on only
 
@@ -759,7 +754,7 @@ class PeopleContract:
 
     def test_a_token_is_its_owner_within_its_scopes_until_it_expires(self, people, clock):
         token, secret = people.tokens.create(
-            "maria", " our SIEM ", ["triage", "read"], clock.at + timedelta(days=30), by="maria"
+            "maria", " our SIEM ", ["triage", "read"], clock.time + timedelta(days=30), by="maria"
         )
         assert secret.startswith("fpt_")
         person, found = people.tokens.authenticate(secret)
@@ -769,29 +764,33 @@ class PeopleContract:
         assert people.tokens.list_all("maria")[0].token_id == token.token_id
 
     def test_a_revoked_token_is_good_for_nothing(self, people, clock):
-        token, secret = people.tokens.create("maria", "x", ["read"], clock.at + timedelta(days=1), by="maria")
+        token, secret = people.tokens.create(
+            "maria", "x", ["read"], clock.time + timedelta(days=1), by="maria"
+        )
         people.tokens.revoke(token.token_id, by="maria")
         people.tokens.revoke(token.token_id, by="maria")
         assert people.tokens.authenticate(secret) is None
-        assert people.tokens.list_all()[0].revoked_at == clock.at
+        assert people.tokens.list_all()[0].revoked_at == clock.time
 
     def test_no_one_revokes_someone_elses_token_as_their_own(self, people, add, clock):
         add("bob")
-        token, secret = people.tokens.create("maria", "x", ["read"], clock.at + timedelta(days=1), by="maria")
+        token, secret = people.tokens.create(
+            "maria", "x", ["read"], clock.time + timedelta(days=1), by="maria"
+        )
         with pytest.raises(FingerprintError, match="no such token"):
             people.tokens.revoke(token.token_id, by="bob", owner="bob")
         assert people.tokens.authenticate(secret)
 
     def test_when_a_token_was_last_used_is_known_to_ten_minutes(self, people, clock):
-        _, secret = people.tokens.create("maria", "x", ["read"], clock.at + timedelta(days=1), by="maria")
+        _, secret = people.tokens.create("maria", "x", ["read"], clock.time + timedelta(days=1), by="maria")
         people.tokens.authenticate(secret)
-        first = clock.at
+        first = clock.time
         clock.pass_by(minutes=5)
         people.tokens.authenticate(secret)
         assert people.tokens.list_all()[0].last_used == first
         clock.pass_by(minutes=6)
         people.tokens.authenticate(secret)
-        assert people.tokens.list_all()[0].last_used == clock.at
+        assert people.tokens.list_all()[0].last_used == clock.time
 
     @pytest.mark.parametrize(
         ("label", "scopes", "days", "sentence"),
@@ -808,10 +807,10 @@ class PeopleContract:
     def test_a_token_that_is_too_much_is_not_made(self, people, add, clock, label, scopes, days, sentence):
         add("bob")
         with pytest.raises(FingerprintError, match=sentence):
-            people.tokens.create("bob", label, scopes, clock.at + timedelta(days=days), by="bob")
+            people.tokens.create("bob", label, scopes, clock.time + timedelta(days=days), by="bob")
 
     def test_no_one_has_tokens_without_end(self, people, clock):
-        ends = clock.at + timedelta(days=1)
+        ends = clock.time + timedelta(days=1)
         made = [
             people.tokens.create("maria", str(number), ["read"], ends, by="maria")[0] for number in range(50)
         ]
@@ -878,11 +877,11 @@ class PeopleContract:
         assert people.tokens.authenticate(secret)
 
     def test_a_providers_session_is_as_proven_as_the_provider_says(self, people, clock):
-        old, fresh = (replace(CARLA, authenticated_at=clock.at - timedelta(minutes=ago)) for ago in (11, 9))
-        assert not people.sessions.get(people.logins.log_in_as(CARLA)).is_proven(clock.at)
-        assert not people.sessions.get(people.logins.log_in_as(old)).is_proven(clock.at)
+        old, fresh = (replace(CARLA, authenticated_at=clock.time - timedelta(minutes=ago)) for ago in (11, 9))
+        assert not people.sessions.get(people.logins.log_in_as(CARLA)).is_proven(clock.time)
+        assert not people.sessions.get(people.logins.log_in_as(old)).is_proven(clock.time)
         session = people.logins.log_in_as(fresh)
-        assert people.sessions.get(session).is_proven(clock.at)
+        assert people.sessions.get(session).is_proven(clock.time)
         with pytest.raises(AuthenticationFailed):
             people.logins.reauthenticate(session, "")
         with pytest.raises(FingerprintError, match="set up there"):
@@ -894,7 +893,7 @@ class PeopleContract:
 
     def test_no_secret_and_no_password_is_kept_anywhere(self, store, people, add, clock):
         link = people.accounts.invite("bob", "analyst", by="maria")
-        _, token = people.tokens.create("maria", "x", ["read"], clock.at + timedelta(days=1), by="maria")
+        _, token = people.tokens.create("maria", "x", ["read"], clock.time + timedelta(days=1), by="maria")
         secrets = [
             link,
             token,
@@ -917,7 +916,7 @@ class PeopleContract:
     def test_every_change_has_its_line_in_the_audit(self, store, people, add, clock):
         before = newest(store)
         add("bob")
-        token, _ = people.tokens.create("bob", "x", ["read"], clock.at + timedelta(days=1), by="bob")
+        token, _ = people.tokens.create("bob", "x", ["read"], clock.time + timedelta(days=1), by="bob")
         people.tokens.revoke(token.token_id, by="maria", owner="bob")
         people.accounts.set_role("bob", "engineer", by="maria")
         session = people.logins.log_in("bob", GOOD, HERE)
@@ -980,7 +979,7 @@ def with_app(people: AccountStore, name: str, clock: Moment) -> tuple[TOTP, list
     """Set up an authenticator app; what it shows a minute later, and recovery codes."""
     secret, _ = people.second_factors.new_authenticator_app(name)
     codes = people.second_factors.add_authenticator_app(
-        people.logins.log_in(name, GOOD, HERE), "telephone", secret, TOTP(secret).at(clock.at)
+        people.logins.log_in(name, GOOD, HERE), "telephone", secret, TOTP(secret).at(clock.time)
     )
     clock.pass_by(minutes=1)
     return TOTP(secret), codes

@@ -33,6 +33,7 @@ from tests.contracts.outbox import OutboxContract
 from tests.support.alerts import new_pipeline, stolen_session
 from tests.support.forked import Forked, fingerprint
 from tests.support.http_receiver import Listening, listening
+from tests.support.manual_clock import ManualClock
 from tests.support.memory_broker import MemoryBroker
 from tests.support.memory_clients import MemoryConsumer, on
 
@@ -72,19 +73,6 @@ class TestPostgres(OutboxContract):
         return lambda: server_store
 
 
-class Hands:
-    """A clock whose hands we move."""
-
-    def __init__(self) -> None:
-        self.moment = NOW
-
-    def now(self) -> datetime:
-        return self.moment
-
-    def sleep(self, seconds: float) -> None:
-        self.moment += timedelta(seconds=seconds)
-
-
 class Crash(BaseException):
     """The end of a process, as far as what it has written can tell."""
 
@@ -118,7 +106,7 @@ def wants(server: Listening, **fields: object) -> ReceiverSettings:
     return ReceiverSettings(**asked | fields)
 
 
-def sender(outbox: SqlOutbox, asked: ReceiverSettings, clock: Hands, to=None) -> DeliverySender:
+def sender(outbox: SqlOutbox, asked: ReceiverSettings, clock: ManualClock, to=None) -> DeliverySender:
     metrics = DeliverMetrics(CollectorRegistry())
     made = DeliverySender(
         "soc", asked, outbox, to or WebhookReceiver(asked), clock, metrics, random_fraction=lambda: 1.0
@@ -135,7 +123,7 @@ def keys(server: Listening) -> list[str]:
 
 
 def test_an_alert_is_told_once_and_its_growth_and_decision_where_that_is_asked_for(store, listen):
-    server, clock, alert = listen(), Hands(), stolen_session()
+    server, clock, alert = listen(), ManualClock(NOW), stolen_session()
     telling = sender(store.outbox, wants(server, notify_on=("new", "updated", "decided")), clock)
     for events in (alert.events[:3], alert.events[:3], alert.events):
         store.alerts.save([replace(alert, events=events)])
@@ -157,7 +145,7 @@ def test_a_receiver_gets_the_format_it_wants(store, listen, format):
     server = listen()
     store.alerts.save([stolen_session()])
     link = "https://store.example.com/alerts/"
-    sender(store.outbox, wants(server, format=format, alert_url_prefix=link), Hands()).run_once()
+    sender(store.outbox, wants(server, format=format, alert_url_prefix=link), ManualClock(NOW)).run_once()
     (got,) = server.got
     assert f"{link}{stolen_session().alert_id}" in got.body.decode()
     mark = {"json": "schema", "ecs": "ecs", "ocsf": "class_uid", "slack": "blocks"}[format]
@@ -165,7 +153,7 @@ def test_a_receiver_gets_the_format_it_wants(store, listen, format):
 
 
 def test_a_crash_between_sending_and_marking_sends_again_under_the_same_key(store, listen):
-    server, clock, outbox = listen(), Hands(), store.outbox
+    server, clock, outbox = listen(), ManualClock(NOW), store.outbox
     store.alerts.save([stolen_session()])
     asked = wants(server)
 
@@ -188,7 +176,7 @@ def test_a_crash_between_sending_and_marking_sends_again_under_the_same_key(stor
 
 
 def test_a_crash_between_planning_and_sending_loses_nothing(store, listen):
-    server, clock, outbox = listen(), Hands(), store.outbox
+    server, clock, outbox = listen(), ManualClock(NOW), store.outbox
     asked = wants(server)
     outbox.register_receiver("soc", include_backlog=True)
     store.alerts.save([stolen_session(), new_pipeline()])
@@ -198,7 +186,7 @@ def test_a_crash_between_planning_and_sending_loses_nothing(store, listen):
 
 
 def test_a_receiver_that_is_down_is_asked_less_and_less_and_told_in_the_end(store, listen):
-    server, clock = listen(status=503), Hands()
+    server, clock = listen(status=503), ManualClock(NOW)
     telling = sender(store.outbox, wants(server), clock)
     store.alerts.save([stolen_session()])
     asked_at = []
@@ -219,7 +207,7 @@ def test_a_receiver_that_is_down_is_asked_less_and_less_and_told_in_the_end(stor
 
 
 def test_many_that_wait_do_not_ask_a_receiver_that_is_down_many_times(store, listen):
-    server, clock = listen(status=503), Hands()
+    server, clock = listen(status=503), ManualClock(NOW)
     telling = sender(store.outbox, wants(server), clock)
     store.alerts.save([replace(new_pipeline(), alert_id=f"alert-{number}") for number in range(50)])
     for _ in range(20):
@@ -233,7 +221,7 @@ def test_many_that_wait_do_not_ask_a_receiver_that_is_down_many_times(store, lis
 
 
 def test_a_receiver_that_asks_for_time_gets_it(store, listen):
-    server, clock = listen(status=429, extra={"retry-after": "600"}), Hands()
+    server, clock = listen(status=429, extra={"retry-after": "600"}), ManualClock(NOW)
     telling = sender(store.outbox, wants(server), clock)
     store.alerts.save([stolen_session(), new_pipeline()])
     telling.run_once()
@@ -247,7 +235,7 @@ def test_a_receiver_that_asks_for_time_gets_it(store, listen):
 
 def test_what_no_one_takes_is_marked_failed_with_its_reason(store, listen, monkeypatch):
     monkeypatch.setattr(policy, "MAX_ATTEMPTS", 3)
-    server, clock = listen(status=500, answer=b"disk full"), Hands()
+    server, clock = listen(status=500, answer=b"disk full"), ManualClock(NOW)
     telling = sender(store.outbox, wants(server), clock)
     store.alerts.save([stolen_session()])
     for _ in range(3):
@@ -260,7 +248,7 @@ def test_what_no_one_takes_is_marked_failed_with_its_reason(store, listen, monke
 
 
 def test_a_receiver_that_says_gone_is_not_asked_again(store, listen):
-    server, clock = listen(status=410), Hands()
+    server, clock = listen(status=410), ManualClock(NOW)
     telling = sender(store.outbox, wants(server), clock)
     store.alerts.save([stolen_session()])
     telling.run_once()
@@ -271,7 +259,7 @@ def test_a_receiver_that_says_gone_is_not_asked_again(store, listen):
 
 
 def test_a_secret_that_is_lost_while_the_program_runs_is_waited_for(store, listen, tmp_path):
-    server, clock, file = listen(), Hands(), tmp_path / "secret"
+    server, clock, file = listen(), ManualClock(NOW), tmp_path / "secret"
     file.write_text(SECRET)
     telling = sender(store.outbox, wants(server, signing_secret_file=str(file)), clock)
     file.unlink()
@@ -285,7 +273,7 @@ def test_a_secret_that_is_lost_while_the_program_runs_is_waited_for(store, liste
 
 
 def test_one_body_that_is_refused_holds_up_no_other(store, listen):
-    server, clock = listen(), Hands()
+    server, clock = listen(), ManualClock(NOW)
 
     class Picky(WebhookReceiver):
         def deliver(self, key: str, body: bytes, *arguments: object) -> None:
@@ -304,7 +292,7 @@ def test_one_body_that_is_refused_holds_up_no_other(store, listen):
 
 def test_an_alert_that_is_removed_while_it_waits_is_given_up(store, listen):
     server, outbox = listen(), store.outbox
-    telling = sender(outbox, wants(server), Hands())
+    telling = sender(outbox, wants(server), ManualClock(NOW))
     store.alerts.save([stolen_session()])
     outbox.schedule("soc", telling.options, NOW)
     held = outbox.claim("soc", NOW, NOW + timedelta(hours=1), 10, telling.lease_owner)
@@ -314,7 +302,7 @@ def test_an_alert_that_is_removed_while_it_waits_is_given_up(store, listen):
 
 
 def test_two_senders_of_one_receiver_share_the_work(store, listen):
-    server, clock, outbox = listen(), Hands(), store.outbox
+    server, clock, outbox = listen(), ManualClock(NOW), store.outbox
     store.alerts.save([replace(new_pipeline(), alert_id=f"alert-{number}") for number in range(60)])
     both = [sender(outbox, wants(server), clock) for _ in range(2)]
     while sum(each.run_once() for each in both):
@@ -333,7 +321,7 @@ def test_a_topic_gets_the_alert_under_its_principal_with_its_key(store):
     broker.create_topic("soc.alerts", 2)
     store.alerts.save([stolen_session()])
     with closing(create_receiver("soc", loaded)) as to:
-        sender(store.outbox, loaded.deliver["soc"], Hands(), to).run_once()
+        sender(store.outbox, loaded.deliver["soc"], ManualClock(NOW), to).run_once()
     with closing(MemoryConsumer(loaded.kafka)) as consumer:
         consumer.subscribe(["soc.alerts"])
         got: list[Message] = []
@@ -351,7 +339,7 @@ def test_a_topic_that_is_not_there_is_tried_again(store):
     )
     store.alerts.save([stolen_session()])
     with closing(create_receiver("soc", loaded)) as to:
-        telling = sender(store.outbox, loaded.deliver["soc"], Hands(), to)
+        telling = sender(store.outbox, loaded.deliver["soc"], ManualClock(NOW), to)
         telling.run_once()
     assert telling.outbox.list_deliveries()[0].reason.startswith("topic none: ")
     assert telling.outbox.counts_by_receiver()["soc"].waiting == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from fingerprint.streaming.replay_rate import ReplayRate
 from pipelines.cli.console import no_progress
 from pipelines.replay import replay_records
 from tests.streaming.test_rekeying import ALICE, record
+from tests.support.manual_clock import ManualClock
 from tests.support.memory_broker import MemoryBroker
 from tests.support.memory_clients import MemoryConsumer, MemoryProducer, on
 from tests.support.sample_organisation import write
@@ -26,26 +27,16 @@ Run = Callable[..., tuple[dict[str, Any], Any]]
 START = datetime(2026, 3, 2, tzinfo=UTC)
 
 
-class TestClock:
-    """Moves only when someone waits."""
-
-    __test__ = False
-
-    def __init__(self) -> None:
-        self.time = START
-
-    def now(self) -> datetime:
-        return self.time
-
+class ForwardClock(ManualClock):
     def sleep(self, seconds: float) -> None:
         assert seconds > 0
-        self.time += timedelta(seconds=seconds)
+        super().sleep(seconds)
 
 
 class Watched(MemoryProducer):
     """Notes when each message was sent, in seconds after the start."""
 
-    def __init__(self, clock: TestClock) -> None:
+    def __init__(self, clock: ForwardClock) -> None:
         broker = MemoryBroker()
         broker.create_topic("raw", 2)
         self.kafka = Kafka(**on(broker), group_id="reader")
@@ -68,7 +59,7 @@ def run() -> Run:
     def replayed(
         file: Path, pace: ReplayRate | None = None, keyed: bool = False
     ) -> tuple[dict[str, Any], Watched]:
-        clock = TestClock()
+        clock = ForwardClock(START)
         producer = Watched(clock)
         figures = replay_records(
             [str(file)], "raw", producer, Settings(), clock, no_progress, pace or ReplayRate(), keyed

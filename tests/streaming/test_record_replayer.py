@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import pytest
 
@@ -12,25 +12,23 @@ from fingerprint.streaming import record_replayer
 from fingerprint.streaming.record_replayer import RecordReplayer
 from fingerprint.streaming.replay_rate import ReplayRate
 from tests.streaming.test_rekeying import record
+from tests.support.manual_clock import ManualClock
 from tests.support.memory_broker import MemoryBroker
 from tests.support.memory_clients import MemoryProducer, on
 
 START = datetime(2026, 3, 2, tzinfo=UTC)
 
 
-class Diary:
-    """A clock that moves only when someone waits; it notes waits, in seconds after the start, and flushes."""
+class Diary(ManualClock):
+    """It notes waits, in seconds after the start, and flushes."""
 
     def __init__(self) -> None:
-        self.time = START
+        super().__init__(START)
         self.entries: list[str] = []
 
-    def now(self) -> datetime:
-        return self.time
-
     def sleep(self, seconds: float) -> None:
-        self.time += timedelta(seconds=seconds)
-        self.entries.append(f"waited until {(self.time - START).total_seconds():g}")
+        super().sleep(seconds)
+        self.entries.append(f"waited until {self.seconds:g}")
 
 
 class FlushNoted(MemoryProducer):

@@ -31,6 +31,7 @@ from pipelines.commands.topics import (
 )
 from pipelines.runtime import wiring
 from tests.contracts.topic_admin import BrokerContract, TopicsContract
+from tests.support.manual_clock import ManualClock
 from tests.support.memory_broker import MemoryBroker
 from tests.support.memory_clients import MemoryTopicAdmin, on
 from tests.support.services.kafka import Broker
@@ -122,18 +123,12 @@ def _hang_up(proxy: socket.socket) -> None:
             proxy.accept()[0].close()
 
 
-class Stopped:
-    """A clock that moves only when someone waits; what was waited for comes at `at` seconds."""
+class Stopped(ManualClock):
+    """What was waited for comes at `at` seconds."""
 
     def __init__(self, at: float = math.inf) -> None:
-        self.time, self.at = START, START + timedelta(seconds=min(at, 1e6))
-        self.tries = 0
-
-    def now(self) -> datetime:
-        return self.time
-
-    def sleep(self, seconds: float) -> None:
-        self.time += timedelta(seconds=seconds)
+        super().__init__(START)
+        self.at, self.tries = START + timedelta(seconds=min(at, 1e6)), 0
 
     def broker(self) -> str:
         self.tries += 1
