@@ -121,7 +121,7 @@ class EventSpool:
 
     def rejection_reasons(self) -> list[str]:
         """Return the rejects as `source position: reason`, at most MAX_REJECTS."""
-        return [f"{reject.source} {reject.position}: {reject.reason}" for reject in self.rejects]
+        return [str(each) for each in self.rejects]
 
     def add_records(self, records: RecordBatch) -> None:
         """Flatten records, by the backend, and spill their events: what lies on disk came through the host."""

@@ -31,6 +31,7 @@ GRAVITIES: tuple[Gravity, ...] = ("none", "minor", "notable", "grave", "severe")
 STEP_PHASES: tuple[StepPhase, ...] = ("contain", "verify", "extent", "undo")  # in the order of work
 MAX_CHAIN_LENGTH = 20  # calls; AWS allows any number, one after the other
 LEVELS: tuple[Level, ...] = ("entity", "principal", "peer", "generic")  # finest first
+NEWCOMER_COLUMN = "newcomer"  # of a frame of events: whether some detector judged them by how newcomers began
 
 
 def z_column(detector: Detector) -> str:
@@ -41,9 +42,6 @@ def z_column(detector: Detector) -> str:
 def vote_column(detector: Detector) -> str:
     """Return the column of a frame of events that holds whether a detector voted."""
     return f"{detector}_vote"
-
-
-NEWCOMER_COLUMN = "newcomer"  # of a frame of events: whether some detector judged them by how newcomers began
 
 
 def threshold_column(detector: Detector) -> str:
@@ -85,6 +83,9 @@ class Reject:
     position: str
     reason: str
     count: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.source} {self.position}: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)

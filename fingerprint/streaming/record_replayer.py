@@ -82,7 +82,7 @@ class RecordReplayer:
             "bytes": self.bytes,
             "skipped": self.skipped,
             "rejects": self.rejected,
-            "reasons": [f"{each.source} {each.position}: {each.reason}" for each in self.rejects],
+            "reasons": [str(each) for each in self.rejects],
             "seconds": round((self.clock.now() - self.started).total_seconds(), 3),
         }
 
