@@ -170,8 +170,7 @@ def decisive_thresholds(
     may_vote = ~votes[detector] & (lacking == 1)
     cases = [(lacking <= 0, evidence), (may_vote, z[detector])]
     reach: Floats = np.select([case for case, _ in cases], [value for _, value in cases], -np.inf)
-    granted = ensemble.newcomer_mask(opinions, level) & ~calm_newcomer_rows(scored, names)
-    reach /= np.where(granted, ensemble.NEWCOMER_THRESHOLD_SHARE, 1)
+    reach /= ensemble.threshold_share(opinions, level, calm_newcomer_rows(scored, names))
     return np.nan_to_num(reach, nan=-np.inf, posinf=np.inf, neginf=-np.inf)
 
 

@@ -104,6 +104,17 @@ def newcomer_mask(opinions: VoteMasks, level: NDArray[np.int8]) -> Mask:
     return newcomer
 
 
+def threshold_share(
+    opinions: VoteMasks, level: NDArray[np.int8], began_calmly: Mask | None = None
+) -> NDArray[np.float64]:
+    """Return the share of a threshold that is enough for each event (N,): less for a newcomer, unless it `began_calmly` (N,)."""
+    granted = newcomer_mask(opinions, level)
+    if began_calmly is not None:
+        granted &= ~began_calmly
+    share: NDArray[np.float64] = namespace(granted).where(granted, NEWCOMER_THRESHOLD_SHARE, 1.0)
+    return share
+
+
 def sole_opinion_mask(opinions: VoteMasks) -> Mask:
     """Return on which events (N,) one of several detectors has an opinion and the others have none."""
     one: Mask = (_count_true(opinions) == 1) & (len(opinions) > 1)

@@ -242,8 +242,9 @@ class Scorer:
         }
         by_newcomers = self._by_newcomers(batch)
         opinions = ensemble.without_newcomers(opinions, by_newcomers)
-        share = self._threshold_share(opinions, batch)
-        least_strong = self.alert_threshold * np.where(self._began_calmly(z, by_newcomers), 1.0, share)
+        share = ensemble.threshold_share(opinions, batch.level)
+        calm = self._began_calmly(z, by_newcomers)
+        least_strong = self.alert_threshold * ensemble.threshold_share(opinions, batch.level, calm)
         strong = {
             each.name: _reaches_threshold(z[each.name], least_strong)
             for each in self.detectors
@@ -291,22 +292,14 @@ class Scorer:
 
     def _began_calmly(
         self, z: Mapping[str, NDArray[Any]], by_newcomers: Mapping[str, NDArray[np.bool_]]
-    ) -> NDArray[np.bool_] | np.bool_:
-        """Return which events (N,) lie in a calm beginning, by a detector that judges them by how newcomers began."""
-        calm = (
+    ) -> NDArray[np.bool_] | None:
+        """Return which events (N,) lie in a calm beginning; None where no detector judges by how newcomers began."""
+        calm = [
             by_newcomers[each.name] & (z[each.name] < each.calm_newcomer_z)
             for each in self.detectors
             if each.name in by_newcomers
-        )
-        return reduce(or_, calm, np.False_)
-
-    def _threshold_share(self, opinions: ensemble.VoteMasks, batch: EventBatch) -> NDArray[np.float64]:
-        """Return the share of its threshold at which a detector votes for each event (N,), by `opinions` on its history."""
-        newcomers = ensemble.newcomer_mask(opinions, batch.level)
-        share: NDArray[np.float64] = namespace(newcomers).where(
-            newcomers, ensemble.NEWCOMER_THRESHOLD_SHARE, 1.0
-        )
-        return share
+        ]
+        return reduce(or_, calm) if calm else None
 
     def event_votes(self, scored: ScoredEvents) -> Frame:
         """Return the votes on scored events that are at or above the floor."""
@@ -427,7 +420,7 @@ class Scorer:
         parts = []
         known = {each.name: each.has_opinion(batch) for each in self.detectors}
         opinions = ensemble.without_newcomers(known, self._by_newcomers(batch))
-        share, alone = self._threshold_share(opinions, batch), ensemble.sole_opinion_mask(opinions)
+        share, alone = ensemble.threshold_share(opinions, batch.level), ensemble.sole_opinion_mask(opinions)
         for detector, strong in rows_of.items():
             if not len(strong):
                 continue

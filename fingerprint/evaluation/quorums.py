@@ -78,9 +78,8 @@ class QuorumAlerts:
     def add(self, judged: Batch) -> NDArray[np.bool_]:
         """Add scored events, with the verdicts of this quorum, which are returned (N,)."""
         votes, opinions = (of(judged.frame, self.detectors) for of in (_detector_votes, _detector_opinions))
-        granted = ensemble.newcomer_mask(opinions, judged.batch.level)
-        granted &= ~calm_newcomer_rows(judged.frame, self.detectors)
-        least = self.threshold * np.where(granted, ensemble.NEWCOMER_THRESHOLD_SHARE, 1.0)
+        calm = calm_newcomer_rows(judged.frame, self.detectors)
+        least = self.threshold * ensemble.threshold_share(opinions, judged.batch.level, calm)
         strong = {
             name: _detector_z(judged.frame, name) >= least.astype(np.float32)
             for name in calibrated_detectors(self.detectors)

@@ -206,8 +206,8 @@ def _baselines_and_quality(
     z = tail_calibration.excess_to_z(excess, usual, rows["owner"])
     votes = _second_votes(count_z, rows, surprises, transitions, settings)
     opinions = {SpectralDetector.name: counted, SequenceDetector.name: ~stranger}
-    share = threshold_shares(opinions, rows["level"], settings.voting)
-    share[fresh_z < SpectralDetector.calm_newcomer_z] = 1  # NaN is not
+    calm = fresh_z < SpectralDetector.calm_newcomer_z  # NaN is not
+    share = threshold_shares(opinions, rows["level"], settings.voting, calm)
     columns = {name: rows[name] for name in quality.HOLDOUT_COLUMNS}
     held = quality.HoldoutScores(
         **columns,
@@ -289,15 +289,16 @@ def _usual_days(
     return 7 * float(np.sum(np.sort(np.exp(rate[rows["owner"][active]])))) / week if week else None
 
 
-def threshold_shares(opinions: VoteMasks, level: NDArray[np.int8], options: Voting) -> NDArray[np.float32]:
+def threshold_shares(
+    opinions: VoteMasks, level: NDArray[np.int8], options: Voting, began_calmly: Mask | None = None
+) -> NDArray[np.float32]:
     """Return the share of a threshold that is enough for each held-out row (L,), as in scoring: less for a newcomer.
 
     `opinions` are of the detectors that are measured on held-out rows, `level` (L,) says by which fingerprint a row is judged.
     """
     granted = np.ones(len(level), bool)
     judged = {name: opinions.get(name, granted) for name in options.detectors}
-    newcomer = ensemble.newcomer_mask(judged, level)
-    return np.where(newcomer, ensemble.NEWCOMER_THRESHOLD_SHARE, 1.0).astype(np.float32)
+    return ensemble.threshold_share(judged, level, began_calmly).astype(np.float32)
 
 
 def _surge_tails(rows: Arrays, kind: Texts) -> tuple[SurgeTails, NDArray[np.float32]]:
