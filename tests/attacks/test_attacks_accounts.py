@@ -115,7 +115,7 @@ def test_a_viewers_stolen_session_becomes_no_token_after_ten_minutes(site):
     """The session itself ends when its owner ends it, or after a day."""
     browser, csrf = site.browser("viewer"), {"X-CSRF-Token": site.csrf("viewer")}
     site.deps.clock.pass_by(minutes=10)
-    ends = (site.deps.clock.at + timedelta(days=365)).isoformat()
+    ends = (site.deps.clock.time + timedelta(days=365)).isoformat()
     answer = browser.post(
         "/api/v1/tokens", json={"label": "x", "scopes": ["read"], "expires_at": ends}, headers=csrf
     )
@@ -164,7 +164,7 @@ def test_a_thiefs_token_ends_with_the_reset_that_throws_the_thief_out(site):
     session = people.logins.log_in("bob", GOOD, HERE)
     thief = people.logins.change_password(session, GOOD, OTHER, HERE, end_tokens=False)
     device = people.logins.remember_browser(thief, "")
-    ends = site.deps.clock.at + timedelta(days=300)
+    ends = site.deps.clock.time + timedelta(days=300)
     _, secret = people.tokens.create("bob", "x", ["admin"], ends, by="bob")
     again = people.logins.accept_invitation(people.accounts.invite("bob", None, by="admin"), "", GOOD)
     assert people.sessions.authenticate(again).name == "bob"
@@ -220,7 +220,7 @@ def test_who_knows_the_password_still_has_no_session_without_the_second_factor(s
     assert as_session.post("/accounts", data={"csrf": csrf_token(login), "name": "x"}).status_code == 303
     refused = [browser.post("/login/second", data={"code": f"{guess:06}"}).status_code for guess in range(8)]
     assert refused == [401] * 4 + [429] * 4
-    assert people.logins.finish(login, SecondFactorResponse(app.at(clock.at)), ClientInfo("198.51.100.77"))
+    assert people.logins.finish(login, SecondFactorResponse(app.at(clock.time)), ClientInfo("198.51.100.77"))
 
 
 def test_a_second_server_counts_the_same_guesses(site):

@@ -483,7 +483,7 @@ def test_a_second_factor_is_set_up_asked_for_and_removed_on_pages(tmp_path):
     assert "style=" not in page
     form = csrf | {"app_secret": secret, "label": "<b>telephone</b>"}
     assert "not the app" in browser.post("/account/second/app", data=form | {"code": "000000"}).text
-    made = browser.post("/account/second/app", data=form | {"code": TOTP(secret).at(clock.at)}).text
+    made = browser.post("/account/second/app", data=form | {"code": TOTP(secret).at(clock.time)}).text
     codes = re.findall(r"(?:[A-Z2-7]{4}-){3}[A-Z2-7]{4}", made)
     assert len(codes) == 10
     page = browser.get("/account/second").text
@@ -497,7 +497,7 @@ def test_a_second_factor_is_set_up_asked_for_and_removed_on_pages(tmp_path):
     assert browser.get("/account").status_code == 303
     assert "recovery code" in browser.get("/login/second?next=/banks").text
     assert browser.post("/login/second", data={"code": "000000"}).status_code == 401
-    answer = browser.post("/login/second", data={"code": TOTP(secret).at(clock.at), "next": "/banks"})
+    answer = browser.post("/login/second", data={"code": TOTP(secret).at(clock.time), "next": "/banks"})
     assert (answer.status_code, answer.headers["location"]) == (303, "/banks")
     assert browser.get("/login/second").headers["location"] == "/login"  # that login is over
 
@@ -528,7 +528,7 @@ def test_where_a_second_factor_is_required_the_first_login_sets_one_up(tmp_path)
     wrong = browser.post("/login/second/app", data={"app_secret": secret, "code": "000000"})
     assert (wrong.status_code, secret in wrong.text) == (400, True)
     clock.sleep(2)
-    form = {"app_secret": secret, "code": TOTP(secret).at(clock.at)}
+    form = {"app_secret": secret, "code": TOTP(secret).at(clock.time)}
     answer = browser.post("/login/second/app", data=form)
     assert "Recovery codes" in answer.text
     assert browser.get("/account").status_code == 200
