@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 import typer.main
 from xdist.scheduler import LoadFileScheduling
@@ -28,6 +29,8 @@ from tests.support.stepwise_pipeline import Outcome, Step, pipeline_of, steps_of
 from tests.support.stream_environment import Place, Records, Said, keyed
 
 SYSTEM = Path(__file__).parent / "system"
+hypothesis.settings.register_profile("no deadline", deadline=None)  # a machine may be busy
+hypothesis.settings.load_profile("no deadline")
 
 
 @pytest.hookimpl(wrapper=True)

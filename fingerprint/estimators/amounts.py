@@ -1,18 +1,24 @@
-"""Amounts: how many calls of an action an interval holds, against what its principal usually makes of it -> nats.
+"""Amounts: how many calls of an action an hour and a day hold, against what their principal usually makes of it -> nats.
 
 Example:
     >>> calls = interval_calls(principal, interval, action, events)         # by (principal, interval, action)
     >>> usual = usual_amounts(calls.of_action, calls.events)                # by (principal, action)
-    >>> edge, slope = fit_amount_tail(largest)            # of each held-out interval: its largest log ratio
-    >>> amount_nats(np.array([9.0, 212.0]), log_usual=np.log(4.0) + edge, slope=slope)
-    array([0.1, 31.7])
+    >>> fit_amount_tail(largest)                # of each held-out day of a principal: its largest log ratio
+    AmountTail(edge=1.1, slope=0.35)
+    >>> amount_nats(np.array([[9.0, 12.0], [212.0, 240.0]]), log_usual=np.log([4.0, 8.0]) + 1.1, slope=0.35)
+    array([[0. , 0. ],
+           [11.2, 9.6]])
 
 Counts of calls are over-dispersed: the variance of an hour's calls is forty to four hundred times their mean, so neither a
 Poisson distribution nor a standard deviation says how rare a burst is. What is steady is the ratio of a count to the root mean
-square of the principal's own counts of that action, over the intervals in which it called it at all. That of few intervals is
-shrunk towards `PRIOR_CALLS`, which stand for an action that the principal never called, too. The largest log ratio of an
-interval has an exponential tail, the same for all principals of an organisation: its `edge` is passed by one held-out interval
-in twenty, and `slope` is the mean excess over it.
+square of the principal's own counts of that action, over the windows in which it called it at all. That of few windows is
+shrunk towards `PRIOR_CALLS`, which stand for an action that the principal never called, too.
+
+There are two windows: an interval (an hour), and the day that ends with it. A bulk read shows in its hour; a thief who repeats a
+usual call now and then shows in the day, which is steadier. For each the largest log ratio of a principal's day has an
+exponential tail, the same for all principals of an organisation: its `edge` is passed on one held-out day in twenty, and `slope`
+is the mean excess over it. An amount's nats are minus the log of the share of days that hold as much. They are of days where
+those of novelties are of hours, because hardly anything thins amounts out: a burst has the spectral detector's vote as well.
 
 Which events can carry an amount is known before the amount is (`UsualAmounts.carried`). An hour of 400 calls needs no 400
 events that wait for its end, and where a batch is cut must not say which of them do.
@@ -20,7 +26,7 @@ events that wait for its end, and where a batch is cut must not say which of the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -31,30 +37,31 @@ from fingerprint.compute import hashing, mapped_arrays
 from fingerprint.compute.arrays import Placement, namespace
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import SortedTable
-from fingerprint.estimators.tail_calibration import TAIL_SHARE
+from fingerprint.estimators.tail_calibration import TAIL_SHARE, z_of_log_survival
 from fingerprint.features.vocabulary import Floats, Ints
 
-PRIOR_CALLS, PRIOR_INTERVALS = (
-    6.0,
-    1.0,
-)  # calls an interval before any was seen, and how many intervals that is worth
-DEFAULT_EDGE, DEFAULT_SLOPE = 0.8, 0.3  # of log ratios, in a usual organisation ...
-EDGE_PRIOR_INTERVALS, SLOPE_PRIOR_INTERVALS = (
-    200,
-    20,
-)  # ... and how many intervals, and peaks over the edge, they are worth
-NATS_PER_SLOPE = (
-    3.0  # nats of excess that one slope beyond the edge is worth: about a slope of the excess itself
-)
+PRIOR_CALLS, PRIOR_CALLS_A_DAY = 6.0, 12.0  # calls an interval and a day, before any was seen ...
+PRIOR_WINDOWS = 1.0  # ... and how many windows that is worth
+DEFAULT_EDGE, DEFAULT_SLOPE = 1.1, 0.35  # of log ratios, in a usual organisation ...
+EDGE_PRIOR_DAYS, SLOPE_PRIOR_DAYS = 200, 20  # ... and how many days, and peaks over the edge, they are worth
 MAX_AMOUNT_NATS = 33.0
-ALERTING_NATS = 15.0  # less opens no alert
+ALERTING_NATS = 5.5  # z of 2.6: less hardly opens an alert
 CARRIERS = 4.0  # events, about, that carry an amount of ALERTING_NATS: one such amount in fifty has none
+EDGE_NATS = -float(np.log(TAIL_SHARE))
+WINDOWS = ("interval", "day")
 
 Arrays = dict[str, NDArray[Any]]
 
 
+class AmountTail(NamedTuple):
+    """The exponential tail of log ratios: `edge` is passed on one day in twenty, `slope` is the mean excess over it."""
+
+    edge: float = DEFAULT_EDGE
+    slope: float = DEFAULT_SLOPE
+
+
 class IntervalCalls(NamedTuple):
-    """Calls by (principal, interval, action), U of them.
+    """Calls by (principal, interval, action), U of them; an interval may be a day.
 
     `of_action` (U,) is the key of principal and action, `events` (U,) how many calls, `place` (N,) which of them each row is in.
     """
@@ -78,29 +85,41 @@ def action_key(principal: Hashes, action: Hashes) -> Hashes:
     return hashing.combine(principal, action)
 
 
-def usual_amounts(of_action: Hashes, events: NDArray[np.float64]) -> Arrays:
-    """Return what is usual of each principal and action, from the calls of intervals (U,).
+def calls_of_last_day(
+    principal: Hashes, interval: Ints, action: Hashes, events: Floats, intervals_per_day: int
+) -> NDArray[np.float64]:
+    """Return the calls of each row's action in the day that ends with its interval, from rows (N,) that stand for `events`."""
+    _, place = np.unique(action_key(principal, action), return_inverse=True)
+    at = place.astype(np.int64) << 32 | interval
+    order = np.argsort(at, kind="stable")
+    summed = np.concatenate([[0.0], np.cumsum(events[order], dtype=np.float64)])
+    end, start = (np.searchsorted(at[order], last, side="right") for last in (at, at - intervals_per_day))
+    return summed[end] - summed[start]
 
-    Returns `key` (M,) sorted, `usual` (M,) the shrunk root mean square of calls an interval, and `most` (M,) the largest.
+
+def usual_amounts(of_action: Hashes, events: NDArray[np.float64], prior: float = PRIOR_CALLS) -> Arrays:
+    """Return what is usual of each principal and action, from the calls of windows (U,) and the `prior` calls of one.
+
+    Returns `key` (M,) sorted, `usual` (M,) the shrunk root mean square of calls a window, and `most` (M,) the largest.
     """
     key, place = np.unique(of_action, return_inverse=True)
-    intervals = np.bincount(place, minlength=len(key))
+    windows = np.bincount(place, minlength=len(key))
     squares = np.bincount(place, events**2, len(key))
-    mean = (squares + PRIOR_INTERVALS * PRIOR_CALLS**2) / (intervals + PRIOR_INTERVALS)
+    mean = (squares + PRIOR_WINDOWS * prior**2) / (windows + PRIOR_WINDOWS)
     most = np.zeros(len(key))
     np.maximum.at(most, place, events)
     return {"key": key, "usual": np.sqrt(mean).astype(np.float32), "most": most.astype(np.float32)}
 
 
-def fit_amount_tail(largest: Floats) -> tuple[float, float]:
-    """Return edge and slope of log ratios, from the largest of each interval (U,)."""
+def fit_amount_tail(largest: Floats) -> AmountTail:
+    """Return the tail of log ratios, from the largest of each day of a principal (U,)."""
     if not len(largest):
-        return DEFAULT_EDGE, DEFAULT_SLOPE
+        return AmountTail()
     own = float(np.quantile(largest, 1 - TAIL_SHARE))
-    edge = (len(largest) * own + EDGE_PRIOR_INTERVALS * DEFAULT_EDGE) / (len(largest) + EDGE_PRIOR_INTERVALS)
+    edge = (len(largest) * own + EDGE_PRIOR_DAYS * DEFAULT_EDGE) / (len(largest) + EDGE_PRIOR_DAYS)
     peaks = np.sort(largest[largest > edge] - edge)
-    slope = (peaks.sum() + SLOPE_PRIOR_INTERVALS * DEFAULT_SLOPE) / (len(peaks) + SLOPE_PRIOR_INTERVALS)
-    return edge, float(slope)
+    slope = (peaks.sum() + SLOPE_PRIOR_DAYS * DEFAULT_SLOPE) / (len(peaks) + SLOPE_PRIOR_DAYS)
+    return AmountTail(edge, float(slope))
 
 
 def log_ratio(calls: Any, usual: Floats) -> Floats:
@@ -111,63 +130,89 @@ def log_ratio(calls: Any, usual: Floats) -> Floats:
 
 
 def amount_nats(calls: Any, log_usual: Any, slope: Any) -> Floats:
-    """Return the nats of an interval's calls (N,): `log_usual` is the log of the usual calls plus the edge, (N,) or scalar.
+    """Return the nats of calls (...,): minus the log of the share of days that hold as much, 0 for what one in twenty does.
 
-    A slope of 0 marks an event that carries no amount.
+    `log_usual` is the log of the usual calls plus the edge, (...,) or scalar. A slope of 0 marks an event that carries no amount.
     """
     xp = namespace(calls)
     beyond = xp.log(xp.maximum(calls, 1).astype(np.float32)) - log_usual
-    slopes = xp.where(slope > 0, beyond / xp.where(slope > 0, slope, 1), 0)
-    out: Floats = xp.clip(NATS_PER_SLOPE * slopes, 0, MAX_AMOUNT_NATS).astype(np.float32)
+    slopes = xp.where(slope > 0, beyond / xp.where(slope > 0, slope, 1), -1)
+    out: Floats = xp.where(slopes > 0, xp.minimum(EDGE_NATS + slopes, MAX_AMOUNT_NATS), 0).astype(np.float32)
     return out
+
+
+def z_of_log_ratios(ratio: Floats, tails: Sequence[AmountTail]) -> Floats:
+    """Return the z of the rarer window of log ratios (N, 2), by the tail of each."""
+    edge, slope = zip(*tails, strict=True)
+    nats = amount_nats(np.exp(ratio), np.array(edge, np.float32), np.array(slope, np.float32))
+    return z_of_log_survival(-nats.max(axis=1).astype(np.float64))
 
 
 @dataclass(frozen=True)
 class UsualAmounts:
-    """The usual amounts of all principals of a bank, and the tail of their log ratios."""
+    """The usual amounts of all principals of a bank, and the tails of their log ratios: of an interval, and of a day."""
 
     table: SortedTable
-    edge: float
-    slope: float
+    tails: tuple[AmountTail, AmountTail] = (AmountTail(), AmountTail())
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], placement: Placement) -> UsualAmounts:
         """Return those of a bank, from its arrays by name (`amount.*`), where `placement` puts them; nothing is usual without."""
         own = mapped_arrays.part_arrays("amount", arrays)
-        tail = np.asarray(own.pop("tail", [DEFAULT_EDGE, DEFAULT_SLOPE]), float).tolist()
-        columns = own or usual_amounts(np.empty(0, np.uint64), np.empty(0))
-        return cls.from_columns({name: placement(np.asarray(each)) for name, each in columns.items()}, *tail)
+        tail = np.asarray(own.pop("tail", [AmountTail()] * 2), float).tolist()
+        columns = own or usual_by_window(*[(np.empty(0, np.uint64), np.empty(0))] * 2)
+        placed = {name: placement(np.asarray(each)) for name, each in columns.items()}
+        return cls.from_columns(placed, (AmountTail(*tail[0]), AmountTail(*tail[1])))
 
     @classmethod
     def from_columns(
-        cls, columns: Arrays, edge: float = DEFAULT_EDGE, slope: float = DEFAULT_SLOPE
+        cls, columns: Arrays, tails: tuple[AmountTail, AmountTail] = (AmountTail(), AmountTail())
     ) -> UsualAmounts:
-        """Return those of some columns (`usual_amounts`)."""
-        table = SortedTable(columns["key"], {name: columns[name] for name in ("usual", "most")})
-        return cls(table, edge, slope)
+        """Return those of some columns (`usual_by_window`)."""
+        return cls(SortedTable(columns["key"], {name: columns[name] for name in AMOUNT_COLUMNS}), tails)
 
     def usual(self, principal: Hashes, action: Hashes) -> Floats:
-        """Return the usual calls an interval of each principal and action, (N,)."""
-        return self.table.get(action_key(principal, action), "usual", missing=PRIOR_CALLS)
+        """Return the usual calls of each principal and action in an interval and in a day, (N, 2)."""
+        return self._columns(principal, action, usual=PRIOR_CALLS, usual_a_day=PRIOR_CALLS_A_DAY)
 
     def most(self, principal: Hashes, action: Hashes) -> Floats:
-        """Return the most calls in an interval of each principal and action, (N,); 0 for one that was never called."""
-        return self.table.get(action_key(principal, action), "most", missing=0)
+        """Return the most calls of each principal and action in an interval and in a day, (N, 2); 0 for one never called."""
+        return self._columns(principal, action, most=0, most_a_day=0)
 
     def is_new(self, principal: Hashes, action: Hashes) -> NDArray[np.bool_]:
         """Return which principals never called the action with any effect, (N,)."""
-        new: NDArray[np.bool_] = self.most(principal, action) == 0
+        new: NDArray[np.bool_] = ~self.table.has(action_key(principal, action))
         return new
 
     def carried(self, usual: Floats, event: Hashes) -> tuple[Floats, Floats]:
-        """Return `log_usual` and `slope` of events (N,) by their usual calls and the hashes of their ids, for `amount_nats`.
+        """Return `log_usual` and `slope` (N, 2) of events by their usual calls (N, 2) and the hashes of their ids (N,).
 
-        About CARRIERS of the calls that make an amount of ALERTING_NATS carry it; each does or does not by its id alone.
+        They are for `amount_nats`. About CARRIERS of the calls that make an amount of ALERTING_NATS carry it; each does or does
+        not by its id alone.
         """
         xp = namespace(usual)
-        least = self.edge + self.slope * ALERTING_NATS / NATS_PER_SLOPE
-        share = CARRIERS / (usual * float(np.exp(least)))
-        carries = (event >> np.uint64(11)).astype(np.float64) * 2.0**-53 < share
-        return (xp.log(usual) + self.edge).astype(np.float32), xp.where(carries, self.slope, 0).astype(
-            np.float32
-        )
+        edge, slope = (xp.asarray(column, dtype=np.float32) for column in zip(*self.tails, strict=True))
+        least = edge + slope * np.float32(ALERTING_NATS - EDGE_NATS)
+        share = CARRIERS / (usual * xp.exp(least))
+        carries = ((event >> np.uint64(11)).astype(np.float64) * 2.0**-53)[:, None] < share
+        return (xp.log(usual) + edge).astype(np.float32), xp.where(carries, slope, np.float32(0))
+
+    def _columns(self, principal: Hashes, action: Hashes, **missing: float) -> Floats:
+        key = action_key(principal, action)
+        columns = [self.table.get(key, name, missing=value) for name, value in missing.items()]
+        out: Floats = namespace(key).stack(columns, axis=1)
+        return out
+
+
+AMOUNT_COLUMNS = ("usual", "most", "usual_a_day", "most_a_day")
+
+
+def usual_by_window(
+    intervals: tuple[Hashes, NDArray[np.float64]], days: tuple[Hashes, NDArray[np.float64]]
+) -> Arrays:
+    """Return what is usual of each principal and action: `key` (M,) sorted, and AMOUNT_COLUMNS (M,).
+
+    `intervals` and `days` are keys of actions and calls (U,) of the same rows, by interval and by day.
+    """
+    by_day = usual_amounts(*days, PRIOR_CALLS_A_DAY)
+    return usual_amounts(*intervals) | {f"{name}_a_day": by_day[name] for name in ("usual", "most")}

@@ -57,7 +57,7 @@ from fingerprint.registry.signatures import Purpose, Signer
 from fingerprint.sources.arrival import check_watermark
 
 SHARD_BYTES = 256 << 20  # of an array in one file, about
-BANK_FORMAT = 11
+BANK_FORMAT = 12
 MANIFEST_FILE = "manifest.json"
 MAX_BYTES = 64 << 30  # of a bank, on disk and with its tables expanded
 MAX_BANK_MANIFEST_BYTES = 64 << 20

@@ -4,6 +4,7 @@ Example:
     >>> amounts = IntervalAmounts()
     >>> amounts.add(principal, interval, action)                 # (N,) each
     >>> amounts.count(principal, interval, action)               # (N,) calls of the event's action in its interval so far
+    >>> amounts.count(principal, interval, action, 24)           # (N,) in the 24 intervals that end with its own
 
 A count only grows while its interval fills. So where a batch is cut, and in which order events come, changes nothing once the
 interval is over, and what is made of a count (`estimators.amounts`) never falls.
@@ -40,9 +41,14 @@ class IntervalAmounts:
         fresh = is_first_occurrence(keys) & ~self.counts.has(keys)  # columns of a key are summed
         self.counts.add(keys, calls=xp.ones(len(keys), np.int32), interval=xp.where(fresh, interval, 0))
 
-    def count(self, principal: Hashes, interval: Ints, action: Hashes) -> Ints:
-        """Return how often each event's action was called by its principal in its interval so far, (N,)."""
-        return self.counts.get(_amount_key(principal, interval, action), "calls", missing=0)
+    def count(self, principal: Hashes, interval: Ints, action: Hashes, intervals: int = 1) -> Ints:
+        """Return how often each event's action was called by its principal so far, in `intervals` that end with its own, (N,)."""
+        calls = self.counts.get(_amount_key(principal, interval, action), "calls", missing=0)
+        for before in range(1, intervals):
+            calls = calls + self.counts.get(
+                _amount_key(principal, interval - np.int32(before), action), "calls", missing=0
+            )
+        return calls
 
     def expire(self, before: int) -> None:
         """Drop intervals before this one."""

@@ -103,20 +103,18 @@ def fit_tails(
     principal_interval: hashing.Hashes,
     owner: Ints,
     parent: Ints,
-    amount: Floats | float = 0.0,
 ) -> tuple[Baseline, Floats]:
     """Return the baselines of all fingerprints, and the excess of each held-out row (N,).
 
     `center` (E, F); of each row (N,) its `nats`, whether its principal was a `newcomer` (None where the history is too
-    short to tell), its interval and `owner`, and the nats of the `amount` of its action; parent (E,). The stranger of novelty and
-    amount counts, not their sum: what is new comes in bulk anyway (a plan, a script), so the amount of a novelty is hardly news.
+    short to tell), its interval and `owner`; parent (E,).
     """
     odd = nats.own >= CONTEXT_THRESHOLD
     beside = tail_calibration.interval_maxima(nats.others[odd], principal_interval[odd], owner[odd]).excess
     tail = interval_tail.fit_interval_tail(beside)
     new = np.zeros(len(owner), bool) if newcomer is None else newcomer
     worth = 0.0 if newcomer is None else newcomer_nats(newcomer, principal_interval)
-    excess: Floats = np.maximum(nats.excess(tail) + worth * new, amount).astype(np.float32)
+    excess: Floats = (nats.excess(tail) + worth * new).astype(np.float32)
     hours = tail_calibration.interval_maxima(excess, principal_interval, owner)
     edge, slope = tail_calibration.fit_tail(hours.excess)
     rate = tail_calibration.exceedance_log_rates(hours, edge, parent)

@@ -27,6 +27,7 @@ from fingerprint.detection.detectors.sequence import SequenceDetector
 from fingerprint.detection.detectors.spectral import SpectralDetector
 from fingerprint.detection.ensemble import Mask, VoteMasks
 from fingerprint.estimators import amounts, newcomer_tails, surge_tails, tail_calibration
+from fingerprint.estimators.amounts import AmountTail
 from fingerprint.estimators.autoencoder import Baseline, EventNats, Weights, is_newcomer
 from fingerprint.estimators.newcomer_tails import NewcomerTails
 from fingerprint.estimators.sequence import Transitions
@@ -161,9 +162,9 @@ def _merge_samples(history: PartitionedDataset, settings: Settings) -> Arrays:
 
 
 def _merge_amounts(history: PartitionedDataset, figures: dict[str, Any]) -> Arrays:
-    """Return what is usual of each principal and action, and the tail of amounts."""
-    tail = np.array([figures["amount"]["edge"], figures["amount"]["slope"]])
-    return {"amount.tail": tail} | _merge_by_key(history, "amounts", "amount")
+    """Return what is usual of each principal and action, and the tails of amounts (2, 2): edge and slope of each window."""
+    tails = np.array([list(each.values()) for each in figures["amount"].values()])
+    return {"amount.tail": tails} | _merge_by_key(history, "amounts", "amount")
 
 
 def _merge_by_key(history: PartitionedDataset, stem: str, part: str) -> Arrays:
@@ -198,12 +199,13 @@ def _baselines_and_quality(
     tails, count_z = _surge_tails(rows, kind)
     counted = ~np.isnan(count_z)
     fresh_z = np.where(counted, np.nan, _newcomer_z(rows, kind, stranger, newcomers))
-    busiest = tail_calibration.interval_maxima(rows["amount"], rows["hour"], rows["owner"])
-    edge, slope = amounts.fit_amount_tail(busiest.excess)
-    amount = amounts.amount_nats(np.exp(rows["amount"]), edge, slope)
     parent = table["parent"].to_numpy(np.int32)
-    usual, excess = baseline.fit_tails(center, nats, newcomer, rows["hour"], rows["owner"], parent, amount)
-    z = tail_calibration.excess_to_z(excess, usual, rows["owner"])
+    usual, excess = baseline.fit_tails(center, nats, newcomer, rows["hour"], rows["owner"], parent)
+    amount_tails = _amount_tails(rows)
+    z: NDArray[np.float32] = np.maximum(
+        tail_calibration.excess_to_z(excess, usual, rows["owner"]),
+        amounts.z_of_log_ratios(rows["amount"], amount_tails),
+    )
     votes = _second_votes(count_z, rows, surprises, transitions, settings)
     opinions = {SpectralDetector.name: counted, SequenceDetector.name: ~stranger}
     calm = fresh_z < SpectralDetector.calm_newcomer_z  # NaN is not
@@ -219,7 +221,7 @@ def _baselines_and_quality(
         "edge": float(usual.edge[0]),
         "slope": float(usual.slope[0]),
         "rate": float(np.exp(usual.rate[0])),
-        "amount": {"edge": edge, "slope": slope},
+        "amount": {name: tail._asdict() for name, tail in zip(amounts.WINDOWS, amount_tails, strict=True)},
     }
     figures = {**shape, **quality.holdout_metrics(held, settings)}
     autoencoder, spectral = (
@@ -231,6 +233,13 @@ def _baselines_and_quality(
         SequenceDetector.name: _sequence_rates(surprises, rows, stranger, index, settings),
     }
     return usual, figures, tails
+
+
+def _amount_tails(rows: Arrays) -> list[AmountTail]:
+    """Return the tail of each window's log ratios, by the days of principals that the held-out rows (L,) are of."""
+    day = hashing.hash_pair(rows["principal"], rows["day"].astype(np.uint64))
+    largest = (tail_calibration.interval_maxima(ratio, day, rows["owner"]) for ratio in rows["amount"].T)
+    return [amounts.fit_amount_tail(each.excess) for each in largest]
 
 
 def _second_votes(

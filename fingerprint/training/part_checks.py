@@ -82,12 +82,13 @@ def _amount_faults(bank: Bank) -> Iterator[str]:
     own = mapped_arrays.part_arrays("amount", bank.scorer_state)
     if not own:
         return
-    edge, slope = np.asarray(own["tail"], float)
-    if not (_ascends(own["key"]) and _all_positive(own["usual"]) and _all_finite(own["most"])):
+    edge, slope = np.asarray(own["tail"], float).T
+    usual = _all_positive(own["usual"], own["usual_a_day"]) and _all_finite(own["most"], own["most_a_day"])
+    if not (_ascends(own["key"]) and usual):
         yield "the usual amounts of its actions are not finite, not above zero, or not in order"
-    if not np.isfinite([edge, slope]).all() or slope <= 0:
+    if not np.isfinite([edge, slope]).all() or slope.min() <= 0:
         yield "the tail of its amounts is no tail: its edge is not finite, or its slope not above zero"
-    elif amounts.amount_nats(np.float32(LARGE_AMOUNT), np.float32(edge), np.float32(slope)) < MIN_AMOUNT_NATS:
+    elif amounts.amount_nats(np.full(2, LARGE_AMOUNT, np.float32), edge, slope).min() < MIN_AMOUNT_NATS:
         yield f"the tail of its amounts is flat: {LARGE_AMOUNT:,.0f} times the usual calls would hardly be strange"
 
 
@@ -109,8 +110,8 @@ def _all_finite(*columns: Floats) -> bool:
     return all(bool(np.isfinite(each).all()) for each in columns)
 
 
-def _all_positive(column: Floats) -> bool:
-    return bool((np.isfinite(column) & (column > 0)).all())
+def _all_positive(*columns: Floats) -> bool:
+    return all(bool((np.isfinite(each) & (each > 0)).all()) for each in columns)
 
 
 def _ascends(keys: NDArray[np.uint64]) -> bool:

@@ -119,6 +119,11 @@ class PartitionContext:
         """True where principals share entities."""
         return self.settings.entities.granularity == "service"
 
+    @property
+    def intervals_per_day(self) -> int:
+        """Return how many intervals a day has."""
+        return 86400 // self.settings.spectral.interval_seconds
+
     def count_presences(self, which: NDArray[np.bool_]) -> list[PresenceCounts]:
         """Return the presences of some rows at this partition's own fingerprints, principals before entities."""
         some = self.rows.take(which)
@@ -166,7 +171,7 @@ def _fit_partition(piece: PartitionContext, folder: Path) -> None:
 def _cap_per_day(piece: PartitionContext, places: NDArray[np.intp]) -> NDArray[np.intp]:
     """Return at most MAX_ROWS_PER_DAY rows of one entity and day, so that one busy day does not outweigh the others."""
     rows = piece.rows
-    per_day = 86400 // piece.settings.spectral.interval_seconds
+    per_day = piece.intervals_per_day
     day = hashing.hash_pair(rows.entity[places], (rows.interval[places] // per_day).astype(np.uint64))
     return places[sample_per_owner(day, rows.mark[places], MAX_ROWS_PER_DAY, distinct_rows.SEED)]
 
@@ -244,7 +249,8 @@ def _finish_partition(piece: PartitionContext, folder: Path) -> None:
     series, counted = _activity_series(piece, known)
     beginnings = Beginnings.of_rows(piece, counted)
     mapped_arrays.write_arrays(series, folder, "scorer_state", SHARD_BYTES)
-    mapped_arrays.write_arrays(_usual_amounts(piece.rows), folder, "amounts", SHARD_BYTES)
+    usual = _usual_amounts(piece.rows, piece.intervals_per_day)
+    mapped_arrays.write_arrays(usual, folder, "amounts", SHARD_BYTES)
     mapped_arrays.write_arrays(counted.bursts(np.ones(len(piece.rows), bool)), folder, "bursts", SHARD_BYTES)
     mapped_arrays.write_arrays(beginnings.hours(), folder, "beginnings", SHARD_BYTES)
     held_out = _holdout_nats(piece, center, counted) | beginnings.rows_at(np.flatnonzero(piece.held_out))
@@ -322,27 +328,41 @@ def _weekly_activity(piece: PartitionContext) -> Arrays:
     return {"owner": found.astype(np.int32), "intervals": intervals}
 
 
-def _interval_calls(rows: DistinctRows) -> amounts.IntervalCalls:
-    """Return the calls of each principal, interval and action that had an effect."""
-    counted = rows.events * ~had_no_effect(rows.codes)
-    return amounts.interval_calls(rows.principal, rows.interval, rows.codes[:, ACTION_COLUMN], counted)
+def _calls_with_effect(rows: DistinctRows) -> Floats:
+    """Return how many calls that had an effect each row stands for, (R,)."""
+    calls: Floats = rows.events * ~had_no_effect(rows.codes)
+    return calls
 
 
-def _usual_amounts(rows: DistinctRows) -> Arrays:
-    """Return what is usual of each principal and action, by some rows."""
-    calls = _interval_calls(rows)
+def _usual_amounts(rows: DistinctRows, intervals_per_day: int) -> Arrays:
+    """Return what is usual of each principal and action, by some rows (`amounts.usual_by_window`)."""
+    return amounts.usual_by_window(
+        _calls_by_window(rows, rows.interval), _calls_by_window(rows, rows.interval // intervals_per_day)
+    )
+
+
+def _calls_by_window(rows: DistinctRows, window: Ints) -> tuple[NDArray[np.uint64], NDArray[np.float64]]:
+    """Return the keys of actions and their calls, by principal, window (R,) and action: (U,) each."""
+    calls = amounts.interval_calls(
+        rows.principal, window, rows.codes[:, ACTION_COLUMN], _calls_with_effect(rows)
+    )
     some = calls.events > 0
-    return amounts.usual_amounts(calls.of_action[some], calls.events[some])
+    return calls.of_action[some], calls.events[some]
 
 
 def _holdout_amounts(piece: PartitionContext, late: NDArray[np.intp]) -> Floats:
-    """Return the log ratio of each held-out row's calls in its interval to what was usual before, (L,)."""
-    rows = piece.rows.take(late)
-    before = _usual_amounts(piece.rows.take(~piece.held_out))
-    known = amounts.UsualAmounts.from_columns(before)
-    calls = _interval_calls(rows)
-    usual = known.usual(rows.principal, rows.codes[:, ACTION_COLUMN])
-    return amounts.log_ratio(calls.events[calls.place], usual).astype(np.float32)
+    """Return the log ratios of each held-out row's calls, in its interval and its day, to what was usual before: (L, 2)."""
+    rows, day = piece.rows, piece.intervals_per_day
+    where = (rows.principal, rows.interval, rows.codes[:, ACTION_COLUMN], _calls_with_effect(rows))
+    calls = np.stack([amounts.calls_of_last_day(*where, intervals) for intervals in (1, day)], axis=1)[late]
+    usual = _usual_before(piece).usual(rows.principal[late], where[2][late])
+    return amounts.log_ratio(calls, usual).astype(np.float32)
+
+
+def _usual_before(piece: PartitionContext) -> amounts.UsualAmounts:
+    """Return what was usual before the held-out days."""
+    before = piece.rows.take(~piece.held_out)
+    return amounts.UsualAmounts.from_columns(_usual_amounts(before, piece.intervals_per_day))
 
 
 def _holdout_rows(piece: PartitionContext, late: NDArray[np.intp]) -> baseline.HoldoutLosses:
@@ -367,8 +387,7 @@ def _harm_nats(piece: PartitionContext, rows: DistinctRows) -> Floats:
     words = pd.read_parquet(piece.dataset.partition_folder(piece.number) / "rows" / "words.parquet")
     known, texts = words["code"].to_numpy(np.uint64), words["text"].to_numpy(object)
     action = rows.codes[:, ACTION_COLUMN]
-    before = amounts.UsualAmounts.from_columns(_usual_amounts(piece.rows.take(~piece.held_out)))
-    new = before.is_new(rows.principal, action) & ~had_no_effect(rows.codes)
+    new = _usual_before(piece).is_new(rows.principal, action) & ~had_no_effect(rows.codes)
     return harm.harm_by_code(action, known, texts) * new
 
 

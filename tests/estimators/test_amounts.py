@@ -1,6 +1,8 @@
-"""Amounts: nats of an interval's calls by what a principal usually makes of an action."""
+"""Amounts: nats of an hour's and a day's calls by what a principal usually makes of an action."""
 
 from __future__ import annotations
+
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -18,12 +20,29 @@ def test_calls_are_summed_by_principal_interval_and_action() -> None:
     action = np.array([9, 9, 9, 9], np.uint64)
     calls = amounts.interval_calls(principal, interval, action, np.array([2, 3, 4, 7], np.float32))
     assert calls.events[calls.place].tolist() == [5, 5, 4, 7]
-    usual = amounts.usual_amounts(calls.of_action, calls.events)
-    known = UsualAmounts.from_columns(usual)
-    assert known.most(principal, action).tolist() == [5, 5, 5, 7]
-    assert known.usual(principal[:1], action[:1])[0] == pytest.approx(np.sqrt((25 + 16 + 36) / 3))
-    assert known.usual(np.array([3], np.uint64), action[:1])[0] == pytest.approx(amounts.PRIOR_CALLS)
-    assert known.most(np.array([3], np.uint64), action[:1])[0] == 0
+    known = UsualAmounts.from_columns(
+        amounts.usual_by_window((calls.of_action, calls.events), (calls.of_action[:1], np.array([9.0])))
+    )
+    assert known.most(principal, action)[:, 0].tolist() == [5, 5, 5, 7]
+    assert known.usual(principal[:1], action[:1])[0, 0] == pytest.approx(np.sqrt((25 + 16 + 36) / 3))
+    stranger = np.array([3], np.uint64)
+    prior = [amounts.PRIOR_CALLS, amounts.PRIOR_CALLS_A_DAY]
+    assert known.usual(stranger, action[:1])[0].tolist() == prior
+    assert known.most(stranger, action[:1])[0].tolist() == [0, 0]
+    assert known.is_new(np.array([1, 3], np.uint64), action[:2]).tolist() == [False, True]
+
+
+def test_a_day_is_the_intervals_that_end_with_one() -> None:
+    random = np.random.default_rng(0)
+    principal, action = (random.integers(0, 3, 400).astype(np.uint64) for _ in range(2))
+    interval = random.integers(1000, 1100, 400).astype(np.int32)
+    events = random.integers(0, 9, 400).astype(np.float32)
+    for length in (1, 24):
+        wanted = [
+            events[(principal == p) & (action == a) & (interval <= at) & (interval > at - length)].sum()
+            for p, a, at in zip(principal, action, interval, strict=True)
+        ]
+        assert amounts.calls_of_last_day(principal, interval, action, events, length).tolist() == wanted
 
 
 def test_the_tail_is_fitted_to_over_dispersed_calls() -> None:
@@ -34,34 +53,48 @@ def test_the_tail_is_fitted_to_over_dispersed_calls() -> None:
     assert amounts.fit_amount_tail(np.empty(0)) == (amounts.DEFAULT_EDGE, amounts.DEFAULT_SLOPE)
 
 
+def test_a_z_says_how_rare_a_day_is() -> None:
+    """Of days whose largest ratios have an exponential tail, as many reach a z as the normal distribution says."""
+    random = np.random.default_rng(1)
+    ratio = random.exponential(0.4, (200_000, 2))
+    tails = [amounts.fit_amount_tail(each) for each in ratio.T]
+    z = amounts.z_of_log_ratios(np.column_stack([ratio[:, 0], np.full(len(ratio), -5.0)]), tails)
+    for least in (2.0, 2.6, 3.2):
+        assert (z >= least).mean() == pytest.approx(NormalDist().cdf(-least), rel=0.15)
+
+
 def test_nats_grow_with_calls_and_are_bounded() -> None:
-    calls = np.array([1, 4, 9, 20, 60, 212, 10_000])
+    calls = np.array([1, 4, 9, 20, 60, 212, 10_000, 10**9])
     nats = amounts.amount_nats(calls, np.log(4) + 0.8, 0.3)
     assert (np.diff(nats) >= 0).all()
     assert nats[:2].tolist() == [0, 0]
-    assert 0 < nats[2] < nats[3] < nats[4] < amounts.MAX_AMOUNT_NATS
+    assert amounts.EDGE_NATS < nats[2] < nats[3] < nats[4] < amounts.MAX_AMOUNT_NATS
     assert nats[-1] == amounts.MAX_AMOUNT_NATS
     assert not amounts.amount_nats(calls, np.log(4) + 0.8, 0.0).any(), "a slope of 0 carries nothing"
 
 
-@pytest.mark.parametrize("usual", [1.0, 6.0, 30.0])
+@pytest.mark.parametrize("usual", [2.0, 6.0, 30.0])
 def test_some_calls_of_a_large_amount_carry_it_and_few_of_a_usual_one(usual: float) -> None:
-    known = UsualAmounts.from_columns(amounts.usual_amounts(np.empty(0, np.uint64), np.empty(0)))
+    known = UsualAmounts.from_arrays({}, HOST)
     ids = np.random.default_rng(0).integers(0, 2**64, 200_000, np.uint64)
-    log_usual, slope = known.carried(np.full(len(ids), usual, np.float32), ids)
-    alerting = np.exp(log_usual[0] + known.slope * amounts.ALERTING_NATS / amounts.NATS_PER_SLOPE)
-    assert (slope > 0).mean() * alerting == pytest.approx(amounts.CARRIERS, rel=0.1)
-    again = known.carried(np.full(10, usual, np.float32), ids[:10])[1]
+    log_usual, slope = known.carried(np.full((len(ids), 2), usual, np.float32), ids)
+    beyond = amounts.ALERTING_NATS - amounts.EDGE_NATS
+    for window, tail in enumerate(known.tails):
+        alerting = np.exp(log_usual[0, window] + tail.slope * beyond)
+        assert (slope[:, window] > 0).mean() * alerting == pytest.approx(amounts.CARRIERS, rel=0.1)
+    again = known.carried(np.full((10, 2), usual, np.float32), ids[:10])[1]
     np.testing.assert_array_equal(again, slope[:10])
 
 
 def test_hardly_a_burst_has_no_call_that_carries_it() -> None:
     known = UsualAmounts.from_arrays({}, HOST)
     ids = np.random.default_rng(1).integers(0, 2**64, (2_000, 60), np.uint64)
-    _, slope = known.carried(np.full(ids.size, amounts.PRIOR_CALLS, np.float32), ids.ravel())
-    assert (slope.reshape(ids.shape) > 0).any(axis=1).mean() > 0.95
+    usual = np.full((ids.size, 2), amounts.PRIOR_CALLS, np.float32)
+    _, slope = known.carried(usual, ids.ravel())
+    assert (slope[:, 0].reshape(ids.shape) > 0).any(axis=1).mean() > 0.95
 
 
 def test_a_bank_without_amounts_knows_none() -> None:
     known = UsualAmounts.from_arrays({}, HOST)
-    assert known.usual(np.ones(2, np.uint64), np.ones(2, np.uint64)).tolist() == [6, 6]
+    usual = [amounts.PRIOR_CALLS, amounts.PRIOR_CALLS_A_DAY]
+    assert known.usual(np.ones(2, np.uint64), np.ones(2, np.uint64)).tolist() == [usual, usual]

@@ -30,6 +30,19 @@ def test_calls_are_counted_by_principal_interval_and_action_whatever_the_cut(siz
     assert amounts.count(*parts).tolist() == wanted
 
 
+@pytest.mark.parametrize("size", [1, 300])
+def test_intervals_that_end_with_an_events_own_are_added_up(size: int) -> None:
+    parts, amounts = events(), IntervalAmounts()
+    for start in range(0, 300, size):
+        amounts.add(*(part[start : start + size] for part in parts))
+    principal, interval, action = parts
+    wanted = [
+        int(((principal == p) & (action == a) & (interval <= at) & (interval > at - 3)).sum())
+        for p, at, a in zip(principal, interval, action, strict=True)
+    ]
+    assert amounts.count(*parts, 3).tolist() == wanted
+
+
 def test_what_is_over_is_forgotten() -> None:
     amounts, parts = IntervalAmounts(), events()
     amounts.add(*parts)

@@ -1,7 +1,7 @@
 """The autoencoder detector: how unusual an action of a principal is.
 
 It votes on events. An event's z says how rare its surprise is for its fingerprint, together with what else of its principal was
-surprising in the interval, by how rarely as much is, and with how often its action was called in it. The maths is in
+surprising in the interval, by how rarely as much is, or how rare the number of calls of its action is. The maths is in
 `estimators.autoencoder`, `estimators.interval_tail`, `estimators.amounts` and `estimators.tail_calibration`.
 
 Example:
@@ -38,12 +38,14 @@ from fingerprint.features.encoding import EVIDENCE_GROUP_FEATURES, EVIDENCE_GROU
 from fingerprint.registry import quality
 from fingerprint.registry.bank import PEER_LEVEL, Bank
 from fingerprint.state.event_batch import EventBatch
+from fingerprint.state.interval_amounts import IntervalAmounts
 from fingerprint.state.interval_surprise import IntervalSurprise
 from fingerprint.state.scorer_state import ScorerState
 
 ACTION_COLUMN = FEATURE_NAMES.index("action")
-# Columns of the evidence behind the features: what is usual of the action, then the tail's.
-AMOUNT_COLUMNS = slice(len(FEATURE_NAMES), len(FEATURE_NAMES) + 2)
+# Columns of the evidence behind the features: what is usual of the action in an interval and a day, then the tail's.
+USUAL_COLUMNS = slice(len(FEATURE_NAMES), len(FEATURE_NAMES) + 2)
+SLOPE_COLUMNS = slice(USUAL_COLUMNS.stop, USUAL_COLUMNS.stop + 2)
 TAIL_COLUMNS = 8
 MAX_DRIVERS = 10  # values of a feature that are looked at
 MAX_ACTION_DRIVERS = 60  # of actions: what they can do decides which ones lead (`alerting.impact`)
@@ -53,7 +55,7 @@ RECENT_NOVELTY_NATS = float(-np.log(0.1))
 
 INTERVAL, APART, RECENT, WHOLE = "interval surprise", "two places", "recent novelty", "principal's view"
 PEERS, NETS, COUNTS, NEWCOMER = "peers", "nets", "counts", "newcomer"
-AMOUNT, HARM = "amount", "harm"
+AMOUNT, DAY_AMOUNT, HARM = "amount", "day's amount", "harm"
 GROUP_TERM = "evidence: "
 TERMS = {
     INTERVAL: "what else of the principal surprised in the interval",
@@ -64,7 +66,8 @@ TERMS = {
     NETS: "the networks' corrections; without them counts alone",
     COUNTS: "the counted likelihoods; without them the networks' corrections alone",
     NEWCOMER: "how rarely a principal is new",
-    AMOUNT: "how often the action was called in the interval",
+    AMOUNT: "how often the action was called in the interval, and in the day that ends with it",
+    DAY_AMOUNT: "how often the action was called in the day",
     HARM: "what a new action can do",
     **{f"{GROUP_TERM}{group}": f"all features of the group {group}" for group in EVIDENCE_GROUPS},
 }
@@ -73,10 +76,10 @@ TERMS = {
 class AutoencoderDetector(Detector):
     """Votes on events by the surprise of their features.
 
-    Evidence (N, F + 10): each feature's surprise in nats; what is usual of its action (`UsualAmounts.carried`: log of the usual
-    calls, slope); the parameters of the fingerprint's tail (rate, edge, slope), the share by which its threshold was moved, the
-    tail of its interval (3), and the nats of being a newcomer and of what its new action can do. So an event that waits is judged
-    by the bank that measured it, also after a swap.
+    Evidence (N, F + 12): each feature's surprise in nats; what is usual of its action in an interval and in a day
+    (`UsualAmounts.carried`: logs of the usual calls, slopes); the parameters of the fingerprint's tail (rate, edge, slope), the
+    share by which its threshold was moved, the tail of its interval (3), and the nats of being a newcomer and of what its new
+    action can do. So an event that waits is judged by the bank that measured it, also after a swap.
     """
 
     name = "autoencoder"
@@ -180,11 +183,12 @@ class AutoencoderDetector(Detector):
         return autoencoder.surprise_per_feature(loss, self.bank.baseline.center, fingerprint)
 
     def _carried_amounts(self, batch: EventBatch) -> tuple[Floats, Floats]:
-        """Return the log of the usual calls of each event's action, and the slope of its tail (0: it carries no amount), (N,)."""
+        """Return the logs of the usual calls of each event's action, and the slopes of the tails (0: no amount), (N, 2)."""
         event = to_device_of(frames.values_of(frames.column_of(batch.frame, KEY_COLUMN)), batch.codes)
         usual = self.usual_amounts.usual(batch.principal, batch.codes[:, ACTION_COLUMN])
         log_usual, slope = self.usual_amounts.carried(usual, event)
-        return log_usual, slope * (self.left_out != AMOUNT)
+        counted = (self.left_out != AMOUNT, self.left_out not in (AMOUNT, DAY_AMOUNT))
+        return log_usual, slope * namespace(slope).asarray(counted, dtype=np.float32)
 
     def _tail_parameters(self, batch: EventBatch) -> list[Floats]:
         usual, at = self.bank.baseline, batch.fingerprint
@@ -221,23 +225,18 @@ class AutoencoderDetector(Detector):
         parameters = batch.evidence[self.name][:, -TAIL_COLUMNS:]
         rate, edge, slope, shift = parameters[:, :4].T
         novelty = nats.excess(parameters[:, 4:7]) + parameters[:, 7]
-        excess = namespace(novelty).maximum(novelty, self.amount_surprise(batch))
-        return tail_calibration.z_of_log_survival(
-            tail_calibration.log_survival(excess, rate, edge, slope)
-        ) / (1 + shift)
+        log_share = tail_calibration.log_survival(novelty, rate, edge, slope)
+        rarest = namespace(log_share).minimum(log_share, -self.amount_surprise(batch).max(axis=1))
+        return tail_calibration.z_of_log_survival(rarest) / (1 + shift)
 
     def amount_surprise(self, batch: EventBatch) -> Floats:
-        """Return the nats of how often each event's action was called in its interval so far, (N,)."""
-        log_usual, slope = batch.evidence[self.name][:, AMOUNT_COLUMNS].T
-        calls = self.state.interval_amounts.count(
-            batch.principal, batch.interval, batch.codes[:, ACTION_COLUMN]
-        )
-        return amounts.amount_nats(calls, log_usual, slope)
+        """Return the nats of how often each event's action was called so far, in its interval and in the day, (N, 2)."""
+        return carried_amount_nats(batch, self.state.interval_amounts, self.state.series.intervals_per_day)[1]
 
     def can_still_vote(self, batch: EventBatch) -> Mask:
         """Return which events have a vote, or may get one from their interval: by what surprises in it, or by an amount."""
         share = namespace(batch.level).where(batch.level >= PEER_LEVEL, self.newcomer_share, 1.0)
-        carries = batch.evidence[self.name][:, AMOUNT_COLUMNS.stop - 1] > 0
+        carries = (batch.evidence[self.name][:, SLOPE_COLUMNS] > 0).any(axis=1)
         return (
             carries
             | autoencoder.needs_interval_context(feature_surprise(batch))
@@ -264,6 +263,21 @@ DETECTOR = AutoencoderDetector
 def feature_surprise(batch: EventBatch) -> Floats:
     """Return the surprise of each feature of events that the autoencoder measured: (N, F) nats."""
     return batch.evidence[AutoencoderDetector.name][:, : len(FEATURE_NAMES)]
+
+
+def carried_amount_nats(batch: EventBatch, counted: IntervalAmounts, day: int) -> tuple[Floats, Floats]:
+    """Return the calls of each event's action, in its interval and in the `day` intervals that end with it, and their nats.
+
+    (N, 2) each. Of an event that carries no amount of a window, nothing is counted in it.
+    """
+    evidence = batch.evidence[AutoencoderDetector.name]
+    slope, xp = evidence[:, SLOPE_COLUMNS], namespace(evidence)
+    calls = xp.zeros(slope.shape, np.int32)
+    for window, intervals in enumerate((1, day)):
+        rows = xp.flatnonzero(slope[:, window] > 0)
+        where = (batch.principal[rows], batch.interval[rows], batch.codes[rows, ACTION_COLUMN])
+        calls[rows, window] = counted.count(*where, intervals)
+    return calls, amounts.amount_nats(calls, evidence[:, USUAL_COLUMNS], slope)
 
 
 class ObservedValues(NamedTuple):
@@ -318,22 +332,22 @@ def _rank_values(codes: Hashes, surprise: Floats) -> list[tuple[int, float, int]
 def _amount_drivers(
     batch: EventBatch, frame: pd.DataFrame, context: ExplanationContext
 ) -> list[SurpriseDriver]:
-    """Return the actions of a group of events that were called more often in an interval than is usual, each once."""
+    """Return the actions of a group of events that were called more often than is usual, each once, in its rarer window."""
     action = batch.codes[:, ACTION_COLUMN]
-    calls = context.interval_amounts.count(batch.principal, batch.interval, action)
-    log_usual, slope = batch.evidence[AutoencoderDetector.name][:, AMOUNT_COLUMNS].T
-    nats = amounts.amount_nats(calls, log_usual, slope)
+    calls, nats = carried_amount_nats(batch, context.interval_amounts, context.series.intervals_per_day)
+    spans, rarer = (_interval_text(context.settings), "a day"), nats.argmax(axis=1)
     drivers = []
-    for row, value, count in _rank_values(action, nats)[:MAX_DRIVERS]:
+    for row, value, count in _rank_values(action, nats.max(axis=1))[:MAX_DRIVERS]:
         if value < MIN_DRIVER_SURPRISE:
             break
         bank, _ = context.bank_and_row(batch, row)
-        known = UsualAmounts.from_arrays(bank.scorer_state, identity_placement)
-        most = int(known.most(batch.principal[[row]], action[[row]])[0])
+        known, window = UsualAmounts.from_arrays(bank.scorer_state, identity_placement), int(rarer[row])
+        most = int(known.most(batch.principal[[row]], action[[row]])[0, window])
+        called = int(calls[row, window])
         name = f"{frame['service'].iloc[row]}:{frame['action'].iloc[row]}"
-        seen = f"{calls[row]:,} calls of {name} in {_interval_text(context.settings)}"
         expected = f"at most {most:,} before" if most else "none before"
-        rarity: Rarity = "unseen" if calls[row] > most else "rare"
+        rarity: Rarity = "unseen" if called > most else "rare"
+        seen = f"{called:,} calls of {name} in {spans[window]}"
         drivers.append(SurpriseDriver("amount", seen, expected, rarity, round(value, 2), count))
     return drivers
 

@@ -17,7 +17,7 @@ from fingerprint.detection.detectors.autoencoder import (
     feature_surprise,
 )
 from fingerprint.detection.inference import LocalInference
-from fingerprint.estimators import autoencoder
+from fingerprint.estimators import autoencoder, tail_calibration
 from fingerprint.features.encoding import FEATURE_NAMES, IS_BIN
 from fingerprint.registry.bank import Bank
 from fingerprint.state.event_batch import EventBatch
@@ -41,13 +41,22 @@ def measured(detector: AutoencoderDetector, batch: EventBatch) -> EventBatch:
     return replace(batch, evidence={detector.name: detector.measure(batch)})
 
 
+def repeated(events: pd.DataFrame, times: int, hours: int = 0) -> pd.DataFrame:
+    """Return a call of an action that is not known so often, some hours later."""
+    one = events[events["error_code"].isna()].head(1).assign(action="ListNothingKnown")
+    many = pd.concat([one] * times, ignore_index=True)
+    many["event_id"] = [f"call {hours} {place}" for place in range(times)]
+    many["event_time"] += pd.Timedelta(hours=hours)
+    return many
+
+
 def test_its_evidence_is_the_surprise_of_every_feature_and_the_tail_of_the_fingerprint(
     detector: AutoencoderDetector, encode: Encode, events: pd.DataFrame, bank: Bank
 ) -> None:
     batch = measured(detector, encode(events, detector.state))
     evidence = batch.evidence["autoencoder"]
-    assert (evidence.shape, evidence.dtype) == ((len(batch), len(FEATURE_NAMES) + 10), np.float32)
-    np.testing.assert_array_equal(feature_surprise(batch), evidence[:, :-10])
+    assert (evidence.shape, evidence.dtype) == ((len(batch), len(FEATURE_NAMES) + 12), np.float32)
+    np.testing.assert_array_equal(feature_surprise(batch), evidence[:, :-12])
     np.testing.assert_array_equal(evidence[:, -5], bank.shift[batch.fingerprint])
     np.testing.assert_array_equal(evidence[:, -4:-1], bank.baseline.interval_tail[batch.fingerprint])
     np.testing.assert_array_equal(
@@ -68,22 +77,43 @@ def test_calls_that_fail_at_the_service_are_neither_a_surprising_error_nor_an_am
         here = AutoencoderDetector(SETTINGS, bank, state, LocalInference(bank))
         batch = measured(here, encode(many.assign(error_code=code), state))
         surprise[code] = feature_surprise(batch)[:, FEATURE_NAMES.index("error")].max()
-        amount[code] = here.amount_surprise(batch).max()
-    assert (surprise["ServiceUnavailable"], amount["ServiceUnavailable"]) == (0, 0)
-    assert min(surprise["AccessDenied"], amount["AccessDenied"]) > 1
+        amount[code] = here.amount_surprise(batch).max(axis=0)
+    assert (surprise["ServiceUnavailable"], *amount["ServiceUnavailable"]) == (0, 0, 0)
+    assert min(surprise["AccessDenied"], *amount["AccessDenied"]) > 1
 
 
 def test_novelty_and_amount_are_not_added_up(
     detector: AutoencoderDetector, encode: Encode, events: pd.DataFrame
 ) -> None:
-    batch = measured(detector, encode(events, detector.state))
+    burst = repeated(events, 300)
+    batch = measured(detector, encode(pd.concat([events, burst], ignore_index=True), detector.state))
     without = detector.without("amount")
     bare = replace(batch, evidence={detector.name: without.measure(batch)})
-    novel, amount = without.score(bare), detector.amount_surprise(batch)
+    novel, amount = without.score(bare), detector.amount_surprise(batch).max(axis=1)
     both = detector.score(batch)
-    assert (both >= novel - 1e-6).all()
-    assert (both[amount < 1] == novel[amount < 1]).all()
+    shift = batch.evidence[detector.name][:, -5]
+    alone = tail_calibration.z_of_log_survival(-amount.astype(np.float64)) / (1 + shift)
+    np.testing.assert_allclose(both, np.maximum(novel, alone), atol=1e-6)
     assert (both > novel + 0.1).any()
+
+
+def test_what_is_spread_over_a_day_is_an_amount_of_the_day(
+    bank: Bank, encode: Encode, events: pd.DataFrame
+) -> None:
+    """Sixty calls in each of eight hours: no hour is as odd as the day."""
+    state = ScorerState.from_arrays(SETTINGS, bank.scorer_state)
+    here = AutoencoderDetector(SETTINGS, bank, state, LocalInference(bank))
+    rarest = []
+    for hour in range(8):
+        batch = measured(here, encode(repeated(events, 60, hour), state))
+        rarest.append(here.amount_surprise(batch).max(axis=0))
+    hours, days = np.array(rarest).T
+    assert np.ptp(hours) < 0.01, "each hour holds as much as the one before"
+    assert (np.diff(days[days > 0]) > 0).all()
+    assert days[-1] > hours[-1] + 1
+    without = here.without("day's amount")
+    bare = replace(batch, evidence={here.name: without.measure(batch)})
+    assert without.score(bare).max() < here.score(batch).max()
 
 
 def test_a_new_action_that_can_do_harm_is_stranger_and_a_usual_one_is_not(
@@ -102,7 +132,7 @@ def test_a_new_action_that_can_do_harm_is_stranger_and_a_usual_one_is_not(
     state = ScorerState.from_arrays(SETTINGS, bank.scorer_state)
     here = AutoencoderDetector(SETTINGS, bank, state, LocalInference(bank))
     batch = encode(events, state)
-    usual = here.usual_amounts.most(batch.principal, batch.codes[:, FEATURE_NAMES.index("action")]) > 0
+    usual = ~here.usual_amounts.is_new(batch.principal, batch.codes[:, FEATURE_NAMES.index("action")])
     assert 0.5 < usual.mean() < 1
     np.testing.assert_array_equal(
         here.measure(batch)[usual, -1], here.without("harm").measure(batch)[usual, -1]
