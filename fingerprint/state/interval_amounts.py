@@ -43,12 +43,12 @@ class IntervalAmounts:
 
     def count(self, principal: Hashes, interval: Ints, action: Hashes, intervals: int = 1) -> Ints:
         """Return how often each event's action was called by its principal so far, in `intervals` that end with its own, (N,)."""
-        calls = self.counts.get(_amount_key(principal, interval, action), "calls", missing=0)
-        for before in range(1, intervals):
-            calls = calls + self.counts.get(
-                _amount_key(principal, interval - np.int32(before), action), "calls", missing=0
-            )
-        return calls
+        xp = namespace(principal)
+        each = (interval[:, None] - xp.arange(intervals, dtype=np.int32)).ravel()
+        owner, called = (xp.repeat(column, intervals) for column in (principal, action))
+        calls = self.counts.get(_amount_key(owner, each, called), "calls", missing=0)
+        summed: Ints = calls.reshape(-1, intervals).sum(axis=1, dtype=np.int32)
+        return summed
 
     def expire(self, before: int) -> None:
         """Drop intervals before this one."""
