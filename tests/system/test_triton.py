@@ -226,7 +226,7 @@ def test_a_damaged_bank_is_refused_and_what_was_served_still_is(
     bank: Bank, losses: TritonInference, options: settings.Triton, tmp_path: Path
 ) -> None:
     banks.publish_version(variant(bank, 77), tmp_path / "bank")
-    repository = ModelRepository(Path(options.model_repository))
+    repository = ModelRepository(Path(options.model_repository), options.instance_count)
     number, before = repository.add_version(tmp_path / "bank"), repository.served_versions()
     stack = next((repository.folder / str(number)).rglob("stack*.safetensors"))
     harmed = bytearray(stack.read_bytes())
@@ -249,7 +249,7 @@ def test_a_bank_that_is_not_the_one_its_folder_says_is_refused(
     bank: Bank, losses: TritonInference, options: settings.Triton
 ) -> None:
     """Or answers would name another bank than they are of."""
-    repository = ModelRepository(Path(options.model_repository))
+    repository = ModelRepository(Path(options.model_repository), options.instance_count)
     before, wrong = repository.served_versions(), triton_model.version_number("another")
     shutil.copytree(
         repository.folder / str(triton_model.version_number(bank.version)), repository.folder / str(wrong)
