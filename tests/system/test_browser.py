@@ -650,7 +650,8 @@ def test_no_one_is_kept_out(browser, place, admitted, path):
 BUILT = """row => row.outerHTML.replace(/>[^<]*[^<\\s][^<]*</g, '>text<')
   .replace(/ (?!class=|style=|role=|type=|scope=|lang=)([\\w:-]+)="[^"]+"/g, ' $1="value"')"""
 LEAVE_ONE_OF_EACH = f"""() => {{
-  const built = {BUILT}, seen = new Set()
+  const built = {BUILT}, seen = new Set(), ids = [...document.querySelectorAll('[id]')].map(each => each.id)
+  if (new Set(ids).size < ids.length) throw new Error('an id is there twice: ' + ids)
   const rows = [...document.querySelectorAll('main tbody > tr, main ol > li, main ul > li')]
   const again = rows.filter(row => seen.size === seen.add(built(row)).size)
   again.forEach(row => row.remove())
@@ -659,7 +660,10 @@ LEAVE_ONE_OF_EACH = f"""() => {{
 
 
 def leave_one_of_each(page: Page) -> int:
-    """Remove rows of tables and lists that are built as one before them, for axe-core; return how many."""
+    """Remove rows of tables and lists that are built as one before them, for axe-core; return how many.
+
+    No id may be there twice, which axe-core could not see any more.
+    """
     page.wait_for_load_state("load")
     return int(page.evaluate(LEAVE_ONE_OF_EACH))
 

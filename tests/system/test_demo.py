@@ -22,6 +22,7 @@ from fingerprint.store import open_store
 from pipelines.commands import retention
 from pipelines.demo import DemoFolder
 from tests.support import take_screenshots
+from tests.support.sample_organisation import SampleOrganisation
 from tests.support.services import browser as browsers
 from tests.support.services.requirement import needed
 
@@ -43,7 +44,8 @@ class Demo:
 
 
 @pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
+def demo(tmp_path_factory: pytest.TempPathFactory, organisation: SampleOrganisation) -> Iterator[Demo]:
+    """The demo as a person starts it. By the time there is an `organisation`, numba has compiled what both need, and keeps it."""
     place = tmp_path_factory.mktemp("demo")
     began, out = datetime.now(UTC), place / "the demo"
     browser, pipe = place / "browser", place / "opened"
