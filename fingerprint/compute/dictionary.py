@@ -83,7 +83,8 @@ class DictionaryEncoded:
             return [values[at] for at in code.tolist()]
         if name not in self.events:
             return [None] * len(self)
-        values, none = frames.column_of(self.events, name).tolist(), pd.NA
+        column, none = frames.column_of(self.events, name), pd.NA
+        values = column.tolist() if isinstance(column, np.ndarray) else [*column]
         # NaN and NaT, which stand for none as well, are no equals of themselves
         return [None if value is none or value != value else value for value in values]
 
@@ -111,6 +112,8 @@ def encode_few(values: Sequence[Hashable]) -> tuple[CodeArray, list[Any]]:
 
 def encode_numbers(values: Array) -> EncodedColumn:
     """Return whole numbers encoded: (N,) -> codes (N,), values."""
+    if len(values) <= FEW_EVENTS and arrays.is_on_host(values):
+        return encode_few(values.tolist())
     distinct, code = arrays.namespace(values).unique(values, return_inverse=True)
     return code, distinct.tolist()
 

@@ -102,11 +102,11 @@ def bank_arrays(vocabulary: Any, weights: Any) -> BankArrays:
 def compiled_losses(bank: BankArrays, fingerprint: Any, codes: Hashes) -> tuple[Any, Any]:
     """Return the loss of each feature in nats and whether its value was known: fingerprint (N,), codes (N, F) -> 2 x (N, F)."""
     fingerprint, codes = _plain(fingerprint.astype(np.int32, copy=False)), _plain(codes)
-    _, first, inverse = np.unique(_row_hashes(fingerprint, codes), return_index=True, return_inverse=True)
-    loss, known = (
-        np.empty((len(first), codes.shape[1]), np.float32),
-        np.empty((len(first), codes.shape[1]), bool),
-    )
+    first = inverse = np.arange(len(codes))
+    if len(codes) > 1:
+        _, first, inverse = np.unique(_row_hashes(fingerprint, codes), return_index=True, return_inverse=True)
+    shape = (len(first), codes.shape[1])
+    loss, known = np.empty(shape, np.float32), np.empty(shape, bool)
     _fill_side_by_side(bank, fingerprint, codes, first, loss, known)
     return loss[inverse], known[inverse]
 
@@ -122,9 +122,7 @@ def _fill_side_by_side(
     """Fill loss and known (D, F) of the rows `first` (D,), one half of many rows in a thread: the kernel holds no lock."""
 
     def fill(part: slice) -> None:
-        _fill_losses(
-            bank, RULES, fingerprint, codes, first[part], loss[part], known[part], _make_scratch(bank)
-        )
+        _fill_losses(bank, RULES, fingerprint, codes, first[part], loss[part], known[part])
 
     middle = len(first) // 2
     if middle < MIN_THREAD_ROWS:
@@ -163,30 +161,29 @@ class _Scratch(NamedTuple):
     powers: Floats
 
 
-def _make_scratch(bank: BankArrays) -> _Scratch:
-    (_, features, slots), hidden = bank.base.shape, bank.bias.shape[1]
-    bits, exponents = np.empty(slots * hidden, np.int32), np.empty(slots, np.int32)
-    logits, chances = np.empty((2, slots), np.float32)
-    total, units = np.empty((2, hidden), np.float32)
-    return _Scratch(
-        np.empty(features, np.int64),
-        np.empty((features, hidden), np.float32),
-        total,
-        units,
-        bits,
-        bits.view(np.float32),
-        logits,
-        chances,
-        exponents,
-        exponents.view(np.float32),
-    )
-
-
 # --- compiled -------------------------------------------------------------------------------------------------------
 
 _ZERO, _ONE, _TWO = (np.float32(number) for number in (0, 1, 2))  # float32 times a literal would be float64
 _BIN_SIZE = np.float32(16)
 _FEATURES_OF_KEY = np.uint64(256)
+
+
+@compile_kernel
+def _make_scratch(bank: BankArrays) -> _Scratch:
+    hidden, (_, features, slots) = bank.bias.shape[1], bank.base.shape
+    bits, exponents = np.empty(slots * hidden, np.int32), np.empty(slots, np.int32)
+    return _Scratch(
+        np.empty(features, np.int64),
+        np.empty((features, hidden), np.float32),
+        np.empty(hidden, np.float32),
+        np.empty(hidden, np.float32),
+        bits,
+        bits.view(np.float32),
+        np.empty(slots, np.float32),
+        np.empty(slots, np.float32),
+        exponents,
+        exponents.view(np.float32),
+    )
 
 
 @compile_kernel
@@ -210,9 +207,9 @@ def _fill_losses(
     first: NDArray[np.intp],
     loss: Floats,
     known: NDArray[np.bool_],
-    scratch: _Scratch,
 ) -> None:
     """Fill loss and known (D, F) of the rows `first` (D,)."""
+    scratch = _make_scratch(bank)
     for place in range(len(first)):
         row = first[place]
         at = fingerprint[row]
