@@ -92,6 +92,18 @@ def unique_inverse(values: Array) -> tuple[Array, Array]:
     return codes, distinct
 
 
+def unique_examples(values: Array) -> tuple[Array, Array]:
+    """Return the number of each value among the distinct ones, and a place of each: (N,) -> (N,), (D,)."""
+    xp = namespace(values)
+    if xp is not np:
+        _, example, codes = xp.unique(values, return_index=True, return_inverse=True)
+        return codes, example
+    codes, distinct = pd.factorize(values)
+    example = np.empty(len(distinct), np.intp)
+    example[codes] = np.arange(len(values))
+    return codes, example
+
+
 def is_first_occurrence(values: Array) -> Array:
     """Return which values occur for the first time: (N,) -> (N,)."""
     xp = namespace(values)

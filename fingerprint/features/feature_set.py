@@ -152,7 +152,7 @@ class FeatureSet:
 
     @cached_property
     def _memories(self) -> list[hashing.HashMemory]:
-        """The hashes of values that a feature's few events had, by feature."""
+        """The hashes of the values that events had, by feature."""
         return [
             hashing.HashMemory(partial(_hash_rows, feature), MAX_REMEMBERED_ROWS) for feature in self.features
         ]
@@ -160,19 +160,18 @@ class FeatureSet:
     def _fill(self, codes: Array, events: Frame, stateful: bool) -> None:
         if not len(events):  # a batch of nothing but repeats
             return
-        coded, start = DictionaryEncoded(events, self.derived_columns), 0
-        places = [place for place, feature in enumerate(self.features) if feature.is_stateful == stateful]
-        if coded.is_few:
-            rows = (coded.rows(self.features[place].columns) for place in places)
-            hashes = [self._memories[place].look_up(each) for place, each in zip(places, rows, strict=True)]
-            codes[:, places] = np.array(hashes, np.uint64).T
-            return
-        named = [self.features[place].encoded_texts(coded) for place in places]
-        texts = np.concatenate([texts for _, texts in named]) if named else np.empty(0, object)
-        hashes = arrays.to_device_of(hashing.hash_distinct(texts), codes)
-        for place, (code, texts) in zip(places, named, strict=True):
-            codes[:, place] = hashes[start + code]
-            start += len(texts)
+        coded = DictionaryEncoded(events, self.derived_columns)
+        for place, feature in enumerate(self.features):
+            if feature.is_stateful != stateful:
+                continue
+            memory = self._memories[place]
+            if coded.is_few:
+                codes[:, place] = memory.look_up(coded.rows(feature.columns))
+            else:
+                code, distinct = coded.combined_column(feature.columns)
+                codes[:, place] = arrays.to_device_of(np.array(memory.look_up(distinct), np.uint64), codes)[
+                    code
+                ]
 
 
 def _hash_rows(feature: Feature, rows: list[tuple[Any, ...]]) -> hashing.Hashes:
