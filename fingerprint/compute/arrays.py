@@ -107,6 +107,8 @@ def unique_examples(values: Array) -> tuple[Array, Array]:
 def is_first_occurrence(values: Array) -> Array:
     """Return which values occur for the first time: (N,) -> (N,)."""
     xp = namespace(values)
+    if len(values) < 2:
+        return xp.ones(len(values), bool)
     first = xp.zeros(len(values), bool)
     first[xp.unique(values, return_index=True)[1]] = True
     return first

@@ -478,7 +478,9 @@ def _keep_earliest(table: SortedTable, keys: Hashes, interval: Ints) -> tuple[In
     """
     xp, before = namespace(keys), table.get(keys, "interval", missing=-1)
     earlier = xp.flatnonzero((before < 0) | (interval < before))
-    order = earlier[lexsort(interval[earlier], keys[earlier])] if len(earlier) else earlier
+    if not len(earlier):
+        return before[:0], interval[:0], earlier
+    order = earlier[lexsort(interval[earlier], keys[earlier])]
     which = order[run_starts(keys[order])]
     distinct, before, earliest = keys[which], before[which], interval[which]
     new = before < 0

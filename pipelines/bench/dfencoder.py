@@ -279,7 +279,7 @@ def distinct_share(events: EncodedEvents) -> float:
     return len(np.unique(asked, axis=0)) / len(asked)
 
 
-@benchmark("scoring with explanation, one event", "events/s", "its time with dfencoder", 0.1, at_most=True)
+@benchmark("scoring with explanation, one event", "events/s", "its time with dfencoder", 0.02, at_most=True)
 def one_event_latency() -> tuple[float, float]:
     """Take the mean of SINGLE_EVENTS events of one user, each by itself."""
     pace, ratio = _pace(
