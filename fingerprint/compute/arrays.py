@@ -92,9 +92,23 @@ def unique_inverse(values: Array) -> tuple[Array, Array]:
     return codes, distinct
 
 
+def unique_examples(values: Array) -> tuple[Array, Array]:
+    """Return the number of each value among the distinct ones, and a place of each: (N,) -> (N,), (D,)."""
+    xp = namespace(values)
+    if xp is not np:
+        _, example, codes = xp.unique(values, return_index=True, return_inverse=True)
+        return codes, example
+    codes, distinct = pd.factorize(values)
+    example = np.empty(len(distinct), np.intp)
+    example[codes] = np.arange(len(values))
+    return codes, example
+
+
 def is_first_occurrence(values: Array) -> Array:
     """Return which values occur for the first time: (N,) -> (N,)."""
     xp = namespace(values)
+    if len(values) < 2:
+        return xp.ones(len(values), bool)
     first = xp.zeros(len(values), bool)
     first[xp.unique(values, return_index=True)[1]] = True
     return first

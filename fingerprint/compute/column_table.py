@@ -8,12 +8,14 @@ Example:
 
 To take rows of a pandas table, or to put a column in, takes about a tenth of a millisecond however few rows it has, and a step
 does so twenty times. Here rows are places that wait beside the columns, and a column is taken when it is first read.
+
+Texts that came with a dictionary keep it (`TextDictionary`): who asks for the distinct ones need not tell them apart again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -28,23 +30,41 @@ Places = NDArray[np.intp]
 FEW_ROWS = 1000
 
 
+class TextDictionary(NamedTuple):
+    """Texts of N rows: the place of each (N,) in `values` (D,), which are distinct; a missing one is None there."""
+
+    codes: Places
+    values: NDArray[np.object_]
+
+    def factorize(self) -> tuple[Places, list[str | None]]:
+        """Return the code of each row (N,), and the values that there are, by code."""
+        codes, used = pd.factorize(self.codes)
+        return codes, self.values[used].tolist()
+
+
+# An array (M,) and the places (N,) of a table's rows in it, None where it is whole. Of a column with a dictionary the array is
+# that of its codes, and its values (D,) are the third; None otherwise.
+_Column = tuple[ColumnArray, Places | None, NDArray[np.object_] | None]
+
+
 class ColumnTable:
-    """N rows of named columns. A column is an array (M,) and the places (N,) of its rows in it, None where it is whole."""
+    """N rows of named columns."""
 
-    __slots__ = ("_columns", "_length")
+    __slots__ = ("_columns", "_length", "_texts")
 
-    def __init__(self, columns: Mapping[str, tuple[ColumnArray, Places | None]], length: int) -> None:
+    def __init__(self, columns: Mapping[str, _Column], length: int) -> None:
         self._columns, self._length = dict(columns), length
+        self._texts: dict[str, NDArray[np.object_]] = {}  # of columns with a dictionary that were read
 
     @classmethod
     def of_arrays(cls, columns: Mapping[str, ColumnArray], length: int) -> ColumnTable:
         """Return a table of arrays of this length."""
-        return cls({name: (array, None) for name, array in columns.items()}, length)
+        return cls({name: (array, None, None) for name, array in columns.items()}, length)
 
     @classmethod
     def from_pandas(cls, frame: pd.DataFrame) -> ColumnTable:
         """Return the columns of a pandas table, its texts as Python's own."""
-        return cls.of_arrays({str(name): to_array(column) for name, column in frame.items()}, len(frame))
+        return cls({str(name): _to_column(column) for name, column in frame.items()}, len(frame))
 
     def __len__(self) -> int:
         return self._length
@@ -61,11 +81,27 @@ class ColumnTable:
 
     def array(self, name: str) -> ColumnArray:
         """Return a column as an array (N,)."""
-        array, rows = self._columns[name]
+        array, rows, values = self._columns[name]
+        if values is not None:
+            if name not in self._texts:
+                self._texts[name] = values.take(self._codes(name))
+            return self._texts[name]
         if rows is not None:
-            array = array[rows]
-            self._columns[name] = array, None
+            array = array.take(rows)  # of an array of pandas in half of the time that brackets take
+            self._columns[name] = array, None, None
         return array
+
+    def dictionary(self, name: str) -> TextDictionary | None:
+        """Return a column with its dictionary, None where it has none. Values may have no row."""
+        values = self._columns[name][2]
+        return None if values is None else TextDictionary(self._codes(name), values)
+
+    def _codes(self, name: str) -> Places:
+        codes, rows, values = self._columns[name]
+        if rows is not None:
+            codes = codes.take(rows)
+            self._columns[name] = codes, None, values
+        return codes
 
     def take(self, places: Places) -> ColumnTable:
         """Return the rows at places (K,)."""
@@ -78,7 +114,9 @@ class ColumnTable:
                 moved[id(rows)] = rows[places]
             return moved[id(rows)]
 
-        columns = {name: (array, through(rows)) for name, (array, rows) in self._columns.items()}
+        columns = {
+            name: (array, through(rows), values) for name, (array, rows, values) in self._columns.items()
+        }
         return ColumnTable(columns, len(places))
 
     def compact(self) -> ColumnTable:
@@ -90,8 +128,8 @@ class ColumnTable:
         return ColumnTable({name: self._columns[name] for name in names}, self._length)
 
     def with_columns(self, columns: Mapping[str, Any]) -> ColumnTable:
-        """Return a table with further columns, or others of the same name: arrays or columns (N,)."""
-        added = {name: (to_array(each), None) for name, each in columns.items()}
+        """Return a table with further columns, or others of the same name: arrays, columns or texts with a dictionary (N,)."""
+        added = {name: _to_column(each) for name, each in columns.items()}
         return ColumnTable(self._columns | added, self._length)
 
     def to_pandas(self) -> pd.DataFrame:
@@ -117,16 +155,24 @@ def to_array(column: Any) -> ColumnArray:
 
     Of many texts each distinct one is made once.
     """
+    array, _, values = _to_column(column)
+    return array if values is None else values.take(array)
+
+
+def _to_column(column: Any) -> _Column:
+    """Return an array, a pandas column or texts with a dictionary as a table keeps it; many texts are given a dictionary."""
+    if isinstance(column, TextDictionary):
+        return column.codes, None, column.values
     if not isinstance(column, pd.Series):
-        return column
+        return column, None, None
     if isinstance(column.dtype, pd.DatetimeTZDtype):
-        return np.asarray(column.array, f"datetime64[{column.dtype.unit}]")
+        return np.asarray(column.array, f"datetime64[{column.dtype.unit}]"), None, None
     if not isinstance(column.dtype, pd.StringDtype):
-        return column.to_numpy() if isinstance(column.dtype, np.dtype) else column.array
+        return column.to_numpy() if isinstance(column.dtype, np.dtype) else column.array, None, None
     if len(column) <= FEW_ROWS:
-        return np.asarray(pa.array(column.array).to_numpy(zero_copy_only=False), object)
+        return np.asarray(pa.array(column.array).to_numpy(zero_copy_only=False), object), None, None
     codes, distinct = column.array.factorize()
-    return np.array([*distinct, None], object)[codes]
+    return np.where(codes < 0, len(distinct), codes), None, np.array([*distinct, None], object)
 
 
 def _array_or_missing(part: ColumnTable, name: str) -> ColumnArray:

@@ -23,7 +23,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from fingerprint.compute.hashing import PAIR_MIX, PAIR_ODD, PAIR_SHIFT
+from fingerprint.compute.hashing import LOW_BITS, PAIR_MIX, PAIR_ODD, PAIR_SHIFT
 
 Floats = NDArray[np.float32]
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
@@ -71,8 +71,14 @@ def hash_pairs(left: Any, right: Any) -> Any:
     return hash_one_pair(left, right)
 
 
+@_compile_elementwise("uint64(uint64, uint64)")
+def combine_hashes(owner: Any, value: Any) -> Any:
+    """Hash what an owner has, element by element with broadcasting, in the owner's bucket: `hashing.combine`."""
+    return owner & ~LOW_BITS | hash_one_pair(owner, value) & LOW_BITS
+
+
 @compile_kernel
-def find_place(keys: NDArray[np.uint64], wanted: np.uint64) -> int:
+def find_place(keys: NDArray[Any], wanted: Any) -> int:
     """Return how many of sorted `keys` are less than `wanted`: the place where it is, or would be."""
     low, high = 0, len(keys)
     while low < high:

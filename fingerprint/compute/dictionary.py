@@ -63,8 +63,8 @@ class DictionaryEncoded:
         mixed = xp.zeros(len(self), np.int64)
         for code, values in columns:
             mixed = mixed * len(values) + code
-        _, first, code = xp.unique(mixed, return_index=True, return_inverse=True)
-        parts = [[values[at] for at in codes[first].tolist()] for codes, values in columns]
+        code, example = arrays.unique_examples(mixed)
+        parts = [[values[at] for at in codes[example].tolist()] for codes, values in columns]
         return code, list(zip(*parts, strict=True))
 
     def rows(self, names: Sequence[str]) -> list[tuple[Any, ...]]:
@@ -83,7 +83,8 @@ class DictionaryEncoded:
             return [values[at] for at in code.tolist()]
         if name not in self.events:
             return [None] * len(self)
-        values, none = frames.column_of(self.events, name).tolist(), pd.NA
+        column, none = frames.column_of(self.events, name), pd.NA
+        values = column.tolist() if isinstance(column, np.ndarray) else [*column]
         # NaN and NaT, which stand for none as well, are no equals of themselves
         return [None if value is none or value != value else value for value in values]
 
@@ -95,6 +96,8 @@ class DictionaryEncoded:
         xp = frames.array_module_of(self.events)
         if name not in self.events:
             return xp.zeros(len(self), np.int64), [None]
+        if known := frames.dictionary_of(self.events, name):
+            return known.factorize()
         column = frames.column_of(self.events, name)
         if isinstance(column.dtype, np.dtype) and column.dtype.kind in "iu":
             return encode_numbers(frames.values_of(column).astype(np.int64, copy=False))
@@ -111,7 +114,9 @@ def encode_few(values: Sequence[Hashable]) -> tuple[CodeArray, list[Any]]:
 
 def encode_numbers(values: Array) -> EncodedColumn:
     """Return whole numbers encoded: (N,) -> codes (N,), values."""
-    distinct, code = arrays.namespace(values).unique(values, return_inverse=True)
+    if len(values) <= FEW_EVENTS and arrays.is_on_host(values):
+        return encode_few(values.tolist())
+    code, distinct = arrays.unique_inverse(values)
     return code, distinct.tolist()
 
 

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from fingerprint.compute import arrays
 from fingerprint.compute.arrays import Array
-from fingerprint.compute.column_table import ColumnTable
+from fingerprint.compute.column_table import ColumnTable, TextDictionary
 
 Frame = Any  # a DataFrame of pandas, or of a library that does as cuDF does; or a ColumnTable
 FrameColumn = Any  # a Series of the same, or an array of a ColumnTable
@@ -54,6 +54,11 @@ def array_module_of(frame: Frame | FrameColumn) -> Any:
 def column_of(frame: Frame, name: str) -> FrameColumn:
     """Return a column of a table; of a ColumnTable the array, which costs a tenth of a Series."""
     return frame.array(name) if isinstance(frame, ColumnTable) else frame[name]
+
+
+def dictionary_of(frame: Frame, name: str) -> TextDictionary | None:
+    """Return a column of texts with the dictionary that a ColumnTable has of it, None where there is none."""
+    return frame.dictionary(name) if isinstance(frame, ColumnTable) else None
 
 
 def select_rows(frame: Frame, which: Array) -> Frame:

@@ -20,7 +20,7 @@ of records) the rest of the hash is kept beside them.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -44,7 +44,9 @@ PAIR_MIX = np.uint64(0xBF58476D1CE4E5B9)  # SplitMix64's first multiplier
 PAIR_SHIFT = np.uint64(29)
 _BUCKET_SHIFT = np.uint64(48)
 _ON_HOST = (np.ndarray, np.uint64)
-_LOW = np.uint64((1 << 48) - 1)
+LOW_BITS = np.uint64((1 << 48) - 1)  # of a hash, which do not say the bucket
+FEW_TEXTS = 300  # of a column on the host, each of which is looked up by itself
+MAX_REMEMBERED_LENGTH = 512  # characters
 
 
 def murmur2(key: bytes) -> int:
@@ -104,21 +106,30 @@ def hash_strings(values: frames.FrameColumn) -> Hashes:
 
     Each distinct string is hashed once, here (SipHash-like, pandas' `hash_array`), then spread over the rows, where they lie.
     """
+    if _are_few_texts(values):
+        return np.array(_STRINGS.look_up(values.tolist()), np.uint64)
     codes, distinct = _factorize(values)
     return _spread_hashes(_hash_distinct(distinct), codes)
 
 
-def hash_distinct(texts: NDArray[np.object_]) -> Hashes:
+def hash_distinct(texts: Sequence[Any] | NDArray[np.object_]) -> Hashes:
     """Hash distinct texts, each by itself: (D,) of str or None -> (D,), as `hash_strings` does."""
-    there = np.array([text is not None for text in texts], bool)
-    out = np.full(len(texts), MISSING)
-    out[there] = _hash_distinct(texts[there])
+    plain = np.empty(len(texts), object)
+    plain[:] = texts
+    there = np.asarray(pd.notna(plain))
+    out = np.full(len(plain), MISSING)
+    out[there] = _hash_distinct(plain[there])
     return out
 
 
 def hash_string(text: str) -> np.uint64:
     """Hash one string, as `hash_strings` does."""
     return hash_strings(pd.Series([text], dtype=object))[0]
+
+
+def _are_few_texts(values: frames.FrameColumn) -> bool:
+    """Return whether to look each one up takes less than to tell the distinct ones apart."""
+    return isinstance(values, np.ndarray) and values.dtype == object and len(values) <= FEW_TEXTS
 
 
 def _factorize(values: frames.FrameColumn) -> tuple[Array, NDArray[np.object_]]:
@@ -138,6 +149,44 @@ def _spread_hashes(hashes: Hashes, codes: Array) -> Hashes:
     ]  # factorize marks missing values with -1, the last place
 
 
+class HashMemory:
+    """Hashes of values that were met before: in a stream the same come again in the next poll.
+
+    `hash_values` hashes a list of values, each by itself. At most `most` hashes are kept, and none of a value of more than
+    MAX_REMEMBERED_LENGTH characters: values were written by anybody.
+    """
+
+    def __init__(self, hash_values: Callable[[list[Any]], Hashes], most: int) -> None:
+        self._hash_values, self._most = hash_values, most
+        self._known: dict[Any, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def look_up(self, values: Sequence[Any]) -> list[int]:
+        """Return the hash of each value, N; a value is a text, None, or a tuple of such and of numbers."""
+        found = [*map(self._known.get, values)]
+        if None not in found:
+            return found  # type: ignore[return-value]  # mypy does not narrow by `in`
+        new = [place for place, known in enumerate(found) if known is None]
+        for place, each in zip(new, self._hash_values([values[at] for at in new]).tolist(), strict=True):
+            found[place] = each
+            if _length(values[place]) <= MAX_REMEMBERED_LENGTH:
+                self._known[values[place]] = each
+        if len(self._known) > self._most:
+            self._known.clear()
+        return found  # type: ignore[return-value]
+
+
+def _length(value: Any) -> int:
+    """Return the number of characters in a value."""
+    parts = value if isinstance(value, tuple) else (value,)
+    return sum(len(part) for part in parts if isinstance(part, str))
+
+
+_STRINGS = HashMemory(hash_distinct, 1 << 14)
+
+
 def hash_pair(left: Hashes | np.uint64, right: Hashes | np.uint64 | int) -> Hashes:
     """Hash an ordered pair, element by element with broadcasting; small numbers may stand on either side.
 
@@ -145,17 +194,15 @@ def hash_pair(left: Hashes | np.uint64, right: Hashes | np.uint64 | int) -> Hash
     """
     left, right = _as_uint64(left), _as_uint64(right)
     if isinstance(left, _ON_HOST) and isinstance(right, _ON_HOST):
-        return _compiled_hash_pairs()(left, right)
+        return _compiled().hash_pairs(left, right)
     return mix_pairs(left, right)
 
 
 @cache
-def _compiled_hash_pairs() -> Any:
-    from fingerprint.compute.compiled import (
-        hash_pairs,  # numba takes half a second, and most commands hash nothing
-    )
+def _compiled() -> Any:
+    from fingerprint.compute import compiled  # numba takes half a second, and most commands hash nothing
 
-    return hash_pairs
+    return compiled
 
 
 def mix_pairs(left: Any, right: Any) -> Any:
@@ -180,28 +227,21 @@ def hash_with_bucket(principals: frames.FrameColumn) -> Hashes:
     A virtual partition is murmur2 of the UTF-8 key, without its sign, modulo 256: with 2^k Kafka partitions (k up to 8),
     virtual partition modulo 2^k is the partition that the principal's records lie in.
     """
+    if _are_few_texts(principals):
+        return np.array(_PRINCIPALS.look_up(principals.tolist()), np.uint64)
     codes, texts = _factorize(principals)
-    return _spread_hashes(_principal_hashes(texts), codes)
+    return _spread_hashes(np.array(_PRINCIPALS.look_up(texts.tolist()), np.uint64), codes)
 
 
-# Hashes of principals that were met before: the same come again and again.
-_KNOWN_PRINCIPALS: dict[str, int] = {}
-_MAX_KNOWN_PRINCIPALS = 1 << 16
+def _hash_principals(principals: list[str | None]) -> Hashes:
+    """Return the hash of each principal, (D,)."""
+    murmur = murmur2_many([str(text).encode() for text in principals]).astype(np.uint64)
+    bucket = (murmur & np.uint64(0xFF)) << np.uint64(8) | (murmur >> np.uint64(8)) & np.uint64(0xFF)
+    hashes = hash_distinct(principals)
+    return np.where(hashes == MISSING, MISSING, rebucket(bucket << _BUCKET_SHIFT, hashes))
 
 
-def _principal_hashes(texts: NDArray[np.object_]) -> Hashes:
-    """Return the hash of each distinct principal, (D,); those that were met before are looked up."""
-    found = [*map(_KNOWN_PRINCIPALS.get, texts)]
-    new = np.array([place for place, known in enumerate(found) if known is None], np.intp)
-    if len(new):
-        murmur = murmur2_many([str(text).encode() for text in texts[new]]).astype(np.uint64)
-        bucket = (murmur & np.uint64(0xFF)) << np.uint64(8) | (murmur >> np.uint64(8)) & np.uint64(0xFF)
-        hashes = rebucket(bucket << _BUCKET_SHIFT, _hash_distinct(texts[new])).tolist()
-        for place, text, each in zip(new.tolist(), texts[new].tolist(), hashes, strict=True):
-            found[place] = _KNOWN_PRINCIPALS[text] = each
-        if len(_KNOWN_PRINCIPALS) > _MAX_KNOWN_PRINCIPALS:
-            _KNOWN_PRINCIPALS.clear()
-    return np.array(found, np.uint64)
+_PRINCIPALS = HashMemory(_hash_principals, 1 << 16)
 
 
 def bucket_of(hashes: Hashes) -> NDArray[np.uint16]:
@@ -211,27 +251,30 @@ def bucket_of(hashes: Hashes) -> NDArray[np.uint16]:
 
 def bucket_start(hashes: Hashes) -> Hashes:
     """Return the least hash in the bucket of each, (N,)."""
-    return hashes & ~_LOW
+    return hashes & ~LOW_BITS
 
 
 def bucket_end(hashes: Hashes) -> Hashes:
     """Return the greatest hash in the bucket of each, (N,)."""
-    return hashes | _LOW
+    return hashes | LOW_BITS
 
 
 def rebucket(owner: Hashes, hashes: Hashes) -> Hashes:
     """Return hashes with their owner's bucket, element by element with broadcasting."""
-    return owner & ~_LOW | hashes & _LOW
+    return owner & ~LOW_BITS | hashes & LOW_BITS
 
 
 def combine(owner: Hashes, value: Hashes | np.uint64 | int) -> Hashes:
     """Return the hash of an owner and something of theirs, in the owner's bucket."""
-    return rebucket(owner, hash_pair(owner, value))
+    owner, value = _as_uint64(owner), _as_uint64(value)
+    if isinstance(owner, _ON_HOST) and isinstance(value, _ON_HOST):
+        return _compiled().combine_hashes(owner, value)
+    return rebucket(owner, mix_pairs(owner, value))
 
 
 def without_bucket(hashes: Hashes) -> Hashes:
     """Return the 48 bits of hashes that do not say the bucket, (N,)."""
-    return hashes & _LOW
+    return hashes & LOW_BITS
 
 
 def overflow_bits(hashes: Hashes) -> NDArray[np.uint16]:

@@ -30,7 +30,8 @@ Keys = NDArray[Any]  # uint64 or int64, sorted where it says so
 Columns = dict[str, NDArray[Any]]
 
 GROWTH = 8  # a part is merged into the one before it when it is longer than an eighth of it ...
-MIN_PART = 4096  # ... or that one is shorter than this
+MIN_PART = 256  # ... or that one is shorter than this: to merge a longer one for each few rows costs more than to search it
+_COMPILED_KEYS = (np.dtype(np.uint64), np.dtype(np.int64))
 Part = tuple[Keys, Columns]
 
 
@@ -169,14 +170,14 @@ class SortedTable:
 
 def find_sorted(keys: Keys, wanted: Keys) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
     """Return places of `wanted` in sorted `keys`, and which of them are really there. Both lie in one memory."""
-    if _are_hashes_on_host(keys) and _are_hashes_on_host(wanted):
+    if _are_on_host(keys, wanted):
         return _find_compiled(keys, wanted)
     return search_sorted(keys, wanted)
 
 
 def _copy_found(keys: Keys, column: NDArray[Any], wanted: Keys, out: NDArray[Any]) -> None:
     """Copy into `out` (N,) the column (M,) at those of `wanted` (N,) that are in sorted `keys` (M,)."""
-    if _are_hashes_on_host(keys) and _are_hashes_on_host(wanted):
+    if _are_on_host(keys, wanted):
         word = f"u{column.dtype.itemsize}"  # bits are copied: one kernel serves all types of a size
         _compiled().copy_found(keys, column.view(word), wanted, out.view(word))
     else:
@@ -184,8 +185,11 @@ def _copy_found(keys: Keys, column: NDArray[Any], wanted: Keys, out: NDArray[Any
         out[found] = column[place[found]]
 
 
-def _are_hashes_on_host(keys: Keys) -> bool:
-    return isinstance(keys, np.ndarray) and keys.dtype == np.uint64
+def _are_on_host(keys: Keys, wanted: Keys) -> bool:
+    """Return whether both are keys of one type in the host's memory, for which the search is compiled."""
+    if not (isinstance(keys, np.ndarray) and isinstance(wanted, np.ndarray)):
+        return False
+    return keys.dtype == wanted.dtype and keys.dtype in _COMPILED_KEYS
 
 
 def _find_compiled(keys: Keys, wanted: Keys) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
@@ -212,6 +216,8 @@ def search_sorted(keys: Keys, wanted: Keys) -> tuple[NDArray[np.intp], NDArray[n
 
 def _reduce(keys: Keys, columns: Columns, keep_first: bool) -> Part:
     """Return rows (N,) as a part: sorted, those of one key summed, or the first of them."""
+    if len(keys) == 1:
+        return keys, columns
     order = namespace(keys).argsort(keys, kind="stable")
     ordered = keys[order]
     starts = run_starts(ordered)

@@ -12,6 +12,7 @@ Example:
 from __future__ import annotations
 
 import secrets
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,13 +51,12 @@ class LocalInference:
         if problem := self.validation_error(fingerprint, codes):
             raise problem
         there = self.bank.vocabulary.keys
-        loss, known = autoencoder.feature_losses(
-            self.bank.vocabulary,
-            self.bank.weights,
-            to_device_of(fingerprint, there),
-            to_device_of(codes, there),
-        )
+        loss, known = self._measure(to_device_of(fingerprint, there), to_device_of(codes, there))
         return to_device_of(loss, codes), to_device_of(known, codes)
+
+    @cached_property
+    def _measure(self) -> autoencoder.LossFunction:
+        return autoencoder.make_loss_function(self.bank.vocabulary, self.bank.weights)
 
     def validation_error(self, fingerprint: Ints, codes: Hashes) -> FingerprintError | None:
         """Return why this cannot be computed, or None. A negative row would be another fingerprint's."""

@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,6 +44,7 @@ from fingerprint.features.encoding import (
 from fingerprint.features.vocabulary import Floats, Ints, Vocabulary
 
 Array = Any
+LossFunction = Callable[[Ints, hashing.Hashes], tuple[Floats, NDArray[np.bool_]]]
 
 FREE_FEATURES = np.flatnonzero(
     GIVEN_FEATURE < 0
@@ -66,6 +68,13 @@ def _invisible_features() -> NDArray[np.int64]:
 
 
 INVISIBLE_FEATURES = _invisible_features()  # (G, M): what each is not reconstructed from, filled up with -1
+# (number of groups, M): the features of each evidence group, filled up with its last one
+EVIDENCE_GROUP_TABLE = np.array(
+    [
+        np.pad(features, (0, max(map(len, EVIDENCE_GROUP_FEATURES)) - len(features)), mode="edge")
+        for features in EVIDENCE_GROUP_FEATURES
+    ]
+)
 MAX_CORRECTION = 4.0  # nats: a net is badly calibrated for what it has hardly seen, so it may correct the counts only so far
 UNIFORM_BIN_SHARE = (
     0.1  # share of a bin's probability spread over all 16 or so: the next bin is never out of the question
@@ -141,15 +150,19 @@ def feature_losses(
     Equal rows are computed once: machines repeat themselves. It happens on the device of `codes` and the vocabulary; nets may be
     on another. On the host it is compiled.
     """
-    on_host = all(isinstance(each, np.ndarray) for each in (codes, vocabulary.keys, weights.inputs))
+    return make_loss_function(vocabulary, weights)(fingerprint, codes)
+
+
+def make_loss_function(vocabulary: Vocabulary, weights: Weights) -> LossFunction:
+    """Return `feature_losses` of one bank, whose arrays are made ready once: that takes longer than to measure a few events."""
+    on_host = isinstance(vocabulary.keys, np.ndarray) and isinstance(weights.inputs, np.ndarray)
     if not on_host or weights.inputs.dtype != np.float16:
-        return array_losses(vocabulary, weights, fingerprint, codes)
+        return partial(array_losses, vocabulary, weights)
     from fingerprint.estimators import (
         compiled_losses,  # numba takes half a second, and most commands measure nothing
     )
 
-    bank = compiled_losses.bank_arrays(vocabulary, weights)
-    return compiled_losses.compiled_losses(bank, fingerprint, codes)
+    return partial(compiled_losses.compiled_losses, compiled_losses.bank_arrays(vocabulary, weights))
 
 
 def array_losses(
@@ -277,10 +290,8 @@ def group_surprise(surprise: Floats) -> Floats:
 
     A new action brings new parameters along, a new tool a new version: one fact counts once.
     """
-    strongest = [
-        surprise[:, to_device_of(places, surprise)].max(axis=1) for places in EVIDENCE_GROUP_FEATURES
-    ]
-    return namespace(surprise).column_stack(strongest)
+    strongest: Floats = surprise[:, to_device_of(EVIDENCE_GROUP_TABLE, surprise)].max(axis=2)
+    return strongest
 
 
 def total_surprise(surprise: Floats) -> Floats:

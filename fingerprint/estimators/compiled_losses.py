@@ -10,7 +10,9 @@ correct the same to 1e-5 nats. A call of few rows takes a fraction of the time, 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -102,37 +104,27 @@ def bank_arrays(vocabulary: Any, weights: Any) -> BankArrays:
 def compiled_losses(bank: BankArrays, fingerprint: Any, codes: Hashes) -> tuple[Any, Any]:
     """Return the loss of each feature in nats and whether its value was known: fingerprint (N,), codes (N, F) -> 2 x (N, F)."""
     fingerprint, codes = _plain(fingerprint.astype(np.int32, copy=False)), _plain(codes)
-    _, first, inverse = np.unique(_row_hashes(fingerprint, codes), return_index=True, return_inverse=True)
-    loss, known = (
-        np.empty((len(first), codes.shape[1]), np.float32),
-        np.empty((len(first), codes.shape[1]), bool),
-    )
-    _fill_side_by_side(bank, fingerprint, codes, first, loss, known)
+    first = inverse = np.arange(len(codes))
+    if len(codes) > 1:
+        _, first, inverse = np.unique(_row_hashes(fingerprint, codes), return_index=True, return_inverse=True)
+    shape = (len(first), codes.shape[1])
+    loss, known = np.empty(shape, np.float32), np.empty(shape, bool)
+    order = np.argsort(fingerprint[first], kind="stable")
+    _fill_side_by_side(order, partial(_fill_losses, bank, RULES, fingerprint, codes, first), loss, known)
     return loss[inverse], known[inverse]
 
 
 def _fill_side_by_side(
-    bank: BankArrays,
-    fingerprint: NDArray[np.int32],
-    codes: Hashes,
-    first: NDArray[np.intp],
-    loss: Floats,
-    known: NDArray[np.bool_],
+    order: NDArray[np.intp], fill: Callable[..., None], loss: Floats, known: NDArray[np.bool_]
 ) -> None:
-    """Fill loss and known (D, F) of the rows `first` (D,), one half of many rows in a thread: the kernel holds no lock."""
-
-    def fill(part: slice) -> None:
-        _fill_losses(
-            bank, RULES, fingerprint, codes, first[part], loss[part], known[part], _make_scratch(bank)
-        )
-
-    middle = len(first) // 2
+    """Fill loss and known (D, F) at places in an order (D,), one half of many in a thread: the kernel holds no lock."""
+    middle = len(order) // 2
     if middle < MIN_THREAD_ROWS:
-        fill(slice(None))
+        fill(order, loss, known)
         return
     with ThreadPoolExecutor(max_workers=1) as thread:  # of this call alone: a fork would lose it
-        half = thread.submit(fill, slice(middle))
-        fill(slice(middle, None))
+        half = thread.submit(fill, order[:middle], loss, known)
+        fill(order[middle:], loss, known)
         half.result()
 
 
@@ -147,8 +139,11 @@ class _Scratch(NamedTuple):
     """Memory for the loss of one row, allocated once, of F features, H hidden units and K slots.
 
     `slots` (F,): the slot of each value. `seen` (F, H): what each feature adds to the hidden units; `total` (H,): all of them;
-    `units` (H,): of those that one free feature sees. `bits` (K H,): outputs of a net as bits, and `wide` the same memory as
-    numbers. `logits` and `chances` (K,) of the slots; `exponents` (K,): of their exp, and `powers` the same memory as numbers.
+    `units` (H,): of those that one free feature sees. `bits` (H,): weights as bits, and `wide` the same memory as numbers.
+    `logits` and `chances` (K,) of the slots; `exponents` (K,): of their exp, and `powers` the same memory as numbers.
+
+    What is the same for all rows of a fingerprint: `output_bits` (G, K H) of its net, `outputs` the same memory as numbers, and
+    `usual` (G,), the log of the sum of the exp of `base`.
     """
 
     slots: Places
@@ -161,25 +156,9 @@ class _Scratch(NamedTuple):
     chances: Floats
     exponents: NDArray[np.int32]
     powers: Floats
-
-
-def _make_scratch(bank: BankArrays) -> _Scratch:
-    (_, features, slots), hidden = bank.base.shape, bank.bias.shape[1]
-    bits, exponents = np.empty(slots * hidden, np.int32), np.empty(slots, np.int32)
-    logits, chances = np.empty((2, slots), np.float32)
-    total, units = np.empty((2, hidden), np.float32)
-    return _Scratch(
-        np.empty(features, np.int64),
-        np.empty((features, hidden), np.float32),
-        total,
-        units,
-        bits,
-        bits.view(np.float32),
-        logits,
-        chances,
-        exponents,
-        exponents.view(np.float32),
-    )
+    output_bits: NDArray[np.int32]
+    outputs: Floats
+    usual: Floats
 
 
 # --- compiled -------------------------------------------------------------------------------------------------------
@@ -187,6 +166,28 @@ def _make_scratch(bank: BankArrays) -> _Scratch:
 _ZERO, _ONE, _TWO = (np.float32(number) for number in (0, 1, 2))  # float32 times a literal would be float64
 _BIN_SIZE = np.float32(16)
 _FEATURES_OF_KEY = np.uint64(256)
+
+
+@compile_kernel
+def _make_scratch(bank: BankArrays) -> _Scratch:
+    (_, features, _), (_, frees, slots, hidden) = bank.base.shape, bank.outputs.shape
+    bits, exponents = np.empty(hidden, np.int32), np.empty(slots, np.int32)
+    output_bits = np.empty((frees, slots * hidden), np.int32)
+    return _Scratch(
+        np.empty(features, np.int64),
+        np.empty((features, hidden), np.float32),
+        np.empty(hidden, np.float32),
+        np.empty(hidden, np.float32),
+        bits,
+        bits.view(np.float32),
+        np.empty(slots, np.float32),
+        np.empty(slots, np.float32),
+        exponents,
+        exponents.view(np.float32),
+        output_bits,
+        output_bits.view(np.float32),
+        np.empty(frees, np.float32),
+    )
 
 
 @compile_kernel
@@ -208,12 +209,13 @@ def _fill_losses(
     fingerprint: NDArray[np.int32],
     codes: Hashes,
     first: NDArray[np.intp],
+    order: NDArray[np.intp],
     loss: Floats,
     known: NDArray[np.bool_],
-    scratch: _Scratch,
 ) -> None:
-    """Fill loss and known (D, F) of the rows `first` (D,)."""
-    for place in range(len(first)):
+    """Fill loss and known (D, F) of the rows `first` (D,) at the places `order`, in which fingerprints stand together."""
+    scratch, before = _make_scratch(bank), -1
+    for place in order:
         row = first[place]
         at = fingerprint[row]
         _look_up(bank, rules, at, codes, row, loss, known, place, scratch)
@@ -223,6 +225,9 @@ def _fill_losses(
                 loss[place, feature] - loss[place, rules.conditioned_on[number]], _ZERO
             )
         if bank.net[at] >= 0:
+            if at != before:
+                _read_net(bank, rules, at, scratch)
+                before = at
             _correct(bank, rules, at, loss, place, scratch)
         for feature in rules.open:  # never more than what something new is
             most = _novelty_loss(bank, at, feature) + rules.unseen_open_nats
@@ -296,22 +301,29 @@ def _correct(
                     units[unit] -= scratch.seen[feature, unit]
         for unit in range(hidden):  # tanh by exp, which is quicker
             units[unit] = _ONE - _TWO / (np.float32(math.exp(_TWO * units[unit])) + _ONE)
-        for slot in range(count):
-            for unit in range(hidden):
-                half = np.int32(bank.outputs[net, free, slot, unit])
-                scratch.bits[slot * hidden + unit] = (half << 13) & FLOAT16_BITS
-        feature = rules.free[free]
+        feature, weights = rules.free[free], scratch.outputs[free]
         for slot in range(count):
             logit = _ZERO
             for unit in range(hidden):
-                logit += scratch.wide[slot * hidden + unit] * units[unit]
+                logit += weights[slot * hidden + unit] * units[unit]
             scratch.logits[slot] = logit * FLOAT16_SCALE
             scratch.chances[slot] = scratch.logits[slot] + bank.base[at, feature, slot]
-        gain = scratch.logits[slots[feature]] - _log_sum_exp(scratch)
-        for slot in range(count):
-            scratch.chances[slot] = bank.base[at, feature, slot]
-        gain += _log_sum_exp(scratch)
+        gain = scratch.logits[slots[feature]] - _log_sum_exp(scratch) + scratch.usual[free]
         loss[place, feature] -= min(max(gain, -rules.max_correction), rules.max_correction)
+
+
+@compile_kernel
+def _read_net(bank: BankArrays, rules: LossRules, at: int, scratch: _Scratch) -> None:
+    """Fill what is the same for all rows of a fingerprint."""
+    net = bank.net[at]
+    _, frees, count, hidden = bank.outputs.shape
+    for free in range(frees):
+        for slot in range(count):
+            for unit in range(hidden):
+                half = np.int32(bank.outputs[net, free, slot, unit])
+                scratch.output_bits[free, slot * hidden + unit] = (half << 13) & FLOAT16_BITS
+            scratch.chances[slot] = bank.base[at, rules.free[free], slot]
+        scratch.usual[free] = _log_sum_exp(scratch)
 
 
 @compile_kernel

@@ -15,9 +15,9 @@ is that *something* new comes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -33,8 +33,7 @@ FeatureKind = Literal["value", "open", "bin"]
 EvidenceGroup = Literal["what", "outcome", "tool", "place", "time"]  # features of one group show one fact
 DerivedColumns = Mapping[str, Callable[[DictionaryEncoded], EncodedColumn]]
 
-MAX_KNOWN_ROWS = 1 << 14  # of a feature, whose hashes are kept ...
-MAX_KNOWN_LENGTH = 512  # ... where their texts are no longer: they were written by anybody
+MAX_REMEMBERED_ROWS = 1 << 14  # of a feature, whose hashes are kept
 EVIDENCE_GROUPS: tuple[EvidenceGroup, ...] = get_args(EvidenceGroup)
 
 
@@ -151,38 +150,30 @@ class FeatureSet:
         code, texts = feature.encoded_texts(coded)
         return texts[code]
 
-    def _remembered_hashes(self, place: int, rows: Sequence[tuple[Any, ...]]) -> hashing.Hashes:
-        """Return the hash of each row of a feature's values, (N,); those that were met before are looked up."""
-        known, text = self._known_hashes[place], self.features[place].text
-        found = [*map(known.get, rows)]
-        new = [number for number, each in enumerate(found) if each is None]
-        if new:
-            hashes = hashing.hash_distinct(np.array([text(*rows[number]) for number in new], object)).tolist()
-            for number, each in zip(new, hashes, strict=True):
-                found[number] = each
-                if sum(len(value) for value in rows[number] if isinstance(value, str)) <= MAX_KNOWN_LENGTH:
-                    known[rows[number]] = each
-            if len(known) > MAX_KNOWN_ROWS:
-                known.clear()
-        return np.array(found, np.uint64)
-
     @cached_property
-    def _known_hashes(self) -> list[dict[tuple[Any, ...], int]]:
-        """The hashes of values that a feature's few events had, by feature: the same come again in the next poll."""
-        return [{} for _ in self.features]
+    def _memories(self) -> list[hashing.HashMemory]:
+        """The hashes of the values that events had, by feature."""
+        return [
+            hashing.HashMemory(partial(_hash_rows, feature), MAX_REMEMBERED_ROWS) for feature in self.features
+        ]
 
     def _fill(self, codes: Array, events: Frame, stateful: bool) -> None:
         if not len(events):  # a batch of nothing but repeats
             return
-        coded, start = DictionaryEncoded(events, self.derived_columns), 0
-        places = [place for place, feature in enumerate(self.features) if feature.is_stateful == stateful]
-        if coded.is_few:
-            for place in places:
-                codes[:, place] = self._remembered_hashes(place, coded.rows(self.features[place].columns))
-            return
-        named = [self.features[place].encoded_texts(coded) for place in places]
-        texts = np.concatenate([texts for _, texts in named]) if named else np.empty(0, object)
-        hashes = arrays.to_device_of(hashing.hash_distinct(texts), codes)
-        for place, (code, texts) in zip(places, named, strict=True):
-            codes[:, place] = hashes[start + code]
-            start += len(texts)
+        coded = DictionaryEncoded(events, self.derived_columns)
+        for place, feature in enumerate(self.features):
+            if feature.is_stateful != stateful:
+                continue
+            memory = self._memories[place]
+            if coded.is_few:
+                codes[:, place] = memory.look_up(coded.rows(feature.columns))
+            else:
+                code, distinct = coded.combined_column(feature.columns)
+                codes[:, place] = arrays.to_device_of(np.array(memory.look_up(distinct), np.uint64), codes)[
+                    code
+                ]
+
+
+def _hash_rows(feature: Feature, rows: list[tuple[Any, ...]]) -> hashing.Hashes:
+    """Return the hash of a feature's text for each row of values, (N,)."""
+    return hashing.hash_distinct([feature.text(*values) for values in rows])

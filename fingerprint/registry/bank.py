@@ -204,21 +204,26 @@ class Bank:
         xp = namespace(entity)
         row = xp.zeros(len(entity), np.int32)
         level = xp.full(len(entity), len(LEVELS) - 1, np.int8)
-        for number, keys in ((2, self._peer_group_hashes(principal, frame)), (1, principal), (0, entity)):
-            place, found = find_sorted(self._ready_rows[0], hashing.hash_pair(keys, number))
-            row[found], level[found] = self._ready_rows[1][place[found]], number
+        rest = xp.arange(len(entity))  # the events that have none so far
+        for number, keys in enumerate((entity, principal, None)):
+            mine = self._peer_group_hashes(principal, frame, rest) if keys is None else keys[rest]
+            place, found = find_sorted(self._ready_rows[0], hashing.hash_pair(mine, number))
+            row[rest[found]], level[rest[found]] = self._ready_rows[1][place[found]], number
+            rest = rest[~found]
+            if not len(rest):
+                break
         return row, level
 
-    def _peer_group_hashes(self, principal: Hashes, frame: pd.DataFrame) -> Hashes:
-        """Return the hash of each event's peer group (N,). Distinct principals are named on the host, wherever the events lie."""
+    def _peer_group_hashes(self, principal: Hashes, frame: pd.DataFrame, rows: NDArray[np.intp]) -> Hashes:
+        """Return the hash of the peer group of events at rows (M,). Distinct principals are named on the host."""
         xp, known = namespace(principal), self._known_people
-        distinct, first, inverse = xp.unique(principal, return_index=True, return_inverse=True)
+        distinct, first, inverse = xp.unique(principal[rows], return_index=True, return_inverse=True)
         place, found = find_sorted(known, to_host(distinct))
         hashes = np.empty(len(found), np.uint64)
         hashes[found] = self._known_peer_group_hashes[place[found]]
         if not found.all():
             named = frames.select_columns(frame, ["principal", "kind", "role"])
-            strangers = frames.to_host(frames.select_rows(named, to_host(first)[~found]))
+            strangers = frames.to_host(frames.select_rows(named, to_host(rows[first])[~found]))
             hashes[~found] = hashing.hash_distinct(peer_groups.assign_peer_groups(strangers))
         return to_device_of(hashes, principal)[inverse]
 

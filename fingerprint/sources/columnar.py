@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 
 from fingerprint.compute import frames
 from fingerprint.compute.backend import HOST_BACKEND, Backend
-from fingerprint.compute.column_table import ColumnTable
+from fingerprint.compute.column_table import ColumnTable, TextDictionary
 from fingerprint.compute.frames import Frame
 from fingerprint.core.settings import Entities
 from fingerprint.sources.active import SOURCE
@@ -361,7 +361,7 @@ def _with_str_texts(columns: pa.Table) -> pd.DataFrame:
 def _column_table(columns: pa.Table) -> ColumnTable:
     names = [field.name for field in columns.schema if _is_text(field.type)]
     others = columns.drop_columns(names).to_pandas(types_mapper={pa.bool_(): pd.BooleanDtype()}.get)
-    texts = {name: _objects(columns[name].combine_chunks()) for name in names}
+    texts = {name: _texts(columns[name].combine_chunks()) for name in names}
     return ColumnTable.from_pandas(others).with_columns(texts)
 
 
@@ -369,9 +369,9 @@ def _is_text(kind: pa.DataType) -> bool:
     return pa.types.is_dictionary(kind) or pa.types.is_large_string(kind)
 
 
-def _objects(values: pa.Array) -> NDArray[np.object_]:
-    """Return texts (n,) as Python's own, each distinct one made once; missing ones are None."""
+def _texts(values: pa.Array) -> NDArray[np.object_] | TextDictionary:
+    """Return texts (n,) as Python's own, each distinct one made once, with their dictionary; missing ones are None."""
     if not pa.types.is_dictionary(values.type):
         return values.to_numpy(zero_copy_only=False)
     distinct = np.array([*values.dictionary.to_pylist(), None], object)
-    return distinct[pc.fill_null(values.indices, len(distinct) - 1).to_numpy()]
+    return TextDictionary(pc.fill_null(values.indices, len(distinct) - 1).to_numpy(), distinct)

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fingerprint.compute import arrays, frames
+from fingerprint.compute import arrays, frames, hashing
 from fingerprint.compute.arrays import Array
 from fingerprint.compute.frames import Frame, FrameColumn
 from fingerprint.compute.kernels import SIPHASH, launch_kernel
@@ -21,6 +21,7 @@ from fingerprint.sources.active import SOURCE
 from fingerprint.sources.base import FlattenedRecords, LogSource, RecordBatch
 
 _ODD = 0x9E3779B97F4A7C15  # keeps account and event from cancelling out where they are the same text
+_NO_ACCOUNT = hashing.hash_string("")  # what a missing one counts as
 
 
 def flatten(
@@ -40,10 +41,8 @@ def dedup_key(events: Frame) -> Array:
 
     It is equal for a repeat, stable over runs, and the same from every library.
     """
-    codes, distinct = frames.factorize_values(
-        frames.column_of(events, "recipient_account")
-    )  # there are few; a missing one is the last
-    account = arrays.to_device_of(_hashed(np.array([*distinct, ""], object)), codes)[codes]
+    account = hashing.hash_strings(frames.column_of(events, "recipient_account"))
+    account = arrays.namespace(account).where(account == hashing.MISSING, _NO_ACCOUNT, account)
     return _hash_each(frames.column_of(events, "event_id")) ^ (account * np.uint64(_ODD))
 
 

@@ -28,13 +28,14 @@ from fingerprint.compute.arrays import (
     Placement,
     identity_placement,
     is_first_occurrence,
+    is_on_host,
     lexsort,
     namespace,
     occurrence_index,
     to_host,
 )
 from fingerprint.compute.hashing import Hashes
-from fingerprint.compute.sorted_table import SortedTable
+from fingerprint.compute.sorted_table import SortedTable, run_starts
 from fingerprint.core import settings
 from fingerprint.features.encoding import FEATURE_NAMES
 from fingerprint.state import alert_runs
@@ -43,6 +44,8 @@ from fingerprint.state.activity_series import ActivitySeries, Ints
 from fingerprint.state.event_clock import EventClock
 from fingerprint.state.interval_amounts import IntervalAmounts
 from fingerprint.state.interval_surprise import IntervalSurprise
+
+Longs = NDArray[np.int64]
 
 ACTION_COLUMN, ADDRESS_COLUMN = FEATURE_NAMES.index("action"), FEATURE_NAMES.index("address")
 SEQUENCE_INTERVALS = 2  # closed intervals of which the sequence of actions is kept, for what comes late
@@ -139,15 +142,16 @@ class ScorerState:
         would take some of them for repeats.
         """
         fresh = is_first_occurrence(hashing.hash_pair(principal, keys)) & ~self.is_duplicate(principal, keys)
-        homed, rest = hashing.rebucket(principal[fresh], keys[fresh]), hashing.overflow_bits(keys[fresh])
-        self.repeats.add(homed, day=day[fresh], rest=rest)
+        homed, rest = hashing.rebucket(principal, keys), hashing.overflow_bits(keys)
+        self.repeats.add(homed[fresh], day=day[fresh], rest=rest[fresh])
         return fresh
 
     def is_duplicate(self, principal: Hashes, keys: Hashes) -> NDArray[np.bool_]:
         """Return which events (N,) came in an earlier batch."""
-        known = self.repeats.has(hashing.rebucket(principal, keys))
-        homed = hashing.rebucket(principal[known], keys[known])
-        known[known] = self.repeats.get(homed, "rest") == hashing.overflow_bits(keys[known])
+        homed = hashing.rebucket(principal, keys)
+        known = self.repeats.has(homed)
+        if known.any():
+            known &= self.repeats.get(homed, "rest") == hashing.overflow_bits(keys)
         return known
 
     def update_history(self, principal: Hashes, interval: Ints, codes: Hashes) -> dict[str, Ints]:
@@ -165,16 +169,43 @@ class ScorerState:
 
     def _visible_history(self, principal: Hashes, slot: Ints, interval: Ints) -> dict[str, Ints]:
         """Return the history that is visible to a principal in an interval, (D,) each."""
-        visible = interval - self.series.late_intervals - 1
         midnight = interval // self.series.intervals_per_day * self.series.intervals_per_day
-        which, _, columns = self.activity.between(_activity_key(slot, midnight), _activity_key(slot, visible))
-        today = {name: _sums(which, column, len(slot)) for name, column in columns.items()}
+        first = _activity_key(slot, midnight)
+        last = _activity_key(slot, interval - self.series.late_intervals - 1)
+        measure = self._compiled_history if is_on_host(slot) else self._array_history
+        (events, sources, actions), latest = measure(slot, first, last)
+        latest = namespace(slot).maximum(latest, self.principals.get(principal, "last", missing=-1))
         return {
-            "idle": self._idle_bins(principal, slot, interval, visible),
-            "today": _log2(today["events"]),
-            "sources": namespace(slot).minimum(today["sources"], 5).astype(np.int32),
-            "actions": _log2(today["actions"]),
+            "idle": self._idle_bins(latest, interval),
+            "today": _log2(events),
+            "sources": namespace(slot).minimum(sources, 5).astype(np.int32),
+            "actions": _log2(actions),
         }
+
+    def _compiled_history(self, slot: Ints, first: Longs, last: Longs) -> tuple[Any, Longs]:
+        """Return the same as `_array_history`, on the host."""
+        from fingerprint.state import (
+            compiled_history,
+        )  # numba takes half a second, and most commands keep no state
+
+        history = compiled_history.VisibleHistory.empty(len(slot))
+        for keys, columns in self.activity.parts:
+            counts = tuple(columns[name] for name in compiled_history.COUNTS)
+            compiled_history.add_visible_history(keys, counts, first, last, history)
+        return history
+
+    def _array_history(self, slot: Ints, first: Longs, last: Longs) -> tuple[Any, Longs]:
+        """Return sums of events, sources and actions between two keys of the activity (3, D), and the last interval before."""
+        which, _, columns = self.activity.between(first, last)
+        today = [_sums(which, columns[name], len(slot)) for name in ("events", "sources", "actions")]
+        xp = namespace(slot)
+        latest = xp.full(len(slot), -1, np.int64)
+        for keys, _ in self.activity.parts:
+            place = xp.searchsorted(keys, last, side="right") - 1
+            there = xp.flatnonzero(place >= 0)
+            there = there[keys[place[there]] >> 32 == slot[there]]
+            latest[there] = xp.maximum(latest[there], keys[place[there]] & 0xFFFFFFFF)
+        return today, latest
 
     def as_arrays(
         self, parts: Sequence[str] = ("repeats", *TABLE_NAMES, "series")
@@ -328,41 +359,46 @@ class ScorerState:
     # --- history ------------------------------------------------------------------------------------------------------
 
     def _assign_slots(self, principal: Hashes, interval: Ints) -> Ints:
-        new = ~self.principals.has(principal)
-        if new.any():
-            xp, order = namespace(principal), lexsort(interval[new], principal[new])
-            fresh, first = xp.unique(principal[new][order], return_index=True)
-            slots = len(self.principals) + xp.arange(len(fresh))
-            since = interval[new][order][first]
-            self.principals.add(fresh, slot=slots, since=since, last=xp.full(len(fresh), -1))
+        slot = self.principals.get(principal, "slot", missing=-1)
+        new = slot < 0
+        if not new.any():
+            return slot
+        xp, order = namespace(principal), lexsort(interval[new], principal[new])
+        fresh, first = xp.unique(principal[new][order], return_index=True)
+        slots = len(self.principals) + xp.arange(len(fresh))
+        since = interval[new][order][first]
+        self.principals.add(fresh, slot=slots, since=since, last=xp.full(len(fresh), -1))
         return self.principals.get(principal, "slot")
 
     def _count_activity(self, principal: Hashes, slot: Ints, interval: Ints, codes: Hashes) -> None:
-        at = _activity_key(slot, interval)
-        xp = namespace(at)
-        zeros = xp.zeros(len(at), np.int32)
-        self.activity.add(at, events=zeros + 1, sources=zeros, actions=zeros)
-        owner = hashing.combine(principal, (interval // self.series.intervals_per_day).astype(np.uint64))
-        for name, place in (("sources", ADDRESS_COLUMN), ("actions", ACTION_COLUMN)):
-            keys = hashing.combine(hashing.combine(owner, codes[:, place]), place)
-            moved_from, moved_to, which = _keep_earliest(self.firsts, keys, interval)
-            for interval_, sign in ((moved_to, 1), (moved_from, -1)):
-                real = interval_ >= 0
-                cells = _activity_key(slot[which][real], interval_[real])
-                counts = dict.fromkeys(("events", "sources", "actions"), zeros[: len(cells)])
-                counts[name] = xp.full(len(cells), sign, np.int32)
-                self.activity.add(cells, **counts)
+        """Count events, and address ranges and actions that are new on their day, in the interval in which each came first."""
+        xp, at = namespace(slot), _activity_key(slot, interval)
+        ones, zeros = xp.ones(len(at), np.int32), xp.zeros(len(at), np.int32)
+        self.activity.add(at, events=ones, sources=zeros, actions=zeros)
+        day = hashing.combine(principal, (interval // self.series.intervals_per_day).astype(np.uint64))
+        keys = [
+            hashing.combine(hashing.combine(day, codes[:, place]), place)
+            for place in (ADDRESS_COLUMN, ACTION_COLUMN)
+        ]
+        moved_from, moved_to, which = _keep_earliest(
+            self.firsts, xp.concatenate(keys), xp.concatenate([interval, interval])
+        )
+        if not len(which):
+            return
+        moved, sign = xp.concatenate([moved_to, moved_from]), xp.ones(2 * len(which), np.int32)
+        sign[len(which) :] = -1
+        is_action, row = which >= len(slot), which % len(slot)
+        is_action, row = (xp.concatenate([each, each])[moved >= 0] for each in (is_action, row))
+        moved, sign = moved[moved >= 0], sign[moved >= 0]
+        cells = _activity_key(slot[row], moved)
+        self.activity.add(cells, events=0 * sign, sources=sign * ~is_action, actions=sign * is_action)
 
-    def _idle_bins(self, principal: Hashes, slot: Ints, interval: Ints, visible: Ints) -> Ints:
-        xp, last = namespace(slot), self.principals.get(principal, "last", missing=-1).astype(np.int64)
-        for keys, _ in self.activity.parts:
-            place = xp.searchsorted(keys, _activity_key(slot, visible), side="right") - 1
-            there = xp.flatnonzero(place >= 0)
-            there = there[keys[place[there]] >> 32 == slot[there]]
-            last[there] = xp.maximum(last[there], keys[place[there]] & 0xFFFFFFFF)
-        hours = xp.maximum(interval - last, 1) * self.options.spectral.interval_seconds / 3600
+    def _idle_bins(self, latest: Longs, interval: Ints) -> Ints:
+        """Return log2 of the hours since the interval of the last activity (D,), -1 for none."""
+        xp = namespace(latest)
+        hours = xp.maximum(interval - latest, 1) * self.options.spectral.interval_seconds / 3600
         doublings = xp.frexp(xp.maximum(hours, 1))[1] - 1  # log2 without its fraction, exact in every library
-        idle: Ints = xp.where(last < 0, -1, xp.minimum(doublings, 12)).astype(np.int32)
+        idle: Ints = xp.where(latest < 0, -1, xp.minimum(doublings, 12)).astype(np.int32)
         return idle
 
     def _expire_activity(self, before: int) -> None:
@@ -440,13 +476,14 @@ def _keep_earliest(table: SortedTable, keys: Hashes, interval: Ints) -> tuple[In
 
     Returns, for keys that are new or moved, the interval before (-1 for new), the interval now, and one example row of each.
     """
-    order = lexsort(interval, keys)
-    distinct, first = namespace(keys).unique(keys[order], return_index=True)
-    which = order[first]
-    earliest = interval[which]
-    before = table.get(distinct, "interval", missing=-1)
-    changed = (before < 0) | (earliest < before)
-    table.add(distinct[before < 0], interval=earliest[before < 0])
-    moved = changed & (before >= 0)
-    table.overwrite(distinct[moved], "interval", earliest[moved])
-    return before[changed], earliest[changed], which[changed]
+    xp, before = namespace(keys), table.get(keys, "interval", missing=-1)
+    earlier = xp.flatnonzero((before < 0) | (interval < before))
+    if not len(earlier):
+        return before[:0], interval[:0], earlier
+    order = earlier[lexsort(interval[earlier], keys[earlier])]
+    which = order[run_starts(keys[order])]
+    distinct, before, earliest = keys[which], before[which], interval[which]
+    new = before < 0
+    table.add(distinct[new], interval=earliest[new])
+    table.overwrite(distinct[~new], "interval", earliest[~new])
+    return before, earliest, which

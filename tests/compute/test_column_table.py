@@ -11,6 +11,7 @@ import pytest
 
 from fingerprint.compute import frames
 from fingerprint.compute.column_table import FEW_ROWS, ColumnTable, to_array
+from fingerprint.compute.dictionary import DictionaryEncoded
 from fingerprint.sources.cloudtrail.envelopes import split_lines
 from fingerprint.sources.flatten import flatten
 from tests.support import record_corpus
@@ -98,6 +99,21 @@ def test_texts_of_pandas_become_pythons_own(rows: int) -> None:
     assert array.dtype == object
     assert array.tolist() == (["é", None, "", "é"] * (rows // 4 + 1))[:rows]
     assert to_array(array) is array
+
+
+def test_texts_keep_their_dictionary_however_rows_are_taken() -> None:
+    texts = pd.Series(["é", None, "", "é"] * FEW_ROWS, dtype="str")
+    whole = ColumnTable.from_pandas(pd.DataFrame({"text": texts, "number": np.arange(len(texts))}))
+    few = whole.take(np.arange(len(whole))[::-2]).take(np.array([1, 0, 1]))  # None, "é", None
+    for table in (whole, few, few.select(["text"]), few.with_columns({"text": few.dictionary("text")})):
+        texts_of_rows = table.array("text").tolist()
+        for _ in range(2):  # before the column is read, and after
+            codes, values = table.dictionary("text").factorize()
+            assert [values[at] for at in codes] == texts_of_rows == table["text"].tolist()
+            assert sorted(map(str, values)) == sorted(set(map(str, texts_of_rows)))
+        assert DictionaryEncoded(table).combined_column(("text",))[0].tolist() == codes.tolist()
+    assert whole.dictionary("number") is None
+    assert few.compact().dictionary("text") is None
 
 
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])

@@ -27,14 +27,16 @@ def test_compiled_hashes_of_pairs_are_those_of_the_array_functions(size: int) ->
     one = np.uint64(2**64 - 1)
     for pair in ((left, right), (left, one), (one, right), (left[:, None], right[None, :3]), (one, one)):
         np.testing.assert_array_equal(hashing.hash_pair(*pair), hashing.mix_pairs(*pair))
+        in_bucket = hashing.rebucket(pair[0], hashing.mix_pairs(*pair))
+        np.testing.assert_array_equal(hashing.combine(*pair), in_bucket)
 
 
+@pytest.mark.parametrize("kind", [np.uint64, np.int64])
 @pytest.mark.parametrize("size", [0, 1, 2, 1000])
-def test_compiled_places_are_those_of_the_array_functions(size: int) -> None:
-    random = np.random.default_rng(size)
-    keys = np.unique(random.integers(0, 2**64, size, dtype=np.uint64))
-    ends = np.array([0, 2**64 - 1], np.uint64)
-    wanted = np.concatenate([keys, random.integers(0, 2**64, 50, dtype=np.uint64), ends])
+def test_compiled_places_are_those_of_the_array_functions(size: int, kind: type) -> None:
+    random, (least, most) = np.random.default_rng(size), (np.iinfo(kind).min, np.iinfo(kind).max)
+    keys = np.unique(random.integers(least, most, size, kind))
+    wanted = np.concatenate([keys, random.integers(least, most, 50, kind), np.array([least, most], kind)])
     for found, right in zip(find_sorted(keys, wanted), search_sorted(keys, wanted), strict=True):
         np.testing.assert_array_equal(found, right)
 

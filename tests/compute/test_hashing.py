@@ -91,13 +91,31 @@ def test_every_key_has_a_partition(key: bytes, partitions: int) -> None:
 def test_a_principal_that_was_met_before_has_the_same_hash(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many others were met between, and whether they were forgotten."""
     names = pd.Series([f"123456789012:user/{number}" for number in range(50)], dtype=object)
-    monkeypatch.setattr(hashing, "_KNOWN_PRINCIPALS", {})
-    monkeypatch.setattr(hashing, "_MAX_KNOWN_PRINCIPALS", 20)
+    memory = hashing.HashMemory(hashing._hash_principals, most=20)
+    monkeypatch.setattr(hashing, "_PRINCIPALS", memory)
     first = hash_with_bucket(names)
-    assert len(hashing._KNOWN_PRINCIPALS) <= 20
+    assert len(memory) <= 20
     again = hash_with_bucket(names[::-1])[::-1]
     few = hash_with_bucket(names[:10])
-    assert len(hashing._KNOWN_PRINCIPALS) <= 20
+    assert len(memory) <= 20
     np.testing.assert_array_equal(again, first)
     np.testing.assert_array_equal(few, first[:10])
     np.testing.assert_array_equal(hash_with_bucket(names[:15]), first[:15])
+
+
+def test_few_texts_hash_as_a_column_of_many_and_what_stands_for_none_as_missing() -> None:
+    texts = np.array(["a", None, "ü", float("nan"), "a", pd.NA, ""], object)
+    many = np.tile(texts, hashing.FEW_TEXTS)
+    for hash_column in (hashing.hash_strings, hash_with_bucket):
+        for _ in range(2):  # met for the first time, and again
+            np.testing.assert_array_equal(hash_column(texts), hash_column(many)[: len(texts)])
+            assert (hash_column(texts)[[1, 3, 5]] == hashing.MISSING).all()
+
+
+def test_a_long_value_is_hashed_and_not_kept() -> None:
+    memory = hashing.HashMemory(hashing.hash_distinct, most=20)
+    long, short = "x" * (hashing.MAX_REMEMBERED_LENGTH + 1), "x" * hashing.MAX_REMEMBERED_LENGTH
+    for _ in range(2):
+        found = memory.look_up([short, long, short])
+        assert found == hashing.hash_distinct([short, long, short]).tolist()
+    assert len(memory) == 1

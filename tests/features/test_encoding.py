@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fingerprint.compute import hashing
+from fingerprint.compute import dictionary, hashing
+from fingerprint.compute.column_table import ColumnTable
 from fingerprint.core.settings import Entities
 from fingerprint.detection.batch import FRAME_COLUMNS
 from fingerprint.features import encoding
@@ -17,6 +18,7 @@ from fingerprint.sources.active import SOURCE
 from fingerprint.sources.cloudtrail.samples import sample_lines
 from fingerprint.sources.entities import add_entity_columns
 from fingerprint.sources.flatten import flatten
+from fingerprint.state.coded_events import code_events
 
 STATEFUL = {"idle", "today", "sources", "actions"}
 
@@ -48,6 +50,17 @@ def test_the_codes_of_a_batch_are_those_of_its_events_one_by_one(events: pd.Data
     some = events.iloc[np.random.default_rng(0).choice(len(events), 40, replace=False)]
     alone = np.concatenate([encoding.encode_events(some.iloc[[row]]) for row in range(len(some))])
     np.testing.assert_array_equal(encoding.encode_events(some), alone)
+
+
+def test_the_codes_of_a_few_events_are_those_that_arrays_give_many(events: pd.DataFrame) -> None:
+    whole = code_events(pd.concat([events] * 6, ignore_index=True))
+    assert len(whole) > dictionary.FEW_EVENTS
+    for start in range(0, len(events), 7):
+        few = code_events(ColumnTable.from_pandas(events.iloc[start : start + 7]))
+        for name in ("codes", "principal", "entity", "key", "seconds"):
+            np.testing.assert_array_equal(
+                getattr(few, name), getattr(whole, name)[start : start + 7], err_msg=name
+            )
 
 
 def test_the_codes_are_the_hashes_of_the_texts(events: pd.DataFrame) -> None:
