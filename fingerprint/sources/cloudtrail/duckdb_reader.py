@@ -1,12 +1,13 @@
-"""Records to events on a host: one query of DuckDB over a batch of lines, and the lenient reader for what it refuses.
+"""Records to events on a host: two queries of DuckDB over a batch of lines, and the lenient reader for what they refuse.
 
 Example:
     >>> read_on_host(split_message(b'{"eventTime": "2023-07-10T11:42:18Z"}')).events["action"].tolist()
     ['unknown']
 
 COLUMNS becomes a structure for DuckDB's `json_transform`, which reads each line once, gives NULL where a type conflicts, and
-runs over a whole batch in C++. What it refuses goes through `lenient`, one by one. docs/explanation/performance.md has the
-figures, docs/explanation/experiments.md what was tried.
+runs over a whole batch in C++. The four columns that are made of a request's parameters cost half as much as all others, and
+calls repeat their parameters: a second query reads each distinct text of them once. What a query refuses goes through
+`lenient`, one by one. docs/explanation/performance.md has the figures, docs/explanation/experiments.md what was tried.
 """
 
 from __future__ import annotations
@@ -55,8 +56,8 @@ from fingerprint.sources.cloudtrail.schema import (
 )
 from fingerprint.sources.joined_lines import join_lines
 
-# How each type is read from its field {f} of the record r. Paths that two types share are read as JSON text; p is the structure
-# of those request parameters that columns hold.
+# How each type is read: from its field {f} of the record r; those of _PARAMETER_TYPES from the JSON text of the parameters, which
+# is their `line`, and the structure p of those that columns hold. `own` is the account of the record.
 _ARN_ACCOUNT = '\'arn:aws[a-z-]*:[^:"]*:[^:"]*:([0-9]{12})[:"]\''
 _OWN_ACCOUNT = "coalesce(r.recipientAccountId, r.userIdentity.accountId, '')"
 _RESOURCES = (  # their accounts, written as ARNs
@@ -64,9 +65,9 @@ _RESOURCES = (  # their accounts, written as ARNs
 )
 
 
-def _other_account(text: str) -> str:
+def _other_account(text: str, own: str) -> str:
     """Return SQL for the first account in the ARNs of `text` that is not the record's own."""
-    return f"nullif(regexp_extract(replace({text}, {_OWN_ACCOUNT}, ''), {_ARN_ACCOUNT}, 1), '')"
+    return f"nullif(regexp_extract(replace({text}, {own}, ''), {_ARN_ACCOUNT}, 1), '')"
 
 
 # How the parameters that may name a resource are read: the structure of each, and its (first) name in that.
@@ -86,15 +87,19 @@ _READ: dict[ColumnType, str] = {
     "time": "TRY_STRPTIME({f}, '%Y-%m-%dT%H:%M:%SZ')",
     "error": "coalesce(nullif({f}, ''), CASE WHEN nullif(r.errorMessage, '') IS NOT NULL"
     " OR r.responseElements.ConsoleLogin = 'Failure' THEN 'Failure' END)",
-    "keys": "coalesce(array_to_string(json_keys({f}), ','), '')",
+    "keys": "coalesce(array_to_string(json_keys(line), ','), '')",
     "role": "p.roleArn",
     "resource": "coalesce("
     + ", ".join(f"'{name}=' || {read.format(name=name)}" for name, (_, read) in _NAMES.items())
-    + f", '{ARN_MEMBER}=' || r.resources[1].{ARN_MEMBER})",
-    "target": "coalesce(CASE WHEN r.resources[2] IS NOT NULL"
+    + ")",
+    "target": f"CASE WHEN contains(line, 'arn:aws') THEN {_other_account('line', 'own')} END",
+}
+_PARAMETER_TYPES = ("keys", "role", "resource", "target")
+_LISTED = {  # what the record's own list of resources says where its parameters name none
+    "listed_resource": f"'{ARN_MEMBER}=' || r.resources[1].{ARN_MEMBER}",
+    "listed_account": "CASE WHEN r.resources[2] IS NOT NULL"
     " OR r.resources[1].accountId <> coalesce(r.recipientAccountId, '')"
-    f" THEN {_other_account(_RESOURCES)} END,"
-    f" CASE WHEN contains({{f}}::VARCHAR, 'arn:aws') THEN {_other_account('{f}::VARCHAR')} END)",
+    f" THEN {_other_account(_RESOURCES, _OWN_ACCOUNT)} END",
 }
 
 
@@ -124,32 +129,49 @@ def _structure() -> str:
 
 @cache
 def _query() -> str:
-    fields = [f"{_READ[c.type].replace('{f}', 'r.' + c.path)} AS {c.name}" for c in COLUMNS]
+    """Return the query for all columns but those of the parameters: these and what their columns need come as they are."""
+    fields = [
+        f"{_READ[c.type].replace('{f}', 'r.' + c.path)} AS {c.name}"
+        for c in COLUMNS
+        if c.type not in _PARAMETER_TYPES
+    ]
     odd = [
         f"CASE WHEN {c.name} IS NULL THEN r.{c.path} END AS odd_{c.name}" for c in COLUMNS if c.type == "time"
     ]
+    helpers = _LISTED | {"parameters": f"r.{PARAMETERS}", "own": _OWN_ACCOUNT}
+    others = [f"{read} AS {name}" for name, read in helpers.items()]
+    return (
+        f"SELECT {', '.join(fields + odd + others)}, row FROM "  # noqa: S608 - made of the table above alone
+        f"(SELECT row, json_transform(line, '{_structure()}') AS r FROM lines)"
+    )
+
+
+@cache
+def _parameters_query() -> str:
+    """Return the query for the columns of the parameters, whose JSON text is `line`."""
+    fields = [f"{_READ[c.type]} AS {c.name}" for c in COLUMNS if c.type in _PARAMETER_TYPES]
     named = json.dumps({name: structure for name, (structure, _) in _NAMES.items()})
     return (
-        f"SELECT {', '.join(fields + odd)}, row FROM "  # noqa: S608 - made of the table above alone
-        f"(SELECT row, r, json_transform(r.{PARAMETERS}, '{named}') AS p FROM "
-        f"(SELECT row, json_transform(line, '{_structure()}') AS r FROM lines))"
+        f"SELECT {', '.join(fields)} FROM "  # noqa: S608 - made of the table above alone
+        f"(SELECT line, own, json_transform(line, '{named}') AS p FROM lines)"
     )
 
 
 class _LineTable:
     """The table that a planned query reads from, replaced before each run."""
 
-    table = pa.table({"line": pa.array([], pa.large_string()), "row": np.arange(0)})
+    def __init__(self, table: pa.Table) -> None:
+        self.table = table
 
     def __arrow_c_stream__(self, schema: object = None) -> object:
         return self.table.__arrow_c_stream__(schema)
 
 
 class _PlannedQuery:
-    """A query over `lines(line, row)`, planned once: planning it costs as much as reading 3,000 records."""
+    """A query over `lines`, a table like `example`, planned once: planning it costs as much as reading 3,000 records."""
 
-    def __init__(self, query: str) -> None:
-        self.lock, self.lines = Lock(), _LineTable()
+    def __init__(self, query: str, example: pa.Table) -> None:
+        self.lock, self.lines = Lock(), _LineTable(example)
         self.engine = duckdb.connect(
             config={
                 "threads": "1",  # one batch is one vector of work: more threads were measured to gain nothing
@@ -173,27 +195,68 @@ class _PlannedQuery:
                 del self.lines.table
 
 
-_reader = cache(_PlannedQuery)
+@cache
+def _reader(query: str, *columns: tuple[str, pa.DataType]) -> _PlannedQuery:
+    return _PlannedQuery(query, pa.schema(columns).empty_table())
 
 
 def _run(query: str, lines: Sequence[bytes], rows: np.ndarray) -> pa.Table:
     """Run a query over a table `lines(line, row)`. Raises duckdb.Error if one line is no strict JSON."""
     text, borders = join_lines(lines)
     column = pa.LargeStringArray.from_buffers(len(lines), pa.py_buffer(borders), pa.py_buffer(text))
-    return _reader(query).read(pa.table({"line": column, "row": rows}))
+    return _read(query, pa.table({"line": column, "row": rows}))
+
+
+def _read(query: str, table: pa.Table) -> pa.Table:
+    return _reader(query, *zip(table.column_names, table.schema.types, strict=True)).read(table)
+
+
+def _read_columns(lines: Sequence[bytes], rows: np.ndarray) -> pa.Table:
+    """Return all columns of lines that are strict JSON. Raises duckdb.Error if one is not."""
+    table = _run(_query(), lines, rows)
+    distinct, codes = _distinct_parameters(table)
+    made = _read(_parameters_query(), distinct)
+    made = made.set_column(
+        0, "parameter_names", _map_distinct(made["parameter_names"], sort_parameter_names)
+    ).take(codes)
+    columns = {
+        "parameter_names": made["parameter_names"],
+        "role_arn": made["role_arn"],
+        "resource": pc.coalesce(made["resource"], table["listed_resource"]),
+        "target_account": pc.coalesce(table["listed_account"], made["target_account"]),
+    }
+    return pa.table(dict(zip(table.column_names, table.columns, strict=True)) | columns)
+
+
+def _distinct_parameters(table: pa.Table) -> tuple[pa.Table, pa.Array]:
+    """Return the distinct pairs of parameters and own account, `line` and `own` (D,), and the number of each row's pair, (N,)."""
+    texts, accounts = (
+        table[name].combine_chunks().dictionary_encode(null_encoding="encode")
+        for name in ("parameters", "own")
+    )
+    count = max(len(accounts.dictionary), 1)
+    pairs = pa.array(
+        texts.indices.to_numpy().astype(np.int64) * count + accounts.indices.to_numpy()
+    ).dictionary_encode()
+    text, account = np.divmod(pairs.dictionary.to_numpy(), count)
+    columns = {
+        "line": texts.dictionary.take(pa.array(text)),
+        "own": accounts.dictionary.take(pa.array(account)),
+    }
+    return pa.table(columns), pairs.indices
 
 
 def _extract(records: RecordBatch) -> tuple[pa.Table, list[Reject]]:
     """Return all columns of the lines that are or can be made strict JSON, in their order, and rejects for the rest."""
     rows = np.arange(len(records.lines))
     try:
-        return _run(_query(), records.lines, rows), []
+        return _read_columns(records.lines, rows), []
     except (duckdb.InvalidInputException, UnicodeDecodeError):  # the message quotes the line, cut anywhere
         valid = _valid(records.lines)
     repaired, repaired_rows, rejects = _repair_records(records, rows[~valid])
     parts = [
-        _run(_query(), [records.lines[row] for row in rows[valid]], rows[valid]),
-        _run(_query(), repaired, repaired_rows),
+        _read_columns([records.lines[row] for row in rows[valid]], rows[valid]),
+        _read_columns(repaired, repaired_rows),
     ]
     return pa.concat_tables(parts).sort_by("row"), rejects
 
@@ -228,8 +291,6 @@ def _to_frame(table: pa.Table, lines: list[bytes]) -> tuple[pd.DataFrame, np.nda
         values = table[column.name]
         if column.type == "time":
             values = _times(values, table[f"odd_{column.name}"])
-        elif column.type == "keys":
-            values = _map_distinct(values, sort_parameter_names)
         elif column.type == "resource":
             values = _map_distinct(values, resource_of)
         elif column.type != "flag" and column.name not in UNTRUNCATED_COLUMNS:
