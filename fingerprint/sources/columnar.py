@@ -45,7 +45,7 @@ from fingerprint.sources.active import SOURCE
 from fingerprint.sources.base import RecordBatch
 from fingerprint.sources.entities import add_entity_columns
 from fingerprint.sources.flatten import flatten
-from fingerprint.sources.joined_lines import lines_array
+from fingerprint.sources.joined_lines import lines_array, starting_with
 
 MAX_EVENTS = 1_000  # of one message
 _STREAM_START = b"\xff\xff\xff\xff"  # of an Arrow IPC stream; no text and no archive begins so
@@ -103,6 +103,11 @@ class EventsTable:
 def is_columnar(value: bytes | None) -> bool:
     """Return whether a message is columnar, from its first bytes."""
     return bool(value) and value[:4] == _STREAM_START  # type: ignore[index]
+
+
+def columnar_mask(values: Sequence[bytes]) -> NDArray[np.bool_]:
+    """Return which messages (N,) are columnar."""
+    return starting_with(_STREAM_START, values)
 
 
 def events_table(
@@ -255,25 +260,42 @@ def _dictionaries(table: EventsTable, rows: Longs) -> dict[str, pa.DictionaryArr
 
     All columns are numbered at once: their texts have different places, and come column after column, as their numbers do.
     """
-    codes = table.codes[:, rows]  # (C, m)
+    codes = table.codes.take(rows, axis=1)  # (C, m)
     missing = codes < 0
-    numbered = pa.array(codes.ravel(), mask=missing.ravel()).dictionary_encode()
-    places = numbered.dictionary
+    places, numbers = _number_by_occurrence(codes.ravel(), len(table.texts))
     begin = np.searchsorted(_columns_of(places, table.first), np.arange(len(table.names) + 1))  # (C + 1,)
-    local = pc.fill_null(numbered.indices, 0).to_numpy().reshape(codes.shape) - begin[:-1, None].astype(
-        np.int32
-    )
+    local = numbers.reshape(codes.shape) - begin[:-1, None].astype(np.int32)
     local[missing] = 0  # as Arrow's own encoding has it
-    gaps = set(np.flatnonzero(missing.any(axis=1)).tolist())
-    texts = _split_texts(table.texts.take(places), begin)
+    present = np.packbits(~missing, axis=1, bitorder="little")
+    gaps = missing.sum(axis=1).tolist()
+    texts = _split_texts(table.texts.take(pa.array(places)), begin)
+    kind = pa.dictionary(pa.int32(), pa.large_string())
     return {
-        name: pa.DictionaryArray.from_arrays(
-            pa.array(local[each], mask=missing[each] if each in gaps else None),
+        name: pa.DictionaryArray.from_buffers(
+            kind,
+            len(rows),
+            [pa.py_buffer(present[each]) if gaps[each] else None, pa.py_buffer(local[each])],
             texts[each],
-            safe=False,  # the numbers were made above: they need no check
+            gaps[each],
         )
         for each, name in enumerate(table.names)
     }
+
+
+def _number_by_occurrence(codes: NDArray[np.int32], count: int) -> tuple[Longs, NDArray[np.int32]]:
+    """Return which of `count` codes occur, in the order in which they first do, and the number of each one's among them (n,).
+
+    A code of -1 has any number.
+    """
+    backwards = codes[::-1].astype(np.intp)
+    first = np.full(count + 1, len(codes), np.int32)  # the last is of -1
+    # of equal places the last one written stays
+    first[backwards] = np.arange(len(codes) - 1, -1, -1, dtype=np.int32)
+    occurring = np.flatnonzero(first[:-1] < len(codes))
+    occurring = occurring[np.argsort(first[occurring], kind="stable")]
+    numbers = np.zeros(count + 1, np.int32)
+    numbers[occurring] = np.arange(len(occurring), dtype=np.int32)
+    return occurring, numbers.take(backwards)[::-1]
 
 
 def _split_texts(texts: pa.LargeStringArray, begin: Longs) -> list[pa.LargeStringArray]:
@@ -294,9 +316,9 @@ def _split_texts(texts: pa.LargeStringArray, begin: Longs) -> list[pa.LargeStrin
     ]
 
 
-def _columns_of(places: pa.Array, first: Longs) -> Longs:
+def _columns_of(places: Longs, first: Longs) -> Longs:
     """Return of which column each place in `EventsTable.texts` is, (k,); columns without a text begin where the next one does."""
-    columns: Longs = np.searchsorted(first, places.to_numpy(), side="right") - 1
+    columns: Longs = np.searchsorted(first, places, side="right") - 1
     return columns
 
 

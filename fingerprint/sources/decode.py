@@ -28,12 +28,14 @@ from fingerprint.sources.base import FlattenedRecords, LogSource, Origin, Record
 from fingerprint.sources.columnar import (
     ColumnarTable,
     EventOrigins,
+    columnar_mask,
     is_columnar,
     merge_tables,
     read_tables,
 )
 from fingerprint.sources.entities import add_entity_columns
 from fingerprint.sources.flatten import flatten
+from fingerprint.sources.joined_lines import starting_with
 from fingerprint.sources.limits import ReadLimits
 
 _ROW_BYTES = 256  # the least that a record counts where slices are cut: most records have four times as many
@@ -103,8 +105,8 @@ def decode_messages(
     A message that does not fit into memory is a reject. With `column_table` the events of columnar messages
     come as a ColumnTable, which costs less there than a table of pandas.
     """
-    decoder = _Decoder(messages, settings, backend, log_source)
-    columnar = np.array([is_columnar(message.value) for message in messages], bool)
+    decoder = _Decoder([message.value or b"" for message in messages], settings, backend, log_source)
+    columnar = columnar_mask(decoder.values)
     for begin, end in _runs(columnar):
         if columnar[begin]:
             yield from decoder.decode_columnar(begin, end, column_table)
@@ -133,7 +135,7 @@ def message_number(position: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Decoder:
-    messages: Sequence[Message]
+    values: list[bytes]  # of the messages, empty where one has none
     settings: Settings
     backend: Backend
     log_source: LogSource
@@ -159,7 +161,7 @@ class _Decoder:
 
     def decode_columnar(self, begin: int, end: int, column_table: bool) -> Iterator[DecodedMessages]:
         """Yield the events of columnar messages; those whose columns are not to be believed are read from their records."""
-        values = [message.value or b"" for message in self.messages[begin:end]]
+        values = self.values[begin:end]
         tables = read_tables(values, self.settings.entities)
         believed = np.array([bool(table and table.columns is not None) for table in tables], bool)
         for first, last in _runs(believed):
@@ -194,8 +196,8 @@ class _Decoder:
 
         Messages that begin like a record are read together, except `careful` ones, which may hold several documents.
         """
-        values = [message.value or b"" for message in self.messages[begin:end]]
-        usual = np.array([value.startswith(self.log_source.RECORD_PREFIX) for value in values], bool)
+        values = self.values[begin:end]
+        usual = starting_with(self.log_source.RECORD_PREFIX, values)
         usual[[place - begin for place in careful]] = False
         for first, last in _runs(usual):
             if usual[first]:
@@ -286,8 +288,7 @@ class _Decoder:
         return {
             int(reject.position)
             for reject in rejects
-            if reject.position.isdigit()
-            and (self.messages[int(reject.position)].value or b"").startswith(prefix)
+            if reject.position.isdigit() and self.values[int(reject.position)].startswith(prefix)
         }
 
 
@@ -326,4 +327,8 @@ def _weight(part: RecordBatch) -> int:
 
 def _message_numbers(origins: Sequence[Origin]) -> NDArray[np.int64]:
     """Return the number of the message each record came from, (n,)."""
-    return np.fromiter((message_number(position) for _, position in origins), np.int64, len(origins))
+    positions = [position for _, position in origins]
+    try:  # most messages hold one record, whose position is the number
+        return np.fromiter(map(int, positions), np.int64, len(positions))
+    except ValueError:
+        return np.fromiter(map(message_number, positions), np.int64, len(positions))

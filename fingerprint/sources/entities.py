@@ -14,7 +14,6 @@ from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
-import pandas as pd
 
 from fingerprint.compute import arrays, frames
 from fingerprint.compute.arrays import Array
@@ -67,7 +66,9 @@ def _distinct_identities(events: Frame, columns: tuple[str, ...]) -> tuple[Array
     codes = arrays.unique_inverse(codes)[0]
     first = xp.unique(codes, return_index=True)[1]
     table = frames.to_pandas(frames.select_rows(frames.select_columns(events, columns), first))
-    texts = [["" if pd.isna(value) else value for value in table[column].tolist()] for column in columns]
+    texts = [
+        [value if isinstance(value, str) else "" for value in table[column].tolist()] for column in columns
+    ]
     return codes, [dict(zip(columns, row, strict=True)) for row in zip(*texts, strict=True)]
 
 

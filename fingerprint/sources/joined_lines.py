@@ -10,13 +10,18 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import repeat
 
 import numpy as np
 import pyarrow as pa
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
+# Lines one after the other, and the offsets at which each begins and the last ends, (N + 1,).
+JoinedLines = tuple[bytes, NDArray[np.int64]]
 
-def join_lines(lines: Sequence[bytes]) -> tuple[bytes, NDArray[np.int64]]:
+
+def join_lines(lines: Sequence[bytes]) -> JoinedLines:
     """Return lines as one text, and the offsets at which each begins and the last ends, (N + 1,)."""
     borders = np.zeros(len(lines) + 1, np.int64)
     np.cumsum(np.fromiter(map(len, lines), np.int64, len(lines)), out=borders[1:])
@@ -28,3 +33,17 @@ def lines_array(lines: Sequence[bytes]) -> pa.LargeBinaryArray:
     joined, borders = join_lines(lines)
     buffers = [None, pa.py_buffer(borders), pa.py_buffer(joined)]
     return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(lines), buffers)
+
+
+def lines_with_prefix(prefix: bytes, text: bytes, borders: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return which of the joined lines (N,) begin with these bytes."""
+    out = np.diff(borders) >= len(prefix)
+    if out.any():
+        windows = sliding_window_view(np.frombuffer(text, np.uint8), len(prefix))
+        out[out] = (windows[borders[:-1][out]] == np.frombuffer(prefix, np.uint8)).all(axis=1)
+    return out
+
+
+def starting_with(prefix: bytes, lines: Sequence[bytes]) -> NDArray[np.bool_]:
+    """Return which lines (N,) begin with these bytes."""
+    return np.fromiter(map(bytes.startswith, lines, repeat(prefix)), bool, len(lines))

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from fingerprint.core.alert import FingerprintError
-from fingerprint.core.ports import Consumer, Message, Offsets, Partition
+from fingerprint.core.ports import Consumer, Message, Offsets, Partition, next_offsets
 
 NO_PARTITION_ASSIGNED = (
     "no partition was assigned to this member: others of its group own them all; try again when they are done"
@@ -32,8 +32,7 @@ class EndOffsets:
 
     def observe(self, messages: Sequence[Message]) -> None:
         """Note the positions of polled messages."""
-        for message in messages:
-            self.positions[message.source_partition] = message.offset + 1
+        self.positions |= next_offsets(messages)
 
     def is_reached(self) -> bool:
         """Return whether every assigned partition was read to its end, or none was assigned for too long."""

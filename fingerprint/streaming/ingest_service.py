@@ -20,6 +20,7 @@ from fingerprint.core.ports import (
     PartitionNotOwned,
     Producer,
     RebalanceInProgress,
+    next_offsets,
 )
 from fingerprint.core.ports.topics import DEAD_LETTER_SUFFIX
 from fingerprint.core.settings import Settings
@@ -113,7 +114,7 @@ class IngestService(ConsumerService):
 
     def _commit(self, messages: list[Message]) -> None:
         """Commit what is still owned. The next owner of the rest reads it again: repeats, reduced by id."""
-        offsets = {message.source_partition: message.offset + 1 for message in messages}
+        offsets = next_offsets(messages)
         while not self._committed(offsets):
             self.pausable_consumer.poll_to_backlog(POLL_SECONDS)
 

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry, Gauge
 
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.log import get_logger
-from fingerprint.core.ports import Consumer, Message, Offsets, Partition
+from fingerprint.core.ports import Consumer, Message, Offsets, Partition, next_offsets
 from fingerprint.core.settings import Kafka
 
 POLL_INTERVAL_SECONDS = 5.0  # between two reads of the lag
@@ -67,7 +67,7 @@ class LagMonitor:
 
     def observe(self, messages: Sequence[Message]) -> None:
         """Note the positions of polled messages, in order within each partition."""
-        self.positions |= {message.source_partition: message.offset + 1 for message in messages}
+        self.positions |= next_offsets(messages)
 
     def poll(self, paused: Collection[Partition] = ()) -> Offsets | None:
         """Return the lag of each assigned partition in messages, if it is time to read it and the broker answers."""

@@ -3,6 +3,7 @@
 import gzip
 import json
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pandas as pd
@@ -11,10 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fingerprint.sources.base import FlattenedRecords
+from fingerprint.sources.cloudtrail.duckdb_reader import FEW_LINES
 from fingerprint.sources.cloudtrail.envelopes import split_lines
 from fingerprint.sources.cloudtrail.lenient import parse_time
 from fingerprint.sources.cloudtrail.schema import COLUMNS
 from fingerprint.sources.flatten import dedup_key, flatten
+from tests.support.random_records import drawn
 from tests.support.record_corpus import SHARED, sets
 
 REAL = Path(__file__).parents[2] / "data" / "real"
@@ -204,6 +207,21 @@ def test_where_a_batch_is_cut_changes_nothing() -> None:
         flatten(split_lines(lines[i : i + 7])).events.drop(columns="row") for i in range(0, len(lines), 7)
     ]
     pd.testing.assert_frame_equal(whole, pd.concat(parts, ignore_index=True))
+
+
+def test_many_records_are_read_as_few_are() -> None:
+    """Of many, distinct parameters are read once."""
+    random = Random(0)
+    lines = [drawn(random) for _ in range(FEW_LINES + 500)]
+    lines += lines[: FEW_LINES // 2]
+    many = flatten(split_lines(lines))
+    few = [flatten(split_lines(lines[i : i + 500], first=i + 1)) for i in range(0, len(lines), 500)]
+    columns = [column.name for column in COLUMNS]
+    assert len(many.events) > FEW_LINES
+    pd.testing.assert_frame_equal(
+        many.events[columns], pd.concat([each.events[columns] for each in few], ignore_index=True)
+    )
+    assert sorted(map(str, many.rejects)) == sorted(str(reject) for each in few for reject in each.rejects)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from operator import itemgetter, methodcaller
 from typing import Any
 
 import confluent_kafka
@@ -29,12 +30,21 @@ from fingerprint.adapters.kafka.confluent_connection import (
     librdkafka_options,
     translate_librdkafka_errors,
 )
-from fingerprint.core.ports import NO_METADATA, Message, Offsets, OnAssigned, OnRevoked, Partition
+from fingerprint.core.ports import (
+    NO_METADATA,
+    Message,
+    Offsets,
+    OnAssigned,
+    OnRevoked,
+    Partition,
+    next_offsets,
+)
 from fingerprint.core.settings import Kafka
 
 MAX_UNPOLLED = 100_000
 """Largest number of messages that were fetched and not polled yet."""
 _NOTHING_COMMITTED = confluent_kafka.OFFSET_INVALID
+_error = methodcaller("error")
 
 
 class ConfluentConsumer(base.BaseConsumer):
@@ -136,11 +146,12 @@ class ConfluentConsumer(base.BaseConsumer):
             fetched = self._client.consume(1, max(deadline - time.monotonic(), 0))
             fetched += self._client.consume(max_messages - 1, 0) if fetched and max_messages > 1 else []
             self._raise_deferred()
-            messages = [_to_message(each) for each in fetched if _is_message(each)]
+            failed = [
+                each for each, error in zip(fetched, map(_error, fetched), strict=True) if error is not None
+            ]
+            messages = _to_messages([each for each in fetched if _is_message(each)] if failed else fetched)
             self._buffer.add(messages)
-            self._next_offsets |= {
-                each.source_partition: each.offset + 1 for each in messages
-            } | _partition_end_offsets(fetched)
+            self._next_offsets |= next_offsets(messages) | _partition_end_offsets(failed)
             if messages or time.monotonic() >= deadline:
                 return
 
@@ -301,13 +312,8 @@ def _is_message(fetched: Any) -> bool:
     return False
 
 
-def _to_message(fetched: Any) -> Message:
-    return Message(
-        fetched.topic(),
-        fetched.partition(),
-        fetched.offset(),
-        fetched.key(),
-        fetched.value(),
-        read_headers(fetched),
-        fetched.timestamp()[1],
-    )
+def _to_messages(fetched: Sequence[Any]) -> list[Message]:
+    """Return librdkafka's messages as ours, field by field and not message by message: that takes half the time."""
+    fields = (map(methodcaller(name), fetched) for name in ("topic", "partition", "offset", "key", "value"))
+    timestamps = map(itemgetter(1), map(methodcaller("timestamp"), fetched))
+    return list(map(Message._make, zip(*fields, map(read_headers, fetched), timestamps, strict=True)))

@@ -1,12 +1,13 @@
-"""Records to events on a host: one query of DuckDB over a batch of lines, and the lenient reader for what it refuses.
+"""Records to events on a host: two queries of DuckDB over a batch of lines, and the lenient reader for what they refuse.
 
 Example:
     >>> read_on_host(split_message(b'{"eventTime": "2023-07-10T11:42:18Z"}')).events["action"].tolist()
     ['unknown']
 
 COLUMNS becomes a structure for DuckDB's `json_transform`, which reads each line once, gives NULL where a type conflicts, and
-runs over a whole batch in C++. What it refuses goes through `lenient`, one by one. docs/explanation/performance.md has the
-figures, docs/explanation/experiments.md what was tried.
+runs over a whole batch in C++. The four columns that are made of a request's parameters cost half as much as all others, and
+calls repeat their parameters: a second query reads each distinct text of them once. What a query refuses goes through
+`lenient`, one by one. docs/explanation/performance.md has the figures, docs/explanation/experiments.md what was tried.
 """
 
 from __future__ import annotations
@@ -55,18 +56,19 @@ from fingerprint.sources.cloudtrail.schema import (
 )
 from fingerprint.sources.joined_lines import join_lines
 
-# How each type is read from its field {f} of the record r. Paths that two types share are read as JSON text; p is the structure
-# of those request parameters that columns hold.
+# How each type is read: from its field {f} of the record r; those of _PARAMETER_TYPES from the JSON text of the parameters, which
+# is their `line`, and the structure p of those that columns hold. q are the `resources` that the record lists, `recipient` and
+# `account` say whose it is.
 _ARN_ACCOUNT = '\'arn:aws[a-z-]*:[^:"]*:[^:"]*:([0-9]{12})[:"]\''
-_OWN_ACCOUNT = "coalesce(r.recipientAccountId, r.userIdentity.accountId, '')"
-_RESOURCES = (  # their accounts, written as ARNs
-    "concat('arn:aws:::', array_to_string(list_transform(r.resources, lambda x: x.accountId), ':arn:aws:::'), ':')"
+_RESOURCE_ACCOUNTS = (  # written as ARNs
+    "concat('arn:aws:::', array_to_string(list_transform(q, lambda x: x.accountId), ':arn:aws:::'), ':')"
 )
 
 
 def _other_account(text: str) -> str:
     """Return SQL for the first account in the ARNs of `text` that is not the record's own."""
-    return f"nullif(regexp_extract(replace({text}, {_OWN_ACCOUNT}, ''), {_ARN_ACCOUNT}, 1), '')"
+    own = "coalesce(recipient, account, '')"
+    return f"nullif(regexp_extract(replace({text}, {own}, ''), {_ARN_ACCOUNT}, 1), '')"
 
 
 # How the parameters that may name a resource are read: the structure of each, and its (first) name in that.
@@ -83,19 +85,28 @@ _READ: dict[ColumnType, str] = {
     "name": "coalesce(nullif({f}, ''), 'unknown')",
     "service": "coalesce(nullif(replace(lower({f}), '.amazonaws.com', ''), ''), 'unknown')",
     "flag": "TRY_CAST({f} AS BOOLEAN)",
-    "time": "TRY_STRPTIME({f}, '%Y-%m-%dT%H:%M:%SZ')",
-    "error": "coalesce(nullif({f}, ''), CASE WHEN nullif(r.errorMessage, '') IS NOT NULL"
-    " OR r.responseElements.ConsoleLogin = 'Failure' THEN 'Failure' END)",
-    "keys": "coalesce(array_to_string(json_keys({f}), ','), '')",
+    "time": "{f}",
+    "error": "nullif({f}, '')",
+    "keys": "coalesce(array_to_string(json_keys(line), ','), '')",
     "role": "p.roleArn",
     "resource": "coalesce("
     + ", ".join(f"'{name}=' || {read.format(name=name)}" for name, (_, read) in _NAMES.items())
-    + f", '{ARN_MEMBER}=' || r.resources[1].{ARN_MEMBER})",
-    "target": "coalesce(CASE WHEN r.resources[2] IS NOT NULL"
-    " OR r.resources[1].accountId <> coalesce(r.recipientAccountId, '')"
-    f" THEN {_other_account(_RESOURCES)} END,"
-    f" CASE WHEN contains({{f}}::VARCHAR, 'arn:aws') THEN {_other_account('{f}::VARCHAR')} END)",
+    + f", '{ARN_MEMBER}=' || q[1].{ARN_MEMBER})",
+    "target": "coalesce(CASE WHEN q[2] IS NOT NULL OR q[1].accountId <> coalesce(recipient, '')"
+    f" THEN {_other_account(_RESOURCE_ACCOUNTS)} END,"
+    f" CASE WHEN contains(line, 'arn:aws') THEN {_other_account('line')} END)",
 }
+_PARAMETER_TYPES = ("keys", "role", "resource", "target")
+_INPUTS = {  # what these are made of, by the names in their SQL: members of the record, and the columns that hold them
+    "line": (f"r.{PARAMETERS}", "parameters"),
+    "resources": (f"r.{RESOURCES}", "resources"),
+    "recipient": ("r.recipientAccountId", "recipient_account"),
+    "account": ("r.userIdentity.accountId", "account"),
+}
+FEW_LINES = 2_000  # of fewer, one query for all columns takes less time than two
+_TIMES = "SELECT TRY_STRPTIME(line, '%Y-%m-%dT%H:%M:%SZ') AS time FROM lines"
+_TIME_FORM = np.frombuffer(b"0000-00-00T00:00:00Z", np.uint8)
+_MARKS = [4, 7, 10, 13, 16, 19]  # places of what is no number in it
 
 
 def read_on_host(records: RecordBatch) -> FlattenedRecords:
@@ -115,41 +126,60 @@ def _texts(members: dict[str, Any]) -> dict[str, Any]:
 
 
 def _structure() -> str:
-    """Return the structure for json_transform; the parameters stay JSON, because their names are read from it."""
-    texts = _texts(record_structure())
-    return json.dumps(
-        texts | {PARAMETERS: "JSON", RESOURCES: [{RESOURCE_ACCOUNT: "VARCHAR", ARN_MEMBER: "VARCHAR"}]}
-    )
+    """Return the structure for json_transform; parameters and resources stay JSON, to be read once for each distinct text."""
+    return json.dumps(_texts(record_structure()) | {PARAMETERS: "JSON", RESOURCES: "JSON"})
 
 
 @cache
-def _query() -> str:
-    fields = [f"{_READ[c.type].replace('{f}', 'r.' + c.path)} AS {c.name}" for c in COLUMNS]
-    odd = [
-        f"CASE WHEN {c.name} IS NULL THEN r.{c.path} END AS odd_{c.name}" for c in COLUMNS if c.type == "time"
-    ]
+def _query(of_parameters: bool) -> str:
+    """Return the query for all columns, or for those that are not made of the parameters, and for the inputs of these."""
+    fields = {
+        c.name: _READ[c.type].replace("{f}", "r." + c.path)
+        for c in COLUMNS
+        if of_parameters or c.type not in _PARAMETER_TYPES
+    }
+    helpers = {"login": "r.responseElements.ConsoleLogin"}
+    if not of_parameters:
+        helpers |= {name: read for read, name in _INPUTS.values() if name not in fields}
+    selected = ", ".join(f"{read} AS {name}" for name, read in (fields | helpers).items())
+    records = f"SELECT row, json_transform(line, '{_structure()}') AS r FROM lines"  # noqa: S608 - made of the tables above alone
+    inputs = ", ".join(f"{read} AS {name}" for name, (read, _) in _INPUTS.items())
+    source = _with_structures(f"SELECT row, r, {inputs} FROM ({records})") if of_parameters else records  # noqa: S608
+    return f"SELECT {selected}, row FROM ({source})"  # noqa: S608
+
+
+@cache
+def _parameters_query() -> str:
+    """Return the query for the columns of the parameters, over a table of _INPUTS."""
+    fields = ", ".join(f"{_READ[c.type]} AS {c.name}" for c in COLUMNS if c.type in _PARAMETER_TYPES)
+    return f"SELECT {fields} FROM ({_with_structures('SELECT * FROM lines')})"  # noqa: S608 - made of the tables above alone
+
+
+def _with_structures(inputs: str) -> str:
+    """Return a query of the inputs with the structures p and q."""
     named = json.dumps({name: structure for name, (structure, _) in _NAMES.items()})
+    listed = json.dumps([{RESOURCE_ACCOUNT: "VARCHAR", ARN_MEMBER: "VARCHAR"}])
     return (
-        f"SELECT {', '.join(fields + odd)}, row FROM "  # noqa: S608 - made of the table above alone
-        f"(SELECT row, r, json_transform(r.{PARAMETERS}, '{named}') AS p FROM "
-        f"(SELECT row, json_transform(line, '{_structure()}') AS r FROM lines))"
+        f"SELECT *, json_transform(line, '{named}') AS p, json_transform(resources, '{listed}') AS q "  # noqa: S608 - made above
+        f"FROM ({inputs})"
     )
 
 
 class _LineTable:
     """The table that a planned query reads from, replaced before each run."""
 
-    table = pa.table({"line": pa.array([], pa.large_string()), "row": np.arange(0)})
+    def __init__(self, table: pa.Table) -> None:
+        self.table = table
 
     def __arrow_c_stream__(self, schema: object = None) -> object:
         return self.table.__arrow_c_stream__(schema)
 
 
 class _PlannedQuery:
-    """A query over `lines(line, row)`, planned once: planning it costs as much as reading 3,000 records."""
+    """A query over `lines`, a table like `example`, planned once: planning it costs as much as reading 3,000 records."""
 
-    def __init__(self, query: str) -> None:
-        self.lock, self.lines = Lock(), _LineTable()
+    def __init__(self, query: str, example: pa.Table) -> None:
+        self.lock, self.lines = Lock(), _LineTable(example)
         self.engine = duckdb.connect(
             config={
                 "threads": "1",  # one batch is one vector of work: more threads were measured to gain nothing
@@ -173,27 +203,68 @@ class _PlannedQuery:
                 del self.lines.table
 
 
-_reader = cache(_PlannedQuery)
+@cache
+def _reader(query: str, *columns: tuple[str, pa.DataType]) -> _PlannedQuery:
+    return _PlannedQuery(query, pa.schema(columns).empty_table())
 
 
 def _run(query: str, lines: Sequence[bytes], rows: np.ndarray) -> pa.Table:
     """Run a query over a table `lines(line, row)`. Raises duckdb.Error if one line is no strict JSON."""
     text, borders = join_lines(lines)
     column = pa.LargeStringArray.from_buffers(len(lines), pa.py_buffer(borders), pa.py_buffer(text))
-    return _reader(query).read(pa.table({"line": column, "row": rows}))
+    return _read(query, pa.table({"line": column, "row": rows}))
+
+
+def _read(query: str, table: pa.Table) -> pa.Table:
+    return _reader(query, *zip(table.column_names, table.schema.types, strict=True)).read(table)
+
+
+def _read_columns(lines: Sequence[bytes], rows: np.ndarray) -> pa.Table:
+    """Return all columns of lines that are strict JSON, with times as texts. Raises duckdb.Error if one is not."""
+    few = len(lines) < FEW_LINES
+    table = _run(_query(of_parameters=few), lines, rows)
+    columns = dict(zip(table.column_names, table.columns, strict=True))
+    if not few:
+        inputs, codes = _distinct_rows(
+            pa.table({name: table[column] for name, (_, column) in _INPUTS.items()})
+        )
+        made = _read(_parameters_query(), inputs).take(codes)
+        columns |= dict(zip(made.column_names, made.columns, strict=True))
+    columns["error_code"] = _errors(table)
+    return pa.table({name: columns[name] for name in (*(column.name for column in COLUMNS), "row")})
+
+
+def _distinct_rows(table: pa.Table) -> tuple[pa.Table, pa.Array]:
+    """Return the distinct rows of columns of texts, in the order in which they occur, and the number of each row's, (N,)."""
+    codes = np.zeros(len(table), np.int64)
+    for column in table.columns:
+        texts = column.combine_chunks().dictionary_encode(null_encoding="encode")
+        mixed = codes * len(texts.dictionary) + texts.indices.to_numpy()
+        codes = pa.array(mixed).dictionary_encode().indices.to_numpy().astype(np.int64)
+    first = np.zeros(codes.max(initial=-1) + 1, np.int64)
+    first[codes[::-1]] = np.arange(len(codes))[::-1]  # of equal places the last one written stays
+    return table.take(pa.array(first)), pa.array(codes)
+
+
+def _errors(table: pa.Table) -> pa.ChunkedArray:
+    """Return the code of each error; where there is none, `Failure` for a call that failed."""
+    explained = pc.greater(pc.binary_length(table["error_message"]), 0)
+    failed = pc.or_(pc.fill_null(explained, False), pc.fill_null(pc.equal(table["login"], "Failure"), False))
+    code = table["error_code"]
+    return pc.coalesce(code, pc.if_else(failed, pa.scalar("Failure", code.type), pa.scalar(None, code.type)))
 
 
 def _extract(records: RecordBatch) -> tuple[pa.Table, list[Reject]]:
     """Return all columns of the lines that are or can be made strict JSON, in their order, and rejects for the rest."""
     rows = np.arange(len(records.lines))
     try:
-        return _run(_query(), records.lines, rows), []
+        return _read_columns(records.lines, rows), []
     except (duckdb.InvalidInputException, UnicodeDecodeError):  # the message quotes the line, cut anywhere
         valid = _valid(records.lines)
     repaired, repaired_rows, rejects = _repair_records(records, rows[~valid])
     parts = [
-        _run(_query(), [records.lines[row] for row in rows[valid]], rows[valid]),
-        _run(_query(), repaired, repaired_rows),
+        _read_columns([records.lines[row] for row in rows[valid]], rows[valid]),
+        _read_columns(repaired, repaired_rows),
     ]
     return pa.concat_tables(parts).sort_by("row"), rejects
 
@@ -227,7 +298,7 @@ def _to_frame(table: pa.Table, lines: list[bytes]) -> tuple[pd.DataFrame, np.nda
     for column in COLUMNS:
         values = table[column.name]
         if column.type == "time":
-            values = _times(values, table[f"odd_{column.name}"])
+            values = _times(values)
         elif column.type == "keys":
             values = _map_distinct(values, sort_parameter_names)
         elif column.type == "resource":
@@ -238,18 +309,42 @@ def _to_frame(table: pa.Table, lines: list[bytes]) -> tuple[pd.DataFrame, np.nda
     columns["event_id"] = _ids(columns["event_id"], table["row"], lines)
     columns["row"] = table["row"]
     frame = pa.table(columns).to_pandas(types_mapper={pa.bool_(): pd.BooleanDtype()}.get)
-    return frame, pc.is_null(columns["event_time"]).to_numpy()
+    return frame, pc.is_null(columns["event_time"]).to_numpy(zero_copy_only=False)
 
 
-def _times(parsed: pa.ChunkedArray, odd: pa.ChunkedArray) -> pa.ChunkedArray:
+def _times(texts: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return times as UTC; those not written the usual way are parsed one by one."""
-    known = parsed.cast(pa.timestamp("us")).cast(pa.timestamp("us", "UTC"))
+    parsed = _usual_times(texts.combine_chunks())
+    if parsed is None:
+        parsed = _read(_TIMES, pa.table({"line": texts}))["time"].cast(pa.timestamp("us"))
+    known = parsed.cast(pa.timestamp("us", "UTC"))
     possible = pc.and_(pc.greater_equal(known, EARLIEST_TIME), pc.less(known, LATEST_TIME))
     known = pc.if_else(possible, known, pa.scalar(None, known.type))
-    if odd.null_count == len(odd):
+    if parsed.null_count == texts.null_count:
         return known
+    odd = pc.if_else(pc.is_null(parsed), texts, pa.scalar(None, texts.type))
     careful = pa.array([parse_time(text) if text else None for text in odd.to_pylist()], known.type)
     return pc.coalesce(known, careful)
+
+
+def _usual_times(texts: pa.StringArray) -> pa.Array | None:
+    """Return times that are all written like `2023-07-10T11:42:18Z`, None if one is not."""
+    _, offsets, data = texts.buffers()
+    borders = (
+        np.frombuffer(offsets, np.int32)[texts.offset :][: len(texts) + 1]
+        if len(texts)
+        else np.zeros(1, np.int32)
+    )
+    sizes = np.diff(borders)
+    if not np.isin(sizes, (0, len(_TIME_FORM))).all():
+        return None
+    written = np.frombuffer(data or b"", np.uint8)[borders[0] : borders[-1]].reshape(-1, len(_TIME_FORM))
+    if (written[:, _MARKS] != _TIME_FORM[_MARKS]).any():
+        return None
+    try:
+        return texts.cast(pa.timestamp("s", "UTC"))
+    except pa.ArrowInvalid:
+        return None
 
 
 def _map_distinct(texts: pa.ChunkedArray, convert: Callable[[str | None], str | None]) -> pa.Array:

@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 from fingerprint.core.alert import Reject
 from fingerprint.sources.base import Origin, RecordBatch, merge_batches
 from fingerprint.sources.inflate import GZIP_MAGIC, ExpansionBudget, GzipInflater
+from fingerprint.sources.joined_lines import JoinedLines, join_lines, lines_with_prefix
 from fingerprint.sources.json_text import BLANK, BYTE_ORDER_MARK, is_json, is_json_object
 from fingerprint.sources.limits import ReadLimits
 
@@ -192,14 +193,17 @@ def split_lines_in_parts(
     """Yield the same a part at a time; each line is a message with a budget of its own, and all spend of `budget`."""
     limits = limits or ReadLimits()
     collector = _RecordCollector(limits, _MessageUsage(ExpansionBudget(limits.max_document_bytes, budget)))
-    bare = [line if line[:2] == GZIP_MAGIC else line.strip(BLANK) for line in lines]
+    joined = join_lines(lines)
+    bare = list(lines)
     numbers: Sequence[int] = range(first, first + len(bare))
-    if not all(bare):
+    if not _are_objects(*joined):
+        bare = list(map(_strip_padding, lines))
         numbers = [number for number, line in zip(numbers, bare, strict=True) if line]
         bare = [line for line in bare if line]
+        joined = join_lines(bare)
     origins = list(zip(repeat(source), map(str, numbers)))
     done = 0
-    for index in _suspects(bare, limits):
+    for index in _suspects(bare, joined, limits):
         collector.add(bare[done:index], origins[done:index])
         own = ExpansionBudget(limits.max_document_bytes, budget)
         yield from _read_message(bare[index], origins[index], collector, own)
@@ -286,7 +290,7 @@ def _gather(
     room = collector.remaining_records(origins[0]) if lines else 0
     lines, over = lines[:room], origins[room : room + 1]
     done = 0
-    for index in _suspects(lines, collector.limits):
+    for index in _suspects(lines, join_lines(lines), collector.limits):
         collector.add(lines[done:index], origins[done:index])
         yield from _unwrap(lines[index], origins[index], collector, wrappings)
         done = index + 1
@@ -296,31 +300,32 @@ def _gather(
     yield from collector.take_full_parts()
 
 
-def _suspects(lines: list[bytes], limits: ReadLimits) -> list[int]:
+def _suspects(lines: list[bytes], joined: JoinedLines, limits: ReadLimits) -> list[int]:
     """Return indices of lines that do not begin like a record, are not UTF-8, or may be past a bound; ascending."""
-    if not lines:
-        return []
-    bare = _BARE.match
-    joined = b"".join(lines)
-    found = {
-        index for index, line in enumerate(lines) if not line.startswith(RECORD_PREFIX) and not bare(line)
-    }
-    sizes = np.fromiter(map(len, lines), np.int64, len(lines))
-    found.update(np.flatnonzero(sizes > limits.max_record_bytes).tolist())
-    found.update(np.flatnonzero(_brackets(joined, sizes) > limits.max_json_depth).tolist())
-    if not _is_utf8(joined):
+    text, borders = joined
+    unusual = np.flatnonzero(~lines_with_prefix(RECORD_PREFIX, text, borders)).tolist()
+    found = {index for index in unusual if not _BARE.match(lines[index])}
+    found.update(np.flatnonzero(np.diff(borders) > limits.max_record_bytes).tolist())
+    found.update(np.flatnonzero(_brackets(text, borders) > limits.max_json_depth).tolist())
+    if not _is_utf8(text):
         found.update(index for index, line in enumerate(lines) if not _is_utf8(line))
     return sorted(found)
 
 
-def _brackets(joined: bytes, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+def _are_objects(text: bytes, borders: NDArray[np.int64]) -> bool:
+    """Return whether all of the joined lines begin and end with braces, so that no padding stands around any."""
+    codes, begin, end = np.frombuffer(text, np.uint8), borders[:-1], borders[1:]
+    return bool((begin < end).all() and (codes[begin] == 0x7B).all() and (codes[end - 1] == 0x7D).all())
+
+
+def _brackets(joined: bytes, borders: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return opening brackets per line, strings included: an upper bound of the depth, at a tenth of its price."""
     text = np.frombuffer(joined, np.uint8)
     places = [
         np.flatnonzero((text[start : start + SCAN_BYTES] | 0x20) == 0x7B) + start  # [ becomes {
         for start in range(0, len(text), SCAN_BYTES)
     ]
-    return np.diff(np.searchsorted(np.concatenate([[], *places]), np.cumsum(sizes)), prepend=0)
+    return np.diff(np.searchsorted(np.concatenate([np.zeros(0, np.int64), *places]), borders))
 
 
 def _strip_padding(data: bytes) -> bytes:
