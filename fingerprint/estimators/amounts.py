@@ -4,10 +4,10 @@ Example:
     >>> calls = interval_calls(principal, interval, action, events)         # by (principal, interval, action)
     >>> usual = usual_amounts(calls.of_action, calls.events)                # by (principal, action)
     >>> fit_amount_tail(largest)                # of each held-out day of a principal: its largest log ratio
-    AmountTail(edge=1.1, slope=0.35)
-    >>> amount_nats(np.array([[9.0, 12.0], [212.0, 240.0]]), log_usual=np.log([4.0, 8.0]) + 1.1, slope=0.35)
+    AmountTail(edge=1.6, slope=0.4)
+    >>> amount_nats(np.array([[9.0, 12.0], [212.0, 240.0]]), log_usual=np.log([4.0, 8.0]) + 1.6, slope=0.4)
     array([[0. , 0. ],
-           [11.2, 9.6]])
+           [8.9, 7.5]])
 
 Counts of calls are over-dispersed: the variance of an hour's calls is forty to four hundred times their mean, so neither a
 Poisson distribution nor a standard deviation says how rare a burst is. What is steady is the ratio of a count to the root mean
@@ -42,7 +42,7 @@ from fingerprint.features.vocabulary import Floats, Ints
 
 PRIOR_CALLS, PRIOR_CALLS_A_DAY = 6.0, 12.0  # calls an interval and a day, before any was seen ...
 PRIOR_WINDOWS = 1.0  # ... and how many windows that is worth
-DEFAULT_EDGE, DEFAULT_SLOPE = 1.1, 0.35  # of log ratios, in a usual organisation ...
+DEFAULT_EDGE, DEFAULT_SLOPE = 1.6, 0.4  # of log ratios, in a usual organisation ...
 EDGE_PRIOR_DAYS, SLOPE_PRIOR_DAYS = 200, 20  # ... and how many days, and peaks over the edge, they are worth
 MAX_AMOUNT_NATS = 33.0
 ALERTING_NATS = 5.5  # z of 2.6: less hardly opens an alert

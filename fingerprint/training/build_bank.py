@@ -48,6 +48,7 @@ from fingerprint.training.shared_priors import SharedPriors, shared_centers
 
 Texts = NDArray[np.object_]
 
+AMOUNT_ROWS = ("amount", "principal", "day", "owner")  # of held-out rows, for the tails of amounts
 CONCATENATED_ARRAYS = (  # one row a fingerprint, or a net
     *("vocabulary.escape", "vocabulary.base", "vocabulary.codes", "vocabulary.total"),
     *("weights.inputs", "weights.bias", "weights.outputs", "baseline.center"),
@@ -201,11 +202,9 @@ def _baselines_and_quality(
     fresh_z = np.where(counted, np.nan, _newcomer_z(rows, kind, stranger, newcomers))
     parent = table["parent"].to_numpy(np.int32)
     usual, excess = baseline.fit_tails(center, nats, newcomer, rows["hour"], rows["owner"], parent)
-    amount_tails = _amount_tails(rows)
-    z: NDArray[np.float32] = np.maximum(
-        tail_calibration.excess_to_z(excess, usual, rows["owner"]),
-        amounts.z_of_log_ratios(rows["amount"], amount_tails),
-    )
+    z = tail_calibration.excess_to_z(excess, usual, rows["owner"])
+    amount_tails = _amount_tails({name: rows[name][~stranger] for name in AMOUNT_ROWS})
+    z[~stranger] = np.maximum(z[~stranger], amounts.z_of_log_ratios(rows["amount"][~stranger], amount_tails))
     votes = _second_votes(count_z, rows, surprises, transitions, settings)
     opinions = {SpectralDetector.name: counted, SequenceDetector.name: ~stranger}
     calm = fresh_z < SpectralDetector.calm_newcomer_z  # NaN is not
@@ -236,7 +235,7 @@ def _baselines_and_quality(
 
 
 def _amount_tails(rows: Arrays) -> list[AmountTail]:
-    """Return the tail of each window's log ratios, by the days of principals that the held-out rows (L,) are of."""
+    """Return the tail of each window's log ratios, by the days of principals that held-out rows (L,) are of."""
     day = hashing.hash_pair(rows["principal"], rows["day"].astype(np.uint64))
     largest = (tail_calibration.interval_maxima(ratio, day, rows["owner"]) for ratio in rows["amount"].T)
     return [amounts.fit_amount_tail(each.excess) for each in largest]

@@ -183,12 +183,16 @@ class AutoencoderDetector(Detector):
         return autoencoder.surprise_per_feature(loss, self.bank.baseline.center, fingerprint)
 
     def _carried_amounts(self, batch: EventBatch) -> tuple[Floats, Floats]:
-        """Return the logs of the usual calls of each event's action, and the slopes of the tails (0: no amount), (N, 2)."""
+        """Return the logs of the usual calls of each event's action, and the slopes of the tails (0: no amount), (N, 2).
+
+        What is usual of a principal that was not learned is not known: its calls make no amount.
+        """
         event = to_device_of(frames.values_of(frames.column_of(batch.frame, KEY_COLUMN)), batch.codes)
         usual = self.usual_amounts.usual(batch.principal, batch.codes[:, ACTION_COLUMN])
         log_usual, slope = self.usual_amounts.carried(usual, event)
         counted = (self.left_out != AMOUNT, self.left_out not in (AMOUNT, DAY_AMOUNT))
-        return log_usual, slope * namespace(slope).asarray(counted, dtype=np.float32)
+        slope = slope * namespace(slope).asarray(counted, dtype=np.float32)
+        return log_usual, slope * (batch.level < PEER_LEVEL)[:, None]
 
     def _tail_parameters(self, batch: EventBatch) -> list[Floats]:
         usual, at = self.bank.baseline, batch.fingerprint

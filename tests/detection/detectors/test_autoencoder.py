@@ -19,7 +19,7 @@ from fingerprint.detection.detectors.autoencoder import (
 from fingerprint.detection.inference import LocalInference
 from fingerprint.estimators import autoencoder, tail_calibration
 from fingerprint.features.encoding import FEATURE_NAMES, IS_BIN
-from fingerprint.registry.bank import Bank
+from fingerprint.registry.bank import PEER_LEVEL, Bank
 from fingerprint.state.event_batch import EventBatch
 from fingerprint.state.scorer_state import ScorerState
 from tests.detection.detectors.conftest import Encode
@@ -79,7 +79,7 @@ def test_calls_that_fail_at_the_service_are_neither_a_surprising_error_nor_an_am
         surprise[code] = feature_surprise(batch)[:, FEATURE_NAMES.index("error")].max()
         amount[code] = here.amount_surprise(batch).max(axis=0)
     assert (surprise["ServiceUnavailable"], *amount["ServiceUnavailable"]) == (0, 0, 0)
-    assert min(surprise["AccessDenied"], *amount["AccessDenied"]) > 1
+    assert min(surprise["AccessDenied"], amount["AccessDenied"].max()) > 1
 
 
 def test_novelty_and_amount_are_not_added_up(
@@ -95,6 +95,15 @@ def test_novelty_and_amount_are_not_added_up(
     alone = tail_calibration.z_of_log_survival(-amount.astype(np.float64)) / (1 + shift)
     np.testing.assert_allclose(both, np.maximum(novel, alone), atol=1e-6)
     assert (both > novel + 0.1).any()
+
+
+def test_calls_of_a_principal_that_was_not_learned_make_no_amount(
+    detector: AutoencoderDetector, encode: Encode, events: pd.DataFrame
+) -> None:
+    batch = encode(repeated(events, 300), detector.state)
+    assert detector.amount_surprise(measured(detector, batch)).max() > 5
+    unknown = replace(batch, level=np.full(len(batch), PEER_LEVEL, np.int8))
+    assert not detector.amount_surprise(measured(detector, unknown)).any()
 
 
 def test_what_is_spread_over_a_day_is_an_amount_of_the_day(
