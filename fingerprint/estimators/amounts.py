@@ -49,6 +49,7 @@ ALERTING_NATS = 5.5  # z of 2.6: less hardly opens an alert
 CARRIERS = 4.0  # events, about, that carry an amount of ALERTING_NATS: one such amount in fifty has none
 EDGE_NATS = -float(np.log(TAIL_SHARE))
 WINDOWS = ("interval", "day")
+AMOUNT_COLUMNS = ("usual", "most", "usual_a_day", "most_a_day")
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -202,9 +203,6 @@ class UsualAmounts:
         columns = [self.table.get(key, name, missing=value) for name, value in missing.items()]
         out: Floats = namespace(key).stack(columns, axis=1)
         return out
-
-
-AMOUNT_COLUMNS = ("usual", "most", "usual_a_day", "most_a_day")
 
 
 def usual_by_window(

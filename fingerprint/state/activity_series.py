@@ -88,7 +88,7 @@ class ActivitySeries:
     @property
     def intervals_per_day(self) -> int:
         """The intervals of a day."""
-        return 86400 // self.options.interval_seconds
+        return self.options.intervals_per_day
 
     @property
     def late_intervals(self) -> int:

@@ -137,7 +137,7 @@ def missed_events(counts: Floats, settings: Settings) -> MissedEvents:
 
 def lookback_intervals(settings: Settings) -> int:
     """Return how many intervals are read: a whole history, and a week of silence after it."""
-    return (settings.spectral.history_days + 7) * _per_day(settings)
+    return (settings.spectral.history_days + 7) * settings.spectral.intervals_per_day
 
 
 def _activity_until(activity: FeedActivity, complete_until: int, settings: Settings) -> FeedActivity:
@@ -155,7 +155,7 @@ def _expectation(window: Floats, elapsed: Longs, settings: Settings) -> tuple[Fl
 
     `window` (R, W): the last W intervals up to each feed's last event; `elapsed` (R,): intervals since.
     """
-    per_day, threshold = _per_day(settings), settings.feed_gaps.threshold
+    per_day, threshold = settings.spectral.intervals_per_day, settings.feed_gaps.threshold
     week = min(7 * per_day, window.shape[1])
     clipped = _clipped(window, per_day, threshold)
     kept, _ = spectral.forecast(clipped, clipped.shape[1], spectral.POWER_QUANTILE)
@@ -196,7 +196,7 @@ def _usual_gap(window: Floats, kept: Floats, settings: Settings) -> Floats:
     """
     running = np.cumsum(np.where(window > 0, 0, kept), axis=1)
     gaps = running - np.maximum.accumulate(np.where(window > 0, running, 0), axis=1)
-    daily = gaps.reshape(len(gaps), -1, _per_day(settings)).max(axis=2)
+    daily = gaps.reshape(len(gaps), -1, settings.spectral.intervals_per_day).max(axis=2)
     weeks = np.sort(daily.reshape(len(gaps), -1, min(7, daily.shape[1])), axis=1)
     usual: Floats = weeks[:, weeks.shape[1] // 2].max(axis=1)
     return usual
@@ -204,14 +204,10 @@ def _usual_gap(window: Floats, kept: Floats, settings: Settings) -> Floats:
 
 def _window_lengths(known: Longs, settings: Settings) -> Longs:
     """Return how many of the `known` intervals are used: whole weeks if there is one, else whole days, 0 while warming up."""
-    per_day = _per_day(settings)
+    per_day = settings.spectral.intervals_per_day
     days = np.minimum(known // per_day, settings.spectral.history_days)
     days = np.where(days >= 7, days // 7 * 7, days)
     return np.where(days >= WARM_UP_DAYS, days * per_day, 0).astype(np.int64)
-
-
-def _per_day(settings: Settings) -> int:
-    return 86400 // settings.spectral.interval_seconds
 
 
 # --- gaps ------------------------------------------------------------------------------------------------------------

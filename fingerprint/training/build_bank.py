@@ -193,9 +193,7 @@ def _baselines_and_quality(
     rows = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     nats = EventNats(*(rows[name] for name in EventNats._fields))
     stranger = rows["level"] >= PEER_LEVEL
-    newcomer = _newcomers(
-        rows["since"], rows["interval"], stranger, 86400 // settings.spectral.interval_seconds
-    )
+    newcomer = _newcomers(rows["since"], rows["interval"], stranger, settings.spectral.intervals_per_day)
     kind = _kinds_of(rows["principal"], index)
     tails, count_z = _surge_tails(rows, kind)
     counted = ~np.isnan(count_z)

@@ -171,8 +171,7 @@ def _collect_rows(history: PartitionedDataset, number: int, settings: Settings, 
     )
     ActionRows.concatenate(actions).save(folder)
     mapped_arrays.write_arrays(state.as_arrays(STATE_PARTS), folder, "scorer_state", SHARD_BYTES)
-    per_day = 86400 // settings.spectral.interval_seconds
-    for name, table in names.to_tables(rows, per_day).items():
+    for name, table in names.to_tables(rows, settings.spectral.intervals_per_day).items():
         table.to_parquet(folder / f"{name}.parquet", index=False)
     write_json(folder / "counts.json", events=total, repeats=repeats)
 

@@ -121,8 +121,14 @@ class PartitionContext:
 
     @property
     def intervals_per_day(self) -> int:
-        """Return how many intervals a day has."""
-        return 86400 // self.settings.spectral.interval_seconds
+        """The number of intervals in a day."""
+        return self.settings.spectral.intervals_per_day
+
+    @cached_property
+    def usual_before(self) -> amounts.UsualAmounts:
+        """The usual amounts of each principal and action before the held-out days."""
+        before = self.rows.take(~self.held_out)
+        return amounts.UsualAmounts.from_columns(_usual_amounts(before, self.intervals_per_day))
 
     def count_presences(self, which: NDArray[np.bool_]) -> list[PresenceCounts]:
         """Return the presences of some rows at this partition's own fingerprints, principals before entities."""
@@ -355,14 +361,8 @@ def _holdout_amounts(piece: PartitionContext, late: NDArray[np.intp]) -> Floats:
     rows, day = piece.rows, piece.intervals_per_day
     where = (rows.principal, rows.interval, rows.codes[:, ACTION_COLUMN], _calls_with_effect(rows))
     calls = np.stack([amounts.calls_of_last_day(*where, intervals) for intervals in (1, day)], axis=1)[late]
-    usual = _usual_before(piece).usual(rows.principal[late], where[2][late])
+    usual = piece.usual_before.usual(rows.principal[late], where[2][late])
     return amounts.log_ratio(calls, usual).astype(np.float32)
-
-
-def _usual_before(piece: PartitionContext) -> amounts.UsualAmounts:
-    """Return what was usual before the held-out days."""
-    before = piece.rows.take(~piece.held_out)
-    return amounts.UsualAmounts.from_columns(_usual_amounts(before, piece.intervals_per_day))
 
 
 def _holdout_rows(piece: PartitionContext, late: NDArray[np.intp]) -> baseline.HoldoutLosses:
@@ -387,7 +387,7 @@ def _harm_nats(piece: PartitionContext, rows: DistinctRows) -> Floats:
     words = pd.read_parquet(piece.dataset.partition_folder(piece.number) / "rows" / "words.parquet")
     known, texts = words["code"].to_numpy(np.uint64), words["text"].to_numpy(object)
     action = rows.codes[:, ACTION_COLUMN]
-    new = _usual_before(piece).is_new(rows.principal, action) & ~had_no_effect(rows.codes)
+    new = piece.usual_before.is_new(rows.principal, action) & ~had_no_effect(rows.codes)
     return harm.harm_by_code(action, known, texts) * new
 
 

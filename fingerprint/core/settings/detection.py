@@ -125,6 +125,11 @@ class Spectral(Section):
         return self
 
     @property
+    def intervals_per_day(self) -> int:
+        """The number of intervals in a day."""
+        return 86400 // self.interval_seconds
+
+    @property
     def threshold(self) -> float:
         """The score in standard deviations (z) from which the detector votes: what `vote_share` of harmless events exceed."""
         return -NormalDist().inv_cdf(self.vote_share)
