@@ -133,7 +133,7 @@ def _polars_columns(members: dict[str, Any], parent: Any = None) -> Iterator[Any
     "bytes to events, one core (split_lines and flatten)",
     "records/s",
     "json.loads and pandas.json_normalize",
-    aim=20,
+    aim=25,
 )
 def reading_pace() -> tuple[float, float]:
     """Read bytes of JSON lines into the table of events, and into a table by the shortest way."""
