@@ -28,6 +28,9 @@ VOTE_SHARES = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 0.0005)  # 
 HOLDOUT_COLUMNS = ("loss", "principal", "day", "interval")  # what is kept of each row beside z and votes
 TAIL_PEAKS = 20  # strongest alerts that say how fast they become fewer
 BUDGET_CONFIDENCE = 0.9  # with which the alert budget is kept, as far as a few held-out days can tell
+# Alerts of ordinary work in days to come for each one in the days held out: the bank grows old, and what happens to a whole
+# organisation once a week is rare in a few days. Measured in simulated worlds (docs/explanation/experiments.md).
+FUTURE_ALERTS = 1.5
 SMALLEST_COUNT = 1e-6  # alerts: of fewer there is no logarithm
 MAX_STRONGEST = 5_000  # alerts of the days held out whose z is kept, to choose thresholds by
 DEFAULT_THRESHOLD = 3.2  # of a bank whose held-out days showed no alert
@@ -97,9 +100,9 @@ def vote_threshold(quality: Mapping[str, Any], share: float) -> float:
 def alert_threshold(quality: Mapping[str, Any], options: settings.Alerts) -> float:
     """Return the z that opens an alert: as set, or so that days to come keep the alert budget with BUDGET_CONFIDENCE.
 
-    It follows from the strongest alerts of a bank's held-out days, a few less than the budget allows (`_certain_count`). Between
-    two alerts of those days the threshold lies half way; where fewer are wanted than the strongest TAIL_PEAKS, it follows their
-    exponential tail (Hill's estimator, in nats).
+    It follows from the strongest alerts of a bank's held-out days, fewer than the budget allows: days to come have more of them
+    (FUTURE_ALERTS), and a few days are uncertain (`_certain_count`). Between two alerts of those days the threshold lies half way;
+    where fewer are wanted than the strongest TAIL_PEAKS, it follows their exponential tail (Hill's estimator, in nats).
     """
     if options.threshold is not None:
         return options.threshold
@@ -111,7 +114,7 @@ def alert_threshold(quality: Mapping[str, Any], options: settings.Alerts) -> flo
         options.budget_per_100_principals * principals / 100 * quality["days"]
         for principals in (MIN_PRINCIPALS, quality["principals"])
     )
-    rank = max(_certain_count(allowed, least + 1), smallest)
+    rank = max(_certain_count(allowed / FUTURE_ALERTS, least + 1), smallest)
     if rank < least:
         slope = max(float(np.mean(nats[:least] - nats[least])), 1.0)
         return float(

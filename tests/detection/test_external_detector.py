@@ -17,6 +17,8 @@ from fingerprint.core.alert import FingerprintError
 from fingerprint.core.settings import Settings, load_settings
 from fingerprint.detection import detectors
 from fingerprint.detection.detectors import detector_label, detector_names, listed_detectors, load_detector
+from fingerprint.registry import quality
+from fingerprint.registry.bank import Bank
 from tests.support import sample_organisation
 from tests.support.external_detector import WatchedActionDetector
 from tests.support.web_app import Site
@@ -68,12 +70,15 @@ def watched(
     )
 
 
-def test_its_vote_counts_in_the_quorum(watched: Watched, scored: sample_organisation.Run) -> None:
+def test_its_vote_counts_in_the_quorum(watched: Watched, scored: sample_organisation.Run, bank: Bank) -> None:
+    """Three of three; an alert also takes a z of the autoencoder that reaches the threshold of alerts."""
     events = watched.run.events
     names = ("autoencoder", "spectral", NAME)
     votes = events[[f"{name}_vote" for name in names]].sum(axis=1)
     opinions = events[[f"{name}_z" for name in names]].notna().sum(axis=1)
-    assert (events["verdict"] == (votes >= opinions.clip(upper=3))).all()
+    threshold = quality.alert_threshold(bank.manifest["quality"], watched.settings.alerts)
+    opens = events["autoencoder_z"] >= threshold
+    assert (events["verdict"] == (votes >= opinions.clip(upper=3)) & opens).all()
     assert (events[f"{NAME}_z"].isin([0.0, 9.0])).all()
     assert 0 < events["verdict"].sum() < scored.events["verdict"].sum()
     assert {event.action for alert in watched.run.alerts for event in alert.events} == {watched.action}
