@@ -86,7 +86,7 @@ def print_threshold(figures: dict[str, Any]) -> None:
     current = figures["current"]
     whose = f", set by {current['by']} at {current['at']}" if "by" in current else ", as the settings say"
     at = current["threshold"]
-    budget = f"for {current['budget_per_100_principals']:g} alerts a day per 100 principals on held-out days"
+    budget = f"for at most {current['budget_per_100_principals']:g} alerts a day per 100 principals"
     print(printable(f"threshold {budget if at is None else f'{at:g}'}, quorum {current['quorum']}{whose}"))
     for each in figures["overrides"]:
         print(printable(f"  {each['at']}  {each['by']}: {each['change']} ({each['why']})"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import signal
@@ -37,23 +36,8 @@ def running_service(
     with (
         health.serve_health(where.host, where.port, {name: ready}, {name: alive}, REGISTRY),
         shutdown_requested() as ended,
-        without_startup_garbage(),
     ):
         yield ended
-
-
-@contextmanager
-def without_startup_garbage() -> Iterator[None]:
-    """Keep modules, the bank and the connections out of the garbage collector's rounds while the block runs.
-
-    They live as long as the service, and a round over all of them frees nothing.
-    """
-    gc.collect()
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
 
 
 @contextmanager
