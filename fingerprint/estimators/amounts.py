@@ -64,12 +64,11 @@ class AmountTail(NamedTuple):
 class IntervalCalls(NamedTuple):
     """Calls by (principal, interval, action), U of them; an interval may be a day.
 
-    `of_action` (U,) is the key of principal and action, `events` (U,) how many calls, `place` (N,) which of them each row is in.
+    `of_action` (U,) is the key of principal and action, `events` (U,) how many calls.
     """
 
     of_action: Hashes
     events: NDArray[np.float64]
-    place: NDArray[np.intp]
 
 
 def interval_calls(principal: Hashes, interval: Ints, action: Hashes, events: Floats) -> IntervalCalls:
@@ -78,7 +77,7 @@ def interval_calls(principal: Hashes, interval: Ints, action: Hashes, events: Fl
     _, first, place = np.unique(
         hashing.hash_pair(keys, interval.astype(np.uint64)), return_index=True, return_inverse=True
     )
-    return IntervalCalls(keys[first], np.bincount(place, events, len(first)).astype(np.float64), place)
+    return IntervalCalls(keys[first], np.bincount(place, events, len(first)).astype(np.float64))
 
 
 def action_key(principal: Hashes, action: Hashes) -> Hashes:

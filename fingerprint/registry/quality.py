@@ -101,8 +101,8 @@ def alert_threshold(quality: Mapping[str, Any], options: settings.Alerts) -> flo
     """Return the z that opens an alert: as set, or so that days to come keep the alert budget with BUDGET_CONFIDENCE.
 
     It follows from the strongest alerts of a bank's held-out days, fewer than the budget allows: days to come have more of them
-    (FUTURE_ALERTS), and a few days are uncertain (`_certain_count`). Between two alerts of those days the threshold lies half way;
-    where fewer are wanted than the strongest TAIL_PEAKS, it follows their exponential tail (Hill's estimator, in nats).
+    (FUTURE_ALERTS), and a few days are uncertain (`_certain_count`). Between two alerts of those days the threshold lies half
+    way; where fewer are wanted than the strongest TAIL_PEAKS, it follows their exponential tail (Hill's estimator, in nats).
     """
     if options.threshold is not None:
         return options.threshold

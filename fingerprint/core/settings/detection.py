@@ -196,7 +196,7 @@ class Alerts(Section):
         1.0,
         gt=0,
         description="Most alerts a day of ordinary work for each 100 principals; the threshold follows from held-out history, "
-        "with a margin: there is little of it, and days to come have more alerts. A smaller organisation counts as 100 principals.",
+        "with a margin: it is short, and days to come have more alerts. A smaller organisation counts as 100 principals.",
     )
     threshold: float | None = Field(
         None,
