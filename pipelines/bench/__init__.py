@@ -9,7 +9,7 @@ stream         rows of `fingerprint stream` on a real broker (`broker`)
 in_memory      rows of `fingerprint stream` without a client, on a broker in memory
 queue, triton  rows of the alert queue, and of inference through Triton
 dfencoder      rows against the published autoencoder (`dfencoder_tables`)
-soak           `make bench-long`: memory of a stream over a week, a million messages, then a large training
+soak           `make bench-long`: memory of a stream over a week, a million records streamed, then a large training
 training       a hundred thousand fingerprints trained (a program)
 fitting        networks fitted, and nothing else (a program)
 gpu            `make bench-gpu`: CPU against GPU (`gpu_pipeline`, `gpu_estimators`, `gpu_report`)
