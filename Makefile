@@ -73,7 +73,7 @@ docs: .venv/stamp   ## the documentation as a site in build/site: references fro
 bench: .venv/stamp   ## speed and memory as ratios in one run; writes build/bench.json
 	$(BIN)/python -m pipelines.bench
 
-bench-long: .venv/stamp   ## memory of a stream over a simulated week, a million messages; 100,000 entities trained; writes build/bench-*.json
+bench-long: .venv/stamp   ## memory of a stream over a simulated week, a million records streamed; 100,000 entities trained; writes build/bench-*.json
 	$(BIN)/python -m pipelines.bench.soak
 
 bench-gpu: .venv/stamp   ## the pipeline on a GPU against the CPU; writes docs/gpu-figures.json and the figures in docs/how-to/gpu.md

@@ -140,7 +140,7 @@ def _resident_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-# --- a million messages ---------------------------------------------------------------------------------------------------
+# --- a million records ----------------------------------------------------------------------------------------------------
 
 
 def measure_million() -> dict[str, Any]:
