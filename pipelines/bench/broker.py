@@ -122,6 +122,11 @@ class BenchmarkStream:
         """Start `fingerprint ingest` in a group, to the end of the raw topic."""
         return self.start("ingest", "--once", client=client, group=group)
 
+    def send_ingested(self, files: list[str]) -> dict[str, Any]:
+        """Send the records of files through `fingerprint ingest`, in columns, and return its figures."""
+        process_figures(self.send_raw(files))
+        return process_figures(self.ingest("confluent", "ingested"))
+
     def score(
         self, *options: str, client: str = "kafka-python", group: str, port: int = 0
     ) -> subprocess.Popen[str]:
@@ -143,6 +148,12 @@ def process_figures(process: subprocess.Popen[str]) -> dict[str, Any]:
         raise RuntimeError(f"{' '.join(map(str, process.args))} ended with {process.returncode}")  # type: ignore[arg-type]
     found: dict[str, Any] = json.loads(out)
     return found
+
+
+def scored_events(figures: dict[str, Any]) -> int:
+    """Return how many events a scorer read, those that came again among them."""
+    scored: int = figures["events"] + figures["repeats"]
+    return scored
 
 
 def free_port() -> int:

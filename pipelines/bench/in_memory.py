@@ -27,15 +27,13 @@ from fingerprint.adapters.files import read_sources
 from fingerprint.core.ports import Partition
 from fingerprint.core.settings import Settings
 from fingerprint.estimators import spectral
-from fingerprint.registry import bank
 from fingerprint.state.activity_series import ActivitySeries
 from fingerprint.store import open_store
 from fingerprint.streaming.metrics import StreamMetrics
 from fingerprint.streaming.publisher import StreamAdapters
 from fingerprint.streaming.stream_service import StreamService
-from fingerprint.training import pipeline
 from pipelines.bench.broker import import_test_support
-from pipelines.bench.organisations import organisation_files, read_events
+from pipelines.bench.organisations import organisation_files, publish_bank
 from pipelines.bench.report import benchmark
 from pipelines.runtime import wiring
 
@@ -177,7 +175,7 @@ def _stream_cpu() -> StreamCpu:
         organisation_files(PRINCIPALS, DAYS) as days,
     ):
         folder = Path(name)
-        bank.publish_version(pipeline.train(read_events(days[:LEARNED], settings), settings), folder / "bank")
+        publish_bank(days[:LEARNED], folder / "bank")
         later = [(_next_day_end(file), _lines(file, settings)) for file in days[LEARNED:]]
         with MemoryStream.opened(folder) as stream:
             with CpuShare((ActivitySeries, "_forecast"), (spectral, "forecast")) as cpu:

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from fingerprint.core.settings import Settings
 from fingerprint.detection.batch import FRAME_COLUMNS
-from fingerprint.registry.bank import Bank
+from fingerprint.registry.bank import Bank, publish_version
 
 PRINCIPALS, DAYS = 100, 14  # simulated
 MIN_EVENTS, MAX_EVENTS = 20, 80  # events of an entity: with fewer it is left out, more are thinned evenly
@@ -87,6 +87,14 @@ def read_events(
         for records in read_sources(files, settings.reading):
             history.add_records(records)
         return [chunk if columns is None else chunk[list(columns)] for chunk in history.batches()]
+
+
+def publish_bank(files: list[str], folder: Path) -> None:
+    """Publish in `folder` a bank that has learned the events of files, with the usual settings."""
+    from fingerprint.training import pipeline
+
+    settings = Settings()
+    publish_version(pipeline.train(read_events(files, settings), settings), folder)
 
 
 # --- replicated in other accounts ------------------------------------------------------------------------------

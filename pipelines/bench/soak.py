@@ -32,13 +32,10 @@ from rich.console import Console
 from rich.table import Table
 from scipy import stats
 
-from fingerprint.core.settings import Settings
-from fingerprint.registry import bank
-from fingerprint.training import pipeline
 from pipelines.bench import training as bench_training
-from pipelines.bench.broker import BenchmarkStream, process_figures, running_broker
+from pipelines.bench.broker import BenchmarkStream, process_figures, running_broker, scored_events
 from pipelines.bench.in_memory import MemoryStream
-from pipelines.bench.organisations import organisation_files, read_events
+from pipelines.bench.organisations import organisation_files, publish_bank
 from pipelines.bench.report import Skipped, merge_result
 
 RESULTS_FILE = Path("build/bench-long.json")
@@ -123,8 +120,7 @@ def prepare_week(folder: Path, days: int) -> None:
     """Write the hours of a week and what comes before it, and a bank that has learned the first of them."""
     with organisation_files(WEEK_PRINCIPALS, days, attacks=0) as files:
         hours = constant_hours(files[:days], folder)
-    learned, settings = [str(file) for file in hours[: WEEK_LEARNED_DAYS * HOURS]], Settings()
-    bank.publish_version(pipeline.train(read_events(learned, settings), settings), folder / "bank")
+    publish_bank([str(file) for file in hours[: WEEK_LEARNED_DAYS * HOURS]], folder / "bank")
 
 
 def _hourly_memory(folder: Path, hours: Sequence[Path]) -> Iterator[float]:
@@ -155,14 +151,13 @@ def measure_million() -> dict[str, Any]:
         organisation_files(MILLION_PRINCIPALS, days, scale=MILLION_SCALE) as files,
     ):
         folder, sent = Path(name), files[MILLION_LEARNED_DAYS:]
-        bank.publish_version(_million_bank(files), folder / "bank")
+        publish_bank(files[:MILLION_LEARNED_DAYS], folder / "bank")
         records = BenchmarkStream(address, "million", folder / "bank", folder).create()
         process_figures(records.send(sent))
         one_by_one = process_figures(records.score("--once", client="confluent", group="million"))
         # One raw partition: of several, the one that ends first in event time would hold back the last events.
         columns = BenchmarkStream(address, "columns", folder / "bank", folder, raw_partitions=1).create()
-        process_figures(columns.send_raw(sent))
-        ingested = process_figures(columns.ingest("confluent", "ingest"))
+        ingested = columns.send_ingested(sent)
         together = process_figures(columns.score("--once", client="confluent", group="columns"))
     return {
         "records": ingested["records"],
@@ -173,14 +168,9 @@ def measure_million() -> dict[str, Any]:
     }
 
 
-def _million_bank(files: list[str]) -> bank.Bank:
-    settings = Settings()
-    return pipeline.train(read_events(files[:MILLION_LEARNED_DAYS], settings), settings)
-
-
 def _pace(name: str, done: dict[str, Any]) -> dict[str, int]:
     """Return events a second and a core second of a scorer, repeats counted, and its peak memory."""
-    events = done["events"] + done["repeats"]
+    events = scored_events(done)
     return {
         f"{name}, a second": round(events / done["seconds"]),
         f"{name}, a core second": round(events / done["cpu_seconds"]),

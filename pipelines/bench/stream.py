@@ -28,17 +28,15 @@ import numpy as np
 
 from fingerprint.adapters.system import SystemClock
 from fingerprint.core.ports import Message
-from fingerprint.core.settings import Settings
-from fingerprint.registry import bank
-from fingerprint.training import pipeline
 from pipelines.bench.broker import (
     BenchmarkStream,
     free_port,
     process_figures,
     running_broker,
+    scored_events,
     wait_until_ready,
 )
-from pipelines.bench.organisations import organisation_files, read_events
+from pipelines.bench.organisations import organisation_files, publish_bank
 from pipelines.bench.report import Skipped, benchmark
 
 LEARNED, DAYS = 7, 11  # days of 100 principals who do twice as much as usual
@@ -135,8 +133,7 @@ def _stream_topics() -> tuple[BenchmarkStream, list[str]]:
     folder = Path(keep(tempfile.TemporaryDirectory(prefix="fingerprint-bench-")))
     address = keep(running_broker(folder / "broker"))
     days = keep(organisation_files(100, DAYS, scale=2, attacks=ATTACKS))
-    settings = Settings()
-    bank.publish_version(pipeline.train(read_events(days[:LEARNED], settings), settings), folder / "bank")
+    publish_bank(days[:LEARNED], folder / "bank")
     topics = BenchmarkStream(address, "rates", folder / "bank", folder).create()
     process_figures(topics.send(days[LEARNED:]))
     return topics, days[LEARNED:]
@@ -337,15 +334,14 @@ def _columnar_rates() -> ColumnarRates:
     base, files = _require_topics()
     topics = BenchmarkStream(base.address, "columns", base.bank, base.folder, raw_partitions=1).create()
     empty = BenchmarkStream(base.address, "nothing", base.bank, base.folder).create()
-    process_figures(topics.send_raw(files))
-    process_figures(topics.ingest("confluent", "columns"))
+    topics.send_ingested(files)
     turns = []
     for run, client in enumerate(("kafka-python", "confluent") * RUNS):
         start, one_by_one, done = (
             process_figures(each.score("--once", client=client, group=f"columns-{each.name}-{run}"))
             for each in (empty, base, topics)
         )
-        scored, cpu = done["events"] + done["repeats"], start["cpu_seconds"]
+        scored, cpu = scored_events(done), start["cpu_seconds"]
         seconds = (
             done["seconds"],
             done["cpu_seconds"],
