@@ -42,7 +42,7 @@ SPREAD  := --dist loadfile --no-loadscope-reorder
 
 test: .venv/stamp   ## all tests: side by side, then those that want the machine nearly for themselves
 	$(BIN)/pytest -n $(shell expr $(CORES) + 1) --maxprocesses 4 $(SPREAD) -m "not alone"
-	$(BIN)/pytest -n $(CORES) --maxprocesses 2 --dist load -m alone tests/system
+	$(BIN)/pytest -n $(shell expr $(CORES) + 1) --maxprocesses 3 --dist load -m alone tests/system
 
 test-fast: .venv/stamp   ## the tests without services, processes, training, drawn cases or measured costs, for work in between
 	$(BIN)/pytest -n $(CORES) --maxprocesses 4 $(SPREAD) -m "not slow and not alone"
