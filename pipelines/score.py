@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from fingerprint.adapters import files
 from fingerprint.adapters.address_tables import open_address_tables
 from fingerprint.adapters.event_spool import EventSpool
@@ -23,6 +25,7 @@ from fingerprint.registry import bank as banks
 from fingerprint.registry import state_files
 from fingerprint.registry.initial_state import initial_state
 from fingerprint.sources.active import SOURCE
+from fingerprint.state.coded_events import CodedEvents, code_events
 from fingerprint.state.pipeline_state import PipelineState
 from fingerprint.state.scorer_state import ScorerState
 from fingerprint.store import open_store
@@ -59,9 +62,7 @@ def score_sources(
         wiring.open_inference(settings.triton, bank) as losses,
     ):
         found = files.find_files(sources)
-        for records in read_ahead(files.read_files(found, settings.reading)):
-            history.add_records(records)
-            progress("reading records", history.records)
+        history.add_batches(files.read_files(found, settings.reading), progress)
         require_events(history, found, may_be_empty=state_folder is not None)
         arrays, start = initial_state(bank, history.activity_start(), settings, state_folder)
         state = ScorerState.from_arrays(settings, arrays, backend.to_device)
@@ -90,11 +91,16 @@ def _score_history(
     progress: Progress,
 ) -> None:
     """Run the pipeline over a history, batch by batch, and save what comes of it."""
-    for events in read_ahead(history.batches()):
-        step = pipeline.process(frames.to_device(events, backend.dataframe_library))
-        save_results(step, store, results, SOURCE.find_issued_credentials(events))
+    for events, credentials in read_ahead(_prepare(events, backend) for events in history.batches()):
+        save_results(pipeline.process(events), store, results, credentials)
         progress("scoring events", pipeline.counters.events + pipeline.counters.repeats, history.events)
     save_results(pipeline.flush(), store, results)
+
+
+def _prepare(events: pd.DataFrame, backend: Backend) -> tuple[CodedEvents, list[CredentialIssue]]:
+    """Return what needs no state of a batch: its events coded, where they are scored, and the credentials that they issued."""
+    coded = code_events(frames.to_device(events, backend.dataframe_library))
+    return coded, SOURCE.find_issued_credentials(events)
 
 
 def save_results(

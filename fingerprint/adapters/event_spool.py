@@ -2,8 +2,7 @@
 
 Example:
     >>> with EventSpool(settings, span=parse_time_range("2026-01-01", "2026-02-01")) as spool:
-    ...     for records in files.read_sources(sources, settings.reading):
-    ...         spool.add_records(records)
+    ...     spool.add_batches(files.read_sources(sources, settings.reading))
     ...     for events in spool.batches():             # oldest first, ties broken by id
     ...         scorer.measure(events)
 
@@ -20,7 +19,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -35,10 +34,11 @@ from numpy.typing import NDArray
 from fingerprint.compute import frames
 from fingerprint.compute.backend import HOST_BACKEND, Backend
 from fingerprint.core.alert import Reject
+from fingerprint.core.read_ahead import read_ahead
 from fingerprint.core.settings import Settings
 from fingerprint.core.time_range import ALL_TIME, TimeRange
 from fingerprint.sources.arrival import Now, future_dated_mask, wall_clock_ms
-from fingerprint.sources.base import RecordBatch
+from fingerprint.sources.base import FlattenedRecords, RecordBatch
 from fingerprint.sources.decode import DecodedMessages, event_times_ms
 from fingerprint.sources.entities import add_entity_columns
 from fingerprint.sources.flatten import flatten
@@ -123,11 +123,27 @@ class EventSpool:
         """Return the rejects as `source position: reason`, at most MAX_REJECTS."""
         return [str(each) for each in self.rejects]
 
+    def add_batches(
+        self, batches: Iterable[RecordBatch], progress: Callable[[str, int], None] = lambda *_: None
+    ) -> None:
+        """Add batches of records, of which three are in memory: while one is spilled, the next is flattened and another read.
+
+        `progress` is called with "reading records" and how many there are, after each.
+        """
+        for records, flattened in read_ahead((each, self._flatten(each)) for each in read_ahead(batches)):
+            self._add_flattened(records, flattened)
+            progress("reading records", self.records)
+
     def add_records(self, records: RecordBatch) -> None:
         """Flatten records, by the backend, and spill their events: what lies on disk came through the host."""
-        flat = flatten(records, self.backend.dataframe_library)
-        self._count(flat.rejects, flat.skipped)
-        events = frames.to_pandas(flat.events)
+        self._add_flattened(records, self._flatten(records))
+
+    def _flatten(self, records: RecordBatch) -> FlattenedRecords:
+        return flatten(records, self.backend.dataframe_library)
+
+    def _add_flattened(self, records: RecordBatch, flattened: FlattenedRecords) -> None:
+        self._count(flattened.rejects, flattened.skipped)
+        events = frames.to_pandas(flattened.events)
         events = self._filter_span(events, future_dated_mask(event_times_ms(events), self.now()))
         if len(events):
             self._spill_with_networks(add_entity_columns(events, self.settings.entities), records.lines)
@@ -173,8 +189,10 @@ class EventSpool:
 
     def _spill(self, events: pa.Table) -> None:
         span = pc.divide(events["event_time"].cast(pa.int64()), 1_000_000 * BUCKET_SECONDS).to_numpy()
-        order = np.argsort(span, kind="stable")
-        events, (numbers, starts) = events.take(order), np.unique(span[order], return_index=True)
+        if (span[1:] < span[:-1]).any():
+            order = np.argsort(span, kind="stable")
+            events, span = events.take(order), span[order]
+        numbers, starts = np.unique(span, return_index=True)
         for number, start, end in zip(numbers.tolist(), starts, [*starts[1:], len(span)], strict=True):
             with pa.ipc.new_file(
                 self._file(number, self.part_counts[number]), events.schema, options=LZ4_OPTIONS

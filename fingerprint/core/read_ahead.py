@@ -1,8 +1,8 @@
 """Read ahead: a thread makes the next item of an iterator while this one is worked on.
 
 Example:
-    >>> for records in read_ahead(files.read_files(found, settings.reading)):     # gunzip and the network beside the scoring
-    ...     history.add_records(records)
+    >>> for events in read_ahead(history.batches()):     # the disk and Arrow beside the scoring
+    ...     pipeline.process(events)
 
 It pays where making an item waits, or works outside Python's lock: zlib, Arrow, DuckDB, an object store.
 """

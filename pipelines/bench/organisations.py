@@ -84,8 +84,7 @@ def read_events(
     from fingerprint.adapters.files import read_sources
 
     with EventSpool(settings) as history:
-        for records in read_sources(files, settings.reading):
-            history.add_records(records)
+        history.add_batches(read_sources(files, settings.reading))
         return [chunk if columns is None else chunk[list(columns)] for chunk in history.batches()]
 
 

@@ -140,9 +140,7 @@ def read_history(
 ) -> EventSpool:
     """Return the records of `sources` within `span` as a history, for a `with` statement."""
     history = backend.open_history(settings, span)
-    for records in files.read_sources(list(sources), settings.reading):
-        history.add_records(records)
-        progress("reading records", history.records)
+    history.add_batches(files.read_sources(list(sources), settings.reading), progress)
     return history
 
 

@@ -239,9 +239,7 @@ class OrganisationEvaluation:
     # --- before training -----------------------------------------------------------------------------------------------
 
     def _read(self, history: ArrivalOrderSpool) -> None:
-        for records in files.read_sources(self.sources, self.settings.reading):
-            history.add_records(records)
-            self.progress("reading records", history.records)
+        history.add_batches(files.read_sources(self.sources, self.settings.reading), self.progress)
         if not history.events:
             raise FingerprintError(f"no event in {', '.join(self.sources)}: there is nothing to evaluate")
 

@@ -76,9 +76,7 @@ def _evaluate_organisation(
 ) -> list[dict[str, Any]]:
     labels = attack_labels(read_labels([str(folder)], None))
     with backend.open_history(settings) as history:
-        for records in files.read_sources([str(folder)], settings.reading):
-            history.add_records(records)
-            progress("reading records", history.records)
+        history.add_batches(files.read_sources([str(folder)], settings.reading), progress)
         scenario, overview, cut = _assign_roles(history, labels, seed)
         bank = pipeline.train(
             _replay_as_newcomers(history, scenario, settings, None, cut), settings, progress

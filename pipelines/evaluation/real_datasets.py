@@ -85,7 +85,7 @@ def _evaluate_labelled(settings: Settings, progress: Progress) -> Figures:
 
 def _evaluate_unlabelled(name: str, settings: Settings, progress: Progress) -> Figures:
     with backend.open_history(settings) as history:
-        _read_dataset(history, [_dataset_folder(name)], settings)
+        history.add_batches(files.read_sources([_dataset_folder(name)], settings.reading))
         first, last = history.earliest_event_time() or 0, history.activity_end()
         cut = int(first + (last.timestamp() - first) * TRAINING_SHARE) if last else first
         bank = pipeline.train(events_between(history, None, cut), settings, progress)
@@ -107,7 +107,7 @@ def _evaluate_rule_tests(bank: Bank, settings: Settings) -> Figures:
         lines.write_text(
             "".join(json.dumps({**event, "eventID": f"{line}"}) + "\n" for line, event in numbered)
         )
-        _read_dataset(history, [str(lines)], settings)
+        history.add_batches(files.read_sources([str(lines)], settings.reading))
         figures, judged = _run_pipeline(
             MultiQuorumPipeline(bank, ScorerState(settings), settings, {}), history.batches()
         )
@@ -138,17 +138,12 @@ def _bank_of_simulated_organisation(
     """Train a bank on a simulated organisation in which nothing was stolen."""
     with tempfile.TemporaryDirectory(prefix="fingerprint-") as folder, EventSpool(settings) as history:
         simulate_organisation(principals, days, 0, Path(folder), surprises=())
-        _read_dataset(history, [folder], settings)
+        history.add_batches(files.read_sources([folder], settings.reading))
         return pipeline.train(history.batches(), settings, progress)
 
 
 def _dataset_folder(name: str) -> str:
     return str(samples.data_folder(f"real/{name}"))
-
-
-def _read_dataset(history: EventSpool, sources: list[str], settings: Settings) -> None:
-    for records in files.read_sources(sources, settings.reading):
-        history.add_records(records)
 
 
 def _dataset_counts(name: str, history: EventSpool) -> Figures:

@@ -70,9 +70,7 @@ def _partition_events(
     """Read the files, cut their events by principal into the plan's parts, and return what was read."""
     settings = plan.settings
     with backend.open_history(settings) as history:
-        for records in read_ahead(files.read_files(found, settings.reading)):
-            history.add_records(records)
-            progress("reading records", history.records)
+        history.add_batches(files.read_files(found, settings.reading), progress)
         require_events(history, found, may_be_empty=state_folder is not None)
         arrays, started_from = initial_state(bank, history.activity_start(), settings, state_folder)
         clock = ScorerState.from_arrays(settings, {"clock": arrays["clock"]})

@@ -16,7 +16,6 @@ from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.core import time_range
 from fingerprint.core.alert import FingerprintError, Reject
 from fingerprint.core.ports import Message, Partition
-from fingerprint.core.read_ahead import read_ahead
 from fingerprint.core.settings import Settings
 from fingerprint.core.time_range import ALL_TIME, KEY_DAY_MARGIN, TimeRange
 from fingerprint.sources import arrival
@@ -70,9 +69,7 @@ def load_history(
     near = files.find_files_in_span(request.sources, request.span)
     if request.sources and not near.files and not request.topic:
         raise FingerprintError(_no_events_message(request.span, _key_date_range(near)))
-    for records in read_ahead(files.read_files(near.files, settings.reading)):
-        history.add_records(records)
-        progress("reading records", history.records)
+    history.add_batches(files.read_files(near.files, settings.reading), progress)
     if request.topic:
         read_topic(request.topic, history, settings, progress)
     history.trim()

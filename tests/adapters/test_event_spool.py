@@ -1,0 +1,57 @@
+"""Batches go through the spool as single records' batches do, in whatever order they come, and what fails is raised."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pandas as pd
+import pytest
+
+from fingerprint.adapters.event_spool import EventSpool
+from fingerprint.core.settings import Settings
+from fingerprint.sources.active import SOURCE
+from fingerprint.sources.base import RecordBatch
+from tests.support import sample_organisation
+
+SETTINGS = Settings()
+ROWS = 500
+
+
+@pytest.fixture(scope="module")
+def batches(organisation: sample_organisation.SampleOrganisation) -> list[RecordBatch]:
+    """The new records of the organisation, the last days first, and in the middle a line that is none."""
+    lines = sample_organisation.lines_of(organisation.new)[::-1]
+    lines.insert(len(lines) // 2, b"{broken")
+    return [SOURCE.split_lines(lines[start : start + ROWS]) for start in range(0, len(lines), ROWS)]
+
+
+def test_batches_say_what_their_records_say_one_batch_after_the_other(batches: list[RecordBatch]) -> None:
+    with EventSpool(SETTINGS) as single, EventSpool(SETTINGS) as ahead:
+        for each in batches:
+            single.add_records(each)
+        said: list[tuple[str, int]] = []
+        ahead.add_batches(iter(batches), lambda *report: said.append(report))
+        assert ahead.figures() == single.figures()
+        assert ahead.rejected == 1
+        pd.testing.assert_frame_equal(pd.concat(ahead.batches()), pd.concat(single.batches()))
+        assert [stage for stage, _ in said] == ["reading records"] * len(batches)
+        assert said[-1] == ("reading records", ahead.records)
+
+
+def test_events_come_back_in_the_order_of_time(batches: list[RecordBatch]) -> None:
+    with EventSpool(SETTINGS) as spool:
+        spool.add_batches(batches)
+        times = pd.concat(spool.batches())["event_time"]
+    assert len(times) == sum(len(each.lines) for each in batches) - 1
+    assert times.is_monotonic_increasing
+
+
+def test_what_a_reader_raises_is_raised_once_what_came_before_is_added(batches: list[RecordBatch]) -> None:
+    def torn() -> Iterator[RecordBatch]:
+        yield from batches[:2]
+        raise OSError("the network is gone")
+
+    with EventSpool(SETTINGS) as spool:
+        with pytest.raises(OSError, match="the network is gone"):
+            spool.add_batches(torn())
+        assert spool.records == 2 * ROWS
