@@ -170,9 +170,14 @@ def _to_column(column: Any) -> _Column:
     if not isinstance(column.dtype, pd.StringDtype):
         return column.to_numpy() if isinstance(column.dtype, np.dtype) else column.array, None, None
     if len(column) <= FEW_ROWS:
-        return np.asarray(pa.array(column.array).to_numpy(zero_copy_only=False), object), None, None
+        return _text_objects(column.array), None, None
     codes, distinct = column.array.factorize()
-    return np.where(codes < 0, len(distinct), codes), None, np.array([*distinct, None], object)
+    return np.where(codes < 0, len(distinct), codes), None, np.append(_text_objects(distinct), [None])
+
+
+def _text_objects(texts: Any) -> ColumnArray:
+    """Return Python's texts of an array of pandas, None for a missing one, without a call of Python for each."""
+    return np.asarray(pa.array(texts).to_numpy(zero_copy_only=False), object)
 
 
 def _array_or_missing(part: ColumnTable, name: str) -> ColumnArray:
