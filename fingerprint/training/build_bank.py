@@ -18,37 +18,25 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.compute import hashing, mapped_arrays
-from fingerprint.compute.hashing import Hashes
 from fingerprint.core.alert import LEVELS
-from fingerprint.core.settings import Settings, Voting
-from fingerprint.detection import ensemble
-from fingerprint.detection.detectors.autoencoder import AutoencoderDetector
-from fingerprint.detection.detectors.sequence import SequenceDetector
-from fingerprint.detection.detectors.spectral import SpectralDetector
-from fingerprint.detection.ensemble import Mask, VoteMasks
-from fingerprint.estimators import amounts, newcomer_tails, surge_tails, tail_calibration
-from fingerprint.estimators.amounts import AmountTail
-from fingerprint.estimators.autoencoder import Baseline, EventNats, Weights, is_newcomer
+from fingerprint.core.settings import Settings
+from fingerprint.estimators import newcomer_tails
+from fingerprint.estimators.autoencoder import Weights
 from fingerprint.estimators.newcomer_tails import NewcomerTails
-from fingerprint.estimators.sequence import Transitions
-from fingerprint.estimators.surge_tails import SurgeTails
 from fingerprint.features import encoding, vocabulary
-from fingerprint.features.vocabulary import Ints, Vocabulary
-from fingerprint.registry import quality, vote_rates
-from fingerprint.registry.bank import PEER_LEVEL, TRAINING_SECTIONS, Bank, version_name
+from fingerprint.features.vocabulary import Vocabulary
+from fingerprint.registry.bank import TRAINING_SECTIONS, Bank, version_name
 from fingerprint.state.scorer_state import ScorerState
-from fingerprint.training import action_transitions, baseline, distinct_rows, fingerprint_index
-from fingerprint.training.action_transitions import HoldoutSurprises, assemble_transitions, holdout_surprises
+from fingerprint.training import distinct_rows, fingerprint_index
+from fingerprint.training.action_transitions import assemble_transitions, holdout_surprises
 from fingerprint.training.dataset import PartitionedDataset
 from fingerprint.training.distinct_rows import sample_per_owner
 from fingerprint.training.fingerprint_index import FingerprintIndex
+from fingerprint.training.holdout_rows import HoldoutSequences, judge_holdout, kinds_of
 from fingerprint.training.nn import trainer
-from fingerprint.training.partition_fit import SAMPLE_ROWS, WEEK_SECONDS, Arrays, value_counts
+from fingerprint.training.partition_fit import SAMPLE_ROWS, Arrays, learned_arrays, value_counts
 from fingerprint.training.shared_priors import SharedPriors, shared_centers
 
-Texts = NDArray[np.object_]
-
-AMOUNT_ROWS = ("amount", "principal", "day", "owner")  # of held-out rows, for the tails of amounts
 CONCATENATED_ARRAYS = (  # one row a fingerprint, or a net
     *("vocabulary.escape", "vocabulary.base", "vocabulary.codes", "vocabulary.total"),
     *("weights.inputs", "weights.bias", "weights.outputs", "baseline.center"),
@@ -57,15 +45,19 @@ CONCATENATED_ARRAYS = (  # one row a fingerprint, or a net
 
 def assemble_bank(history: PartitionedDataset, index: FingerprintIndex, settings: Settings) -> Bank:
     """Build the bank from what `partition_fit.finish_partition` left of every partition."""
-    parts = [_shared_prior_arrays(history, settings), *_partition_arrays(history, "stack")]
+    parts = [_shared_prior_arrays(history, settings), *learned_arrays(history, "stack")]
     arrays = _concatenate_parts(parts, history.folder / "arrays") | _merge_values(parts)
     table = index.table
     surprises = holdout_surprises(history)
     transitions = assemble_transitions(history, surprises)
-    center = arrays.pop("baseline.center")
     newcomers = _newcomer_tails(history, index, settings)
-    usual, figures, tails = _baselines_and_quality(
-        history, center, index, surprises, transitions, newcomers, settings
+    findings = judge_holdout(
+        history,
+        index,
+        arrays.pop("baseline.center"),
+        HoldoutSequences(surprises, transitions),
+        newcomers,
+        settings,
     )
     ready = table["ready"].to_numpy(bool)
     arrays |= {
@@ -75,11 +67,11 @@ def assemble_bank(history: PartitionedDataset, index: FingerprintIndex, settings
     stacked: dict[str, Any] = {
         "vocabulary": Vocabulary(**mapped_arrays.part_arrays("vocabulary", arrays)),
         "weights": Weights(**mapped_arrays.part_arrays("weights", arrays)),
-        "baseline": usual,
+        "baseline": findings.baseline,
         "transitions": transitions,
     }
     return Bank(
-        _manifest(history, index, figures, settings),
+        _manifest(history, index, findings.figures, settings),
         table,
         index.people,
         index.words,
@@ -87,19 +79,12 @@ def assemble_bank(history: PartitionedDataset, index: FingerprintIndex, settings
         scorer_state={
             **_merge_scorer_state(history, settings),
             **_merge_samples(history, settings),
-            **_merge_amounts(history, figures),
+            **_merge_amounts(history, findings.figures),
             **_merge_by_key(history, "bursts", "burst"),
-            **tails.as_arrays(),
+            **findings.surges.as_arrays(),
             **newcomers.as_arrays(),
         },
     )
-
-
-def _partition_arrays(history: PartitionedDataset, stem: str) -> list[Arrays]:
-    return [
-        mapped_arrays.open_arrays(history.partition_folder(number) / "learned", stem)
-        for number in history.non_empty()
-    ]
 
 
 def _shared_prior_arrays(history: PartitionedDataset, settings: Settings) -> Arrays:
@@ -145,7 +130,7 @@ def _merge_values(parts: list[Arrays]) -> Arrays:
 
 def _merge_scorer_state(history: PartitionedDataset, settings: Settings) -> Arrays:
     """Return the series and history of all partitions; a principal is in one partition only."""
-    first, *others = _partition_arrays(history, "scorer_state")
+    first, *others = learned_arrays(history, "scorer_state")
     state = ScorerState.from_arrays(settings, first)
     for part in others:
         state.merge(part)
@@ -154,7 +139,7 @@ def _merge_scorer_state(history: PartitionedDataset, settings: Settings) -> Arra
 
 
 def _merge_samples(history: PartitionedDataset, settings: Settings) -> Arrays:
-    parts = _partition_arrays(history, "sample")
+    parts = learned_arrays(history, "sample")
     mark, codes, fingerprint = (
         np.concatenate([part[name] for part in parts]) for name in ("mark", "codes", "fingerprint")
     )
@@ -170,152 +155,10 @@ def _merge_amounts(history: PartitionedDataset, figures: dict[str, Any]) -> Arra
 
 def _merge_by_key(history: PartitionedDataset, stem: str, part: str) -> Arrays:
     """Return the columns that all partitions left under a stem, in the order of `key`, as a part of the bank."""
-    parts = _partition_arrays(history, stem)
+    parts = learned_arrays(history, stem)
     merged = {name: np.concatenate([each[name] for each in parts]) for name in parts[0]}
     order = np.argsort(merged["key"])
     return {f"{part}.{name}": column[order] for name, column in merged.items()}
-
-
-# --- figures ----------------------------------------------------------------------------------------------------------
-
-
-def _baselines_and_quality(
-    history: PartitionedDataset,
-    center: NDArray[Any],
-    index: FingerprintIndex,
-    surprises: HoldoutSurprises,
-    transitions: Transitions,
-    newcomers: NewcomerTails,
-    settings: Settings,
-) -> tuple[Baseline, dict[str, Any], SurgeTails]:
-    """Return the baselines, the bank's quality by the held-out rows, and the tails of their surges."""
-    parts, table = _partition_arrays(history, "reach"), index.table
-    rows = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    nats = EventNats(*(rows[name] for name in EventNats._fields))
-    stranger = rows["level"] >= PEER_LEVEL
-    newcomer = _newcomers(rows["since"], rows["interval"], stranger, settings.spectral.intervals_per_day)
-    kind = _kinds_of(rows["principal"], index)
-    tails, count_z = _surge_tails(rows, kind)
-    counted = ~np.isnan(count_z)
-    fresh_z = np.where(counted, np.nan, _newcomer_z(rows, kind, stranger, newcomers))
-    parent = table["parent"].to_numpy(np.int32)
-    usual, excess = baseline.fit_tails(center, nats, newcomer, rows["hour"], rows["owner"], parent)
-    z = tail_calibration.excess_to_z(excess, usual, rows["owner"])
-    amount_tails = _amount_tails({name: rows[name][~stranger] for name in AMOUNT_ROWS})
-    z[~stranger] = np.maximum(z[~stranger], amounts.z_of_log_ratios(rows["amount"][~stranger], amount_tails))
-    votes = _second_votes(count_z, rows, surprises, transitions, settings)
-    opinions = {SpectralDetector.name: counted, SequenceDetector.name: ~stranger}
-    calm = fresh_z < SpectralDetector.calm_newcomer_z  # NaN is not
-    share = threshold_shares(opinions, rows["level"], settings.voting, calm)
-    columns = {name: rows[name] for name in quality.HOLDOUT_COLUMNS}
-    held = quality.HoldoutScores(
-        **columns,
-        z=z / share,
-        decisive=decisive_rows(votes, opinions, settings.voting),
-        usual_days=_usual_days(history, rows, usual.rate, index, settings),
-    )
-    shape = {
-        "edge": float(usual.edge[0]),
-        "slope": float(usual.slope[0]),
-        "rate": float(np.exp(usual.rate[0])),
-        "amount": {name: tail._asdict() for name, tail in zip(amounts.WINDOWS, amount_tails, strict=True)},
-    }
-    figures = {**shape, **quality.holdout_metrics(held, settings)}
-    autoencoder, spectral = (
-        each.own_threshold(settings, figures) for each in (AutoencoderDetector, SpectralDetector)
-    )
-    figures["vote_rates"] = {
-        AutoencoderDetector.name: _rates(held.z >= autoencoder, rows, kind),
-        SpectralDetector.name: _spectral_rates(np.where(counted, count_z, fresh_z), spectral, rows, kind),
-        SequenceDetector.name: _sequence_rates(surprises, rows, stranger, index, settings),
-    }
-    return usual, figures, tails
-
-
-def _amount_tails(rows: Arrays) -> list[AmountTail]:
-    """Return the tail of each window's log ratios, by the days of principals that held-out rows (L,) are of."""
-    day = hashing.hash_pair(rows["principal"], rows["day"].astype(np.uint64))
-    largest = (tail_calibration.interval_maxima(ratio, day, rows["owner"]) for ratio in rows["amount"].T)
-    return [amounts.fit_amount_tail(each.excess) for each in largest]
-
-
-def _second_votes(
-    count_z: NDArray[np.float32],
-    rows: Arrays,
-    surprises: HoldoutSurprises,
-    transitions: Transitions,
-    settings: Settings,
-) -> VoteMasks:
-    """Return for which held-out rows (L,) each other detector votes beside a z that opens an alert; a NaN is no vote."""
-    spectral, sequence = settings.spectral.threshold, settings.sequence.threshold
-    return {
-        SpectralDetector.name: count_z >= min(spectral, SpectralDetector.second_vote_z),
-        SequenceDetector.name: action_transitions.holdout_votes(
-            surprises, transitions, rows, sequence, min(sequence, SequenceDetector.second_vote_z)
-        ),
-    }
-
-
-def _spectral_rates(
-    z: NDArray[np.float32], threshold: float, rows: Arrays, kind: Texts
-) -> vote_rates.RatesByKind:
-    """Return how often the spectral detector votes among held-out rows (L,) that it has an opinion on, by kind."""
-    judged = ~np.isnan(z)
-    return _rates(z[judged] >= threshold, {name: each[judged] for name, each in rows.items()}, kind[judged])
-
-
-def decisive_rows(votes: VoteMasks, opinions: VoteMasks, options: Voting) -> Mask:
-    """Return which held-out rows (L,) are verdicts once the autoencoder votes for them, as the ensemble counts.
-
-    `votes` and `opinions` are of the detectors that are measured on held-out rows. Of the others, the autoencoder among them, a
-    vote is taken for granted: rather a threshold too high.
-    """
-    granted = np.ones(len(next(iter(votes.values()))), bool)
-    voted, judged = (
-        {name: each.get(name, granted) for name in options.detectors} for each in (votes, opinions)
-    )
-    return ensemble.verdicts(voted, options.quorum, judged)
-
-
-def _usual_days(
-    history: PartitionedDataset, rows: Arrays, rate: NDArray[Any], index: FingerprintIndex, settings: Settings
-) -> float | None:
-    """Return how many usual days of the organisation the held-out rows are worth; None for a history of less than a week.
-
-    Held-out days may be a weekend, or begin at noon. So they count by the unusual intervals that are expected of them, by the
-    `rate` (E,) of who was active, against those of a day of the last week.
-    """
-    span = (history.watermark - int(index.table["first"].iloc[0]) * settings.spectral.interval_seconds) + 1
-    if span < WEEK_SECONDS:
-        return None
-    parts = _partition_arrays(history, "week")
-    owner, intervals = (np.concatenate([part[name] for part in parts]) for name in ("owner", "intervals"))
-    week = float(np.sum(np.sort(np.exp(rate[owner]) * intervals)))
-    active = np.unique(rows["hour"], return_index=True)[1]
-    return 7 * float(np.sum(np.sort(np.exp(rate[rows["owner"][active]])))) / week if week else None
-
-
-def threshold_shares(
-    opinions: VoteMasks, level: NDArray[np.int8], options: Voting, began_calmly: Mask | None = None
-) -> NDArray[np.float32]:
-    """Return the share of a threshold that is enough for each held-out row (L,), as in scoring: less for a newcomer.
-
-    `opinions` are of the detectors that are measured on held-out rows, `level` (L,) says by which fingerprint a row is judged.
-    """
-    granted = np.ones(len(level), bool)
-    judged = {name: opinions.get(name, granted) for name in options.detectors}
-    return ensemble.threshold_share(judged, level, began_calmly).astype(np.float32)
-
-
-def _surge_tails(rows: Arrays, kind: Texts) -> tuple[SurgeTails, NDArray[np.float32]]:
-    """Return the tails of held-out surges, and the z of each row (L,) by those of the other days, as of a day to come."""
-    hashes = hashing.hash_strings(pd.Series(kind, dtype=object))
-    order = np.lexsort((*np.nan_to_num(rows["surge"]).T, rows["events"], rows["interval"], rows["principal"]))
-    surge, events, interval = (rows[name][order] for name in ("surge", "events", "interval"))
-    columns = (surge, events, rows["principal"][order], hashes[order], interval)
-    tails, z = surge_tails.fit_surge_tails(*columns), np.empty(len(order), np.float32)
-    z[order] = surge_tails.z_by_other_days(*columns, rows["day"][order])
-    return tails, z
 
 
 def _newcomer_tails(
@@ -325,57 +168,13 @@ def _newcomer_tails(
     begun = int(index.table["first"].iloc[0]) * settings.spectral.interval_seconds // 86400
     if history.watermark // 86400 - begun <= settings.spectral.warm_up_days:
         return newcomer_tails.no_newcomer_tails()
-    parts = _partition_arrays(history, "beginnings")
+    parts = learned_arrays(history, "beginnings")
     principal, count = (np.concatenate([part[name] for part in parts]) for name in ("principal", "count"))
-    kind = hashing.hash_strings(pd.Series(_kinds_of(principal, index), dtype=object))
+    kind = hashing.hash_strings(pd.Series(kinds_of(principal, index), dtype=object))
     return newcomer_tails.fit_newcomer_tails(count, principal, kind)
 
 
-def _newcomer_z(rows: Arrays, kind: Texts, stranger: Mask, tails: NewcomerTails) -> NDArray[np.float32]:
-    """Return the z of held-out rows (L,) by how others began, NaN where the principal had a history or a fingerprint."""
-    fresh = np.flatnonzero(stranger & ~np.isnan(rows["beginning"][:, 0]))
-    z = np.full(len(kind), np.nan, np.float32)
-    hashes = hashing.hash_strings(pd.Series(kind[fresh], dtype=object))
-    z[fresh] = tails.z(tails.rows(hashes), rows["beginning"][fresh])
-    return z
-
-
-def _kinds_of(principal: Hashes, index: FingerprintIndex) -> Texts:
-    """Return the kind of each principal (N,)."""
-    place = np.searchsorted(index.people["hash"].to_numpy(np.uint64), principal)
-    kinds: Texts = index.people["kind"].astype(object).to_numpy()[place]
-    return kinds
-
-
-def _rates(voted: Mask, rows: Arrays, kind: Texts) -> vote_rates.RatesByKind:
-    """Return how often each kind of principal has a vote (N,), of held-out rows (N,)."""
-    principal_day = hashing.hash_pair(rows["principal"], rows["day"].astype(np.uint64))
-    return vote_rates.rates_by_kind(voted, rows["events"], kind, principal_day)
-
-
-def _sequence_rates(
-    held: HoldoutSurprises, rows: Arrays, stranger: Mask, index: FingerprintIndex, settings: Settings
-) -> vote_rates.RatesByKind:
-    """Return how often each kind has the sequence detector's vote, where it has an opinion: not on a `stranger` (L,)."""
-    seconds = settings.spectral.interval_seconds
-    threshold = SequenceDetector.own_threshold(settings, {})
-    voted = action_transitions.votes_by_other_days(held, seconds, threshold)
-    judged = np.isin(held.principal, rows["principal"][~stranger])
-    held, voted = held.take(judged), voted[judged]
-    day = held.interval.astype(np.int64) * seconds // 86400
-    columns = {"principal": held.principal, "day": day, "events": held.events}
-    return _rates(voted, columns, _kinds_of(held.principal, index))
-
-
-def _newcomers(since: Ints, interval: Ints, stranger: Mask, intervals_per_day: int) -> Mask | None:
-    """Return which held-out rows (N,) are a newcomer's, of those without a fingerprint of their own (`stranger`, (N,)).
-
-    When the history began, all principals were new to it. None for a history that ended before that was over.
-    """
-    if not len(since) or is_newcomer(since.min(), interval.max(), intervals_per_day):
-        return None
-    new = is_newcomer(since, interval, intervals_per_day)
-    return stranger & new & ~is_newcomer(since.min(), since, intervals_per_day)
+# --- manifest ---------------------------------------------------------------------------------------------------------
 
 
 def _manifest(

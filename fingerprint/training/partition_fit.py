@@ -242,6 +242,14 @@ def finish_partition(dataset: PartitionedDataset, partition: int, settings: Sett
     return len(piece.index.hash) - piece.index.shared_count
 
 
+def learned_arrays(dataset: PartitionedDataset, stem: str) -> list[Arrays]:
+    """Return the arrays of a stem that `finish_partition` left of each partition that holds events, mapped from their files."""
+    return [
+        mapped_arrays.open_arrays(dataset.partition_folder(number) / "learned", stem)
+        for number in dataset.non_empty()
+    ]
+
+
 def _finish_partition(piece: PartitionContext, folder: Path) -> None:
     own = piece.count_presences(np.ones(len(piece.rows), bool))
     known = piece.build_vocabulary(piece.priors.all_counts, own)

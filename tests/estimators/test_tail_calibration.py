@@ -12,7 +12,7 @@ from fingerprint.core.settings import Alerts, Settings
 from fingerprint.estimators import tail_calibration
 from fingerprint.estimators.tail_calibration import IntervalMaxima
 from fingerprint.registry import quality
-from fingerprint.training.build_bank import decisive_rows, threshold_shares
+from fingerprint.training.holdout_rows import decisive_rows, threshold_shares
 
 PARENT = np.array([-1, 0, 1, 1], np.int32)  # everybody, a group, two of its members
 

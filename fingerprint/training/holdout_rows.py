@@ -1,0 +1,301 @@
+"""What the rows that no network saw say of a bank: how surprising a new week is, and how good the bank is.
+
+Example:
+    >>> findings = judge_holdout(history, index, center, sequences, newcomers, settings)
+    >>> findings.figures["vote_rates"]["spectral"]
+    {'person': {...}, 'role': {...}}
+
+`partition_fit` leaves the held-out rows of each partition: intervals (an hour, say) of entities, their losses and their counts.
+The vote of a detector that is not measured on them is taken for granted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fingerprint.compute import hashing
+from fingerprint.compute.hashing import Hashes
+from fingerprint.core.settings import Settings, Voting
+from fingerprint.detection import ensemble
+from fingerprint.detection.detectors.autoencoder import AutoencoderDetector
+from fingerprint.detection.detectors.sequence import SequenceDetector
+from fingerprint.detection.detectors.spectral import SpectralDetector
+from fingerprint.detection.ensemble import Mask, VoteMasks
+from fingerprint.estimators import amounts, surge_tails, tail_calibration
+from fingerprint.estimators.amounts import AmountTail
+from fingerprint.estimators.autoencoder import Baseline, EventNats, is_newcomer
+from fingerprint.estimators.newcomer_tails import NewcomerTails
+from fingerprint.estimators.sequence import Transitions
+from fingerprint.estimators.surge_tails import SurgeTails
+from fingerprint.registry import quality, vote_rates
+from fingerprint.registry.bank import PEER_LEVEL
+from fingerprint.training import action_transitions, baseline
+from fingerprint.training.action_transitions import HoldoutSurprises
+from fingerprint.training.dataset import PartitionedDataset
+from fingerprint.training.fingerprint_index import FingerprintIndex
+from fingerprint.training.partition_fit import WEEK_SECONDS, Arrays, learned_arrays
+
+Texts = NDArray[np.object_]
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class HoldoutRows:
+    """Held-out rows (L,) of all partitions.
+
+    `columns` (L,) or (L, W) are what `partition_fit` left of them, `kind` (L,) is that of their principals, `stranger` (L,) marks
+    those that are judged by a shared fingerprint.
+    """
+
+    columns: Arrays
+    kind: Texts
+    stranger: Mask
+
+    @classmethod
+    def read(cls, history: PartitionedDataset, index: FingerprintIndex) -> HoldoutRows:
+        """Read the rows of a history that `partition_fit.finish_partition` finished."""
+        parts = learned_arrays(history, "reach")
+        columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        return cls(columns, kinds_of(columns["principal"], index), columns["level"] >= PEER_LEVEL)
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return self.columns[name]
+
+    def vote_rates(self, voted: Mask, judged: Mask | None = None) -> vote_rates.RatesByKind:
+        """Return how often each kind has a vote (L,), of all rows or of those on which there is an opinion (`judged`, (L,))."""
+        some = slice(None) if judged is None else judged
+        columns = {name: self[name][some] for name in ("principal", "day", "events")}
+        return _rates(voted[some], columns, self.kind[some])
+
+
+class HoldoutSequences(NamedTuple):
+    """Held-out surprises of transitions, and the transitions that they are measured by."""
+
+    surprises: HoldoutSurprises
+    transitions: Transitions
+
+
+class HoldoutFindings(NamedTuple):
+    """The baselines of all fingerprints, the bank's figures of quality, and the tails of surges."""
+
+    baseline: Baseline
+    figures: dict[str, Any]
+    surges: SurgeTails
+
+
+class _CountEvidence(NamedTuple):
+    """What counts say of held-out rows: z (L,) of a surge, and of a newcomer's by how others began; NaN is no opinion."""
+
+    surge: Floats
+    beginning: Floats
+
+
+def judge_holdout(
+    history: PartitionedDataset,
+    index: FingerprintIndex,
+    center: NDArray[Any],
+    sequences: HoldoutSequences,
+    newcomers: NewcomerTails,
+    settings: Settings,
+) -> HoldoutFindings:
+    """Fit the tails of held-out rows, and measure by them how good the bank is; `center` (E, F) is that of the baselines."""
+    rows = HoldoutRows.read(history, index)
+    surges, surge = _surge_tails(rows)
+    counts = _CountEvidence(surge, np.where(np.isnan(surge), _newcomer_z(rows, newcomers), np.nan))
+    usual, z = _fit_baseline(rows, index, center, settings)
+    amount_tails = _amount_tails(rows)
+    own = ~rows.stranger
+    z[own] = np.maximum(z[own], amounts.z_of_log_ratios(rows["amount"][own], amount_tails))
+    usual_days = _usual_days(history, rows, usual.rate, index, settings)
+    scores = _holdout_scores(rows, z, counts, sequences, usual_days, settings)
+    figures = {
+        "edge": float(usual.edge[0]),
+        "slope": float(usual.slope[0]),
+        "rate": float(np.exp(usual.rate[0])),
+        "amount": {name: tail._asdict() for name, tail in zip(amounts.WINDOWS, amount_tails, strict=True)},
+        **quality.holdout_metrics(scores, settings),
+    }
+    autoencoder, spectral = (
+        each.own_threshold(settings, figures) for each in (AutoencoderDetector, SpectralDetector)
+    )
+    counted = np.where(np.isnan(counts.surge), counts.beginning, counts.surge)
+    figures["vote_rates"] = {
+        AutoencoderDetector.name: rows.vote_rates(scores.z >= autoencoder),
+        SpectralDetector.name: rows.vote_rates(counted >= spectral, ~np.isnan(counted)),
+        SequenceDetector.name: _sequence_rates(rows, sequences.surprises, index, settings),
+    }
+    return HoldoutFindings(usual, figures, surges)
+
+
+# --- what each detector says ------------------------------------------------------------------------------------------
+
+
+def _fit_baseline(
+    rows: HoldoutRows, index: FingerprintIndex, center: NDArray[Any], settings: Settings
+) -> tuple[Baseline, Floats]:
+    """Return the baselines of all fingerprints, and the z of each row's surprises (L,) by them."""
+    nats = EventNats(*(rows[name] for name in EventNats._fields))
+    newcomer = _newcomers(rows, settings.spectral.intervals_per_day)
+    parent = index.table["parent"].to_numpy(np.int32)
+    usual, excess = baseline.fit_tails(center, nats, newcomer, rows["hour"], rows["owner"], parent)
+    return usual, tail_calibration.excess_to_z(excess, usual, rows["owner"])
+
+
+def _newcomers(rows: HoldoutRows, intervals_per_day: int) -> Mask | None:
+    """Return which rows (L,) are a newcomer's, of those without a fingerprint of their own.
+
+    When the history began, all principals were new to it. None for a history that ended before that was over.
+    """
+    since, interval = rows["since"], rows["interval"]
+    if not len(since) or is_newcomer(since.min(), interval.max(), intervals_per_day):
+        return None
+    new = is_newcomer(since, interval, intervals_per_day)
+    return rows.stranger & new & ~is_newcomer(since.min(), since, intervals_per_day)
+
+
+def _amount_tails(rows: HoldoutRows) -> list[AmountTail]:
+    """Return the tail of each window's log ratios, by the days of principals with a fingerprint of their own."""
+    principal, day, owner, amount = (
+        rows[name][~rows.stranger] for name in ("principal", "day", "owner", "amount")
+    )
+    principal_day = hashing.hash_pair(principal, day.astype(np.uint64))
+    largest = (tail_calibration.interval_maxima(ratio, principal_day, owner) for ratio in amount.T)
+    return [amounts.fit_amount_tail(each.excess) for each in largest]
+
+
+def _surge_tails(rows: HoldoutRows) -> tuple[SurgeTails, Floats]:
+    """Return the tails of held-out surges, and the z of each row (L,) by those of the other days, as of a day to come."""
+    hashes = hashing.hash_strings(pd.Series(rows.kind, dtype=object))
+    order = np.lexsort((*np.nan_to_num(rows["surge"]).T, rows["events"], rows["interval"], rows["principal"]))
+    surge, events, interval = (rows[name][order] for name in ("surge", "events", "interval"))
+    columns = (surge, events, rows["principal"][order], hashes[order], interval)
+    tails, z = surge_tails.fit_surge_tails(*columns), np.empty(len(order), np.float32)
+    z[order] = surge_tails.z_by_other_days(*columns, rows["day"][order])
+    return tails, z
+
+
+def _newcomer_z(rows: HoldoutRows, tails: NewcomerTails) -> Floats:
+    """Return the z of rows (L,) by how others began, NaN where the principal had a history or a fingerprint."""
+    fresh = np.flatnonzero(rows.stranger & ~np.isnan(rows["beginning"][:, 0]))
+    z = np.full(len(rows.kind), np.nan, np.float32)
+    hashes = hashing.hash_strings(pd.Series(rows.kind[fresh], dtype=object))
+    z[fresh] = tails.z(tails.rows(hashes), rows["beginning"][fresh])
+    return z
+
+
+def _second_votes(
+    rows: HoldoutRows, counts: _CountEvidence, sequences: HoldoutSequences, settings: Settings
+) -> VoteMasks:
+    """Return for which rows (L,) each other detector votes beside a z that opens an alert; a NaN is no vote."""
+    spectral, sequence = settings.spectral.threshold, settings.sequence.threshold
+    return {
+        SpectralDetector.name: counts.surge >= min(spectral, SpectralDetector.second_vote_z),
+        SequenceDetector.name: action_transitions.holdout_votes(
+            *sequences, rows.columns, sequence, min(sequence, SequenceDetector.second_vote_z)
+        ),
+    }
+
+
+# --- verdicts ---------------------------------------------------------------------------------------------------------
+
+
+def _holdout_scores(
+    rows: HoldoutRows,
+    z: Floats,
+    counts: _CountEvidence,
+    sequences: HoldoutSequences,
+    usual_days: float | None,
+    settings: Settings,
+) -> quality.HoldoutScores:
+    """Return the rows as the bank's quality is measured by them: `z` (L,) as a share of what each needs, and the verdicts."""
+    votes = _second_votes(rows, counts, sequences, settings)
+    opinions = {SpectralDetector.name: ~np.isnan(counts.surge), SequenceDetector.name: ~rows.stranger}
+    calm = counts.beginning < SpectralDetector.calm_newcomer_z  # NaN is not
+    return quality.HoldoutScores(
+        **{name: rows[name] for name in quality.HOLDOUT_COLUMNS},
+        z=z / threshold_shares(opinions, rows["level"], settings.voting, calm),
+        decisive=decisive_rows(votes, opinions, settings.voting),
+        usual_days=usual_days,
+    )
+
+
+def decisive_rows(votes: VoteMasks, opinions: VoteMasks, options: Voting) -> Mask:
+    """Return which held-out rows (L,) are verdicts once the autoencoder votes for them, as the ensemble counts.
+
+    `votes` and `opinions` are of the detectors that are measured on held-out rows. Of the others, the autoencoder among them, a
+    vote is taken for granted: rather a threshold too high.
+    """
+    granted = np.ones(len(next(iter(votes.values()))), bool)
+    voted, judged = (
+        {name: each.get(name, granted) for name in options.detectors} for each in (votes, opinions)
+    )
+    return ensemble.verdicts(voted, options.quorum, judged)
+
+
+def threshold_shares(
+    opinions: VoteMasks, level: NDArray[np.int8], options: Voting, began_calmly: Mask | None = None
+) -> NDArray[np.float32]:
+    """Return the share of a threshold that is enough for each held-out row (L,), as in scoring: less for a newcomer.
+
+    `opinions` are of the detectors that are measured on held-out rows, `level` (L,) says by which fingerprint a row is judged.
+    """
+    granted = np.ones(len(level), bool)
+    judged = {name: opinions.get(name, granted) for name in options.detectors}
+    return ensemble.threshold_share(judged, level, began_calmly).astype(np.float32)
+
+
+# --- figures ----------------------------------------------------------------------------------------------------------
+
+
+def _usual_days(
+    history: PartitionedDataset,
+    rows: HoldoutRows,
+    rate: NDArray[Any],
+    index: FingerprintIndex,
+    settings: Settings,
+) -> float | None:
+    """Return how many usual days of the organisation the held-out rows are worth; None for a history of less than a week.
+
+    Held-out days may be a weekend, or begin at noon. So they count by the unusual intervals that are expected of them, by the
+    `rate` (E,) of who was active, against those of a day of the last week.
+    """
+    span = (history.watermark - int(index.table["first"].iloc[0]) * settings.spectral.interval_seconds) + 1
+    if span < WEEK_SECONDS:
+        return None
+    parts = learned_arrays(history, "week")
+    owner, intervals = (np.concatenate([part[name] for part in parts]) for name in ("owner", "intervals"))
+    week = float(np.sum(np.sort(np.exp(rate[owner]) * intervals)))
+    active = np.unique(rows["hour"], return_index=True)[1]
+    return 7 * float(np.sum(np.sort(np.exp(rate[rows["owner"][active]])))) / week if week else None
+
+
+def _sequence_rates(
+    rows: HoldoutRows, held: HoldoutSurprises, index: FingerprintIndex, settings: Settings
+) -> vote_rates.RatesByKind:
+    """Return how often each kind has the sequence detector's vote, where it has an opinion: not on a stranger."""
+    seconds = settings.spectral.interval_seconds
+    threshold = SequenceDetector.own_threshold(settings, {})
+    voted = action_transitions.votes_by_other_days(held, seconds, threshold)
+    judged = np.isin(held.principal, rows["principal"][~rows.stranger])
+    held, voted = held.take(judged), voted[judged]
+    day = held.interval.astype(np.int64) * seconds // 86400
+    columns = {"principal": held.principal, "day": day, "events": held.events}
+    return _rates(voted, columns, kinds_of(held.principal, index))
+
+
+def _rates(voted: Mask, rows: Arrays, kind: Texts) -> vote_rates.RatesByKind:
+    """Return how often each kind of principal has a vote (N,), of held-out rows (N,)."""
+    principal_day = hashing.hash_pair(rows["principal"], rows["day"].astype(np.uint64))
+    return vote_rates.rates_by_kind(voted, rows["events"], kind, principal_day)
+
+
+def kinds_of(principal: Hashes, index: FingerprintIndex) -> Texts:
+    """Return the kind of each principal (N,)."""
+    place = np.searchsorted(index.people["hash"].to_numpy(np.uint64), principal)
+    kinds: Texts = index.people["kind"].astype(object).to_numpy()[place]
+    return kinds
