@@ -139,55 +139,67 @@ def _or_word(value: str, word: str) -> str:
 
 
 def _contain(suspicion: Suspicion) -> Iterator[NextStep]:
-    keys, account = _keys(suspicion), suspicion.principal.partition(":")[0]
-    name = _name(suspicion.principal)
+    keys, name = _keys(suspicion), _name(suspicion.principal)
     match credential_kind(suspicion.principal, keys):
         case "access key":
-            user = _or_word(name, "USER_NAME")
-            lasting = [key for key in keys if key.startswith("AKIA")][:MAX_KEYS]
-            yield NextStep(
-                "contain",
-                "Deactivate the access key, and deny the user everything: sessions that the key has made live on.",
-                "\n".join(
-                    [f"aws iam update-access-key --user-name {user} --access-key-id {_or_word(key, 'ACCESS_KEY_ID')} "
-                     "--status Inactive" for key in lasting]
-                    + [_deny_user(user)]
-                ),
-            )  # fmt: skip
+            yield _contain_access_key(keys, _or_word(name, "USER_NAME"))
         case "user session":
-            user = _or_word(name, "USER_NAME")
-            yield NextStep(
-                "contain",
-                "Deny the user everything, which ends its sessions, and take its console password away.",
-                f"{_deny_user(user)}\naws iam delete-login-profile --user-name {user}",
-            )
+            yield _contain_user_session(_or_word(name, "USER_NAME"))
         case "role session":
             yield from _contain_role(suspicion, _or_word(name, "ROLE_NAME"))
         case "single sign-on":
             yield from _contain_single_sign_on(suspicion, name)
         case "root":
-            yield NextStep(
-                "contain",
-                "Change the root user's password and second factor, delete its access keys, and deny it everything from the "
-                "organisation's management account.",
-                "aws organizations create-policy --type SERVICE_CONTROL_POLICY --name incident-deny-root --description incident "
-                f"--content {_DENY_ROOT}\n"
-                f"aws organizations attach-policy --policy-id POLICY_ID --target-id {_or_word(account, 'ACCOUNT_ID')}",
-            )
+            yield _contain_root(_or_word(suspicion.principal.partition(":")[0], "ACCOUNT_ID"))
         case "service":
-            yield NextStep(
-                "contain",
-                "A service acted by its own role: there is no key to cut. Find the resource that told it to, and contain the "
-                "principal that changed that resource last.",
-                f"aws cloudtrail lookup-events --region {_regions(suspicion)[0]} --lookup-attributes "
-                f"AttributeKey=Username,AttributeValue={_or_word(name, 'ROLE_NAME')}",
-            )
+            yield _contain_service(_regions(suspicion)[0], _or_word(name, "ROLE_NAME"))
         case "unknown":
             yield NextStep(
                 "contain",
                 "Block the identity at its provider, and deny it in the trust policy of every role that it may assume.",
                 "aws iam list-roles --query 'Roles[].[RoleName,AssumeRolePolicyDocument]' --output json",
             )
+
+
+def _contain_access_key(keys: Sequence[str], user: str) -> NextStep:
+    lasting = [key for key in keys if key.startswith("AKIA")][:MAX_KEYS]
+    deactivate = [
+        f"aws iam update-access-key --user-name {user} --access-key-id {_or_word(key, 'ACCESS_KEY_ID')} --status Inactive"
+        for key in lasting
+    ]
+    return NextStep(
+        "contain",
+        "Deactivate the access key, and deny the user everything: sessions that the key has made live on.",
+        "\n".join([*deactivate, _deny_user(user)]),
+    )
+
+
+def _contain_user_session(user: str) -> NextStep:
+    return NextStep(
+        "contain",
+        "Deny the user everything, which ends its sessions, and take its console password away.",
+        f"{_deny_user(user)}\naws iam delete-login-profile --user-name {user}",
+    )
+
+
+def _contain_root(account: str) -> NextStep:
+    return NextStep(
+        "contain",
+        "Change the root user's password and second factor, delete its access keys, and deny it everything from the "
+        "organisation's management account.",
+        "aws organizations create-policy --type SERVICE_CONTROL_POLICY --name incident-deny-root --description incident "
+        f"--content {_DENY_ROOT}\n"
+        f"aws organizations attach-policy --policy-id POLICY_ID --target-id {account}",
+    )
+
+
+def _contain_service(region: str, role: str) -> NextStep:
+    return NextStep(
+        "contain",
+        "A service acted by its own role: there is no key to cut. Find the resource that told it to, and contain the "
+        "principal that changed that resource last.",
+        f"aws cloudtrail lookup-events --region {region} --lookup-attributes AttributeKey=Username,AttributeValue={role}",
+    )
 
 
 def _deny_user(user: str) -> str:
