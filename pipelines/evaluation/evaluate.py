@@ -50,7 +50,7 @@ from fingerprint.simulation.world_parameters import DEFAULT_WORLD, WorldParamete
 from fingerprint.training import pipeline
 from pipelines.cli.console import Progress
 from pipelines.evaluation.backtest import events_between
-from pipelines.evaluation.detectors import ServedAlerts, evaluate_detectors
+from pipelines.evaluation.detectors import EvaluatedDetectors, ServedAlerts, evaluate_detectors
 from pipelines.evaluation.organisations import attacks_for, simulated_organisation
 from pipelines.evaluation.report import print_evaluation
 from pipelines.evaluation.time_to_alert import ArrivalOrderSpool, measure_time_to_alert, victim_events
@@ -202,39 +202,17 @@ class OrganisationEvaluation:
             self._read(history)
             cut = self._inspect_history(history)
             bank = pipeline.train(events_between(history, None, cut), self.settings, self.progress)
-            judging = events_between(history, cut, None)
-            judged, methods, without, alerts, own_alerts = evaluate_detectors(
-                bank,
-                judging,
-                self.settings,
-                bool(self.options.third),
-                self.progress,
-                bool(self.options.terms),
-            )
-            events = join_labels(judged, self.labels)
-            served = next(iter(methods.values()))
+            detected = self._detect(bank, history, cut)
+            events = join_labels(detected.judged, self.labels)
+            served = next(iter(detected.methods.values()))
             delays = self._time_to_alert(bank, history, cut, events, served)
             if self.options.peers:
-                methods |= self._peer_results(history, cut, judged)
+                detected.methods.update(self._peer_results(history, cut, detected.judged))
             leakage = self._leakage_check(history, cut)
             about = self._describe(history, bank, cut, events)
             if self.options.statistics:
                 about["statistics"] = self._statistics(history, cut)
-        days = max(int(judged["time"].max() - judged["time"].min()) / 1e6, HOUR_SECONDS) / DAY_SECONDS
-        figures = self._method_figures(events, methods, own_alerts, days, cut)
-        names, harmless = detector_names(self.settings), events["session"].isna().to_numpy()
-        kinds = self.kinds.of(judged["principal"].to_numpy())
-        return OrganisationResult(
-            {**about, "form": leakage},
-            figures,
-            delays,
-            floor_figures(_with_results(events, served), days),
-            severity_figures(alerts, set(self.labels["event_id"])),
-            dict(count_votes(judged, kinds, harmless, names, served.flagged)),
-            dict(
-                vote_effects(events, served.flagged, {name: rest.flagged for name, rest in without.items()})
-            ),
-        )
+        return self._count(detected, events, {**about, "form": leakage}, delays, cut)
 
     # --- before training -----------------------------------------------------------------------------------------------
 
@@ -261,6 +239,12 @@ class OrganisationEvaluation:
         return cut
 
     # --- scored --------------------------------------------------------------------------------------------------------
+
+    def _detect(self, bank: Bank, history: ArrivalOrderSpool, cut: int) -> EvaluatedDetectors:
+        judging, options = events_between(history, cut, None), self.options
+        return evaluate_detectors(
+            bank, judging, self.settings, bool(options.third), self.progress, bool(options.terms)
+        )
 
     def _time_to_alert(
         self, bank: Bank, history: ArrivalOrderSpool, cut: int, events: pd.DataFrame, served: Method
@@ -298,6 +282,30 @@ class OrganisationEvaluation:
         return measure_world(pd.concat(activity, ignore_index=True), cut)
 
     # --- counted ------------------------------------------------------------------------------------------------------
+
+    def _count(
+        self,
+        detected: EvaluatedDetectors,
+        events: pd.DataFrame,
+        about: Figures,
+        delays: pd.DataFrame,
+        cut: int,
+    ) -> OrganisationResult:
+        """Return what was detected, in figures; `events` are those that were judged, with their labels."""
+        judged, served = detected.judged, next(iter(detected.methods.values()))
+        days = max(int(judged["time"].max() - judged["time"].min()) / 1e6, HOUR_SECONDS) / DAY_SECONDS
+        names, harmless = detector_names(self.settings), events["session"].isna().to_numpy()
+        kinds = self.kinds.of(judged["principal"].to_numpy())
+        without = {name: rest.flagged for name, rest in detected.without.items()}
+        return OrganisationResult(
+            about,
+            self._method_figures(events, detected.methods, detected.served, days, cut),
+            delays,
+            floor_figures(_with_results(events, served), days),
+            severity_figures(detected.alerts, set(self.labels["event_id"])),
+            dict(count_votes(judged, kinds, harmless, names, served.flagged)),
+            dict(vote_effects(events, served.flagged, without)),
+        )
 
     def _method_figures(
         self,
