@@ -34,7 +34,13 @@ from fingerprint.training.distinct_rows import sample_per_owner
 from fingerprint.training.fingerprint_index import FingerprintIndex
 from fingerprint.training.holdout_rows import HoldoutSequences, judge_holdout, kinds_of
 from fingerprint.training.nn import trainer
-from fingerprint.training.partition_fit import SAMPLE_ROWS, Arrays, learned_arrays, value_counts
+from fingerprint.training.partition_fit import (
+    SAMPLE_ROWS,
+    Arrays,
+    learned_arrays,
+    learned_columns,
+    value_counts,
+)
 from fingerprint.training.shared_priors import SharedPriors, shared_centers
 
 CONCATENATED_ARRAYS = (  # one row a fingerprint, or a net
@@ -139,12 +145,10 @@ def _merge_scorer_state(history: PartitionedDataset, settings: Settings) -> Arra
 
 
 def _merge_samples(history: PartitionedDataset, settings: Settings) -> Arrays:
-    parts = learned_arrays(history, "sample")
-    mark, codes, fingerprint = (
-        np.concatenate([part[name] for part in parts]) for name in ("mark", "codes", "fingerprint")
-    )
+    sample = learned_columns(history, "sample")
+    mark = sample["mark"]
     drawn = sample_per_owner(np.zeros(len(mark), np.int8), mark, SAMPLE_ROWS, distinct_rows.SEED)
-    return {"sample.codes": codes[drawn], "sample.fingerprint": fingerprint[drawn]}
+    return {f"sample.{name}": sample[name][drawn] for name in ("codes", "fingerprint")}
 
 
 def _merge_amounts(history: PartitionedDataset, figures: dict[str, Any]) -> Arrays:
@@ -155,8 +159,7 @@ def _merge_amounts(history: PartitionedDataset, figures: dict[str, Any]) -> Arra
 
 def _merge_by_key(history: PartitionedDataset, stem: str, part: str) -> Arrays:
     """Return the columns that all partitions left under a stem, in the order of `key`, as a part of the bank."""
-    parts = learned_arrays(history, stem)
-    merged = {name: np.concatenate([each[name] for each in parts]) for name in parts[0]}
+    merged = learned_columns(history, stem)
     order = np.argsort(merged["key"])
     return {f"{part}.{name}": column[order] for name, column in merged.items()}
 
@@ -168,10 +171,9 @@ def _newcomer_tails(
     begun = int(index.table["first"].iloc[0]) * settings.spectral.interval_seconds // 86400
     if history.watermark // 86400 - begun <= settings.spectral.warm_up_days:
         return newcomer_tails.no_newcomer_tails()
-    parts = learned_arrays(history, "beginnings")
-    principal, count = (np.concatenate([part[name] for part in parts]) for name in ("principal", "count"))
-    kind = hashing.hash_strings(pd.Series(kinds_of(principal, index), dtype=object))
-    return newcomer_tails.fit_newcomer_tails(count, principal, kind)
+    hours = learned_columns(history, "beginnings")
+    kind = hashing.hash_strings(pd.Series(kinds_of(hours["principal"], index), dtype=object))
+    return newcomer_tails.fit_newcomer_tails(hours["count"], hours["principal"], kind)
 
 
 # --- manifest ---------------------------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ from fingerprint.training import action_transitions, baseline
 from fingerprint.training.action_transitions import HoldoutSurprises
 from fingerprint.training.dataset import PartitionedDataset
 from fingerprint.training.fingerprint_index import FingerprintIndex
-from fingerprint.training.partition_fit import WEEK_SECONDS, Arrays, learned_arrays
+from fingerprint.training.partition_fit import WEEK_SECONDS, Arrays, learned_columns
 
 Texts = NDArray[np.object_]
 Floats = NDArray[np.float32]
@@ -59,8 +59,7 @@ class HoldoutRows:
     @classmethod
     def read(cls, history: PartitionedDataset, index: FingerprintIndex) -> HoldoutRows:
         """Read the rows of a history that `partition_fit.finish_partition` finished."""
-        parts = learned_arrays(history, "reach")
-        columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        columns = learned_columns(history, "reach")
         return cls(columns, kinds_of(columns["principal"], index), columns["level"] >= PEER_LEVEL)
 
     def __getitem__(self, name: str) -> NDArray[Any]:
@@ -267,9 +266,8 @@ def _usual_days(
     span = (history.watermark - int(index.table["first"].iloc[0]) * settings.spectral.interval_seconds) + 1
     if span < WEEK_SECONDS:
         return None
-    parts = learned_arrays(history, "week")
-    owner, intervals = (np.concatenate([part[name] for part in parts]) for name in ("owner", "intervals"))
-    week = float(np.sum(np.sort(np.exp(rate[owner]) * intervals)))
+    recent = learned_columns(history, "week")
+    week = float(np.sum(np.sort(np.exp(rate[recent["owner"]]) * recent["intervals"])))
     active = np.unique(rows["hour"], return_index=True)[1]
     return 7 * float(np.sum(np.sort(np.exp(rate[rows["owner"][active]])))) / week if week else None
 

@@ -250,6 +250,12 @@ def learned_arrays(dataset: PartitionedDataset, stem: str) -> list[Arrays]:
     ]
 
 
+def learned_columns(dataset: PartitionedDataset, stem: str) -> Arrays:
+    """Return the same arrays, each as one of all partitions, in memory."""
+    parts = learned_arrays(dataset, stem)
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
 def _finish_partition(piece: PartitionContext, folder: Path) -> None:
     own = piece.count_presences(np.ones(len(piece.rows), bool))
     known = piece.build_vocabulary(piece.priors.all_counts, own)

@@ -207,7 +207,8 @@ class OrganisationEvaluation:
             served = next(iter(detected.methods.values()))
             delays = self._time_to_alert(bank, history, cut, events, served)
             if self.options.peers:
-                detected.methods.update(self._peer_results(history, cut, detected.judged))
+                peer_methods = self._peer_results(history, cut, detected.judged)
+                detected = detected._replace(methods=detected.methods | peer_methods)
             leakage = self._leakage_check(history, cut)
             about = self._describe(history, bank, cut, events)
             if self.options.statistics:
