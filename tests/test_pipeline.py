@@ -25,8 +25,7 @@ from tests.support import sample_organisation
 def events(organisation: sample_organisation.SampleOrganisation) -> pd.DataFrame:
     """The new events of the organisation, oldest first."""
     with EventSpool(sample_organisation.SETTINGS) as history:
-        for records in files.read_sources(organisation.new, sample_organisation.SETTINGS.reading):
-            history.add_records(records)
+        history.add_batches(files.read_sources(organisation.new, sample_organisation.SETTINGS.reading))
         return pd.concat(list(history.batches()), ignore_index=True)
 
 

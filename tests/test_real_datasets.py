@@ -56,8 +56,7 @@ def test_the_committed_sets_are_found_by_name() -> None:
 @pytest.mark.skipif(not SHARED.is_dir(), reason="all five sets are only there where they were collected")
 def test_all_real_records_are_read() -> None:
     with EventSpool(sample_organisation.SETTINGS) as history:
-        for records in files.read_sources([str(folder) for folder in sets()], Reading()):
-            history.add_records(records)
+        history.add_batches(files.read_sources([str(folder) for folder in sets()], Reading()))
     assert history.records == IN_ALL
     assert [reject.reason for reject in history.rejects if not reject.reason] == []
 

@@ -126,20 +126,15 @@ class EventSpool:
     def add_batches(
         self, batches: Iterable[RecordBatch], progress: Callable[[str, int], None] = lambda *_: None
     ) -> None:
-        """Add batches of records, of which three are in memory: while one is spilled, the next is flattened and another read.
+        """Flatten batches of records, by the backend, and spill their events: what lies on disk came through the host.
 
+        Three batches are in memory: while one is spilled, the next is flattened and another read.
         `progress` is called with "reading records" and how many there are, after each.
         """
-        for records, flattened in read_ahead((each, self._flatten(each)) for each in read_ahead(batches)):
+        library = self.backend.dataframe_library
+        for records, flattened in read_ahead((each, flatten(each, library)) for each in read_ahead(batches)):
             self._add_flattened(records, flattened)
             progress("reading records", self.records)
-
-    def add_records(self, records: RecordBatch) -> None:
-        """Flatten records, by the backend, and spill their events: what lies on disk came through the host."""
-        self._add_flattened(records, self._flatten(records))
-
-    def _flatten(self, records: RecordBatch) -> FlattenedRecords:
-        return flatten(records, self.backend.dataframe_library)
 
     def _add_flattened(self, records: RecordBatch, flattened: FlattenedRecords) -> None:
         self._count(flattened.rejects, flattened.skipped)

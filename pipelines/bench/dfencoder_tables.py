@@ -132,7 +132,7 @@ def _with_identity_of(own: dict[str, Any], call: dict[str, Any]) -> dict[str, An
 
 def _events(records: list[dict[str, Any]], settings: Settings) -> pd.DataFrame:
     with EventSpool(settings) as history:
-        history.add_records(split_lines([json.dumps(record).encode() for record in records]))
+        history.add_batches([split_lines([json.dumps(record).encode() for record in records])])
         return pd.concat(history.batches(), ignore_index=True)
 
 

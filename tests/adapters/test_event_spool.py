@@ -1,4 +1,4 @@
-"""Batches go through the spool as single records' batches do, in whatever order they come, and what fails is raised."""
+"""Batches go through the spool as one batch after the other does, in whatever order they come, and what fails is raised."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def batches(organisation: sample_organisation.SampleOrganisation) -> list[Record
 def test_batches_say_what_their_records_say_one_batch_after_the_other(batches: list[RecordBatch]) -> None:
     with EventSpool(SETTINGS) as single, EventSpool(SETTINGS) as ahead:
         for each in batches:
-            single.add_records(each)
+            single.add_batches([each])
         said: list[tuple[str, int]] = []
         ahead.add_batches(iter(batches), lambda *report: said.append(report))
         assert ahead.figures() == single.figures()

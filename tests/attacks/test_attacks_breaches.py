@@ -211,6 +211,5 @@ def test_a_newcomer_that_only_works_at_the_console_is_no_alert(tried: Tried) -> 
 def events_of(file: Path) -> pd.DataFrame:
     """The events of a file, in its order."""
     with EventSpool(SETTINGS) as history:
-        for records in files.read_sources([str(file)], SETTINGS.reading):
-            history.add_records(records)
+        history.add_batches(files.read_sources([str(file)], SETTINGS.reading))
         return pd.concat(list(history.batches()), ignore_index=True)

@@ -32,8 +32,7 @@ DAY = 24  # intervals
 def events(organisation: sample_organisation.SampleOrganisation) -> pd.DataFrame:
     """The organisation's new events, oldest first."""
     with EventSpool(sample_organisation.SETTINGS) as history:
-        for records in files.read_sources(organisation.new, sample_organisation.SETTINGS.reading):
-            history.add_records(records)
+        history.add_batches(files.read_sources(organisation.new, sample_organisation.SETTINGS.reading))
         return pd.concat(list(history.batches()), ignore_index=True)
 
 

@@ -284,8 +284,7 @@ def test_a_verdict_turns_true_once_and_never_back_as_its_interval_fills(
     seen = pd.DataFrame({"spectral_vote": [], "verdict": []}, dtype=bool)
     turned = pd.Series({"spectral_vote": 0, "verdict": 0})
     with EventSpool(sample_organisation.SETTINGS) as history:
-        for records in files.read_sources(organisation.new, sample_organisation.SETTINGS.reading):
-            history.add_records(records)
+        history.add_batches(files.read_sources(organisation.new, sample_organisation.SETTINGS.reading))
         events = pd.concat(list(history.batches()), ignore_index=True)
     labels = [json.loads(line) for line in (organisation.folder / "labels.jsonl").open()]
     loud = events[events["event_id"].isin([label["event_id"] for label in labels])]

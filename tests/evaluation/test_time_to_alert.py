@@ -29,8 +29,7 @@ def known(organisation: sample_organisation.SampleOrganisation) -> pd.DataFrame:
 def arrived(organisation: sample_organisation.SampleOrganisation, known: pd.DataFrame) -> pd.DataFrame:
     """The last days' events of everybody who was attacked, as they arrived."""
     with ArrivalOrderSpool(sample_organisation.SETTINGS) as history:
-        for records in files.read_sources(organisation.new, sample_organisation.SETTINGS.reading):
-            history.add_records(records)
+        history.add_batches(files.read_sources(organisation.new, sample_organisation.SETTINGS.reading))
         events = pd.concat(history.batches(), ignore_index=True).sort_values("arrival", ignore_index=True)
     victims = events.loc[events["event_id"].isin(known["event_id"]), "principal"]
     return events[events["principal"].isin(victims)].reset_index(drop=True)

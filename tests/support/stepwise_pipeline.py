@@ -44,8 +44,7 @@ class Outcome(NamedTuple):
 def steps_of(organisation: sample_organisation.SampleOrganisation) -> list[Step]:
     """The new events a step at a time, some hours late; who was busiest falls silent after a third of them."""
     with EventSpool(SETTINGS) as history:
-        for records in files.read_sources(organisation.new, SETTINGS.reading):
-            history.add_records(records)
+        history.add_batches(files.read_sources(organisation.new, SETTINGS.reading))
         events = pd.concat(list(history.batches()), ignore_index=True)
     busiest = events["principal"].value_counts().index[0]
     silent = (events["principal"] == busiest) & (events.index > len(events) // 3)

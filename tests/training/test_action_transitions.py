@@ -28,8 +28,7 @@ PARTITIONS = 2
 @pytest.fixture(scope="module")
 def events(organisation: SampleOrganisation) -> pd.DataFrame:
     with EventSpool(SETTINGS) as history:
-        for records in read_sources(organisation.learned, SETTINGS.reading):
-            history.add_records(records)
+        history.add_batches(read_sources(organisation.learned, SETTINGS.reading))
         return pd.concat(list(history.batches()), ignore_index=True)
 
 

@@ -173,8 +173,7 @@ def left(
     """What a training of all days leaves out by the alert store, and what it learns."""
     settings = SETTINGS.model_copy(update={"training": Training(**training)})
     with EventSpool(settings) as history:
-        for records in files.read_sources(organisation.days, settings.reading):
-            history.add_records(records)
+        history.add_batches(files.read_sources(organisation.days, settings.reading))
         flagged, _ = training_data.load_exclusions(TrainingDataRequest(database=store), history, settings)
         learned = pd.concat(list(flagged.filter(history.batches())))
     return flagged.excluded_counts() | flagged.readmitted_counts(), learned.drop_duplicates("event_id")
@@ -246,8 +245,7 @@ def test_the_store_of_the_settings_is_asked_where_there_is_one(
 ) -> None:
     nothing = f"sqlite:///{tmp_path}/nothing.sqlite"
     with EventSpool(SETTINGS) as history:
-        for records in files.read_sources(organisation.new[:1], SETTINGS.reading):
-            history.add_records(records)
+        history.add_batches(files.read_sources(organisation.new[:1], SETTINGS.reading))
         said = asks(with_store(url(store)), None, history)
         assert said["url"] == url(store)
         assert said["votes_since"] == store.store.votes.read()["event_time"].min().isoformat()

@@ -36,8 +36,7 @@ STAGES = dict.fromkeys(
 def events(organisation: SampleOrganisation) -> list[pd.DataFrame]:
     """Nine days, oldest first."""
     with EventSpool(SETTINGS) as history:
-        for records in files.read_sources(organisation.learned, SETTINGS.reading):
-            history.add_records(records)
+        history.add_batches(files.read_sources(organisation.learned, SETTINGS.reading))
         return list(history.batches())
 
 
