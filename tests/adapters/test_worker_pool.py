@@ -19,44 +19,11 @@ from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import WorkerPool
 from fingerprint.core.settings import Workers as Options
 from pipelines.runtime import wiring
+from tests.support.pieces_of_work import broken, deadly, endless, interrupted, refused, squared
 from tests.support.services.certificates import Authority
 from tests.support.services.dask_cluster import Cluster
 
 CLUSTERS = ("dask",)
-
-
-def squared(number: int) -> int:
-    return number * number
-
-
-def refused(why: str, piece: int) -> int:
-    if piece == 2:
-        raise FingerprintError(why)
-    return piece
-
-
-def broken(piece: int) -> float:
-    return 1 / piece
-
-
-def interrupted(folder: Path, piece: int) -> int:
-    """The third piece waits to be killed, the first time."""
-    if piece == 2 and not (folder / "pid").exists():
-        (folder / "writing").write_text(str(os.getpid()))
-        (folder / "writing").rename(folder / "pid")
-        signal.pause()
-    return squared(piece)
-
-
-def deadly(piece: int) -> int:
-    if piece == 2:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return squared(piece)
-
-
-def endless(folder: Path, piece: int) -> int:
-    (folder / f"begun-{piece}").touch()
-    return int(signal.pause() is None)
 
 
 def until(condition: Callable[[], bool], seconds: float = 90) -> None:

@@ -36,7 +36,7 @@ from pipelines.train import train_bank
 from tests.support import sample_organisation
 from tests.support.alerts import new_pipeline, stolen_session
 from tests.support.cpu_time import runs_within
-from tests.support.forked import Forked, run_command_line
+from tests.support.forked import fingerprint_under_the_usual_umask
 from tests.support.http_receiver import Listening, listening
 from tests.support.web_app import Site
 
@@ -161,14 +161,9 @@ def learned(
 def program(environment: dict[str, str], *words: object) -> subprocess.CompletedProcess[str]:
     """In a process of its own, under the usual umask."""
     arguments = list(map(str, words))
-    process = Forked(_under_the_usual_umask, *arguments, environment={**os.environ, **environment})
+    process = fingerprint_under_the_usual_umask(*arguments, environment={**os.environ, **environment})
     out, err = process.communicate(timeout=60)
     return subprocess.CompletedProcess(arguments, process.wait(), out, err)
-
-
-def _under_the_usual_umask(*arguments: str) -> None:
-    os.umask(0o022)
-    run_command_line(*arguments)
 
 
 def test_a_bank_keeps_the_settings_that_shape_it_and_no_others(

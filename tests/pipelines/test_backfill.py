@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -18,48 +16,17 @@ import pytest
 from typer.testing import CliRunner
 
 from fingerprint.core.alert import FingerprintError
-from fingerprint.core.settings import Settings, Workers
 from fingerprint.registry import state_files
-from fingerprint.store import open_store
 from pipelines import backfill as backfills
-from pipelines.backfill import backfill
 from pipelines.cli.app import app
-from pipelines.cli.console import no_progress
 from pipelines.runtime.backfill_plan import BackfillPlan
 from pipelines.runtime.backfill_worker import score_partition
 from tests.adapters.test_worker_pool import until
 from tests.support import sample_organisation
+from tests.support.divided_backfill import begun, walked
 
 OWN = ("seconds", "peak_memory_bytes", "parts")  # figures of a run that are not of what it says
 Z = 1e-4
-
-
-def settings_with(base: Settings, folder: Path, where: str = "local", parts: int = 3) -> Settings:
-    workers = Workers(scheduler=where, work_directory=str(folder / "work"), processes=2, backfill_parts=parts)
-    return base.model_copy(update={"workers": workers})
-
-
-def walked(
-    organisation: sample_organisation.SampleOrganisation,
-    folder: Path,
-    where: str = "local",
-    parts: int = 3,
-    base: Settings = sample_organisation.SETTINGS,
-    scorer_state: Path | None = None,
-    sources: list[str] | None = None,
-) -> sample_organisation.Run:
-    folder.mkdir(parents=True, exist_ok=True)
-    url, out = f"sqlite:///{folder}/alerts.sqlite", folder / "events.parquet"
-    figures = backfill(
-        sources or organisation.new,
-        organisation.bank,
-        settings_with(base, folder, where, parts),
-        no_progress,
-        database_url=url,
-        out=out,
-        state_folder=scorer_state,
-    )
-    return sample_organisation.Run(figures, out, open_store(url))
 
 
 def said(figures: dict[str, Any]) -> dict[str, Any]:
@@ -159,27 +126,6 @@ def test_the_scorer_state_is_put_together_and_the_next_run_goes_on_from_it(
 
 
 # --- who is killed ----------------------------------------------------------------------------------------------------
-
-BACKFILL = """
-import sys
-from pathlib import Path
-from tests.pipelines import test_backfill
-from tests.support import sample_organisation
-if __name__ == "__main__":
-    bank, folder, where, *sources = sys.argv[1:]
-    organisation = sample_organisation.SampleOrganisation(Path(), sources, Path(bank), {})
-    test_backfill.walked(organisation, Path(folder), where, parts=8, sources=sources)
-"""
-
-
-def begun(
-    organisation: sample_organisation.SampleOrganisation, folder: Path, where: str
-) -> subprocess.Popen[bytes]:
-    """A backfill in a process of its own, in eight parts."""
-    (folder / "run.py").write_text(BACKFILL)
-    command = [sys.executable, folder / "run.py", organisation.bank, folder, where, *organisation.new]
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    return subprocess.Popen(command, env=environment)  # noqa: S603 - this very interpreter
 
 
 def parts_walked(folder: Path) -> dict[str, int]:

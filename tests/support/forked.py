@@ -17,6 +17,8 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerProcess as Process
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -33,7 +35,9 @@ PROCESSES.set_forkserver_preload(
         "pipelines.ingest",
         "pipelines.serve",
         "pipelines.stream",
+        "tests.support.checkpoint_folder",
         "tests.support.compiled_kernels",
+        "tests.support.crash_on_poison",
         "tests.support.crashing_stream",
     ]
 )
@@ -84,6 +88,15 @@ class Forked:
         self.send_signal(signal.SIGKILL)
 
 
+def start_with_pipe(run: Callable[..., None], *arguments: object) -> tuple[Process, Connection]:
+    """A process that is given one more argument, the end of a pipe to write to; ours is returned."""
+    ours, theirs = PROCESSES.Pipe(duplex=False)
+    process = PROCESSES.Process(target=run, args=(*arguments, theirs))
+    process.start()
+    theirs.close()
+    return process, ours
+
+
 def fingerprint(*arguments: str, environment: Mapping[str, str]) -> Forked:
     """The command line with these arguments."""
     return Forked(run_command_line, *arguments, environment=environment)
@@ -92,6 +105,16 @@ def fingerprint(*arguments: str, environment: Mapping[str, str]) -> Forked:
 def fingerprint_unhurried(*arguments: str, environment: Mapping[str, str]) -> Forked:
     """The same, and no interval is closed by the clock: of records as old as ours it closes all, wherever the topic pauses."""
     return Forked(_run_unhurried, *arguments, environment=environment)
+
+
+def fingerprint_under_the_usual_umask(*arguments: str, environment: Mapping[str, str]) -> Forked:
+    """The same, as a shell starts it: what it writes others may read, unless it says otherwise."""
+    return Forked(_run_under_the_usual_umask, *arguments, environment=environment)
+
+
+def _run_under_the_usual_umask(*arguments: str) -> None:
+    os.umask(0o022)
+    run_command_line(*arguments)
 
 
 def _run_unhurried(*arguments: str) -> None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import random
 import resource
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
-from multiprocessing.connection import Connection
 from pathlib import Path
 
 import fsspec
@@ -19,7 +16,7 @@ from typer.testing import CliRunner
 
 from fingerprint.adapters.checkpoints import FileCheckpointStore, object_store
 from fingerprint.core.alert import FingerprintError
-from fingerprint.core.ports import Checkpoint, Fence
+from fingerprint.core.ports import Fence
 from fingerprint.core.settings import Checkpoints
 from pipelines.cli.app import app
 from tests.contracts.checkpoint_store import (
@@ -30,23 +27,9 @@ from tests.contracts.checkpoint_store import (
     opened,
     warnings,
 )
+from tests.support.checkpoint_folder import InFolder, large, save_until_killed
+from tests.support.forked import start_with_pipe
 from tests.support.services import aws
-
-
-class InFolder:
-    def __init__(self, root: Path):
-        self.root = root
-        self.url = str(root)
-
-    def files(self) -> dict[str, bytes]:
-        found = (path for path in self.root.rglob("*") if path.is_file())
-        return {str(path.relative_to(self.root)): path.read_bytes() for path in found}
-
-    def write(self, path: str, data: bytes) -> None:
-        (self.root / path).write_bytes(data)
-
-    def delete(self, path: str) -> None:
-        (self.root / path).unlink()
 
 
 class InStore:
@@ -206,11 +189,6 @@ def files_of_at_most(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-def large(sequence: int, size: int) -> Checkpoint:
-    noise = random.Random(sequence)
-    return checkpoint(sequence, blobs={f"part-{number}": noise.randbytes(size) for number in range(4)})
-
-
 def test_a_disk_that_is_full_leaves_what_was_there_and_fills_no_further(folder: InFolder) -> None:
     with tiny_disk(folder.root):
         checkpoints = opened(folder)
@@ -245,24 +223,9 @@ def test_a_write_that_is_cut_short_leaves_what_was_there(folder: InFolder) -> No
     assert opened(folder).latest(HOME) == checkpoint(0)
 
 
-def save_on(root: Path, generation: int, said: Connection) -> None:
-    """A process of its own: saves one checkpoint after another until it is killed, and says which are safe."""
-    checkpoints = opened(InFolder(root), kept=2)
-    fence = checkpoints.next_fence(HOME, generation)
-    checkpoints.latest(HOME)
-    while True:
-        checkpoints.save(replace(large(fence.sequence, size=40_000), fence=fence))
-        said.send(fence)
-        fence = fence.successor()
-
-
 def killed_at_some_moment(root: Path, generation: int, wait: float) -> Fence:
     """The last fence that was said to be safe."""
-    context = multiprocessing.get_context("forkserver")
-    ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=save_on, args=(root, generation, theirs))
-    process.start()
-    theirs.close()
+    process, ours = start_with_pipe(save_until_killed, root, generation)
     assert ours.poll(60)
     safe = ours.recv()
     process.join(wait)
@@ -275,10 +238,8 @@ def killed_at_some_moment(root: Path, generation: int, wait: float) -> Fence:
 
 
 def test_killed_at_any_moment_of_saving_the_latest_is_whole(
-    folder: InFolder, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    folder: InFolder, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))  # where the processes find this module
-    multiprocessing.get_context("forkserver").set_forkserver_preload([__name__])
     moments = random.Random(7)
     for generation in range(1, 21):
         safe = killed_at_some_moment(folder.root, generation, moments.uniform(0, 0.04))
