@@ -29,7 +29,10 @@ PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(
     [
         __name__,
+        "alembic",
         "boto3",
+        "fingerprint.sources.cloudtrail.duckdb_reader",
+        "fingerprint.web.app",
         "pipelines.cli.app",
         "pipelines.deliver",
         "pipelines.ingest",
