@@ -11,7 +11,7 @@ from prometheus_client import REGISTRY, CollectorRegistry
 
 from fingerprint.adapters.address_tables import open_address_tables
 from fingerprint.adapters.system import SystemClock
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Settings
 from fingerprint.delivery.outbox import Outbox
 from fingerprint.store import masked_url, open_store

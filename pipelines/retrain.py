@@ -8,7 +8,7 @@ from typing import Any
 from prometheus_client import REGISTRY, CollectorRegistry
 
 from fingerprint.adapters import work_directory
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Settings
 from pipelines.runtime.retrain_service import RetrainMetrics, RetrainService
 from pipelines.runtime.service import running_service

@@ -19,7 +19,7 @@ from fingerprint.adapters import health, logs
 from fingerprint.adapters.address_tables import open_address_tables
 from fingerprint.adapters.system import SystemClock
 from fingerprint.analysis.threshold_service import ThresholdForecast
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.ports import Clock
 from fingerprint.core.ports.accounts import AccountStore, IdentityProvider
 from fingerprint.core.settings import Settings, Web

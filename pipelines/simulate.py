@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
 
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.simulation.attacks import STRENGTHS
 from fingerprint.simulation.benign_anomalies import ANOMALY_PLANNERS
 from fingerprint.simulation.log_delivery import LogDelivery

@@ -27,7 +27,7 @@ from fingerprint.adapters.mmdb import (
 )
 from fingerprint.adapters.network_table import read_rows
 from fingerprint.core.address import UNKNOWN_PLACE, AddressPlace, AddressTables, NoAddressTables
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.log import get_logger
 from fingerprint.core.settings import Enrichment
 from fingerprint.sources.networks import NetworkTable

@@ -21,8 +21,8 @@ import fsspec
 from fsspec.core import url_to_fs
 
 from fingerprint.core import time_range
-from fingerprint.core.alert import FingerprintError
 from fingerprint.core.credentials import holds_credentials
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.extras import how_to_install
 from fingerprint.core.sanitize import printable
 from fingerprint.core.settings import Reading

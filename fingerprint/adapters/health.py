@@ -21,7 +21,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, 
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 
 Check = Callable[[], str | None]
 Checks = Mapping[str, Check]

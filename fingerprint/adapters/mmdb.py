@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fingerprint.core.address import AS_PREFIX
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.extras import how_to_install
 
 MMDB_SUFFIX = ".mmdb"

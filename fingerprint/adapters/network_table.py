@@ -17,7 +17,7 @@ from itertools import chain
 import fsspec
 
 from fingerprint.adapters.mmdb import MMDB_SUFFIX, mmdb_networks
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.sources.networks import NetworkTable
 
 

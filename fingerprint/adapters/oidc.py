@@ -39,8 +39,8 @@ from joserfc.errors import JoseError
 from joserfc.jwk import KeySet
 
 from fingerprint.core.account import ROLES, AuthenticationFailed, ExternalIdentity, Role
-from fingerprint.core.alert import FingerprintError, ServerUnavailable
 from fingerprint.core.circuit_breaker import CircuitBreaker
+from fingerprint.core.errors import FingerprintError, ServerUnavailable
 from fingerprint.core.log import get_logger
 from fingerprint.core.ports import Clock
 from fingerprint.core.settings import Oidc, read_secret

@@ -28,8 +28,8 @@ from typing import Any
 import httpcore
 from standardwebhooks import Webhook
 
-from fingerprint.core.alert import FingerprintError
 from fingerprint.core.egress import Network, WebhookTarget, parse_networks, parse_target, refusal_reason
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.ports import ObjectNotFound, Unavailable
 from fingerprint.core.sanitize import printable
 from fingerprint.core.settings import ReceiverSettings, read_secret

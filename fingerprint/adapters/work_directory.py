@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from fingerprint.core import private_files
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Workers
 
 LOCK_NAME = "lock"

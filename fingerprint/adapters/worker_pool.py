@@ -24,7 +24,7 @@ from distributed import Client, LocalCluster, Security, as_completed
 from distributed.comm.core import CommClosedError
 from distributed.scheduler import KilledWorker
 
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.extras import DISTRIBUTION
 from fingerprint.core.settings import Workers as Options
 

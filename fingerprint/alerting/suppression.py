@@ -20,8 +20,8 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import NamedTuple
 
-from fingerprint.core.alert import FingerprintError
 from fingerprint.core.case import SuppressionMatch
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.sanitize import printable, storable
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network

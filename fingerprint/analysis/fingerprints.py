@@ -19,7 +19,8 @@ import numpy as np
 import pandas as pd
 
 from fingerprint.compute import frames, hashing
-from fingerprint.core.alert import LEVELS, ActivityCurve, FingerprintError, z_column
+from fingerprint.core.alert import LEVELS, ActivityCurve, z_column
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Settings
 from fingerprint.detection.detectors import detector_names
 from fingerprint.detection.detectors.autoencoder import feature_surprise

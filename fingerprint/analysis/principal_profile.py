@@ -23,7 +23,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.analysis import fingerprints as inspection
-from fingerprint.core.alert import LEVELS, Alert, Detector, FingerprintError, Level
+from fingerprint.core.alert import LEVELS, Alert, Detector, Level
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Settings
 from fingerprint.features.encoding import FEATURES
 from fingerprint.registry import bank as banks

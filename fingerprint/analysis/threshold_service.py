@@ -18,8 +18,8 @@ import numpy as np
 
 from fingerprint.analysis import threshold_what_if
 from fingerprint.analysis.threshold_what_if import ThresholdWhatIf, VoteHistory
-from fingerprint.core.alert import FingerprintError
 from fingerprint.core.case import MAX_THRESHOLD, ThresholdEstimate, ThresholdOverride
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.ports import Clock
 from fingerprint.core.ports.store import Store
 from fingerprint.core.settings import Settings

@@ -37,8 +37,9 @@ from pydantic import ValidationError
 
 from fingerprint.alerting import grouping
 from fingerprint.compute import frames, hashing
-from fingerprint.core.alert import LEVELS, Decision, FingerprintError, z_column
+from fingerprint.core.alert import LEVELS, Decision, z_column
 from fingerprint.core.case import ThresholdEstimate, ThresholdOverride
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Settings
 from fingerprint.detection import ensemble
 from fingerprint.detection.detectors import (

@@ -20,7 +20,7 @@ from functools import cache
 from typing import Any, Literal
 
 from fingerprint.compute.cuda import GPU_LIBRARIES, CudaDevice, GpuUnavailable, find_device
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 
 BackendChoice = Literal["auto", "cpu", "cuda"]
 

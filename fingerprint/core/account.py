@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal, get_args
 
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 
 Role = Literal["viewer", "analyst", "engineer", "admin"]
 ROLES: tuple[Role, ...] = get_args(Role)  # rising

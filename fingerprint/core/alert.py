@@ -1,4 +1,4 @@
-"""Records that the packages exchange: rejects, votes, alerts, dispositions, feed gaps; and the errors that people read.
+"""Records that the packages exchange: rejects, votes, alerts, dispositions, feed gaps.
 
 Events are millions, so they travel as tables (one row an event, see `sources.base.EVENT_COLUMNS`); what is few travels as these
 frozen records.
@@ -16,8 +16,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
-
-from fingerprint.core.credentials import mask_credentials
 
 Detector = str
 Level = Literal["entity", "principal", "peer", "generic"]
@@ -47,28 +45,6 @@ def vote_column(detector: Detector) -> str:
 def threshold_column(detector: Detector) -> str:
     """Return the column of a frame of events that holds the threshold that a detector's z was compared with."""
     return f"{detector}_threshold"
-
-
-class FingerprintError(Exception):
-    """An error that the user can correct: shown as one sentence with exit status 2, never as a traceback.
-
-    A password or token in a URL is masked in the sentence.
-    """
-
-    def __str__(self) -> str:
-        return mask_credentials(super().__str__())
-
-
-class NotFound(FingerprintError):
-    """There is nothing with the requested id or name (any more)."""
-
-
-class Conflict(FingerprintError):
-    """It was changed since it was read: read it again, then decide."""
-
-
-class ServerUnavailable(FingerprintError):
-    """A server that this program needs does not answer: try again later."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,8 @@ from difflib import get_close_matches
 from functools import lru_cache
 from typing import Literal
 
-from fingerprint.core.alert import LEVELS, MINIMUM_URGENCY, FingerprintError
+from fingerprint.core.alert import LEVELS, MINIMUM_URGENCY
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.sanitize import storable
 
 MAX_QUERY_LENGTH = 1000  # characters

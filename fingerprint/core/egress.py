@@ -28,8 +28,8 @@ from ipaddress import (
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from fingerprint.core.alert import FingerprintError
 from fingerprint.core.credentials import MASK
+from fingerprint.core.errors import FingerprintError
 
 MIN_SECRET_LENGTH = 6  # letters of a part of a path that may be a secret
 PLAIN_URL = re.compile(r"[!-~]+")  # ASCII that is seen

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from fingerprint.compute.arrays import to_device_of, to_host
 from fingerprint.compute.hashing import Hashes
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.log import get_logger
 from fingerprint.core.ports import Inference, Unavailable
 from fingerprint.estimators import autoencoder

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from fingerprint.compute.arrays import Placement, to_device_of, to_host
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core import settings
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.detection.inference import LocalInference
 from fingerprint.estimators import autoencoder, tail_calibration
 from fingerprint.features.vocabulary import Floats, Ints

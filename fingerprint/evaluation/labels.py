@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from fingerprint.compute import hashing
 from fingerprint.compute.hashing import Hashes
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 
 LABEL_COLUMNS = ("event_id", "session", "strength")
 DAY_SECONDS = 86400

@@ -46,7 +46,8 @@ from fingerprint.compute.arrays import Placement, namespace, to_device_of, to_ho
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import find_sorted
 from fingerprint.core import private_files, settings
-from fingerprint.core.alert import LEVELS, FingerprintError
+from fingerprint.core.alert import LEVELS
+from fingerprint.core.errors import FingerprintError
 from fingerprint.estimators.autoencoder import Baseline, Weights
 from fingerprint.estimators.sequence import Transitions
 from fingerprint.features import encoding, peer_groups

@@ -15,7 +15,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Protocol
 
-from fingerprint.core.alert import FingerprintError, NotFound
+from fingerprint.core.errors import FingerprintError, NotFound
 from fingerprint.core.settings import Bank as BankOptions
 from fingerprint.core.settings import Settings
 from fingerprint.registry import versions

@@ -26,7 +26,7 @@ from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
 
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 
 CLOCK_GRANULARITY_NS = 2_000_000_000  # ns: a change so soon after another may bear the same time
 

@@ -29,7 +29,7 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 
 SIGNATURES_FILE = "signatures.json"  # beside the manifest
 MAX_FILE_BYTES = 10_000  # bytes of that file

@@ -17,7 +17,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from fingerprint.core import private_files
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Settings
 from fingerprint.sources.arrival import check_watermark
 from fingerprint.state.scorer_state import ScorerState

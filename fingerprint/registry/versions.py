@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fingerprint.core import private_files
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 
 SERVING_ACTIONS = ("train", "publish", "rollback")
 VERSION_PATTERN = re.compile(

@@ -19,7 +19,7 @@ from functools import cache, lru_cache
 from random import Random
 from typing import Any, NamedTuple
 
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.simulation.identifiers import POOL_MASK
 from fingerprint.simulation.record_templates import (
     RecordTemplate,

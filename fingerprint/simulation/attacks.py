@@ -11,7 +11,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.simulation.api_calls import USUAL_SALTS, CallerSession, Calls
 from fingerprint.simulation.attack_scripts import (
     AttackScript,

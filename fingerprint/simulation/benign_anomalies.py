@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.simulation.api_calls import Calls
 from fingerprint.simulation.api_catalogue import TemplateLibrary
 from fingerprint.simulation.job_tasks import TASKS, Routine, parse_actions

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 
 
 class ProgressFile:

@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 import numpy as np
 from numpy.typing import NDArray
 
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 
 Longs = NDArray[np.int64]
 Now = Callable[[], int]  # the reader's own clock, ms since 1970

@@ -20,7 +20,7 @@ from safetensors.numpy import load, save
 
 from fingerprint.compute import frames
 from fingerprint.compute.frames import Frame
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.state.event_batch import ARRAY_FIELDS, EventBatch
 
 Arrays = Mapping[str, NDArray[Any]]

@@ -18,7 +18,7 @@ from pathlib import Path
 import sqlalchemy as sql
 
 from fingerprint.core.address import NO_ADDRESS_TABLES, AddressTables
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.ports.store import Store
 from fingerprint.core.redaction import Redactor
 from fingerprint.store.alerts import SqlAlertRepository

@@ -11,7 +11,7 @@ from uuid import uuid4
 import sqlalchemy as sql
 
 from fingerprint.core.account import ACCOUNT_NAME_PATTERN, Account, AuthenticationFailed, Invitation, Role
-from fingerprint.core.alert import FingerprintError, NotFound
+from fingerprint.core.errors import FingerprintError, NotFound
 from fingerprint.core.settings import Web
 from fingerprint.store import secret_hashes
 from fingerprint.store.database import Locking, Repository, Session

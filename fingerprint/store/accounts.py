@@ -11,7 +11,7 @@ from __future__ import annotations
 import sqlalchemy as sql
 
 from fingerprint.core.account import Account, Invitation, Role, validate_name
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.ports import Clock
 from fingerprint.core.ports.accounts import AccountStore
 from fingerprint.core.settings import Web

@@ -21,7 +21,7 @@ from typing import Any
 
 import sqlalchemy as sql
 
-from fingerprint.core.alert import Decision, Disposition, FingerprintError, NotFound
+from fingerprint.core.alert import Decision, Disposition
 from fingerprint.core.case import (
     MAX_PAGE_SIZE,
     ActionOutcome,
@@ -34,6 +34,7 @@ from fingerprint.core.case import (
     SetStatus,
     current_dispositions,
 )
+from fingerprint.core.errors import FingerprintError, NotFound
 from fingerprint.core.sanitize import storable
 from fingerprint.store import incident_links, prevalence
 from fingerprint.store.audit import add_audit_entry, mark_changed

@@ -26,8 +26,8 @@ import sqlalchemy as sql
 from sqlalchemy import exc
 
 from fingerprint.core import private_files
-from fingerprint.core.alert import FingerprintError, ServerUnavailable
 from fingerprint.core.credentials import holds_credentials
+from fingerprint.core.errors import FingerprintError, ServerUnavailable
 from fingerprint.core.extras import how_to_install
 
 LOCK_TIMEOUT_SECONDS = 30  # that a writer waits for another one

@@ -18,8 +18,9 @@ from typing import Any
 
 import sqlalchemy as sql
 
-from fingerprint.core.alert import Alert, AlertEvent, Disposition, FingerprintError, NotFound
+from fingerprint.core.alert import Alert, AlertEvent, Disposition
 from fingerprint.core.case import MAX_PAGE_SIZE, EvidencePage
+from fingerprint.core.errors import FingerprintError, NotFound
 from fingerprint.core.sanitize import storable
 from fingerprint.core.story import CallSummary, EventSelection, RunPage, Tally
 from fingerprint.store.database import Repository, reads

@@ -35,7 +35,7 @@ from webauthn.helpers.exceptions import WebAuthnException
 from webauthn.helpers.structs import PublicKeyCredentialDescriptor
 
 from fingerprint.core.account import FactorKind, ProofKind, RelyingParty, SecondFactor, SecondFactorResponse
-from fingerprint.core.alert import FingerprintError, NotFound
+from fingerprint.core.errors import FingerprintError, NotFound
 from fingerprint.core.sanitize import storable
 from fingerprint.store import secret_hashes
 from fingerprint.store.account_rows import Row

@@ -26,7 +26,6 @@ from typing import Any
 
 import sqlalchemy as sql
 
-from fingerprint.core.alert import Conflict, FingerprintError, NotFound
 from fingerprint.core.case import (
     MAX_PAGE_SIZE,
     AlertRevision,
@@ -38,6 +37,7 @@ from fingerprint.core.case import (
     SetDisposition,
     SetStatus,
 )
+from fingerprint.core.errors import Conflict, FingerprintError, NotFound
 from fingerprint.core.incident import (
     MAX_ALERTS,
     EditKind,

@@ -27,7 +27,7 @@ from fingerprint.core.account import (
     SecondFactorResponse,
     validate_name,
 )
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.passwords import weak_password
 from fingerprint.store import (
     account_rows,

@@ -17,7 +17,7 @@ from threading import Lock
 
 import sqlalchemy as sql
 
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.store.database import run_write_transaction
 from fingerprint.store.schema import REQUIRED_TABLES, insert_into, meta
 

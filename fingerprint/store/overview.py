@@ -14,7 +14,7 @@ from typing import Any
 
 import sqlalchemy as sql
 
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.overview import AlertTimes, Overview, summarise
 from fingerprint.store.database import Repository, reads
 from fingerprint.store.query_conditions import CLOSED

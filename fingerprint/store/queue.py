@@ -23,7 +23,7 @@ from typing import Any
 
 import sqlalchemy as sql
 
-from fingerprint.core.alert import SEVERITY_LEVELS, FingerprintError, NotFound
+from fingerprint.core.alert import SEVERITY_LEVELS
 from fingerprint.core.case import (
     MAX_GROUP_FIELDS,
     MAX_PAGE_SIZE,
@@ -36,6 +36,7 @@ from fingerprint.core.case import (
     QueuePage,
     QueueRow,
 )
+from fingerprint.core.errors import FingerprintError, NotFound
 from fingerprint.core.sanitize import storable
 from fingerprint.store.database import Repository, reads
 from fingerprint.store.filters import (

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sql
 
-from fingerprint.core.alert import NotFound
+from fingerprint.core.errors import NotFound
 from fingerprint.core.sanitize import printable, storable
 from fingerprint.core.settings import Retention
 from fingerprint.store import incident_links, prevalence

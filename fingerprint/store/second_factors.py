@@ -11,7 +11,7 @@ from __future__ import annotations
 import sqlalchemy as sql
 
 from fingerprint.core.account import FactorKind, RelyingParty, SecondFactor
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.store import account_rows, factor_rows, sessions
 from fingerprint.store.account_rows import AccountTable, Row
 from fingerprint.store.audit import add_audit_entry

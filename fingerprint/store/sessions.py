@@ -14,7 +14,7 @@ from uuid import uuid4
 import sqlalchemy as sql
 
 from fingerprint.core.account import Account, ClientInfo, LoginSession, ProofKind
-from fingerprint.core.alert import NotFound
+from fingerprint.core.errors import NotFound
 from fingerprint.core.sanitize import storable
 from fingerprint.core.settings import Web
 from fingerprint.store import account_rows, login_throttle, secret_hashes

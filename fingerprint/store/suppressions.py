@@ -23,8 +23,9 @@ from typing import Any, NamedTuple
 import sqlalchemy as sql
 
 from fingerprint.alerting.suppression import SuppressionMatcher, validate_expiry, validate_reason
-from fingerprint.core.alert import MINIMUM_URGENCY, Conflict, Decision, FingerprintError, NotFound
+from fingerprint.core.alert import MINIMUM_URGENCY, Decision
 from fingerprint.core.case import Suppression, SuppressionMatch, SuppressionPreview
+from fingerprint.core.errors import Conflict, FingerprintError, NotFound
 from fingerprint.core.sanitize import printable, storable
 from fingerprint.store.audit import add_audit_entry, mark_changed
 from fingerprint.store.cases import read_current_decisions

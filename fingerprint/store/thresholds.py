@@ -13,8 +13,8 @@ from datetime import datetime
 
 import sqlalchemy as sql
 
-from fingerprint.core.alert import FingerprintError
 from fingerprint.core.case import MAX_THRESHOLD, MIN_THRESHOLD, ThresholdOverride
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.sanitize import storable
 from fingerprint.store.audit import add_audit_entry
 from fingerprint.store.database import Locking, Repository, reads, writes

@@ -16,7 +16,7 @@ from uuid import uuid4
 import sqlalchemy as sql
 
 from fingerprint.core.account import MAX_TOKEN_DAYS, SCOPES, AccessToken, Account, Scope, role_includes
-from fingerprint.core.alert import FingerprintError, NotFound
+from fingerprint.core.errors import FingerprintError, NotFound
 from fingerprint.core.sanitize import storable
 from fingerprint.core.settings import Web
 from fingerprint.store import account_rows, secret_hashes

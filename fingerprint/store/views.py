@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import sqlalchemy as sql
 
-from fingerprint.core.alert import FingerprintError
 from fingerprint.core.case import SavedView
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.sanitize import storable
 from fingerprint.store.audit import add_audit_entry
 from fingerprint.store.database import Locking, Repository, reads, writes

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 from fingerprint.compute.backend import HOST_BACKEND, Backend
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.log import get_logger
 from fingerprint.core.ports import Inference
 from fingerprint.core.settings import Settings

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from fingerprint.compute import hashing
 from fingerprint.compute.hashing import Hashes
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.log import get_logger
 from fingerprint.core.ports import Checkpoint, CheckpointStore, Consumer, Fence, Partition, PartitionNotOwned
 from fingerprint.core.settings import Settings

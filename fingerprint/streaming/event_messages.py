@@ -29,7 +29,8 @@ from numpy.typing import NDArray
 
 from fingerprint.compute import hashing
 from fingerprint.compute.dictionary import encode_few
-from fingerprint.core.alert import FingerprintError, Reject
+from fingerprint.core.alert import Reject
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.ports import Headers, Message, Partition, Producer
 from fingerprint.core.settings import Settings
 from fingerprint.sources.columnar import MAX_EVENTS, EventsTable, events_table, write_table

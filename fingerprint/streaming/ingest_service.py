@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.log import get_logger
 from fingerprint.core.ports import (
     Consumer,

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from fingerprint.compute import arrays, frames, hashing
 from fingerprint.compute.arrays import Array
 from fingerprint.compute.frames import Frame
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.ports import Inference
 from fingerprint.core.settings import Settings
 from fingerprint.pipeline import DetectionPipeline, StepResult

@@ -12,8 +12,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.alerting import messages
-from fingerprint.core.alert import CredentialIssue, FingerprintError, Reject
+from fingerprint.core.alert import CredentialIssue, Reject
 from fingerprint.core.case import ProgramStatus, ThresholdOverride
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.log import get_logger
 from fingerprint.core.ports import CheckpointStore, Clock, Consumer, Message, Partition, Producer
 from fingerprint.core.ports.store import Store

@@ -16,8 +16,8 @@ from typing import Any
 
 from fingerprint.analysis import threshold_what_if
 from fingerprint.compute import frames
-from fingerprint.core.alert import FingerprintError
 from fingerprint.core.case import ProgramStatus, ThresholdOverride
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.log import get_logger
 from fingerprint.core.ports import Message, Partition, PartitionNotOwned, RebalanceInProgress
 from fingerprint.core.settings import Settings

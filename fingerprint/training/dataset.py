@@ -32,7 +32,7 @@ import pyarrow.parquet as pq
 
 from fingerprint.compute import hashing
 from fingerprint.compute.hashing import VIRTUAL_PARTITIONS, Hashes
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 
 ROWS_PER_WRITE = 1 << 13  # events of a piece that are written at a time
 DROPPED_COLUMNS = ("raw", "row")  # columns that no stage reads

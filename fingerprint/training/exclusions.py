@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from fingerprint.compute import frames, hashing
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import find_sorted
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Training
 
 MAX_RETURNED_VOTES = 20  # of one entity and day: a day has a bounded weight

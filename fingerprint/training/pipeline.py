@@ -25,7 +25,7 @@ from pathlib import Path
 import pandas as pd
 
 from fingerprint.compute import frames, hashing
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.ports import WorkerPool
 from fingerprint.core.settings import Settings
 from fingerprint.registry.bank import Bank

@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Promotion, Settings
 from fingerprint.detection import detectors, ensemble
 from fingerprint.detection.detectors.sequence import SequenceDetector

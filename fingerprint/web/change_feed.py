@@ -18,8 +18,8 @@ from collections import deque
 from collections.abc import AsyncGenerator, Sequence
 from typing import NamedTuple
 
-from fingerprint.core.alert import FingerprintError
 from fingerprint.core.case import AlertChange
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.log import get_logger
 from fingerprint.core.ports.store import ChangeRepository
 

@@ -16,8 +16,8 @@ from fastapi import Depends, Request
 from fingerprint.analysis.threshold_service import ThresholdService
 from fingerprint.core.account import Account, role_includes
 from fingerprint.core.address import NO_ADDRESS_TABLES, AddressTables
-from fingerprint.core.alert import FingerprintError, NotFound
 from fingerprint.core.case import AssignCase, CaseAction
+from fingerprint.core.errors import FingerprintError, NotFound
 from fingerprint.core.ports import Clock
 from fingerprint.core.ports.accounts import AccountStore, IdentityProvider
 from fingerprint.core.ports.store import Store

@@ -24,7 +24,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fingerprint.core.account import AuthenticationFailed, TooManyAttempts
-from fingerprint.core.alert import Conflict, FingerprintError, NotFound, ServerUnavailable
+from fingerprint.core.errors import Conflict, FingerprintError, NotFound, ServerUnavailable
 from fingerprint.core.log import get_logger
 from fingerprint.core.sanitize import printable
 from fingerprint.web.auth import SAFE_METHODS, CrossSiteRequest, LoginRequired, is_api_request

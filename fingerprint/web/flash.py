@@ -22,8 +22,8 @@ from typing import Any
 from fastapi import Request, Response
 from markupsafe import Markup
 
-from fingerprint.core.alert import FingerprintError
 from fingerprint.core.case import ActionOutcome, AlertRevision, QueueRow
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.ports.store import Store
 from fingerprint.core.sanitize import storable
 from fingerprint.core.settings import Settings

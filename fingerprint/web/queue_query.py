@@ -17,7 +17,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any, get_args
 from urllib.parse import parse_qsl, urlencode
 
-from fingerprint.core.alert import LEVELS, Decision, FingerprintError
+from fingerprint.core.alert import LEVELS, Decision
 from fingerprint.core.alert_query import (
     NO_VALUE,
     Term,
@@ -38,6 +38,7 @@ from fingerprint.core.case import (
     QueueOrder,
     Within,
 )
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.sanitize import storable
 
 UNASSIGNED = "-"  # the assignee of alerts without one

@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, Any
 import jinja2
 from markupsafe import Markup, escape
 
-from fingerprint.core.alert import Alert, AlertEvent, FingerprintError
+from fingerprint.core.alert import Alert, AlertEvent
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.sanitize import indent_json, printable
 from fingerprint.core.story import fold_runs, summarise_calls, tally_events
 from fingerprint.web import formatting, language

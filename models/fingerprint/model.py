@@ -15,7 +15,7 @@ import numpy as np
 import triton_python_backend_utils as triton
 
 from fingerprint.compute import arrays
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.extras import how_to_install
 from fingerprint.core.settings import load_settings
 from fingerprint.detection import triton_model

@@ -34,7 +34,7 @@ from threadpoolctl import threadpool_limits
 
 from fingerprint.compute import frames
 from fingerprint.compute.hashing import Hashes
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.detection import batch as measured
 from fingerprint.detection.inference import LocalInference
 from fingerprint.estimators import autoencoder, tail_calibration

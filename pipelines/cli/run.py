@@ -12,8 +12,8 @@ from typing import Any, NoReturn
 import typer
 
 from fingerprint.core import private_files
-from fingerprint.core.alert import FingerprintError
 from fingerprint.core.credentials import mask_credentials
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.extras import how_to_install
 
 EXIT_PROBLEMS_FOUND = 1  # a check ran to its end and found something

@@ -25,9 +25,10 @@ from rich.text import Text
 from fingerprint.adapters.system import SystemClock
 from fingerprint.core import time_range
 from fingerprint.core.address import NO_ADDRESS_TABLES, AddressTables
-from fingerprint.core.alert import MINIMUM_URGENCY, Alert, Decision, FingerprintError, severity_of
+from fingerprint.core.alert import MINIMUM_URGENCY, Alert, Decision, severity_of
 from fingerprint.core.alert_query import parse_alert_query
 from fingerprint.core.case import MAX_PAGE_SIZE, AlertFilter, CaseStatus, QueueRow
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.sanitize import printable
 from fingerprint.delivery.notification import Notification
 from fingerprint.store import SqlStore, open_store

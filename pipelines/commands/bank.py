@@ -7,7 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from fingerprint.core.alert import LEVELS, FingerprintError
+from fingerprint.core.alert import LEVELS
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Settings
 from fingerprint.registry import bank as banks
 from fingerprint.registry import drift, quality, signatures, versions

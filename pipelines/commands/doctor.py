@@ -17,7 +17,7 @@ from rich.text import Text
 
 from fingerprint.adapters.address_tables import open_address_tables
 from fingerprint.adapters.system import SystemClock
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.sanitize import printable
 from fingerprint.core.settings import Enrichment, Settings
 from fingerprint.registry import bank as banks

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from threading import Event, Thread
 from typing import Any
 
-from fingerprint.core.alert import FingerprintError
 from fingerprint.core.credentials import mask_credentials
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.log import get_logger
 from fingerprint.core.settings import Retention
 from fingerprint.store import SqlStore, open_store

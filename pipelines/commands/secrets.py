@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 
 SECRET_BYTES = 32  # of randomness
 GROUP_READABLE_MODE = 0o440  # by the group too

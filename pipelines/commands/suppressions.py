@@ -18,8 +18,8 @@ from rich.text import Text
 from fingerprint.adapters.system import SystemClock
 from fingerprint.alerting.suppression import describe_match
 from fingerprint.core import time_range
-from fingerprint.core.alert import FingerprintError
 from fingerprint.core.case import QueueRow, Suppression, SuppressionMatch, SuppressionPreview
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.sanitize import printable
 from fingerprint.store import open_store
 from fingerprint.web import formatting

@@ -7,8 +7,9 @@ from dataclasses import asdict
 from typing import Any
 
 from fingerprint.adapters.system import SystemClock
-from fingerprint.core.alert import Decision, Disposition, FingerprintError
+from fingerprint.core.alert import Decision, Disposition
 from fingerprint.core.case import AlertRevision, AssignCase, CaseAction, QueueRow, ReopenCase
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.sanitize import printable
 from fingerprint.store import SqlStore, open_store
 from fingerprint.web import formatting

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fingerprint.adapters.triton.repository import ModelRepository
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.extras import how_to_install
 from fingerprint.core.settings import Bank, Triton
 from fingerprint.detection import triton_model

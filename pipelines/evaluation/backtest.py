@@ -36,7 +36,8 @@ from fingerprint.adapters import files
 from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.adapters.result_files import ResultWriter
 from fingerprint.compute import frames
-from fingerprint.core.alert import Alert, FingerprintError
+from fingerprint.core.alert import Alert
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Settings
 from fingerprint.core.time_range import ALL_TIME, TimeRange
 from fingerprint.evaluation.labels import attack_labels, read_labels

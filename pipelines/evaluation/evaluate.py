@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from fingerprint.adapters import files, network_table
 from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.compute import hashing
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Settings
 from fingerprint.detection.detectors import detector_names
 from fingerprint.evaluation import leakage_check, peers, time_to_alert

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from fingerprint import simulation
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.simulation.attacks import STRENGTHS
 from fingerprint.simulation.world_parameters import DEFAULT_WORLD, WorldParameters
 from pipelines.simulate import simulate_organisation

@@ -17,7 +17,7 @@ from typing import Any
 import pandas as pd
 
 from fingerprint.compute import frames
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Settings
 from fingerprint.evaluation.labels import attack_labels, read_labels
 from fingerprint.evaluation.metrics import Figures

@@ -23,7 +23,7 @@ from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.compute import backend as backends
 from fingerprint.compute.backend import Backend, BackendChoice
 from fingerprint.compute.cuda import MAX_ERROR_LENGTH, CudaDevice, library_version
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.log import get_logger
 from fingerprint.core.settings import Settings
 from fingerprint.core.time_range import ALL_TIME, TimeRange

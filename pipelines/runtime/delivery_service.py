@@ -19,7 +19,7 @@ from uuid import uuid4
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from fingerprint.core.address import NO_ADDRESS_TABLES, AddressTables
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.log import get_logger
 from fingerprint.core.ports import Clock, ObjectNotFound, Unavailable
 from fingerprint.core.settings import ReceiverSettings, Settings

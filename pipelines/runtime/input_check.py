@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.adapters.files import SourceFile
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.sanitize import printable
 from fingerprint.sources.active import SOURCE
 

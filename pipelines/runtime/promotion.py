@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from fingerprint.adapters.system import SystemClock
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Bank as BankOptions
 from fingerprint.core.settings import Settings
 from fingerprint.registry import bank as banks

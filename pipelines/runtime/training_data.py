@@ -14,7 +14,8 @@ import pandas as pd
 from fingerprint.adapters import files
 from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.core import time_range
-from fingerprint.core.alert import FingerprintError, Reject
+from fingerprint.core.alert import Reject
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.ports import Message, Partition
 from fingerprint.core.settings import Settings
 from fingerprint.core.time_range import ALL_TIME, KEY_DAY_MARGIN, TimeRange

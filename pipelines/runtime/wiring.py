@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from fingerprint.adapters.system import InProcessPool as InThisProcess
 from fingerprint.compute.backend import HOST_BACKEND, Backend
-from fingerprint.core.alert import FingerprintError
 from fingerprint.core.credentials import holds_credentials
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.extras import how_to_install
 from fingerprint.core.ports import (
     Consumer,

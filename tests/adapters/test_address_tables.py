@@ -11,7 +11,7 @@ import pytest
 from fingerprint.adapters import network_table
 from fingerprint.adapters.address_tables import CHECK_SECONDS, FileAddressTables, open_address_tables
 from fingerprint.core.address import UNKNOWN_PLACE, AddressPlace
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Enrichment
 from fingerprint.sources.networks import NetworkTable
 from tests.support.alerts import NASTY

@@ -9,7 +9,7 @@ import fsspec
 import pytest
 
 from fingerprint.adapters import files
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Reading
 from fingerprint.sources.base import RecordBatch, merge_batches
 from fingerprint.sources.flatten import flatten

@@ -9,7 +9,7 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter
 
 from fingerprint.adapters.health import HealthServer, serve_health
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 
 
 def ask(health: HealthServer, path: str) -> tuple[int, str]:

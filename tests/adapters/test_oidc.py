@@ -16,7 +16,7 @@ from fingerprint.adapters import oidc as openid
 from fingerprint.adapters.oidc import COOLDOWN_SECONDS, OpenIdProvider
 from fingerprint.adapters.system import SystemClock
 from fingerprint.core.account import AuthenticationFailed
-from fingerprint.core.alert import FingerprintError, ServerUnavailable
+from fingerprint.core.errors import FingerprintError, ServerUnavailable
 from fingerprint.core.settings import Settings, load_settings
 from pipelines.serve import create_dependencies
 from tests.support.security_log import lines_of

@@ -15,7 +15,7 @@ import pytest
 
 from fingerprint.adapters import worker_pool
 from fingerprint.adapters.system import InProcessPool
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.ports import WorkerPool
 from fingerprint.core.settings import Workers as Options
 from pipelines.runtime import wiring

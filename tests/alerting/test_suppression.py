@@ -17,8 +17,8 @@ from fingerprint.alerting.suppression import (
     validate_match,
     validate_reason,
 )
-from fingerprint.core.alert import FingerprintError
 from fingerprint.core.case import SuppressionMatch
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.sanitize import storable
 from tests.support.alerts import NASTY
 

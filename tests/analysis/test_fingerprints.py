@@ -10,7 +10,8 @@ import pytest
 
 from fingerprint.analysis import fingerprints
 from fingerprint.compute import hashing
-from fingerprint.core.alert import ActivityCurve, FingerprintError
+from fingerprint.core.alert import ActivityCurve
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Alerts, Autoencoder, Settings, Voting
 from fingerprint.detection.detectors.spectral import EVENT_CHANNEL
 from fingerprint.features.encoding import FEATURE_NAMES, FEATURES

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from fingerprint.analysis import fingerprints, principal_profile
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.features.encoding import FEATURES
 from fingerprint.registry.bank import Bank
 from tests.support import sample_organisation

@@ -10,8 +10,9 @@ import pytest
 
 from fingerprint.analysis import threshold_what_if
 from fingerprint.analysis.threshold_what_if import VoteHistory
-from fingerprint.core.alert import FingerprintError, Vote
+from fingerprint.core.alert import Vote
 from fingerprint.core.case import ThresholdOverride
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Settings
 from fingerprint.detection.ensemble import NEWCOMER_THRESHOLD_SHARE
 from fingerprint.detection.scorer import VOTE_COLUMNS

@@ -23,8 +23,8 @@ from fingerprint.adapters import logs
 from fingerprint.adapters.checkpoints.object_store import open_file_store
 from fingerprint.adapters.files import find_files
 from fingerprint.core import private_files
-from fingerprint.core.alert import FingerprintError
 from fingerprint.core.credentials import holds_credentials, mask_credentials
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Settings, load_settings, read_secret
 from fingerprint.registry import state_files
 from fingerprint.registry.bank import TRAINING_SECTIONS, open_bank

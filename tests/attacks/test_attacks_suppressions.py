@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from fingerprint.core.alert import Alert, FingerprintError
+from fingerprint.core.alert import Alert
 from fingerprint.core.case import AlertFilter, SuppressionMatch
+from fingerprint.core.errors import FingerprintError
 from fingerprint.store import SqlStore, open_store
 from tests.support import sample_organisation
 from tests.support.alerts import ACCOUNT, new_pipeline, stolen_session

@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry
 
 from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.core import time_range
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.ports import Partition
 from fingerprint.core.settings import Settings
 from fingerprint.registry import bank as banks

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from fingerprint.compute.backend import HOST_BATCH_BYTES, MAX_BATCH_BYTES, Backend, CudaDevice, choose_backend
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 
 ROOT = Path(__file__).parents[2]
 
@@ -94,7 +94,7 @@ class Machine:
     def says(self, setting: str = "auto") -> str:
         """`trouble` or not, and the sentence; or the error."""
         code = (
-            "from fingerprint.compute.backend import choose_backend\nfrom fingerprint.core.alert import FingerprintError\n"
+            "from fingerprint.compute.backend import choose_backend\nfrom fingerprint.core.errors import FingerprintError\n"
             f"try: found = choose_backend({setting!r}); print(found.device, found.is_misconfigured, found)\n"
             "except FingerprintError as error: print('refused', error)"
         )

@@ -24,8 +24,8 @@ from fingerprint.core.account import (
     TooManyAttempts,
     token_role,
 )
-from fingerprint.core.alert import FingerprintError
 from fingerprint.core.case import AuditEntry
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.ports.accounts import AccountStore
 from fingerprint.core.settings import Web
 from fingerprint.store import SqlStore, schema, secret_hashes

@@ -10,7 +10,8 @@ from datetime import UTC, datetime, timedelta, timezone
 import pandas as pd
 import pytest
 
-from fingerprint.core.alert import Alert, Decision, Disposition, FeedGap, FingerprintError
+from fingerprint.core.alert import Alert, Decision, Disposition, FeedGap
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.ports import Partition
 from fingerprint.core.sanitize import storable
 from tests.support.alerts import NASTY, event, nasty, new_pipeline, stolen_session, votes

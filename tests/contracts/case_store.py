@@ -13,14 +13,7 @@ from typing import get_args
 
 import pytest
 
-from fingerprint.core.alert import (
-    MINIMUM_URGENCY,
-    SEVERITY_LEVELS,
-    Alert,
-    FingerprintError,
-    NotFound,
-    severity_of,
-)
+from fingerprint.core.alert import MINIMUM_URGENCY, SEVERITY_LEVELS, Alert, severity_of
 from fingerprint.core.alert_query import Term, parse_alert_query, query_words, words_of
 from fingerprint.core.case import (
     ActionOutcome,
@@ -38,6 +31,7 @@ from fingerprint.core.case import (
     SetDisposition,
     SetStatus,
 )
+from fingerprint.core.errors import FingerprintError, NotFound
 from fingerprint.core.sanitize import storable
 from fingerprint.store import queue
 from tests.contracts.alert_store import judged, only_events

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import pytest
 
 from fingerprint.adapters.checkpoints import FileCheckpointStore, manifest
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.ports import Checkpoint, Fence, Partition, PartitionNotOwned
 from fingerprint.core.settings import Checkpoints
 

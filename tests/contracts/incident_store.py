@@ -12,7 +12,7 @@ from threading import Barrier
 import pytest
 
 from fingerprint.core import incident as rule
-from fingerprint.core.alert import Alert, Conflict, CredentialIssue, FingerprintError, NotFound
+from fingerprint.core.alert import Alert, CredentialIssue
 from fingerprint.core.case import (
     AlertFilter,
     AlertRevision,
@@ -22,6 +22,7 @@ from fingerprint.core.case import (
     SetStatus,
     SuppressionMatch,
 )
+from fingerprint.core.errors import Conflict, FingerprintError, NotFound
 from fingerprint.core.incident import IncidentFilter
 from fingerprint.core.settings import Retention
 from tests.support.alerts import ACCOUNT, DRIVERS, NASTY, START, event, nasty, stolen_session

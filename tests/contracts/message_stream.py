@@ -18,7 +18,7 @@ import pytest
 
 from fingerprint.adapters.kafka import base
 from fingerprint.compute.hashing import kafka_partition
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.ports import (
     Consumer,
     Message,

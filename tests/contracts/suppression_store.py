@@ -14,16 +14,9 @@ import pytest
 
 from fingerprint.alerting.prevalence import MAX_COUNTED_OTHERS
 from fingerprint.alerting.suppression import MIN_ATTACKER_CONTROLLED_LENGTH
-from fingerprint.core.alert import (
-    MINIMUM_URGENCY,
-    Alert,
-    Conflict,
-    CredentialIssue,
-    FingerprintError,
-    NotFound,
-    SurpriseDriver,
-)
+from fingerprint.core.alert import MINIMUM_URGENCY, Alert, CredentialIssue, SurpriseDriver
 from fingerprint.core.case import AlertFilter, AlertRevision, SetDisposition, SuppressionMatch
+from fingerprint.core.errors import Conflict, FingerprintError, NotFound
 from fingerprint.core.sanitize import storable
 from fingerprint.core.settings import Retention
 from tests.support.alerts import ACCOUNT, IMPACT_OF, NASTY, event, nasty, new_pipeline, stolen_session, votes

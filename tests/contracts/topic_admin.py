@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.ports.topics import TopicAdmin, TopicSpec
 
 Name = Callable[[], str]

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from fingerprint.core.alert import FingerprintError
 from fingerprint.core.alert_query import (
     CHOICES,
     FIELDS,
@@ -26,6 +25,7 @@ from fingerprint.core.alert_query import (
     without_term,
     words_of,
 )
+from fingerprint.core.errors import FingerprintError
 from tests.support.alerts import NASTY
 
 VALUES = some.text(min_size=1, max_size=30).map(lambda text: text.replace('"', "").strip()).filter(bool)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fingerprint.core.alert import FingerprintError
 from fingerprint.core.egress import parse_networks, parse_target, refusal_reason
+from fingerprint.core.errors import FingerprintError
 
 INSIDE = [
     ("127.0.0.1", "loopback"),

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.redaction import REDACTED, Redactor
 
 HIDDEN = "hunter2"

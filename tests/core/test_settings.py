@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import (
     Autoencoder,
     Kafka,

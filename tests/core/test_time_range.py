@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from fingerprint.core import time_range
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.time_range import ALL_TIME
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from fingerprint.adapters.webhook import parse_secrets, signature_headers
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import ReceiverSettings, load_settings
 from fingerprint.delivery import policy
 from fingerprint.delivery.policy import (

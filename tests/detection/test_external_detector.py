@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Settings, load_settings
 from fingerprint.detection import detectors
 from fingerprint.detection.detectors import detector_label, detector_names, listed_detectors, load_detector

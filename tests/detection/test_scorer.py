@@ -14,7 +14,8 @@ import pytest
 from fingerprint.adapters import files
 from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.compute import frames
-from fingerprint.core.alert import FingerprintError, vote_column, z_column
+from fingerprint.core.alert import vote_column, z_column
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Settings, Voting
 from fingerprint.detection import scorer as scorer_module
 from fingerprint.detection.detectors.autoencoder import AutoencoderDetector

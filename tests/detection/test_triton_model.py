@@ -9,8 +9,8 @@ import fake_cupy
 import numpy as np
 import pytest
 
-from fingerprint.core.alert import FingerprintError
 from fingerprint.core.circuit_breaker import CircuitBreaker
+from fingerprint.core.errors import FingerprintError
 from fingerprint.detection import triton_model
 from fingerprint.detection.inference import FallbackInference, LocalInference
 from fingerprint.detection.triton_model import TritonBankModel

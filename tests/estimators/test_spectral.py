@@ -6,7 +6,7 @@ import fake_cupy
 import numpy as np
 import pytest
 
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import load_settings
 from fingerprint.estimators import spectral
 

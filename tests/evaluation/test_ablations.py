@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Autoencoder, Settings
 from fingerprint.detection.detectors import build_detectors, listed_detectors, load_detector
 from fingerprint.detection.detectors.spectral import CHANNEL_TERMS

@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from fingerprint.compute import hashing
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.evaluation.labels import (
     DAY_SECONDS,
     attack_labels,

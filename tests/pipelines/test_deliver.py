@@ -17,7 +17,8 @@ from prometheus_client import CollectorRegistry
 from standardwebhooks import Webhook
 
 from fingerprint.adapters.webhook import WebhookReceiver
-from fingerprint.core.alert import Disposition, FingerprintError
+from fingerprint.core.alert import Disposition
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.ports import Message, Unavailable
 from fingerprint.core.settings import ReceiverSettings, Settings, load_settings
 from fingerprint.delivery import policy

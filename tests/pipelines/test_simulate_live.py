@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Settings
 from fingerprint.registry import versions
 from pipelines.commands.topics import TopicOptions, create_topics

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Entities, Reading, Spectral
 from pipelines.commands.alerts import list_alerts
 from tests.support import sample_organisation

@@ -15,7 +15,7 @@ import pytest
 
 from fingerprint.compute import mapped_arrays
 from fingerprint.core import settings
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.registry import bank as banks
 from fingerprint.registry import versions
 from pipelines.cli.console import no_progress

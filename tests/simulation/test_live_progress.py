@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.simulation.live_progress import ProgressFile
 
 SMALL = {"principals": 12, "days": 4, "seed": 58}

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from fingerprint.adapters import files
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Entities, Reading
 from fingerprint.evaluation.leakage_check import measure_leakage
 from fingerprint.simulation import attacks

@@ -7,7 +7,7 @@ from datetime import date
 import numpy as np
 import pytest
 
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.simulation.organisation import Organisation
 from fingerprint.simulation.world import SimulatedDay, SimulatedWorld
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from fingerprint.adapters import network_table
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.sources.networks import NetworkTable
 
 TABLE = "198.51.100.0\t198.51.100.127\t64500\tNL\tExample Cloud\n2001:db8::\t2001:db8::ffff\t64501\tDE\tExample Home\n"

@@ -11,7 +11,7 @@ import pytest
 
 from fingerprint.adapters.checkpoints import FileCheckpointStore
 from fingerprint.compute import hashing
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.ports import Partition
 from fingerprint.core.settings import Checkpoints
 from fingerprint.detection.detectors.spectral import EVENT_CHANNEL

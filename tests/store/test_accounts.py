@@ -8,7 +8,7 @@ import pytest
 from argon2 import extract_parameters
 
 from fingerprint.core.account import ROLES, AuthenticationFailed, derive_name, role_includes, token_role
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.passwords import weak_password
 from fingerprint.core.settings import Web
 from fingerprint.store import open_store

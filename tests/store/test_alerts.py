@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 import pytest
 from sqlalchemy.dialects import postgresql as postgres
 
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.store import database, open_store, schema, store_exists
 from fingerprint.store.alerts import upsert_statement
 from tests.contracts.alert_store import StoreContract

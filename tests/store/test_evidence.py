@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from fingerprint.core.alert import Alert, AlertEvent, FingerprintError, NotFound
+from fingerprint.core.alert import Alert, AlertEvent
 from fingerprint.core.case import AlertRevision, EvidencePage, SetDisposition
+from fingerprint.core.errors import FingerprintError, NotFound
 from fingerprint.core.sanitize import storable
 from fingerprint.core.story import (
     MAX_RESOURCES,

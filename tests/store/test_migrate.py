@@ -12,7 +12,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.store import migrate, open_store, schema
 from fingerprint.store.database import create_store_engine, parse_database_url
 from tests.support.alerts import stolen_session

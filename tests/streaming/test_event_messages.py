@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fingerprint.compute.hashing import kafka_partition
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.ports import Message
 from fingerprint.core.settings import Kafka, Settings
 from fingerprint.sources.columnar import is_columnar

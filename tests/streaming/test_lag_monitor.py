@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 from prometheus_client import CollectorRegistry
 
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.ports import Message, Partition
 from fingerprint.core.settings import Kafka
 from fingerprint.streaming.lag_monitor import LagMonitor, LagMonitorMetrics, StallDetector

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.ports import Message
 from fingerprint.core.settings import Entities, Ingest, Kafka, Settings, load_settings
 from fingerprint.sources import limits

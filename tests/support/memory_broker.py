@@ -25,7 +25,7 @@ from itertools import islice
 from threading import RLock, Thread
 from typing import Any
 
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.ports import Headers, Message, Partition, PartitionNotOwned
 
 TOPIC_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,248}")

@@ -17,7 +17,7 @@ from typing import Any
 
 from fingerprint.adapters.kafka.base import FETCH_MAX_BYTES
 from fingerprint.compute.hashing import kafka_partition
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.ports import (
     NO_METADATA,
     Consumer,

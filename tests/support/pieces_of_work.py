@@ -6,7 +6,7 @@ import os
 import signal
 from pathlib import Path
 
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 
 
 def squared(number: int) -> int:

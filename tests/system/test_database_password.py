@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fingerprint.core.alert import FingerprintError, ServerUnavailable
+from fingerprint.core.errors import FingerprintError, ServerUnavailable
 from fingerprint.store import SqlStore, masked_url, open_store, store_exists
 from tests.support.alerts import new_pipeline, stolen_session
 from tests.support.services.postgres import GUARDED, Postgres

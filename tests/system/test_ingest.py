@@ -18,7 +18,7 @@ from fingerprint.adapters.kafka.confluent import ConfluentConsumer
 from fingerprint.adapters.kafka.confluent_producer import ConfluentProducer
 from fingerprint.adapters.kafka.kafka_python import KafkaPythonConsumer
 from fingerprint.adapters.kafka.kafka_python_producer import KafkaPythonProducer
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.ports import DeliveryFailed, Message, Partition, PartitionNotOwned, QueueFull
 from fingerprint.core.settings import Settings
 from fingerprint.sources.columnar import is_columnar

@@ -20,7 +20,7 @@ from fingerprint.adapters.aws import sqs
 from fingerprint.adapters.aws.s3 import S3Objects
 from fingerprint.adapters.aws.session import create_client
 from fingerprint.adapters.aws.sqs import SqsQueue, queue_name
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.ports import DeliveryFailed, Message, ReceivedMessage, Unavailable
 from fingerprint.sources import limits
 from fingerprint.streaming import s3_ingest_service

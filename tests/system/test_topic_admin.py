@@ -17,7 +17,7 @@ import pytest
 
 from fingerprint.adapters.kafka.confluent_admin import ConfluentTopicAdmin
 from fingerprint.adapters.kafka.kafka_python_admin import KafkaPythonTopicAdmin
-from fingerprint.core.alert import FingerprintError, ServerUnavailable
+from fingerprint.core.errors import FingerprintError, ServerUnavailable
 from fingerprint.core.ports.topics import TopicAdmin, TopicSpec
 from fingerprint.core.settings import Kafka, Settings
 from pipelines.commands.topics import (

@@ -10,8 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fingerprint.core.alert import Decision, Disposition, FingerprintError
+from fingerprint.core.alert import Decision, Disposition
 from fingerprint.core.case import current_decisions
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Training
 from fingerprint.training import exclusions
 from fingerprint.training.exclusions import TrainingExclusions

@@ -15,7 +15,8 @@ import pytest
 
 from fingerprint.adapters import files
 from fingerprint.adapters.event_spool import EventSpool
-from fingerprint.core.alert import Alert, Decision, FingerprintError
+from fingerprint.core.alert import Alert, Decision
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import IsolationForestSettings, Settings, Training, Voting
 from fingerprint.registry import bank as banks
 from fingerprint.store import SqlStore, open_store

@@ -15,7 +15,7 @@ from fingerprint.adapters import files
 from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.compute import hashing, mapped_arrays
 from fingerprint.compute.arrays import identity_placement
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Autoencoder, Entities, Settings, Training, Workers
 from fingerprint.estimators.newcomer_tails import NewcomerTails
 from fingerprint.features import encoding

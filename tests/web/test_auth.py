@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 
 from fingerprint.adapters.system import SystemClock
 from fingerprint.core.account import ROLES, Role
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Retention, Web, load_settings
 from fingerprint.store import open_store, secret_hashes
 from fingerprint.store.accounts import open_account_store

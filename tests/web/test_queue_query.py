@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from fingerprint.core.alert import LEVELS, Decision, FingerprintError
+from fingerprint.core.alert import LEVELS, Decision
 from fingerprint.core.case import AlertFilter, AlertGroup, CaseStatus, GroupField, QueueOrder, Within
+from fingerprint.core.errors import FingerprintError
 from fingerprint.web.queue_query import QueueQuery, parse_query_pairs, parse_query_string
 from tests.support.alerts import NASTY
 

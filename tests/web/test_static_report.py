@@ -11,7 +11,8 @@ from itertools import pairwise
 
 import pytest
 
-from fingerprint.core.alert import ActivityCurve, FingerprintError
+from fingerprint.core.alert import ActivityCurve
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.sanitize import printable
 from fingerprint.web import formatting
 from fingerprint.web.charts import draw_activity_chart

@@ -18,7 +18,7 @@ from botocore.exceptions import (
     PartialCredentialsError,
 )
 
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.ports import Unavailable
 
 _CONFIG = Config(

@@ -18,7 +18,7 @@ from threading import Event, Lock, Thread
 from typing import Any
 
 from fingerprint.adapters.aws.session import create_client, translate_aws_errors
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.log import get_logger
 from fingerprint.core.ports import Message, ReceivedMessage, Unavailable
 from fingerprint.core.settings import Sqs

@@ -32,7 +32,7 @@ from fingerprint.adapters.checkpoints.manifest import (
 )
 from fingerprint.adapters.checkpoints.object_store import open_file_store
 from fingerprint.adapters.checkpoints.store import CheckpointSummary, PartitionCheckpoints
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.ports import Checkpoint, Fence, Partition, PartitionNotOwned
 from fingerprint.core.settings import Checkpoints
 

@@ -27,7 +27,7 @@ import secrets
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.ports import Checkpoint, Fence, Partition
 
 FORMAT_VERSION = 4

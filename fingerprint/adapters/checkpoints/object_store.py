@@ -29,7 +29,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 from fingerprint.adapters.checkpoints.manifest import STAGING_PREFIX
 from fingerprint.core import private_files
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.extras import how_to_install
 
 LINK_UNSUPPORTED_ERRNOS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)

@@ -36,7 +36,7 @@ from fingerprint.adapters.checkpoints.manifest import (
     partition_folder,
 )
 from fingerprint.adapters.checkpoints.object_store import FileStore
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.log import get_logger
 from fingerprint.core.ports import Checkpoint, Fence, Partition, PartitionNotOwned
 

@@ -20,7 +20,7 @@ from typing import TypeVar
 import numpy as np
 
 from fingerprint.adapters.retries import RETRY_PAUSE_SECONDS, retry_steadily
-from fingerprint.core.alert import FingerprintError, ServerUnavailable
+from fingerprint.core.errors import FingerprintError, ServerUnavailable
 from fingerprint.core.ports import Consumer, Message, Offsets, Partition, Producer
 from fingerprint.core.ports.topics import (
     MAX_MESSAGE_BYTES_CONFIG,

@@ -14,7 +14,7 @@ from gc import get_referents
 from operator import methodcaller
 from typing import Any
 
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.ports import Headers
 
 UNREADABLE_NAME = "?"

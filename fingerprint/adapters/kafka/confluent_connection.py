@@ -16,7 +16,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 
 from fingerprint.adapters.kafka import base
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.ports import PartitionNotOwned, RebalanceInProgress
 from fingerprint.core.sanitize import printable
 from fingerprint.core.settings import Kafka, read_secret

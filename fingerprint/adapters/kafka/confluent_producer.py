@@ -21,7 +21,7 @@ from fingerprint.adapters.kafka.confluent_connection import (
     librdkafka_options,
     translate_librdkafka_errors,
 )
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.ports import DeliveryFailed, Headers, QueueFull
 from fingerprint.core.settings import Kafka
 

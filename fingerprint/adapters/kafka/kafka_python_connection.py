@@ -19,7 +19,7 @@ from kafka import errors
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from fingerprint.adapters.kafka import base
-from fingerprint.core.alert import FingerprintError, ServerUnavailable
+from fingerprint.core.errors import FingerprintError, ServerUnavailable
 from fingerprint.core.extras import how_to_install
 from fingerprint.core.ports import PartitionNotOwned, RebalanceInProgress
 from fingerprint.core.sanitize import printable

@@ -22,7 +22,7 @@ from fingerprint.adapters.kafka.kafka_python_connection import (
     kafka_python_options,
     translate_connection_errors,
 )
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.ports import DeliveryFailed, Headers, QueueFull
 from fingerprint.core.settings import Kafka
 

@@ -30,8 +30,8 @@ from fingerprint.adapters.triton.repository import MODEL_NAME
 from fingerprint.adapters.triton.request import ChunkedRequest
 from fingerprint.compute.arrays import namespace, to_device_of, to_host
 from fingerprint.core import settings
-from fingerprint.core.alert import FingerprintError
 from fingerprint.core.circuit_breaker import CircuitBreaker
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.ports import Unavailable
 from fingerprint.detection.triton_model import version_number
 

@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fingerprint.core import settings
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.detection.triton_model import version_number
 from fingerprint.registry import signatures
 from fingerprint.registry.bank import DEFAULT_OPTIONS, open_bank

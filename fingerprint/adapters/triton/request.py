@@ -22,7 +22,7 @@ from tritonclient.utils import InferenceServerException
 
 from fingerprint.adapters.triton.repository import MODEL_NAME
 from fingerprint.core import settings
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.ports import Unavailable
 
 REQUEST_ROWS = 1024  # rows of one request

@@ -17,8 +17,8 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict, field_validator
 
 from fingerprint.core import private_files
-from fingerprint.core.alert import FingerprintError
 from fingerprint.core.credentials import holds_credentials
+from fingerprint.core.errors import FingerprintError
 
 
 class Section(BaseModel):

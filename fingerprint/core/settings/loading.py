@@ -23,7 +23,7 @@ from pydantic import SecretStr, ValidationError
 from pydantic_core import PydanticUndefined
 
 from fingerprint.core import private_files
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Settings
 from fingerprint.core.settings.base import Section
 

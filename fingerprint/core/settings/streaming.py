@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings.base import Section
 
 DEAD_LETTER_WINDOW = 1_000  # latest messages over which `fingerprint ingest` counts dead letters

@@ -33,14 +33,8 @@ from pydantic import Field, ValidationError
 
 from fingerprint.compute.arrays import namespace
 from fingerprint.compute.hashing import Hashes
-from fingerprint.core.alert import (
-    NEWCOMER_COLUMN,
-    ActivityCurve,
-    FingerprintError,
-    SurpriseDriver,
-    vote_column,
-    z_column,
-)
+from fingerprint.core.alert import NEWCOMER_COLUMN, ActivityCurve, SurpriseDriver, vote_column, z_column
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.log import get_logger
 from fingerprint.core.ports import Inference
 from fingerprint.core.settings import Section, Settings

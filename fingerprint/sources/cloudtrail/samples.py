@@ -14,7 +14,7 @@ from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 
 ATTACK_DATASET = "real/invictus_stratus"  # Stratus Red Team's techniques, run and labelled
 _HERE = Path(__file__).parents[2]

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from numpy.typing import NDArray
 
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 
 CPU_BUCKET_BYTES = 32 << 20  # bytes: a CPU is quicker where its caches hold a bucket
 # On a device: some 26,000 nets. Their step takes 6 ms of an H100's memory and its launches a fifteenth of that

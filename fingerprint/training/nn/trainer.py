@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from fingerprint.compute import hashing
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core import settings
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.extras import how_to_install
 from fingerprint.estimators.autoencoder import FREE_FEATURES, VISIBLE_MASK, Weights
 from fingerprint.features.vocabulary import Ints, Vocabulary

@@ -12,8 +12,8 @@ from typing import Literal
 from fastapi import APIRouter
 
 from fingerprint.analysis.principal_profile import LevelReadiness, readiness_by_level
-from fingerprint.core.alert import FingerprintError, NotFound
 from fingerprint.core.case import AlertFilter, ProgramStatus
+from fingerprint.core.errors import FingerprintError, NotFound
 from fingerprint.registry.catalog import BankVersion
 from fingerprint.web.api.responses import FiniteFloat, ResponseModel
 from fingerprint.web.auth import Viewer

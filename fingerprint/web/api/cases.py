@@ -18,7 +18,7 @@ from fastapi import APIRouter, Header, HTTPException, Response
 from pydantic import AfterValidator, ConfigDict, Field, StringConstraints, model_validator
 from pydantic.config import JsonDict
 
-from fingerprint.core.alert import Decision, FingerprintError, NotFound
+from fingerprint.core.alert import Decision
 from fingerprint.core.case import (
     MAX_PAGE_SIZE,
     REASONED_DECISIONS,
@@ -35,6 +35,7 @@ from fingerprint.core.case import (
     WorkStatus,
     lacks_reason,
 )
+from fingerprint.core.errors import FingerprintError, NotFound
 from fingerprint.core.sanitize import storable
 from fingerprint.web.api.queue_params import (
     NON_BLANK_PATTERN,

@@ -17,8 +17,8 @@ from typing import Annotated
 from fastapi import APIRouter, Header, HTTPException, Query, Response
 from pydantic import Field
 
-from fingerprint.core.alert import FingerprintError
 from fingerprint.core.case import MAX_PAGE_SIZE, CaseAction
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.incident import (
     Incident,
     IncidentEdit,

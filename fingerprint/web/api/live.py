@@ -29,7 +29,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Header, HTTPException, Query, Request
 from fastapi.responses import StreamingResponse
 
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.web.api.queue_params import MAX_DATABASE_INTEGER
 from fingerprint.web.auth import Viewer
 from fingerprint.web.change_feed import ChangeBatch, ChangeBroadcaster, StreamDisplaced

@@ -20,8 +20,9 @@ from fingerprint.analysis.principal_profile import (
     build_profile,
     daily_votes,
 )
-from fingerprint.core.alert import FingerprintError, Level
+from fingerprint.core.alert import Level
 from fingerprint.core.case import AlertFilter, QueueRow, Suppression
+from fingerprint.core.errors import FingerprintError
 from fingerprint.web.api.queue_params import RequestModel, StorableText, UtcDatetime
 from fingerprint.web.api.responses import FiniteFloat, ResponseModel
 from fingerprint.web.auth import Viewer

@@ -13,9 +13,10 @@ from typing import Annotated
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
 
-from fingerprint.core.alert import Decision, FingerprintError, Level
+from fingerprint.core.alert import Decision, Level
 from fingerprint.core.alert_query import MAX_QUERY_LENGTH, parse_alert_query
 from fingerprint.core.case import MAX_PAGE_SIZE, AlertFilter, CaseStatus, QueueOrder, Within
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.sanitize import storable
 
 MAX_REQUEST_TEXT_LENGTH = 2_000  # characters of a text parameter

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Form, HTTPException, Request, Response
 
 from fingerprint.core.account import SCOPES, AuthenticationFailed, Scope, TooManyAttempts, role_includes
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.web.auth import Caller, ReauthenticatedCaller, SessionCaller, client_context, session_secret
 from fingerprint.web.connection_limits import limit_concurrency
 from fingerprint.web.dependencies import Dependencies, Deps

@@ -16,8 +16,9 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Request, Response
 
 from fingerprint.analysis.principal_profile import FingerprintSummary, PrincipalProfile, build_profile
-from fingerprint.core.alert import Alert, CredentialIssue, FingerprintError
+from fingerprint.core.alert import Alert, CredentialIssue
 from fingerprint.core.case import AlertFilter, QueueRow
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.ports.store import Store
 from fingerprint.core.sanitize import storable
 from fingerprint.core.story import CallSummary, EventRun, RunPage

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from fastapi import APIRouter, Request, Response
 
 from fingerprint.analysis.principal_profile import readiness_by_level
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.registry.bank import Bank
 from fingerprint.registry.vote_rates import RatesByKind, votes_by_kind
 from fingerprint.web.auth import Viewer

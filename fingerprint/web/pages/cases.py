@@ -15,7 +15,7 @@ from typing import Annotated, cast
 from fastapi import APIRouter, Form, Response
 from pydantic import BaseModel, Field
 
-from fingerprint.core.alert import Decision, FingerprintError
+from fingerprint.core.alert import Decision
 from fingerprint.core.case import (
     MAX_PAGE_SIZE,
     ActionOutcome,
@@ -26,6 +26,7 @@ from fingerprint.core.case import (
     SetDisposition,
     lacks_reason,
 )
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.ports.store import Store
 from fingerprint.web import flash
 from fingerprint.web.auth import Analyst

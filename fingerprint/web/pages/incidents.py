@@ -18,7 +18,7 @@ from fastapi import APIRouter, Form, Query, Request, Response
 from markupsafe import Markup
 from pydantic import BaseModel, Field
 
-from fingerprint.core.alert import Conflict, Decision, FingerprintError
+from fingerprint.core.alert import Decision
 from fingerprint.core.case import (
     AlertFilter,
     AssignCase,
@@ -29,6 +29,7 @@ from fingerprint.core.case import (
     SetDisposition,
     SetStatus,
 )
+from fingerprint.core.errors import Conflict, FingerprintError
 from fingerprint.core.incident import (
     Incident,
     IncidentFilter,

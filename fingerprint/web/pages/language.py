@@ -11,7 +11,7 @@ from typing import Annotated
 from fastapi import APIRouter, Form, Response
 from pydantic import BaseModel, Field
 
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Settings
 from fingerprint.web.auth import Viewer
 from fingerprint.web.dependencies import Deps

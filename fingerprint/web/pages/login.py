@@ -17,7 +17,7 @@ from fingerprint.core.account import (
     SecondFactorNeeded,
     TooManyAttempts,
 )
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.ports.accounts import IdentityProvider
 from fingerprint.core.settings import Settings
 from fingerprint.web.auth import (

@@ -25,8 +25,8 @@ from fingerprint.analysis.principal_profile import (
     build_profile,
     daily_votes,
 )
-from fingerprint.core.alert import FingerprintError
 from fingerprint.core.case import AlertFilter, PrincipalEvents, QueuePage, QueueRow
+from fingerprint.core.errors import FingerprintError
 from fingerprint.detection.detectors import load_known_detectors
 from fingerprint.sources.active import SOURCE
 from fingerprint.sources.base import ConsoleLink, EventQuery

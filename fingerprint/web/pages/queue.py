@@ -13,9 +13,9 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Form, Request, Response
 from pydantic import BaseModel, Field
 
-from fingerprint.core.alert import FingerprintError
 from fingerprint.core.alert_query import FIELDS
 from fingerprint.core.case import SavedView
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.incident import IncidentFilter
 from fingerprint.core.sanitize import storable
 from fingerprint.web import flash, queue_display, queue_query, urls

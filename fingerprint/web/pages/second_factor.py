@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Form, Request, Response
 
 from fingerprint.core.account import AuthenticationFailed, PendingLogin, SecondFactorResponse, TooManyAttempts
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.web.auth import check_origin, client_context
 from fingerprint.web.dependencies import Dependencies, Deps
 from fingerprint.web.language import gettext

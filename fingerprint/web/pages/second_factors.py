@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, HTTPException, Request, Response
 
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.web.auth import Caller, ReauthenticatedCaller, session_secret
 from fingerprint.web.dependencies import Dependencies, Deps
 from fingerprint.web.language import gettext

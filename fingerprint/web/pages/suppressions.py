@@ -22,8 +22,9 @@ from fingerprint.alerting.suppression import (
     MIN_ATTACKER_CONTROLLED_LENGTH,
     describe_match,
 )
-from fingerprint.core.alert import Alert, AlertEvent, FingerprintError
+from fingerprint.core.alert import Alert, AlertEvent
 from fingerprint.core.case import MAX_PAGE_SIZE, SuppressionMatch
+from fingerprint.core.errors import FingerprintError
 from fingerprint.web import urls
 from fingerprint.web.auth import Engineer, Viewer
 from fingerprint.web.dependencies import Dependencies, Deps

@@ -16,8 +16,9 @@ from pydantic import BaseModel, Field
 
 from fingerprint.analysis.threshold_service import ThresholdService
 from fingerprint.analysis.threshold_what_if import CONFIRMED, describe_overrides
-from fingerprint.core.alert import SEVERITY_LEVELS, FingerprintError, severity_of
+from fingerprint.core.alert import SEVERITY_LEVELS, severity_of
 from fingerprint.core.case import MAX_QUORUM, QueueRow, ThresholdEstimate
+from fingerprint.core.errors import FingerprintError
 from fingerprint.web import urls
 from fingerprint.web.auth import Engineer, Viewer
 from fingerprint.web.dependencies import Dependencies, Deps, require_thresholds

@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fingerprint.adapters.checkpoints import FileCheckpointStore, object_store
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.ports import Fence
 from fingerprint.core.settings import Checkpoints
 from pipelines.cli.app import app

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.store import open_store
 from pipelines import cli
 from pipelines.commands.alerts import CSV_COLUMNS, list_alerts, parse_since, queue_filter

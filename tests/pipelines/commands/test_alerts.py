@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from fingerprint.core.alert import FingerprintError
 from fingerprint.core.case import AlertRevision, ReopenCase, SuppressionMatch
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.sanitize import storable
 from fingerprint.store import open_store
 from pipelines.commands.alert_details import show_alert, sparkline

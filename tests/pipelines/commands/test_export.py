@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from fingerprint.core.alert import Disposition, FingerprintError
+from fingerprint.core.alert import Disposition
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.sanitize import storable
 from fingerprint.store import open_store
 from pipelines import cli

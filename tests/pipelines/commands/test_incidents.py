@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from fingerprint.core.alert import FingerprintError
 from fingerprint.core.case import SetDisposition
+from fingerprint.core.errors import FingerprintError
 from fingerprint.store import open_store
 from pipelines.commands import incidents
 from tests.contracts.incident_store import alert

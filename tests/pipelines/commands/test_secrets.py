@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from pipelines.commands.secrets import DEFAULT_NAMES, create_secrets, print_secrets, rotate_secrets
 from tests.support.forked import fingerprint
 

@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from typer.testing import CliRunner
 
-from fingerprint.core.alert import FingerprintError
 from fingerprint.core.case import AlertFilter
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Database, load_settings
 from fingerprint.store import open_store
 from pipelines.cli.app import app

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Autoencoder, Settings
 from pipelines.cli.console import no_progress, print_stages
 from pipelines.evaluation.backtest import Backtest, open_backtest, read_history, run_backtest

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fingerprint.core import time_range
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Autoencoder, Settings
 from fingerprint.evaluation.event_table import WINDOW_SECONDS
 from fingerprint.sources.cloudtrail import samples

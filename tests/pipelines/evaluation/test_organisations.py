@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.simulation.attacks import STRENGTHS
 from pipelines.evaluation.organisations import (
     DEVELOPMENT_SEEDS,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Autoencoder, Settings
 from fingerprint.detection.detectors import detector_names
 from fingerprint.simulation.world_parameters import WorldParameters

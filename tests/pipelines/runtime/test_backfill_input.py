@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fingerprint.adapters import files
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.ports.store import Store
 from fingerprint.registry import bank as banks
 from fingerprint.registry.bank import Bank

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from fingerprint.adapters import files
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from pipelines import cli
 from tests.support import sample_organisation
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.time_range import parse_time_range
 from fingerprint.training import pipeline
 from pipelines.cli.console import no_progress

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Database, Kafka, Settings
 from pipelines.cli.common import with_database_timeout
 from pipelines.runtime import wiring

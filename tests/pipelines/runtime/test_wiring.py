@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.ports import Partition
 from fingerprint.core.settings import Kafka
 from pipelines.runtime import wiring

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fingerprint.core.alert import FingerprintError
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Autoencoder, Settings
 from fingerprint.estimators import autoencoder
 from fingerprint.estimators.autoencoder import FREE_FEATURES, VISIBLE_MASK, Weights

@@ -12,8 +12,9 @@ from typer.testing import CliRunner
 
 from fingerprint.adapters.system import SystemClock
 from fingerprint.analysis.threshold_service import ThresholdForecast
-from fingerprint.core.alert import FingerprintError, Vote
+from fingerprint.core.alert import Vote
 from fingerprint.core.case import AlertRevision, SetDisposition, ThresholdEstimate, ThresholdOverride
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import load_settings
 from fingerprint.store import SqlStore, open_store
 from fingerprint.web.formatting import format_rate

@@ -1,0 +1,32 @@
+"""Errors that people read: one sentence each.
+
+Example:
+    >>> str(FingerprintError("postgresql://ana:secret@db/alerts does not answer"))
+    'postgresql://ana:***@db/alerts does not answer'
+"""
+
+from __future__ import annotations
+
+from fingerprint.core.credentials import mask_credentials
+
+
+class FingerprintError(Exception):
+    """An error that the user can correct: shown as one sentence with exit status 2, never as a traceback.
+
+    A password or token in a URL is masked in the sentence.
+    """
+
+    def __str__(self) -> str:
+        return mask_credentials(super().__str__())
+
+
+class NotFound(FingerprintError):
+    """There is nothing with the requested id or name (any more)."""
+
+
+class Conflict(FingerprintError):
+    """It was changed since it was read: read it again, then decide."""
+
+
+class ServerUnavailable(FingerprintError):
+    """A server that this program needs does not answer: try again later."""
