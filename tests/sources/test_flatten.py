@@ -134,11 +134,18 @@ def test_values_of_absurd_length_are_kept_where_shown_and_cut_where_grouped() ->
     assert (len(seen.user_agent), len(seen.action)) == (100_000, 1024)
 
 
-def test_digests_insights_and_test_notices_are_counted_not_rejected() -> None:
+def test_digests_insights_aggregated_events_and_test_notices_are_counted_not_rejected() -> None:
     digest = {"awsAccountId": "1", "digestStartTime": "2023-07-10T11:42:18Z", "logFiles": []}
     insight = {**BASE, "eventType": "AwsCloudTrailInsight", "eventCategory": "Insight", "insightDetails": {}}
-    result = flat(digest, insight, {"Service": "Amazon S3", "Event": "s3:TestEvent"}, BASE)
-    assert (len(result.events), result.rejects, result.skipped) == (1, [], 3)
+    aggregated = {
+        "eventId": "e",
+        "eventCategory": "Aggregated",
+        "eventType": "AwsAggregatedEvent",
+        "timeWindow": {"windowStart": "2026-01-05T10:00:00Z", "windowEnd": "2026-01-05T10:05:00Z"},
+    }
+    notice = {"Service": "Amazon S3", "Event": "s3:TestEvent"}
+    result = flat(digest, insight, aggregated, notice, BASE)
+    assert (len(result.events), result.rejects, result.skipped) == (1, [], 4)
 
 
 def test_an_s3_notice_is_rejected_as_such() -> None:

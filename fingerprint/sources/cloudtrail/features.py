@@ -37,7 +37,7 @@ ACCOUNT_DIGITS = 12
 KEY_KINDS = {"AKIA": "long-lived key", "ASIA": "temporary key", "": "no key"}
 
 # Error codes of failures of the service itself: the call did nothing, and its caller had no part in it. In an outage everyone's
-# calls fail so, and are tried again and again.
+# calls fail so, and are tried again and again. Throttling is none: who makes too many calls has a part in it.
 SERVICE_FAILURES = frozenset(
     {
         *("InternalError", "InternalException", "InternalFailure", "InternalFailureException"),

@@ -47,10 +47,20 @@ _HIDDEN_NAMES = {"", "HIDDEN_DUE_TO_SECURITY_REASONS", "UNKNOWN", "-"}
 _SERVICE_ROLE_PATH = ":role/aws-service-role/"
 _SSO_ROLE_PATH = ":role/aws-reserved/sso.amazonaws.com/"  # only Identity Center can make roles there
 _INSTANCE = re.compile(r"^i-[0-9a-f]{8,17}$")
-# Subjects that GitHub and GitLab write for a run of a repository, by branch, tag or pull request; both keep `:` out of names.
-# A run in an environment is none: which one is the rule by which a role is given.
-_REPOSITORY_RUN = re.compile(
-    r"(repo:[^:/\s]+/[^:/\s]+):(?:ref:[^:\s]+|pull_request)|(project_path:[^:\s]+):ref_type:[^:\s]+:ref:[^:\s]+"
+_UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+# Subjects with a name that lasts, in the group, and one of a run (branch, commit, step) or of a visitor, which does not. GitHub
+# and GitLab keep `:` out of names; a run in an environment is none of these: which one is the rule by which a role is given.
+_RUN = re.compile(
+    "|".join(
+        (
+            r"(repo:[^:/\s]+/[^:/\s]+):(?:ref:[^:\s]+|pull_request)",  # GitHub
+            r"(project_path:[^:\s]+):ref_type:[^:\s]+:ref:[^:\s]+",  # GitLab
+            r"(organization:[^:\s]+:pipeline:[^:\s]+):ref:[^:\s]+:commit:[^:\s]+:step:[^:\s]*",  # Buildkite
+            rf"(org/{_UUID}/project/{_UUID})/user/{_UUID}",  # CircleCI
+            rf"(\{{{_UUID}\}}(?::\{{{_UUID}\}})?):\{{{_UUID}\}}",  # Bitbucket: repository, environment; step
+            rf"([a-z]{{2,4}}(?:-[a-z]+)+-\d+):{_UUID}",  # Cognito: who visits an application
+        )
+    )
 )
 _PERSONAL = re.compile(r"^[^@\s]++@[^@\s][^@\s.]*+\.[^@\s]++$|^[A-Za-z]{2,}+[._][A-Za-z]{2,}+$")
 
@@ -190,9 +200,9 @@ def _federated(identity: Identity, account: str) -> Principal:
 
 
 def _without_run(subject: str) -> str:
-    """Return the repository of a run, any other subject as it is: `repo:o/r:pull_request` -> `repo:o/r`."""
-    run = _REPOSITORY_RUN.fullmatch(subject)
-    return run[1] or run[2] if run else subject
+    """Return what lasts of a subject with a run or a visitor, any other as it is: `repo:o/r:pull_request` -> `repo:o/r`."""
+    run = _RUN.fullmatch(subject)
+    return run[run.lastindex or 0] if run else subject
 
 
 def _identity_center(identity: Identity, account: str) -> Principal:

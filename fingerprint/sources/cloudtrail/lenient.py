@@ -17,6 +17,7 @@ from typing import Any
 NO_EVENT_FIELDS = (
     ("digestStartTime", "digest files"),
     ("insightDetails", "insights"),
+    ("timeWindow", "aggregated events"),
     ("logEvents", "control messages of CloudWatch Logs"),
 )
 """Fields of what AWS writes beside records and which is no event, and what it is called."""

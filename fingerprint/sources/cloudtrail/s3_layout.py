@@ -23,7 +23,10 @@ import msgspec
 from fingerprint.core.time_range import TimeRange
 from fingerprint.sources.base import FileListing, FileSystem
 
-NON_EVENT_FOLDERS = ("CloudTrail-Digest", "CloudTrail-Insight")  # folders of a trail that hold no events
+NON_EVENT_FOLDERS = (  # folders of a trail that hold no events
+    *("CloudTrail-Digest", "CloudTrail-Insight"),
+    "CloudTrail-Aggregated",  # sums over data events, which are delivered one by one as well
+)
 _VALIDATION = "CloudTrail validation message."
 _ACCOUNT_REGION = re.compile(r"(?:.*/)?AWSLogs/(?:o-[a-z0-9]+/)?\d{12}/CloudTrail/[a-z0-9-]+(?=/)")
 _TRAIL = re.compile(r"(?:^|/)AWSLogs(?:/[^/]+){0,2}(?:/CloudTrail[^/]*(?:/[^/]+(?:/\d{4})?)?)?$")

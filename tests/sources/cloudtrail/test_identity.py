@@ -3,6 +3,7 @@
 import gzip
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pandas as pd
 import pytest
@@ -136,6 +137,10 @@ GITHUB = f"arn:aws:iam::{ACCOUNT}:oidc-provider/token.actions.githubusercontent.
 GITLAB = f"arn:aws:iam::{ACCOUNT}:oidc-provider/gitlab.com"
 
 
+def uuid(number: int) -> str:
+    return str(UUID(int=number))
+
+
 def subject(name: str, provider: str = GITHUB, identity_type: str = "WebIdentityUser") -> Principal:
     return who(
         identity_type,
@@ -164,6 +169,20 @@ def subject(name: str, provider: str = GITHUB, identity_type: str = "WebIdentity
             "project_path:g/sub/p",
             ("ref_type:branch:ref:main", "ref_type:branch:ref:fix/x", "ref_type:tag:ref:v1.2"),
         ),
+        (
+            f"arn:aws:iam::{ACCOUNT}:oidc-provider/agent.buildkite.com",
+            "organization:acme:pipeline:app",
+            (
+                f"ref:refs/heads/main:commit:{'9f' * 20}:step:build",
+                f"ref:refs/heads/main:commit:{'a0' * 20}:step:",
+            ),
+        ),
+        (
+            f"arn:aws:iam::{ACCOUNT}:oidc-provider/api.bitbucket.org/2.0/workspaces/acme/pipelines-config",
+            f"{{{uuid(1)}}}:{{{uuid(2)}}}",
+            (f"{{{uuid(3)}}}", f"{{{uuid(4)}}}"),
+        ),
+        ("cognito-identity.amazonaws.com", "us-east-1", (uuid(1), uuid(2))),
     ],
 )
 def test_all_runs_of_a_repository_are_one_principal_with_one_peer_group(
@@ -176,8 +195,16 @@ def test_all_runs_of_a_repository_are_one_principal_with_one_peer_group(
     assert [each.human for each in found] == [f"{repository}:{run}" for run in runs]
 
 
+def test_who_starts_a_pipeline_of_circleci_is_not_told_apart_and_its_project_is() -> None:
+    projects = [f"org/{uuid(1)}/project/{uuid(number)}" for number in (2, 3)]
+    found = [[subject(f"{each}/user/{uuid(user)}").key for user in (4, 5)] for each in projects]
+    assert [len(set(keys)) for keys in found] == [1, 1]
+    assert found[0] != found[1]
+
+
 def test_what_is_no_run_of_the_same_repository_is_another_principal() -> None:
     names = [
+        *(f"{{{uuid(1)}}}", uuid(1), f"us-east-1:{uuid(1)}x", f"a:{uuid(1)}", f"a:{uuid(2)}"),
         *("repo:o/r:ref:refs/heads/main", "repo:o/other:ref:refs/heads/main", "repo:p/r:pull_request"),
         *("repo:o/r:environment:prod", "repo:o/r:environment:dev", "repo:o/r:environment:pull_request"),
         *(
