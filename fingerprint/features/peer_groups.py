@@ -19,6 +19,10 @@ from numpy.typing import NDArray
 from fingerprint.compute import frames
 from fingerprint.compute.frames import Frame
 
+# What CloudFormation and CDK add to a name: the hash of a logical id, and a random suffix: `ServiceRoleFCDC14AE-1QTE2NSTB5B8H`.
+_GENERATED = re.compile(
+    r"(?<=[a-z])[0-9A-F]{8}(?=-|$)|(?<=-)(?=[0-9A-Za-z]*[A-Z])(?=[0-9A-Za-z]*\d[0-9A-Za-z]*[A-Za-z])[0-9A-Za-z]{12,13}$"
+)
 _NUMBERS = re.compile(r"[0-9a-f]{8,}|\d+", re.IGNORECASE)
 MIN_MEMBERS = 3  # a smaller group of people is grouped by services instead
 MEMBERS_PER_CLUSTER = 8
@@ -43,9 +47,9 @@ def assign_peer_groups(principals: Frame) -> NDArray[np.object_]:
 
 
 def _pattern(key: str) -> str:
-    """Return the name without account, path and numbers: deployments of one thing get the same."""
+    """Return the name without account, path, numbers and generated parts: deployments of one thing get the same."""
     name = key.split(":", 1)[-1].removeprefix("role/").removeprefix("service/")
-    return _NUMBERS.sub("#", name)
+    return _NUMBERS.sub("#", _GENERATED.sub("#", name))
 
 
 def cluster_by_services(principals: pd.DataFrame, usage: pd.DataFrame, seed: int) -> pd.Series:

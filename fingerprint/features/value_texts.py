@@ -16,13 +16,16 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 
 import numpy as np
 
 from fingerprint.compute import arrays, frames
 from fingerprint.compute.dictionary import DictionaryEncoded, EncodedColumn, encode_numbers
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 TEXT_CACHE_SIZE = 1 << 14  # user agents and addresses whose texts are kept
 DAY_MICROSECONDS = 86_400_000_000
@@ -49,6 +52,9 @@ _DOCUMENTATION = [
     ipaddress.ip_network(text)
     for text in ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "2001:db8::/32")
 ]
+_SHARED = [
+    ipaddress.ip_network("100.64.0.0/10")
+]  # behind a carrier's or a cluster's own translation (RFC 6598)
 
 
 def same_text(value: str | None) -> str | None:
@@ -94,13 +100,14 @@ def network_range(address: str, bits: tuple[int, int]) -> str:
         octets = address.split(".")
         cut = len(octets) == 4 and all(octet.isdigit() for octet in octets)
         return ".".join(octets[: bits[0] // 8]) + f".*/{bits[0]}" if cut else address[:128].lower()
-    if ip.is_private and not ip.is_global and not _is_documentation(ip):
+    ip = getattr(ip, "ipv4_mapped", None) or ip
+    if (ip.is_private and not ip.is_global and not _is_in(ip, _DOCUMENTATION)) or _is_in(ip, _SHARED):
         return "private"
     return str(ipaddress.ip_network((ip, bits[ip.version == 6]), strict=False))
 
 
-def _is_documentation(ip: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
-    return any(ip in network for network in _DOCUMENTATION if ip.version == network.version)
+def _is_in(ip: Address, networks: Iterable[Network]) -> bool:
+    return any(ip in network for network in networks if ip.version == network.version)
 
 
 def network_text(name: str | None, address: str | None) -> str | None:

@@ -37,7 +37,7 @@ MAX_NEW_CELLS = 100_000  # cells that may come before the busiest feeds are look
 MAX_NAME_LENGTH = 200  # characters of a source's name that are kept
 
 _ACCOUNT = re.compile(r"[0-9]{12}")  # as AWS numbers them: anything else in a record is no feed
-_REGION = re.compile(r"[a-z]{2}(?:-[a-z]{2,12}){1,4}-[0-9]{1,2}")
+_REGION = re.compile(r"[a-z]{2,4}(?:-[a-z]{2,12}){1,4}-[0-9]{1,2}")
 
 Cell = tuple[str, str, int]  # kind, feed, interval
 

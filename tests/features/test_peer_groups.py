@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from fingerprint.compute.column_table import ColumnTable
-from fingerprint.features.peer_groups import assign_peer_groups
+from fingerprint.features.peer_groups import assign_peer_groups, peer_group
 
 PRINCIPALS = pd.DataFrame(
     {
@@ -33,3 +33,20 @@ def test_a_group_follows_from_kind_role_and_name(table, texts: str) -> None:
 
 def test_of_no_one_there_is_no_group() -> None:
     assert len(assign_peer_groups(PRINCIPALS[:0])) == 0
+
+
+def test_what_a_template_makes_again_has_the_group_of_what_it_made_before() -> None:
+    """Logical ids of CDK end with a hash, and CloudFormation adds a random suffix."""
+    made = [
+        "ServiceRoleFCDC14AE-1QTE2NSTB5B8H",
+        "ServiceRoleFCDC14AE-aX9bPqL2mN4z",
+        "ServiceRole0B1C2D3E-9AB8CD7EF6GH5",
+    ]
+    assert {peer_group(f"1:role/Stack-{name}", "role", None) for name in made} == {
+        "machines Stack-ServiceRole#-#"
+    }
+
+
+@pytest.mark.parametrize("name", ["app-production", "app-FrontendRole", "app-frontend", "team-Deployments"])
+def test_words_are_no_generated_parts(name: str) -> None:
+    assert peer_group(f"1:role/{name}", "role", None) == f"machines {name}"

@@ -183,13 +183,15 @@ def counted(table: pd.DataFrame) -> dict[tuple[str, str, int], int]:
 def test_an_event_counts_for_its_account_its_region_and_its_source():
     counts = FeedCounts(3600, 100)
     batch = events(
-        (ACCOUNT, "eu-west-1", MONDAY), (ACCOUNT, "us-east-1", MONDAY), (ACCOUNT, "eu-west-1", MONDAY + 1)
+        (ACCOUNT, "eu-west-1", MONDAY),
+        (ACCOUNT, "eusc-de-east-1", MONDAY),
+        (ACCOUNT, "eu-west-1", MONDAY + 1),
     )
     counts.add_events(batch, ["raw/3"], np.zeros(3, int), np.zeros(3, int))
     assert counted(counts.drain_closed(MONDAY + 1)) == {
         ("account", ACCOUNT, 0): 2,
         ("region", f"{ACCOUNT}/eu-west-1", 0): 1,
-        ("region", f"{ACCOUNT}/us-east-1", 0): 1,
+        ("region", f"{ACCOUNT}/eusc-de-east-1", 0): 1,
         ("source", "raw/3", 0): 2,
     }
     assert counts.drain_closed(MONDAY + 1) is None
