@@ -6,11 +6,11 @@ Example:
     90 84 75 alice@example.com called iam:CreateAccessKey and 4 other new actions from 198.51.100.0/24 (new network)
 
 Rarity is how rare the alert is as a whole: of each of its distinct actions the highest z of the calibrated detectors, as nats
-of a tail probability (`tail_calibration`), the most unusual action in full and each further one with a fading weight. So it means
-the same for every principal. To its nats those of the impact are added (`impact`): what the calls can do that were new. The sum,
-mapped to 0 ... 100, is the urgency, and no urgency falls while its alert grows. A fingerprint that had to fall back knows less,
-so its urgency is capped. The title of an alert about a principal without a history of counts says when it was first seen, and
-that only its peers are a measure for it.
+of a tail probability (`tail_calibration`), the most unusual action first and each further one with a fading weight, the sum
+scaled by `CALIBRATION`. So it means the same for every principal. To its nats those of the impact are added (`impact`): what
+the calls can do that were new. The sum, mapped to 0 ... 100, is the urgency, and no urgency falls while its alert grows. A
+fingerprint that had to fall back knows less, so its urgency is capped. The title of an alert about a principal without a
+history of counts says when it was first seen, and that only its peers are a measure for it.
 
 What drove an alert is explained by the detectors themselves (`Detector.drivers`, `Detector.curve`).
 """
@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from fingerprint.alerting import impact, titles
 from fingerprint.compute import frames, hashing
+from fingerprint.compute.arrays import identity_placement
 from fingerprint.core.alert import (
     ActionImpact,
     ActivityCurve,
@@ -48,6 +49,7 @@ from fingerprint.detection.detectors import (
     newcomer_rows,
 )
 from fingerprint.estimators import tail_calibration
+from fingerprint.estimators.amounts import UsualAmounts
 from fingerprint.features.encoding import FEATURE_NAMES
 from fingerprint.registry.bank import PEER_LEVEL, Bank
 from fingerprint.sources.active import SOURCE
@@ -235,22 +237,41 @@ class Novelty(NamedTuple):
 def find_novelty(
     batch: EventBatch, frame: pd.DataFrame, names: Sequence[str], explainer: Explainer
 ) -> Novelty:
-    """Return what of an alert's events is new to the fingerprints that measured them; `names` (N,) are their actions."""
-    wanted = [ACTION_COLUMN, *PLACE_COLUMNS]
-    key = np.column_stack([batch.fingerprint.astype(np.uint64), batch.codes[:, wanted].astype(np.uint64)])
+    """Return what of an alert's events is new to their principals; `names` (N,) are their actions."""
+    key = np.column_stack(
+        [
+            batch.fingerprint.astype(np.uint64),
+            batch.principal,
+            batch.codes[:, [ACTION_COLUMN, *PLACE_COLUMNS]],
+        ]
+    )
     versions = frame["bank_version"].to_numpy(object).astype(str)
-    unseen = np.zeros((len(frame), len(wanted)), bool)
+    unseen = np.zeros((len(frame), 1 + len(PLACE_COLUMNS)), bool)
     for version in np.unique(versions):
         of_version = np.flatnonzero(versions == version)
         _, first, inverse = np.unique(key[of_version], axis=0, return_index=True, return_inverse=True)
-        rows = of_version[first]
-        bank, at = explainer.bank_and_rows(batch, rows)
-        share = bank.vocabulary.observed_share(at, batch.codes[rows])[:, wanted]
-        present = batch.codes[rows][:, wanted] != hashing.MISSING
-        unseen[of_version] = ((share == 0) & present)[inverse.reshape(-1)]
+        unseen[of_version] = _new_to_principal(batch, of_version[first], explainer)[inverse.reshape(-1)]
     from_new = unseen[:, 1:].any(axis=1)
     ids = map(str, frame["event_id"].to_numpy(object)[from_new])
     return Novelty(frozenset(compress(names, unseen[:, 0])), frozenset(ids))
+
+
+def _new_to_principal(batch: EventBatch, rows: NDArray[np.intp], explainer: Explainer) -> NDArray[np.bool_]:
+    """Return whether action and places (PLACE_COLUMNS) of one version's events are new to their principals, (R, 1 + places).
+
+    A place is one of the principal, whichever service it was used with. Of a principal without a fingerprint of its own the bank
+    knows which actions it called, if any, but no places: those are compared with what its peers use.
+    """
+    bank, at = explainer.bank_and_rows(batch, rows)
+    codes, stranger = batch.codes[rows], batch.level[rows] >= PEER_LEVEL
+    whole = np.where(bank.whole[at] >= 0, bank.whole[at], at)
+    unseen, unseen_anywhere = (bank.vocabulary.observed_share(each, codes) == 0 for each in (at, whole))
+    action, places = unseen[:, ACTION_COLUMN], (unseen & unseen_anywhere)[:, PLACE_COLUMNS]
+    if stranger.any():
+        known = UsualAmounts.from_arrays(bank.scorer_state, identity_placement)
+        action[stranger] = known.is_new(batch.principal[rows], codes[:, ACTION_COLUMN])[stranger]
+    new = np.column_stack([action, places])
+    return new & (codes[:, [ACTION_COLUMN, *PLACE_COLUMNS]] != hashing.MISSING)
 
 
 def _lead_with_impact(

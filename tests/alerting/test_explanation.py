@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,10 +17,12 @@ import pytest
 
 from fingerprint.alerting import explanation, impact
 from fingerprint.alerting.grouping import alert_ids
-from fingerprint.core.alert import MINIMUM_URGENCY, STEP_PHASES, Alert
+from fingerprint.core.alert import MINIMUM_URGENCY, STEP_PHASES, ActionImpact, Alert
 from fingerprint.core.settings import Alerts, Autoencoder, Settings, Voting
 from fingerprint.detection.detectors import autoencoder, spectral
+from fingerprint.features.encoding import FEATURE_NAMES
 from fingerprint.registry.bank import open_bank
+from fingerprint.sources.active import SOURCE
 from tests.support import sample_organisation
 
 INTERVAL = sample_organisation.SETTINGS.spectral.interval_seconds
@@ -200,6 +203,50 @@ def test_someone_no_one_knows_is_judged_by_everybody_and_capped(
     for alert in run.alerts:
         assert alert.level in ("peer", "generic")
         assert alert.urgency <= explanation.URGENCY_CAP[alert.level] < 100
+
+
+def test_a_grave_call_of_a_stranger_is_new_although_others_make_it(
+    organisation: sample_organisation.SampleOrganisation, tmp_path: Path
+) -> None:
+    """A user that an intruder made calls what administrators call; nothing of it is usual of the user."""
+    last = json.loads(sample_organisation.lines_of(organisation.new)[-1])
+    grave = next(
+        record
+        for line in sample_organisation.lines_of(organisation.learned)
+        if (record := json.loads(line)) and impact_of(record).gravity in ("grave", "severe")
+    )
+    made = {"type": "IAMUser", "accountId": "123456789012", "userName": "made", "accessKeyId": "AKIAEXAMPLE"}
+    call = {**grave, "eventTime": last["eventTime"], "eventID": "made-1", "userIdentity": made}
+    source = sample_organisation.write(tmp_path / "in.jsonl", [call])
+    everything = Settings(
+        autoencoder=Autoencoder(max_epochs=1), alerts=Alerts(threshold=0), voting=Voting(quorum=1)
+    )
+    [alert] = sample_organisation.run([source], organisation.bank, tmp_path, everything).alerts
+    service = grave["eventSource"].split(".")[0]
+    assert [each.action for each in alert.impact_of] == [f"{service}:{grave['eventName']}"]
+    assert alert.impact > 0
+    assert alert.urgency >= 35, "no grave new call is low"
+
+
+def impact_of(record: dict[str, Any]) -> ActionImpact:
+    return SOURCE.impact_of(
+        record["eventSource"].split(".")[0], record["eventName"], record.get("errorCode", "")
+    )
+
+
+def test_a_network_is_new_where_the_principal_never_used_it_with_any_service() -> None:
+    """Three entities of one principal: its fingerprint as a whole, row 3, knows the network of the second."""
+    shares = np.ones((4, len(FEATURE_NAMES)))
+    for row in (0, 1):
+        shares[row, explanation.PLACE_COLUMNS] = 0
+    shares[3, explanation.PLACE_COLUMNS[1:]] = 0
+    bank = SimpleNamespace(
+        whole=np.array([-1, 3, 3, -1]), vocabulary=SimpleNamespace(observed_share=lambda at, _: shares[at])
+    )
+    batch = SimpleNamespace(codes=np.full((3, len(FEATURE_NAMES)), 7, np.uint64), level=np.zeros(3, np.int8))
+    explainer = SimpleNamespace(bank_and_rows=lambda _, rows: (bank, np.array([0, 1, 2])[rows]))
+    new = explanation._new_to_principal(batch, np.arange(3), explainer)
+    assert new.tolist() == [[False, True, True], [False, False, True], [False, False, False]]
 
 
 def test_the_next_steps_contain_first_where_it_is_grave_ask_by_another_channel_and_undo_what_was_done(
