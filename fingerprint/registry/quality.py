@@ -64,7 +64,7 @@ def holdout_metrics(holdout: HoldoutScores, options: settings.Settings) -> dict[
     figures: dict[str, Any] = {
         "rows": len(holdout.loss),
         "days": _days(holdout, options.spectral.interval_seconds),
-        "principals": len(np.unique(holdout.principal)),
+        "principals": count_principals(holdout.principal, holdout.day),
         "loss": named_quantiles(holdout.loss),
         "z": named_quantiles(holdout.z),
         "vote_z": {
@@ -77,6 +77,18 @@ def holdout_metrics(holdout: HoldoutScores, options: settings.Settings) -> dict[
     strong = holdout.z >= alert_threshold(figures, options.alerts)
     votes = len(np.unique(_each(holdout.principal, holdout.day)[strong]))
     return {**figures, "votes_per_day": votes / figures["days"]}
+
+
+def count_principals(principal: Hashes, day: Ints) -> int:
+    """Return how many principals rows (N,) are of, as an alert budget counts them.
+
+    Each that is there on two days or more, and of the others as many as a day has: what is made for every run or visitor
+    would grow the budget with every day that is looked at.
+    """
+    _, first = np.unique(_each(principal, day), return_index=True)
+    _, days = np.unique(principal[first], return_counts=True)
+    passing = int((days == 1).sum())
+    return len(days) - passing + math.ceil(passing / max(len(np.unique(day)), 1))
 
 
 def strongest_alerts(holdout: HoldoutScores, options: settings.Settings) -> list[float]:

@@ -159,6 +159,19 @@ def test_the_detector_votes_on_the_share_of_rows_that_is_set() -> None:
         assert (z >= quality.vote_threshold(figures, share)).mean() == pytest.approx(share, rel=0.05)
 
 
+def test_the_budget_does_not_grow_with_principals_that_come_new_every_day() -> None:
+    stay, days = np.tile(np.arange(200, dtype=np.uint64), 7), np.repeat(np.arange(7, dtype=np.int32), 200)
+    passing = np.arange(1_000, 1_000 + 7 * 300, dtype=np.uint64)
+    both = (
+        np.concatenate([stay, passing]),
+        np.concatenate([days, np.repeat(np.arange(7, dtype=np.int32), 300)]),
+    )
+    assert quality.count_principals(stay, days) == 200
+    assert quality.count_principals(*both) == 500
+    assert quality.count_principals(stay[:200], days[:200]) == 200, "of a single day all count"
+    assert quality.count_principals(stay[:0], days[:0]) == 0
+
+
 @pytest.mark.parametrize(("hours", "days"), [(1, 1.0), (24, 1.0), (60, 2.5), (85, 3.542)])
 def test_a_part_of_a_day_held_out_counts_as_a_part(hours: int, days: float) -> None:
     interval = 490_000 + np.array([0, hours - 1], np.int32)
