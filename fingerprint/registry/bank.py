@@ -103,8 +103,7 @@ class Bank:
     | `fingerprints` | (E rows) key, hash, level, parent, events, days, first, last, ready; row 0 is the generic fingerprint |
     | `people` | (a row a principal) hash, principal, kind, role, peer |
     | `words` | code and text of a value, sorted by code |
-    | `sample` | (R, F) codes of training rows |
-    | `scorer_state` | arrays by name |
+    | `scorer_state` | arrays by name; `sample.codes` (R, F) are codes of training rows |
     | `files` | what the bank was opened from; None if it was just trained |
 
     The hash of a principal, in `fingerprints` and in `people`, contains its hash bucket (`hashing`). `fingerprints` has
@@ -297,9 +296,7 @@ def publish_version(
     return bank.version
 
 
-def write_bank(
-    bank: Bank, folder: Path, options: settings.Bank = DEFAULT_OPTIONS, signer: Signer | None = None
-) -> bytes:
+def write_bank(bank: Bank, folder: Path, signer: Signer | None = None) -> bytes:
     """Write a version beside the others, signed as learned and not served yet, and return its manifest.
 
     An older one of its name is replaced as a whole.

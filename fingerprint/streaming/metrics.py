@@ -138,7 +138,8 @@ class StreamMetrics:
         self.alerts = counter("alerts_published", "Alerts published, again when they have grown.")
         self.votes = counter("votes", "Votes by detector.", ("detector",))
         self.pauses = counter(
-            "backpressure_pauses", "Pauses because the database was unavailable or the producer full."
+            "backpressure_pauses",
+            "Pauses because the database was unavailable, the producer full, or messages read one by one.",
         )
         self.commits_refused = counter(
             "commits_fenced",
@@ -203,7 +204,7 @@ class StreamMetrics:
         for version in versions:
             self.bank.labels(version).set(1)
         self.bank_trained_until.set(datetime.fromisoformat(manifest["span"][1]).timestamp())
-        for since, name in (("previous", "drift"), ("reference", "frozen")):
+        for since, name in (("previous", "drift"), ("reference", "reference")):
             moved = manifest.get("gate", {}).get(name, {})
             for quantile, value in moved.get("quantiles", {}).items():
                 self.bank_drift.labels(since, quantile).set(value)

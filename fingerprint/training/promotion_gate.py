@@ -23,7 +23,7 @@ since its threshold is set on the same held-out days with those votes, and a ban
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -51,9 +51,12 @@ INJECTED_FOR_OTHERS = {
     SequenceDetector.name: "attacks by the order of their calls",
     SpectralDetector.name: "bursts of usual calls",
 }
+MAX_VOTING_SHARE = (
+    0.05  # of the principals that may have a vote on a day, where that is more than the setting allows
+)
 MIN_KIND_EVENTS = 500  # held out, from which the rate of votes on a kind of principal is judged
 MAX_VOTE_SHARE_FACTOR = (
-    2.0  # times its vote_share, of the held-out events of a kind, that a detector may vote for
+    2.0  # times its vote_share, of the held-out events of a kind: what a detector may vote for
 )
 
 NO_CONFIRMED_ATTACKS: Mapping[str, Sequence[bytes]] = {}
@@ -74,6 +77,10 @@ class GateDecision:
         """True if the bank may be served."""
         return not self.reasons
 
+    def with_warnings(self, sentences: Sequence[str]) -> GateDecision:
+        """Return the same decision with these warnings before its own."""
+        return replace(self, figures={**self.figures, "warnings": [*sentences, *self.figures["warnings"]]})
+
 
 def evaluate_promotion(
     challenger: Bank,
@@ -89,39 +96,63 @@ def evaluate_promotion(
     `confirmed` are attacks that happened: by alert, the records of its events.
     """
     figures: dict[str, Any] = {"against": champion.version if champion else None}
-    reasons = [
-        *_future_dated(challenger),
-        *_empty_holdout(challenger),
-        *_excess_votes(challenger, settings.promotion),
-    ]
-    broken = list(part_checks.find_broken_parts(challenger))
-    reasons += broken
-    if not broken:
-        figures["seen"] = _injected_for_others(challenger, settings)
-        reasons += _unseen_attacks(figures["seen"])
-    excess = _excess_vote_rates(challenger, settings)
-    known = _excess_vote_rates(champion, settings, sure=False) if champion else excess
-    reasons += [sentence for which, sentence in excess.items() if which not in known]
-    warnings = [sentence for which, sentence in excess.items() if which in known]
-    if not champion and not allow_immature:
-        reasons += _immature(challenger)
+    reasons, alone = _judge_alone(challenger, settings)
+    excess, warnings = _judge_vote_rates(challenger, champion, settings)
+    reasons, figures = [*reasons, *excess], figures | alone
     if champion:
-        moved = drift.compare_banks(champion, challenger)
-        figures |= {"probe": _compare_on_attacks(challenger, champion, settings), "drift": moved.summary()}
-        reasons += _missed_attacks(figures["probe"], champion, settings.promotion)
-        if happened := attack_injection.inject_confirmed_attacks(champion, confirmed, settings):
-            figures["confirmed"] = _compare_on_attacks(challenger, champion, settings, happened)
-            reasons += _missed_attacks(
-                figures["confirmed"], champion, settings.promotion, "attacks that analysts confirmed and"
-            )
-        reasons += _shifted_losses(challenger, champion, settings.promotion)
-        reasons += _lost_fingerprints(moved, settings.promotion)
+        found, compared = _judge_against(challenger, champion, settings, confirmed)
+        reasons, figures = [*reasons, *found], figures | compared
+    elif not allow_immature:
+        reasons += _immature(challenger)
     if reference:
-        figures["frozen"] = drift.compare_banks(reference, challenger).summary() | {
+        figures["reference"] = drift.compare_banks(reference, challenger).summary() | {
             "probe": _compare_on_attacks(challenger, reference, settings)
         }
     figures |= {"passed": not reasons, "reasons": reasons, "warnings": warnings}
     return GateDecision(tuple(reasons), figures)
+
+
+def _judge_alone(challenger: Bank, settings: Settings) -> tuple[list[str], dict[str, Any]]:
+    """Return reasons and figures of the conditions that need no other bank: (5) to (7), (9) and (10)."""
+    broken = list(part_checks.find_broken_parts(challenger))
+    reasons = [
+        *_future_dated(challenger),
+        *_empty_holdout(challenger),
+        *_excess_votes(challenger, settings.promotion),
+        *broken,
+    ]
+    if broken:
+        return reasons, {}
+    seen = _injected_for_others(challenger, settings)
+    return [*reasons, *_unseen_attacks(seen)], {"seen": seen}
+
+
+def _judge_vote_rates(
+    challenger: Bank, champion: Bank | None, settings: Settings
+) -> tuple[list[str], list[str]]:
+    """Return reasons and warnings of condition (8): a rate that the champion has as well, or a first bank, is a warning."""
+    excess = _excess_vote_rates(challenger, settings)
+    known = _excess_vote_rates(champion, settings, sure=False) if champion else excess
+    return (
+        [sentence for which, sentence in excess.items() if which not in known],
+        [sentence for which, sentence in excess.items() if which in known],
+    )
+
+
+def _judge_against(
+    challenger: Bank, champion: Bank, settings: Settings, confirmed: Mapping[str, Sequence[bytes]]
+) -> tuple[list[str], dict[str, Any]]:
+    """Return reasons and figures of the conditions that compare with the served bank: (1) to (4)."""
+    moved = drift.compare_banks(champion, challenger)
+    figures = {"probe": _compare_on_attacks(challenger, champion, settings), "drift": moved.summary()}
+    reasons = [*_missed_attacks(figures["probe"], champion, settings.promotion)]
+    if happened := attack_injection.inject_confirmed_attacks(champion, confirmed, settings):
+        figures["confirmed"] = _compare_on_attacks(challenger, champion, settings, happened)
+        which = "attacks that analysts confirmed and"
+        reasons += _missed_attacks(figures["confirmed"], champion, settings.promotion, which)
+    reasons += _shifted_losses(challenger, champion, settings.promotion)
+    reasons += _lost_fingerprints(moved, settings.promotion)
+    return reasons, figures
 
 
 def _compare_on_attacks(
@@ -243,11 +274,12 @@ def _empty_holdout(challenger: Bank) -> Iterator[str]:
 
 
 def _excess_votes(challenger: Bank, options: Promotion) -> Iterator[str]:
-    votes = challenger.manifest["quality"]["votes_per_day"]
-    if votes > options.max_votes_per_day:
+    quality = challenger.manifest["quality"]
+    votes, most = quality["votes_per_day"], options.max_votes_per_day
+    if votes > max(most, MAX_VOTING_SHARE * quality["principals"]):
         yield (
-            f"{votes:,.1f} principals a day have a vote in its held-out history, "
-            f"more than the {options.max_votes_per_day:,.0f} of the setting promotion.max_votes_per_day"
+            f"{votes:,.1f} principals a day have a vote in its held-out history, more than {MAX_VOTING_SHARE:.0%} of them, "
+            f"and more than the {most:,.0f} of the setting promotion.max_votes_per_day"
         )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -35,15 +34,15 @@ def offer_bank(
 
     With `allow_immature` a first bank is served although no entity of it is ready.
     """
-    champion = _served_bank(folder, settings)
+    champion, warnings = _served_bank(folder, settings)
     if champion and champion.version == learned.version == versions.served_version(folder):
         return GateDecision((), {**champion.manifest.get("gate", {}), "passed": True, "reasons": []})
-    frozen = _drift_baseline(folder, learned.version, champion, settings)
+    reference = _drift_reference(folder, learned.version, champion, settings)
     decision = promotion_gate.evaluate_promotion(
-        learned, champion, settings, frozen, confirmed, allow_immature=allow_immature
-    )
+        learned, champion, settings, reference, confirmed, allow_immature=allow_immature
+    ).with_warnings(warnings)
     judged = replace(learned, manifest={**learned.manifest, "gate": decision.figures})
-    manifest = banks.write_bank(judged, folder, settings.bank, require_signer(settings.bank))
+    manifest = banks.write_bank(judged, folder, require_signer(settings.bank))
     _record_decision(folder, learned.version, manifest, decision, "train", settings)
     return decision
 
@@ -58,9 +57,11 @@ def publish_bank(
 ) -> GateDecision:
     """Serve a version that is kept, if the gate lets it pass or a reason is given to force it."""
     challenger = banks.open_bank(folder, settings.bank, version, served=False)
-    champion = _served_bank(folder, settings)
-    frozen = _drift_baseline(folder, version, champion, settings)
-    decision = promotion_gate.evaluate_promotion(challenger, champion, settings, frozen, confirmed)
+    champion, warnings = _served_bank(folder, settings)
+    reference = _drift_reference(folder, version, champion, settings)
+    decision = promotion_gate.evaluate_promotion(
+        challenger, champion, settings, reference, confirmed
+    ).with_warnings(warnings)
     manifest = banks.verified_manifest_bytes(challenger)
     if force is None:
         _record_decision(folder, version, manifest, decision, "publish", settings, why)
@@ -132,20 +133,26 @@ def _record_decision(
     versions.remove_old_versions(folder, settings.bank.retained_versions)
 
 
-def _served_bank(folder: Path, settings: Settings) -> Bank | None:
-    """Return the served bank, or the one before if that cannot be opened; None if neither can be opened.
+def _served_bank(folder: Path, settings: Settings) -> tuple[Bank | None, list[str]]:
+    """Return the served bank, or the one before if that cannot be opened; and a warning about each that cannot.
 
-    A damaged bank must be replaceable without weakening the gate.
+    A damaged bank must be replaceable: where neither can be opened, the next one is judged as a first bank is, and says so.
     """
-    with suppress(FingerprintError):
-        for version in (versions.served_version(folder), versions.previous_version(folder)):
-            if version is not None:
-                with suppress(FingerprintError):
-                    return banks.open_bank(folder, settings.bank, version)
-    return None
+    try:
+        served = versions.served_version(folder)
+        before = versions.previous_version(folder) if served else None
+    except FingerprintError as error:
+        return None, [f"not compared with the served bank: {error}"]
+    warnings: list[str] = []
+    for version in filter(None, (served, before)):
+        try:
+            return banks.open_bank(folder, settings.bank, version), warnings
+        except FingerprintError as error:
+            warnings.append(f"not compared with bank {version}, which cannot be opened: {error}")
+    return None, warnings
 
 
-def _drift_baseline(folder: Path, version: str, champion: Bank | None, settings: Settings) -> Bank | None:
+def _drift_reference(folder: Path, version: str, champion: Bank | None, settings: Settings) -> Bank | None:
     """Return the bank of some versions ago from which slow drift is measured; None while that is the served one."""
     older = [each for each in versions.list_bank_versions(folder) if each != version]
     back = older[: settings.promotion.reference_versions_back][-1:]

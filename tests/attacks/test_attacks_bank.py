@@ -247,7 +247,7 @@ def test_what_is_signed_is_what_the_gate_judged_whatever_was_put_there_in_the_me
     signed: Path, learned: Bank, signs: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     second = banks.with_manifest_entries(learned, outside=2)
-    banks.write_bank(second, signed, signs.bank, promotion.require_signer(signs.bank))
+    banks.write_bank(second, signed, promotion.require_signer(signs.bank))
     judge = promotion_gate.evaluate_promotion
 
     def slowly(*arguments: Any) -> Any:

@@ -14,7 +14,6 @@ import pandas as pd
 import pytest
 
 from fingerprint.compute import mapped_arrays
-from fingerprint.core import settings
 from fingerprint.core.errors import FingerprintError
 from fingerprint.registry import bank as banks
 from fingerprint.registry import versions
@@ -230,7 +229,7 @@ def test_a_bank_in_many_shards_judges_as_one_in_a_single_file(
     organisation: SampleOrganisation, scored: sample_organisation.Run, tmp_path: Path
 ) -> None:
     good = banks.open_bank(organisation.bank)
-    banks.write_bank(good, tmp_path / "bank", settings.Bank())
+    banks.write_bank(good, tmp_path / "bank")
     versions.serve_version(tmp_path / "bank", good.version, banks.PUBLISH_DECISION)
     assert len(list(version_of(tmp_path / "bank").glob("stack.weights.inputs.*"))) > 1
     again = sample_organisation.run(organisation.new, tmp_path / "bank", tmp_path)
@@ -240,7 +239,7 @@ def test_a_bank_in_many_shards_judges_as_one_in_a_single_file(
 @pytest.mark.usefixtures("_small_pages")
 def test_a_shard_that_is_missing_is_named(organisation: SampleOrganisation, tmp_path: Path) -> None:
     good = banks.open_bank(organisation.bank)
-    banks.write_bank(good, tmp_path, settings.Bank())
+    banks.write_bank(good, tmp_path)
     gone = sorted((tmp_path / "versions" / good.version).glob("stack.weights.inputs.*"))[-1]
     gone.unlink()
     with pytest.raises(FingerprintError, match=gone.name):

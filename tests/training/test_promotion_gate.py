@@ -88,6 +88,8 @@ def test_a_first_bank_is_held_to_the_budget_of_votes_alone(champion: Bank) -> No
     loud = with_quality(champion, votes_per_day=301.0)
     assert "promotion.max_votes_per_day" in promotion_gate.evaluate_promotion(loud, None, SETTINGS).reasons[0]
     assert promotion_gate.evaluate_promotion(loud, None, with_gate(max_votes_per_day=302)).passed
+    large = with_quality(champion, votes_per_day=990.0, principals=20_000)
+    assert promotion_gate.evaluate_promotion(large, None, SETTINGS).passed, "a twentieth of its principals"
 
 
 @pytest.mark.parametrize("quantile", ["0.5", "0.9", "0.99"])
@@ -171,9 +173,9 @@ def test_how_far_it_came_from_a_bank_of_long_ago_is_reported(
     champion: Bank, later: Bank, poisoned: Bank
 ) -> None:
     word = promotion_gate.evaluate_promotion(poisoned, poisoned, SETTINGS, reference=champion)
-    assert word.figures["frozen"]["against"] == champion.version
-    assert word.figures["frozen"]["quantiles"]["0.99"] > word.figures["drift"]["quantiles"]["0.99"]
-    assert "frozen" not in promotion_gate.evaluate_promotion(later, champion, SETTINGS).figures
+    assert word.figures["reference"]["against"] == champion.version
+    assert word.figures["reference"]["quantiles"]["0.99"] > word.figures["drift"]["quantiles"]["0.99"]
+    assert "reference" not in promotion_gate.evaluate_promotion(later, champion, SETTINGS).figures
 
 
 def test_only_what_was_found_clearly_counts_as_missed(

@@ -98,7 +98,8 @@ class Promotion(Section):
     max_votes_per_day: float = Field(
         300.0,
         gt=0,
-        description="Largest number of principals a day with an autoencoder vote on the held-out history.",
+        description="Largest number of principals a day with an autoencoder vote on the held-out history; 5 % of them "
+        "where that is more.",
     )
     reference_versions_back: int = Field(
         5,

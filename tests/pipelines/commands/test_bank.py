@@ -286,9 +286,14 @@ def test_a_bank_trained_on_the_attack_is_kept_and_not_served_with_status_3(
 def test_a_served_bank_that_is_damaged_is_replaced_by_the_next_one(
     organisation: sample_organisation.SampleOrganisation, bank: Path
 ) -> None:
-    (bank / "versions" / versions.require_served_version(bank) / "words.parquet").write_bytes(b"damaged")
+    damaged = versions.require_served_version(bank)
+    (bank / "versions" / damaged / "words.parquet").write_bytes(b"damaged")
     figures = train_bank(organisation.learned, bank, sample_organisation.SETTINGS, no_progress)
     assert figures["served"]
+    assert figures["gate"]["against"] is None
+    (warning,) = figures["gate"]["warnings"]
+    assert warning.startswith(f"not compared with bank {damaged}, which cannot be opened: ")
+    assert "words.parquet" in warning
     assert banks.open_bank(bank).version == figures["version"]
 
 
@@ -313,8 +318,8 @@ def test_versions_retire_as_others_come_and_drift_is_measured_from_an_old_one(
     names = [each["version"] for each in figures]
     assert [each["served"] for each in figures] == [True] * 4
     assert versions.list_bank_versions(tmp_path) == names[:0:-1]
-    assert figures[2]["gate"]["frozen"]["against"] == names[0]
-    assert figures[3]["gate"]["frozen"]["against"] == names[1]
+    assert figures[2]["gate"]["reference"]["against"] == names[0]
+    assert figures[3]["gate"]["reference"]["against"] == names[1]
     assert [line["before"] for line in versions.decision_history(tmp_path)] == [None, *names[:-1]]
 
 
@@ -325,7 +330,7 @@ def test_a_stream_says_by_metrics_which_bank_judges_how_old_it_is_and_how_far_it
     organisation: sample_organisation.SampleOrganisation, two: Path, tmp_path: Path
 ) -> None:
     good = banks.open_bank(two)
-    drift = {"drift": {"quantiles": {"0.5": 0.02}}, "frozen": {"quantiles": {"0.99": 0.4}}}
+    drift = {"drift": {"quantiles": {"0.5": 0.02}}, "reference": {"quantiles": {"0.99": 0.4}}}
     moved = banks.with_manifest_entries(good, note="moved", gate=drift)
     banks.publish_version(moved, two)
     place = Place(tmp_path / "place", two).create()
