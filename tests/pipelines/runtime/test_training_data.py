@@ -125,6 +125,35 @@ def test_one_record_dated_2199_is_not_the_newest_event(tmp_path: Path, gather: G
     assert times(history)[0] == "03-04T23"
 
 
+def test_a_history_in_which_one_principal_goes_on_alone_does_not_end_with_the_last_event_of_another(
+    tmp_path: Path, gather: Gather
+) -> None:
+    """As in a small account: forty calls a working day of one, and a visit of another on the third day."""
+    other = {"type": "IAMUser", "accountId": "111122223333", "userName": "bob"}
+    busy = [
+        record(day(number) + timedelta(hours=9, minutes=12 * call), f"{number}-{call}")
+        for number in range(30)
+        for call in range(40)
+    ]
+    visit = record(day(2) + timedelta(hours=12), "visit", userIdentity=other)
+    history, _ = gather([write(tmp_path / "all.jsonl", [*busy, visit])])
+    assert (history.events, history.after_end) == (1201, 0)
+
+
+@pytest.mark.parametrize("more", [[], [day(40)] * 60])
+def test_what_one_of_two_principals_dates_past_the_end_is_dropped(
+    tmp_path: Path, gather: Gather, more: list[datetime]
+) -> None:
+    both = [{"type": "IAMUser", "accountId": "111122223333", "userName": name} for name in ("bob", "eve")]
+    usual = [
+        record(day(0) + timedelta(minutes=10 * call), f"usual {call}", userIdentity=both[call % 2])
+        for call in range(1200)
+    ]
+    forged = [record(at, f"forged {n}", userIdentity=both[1]) for n, at in enumerate([day(39), *more])]
+    history, _ = gather([write(tmp_path / "all.jsonl", [*usual, *forged])])
+    assert (history.events, history.after_end) == (1200, len(forged))
+
+
 @pytest.mark.parametrize(
     "span", [time_range.parse_time_range("2027-01-01"), time_range.parse_time_range(until="2020-01-01")]
 )
