@@ -15,11 +15,12 @@ from fingerprint.streaming.lag_monitor import LagMonitor
 class PausableConsumer:
     """A consumer that can be paused. Messages that arrive while it is paused are kept for the next poll.
 
-    `on_pause` is called at each pause, to count them.
+    `on_pause` is called when a pause begins, to count them; to pause again before `resume` goes on with the same one.
     """
 
     def __init__(self, consumer: Consumer, on_pause: Callable[[], None]) -> None:
         self.consumer, self.on_pause = consumer, on_pause
+        self.is_paused = False
         self.paused_partitions: frozenset[Partition] = frozenset()
         self.backlog: list[Message] = []
 
@@ -30,7 +31,9 @@ class PausableConsumer:
 
     def pause(self) -> None:
         """Pause all assigned partitions, and poll once, so that the group knows that this member is alive."""
-        self.on_pause()
+        if not self.is_paused:
+            self.on_pause()
+        self.is_paused = True
         assigned = self.consumer.assignment()
         self.consumer.pause(assigned)
         self.paused_partitions |= assigned
@@ -42,6 +45,7 @@ class PausableConsumer:
 
     def resume(self) -> None:
         """Resume what was paused: there is room again."""
+        self.is_paused = False
         if self.paused_partitions:
             self.consumer.resume(self.paused_partitions & self.consumer.assignment())
             self.paused_partitions = frozenset()
@@ -52,21 +56,29 @@ class PausableConsumer:
 
 
 class RetryingProducer:
-    """Send to a producer that may be full, for at most `patience` seconds. `before_retry` is called before each new attempt.
+    """Send to a producer that may be full, for at most `patience` seconds.
+
+    `on_full` is called where a message finds no room, `before_retry` before each new attempt.
 
     An own loop and not `stamina`: between two attempts the consumer must be polled, or the group takes its partitions away.
     """
 
     def __init__(
-        self, producer: Producer, patience: float, before_retry: Callable[[], None] = lambda: None
+        self,
+        producer: Producer,
+        patience: float,
+        before_retry: Callable[[], None] = lambda: None,
+        on_full: Callable[[], None] = lambda: None,
     ) -> None:
-        self.producer, self.patience, self.before_retry = producer, patience, before_retry
+        self.producer, self.patience = producer, patience
+        self.before_retry, self.on_full = before_retry, on_full
 
     def send(self, topic: str, outgoing: OutgoingMessage) -> None:
         """Send a message. Raises FingerprintError after `patience` seconds without room, DeliveryFailed as the producer does."""
         full = self._try_send(topic, outgoing)
         if full is None:
             return
+        self.on_full()
         deadline = time.monotonic() + self.patience
         while full is not None:
             if time.monotonic() > deadline:

@@ -92,7 +92,9 @@ class S3IngestService(TurningService):
             settings, partitions=PartitionCount(producer, settings.kafka.events_topic)
         )
         self.limit = DeadLetterLimit(settings.ingest)
-        self.sender = RetryingProducer(producer, settings.kafka.delivery_timeout_seconds, metrics.pauses.inc)
+        self.sender = RetryingProducer(
+            producer, settings.kafka.delivery_timeout_seconds, on_full=metrics.pauses.inc
+        )
         self.dead_topic = settings.kafka.raw_topic + DEAD_LETTER_SUFFIX
         self.queue_partition = Partition(queue.name, 0)
         self.once, self.deferred = False, set[str]()  # ids of notifications left in the queue, with `once`

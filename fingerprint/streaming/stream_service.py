@@ -240,7 +240,6 @@ class StreamService(ConsumerService):
         self._commit(sorted(self.owned))
         self._release_unused_banks()
         self._apply_threshold_override()
-        self._save_heartbeat()
 
     def _release_unused_banks(self) -> None:
         """Close the banks that no partition needs any more."""
@@ -346,6 +345,7 @@ class StreamService(ConsumerService):
                 [each for each in self.owned if lag.get(each) == 0 and not self.pausable_consumer.backlog]
             )
             self._check_feeds()
+        self._save_heartbeat()
 
     def _advance_clocks(self, partitions: Collection[Partition]) -> None:
         """Close intervals by the clock in partitions where nothing is left to be read."""

@@ -366,7 +366,9 @@ def test_a_full_producer_silences_the_consumer_until_there_is_room(stream: Strea
     stream.send(*records(30))
     consumer = Noting(stream.consumer())
     figures = stream.ingest(consumer=consumer, producer=NoRoom(stream.producer(), 3))
-    assert figures["pauses"] == consumer.calls.count("pause") == 3
+    assert (figures["pauses"], consumer.calls.count("pause")) == (1, 3), (
+        "one pause, however often it is tried"
+    )
     assert consumer.calls.index("resume") > consumer.calls.index("pause")
     assert stream.ids() == expected(30)
 

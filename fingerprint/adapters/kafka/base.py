@@ -288,6 +288,11 @@ def security_protocol(settings: Kafka) -> str:
 # --- errors, in the same words whichever client it is ---------------------------------------------------------------
 
 
+def producer_request_timeout_ms(settings: Kafka) -> int:
+    """Return how long a producer waits for one answer: less than a message may take to arrive, or it is never sent again."""
+    return min(settings.request_timeout_ms, max(settings.delivery_timeout_ms - settings.linger_ms, 1))
+
+
 def messages_lost(what: str) -> FingerprintError:
     """Return the error for a position that the broker no longer holds."""
     return FingerprintError(

@@ -106,6 +106,7 @@ def _options(settings: Kafka) -> dict[str, Any]:
         "partitioner": "murmur2_random",
         "compression.type": settings.compression_type,
         "linger.ms": settings.linger_ms,
+        "request.timeout.ms": base.producer_request_timeout_ms(settings),
         "queue.buffering.max.kbytes": max(base.BUFFER_MEMORY >> 10, 1),
         "message.max.bytes": settings.max_request_size,
         "delivery.timeout.ms": settings.delivery_timeout_ms,

@@ -127,6 +127,6 @@ def _options(settings: Kafka) -> dict[str, Any]:
         "max_block_ms": base.MAX_BLOCK_MS,
         "max_request_size": settings.max_request_size,
         "delivery_timeout_ms": settings.delivery_timeout_ms,
-        "request_timeout_ms": min(30_000, max(settings.delivery_timeout_ms - settings.linger_ms, 1)),
+        "request_timeout_ms": base.producer_request_timeout_ms(settings),
         "allow_auto_create_topics": False,
     }

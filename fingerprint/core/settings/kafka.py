@@ -133,7 +133,8 @@ class Kafka(KafkaSecurity):
     request_timeout_ms: int = Field(
         30_000,
         gt=0,
-        description="Milliseconds that a broker may take to answer a request (request.timeout.ms).",
+        description="Milliseconds that a broker may take to answer a producer, or a question about topics, partitions and "
+        "groups (request.timeout.ms); fetches have the client's own limit.",
     )
 
     @field_validator("client")
