@@ -20,7 +20,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import NamedTuple
 
-from fingerprint.core.case import SuppressionMatch
+from fingerprint.core.case import MAX_REASON_LENGTH, SuppressionMatch
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.sanitize import printable, storable
 
@@ -28,7 +28,6 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 MAX_VALUE_LENGTH = 4_000  # characters of one value; principals and user agents are long at most like this
-MAX_REASON_LENGTH = 2_000  # characters
 MAX_DURATION = timedelta(days=366)  # after a year a suppression is decided again
 MIN_PREFIX_LENGTH = {
     4: 8,

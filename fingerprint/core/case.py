@@ -35,6 +35,8 @@ REASONED_DECISIONS: frozenset[Decision] = frozenset(
     {"benign", "false_positive"}
 )  # training learns from these
 MAX_PAGE_SIZE = 500
+MAX_NOTE_LENGTH = 10_000  # characters
+MAX_REASON_LENGTH = 2_000  # characters of why something was decided
 MAX_TREND_DAYS = 366  # days of counts by day
 MAX_GROUP_FIELDS = 3  # fields
 MAX_QUORUM = 16  # votes; the settings say how many detectors there are

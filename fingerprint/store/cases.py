@@ -23,6 +23,7 @@ import sqlalchemy as sql
 
 from fingerprint.core.alert import Decision, Disposition
 from fingerprint.core.case import (
+    MAX_NOTE_LENGTH,
     MAX_PAGE_SIZE,
     ActionOutcome,
     AlertRevision,
@@ -41,6 +42,7 @@ from fingerprint.store.audit import add_audit_entry, mark_changed
 from fingerprint.store.database import Locking, Repository, reads, writes
 from fingerprint.store.evidence import resolve_alert_id
 from fingerprint.store.filters import ALERTS_WITH_CASES
+from fingerprint.store.rows import is_closed
 from fingerprint.store.schema import (
     MAX_KEY_LENGTH,
     Row,
@@ -52,7 +54,6 @@ from fingerprint.store.schema import (
     notes,
 )
 
-MAX_NOTE_LENGTH = 20_000  # characters
 _MINIMAL_STEP = timedelta(microseconds=1)
 _CASE_COLUMNS = tuple(column for column in cases.columns if column.name != "alert_id")
 _DISPOSITION_COLUMNS = tuple(column.name for column in dispositions.columns)
@@ -177,7 +178,7 @@ def _first_response(now: datetime) -> sql.ColumnElement[datetime]:
 
 
 def read_current_decisions(connection: sql.Connection) -> dict[str, Decision]:
-    """Return the decision in force of each decided alert, by id (`core.disposition`)."""
+    """Return the decision in force of each decided alert, by id (`core.case.current_dispositions`)."""
     return {alert_id: each.decision for alert_id, each in read_current_dispositions(connection).items()}
 
 
@@ -305,14 +306,10 @@ def _conflict_reason(case: Row, revision: AlertRevision, change: _CheckedChange)
         return _describe_last_change(case)
     if case["alert_id"] in change.excluded_originals:
         return "it cannot be a duplicate of itself, or of its own duplicate"
-    if isinstance(change.action, SetStatus) and _is_closed(case):
+    if isinstance(change.action, SetStatus) and is_closed(case):
         return "it is closed: reopen it first"
     reopens = isinstance(change.action, ReopenCase)
     return "it is not decided" if reopens and case["decision"] is None else ""
-
-
-def _is_closed(case: Row) -> bool:
-    return case["decision"] is not None and case["decided_events"] >= case["event_count"]
 
 
 def _changed_row(case: Row, revision: AlertRevision, change: _CheckedChange, at: datetime) -> Row:

@@ -59,6 +59,7 @@ from fingerprint.store.database import Locking, Repository, reads, writes
 from fingerprint.store.evidence import resolve_alert_id
 from fingerprint.store.query_conditions import has_principal
 from fingerprint.store.queue import read_queue_rows
+from fingerprint.store.rows import is_closed
 from fingerprint.store.schema import (
     Row,
     alerts,
@@ -297,16 +298,15 @@ def _resolve(connection: sql.Connection, id_or_prefix: str) -> str:
 
 def _concerns(action: CaseAction, member: Mapping[str, Any]) -> bool:
     """Return whether an action changes an alert of an incident."""
-    closed = member["decision"] is not None and member["decided_events"] >= member["event_count"]
     if isinstance(action, SetDisposition):
-        return not closed or (member["decision"], member["duplicate_of"]) != (
+        return not is_closed(member) or (member["decision"], member["duplicate_of"]) != (
             action.decision,
             action.duplicate_of,
         )
     if isinstance(action, AssignCase):
         return bool((member["assignee"] or "") != storable(action.to))
     if isinstance(action, SetStatus):
-        return not closed and bool(member["in_progress"]) != (action.status == "in_progress")
+        return not is_closed(member) and bool(member["in_progress"]) != (action.status == "in_progress")
     return member["decision"] is not None
 
 
@@ -390,11 +390,7 @@ def _to_row(row: Row, members: Sequence[Row]) -> IncidentRow:
     status: IncidentStatus = (
         "closed" if not row["open_alerts"] else "in_progress" if row["touched_alerts"] else "new"
     )
-    closed = [
-        each
-        for each in members
-        if each["decision"] is not None and each["decided_events"] >= each["event_count"]
-    ]
+    closed = [each for each in members if is_closed(each)]
     return IncidentRow(
         incident_id=row["incident_id"],
         revision=revision_of(members),

@@ -34,6 +34,7 @@ from fingerprint.delivery.policy import (
 from fingerprint.store.audit import changes_after, latest_change_number
 from fingerprint.store.database import Locking, Repository, reads, writes
 from fingerprint.store.evidence import read_full_alerts
+from fingerprint.store.query_conditions import CLOSED
 from fingerprint.store.schema import (
     Row,
     alerts,
@@ -253,14 +254,13 @@ def _read_alert_states(
     connection: sql.Connection, names: Sequence[str], now: datetime
 ) -> Iterator[AlertStatus]:
     """Yield the state of these alerts, in the order in which they happened."""
-    closed = (cases.c.decision.is_not(None)) & (cases.c.decided_events >= alerts.c.event_count)
     query = (
         sql.select(
             alerts.c.alert_id,
             alerts.c.urgency_shown,
             alerts.c.event_count,
             is_hidden(now).label("suppressed"),
-            sql.case((closed, cases.c.decided_at)).label("decided_at"),
+            sql.case((CLOSED, cases.c.decided_at)).label("decided_at"),
         )
         .join_from(alerts, cases, cases.c.alert_id == alerts.c.alert_id, isouter=True)
         .where(alerts.c.alert_id.in_(names))

@@ -32,6 +32,7 @@ from fingerprint.core.settings import Retention
 from fingerprint.store import incident_links, prevalence
 from fingerprint.store.audit import add_audit_entry, mark_changed
 from fingerprint.store.database import Locking, Repository, reads, writes
+from fingerprint.store.query_conditions import CLOSED
 from fingerprint.store.schema import (
     alert_events,
     alerts,
@@ -225,8 +226,7 @@ def _select_removable_alerts(before: datetime) -> sql.Select[Any]:
         .join_from(alerts, cases, cases.c.alert_id == alerts.c.alert_id)
         .where(
             ~sql.exists().where(recent),
-            cases.c.decision.is_not(None),
-            cases.c.decided_events >= alerts.c.event_count,
+            CLOSED,
             ~sql.exists().where(copied),
         )
         .order_by(alerts.c.alert_id)

@@ -43,6 +43,11 @@ _STEP_FIELDS, _IMPACT_FIELDS = tuple(NextStep.__slots__), tuple(ActionImpact.__s
 _FEED_GAP_COLUMNS = tuple(column.name for column in feed_gaps.columns)
 
 
+def is_closed(case: Mapping[str, Any]) -> bool:
+    """Return whether a case is closed: it is decided, and no event came since (`query_conditions.CLOSED` in Python)."""
+    return case["decision"] is not None and case["decided_events"] >= case["event_count"]
+
+
 def alert_row(alert: Alert) -> Row:
     """Return an alert's own row; its events have theirs (`event_rows`)."""
     row = {name: storable(getattr(alert, name)) for name in _ALERT_COLUMNS}

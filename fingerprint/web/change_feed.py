@@ -78,7 +78,7 @@ class ChangeBroadcaster:
         """Yield batches after a number, or from now on: the first comes at once with the current number; none after `close`.
 
         Raises FingerprintError where the alert store is unavailable at the start; later it is polled again until it answers.
-        Raises StreamDisplaced when `who` has opened more streams than one listener may have.
+        Raises StreamDisplaced when `account` has opened more streams than one listener may have.
         """
         mine = object()
         self._streams[mine] = account

@@ -109,10 +109,6 @@ class QueueQuery:
         ]
         return f"?{_with_changes(replace(self, by=()), dict(wanted)).query}"
 
-    def form_fields(self, *excluded: str) -> list[tuple[str, str]]:
-        """Return the pairs that a form must send along beside its own fields."""
-        return [(name, value) for name, value in self._pairs() if name not in excluded]
-
     @property
     def active_filters(self) -> list[tuple[str, str, str]]:
         """Return the active filters: field, value as text, and the address without it; each term of the query by itself."""
@@ -252,7 +248,7 @@ def _whole_day(name: str, moment: datetime) -> str:
     return f"{start:%Y-%m-%d}" if start.timetz().replace(tzinfo=None) == datetime.min.time() else ""
 
 
-def date_field_value(name: str, moment: datetime | None) -> str:
+def date_field_value(moment: datetime | None) -> str:
     """Return the value of a form's date field for `since` or `until`."""
     return "" if moment is None else f"{moment:%Y-%m-%d}"
 

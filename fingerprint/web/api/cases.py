@@ -20,7 +20,9 @@ from pydantic.config import JsonDict
 
 from fingerprint.core.alert import Decision
 from fingerprint.core.case import (
+    MAX_NOTE_LENGTH,
     MAX_PAGE_SIZE,
+    MAX_REASON_LENGTH,
     REASONED_DECISIONS,
     ActionOutcome,
     AlertRevision,
@@ -48,9 +50,7 @@ from fingerprint.web.api.responses import ALERT_CONFLICT_RESPONSES, alert_etag, 
 from fingerprint.web.auth import Analyst, Engineer
 from fingerprint.web.dependencies import Dependencies, Deps, check_assignee
 
-MAX_NOTE_LENGTH = 10_000  # characters
-
-OptionalReason = Annotated[str, Field(max_length=2_000), AfterValidator(storable)]
+OptionalReason = Annotated[str, Field(max_length=MAX_REASON_LENGTH), AfterValidator(storable)]
 SeenEvents = Annotated[int, Field(ge=0, le=2**31 - 1, description="so many were seen")]
 SeenVersion = Annotated[int, Field(ge=0, le=2**31 - 1, description="the one that was seen")]
 

@@ -63,7 +63,7 @@ def show_alert(alert_id: str, request: Request, caller: Viewer, deps: Deps) -> R
         row=row,
         queue=queue,
         back=urls.alert_url(alert_id, queue),
-        adjacent=_adjacent_urls(store, row, queue),
+        adjacent=_adjacent_urls(store, row, queue, caller.name),
         flash=flash.read_flash(request, store, deps.settings),
         people=_others(deps, row, caller.name) if caller.has_role("analyst") else [],
         now=deps.clock.now(),
@@ -166,13 +166,14 @@ def _related_context(deps: Dependencies, found: Alert, row: QueueRow, story: Ale
     }
 
 
-def _adjacent_urls(store: Store, row: QueueRow, queue: str) -> dict[str, str]:
-    """Return URLs of the alerts before and after this one in its queue, `prev` and `next`; empty without one.
+def _adjacent_urls(store: Store, row: QueueRow, queue: str, reader: str) -> dict[str, str]:
+    """Return URLs of the alerts before and after this one in the reader's queue, `prev` and `next`; empty without one.
 
     Where this alert is no longer among the first rows, the first row is next.
     """
     wanted = queue_query.parse_query_string(queue)
-    ids = [each.alert_id for each in store.queue.page(wanted.filter, wanted.order, MAX_QUEUE_ROWS).rows]
+    page = store.queue.page(wanted.filter_of(reader), wanted.order, MAX_QUEUE_ROWS)
+    ids = [each.alert_id for each in page.rows]
     at = ids.index(row.alert_id) if row.alert_id in ids else -1
     beside = {"prev": ids[at - 1 : at] if at > 0 else [], "next": ids[at + 1 : at + 2]}
     return {name: urls.alert_url(found[0], queue) if found else "" for name, found in beside.items()}

@@ -17,7 +17,9 @@ from pydantic import BaseModel, Field
 
 from fingerprint.core.alert import Decision
 from fingerprint.core.case import (
+    MAX_NOTE_LENGTH,
     MAX_PAGE_SIZE,
+    MAX_REASON_LENGTH,
     ActionOutcome,
     AlertRevision,
     AssignCase,
@@ -33,7 +35,6 @@ from fingerprint.web.auth import Analyst
 from fingerprint.web.dependencies import Dependencies, Deps, has_active_account
 from fingerprint.web.layout import redirect, safe_local_path
 
-MAX_ACTION_TEXT = 4000  # characters of a reason or a note
 router = APIRouter()
 
 
@@ -47,10 +48,10 @@ class AlertActionForm(BaseModel):
     do: str = ""
     selected: list[str] = []
     take: Annotated[str, Field(max_length=300)] = ""
-    why: Annotated[str, Field(max_length=MAX_ACTION_TEXT)] = ""
+    why: Annotated[str, Field(max_length=MAX_REASON_LENGTH)] = ""
     duplicate_of: Annotated[str, Field(max_length=200)] = ""
     to: Annotated[str, Field(max_length=64)] = ""
-    note: Annotated[str, Field(max_length=MAX_ACTION_TEXT)] = ""
+    note: Annotated[str, Field(max_length=MAX_NOTE_LENGTH)] = ""
     back: Annotated[str, Field(max_length=4000)] = "/"
     here: Annotated[str, Field(max_length=4000)] = ""
     onward: bool = False

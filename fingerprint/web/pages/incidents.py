@@ -20,6 +20,8 @@ from pydantic import BaseModel, Field
 
 from fingerprint.core.alert import Decision
 from fingerprint.core.case import (
+    MAX_NOTE_LENGTH,
+    MAX_REASON_LENGTH,
     AlertFilter,
     AssignCase,
     CaseAction,
@@ -46,7 +48,6 @@ from fingerprint.web.language import N_, NN_, gettext, template_ngettext
 from fingerprint.web.layout import redirect, render_page
 
 ROWS_PER_PAGE = 50
-MAX_TEXT = 4000  # characters of a reason or a note
 MAX_NEIGHBOURS = 8  # incidents that are offered to be joined
 NEAR = timedelta(days=3)  # in which these lie
 MAX_SHORT_NAME = 60  # characters of a principal in a row
@@ -131,10 +132,10 @@ class IncidentForm(BaseModel):
 
     do: str
     revision: Annotated[str, Field(max_length=16)] = ""
-    why: Annotated[str, Field(max_length=MAX_TEXT)] = ""
+    why: Annotated[str, Field(max_length=MAX_REASON_LENGTH)] = ""
     duplicate_of: Annotated[str, Field(max_length=200)] = ""
     to: Annotated[str, Field(max_length=64)] = ""
-    note: Annotated[str, Field(max_length=MAX_TEXT)] = ""
+    note: Annotated[str, Field(max_length=MAX_NOTE_LENGTH)] = ""
 
 
 class SplitForm(BaseModel):

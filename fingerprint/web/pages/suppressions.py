@@ -17,13 +17,12 @@ from pydantic import BaseModel, Field
 from fingerprint.alerting.suppression import (
     MATCH_FIELDS,
     MAX_DURATION,
-    MAX_REASON_LENGTH,
     MAX_VALUE_LENGTH,
     MIN_ATTACKER_CONTROLLED_LENGTH,
     describe_match,
 )
 from fingerprint.core.alert import Alert, AlertEvent
-from fingerprint.core.case import MAX_PAGE_SIZE, SuppressionMatch
+from fingerprint.core.case import MAX_PAGE_SIZE, MAX_REASON_LENGTH, SuppressionMatch
 from fingerprint.core.errors import FingerprintError
 from fingerprint.web import urls
 from fingerprint.web.auth import Engineer, Viewer

@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field
 from fingerprint.analysis.threshold_service import ThresholdService
 from fingerprint.analysis.threshold_what_if import CONFIRMED, describe_overrides
 from fingerprint.core.alert import SEVERITY_LEVELS, severity_of
-from fingerprint.core.case import MAX_QUORUM, QueueRow, ThresholdEstimate
+from fingerprint.core.case import MAX_QUORUM, MAX_REASON_LENGTH, QueueRow, ThresholdEstimate
 from fingerprint.core.errors import FingerprintError
 from fingerprint.web import urls
 from fingerprint.web.auth import Engineer, Viewer
@@ -32,7 +32,6 @@ WIDE_THRESHOLD_CHART, NARROW_THRESHOLD_CHART = (
 )  # for a wide and a narrow screen
 MAX_HIDDEN_ALERTS = 200  # alerts that are counted
 MAX_LISTED_ALERTS = 20  # alerts that are named
-MAX_WHY_LENGTH = 2000  # characters of a reason
 GRAVE = ("high", "critical")
 router = APIRouter()
 
@@ -96,7 +95,7 @@ class ThresholdForm(BaseModel):
     threshold: float | None = None
     quorum: int | None = None
     alerts_per_day: Annotated[float | None, Field(gt=0, le=10_000)] = None  # that the threshold has to keep
-    why: Annotated[str, Field(max_length=MAX_WHY_LENGTH)] = ""
+    why: Annotated[str, Field(max_length=MAX_REASON_LENGTH)] = ""
 
 
 @router.get("/thresholds")

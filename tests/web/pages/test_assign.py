@@ -54,3 +54,24 @@ def test_no_choice_changes_nothing(site: Site) -> None:
     form = {"csrf": site.csrf("analyst"), "selected": chosen[1], "back": PATH, "do": "assign", "to": ""}
     site.browser("analyst").post("/changes", data=form)
     assert site.deps.store.queue.row("3fa94c1be0d27a58").assignee == ""
+
+
+def test_from_ones_own_alerts_the_next_one_is_ones_own(tmp_path: Path) -> None:
+    """`assignee:me` is the reader, on the page of an alert as in the queue."""
+    store = store_in(tmp_path)
+    names = [f"{number:016x}" for number in range(3)]
+    store.alerts.save([stolen_session(alert_id=name) for name in names])
+    site = Site.of(store)
+    for name in names[::2]:
+        assign(site, name, "analyst")
+    page = site.browser("analyst").get(f"/alerts/{names[0]}?from=q%3Dassignee%3Ame").text
+    beside = re.findall(r'<a rel="(?:prev|next)" href="/alerts/(\w+)\?', page)
+    assert beside == [names[2]]
+
+
+def assign(site: Site, name: str, person: str) -> None:
+    page = site.browser("admin").get(f"/alerts/{name}").text
+    chosen = re.search(r'name="selected" value="([^"]+)"', page)
+    assert chosen
+    form = {"csrf": site.csrf("admin"), "selected": chosen[1], "back": "/", "do": "assign", "to": person}
+    assert site.browser("admin").post("/changes", data=form).status_code == 303
