@@ -27,7 +27,7 @@ help:            ## this list
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-demo: $(firstword $(wildcard .venv/stamp) .venv/demo-stamp)   ## from records to alerts on one machine, about a minute; its last line opens the queue in a browser
+demo: $(firstword $(wildcard .venv/stamp) .venv/demo-stamp)   ## from records to alerts on one machine, about a minute; its last line says how to open the queue in a browser
 	@$(BIN)/fingerprint demo --out build/demo
 
 pictures: .venv/stamp   ## the pictures of the README and the documentation, taken from a demo of today in Chromium

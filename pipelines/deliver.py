@@ -41,7 +41,7 @@ def run_deliver(
     with announce_wait(f"the database {masked_url(url)}"):
         opened = open_store(url, create=not once)
     with closing(opened) as store:
-        state = DeliveryService(create_senders(settings, store.outbox, metrics), settings)
+        state = DeliveryService(create_senders(settings, store.outbox, metrics))
         with running_service(settings, state.not_ready, state.not_alive, "delivery") as asked_to_end:
             state.run(asked_to_end, once)
         stand = store.outbox.counts_by_receiver().values()
@@ -58,7 +58,7 @@ def deliver_in_background(
     Without receivers it does nothing.
     """
     with closing(open_store(database_url)) as store:
-        state = DeliveryService(create_senders(settings, store.outbox, metrics), settings)
+        state = DeliveryService(create_senders(settings, store.outbox, metrics))
         with state.running_in_background():
             yield state.not_ready
 

@@ -40,7 +40,7 @@ def train_bank(
     promotion.require_signer(settings.bank)
     training_data.require_sources(wanted)
     training_data.require_feedback_store(wanted, settings)
-    # names missing sources before anything else
+    # looks at all sources, and names those that are missing before the long part
     parameters = training_history.training_fingerprint(wanted, settings)
     backend.get_backend(settings)
     place = work_directory.work_root(settings.workers, folder)

@@ -25,11 +25,11 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fingerprint.core.alert import NEWCOMER_COLUMN, Alert, vote_column, z_column
+from fingerprint.core.alert import NEWCOMER_COLUMN, VOTE_COLUMNS, Alert, vote_column, z_column
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Settings
 from fingerprint.detection.detectors import detector_names
-from fingerprint.detection.scorer import VOTE_COLUMNS, empty_votes
+from fingerprint.detection.scorer import empty_votes
 from fingerprint.pipeline import StepResult
 
 SUFFIXES = (".parquet", ".jsonl")

@@ -12,40 +12,25 @@ MAX_ALERT_EVENTS events, the newest, without their records; `event_count` says h
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import msgspec
 import pandas as pd
 
 from fingerprint.compute import frames
-from fingerprint.core.alert import Alert, FeedGap
+from fingerprint.core.alert import VOTE_COLUMNS, Alert, FeedGap
 
 MESSAGE_SCHEMA_VERSION = 1
 MAX_ALERT_EVENTS = 200
-
-_VOTE_COLUMNS = (
-    "event_id",
-    "event_time",
-    "principal",
-    "entity",
-    "detector",
-    "z",
-    "threshold",
-    "vote",
-    "level",
-    "bank_version",
-    "alone",
-)
 
 
 def encode_alerts(alerts: Sequence[Alert]) -> Iterator[tuple[bytes, bytes]]:
     """Yield the key (principal) and value of each alert."""
     for alert in alerts:
-        fields = msgspec.to_builtins(alert)
-        events = [{**event, "raw": None} for event in fields.pop("events")]
-        for event in events:
-            del event["raw"]
-        newest = events[-MAX_ALERT_EVENTS:]
-        message = {"schema": MESSAGE_SCHEMA_VERSION, **fields, "event_count": len(events), "events": newest}
+        fields = msgspec.to_builtins(replace(alert, events=alert.events[-MAX_ALERT_EVENTS:]))
+        for event in (*fields["events"], *fields["supporting_events"]):
+            event.pop("raw", None)
+        message = {"schema": MESSAGE_SCHEMA_VERSION, **fields, "event_count": len(alert.events)}
         yield alert.principal.encode(errors="replace"), msgspec.json.encode(message)
 
 
@@ -53,7 +38,7 @@ def encode_votes(frame: pd.DataFrame) -> Iterator[tuple[bytes, bytes]]:
     """Yield the key (principal) and value of each row; the columns are those of `Vote`."""
     if not len(frame):
         return
-    table = frames.select_columns(frame, _VOTE_COLUMNS)
+    table = frames.select_columns(frame, VOTE_COLUMNS)
     table.insert(0, "schema", MESSAGE_SCHEMA_VERSION)
     text = table.to_json(orient="records", lines=True, date_format="iso", date_unit="ms", double_precision=6)
     lines = text.encode(errors="replace").splitlines()

@@ -238,11 +238,6 @@ def present_mask(column: FrameColumn) -> Array:
     return np.asarray(pd.notna(column)) if is_host_frame(column) else column.notna().values
 
 
-def to_mask(column: FrameColumn) -> Array:
-    """Return a boolean column without gaps as an array (N,), where it lies."""
-    return column.to_numpy(dtype=bool) if is_host_frame(column) else column.to_cupy().astype(bool)
-
-
 def make_text_column(values: Sequence[str | None], codes: Array, frame: Frame) -> FrameColumn:
     """Return a column of the texts in `values` at `codes` (N,), of `frame`'s library; codes lie where the frame does."""
     if isinstance(frame, (ColumnTable, np.ndarray)):

@@ -85,6 +85,9 @@ class Vote:
     alone: bool = False
 
 
+VOTE_COLUMNS = tuple(Vote.__dataclass_fields__)
+
+
 @dataclass(frozen=True, slots=True)
 class SurpriseDriver:
     """One feature that drove the loss: the value that was seen, the expected ones, and how rare it is here.

@@ -109,7 +109,7 @@ def retry_delay(tries: int, jitter: float, retry_after: float = 0.0) -> float:
 
 
 def next_attempt(
-    receiver: ReceiverSettings, delivery: Delivery, now: datetime, jitter: float, retry_after: float = 0.0
+    delivery: Delivery, now: datetime, jitter: float, retry_after: float = 0.0
 ) -> datetime | None:
     """Return when to try a delivery again that has just failed, or None to give up.
 

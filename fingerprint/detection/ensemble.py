@@ -26,8 +26,9 @@ The vote, exactly:
   event in five instead of one in twenty. How strange the event is, the first has said; the second confirms that it is.
 - A verdict opens an alert where a calibrated detector's z also reaches the threshold of alerts, which the alert budget sets on
   held-out days (`registry.quality.alert_threshold`): votes say what is odd, the budget how much of it is shown.
-- Whether a detector has an opinion follows from how old the principal was when the event's day began, which nothing that comes
-  later changes. So an opinion never appears while an interval is open, and no verdict is taken back by one.
+- The autoencoder always has an opinion, the sequence detector where the principal has a fingerprint of its own. Whether the
+  spectral detector has one follows from how old the principal was when the event's day began. Nothing that comes later changes
+  any of these. So an opinion never appears while an interval is open, and no verdict is taken back by one.
 - A silent interval is a vote, kept for hunting, and never a verdict.
 
 Detectors are a list in the settings (`voting.detectors`); the package `detectors` says how to write another one.

@@ -34,7 +34,7 @@ from fingerprint.compute.sorted_table import find_sorted
 from fingerprint.core.alert import (
     LEVELS,
     NEWCOMER_COLUMN,
-    Vote,
+    VOTE_COLUMNS,
     threshold_column,
     vote_column,
     z_column,
@@ -53,7 +53,6 @@ from fingerprint.state.coded_events import CodedEvents
 from fingerprint.state.event_batch import EventBatch, concat_batches
 from fingerprint.state.pipeline_state import PipelineState
 
-VOTE_COLUMNS = tuple(Vote.__dataclass_fields__)
 MAX_PENDING_EVENTS_PER_PRINCIPAL = 5_000  # of one interval, the most unusual ones
 _IDENTITY_COLUMNS = ["event_id", "event_time", "principal", "entity"]  # of a vote, from its event
 

@@ -2,7 +2,7 @@
 
 Example:
     >>> surge = log_surge(count, expected, spread, burst)               # (N, C), NaN where an event was not counted
-    >>> tails = fit_surge_tails(surge, events, principal, kind)         # of held-out rows
+    >>> tails = fit_surge_tails(surge, events, principal, kind, interval)   # of held-out rows
     >>> tails.z(tails.rows(principal, kind), surge)                     # (N,)
 
 Counts are over-dispersed, so a residual in robust standard deviations says little: of people who sign in, nineteen events in

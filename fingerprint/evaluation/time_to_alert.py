@@ -41,7 +41,6 @@ from fingerprint.state.scorer_state import ScorerState
 
 STEP_RECORDS = 20_000  # records, where no attack is under way
 STEP_DIVISOR = 20  # of the records since the attack began, a step is one in so many
-NO_SESSION = -1
 
 
 class VerdictPipeline(DetectionPipeline):

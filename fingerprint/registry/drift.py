@@ -42,7 +42,7 @@ class BankDrift:
     """The drift from an older bank to a newer one.
 
     Counts are of entities; `row` (D,) are those fingerprints of the newer bank that are ready in both, `drift` (D, V) how far
-    each moved by feature of VALUES, `keys` and `levels` (D,) name them.
+    each moved by feature of VALUE_FEATURES, `keys` and `levels` (D,) name them.
     """
 
     older: str

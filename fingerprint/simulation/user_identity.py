@@ -152,26 +152,6 @@ def web_identity(provider: str, subject: str) -> str:
     return _json(block | {"identityProvider": provider})
 
 
-def identity_center(account: str, user: str, store: str) -> str:
-    """Return a caller on behalf of a user of Identity Center."""
-    behind = {"userId": user, "identityStoreArn": f"arn:aws:identitystore::{account}:identitystore/{store}"}
-    return _json(
-        {"type": "IdentityCenterUser", "accountId": account, "onBehalfOf": behind, "credentialId": user[:36]}
-    )
-
-
-def saml_user(name: str) -> str:
-    """Return a caller whom a SAML provider vouches for."""
-    return _json(
-        {
-            "type": "SAMLUser",
-            "principalId": f"aB3xK9:{name}",
-            "userName": name,
-            "identityProvider": "https://sso.corp/saml",
-        }
-    )
-
-
 def untyped(account: str, invoked_by: str) -> str:
     """Return an identity without a type, as service events have it."""
     return _json({"accountId": account, "invokedBy": invoked_by})

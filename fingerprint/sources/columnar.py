@@ -56,10 +56,6 @@ _DISTRIBUTION = "cloudtrail-fingerprint"
 Longs = NDArray[np.int64]
 
 
-class ColumnarError(Exception):
-    """A message is no table of events and records."""
-
-
 class EventOrigins(NamedTuple):
     """The origins of n events of columnar messages: `source` (n,) among `sources`; `watermarks` (n,), ms."""
 

@@ -40,7 +40,7 @@ DEVICE_BYTES = 4 << 30  # bytes that a device may spend on rows made dense and o
 
 @dataclass
 class DailyForecasts:
-    """Forecasts of one day: `place` (rows,) is a row's index in `expected` (n, intervals) and `spread` (n,), -1 if none."""
+    """Forecasts of one day: `row_index` (rows,) is a row's index in `expected` (n, intervals) and `spread` (n,), -1 if none."""
 
     row_index: Ints
     expected: Floats

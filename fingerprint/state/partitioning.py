@@ -24,9 +24,9 @@ Arrays = Mapping[str, NDArray[Any]]
 Mask = NDArray[np.bool_]
 
 _SLOT_SHIFT = np.int64(32)  # a cell is a slot or row, shifted by this, and an interval
-_BUCKETED_TABLES = (
-    "repeats",
+TABLE_NAMES = (  # of the scorer state, in the order of its arrays
     "principals",
+    "activity",
     "unknown_principals",
     "alert_runs",
     "firsts",
@@ -38,6 +38,10 @@ _BUCKETED_TABLES = (
     "sequence.votes",
     "interval_amounts.counts",
 )
+_BUCKETED_TABLES = (
+    "repeats",
+    *(each for each in TABLE_NAMES if each != "activity"),
+)  # whose keys have buckets
 _CELL_TABLES = ("past", "open")
 
 

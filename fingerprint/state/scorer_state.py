@@ -44,6 +44,7 @@ from fingerprint.state.activity_series import ActivitySeries, Ints
 from fingerprint.state.event_clock import EventClock
 from fingerprint.state.interval_amounts import IntervalAmounts
 from fingerprint.state.interval_surprise import IntervalSurprise
+from fingerprint.state.partitioning import TABLE_NAMES
 
 Longs = NDArray[np.int64]
 
@@ -51,20 +52,6 @@ ACTION_COLUMN, ADDRESS_COLUMN = FEATURE_NAMES.index("action"), FEATURE_NAMES.ind
 SEQUENCE_INTERVALS = 2  # closed intervals of which the sequence of actions is kept, for what comes late
 ACTIVITY_DAYS = 2  # days of activity by the interval that are kept
 DEDUPLICATION_DAYS = 14  # days of event time for which the id of a record is kept, to drop duplicates
-TABLE_NAMES = (
-    "principals",
-    "activity",
-    "unknown_principals",
-    "alert_runs",
-    "firsts",
-    "novelties",
-    "interval_surprise.values",
-    "interval_surprise.sums",
-    "interval_surprise.usual_place",
-    "sequence.actions",
-    "sequence.votes",
-    "interval_amounts.counts",
-)
 SCALAR_FIELDS = ("late_events", "voted_until", "channels_since")  # what lies before the clock in its array
 MAX_UNKNOWN_PRINCIPAL_EVENTS = (
     500  # events a day of one principal that the bank does not know, that may wait or have a vote
@@ -99,7 +86,7 @@ class ScorerState:
     series: ActivitySeries = field(init=False)
     clock: EventClock = field(init=False)
     late_events: int = 0  # events whose interval had closed before they came
-    voted_until: int = 0  # silences were looked for in the intervals below this one
+    voted_until: int = 0  # all votes on intervals below this one were made
     channels_since: int = 0  # interval of the last `swap_bank`: no channel of a single action begins earlier
 
     _last_expiry: tuple[int, int] = field(init=False, default=(-1, -1))  # the intervals as of the last expiry

@@ -84,7 +84,7 @@ class InjectedAttacks:
 def inject_known_attacks(bank: Bank, options: settings.Settings) -> InjectedAttacks:
     """Return known attacks in the name of a sample of the ready principals; none where no principal is ready."""
     calls, technique, codes = _known_attack_calls()
-    at = _sample_victims(bank, options.promotion)
+    at = _sample_victims(bank)
     who = bank.people.set_index("hash").loc[bank.fingerprints["hash"].to_numpy()[at]].reset_index()
     victim, call = (index.ravel() for index in np.indices((len(at), len(calls))))
     mimic = victim % 2 == 1
@@ -163,7 +163,7 @@ def burst_scores(bank: Bank, options: settings.Settings) -> Floats:
 
     Its usual calls are its own in the hour that is open at the end of the history; NaN where the series is warming up.
     """
-    victims = bank.fingerprints["hash"].to_numpy(np.uint64)[_sample_victims(bank, options.promotion)]
+    victims = bank.fingerprints["hash"].to_numpy(np.uint64)[_sample_victims(bank)]
     series = ScorerState.from_arrays(options, _state_of(bank, victims)).series
     keys = hashing.combine(victims, EVENT_CHANNEL)
     row, end = series.find_rows(keys), bank.manifest["watermark"] // options.spectral.interval_seconds
@@ -200,7 +200,7 @@ def _feature_surprise(bank: Bank, fingerprint: NDArray[np.int32], codes: Hashes)
     return autoencoder.surprise_per_feature(loss, bank.baseline.center, fingerprint)
 
 
-def _sample_victims(bank: Bank, options: settings.Promotion) -> NDArray[np.intp]:
+def _sample_victims(bank: Bank) -> NDArray[np.intp]:
     """Return rows of ready principals, drawn by seed."""
     stack = bank.fingerprints
     ready = np.flatnonzero((stack["level"] == 1) & stack["ready"])

@@ -51,7 +51,7 @@ CONCATENATED_ARRAYS = (  # one row a fingerprint, or a net
 
 def assemble_bank(history: PartitionedDataset, index: FingerprintIndex, settings: Settings) -> Bank:
     """Build the bank from what `partition_fit.finish_partition` left of every partition."""
-    parts = [_shared_prior_arrays(history, settings), *learned_arrays(history, "stack")]
+    parts = [_shared_prior_arrays(history), *learned_arrays(history, "stack")]
     arrays = _concatenate_parts(parts, history.folder / "arrays") | _merge_values(parts)
     table = index.table
     surprises = holdout_surprises(history)
@@ -84,7 +84,7 @@ def assemble_bank(history: PartitionedDataset, index: FingerprintIndex, settings
         **stacked,
         scorer_state={
             **_merge_scorer_state(history, settings),
-            **_merge_samples(history, settings),
+            **_merge_samples(history),
             **_merge_amounts(history, findings.figures),
             **_merge_by_key(history, "bursts", "burst"),
             **findings.surges.as_arrays(),
@@ -93,7 +93,7 @@ def assemble_bank(history: PartitionedDataset, index: FingerprintIndex, settings
     )
 
 
-def _shared_prior_arrays(history: PartitionedDataset, settings: Settings) -> Arrays:
+def _shared_prior_arrays(history: PartitionedDataset) -> Arrays:
     """Return the part of the shared priors, in the form that `partition_fit` leaves of a partition."""
     priors, here = SharedPriors.load(history.folder), fingerprint_index.load_slice(history, 0)
     shared = slice(0, here.shared_count)
@@ -144,7 +144,7 @@ def _merge_scorer_state(history: PartitionedDataset, settings: Settings) -> Arra
     return state.as_arrays(("principals", "activity", "firsts", "sequence.actions", "series"))
 
 
-def _merge_samples(history: PartitionedDataset, settings: Settings) -> Arrays:
+def _merge_samples(history: PartitionedDataset) -> Arrays:
     sample = learned_columns(history, "sample")
     mark = sample["mark"]
     drawn = sample_per_owner(np.zeros(len(mark), np.int8), mark, SAMPLE_ROWS, distinct_rows.SEED)

@@ -70,7 +70,7 @@ def shift_thresholds(
     row = said["row"].to_numpy(np.intp)
     weight = said["decision"].map(DECISION_WEIGHTS).to_numpy(np.float64)
     score = np.zeros(len(table))
-    np.add.at(score, row, weight * _decayed_weights(said["event_time"], end, options))
+    np.add.at(score, row, weight * _decayed_weights(said["event_time"], end))
     benign, malicious = (np.bincount(row[which], minlength=len(table)) for which in (weight > 0, weight < 0))
     values = (score_to_shift(score, options), benign.astype(np.int32), malicious.astype(np.int32))
     return table.assign(**dict(zip(FEEDBACK_COLUMNS, values, strict=True)))
@@ -123,7 +123,7 @@ def _ready_rows(table: pd.DataFrame, level: str, wanted: pd.Series) -> dict[str,
     return dict(zip(table["key"].iloc[rows], rows.tolist(), strict=True))
 
 
-def _decayed_weights(times: pd.Series, end: int, options: Training) -> Doubles:
+def _decayed_weights(times: pd.Series, end: int) -> Doubles:
     """Return the weight (N,) that dispositions on events of those times still have; 1 for an event past the end."""
     micros = times.astype("datetime64[us, UTC]").astype("int64").to_numpy(np.float64)
     days = np.maximum(end - micros / 1_000_000, 0) / DAY_SECONDS

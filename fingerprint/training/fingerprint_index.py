@@ -144,7 +144,7 @@ def save_index(index: FingerprintIndex, dataset: PartitionedDataset) -> Path:
 
 def build_index(dataset: PartitionedDataset, settings: Settings) -> FingerprintIndex:
     """Return the index of all that the partitions collected."""
-    people = _principal_table(dataset, settings)
+    people = _principal_table(dataset)
     groups = _peer_group_rows(people, _read_tables(dataset, "days"))
     generic = _generic_row(people, _read_tables(dataset, "days"))
     own = _own_rows(people, _read_tables(dataset, "entities"), groups, settings)
@@ -159,7 +159,7 @@ def build_index(dataset: PartitionedDataset, settings: Settings) -> FingerprintI
     words = _read_tables(dataset, "words").drop_duplicates("code").sort_values("code", ignore_index=True)
     kept = people[["hash", "principal", "kind", "role", "peer"]]
     return FingerprintIndex(
-        table, kept, words, shared_count, bounds, _holdout_split(_read_tables(dataset, "intervals"), settings)
+        table, kept, words, shared_count, bounds, _holdout_split(_read_tables(dataset, "intervals"))
     )
 
 
@@ -169,7 +169,7 @@ def _read_tables(history: PartitionedDataset, name: str) -> pd.DataFrame:
     return pd.concat([pd.read_parquet(file) for file in files], ignore_index=True)
 
 
-def _principal_table(history: PartitionedDataset, settings: Settings) -> pd.DataFrame:
+def _principal_table(history: PartitionedDataset) -> pd.DataFrame:
     people = _read_tables(history, "people").sort_values("hash", ignore_index=True)
     usage = _read_tables(history, "usage").merge(people[["hash", "principal"]], on="hash")
     people["peer"] = peer_groups.assign_peer_groups(people)
@@ -225,7 +225,7 @@ def _with_hash(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(hash=hashing.hash_strings(table["key"]))[list(_COLUMNS)]
 
 
-def _holdout_split(intervals: pd.DataFrame, settings: Settings) -> HoldoutSplit:
+def _holdout_split(intervals: pd.DataFrame) -> HoldoutSplit:
     """Return the rule that holds out the last share of the rows, cut between intervals where there are several."""
     share = HOLDOUT_SHARE
     rows = intervals.groupby("interval")["rows"].sum().sort_index()

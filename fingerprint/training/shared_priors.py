@@ -155,7 +155,7 @@ def _fit_shared(
     }
     here = _shared_slice(history)
     known = vocabulary.build_vocabulary(counts["early"], here.parent, vocabulary.VOCABULARY_SIZE)
-    early, late = (_sampled_rows(parts, name, known, settings) for name in ("early", "late"))
+    early, late = (_sampled_rows(parts, name, known) for name in ("early", "late"))
     ready = np.flatnonzero(here.ready)
     nets = trainer.fit_autoencoders(
         known, early, late, ready, settings.autoencoder, start=start, keys=here.hash
@@ -180,9 +180,7 @@ def _shared_slice(history: PartitionedDataset) -> IndexSlice:
     )
 
 
-def _sampled_rows(
-    parts: Sequence[Arrays], name: str, known: Vocabulary, settings: Settings
-) -> trainer.SlotRows:
+def _sampled_rows(parts: Sequence[Arrays], name: str, known: Vocabulary) -> trainer.SlotRows:
     """Return the rows that fit or validate the shared fingerprints, drawn again from those that each partition drew."""
     owners, slots = [], []
     for level in SHARED_LEVELS:

@@ -20,6 +20,7 @@ from pipelines.cli.options import (
     TopCount,
     Version,
 )
+from pipelines.cli.run import EXIT_PROBLEMS_FOUND
 
 bank_app = typer.Typer(help="Versions of a bank: list, compare, publish, roll back, sign, verify.")
 triton_app = typer.Typer(help="The bank on a Triton server: load it, show its status.")
@@ -139,7 +140,7 @@ def bank_verify(
     figures = verify_versions(bank, load_settings(settings), version)
     print_result(figures, json, lambda: bank_table.print_verification(figures))
     if figures["problems"]:
-        raise typer.Exit(1)
+        raise typer.Exit(EXIT_PROBLEMS_FOUND)
 
 
 @triton_app.command("load")

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from pipelines.cli.run import EXIT_REFUSED
+
 if TYPE_CHECKING:
     from fingerprint.core.settings import Settings
 
@@ -100,7 +102,7 @@ def exit_refused(reason: str | None) -> None:
     """End with status 3 and the reason, if there is one: a bank is kept but not served, a device reads differently."""
     if reason:
         print(f"fingerprint: {reason}", file=sys.stderr)
-        raise typer.Exit(3)
+        raise typer.Exit(EXIT_REFUSED)
 
 
 def print_result(

@@ -8,6 +8,7 @@ import typer
 
 from pipelines.cli.common import load_interactive_settings, load_settings, print_result, with_connect_timeout
 from pipelines.cli.options import BankFolder, DatabaseUrl, Json, OnlyChanged, SettingsFile, TemplateFile
+from pipelines.cli.run import EXIT_PROBLEMS_FOUND
 
 config_app = typer.Typer(
     help="Settings: write a file with every default, show the current ones, check a file."
@@ -64,4 +65,4 @@ def doctor(
     checks = run_checks(loaded, bank, with_connect_timeout(database or loaded.database.url), settings)
     print_result(checks, json, lambda: print_checks(checks))
     if has_failures(checks):
-        raise typer.Exit(1)
+        raise typer.Exit(EXIT_PROBLEMS_FOUND)

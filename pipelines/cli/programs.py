@@ -63,6 +63,7 @@ from pipelines.cli.options import (
     Worlds,
     WorldWorkers,
 )
+from pipelines.cli.run import EXIT_NO_HISTORY
 
 
 def simulate(
@@ -191,7 +192,7 @@ def score(
     if warning := missing_history_warning(figures["started_from"], figures["bank_version"]):
         typer.echo(f"warning: {warning}", err=True)
         if not any(figures["votes"].values()):
-            raise typer.Exit(4)
+            raise typer.Exit(EXIT_NO_HISTORY)
 
 
 def evaluate(
@@ -273,7 +274,7 @@ def demo(
     port: Port = None,
     settings: SettingsFile = None,
 ) -> None:
-    """Run the whole detection pipeline once: simulate an organisation, train, score its last week, show the alerts.
+    """Run the whole detection pipeline once: simulate an organisation, train, score its last days, show the alerts.
 
     The simulated days end today. `fingerprint demo --serve` then serves the queue until it is interrupted, and prints the link
     that makes the first account.

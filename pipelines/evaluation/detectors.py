@@ -90,7 +90,7 @@ def evaluate_detectors(
         stores.save_alerts(panel, panel.flush())
         judged, urgency, alerts = panel.scored_events.to_frame(), stores.urgencies(), stores.served_alerts()
     thresholds = {each.name: each.threshold for each in panel.scorer.detectors}
-    methods = _standing_methods(judged, settings, quorums_of, urgency, thresholds)
+    methods = _standing_methods(judged, quorums_of, urgency, thresholds)
     if terms:
         methods |= _methods_without_terms(judged, variant_names(asking))
         methods |= _ranks_without_terms(judged, own, settings.voting.quorum, alerts)
@@ -138,7 +138,6 @@ def _title(own: tuple[str, ...], left_out: str, quorum: int) -> str:
 
 def _standing_methods(
     judged: pd.DataFrame,
-    settings: Settings,
     quorums_of: Mapping[str, Quorum],
     urgency: Mapping[str, pd.Series],
     thresholds: Mapping[str, float],

@@ -52,7 +52,7 @@ def settings_page() -> str:
         parts.append(
             f"\n## {path or 'General'}\n\n{summary}\n\n| key | type | default | description |\n|---|---|---|---|\n"
         )
-        parts += [_setting_row(path, name, field) for name, field in fields]
+        parts += [_setting_row(name, field) for name, field in fields]
     return "".join(parts)
 
 
@@ -75,7 +75,7 @@ def section_of(name: str, field: FieldInfo) -> tuple[str, type[BaseModel]] | Non
     return None
 
 
-def _setting_row(path: str, name: str, field: FieldInfo) -> str:
+def _setting_row(name: str, field: FieldInfo) -> str:
     limits = [
         f"{sign} {getattr(bound, key):,}"
         for bound in field.metadata

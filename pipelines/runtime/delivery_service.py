@@ -22,7 +22,7 @@ from fingerprint.core.address import NO_ADDRESS_TABLES, AddressTables
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.log import get_logger
 from fingerprint.core.ports import Clock, ObjectNotFound, Unavailable
-from fingerprint.core.settings import ReceiverSettings, Settings
+from fingerprint.core.settings import ReceiverSettings
 from fingerprint.delivery.formats import encode_notification
 from fingerprint.delivery.notification import Notification
 from fingerprint.delivery.outbox import DeliveryCounts, Outbox, RateLimited, Receiver
@@ -133,7 +133,7 @@ class DeliverySender:
             min(asked, MAX_BACKOFF),
         )
         self.retry_not_before = now + timedelta(seconds=rest)
-        again = next_attempt(self.options, delivery, now, self.random_fraction(), asked)
+        again = next_attempt(delivery, now, self.random_fraction(), asked)
         if again is None or isinstance(error, ObjectNotFound):
             self._give_up(delivery, str(error))
             return
@@ -164,7 +164,7 @@ class DeliverySender:
 class DeliveryService:
     """The senders of all receivers, each on a thread."""
 
-    def __init__(self, senders: list[DeliverySender], settings: Settings) -> None:
+    def __init__(self, senders: list[DeliverySender]) -> None:
         self.senders, self.stalled = senders, STALLED_SECONDS
         self.store = DependencyStatus()
         self.stopping = Event()

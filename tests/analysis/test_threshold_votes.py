@@ -10,12 +10,11 @@ import pytest
 
 from fingerprint.analysis import threshold_what_if
 from fingerprint.analysis.threshold_what_if import VoteHistory
-from fingerprint.core.alert import Vote
+from fingerprint.core.alert import VOTE_COLUMNS, Vote
 from fingerprint.core.case import ThresholdOverride
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Settings
 from fingerprint.detection.ensemble import NEWCOMER_THRESHOLD_SHARE
-from fingerprint.detection.scorer import VOTE_COLUMNS
 from tests.support import sample_organisation
 
 START = datetime(2026, 3, 4, tzinfo=UTC)

@@ -117,13 +117,13 @@ def test_what_failed_together_does_not_come_back_together():
 
 def test_a_delivery_is_given_up_after_so_many_tries_or_so_long(monkeypatch: pytest.MonkeyPatch):
     delivery = Delivery("k", "soc", "a", "new", NOW, NOW, tries=2)
-    assert next_attempt(wants(), delivery, NOW, jitter=1.0) == NOW + timedelta(seconds=20)
+    assert next_attempt(delivery, NOW, jitter=1.0) == NOW + timedelta(seconds=20)
     monkeypatch.setattr(policy, "MAX_ATTEMPTS", 3)
-    assert next_attempt(wants(), delivery, NOW, jitter=1.0) is None
+    assert next_attempt(delivery, NOW, jitter=1.0) is None
     monkeypatch.undo()
-    assert next_attempt(wants(), replace(delivery, tries=59), NOW, jitter=1.0) is None
+    assert next_attempt(replace(delivery, tries=59), NOW, jitter=1.0) is None
     monkeypatch.setattr(policy, "MAX_AGE", timedelta(seconds=19))
-    assert next_attempt(wants(), delivery, NOW, jitter=1.0) is None
+    assert next_attempt(delivery, NOW, jitter=1.0) is None
 
 
 def test_by_default_it_is_tried_for_two_days():

@@ -14,14 +14,14 @@ import pytest
 from fingerprint.adapters import files
 from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.compute import frames
-from fingerprint.core.alert import vote_column, z_column
+from fingerprint.core.alert import VOTE_COLUMNS, vote_column, z_column
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Settings, Voting
 from fingerprint.detection import scorer as scorer_module
 from fingerprint.detection.detectors.autoencoder import AutoencoderDetector
 from fingerprint.detection.detectors.spectral import SpectralDetector
 from fingerprint.detection.ensemble import NEWCOMER_THRESHOLD_SHARE, SECOND_VOTE_THRESHOLD
-from fingerprint.detection.scorer import VOTE_COLUMNS, Scorer
+from fingerprint.detection.scorer import Scorer
 from fingerprint.registry import bank as banks
 from fingerprint.registry.bank import Bank
 from fingerprint.state.coded_events import code_events

@@ -66,7 +66,8 @@ class Autoencoder(Section):
         0.05,
         ge=0.0005,
         le=0.5,
-        description="Share of harmless events, on the held-out days of the history, that the autoencoder votes on.",
+        description="Share of harmless events, on the held-out days of the history, that the autoencoder votes on; events "
+        "that are alike count as one.",
     )
     threshold: float | None = Field(
         None,
