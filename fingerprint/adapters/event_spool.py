@@ -88,9 +88,8 @@ class EventSpool:
         self.future_dated = 0  # events dated past their arrival
         self.after_end = 0  # events past the end, left out by `cut`
         self.rejects: list[Reject] = []
-        self.observed_range: tuple[datetime, datetime] | None = (
-            None  # first and last event that was read, also outside
-        )
+        # First and last event that was read, also outside.
+        self.observed_range: tuple[datetime, datetime] | None = None
 
     def __enter__(self) -> EventSpool:
         return self

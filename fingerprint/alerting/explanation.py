@@ -65,9 +65,8 @@ MAX_ACTIONS = 10  # that count
 # With it the strongest harmless alerts have as many nats as their most unusual events; measured on three worlds, 0.70 to 0.78.
 CALIBRATION = 0.72
 MAX_DRIVERS = 10  # values shown
-MAX_LEADING_DRIVERS = (
-    3  # of them, the actions that can do the gravest harm, before the most surprising values
-)
+# Of them, the actions that can do the gravest harm, before the most surprising values.
+MAX_LEADING_DRIVERS = 3
 NOTHING_SUPPORTS: Mapping[str, tuple[AlertEvent, ...]] = {}
 EVENT_TEXTS = ("region", "source_address", "user_agent", "error_code", "session", "access_key", "resource")
 ACTION_COLUMN = FEATURE_NAMES.index(titles.ACTION_FEATURE)

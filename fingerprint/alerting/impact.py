@@ -31,9 +31,8 @@ from fingerprint.core.alert import GRAVITIES, MINIMUM_URGENCY, ActionImpact, Ale
 if TYPE_CHECKING:
     from fingerprint.sources.base import CallImpact
 
-HALF_URGENCY_NATS = (
-    10.0  # nats of rarity and impact together at which urgency is 50: one active interval in 22,000
-)
+# Nats of rarity and impact together at which urgency is 50: one active interval in 22,000.
+HALF_URGENCY_NATS = 10.0
 HALF_IMPACT_NATS = 1.5  # nats of impact at which impact is 50
 # Measured on drawn worlds (docs/explanation/experiments.md): a severe call that was new is in most attacks' alerts and in few
 # harmless ones; a notable or minor one is no more frequent in attacks than elsewhere.

@@ -39,9 +39,8 @@ ATTACKER_CONTROLLED_FIELDS = (
     "user_agent",
     "error_code",
 )  # an attacker chooses them: a session's name, a program's, a call that fails
-MIN_ATTACKER_CONTROLLED_LENGTH = (
-    8  # characters of these: "B" begins the user agent of Boto3, Browsers and Burp
-)
+# Characters of these: "B" begins the user agent of Boto3, Browsers and Burp.
+MIN_ATTACKER_CONTROLLED_LENGTH = 8
 
 
 class EventFacts(NamedTuple):

@@ -29,9 +29,8 @@ HOST_BATCH_BYTES = (
     64 << 20
 )  # bytes of records that are read at a time on the CPU: past that nothing was gained
 MAX_BATCH_BYTES = 512 << 20  # ... and on a device, where a column of text ends at 2 GB
-FREE_MEMORY_DIVISOR = (
-    40  # of the free memory: reading takes some twenty times a piece, for its tokens and columns
-)
+# Of the free memory: reading takes some twenty times a piece, for its tokens and columns.
+FREE_MEMORY_DIVISOR = 40
 
 
 @dataclass(frozen=True, slots=True)

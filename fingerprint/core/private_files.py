@@ -20,9 +20,8 @@ from pathlib import Path
 from fingerprint.core.log import get_logger
 
 PRIVATE_FOLDER_MODE, PRIVATE_FILE_MODE = 0o700, 0o600
-SECRETS_MOUNT = (
-    "/run/secrets/"  # what an orchestrator puts there is 0444 by its own default; the container guards it
-)
+# What an orchestrator puts there is 0444 by its own default; the container guards it.
+SECRETS_MOUNT = "/run/secrets/"
 
 log = get_logger("fingerprint.core.private_files")
 _warned: set[Path] = set()

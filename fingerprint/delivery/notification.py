@@ -18,9 +18,8 @@ from fingerprint.core.alert import Alert, AlertEvent, Decision, Disposition
 
 ChangeKind = Literal["new", "updated", "decided"]
 CHANGE_KINDS: tuple[ChangeKind, ...] = get_args(ChangeKind)
-MAX_NOTIFICATION_EVENTS = (
-    200  # the newest; `event_count` says how many there are, and the alert store has all
-)
+# The newest; `event_count` says how many there are, and the alert store has all.
+MAX_NOTIFICATION_EVENTS = 200
 
 _EMAIL = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]+@[A-Za-z0-9-]+\.[A-Za-z0-9.-]+", re.ASCII)
 

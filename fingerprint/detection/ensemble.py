@@ -50,9 +50,8 @@ from fingerprint.registry.bank import PEER_LEVEL
 
 Mask = NDArray[np.bool_]
 VoteMasks = Mapping[str, Mask]  # yes or no of each event (N,), by detector
-NEWCOMER_THRESHOLD_SHARE = (
-    0.9  # of its threshold, enough where a detector alone judges a newcomer by its peer group
-)
+# Of its threshold, enough where a detector alone judges a newcomer by its peer group.
+NEWCOMER_THRESHOLD_SHARE = 0.9
 
 # Of events of first days that lie in hours that are not calm. Users that an intruder made are found by one or two calls, a write
 # among them; a smaller share would lose them.

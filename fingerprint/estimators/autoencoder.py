@@ -76,25 +76,20 @@ EVIDENCE_GROUP_TABLE = np.array(
     ]
 )
 MAX_CORRECTION = 4.0  # nats: a net is badly calibrated for what it has hardly seen, so it may correct the counts only so far
-UNIFORM_BIN_SHARE = (
-    0.1  # share of a bin's probability spread over all 16 or so: the next bin is never out of the question
-)
+# Share of a bin's probability spread over all 16 or so: the next bin is never out of the question.
+UNIFORM_BIN_SHARE = 0.1
 CONTEXT_THRESHOLD = 8.0  # nats an event must surprise by itself before the surprise of its interval counts
-RECHECK_THRESHOLD = (
-    2.0  # nats: a smaller surprise neither counts for the interval nor is compared with the principal
-)
+# Nats: a smaller surprise neither counts for the interval nor is compared with the principal.
+RECHECK_THRESHOLD = 2.0
 REMOTE_PLACE_THRESHOLD = 7.0  # nats of surprise at a place that is not the principal's own
-SIMULTANEOUS_PLACES_NATS = (
-    5.0  # nats that it adds to be there while the principal works where it usually does
-)
+# Nats that it adds to be there while the principal works where it usually does.
+SIMULTANEOUS_PLACES_NATS = 5.0
 NEWCOMER_DAYS = 2  # since the first event of a principal, in which it is a newcomer
 PLACE_GROUP = EVIDENCE_GROUPS.index("place")
-UNSEEN_OPEN_VALUE_NATS = (
-    2.3  # nats that an open feature's value adds to something new coming: one of about ten
-)
-MAX_FEATURE_SURPRISE = (
-    10.0  # nats that one feature may surprise: past "one in twenty thousand" it is only ever "never seen"
-)
+# Nats that an open feature's value adds to something new coming: one of about ten.
+UNSEEN_OPEN_VALUE_NATS = 2.3
+# Nats that one feature may surprise: past "one in twenty thousand" it is only ever "never seen".
+MAX_FEATURE_SURPRISE = 10.0
 CPU_CHUNK_BYTES = (
     3 << 20
 )  # bytes of weights gathered at a time, which caches hold: those of 292 rows, at 14 x 24 x 8 x 4 B

@@ -34,9 +34,8 @@ HABIT_DAYS = 3  # days on which something happens at the same time before it is 
 COUNT_FLOOR = 0.04  # added to the expected count under the Poisson root
 Array = Any  # (series, intervals), of any array library
 
-CPU_BLOCK_ROWS = (
-    128  # series transformed together on a CPU: 128 x 1,440 x 4 B = 0.7 MB, which its cache holds
-)
+# Series transformed together on a CPU: 128 x 1,440 x 4 B = 0.7 MB, which its cache holds.
+CPU_BLOCK_ROWS = 128
 # Bytes that a device needs for each value of a forecast: spectrum 4, its copy 4, result 4, cuFFT's own 4, mask, and a reserve.
 DEVICE_BYTES_PER_VALUE = 20
 MAX_TRANSFORM_VALUES = 2**31 - 1  # values in one transform: cuFFT's plans count in 32 bits

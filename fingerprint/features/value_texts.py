@@ -52,9 +52,8 @@ _DOCUMENTATION = [
     ipaddress.ip_network(text)
     for text in ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "2001:db8::/32")
 ]
-_SHARED = [
-    ipaddress.ip_network("100.64.0.0/10")
-]  # behind a carrier's or a cluster's own translation (RFC 6598)
+# Behind a carrier's or a cluster's own translation (RFC 6598).
+_SHARED = [ipaddress.ip_network("100.64.0.0/10")]
 
 
 def same_text(value: str | None) -> str | None:

@@ -28,9 +28,8 @@ from fingerprint.simulation.people import Habit, pick_habit
 DISCOVERY = "discovery (composed)"
 COVER = "cover (the victim's own calls)"
 COVER_SHARE_RANGE = (0.5, 0.8)  # share of a mimic's calls that are the victim's own
-MOST_USUAL_CALLS = (
-    0.5  # share of a technique's calls that may be usual where a thief uses rare techniques only
-)
+# Share of a technique's calls that may be usual where a thief uses rare techniques only.
+MOST_USUAL_CALLS = 0.5
 HIDING_STRENGTHS = ("quiet", "mimic")  # these do a technique's last few calls only
 Step = tuple[float, int, str]  # seconds after the one before, form, technique
 Call = tuple[float, int, int, str]  # seconds from the start, form, salt, technique

@@ -54,9 +54,8 @@ VICTIM_KIND_ORDER = (
     0, 1, 2, 0, 1, 0, 0, 1, 2, 0,
 )  # fmt: skip
 CONSOLE_SHARE = 0.4  # of thieves of a person's session; hundreds of calls are made by a program
-LESS_DISCOVERY = (
-    0.5  # share of discovery that thieves leave out in a world where all their actions are theirs alone
-)
+# Share of discovery that thieves leave out in a world where all their actions are theirs alone.
+LESS_DISCOVERY = 0.5
 COLLEAGUES_NETWORK_SHARE = 0.5  # of users that an intruder made: they call from where a colleague does
 ROBBED_NUMBERS = 100_000  # people hired to be robbed are numbered from here on, apart from all others
 GOLDEN_RATIO_CONJUGATE = 0.6180339887  # steps of it spread any number of sizes evenly (Weyl's sequence)

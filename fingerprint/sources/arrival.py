@@ -27,9 +27,8 @@ Longs = NDArray[np.int64]
 Now = Callable[[], int]  # the reader's own clock, ms since 1970
 
 CLOCK_TOLERANCE_SECONDS = 900  # a record may be dated so far past its arrival: clocks differ
-FUTURE_REASON = (
-    f"dated in the future: more than {CLOCK_TOLERANCE_SECONDS:,} s past its arrival"  # of a dead letter
-)
+# Of a dead letter.
+FUTURE_REASON = f"dated in the future: more than {CLOCK_TOLERANCE_SECONDS:,} s past its arrival"
 
 
 def wall_clock_ms() -> int:

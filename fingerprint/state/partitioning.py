@@ -38,10 +38,8 @@ TABLE_NAMES = (  # of the scorer state, in the order of its arrays
     "sequence.votes",
     "interval_amounts.counts",
 )
-_BUCKETED_TABLES = (
-    "repeats",
-    *(each for each in TABLE_NAMES if each != "activity"),
-)  # whose keys have buckets
+# Tables whose keys have buckets.
+_BUCKETED_TABLES = ("repeats", *(each for each in TABLE_NAMES if each != "activity"))
 _CELL_TABLES = ("past", "open")
 
 

@@ -53,14 +53,12 @@ SEQUENCE_INTERVALS = 2  # closed intervals of which the sequence of actions is k
 ACTIVITY_DAYS = 2  # days of activity by the interval that are kept
 DEDUPLICATION_DAYS = 14  # days of event time for which the id of a record is kept, to drop duplicates
 SCALAR_FIELDS = ("late_events", "voted_until", "channels_since")  # what lies before the clock in its array
-MAX_UNKNOWN_PRINCIPAL_EVENTS = (
-    500  # events a day of one principal that the bank does not know, that may wait or have a vote
-)
+# Events a day of one principal that the bank does not know, that may wait or have a vote.
+MAX_UNKNOWN_PRINCIPAL_EVENTS = 500
 NOVELTY_DAYS = 35  # days for which a novelty is kept: longer than banks live
 INACTIVE_DAYS = NOVELTY_DAYS  # after which a principal is new again
-SINGLE_DAY_INACTIVE_DAYS = (
-    10  # the same of one that was there on a single day: no week or fortnight, as jobs come in those
-)
+# The same of one that was there on a single day: no week or fortnight, as jobs come in those.
+SINGLE_DAY_INACTIVE_DAYS = 10
 MAX_PRINCIPALS = 500_000  # of one state; of more, those of a single day expire first
 
 

@@ -52,9 +52,8 @@ class Locking(Enum):
 
     SERIALIZED = 0x73746F72  # one writer at a time, who sees what the one before wrote ("stor" in ASCII)
     ROW_VERSIONS = None  # nothing: rows carry versions that are compared, so the scorer is not waited for
-    ACCOUNTS = (
-        0x61636374  # one writer of accounts at a time: the last admin cannot be lost between two ("acct")
-    )
+    # One writer of accounts at a time: the last admin cannot be lost between two ("acct").
+    ACCOUNTS = 0x61636374
 
 
 def utc_now() -> datetime:

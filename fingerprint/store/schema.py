@@ -311,9 +311,8 @@ alert_texts = sql.Table(  # derived: the words of an alert, separated by blanks,
 )
 # What SQLAlchemy cannot describe for both databases: full text, and statistics of which kind has which values. Without these
 # PostgreSQL takes a value that all alerts have for a rare one, and joins its alerts one by one.
-WORD_INDEX = (
-    "alert_words"  # the full text index: an FTS5 table that follows `alert_texts`, or PostgreSQL's GIN
-)
+# The full text index: an FTS5 table that follows `alert_texts`, or PostgreSQL's GIN.
+WORD_INDEX = "alert_words"
 WORD_VECTOR = "word_vector"  # PostgreSQL's column of `alert_texts`: its words as a tsvector
 SEARCH_DDL = {
     "sqlite": (

@@ -37,9 +37,8 @@ Mask = NDArray[np.bool_]
 
 HALF_URGENCY_EVENTS = 40.0  # missed events (or as many as make up for usual gaps) at which urgency is 50
 WARM_UP_DAYS = 7  # that a feed is known before a gap is reported; less than a week takes weekends for gaps
-USUAL_GAPS = (
-    3.0  # usual gaps that must be missed on top: they come in clusters, so longer ones are not much rarer
-)
+# Usual gaps that must be missed on top: they come in clusters, so longer ones are not much rarer.
+USUAL_GAPS = 3.0
 RESUMED, GIVEN_UP = "heard again", "given up"  # endings of a gap, as they are shown
 
 

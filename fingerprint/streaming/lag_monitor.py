@@ -59,9 +59,8 @@ class LagMonitor:
         self.stall_detector = StallDetector(STALL_SECONDS)
         self.positions: dict[Partition, int] = {}
         self.stalled: list[Partition] = []
-        self.oldest_pending_request: float | None = (
-            None  # when the oldest request was sent that is not answered yet
-        )
+        # When the oldest request was sent that is not answered yet.
+        self.oldest_pending_request: float | None = None
         self.logged_unavailable = False
         self.next_poll = now() + self.poll_interval
 

@@ -75,9 +75,8 @@ class StreamService(ConsumerService):
         self.unpublished: set[Partition] = set()  # processed, and not all results are published yet
         self.raw_partitions = 0
         self.configured_settings = settings
-        self.threshold_override: ThresholdOverride | None = (
-            None  # of the alert store, over the configured settings
-        )
+        # Of the alert store, over the configured settings.
+        self.threshold_override: ThresholdOverride | None = None
         self.threshold_override_read = False
         self.lag: int | None = None  # messages, when it was last read
         self.last_commit = self.last_heartbeat = time.monotonic()

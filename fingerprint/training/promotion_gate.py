@@ -51,13 +51,11 @@ INJECTED_FOR_OTHERS = {
     SequenceDetector.name: "attacks by the order of their calls",
     SpectralDetector.name: "bursts of usual calls",
 }
-MAX_VOTING_SHARE = (
-    0.05  # of the principals that may have a vote on a day, where that is more than the setting allows
-)
+# Of the principals that may have a vote on a day, where that is more than the setting allows.
+MAX_VOTING_SHARE = 0.05
 MIN_KIND_EVENTS = 500  # held out, from which the rate of votes on a kind of principal is judged
-MAX_VOTE_SHARE_FACTOR = (
-    2.0  # times its vote_share, of the held-out events of a kind: what a detector may vote for
-)
+# Times its vote_share, of the held-out events of a kind: what a detector may vote for.
+MAX_VOTE_SHARE_FACTOR = 2.0
 
 NO_CONFIRMED_ATTACKS: Mapping[str, Sequence[bytes]] = {}
 

@@ -19,9 +19,8 @@ from fingerprint.web.language import format_date, gettext
 
 LEFT, RIGHT, TOP, BOTTOM = 44, 8, 28, 46  # margins in units of the drawing, for labels and titles of axes
 TICK_WIDTH = 75  # units that a label of the time axis needs
-SQUARE_ROOT_RATIO = (
-    25  # a peak so many times the largest expected count would flatten all else on a linear axis
-)
+# A peak so many times the largest expected count would flatten all else on a linear axis.
+SQUARE_ROOT_RATIO = 25
 _STEPS = tuple(3600 * hours for hours in (1, 2, 3, 6, 12, 24, 48, 96, 168, 336, 672, 1344, 4032, 8736))
 
 

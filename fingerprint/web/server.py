@@ -78,9 +78,8 @@ class DeadlineServer(uvicorn.Server):
 class DeadlineProtocol(H11Protocol):
     """One connection, with a deadline for what is awaited from its client."""
 
-    awaited_state: Any = (
-        None  # h11's state of the client: IDLE while its head is awaited, SEND_BODY while its body is
-    )
+    # H11's state of the client: IDLE while its head is awaited, SEND_BODY while its body is.
+    awaited_state: Any = None
     waiting_since = 0.0  # when that began, by the loop's clock
     request_started = False  # whether a part of the request has come
     _read_timer: asyncio.TimerHandle | None = None

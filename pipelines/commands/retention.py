@@ -20,9 +20,8 @@ from fingerprint.store import SqlStore, open_store
 from pipelines.cli.console import Progress, command_line
 from pipelines.runtime import host
 
-RETENTION_ACTOR = (
-    "program:retention"  # the author in the audit log of the daily run; no account has a name with a colon
-)
+# The author in the audit log of the daily run; no account has a name with a colon.
+RETENTION_ACTOR = "program:retention"
 INITIAL_DELAY_SECONDS, INTERVAL_SECONDS, RETRY_SECONDS = (
     60.0,
     86_400.0,

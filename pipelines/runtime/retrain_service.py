@@ -31,9 +31,8 @@ from pipelines.commands import triton
 from pipelines.runtime import service, topic_time_span
 
 TICK_SECONDS = 0.2  # between two checks for SIGTERM
-TOPIC_CHECK_SECONDS = (
-    600.0  # between two checks of the topic once a bank is served: each joins a group of its own
-)
+# Between two checks of the topic once a bank is served: each joins a group of its own.
+TOPIC_CHECK_SECONDS = 600.0
 OUTCOME_BY_EXIT_STATUS = {0: "promoted", 3: "rejected"}  # of `train`; any other has failed
 _PREFIX = "fingerprint_retrain"
 OUTCOMES = ("promoted", "rejected", "failed")
@@ -60,9 +59,8 @@ class RetrainService:
         self.asked_to_end: Callable[[], bool] = lambda: False
         self.topic_days: float | None = None
         self.last_topic_check = float("-inf")  # at the topic, by the monotonic clock
-        self.last_trained: datetime | None = (
-            None  # by this program: one that learned nothing new leaves no line
-        )
+        # By this program: one that learned nothing new leaves no line.
+        self.last_trained: datetime | None = None
         self.failures = 0
         self.last_failure: datetime | None = None
         self.last_logged_due: NextTraining | None = None

@@ -29,9 +29,8 @@ from fingerprint.core.ports import (
     RebalanceInProgress,
 )
 
-PATIENCE = (
-    90.0  # seconds, on a machine with other work, until a condition that does not come true is a failure
-)
+# Seconds, on a machine with other work, until a condition that does not come true is a failure.
+PATIENCE = 90.0
 
 
 class Stream(Protocol):

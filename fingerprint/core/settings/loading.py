@@ -207,9 +207,8 @@ def _explain_problem(problem: ErrorDetails) -> str:
     return f"{where}: {problem['msg'].removeprefix('Value error, ')}"
 
 
-_LEAST_LIKENESS = (
-    0.55  # of a name that is proposed, or of one of its words: `brokers` means `bootstrap_servers`
-)
+# Of a name that is proposed, or of one of its words: `brokers` means `bootstrap_servers`.
+_LEAST_LIKENESS = 0.55
 
 
 def _suggest(name: str, known: list[str]) -> str:

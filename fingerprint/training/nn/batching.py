@@ -23,13 +23,11 @@ from fingerprint.estimators.autoencoder import VISIBLE_MASK
 Indices = NDArray[np.intp]
 
 MIN_ROWS, SUFFICIENT_ROWS, MAX_ROWS = 8, 16, 512  # of a fingerprint in a step
-HISTORY_DIVISOR = (
-    64  # of a long history a step draws this part, if that is more than enough: what all others start from
-)
+# Of a long history a step draws this part, if that is more than enough: what all others start from.
+HISTORY_DIVISOR = 64
 MIN_SLOTS = 4
-COPIES_PER_NETWORK = (
-    6  # of a net while it is fitted: itself, its gradient, Adam's two means and their quotient, its best
-)
+# Of a net while it is fitted: itself, its gradient, Adam's two means and their quotient, its best.
+COPIES_PER_NETWORK = 6
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,9 +23,8 @@ CPU_BUCKET_BYTES = 32 << 20  # bytes: a CPU is quicker where its caches hold a b
 # On a device: some 26,000 nets. Their step takes 6 ms of an H100's memory and its launches a fifteenth of that
 # (reckoned): a larger bucket would gain nothing, and 32 bits would no longer count its numbers.
 MAX_BUCKET_BYTES = 8 << 30
-FREE_MEMORY_DIVISOR = (
-    4  # of the memory that is free; what a step computes comes on top, and others live here, too
-)
+# Of the memory that is free; what a step computes comes on top, and others live here, too.
+FREE_MEMORY_DIVISOR = 4
 
 
 def select_device(setting: str) -> torch.device:

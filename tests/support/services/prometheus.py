@@ -29,9 +29,8 @@ from tests.support.services.ports import free_port
 HERE = Path(__file__).parent
 INSTALLED = Path("/")
 PATIENCE = 60.0  # seconds a start may take before it is an error
-TOOL_SECONDS = (
-    300.0  # that promtool may take: hours of rules are seconds of processor, on a busy machine many more
-)
+# That promtool may take: hours of rules are seconds of processor, on a busy machine many more.
+TOOL_SECONDS = 300.0
 
 
 def root() -> Path:
