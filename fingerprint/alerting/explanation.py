@@ -50,7 +50,7 @@ from fingerprint.detection.detectors import (
 )
 from fingerprint.estimators import tail_calibration
 from fingerprint.estimators.amounts import UsualAmounts
-from fingerprint.features.encoding import FEATURE_NAMES
+from fingerprint.features.encoding import ACTION_COLUMN, FEATURE_NAMES
 from fingerprint.registry.bank import PEER_LEVEL, Bank
 from fingerprint.sources.active import SOURCE
 from fingerprint.sources.base import Suspicion
@@ -69,7 +69,6 @@ MAX_DRIVERS = 10  # values shown
 MAX_LEADING_DRIVERS = 3
 NOTHING_SUPPORTS: Mapping[str, tuple[AlertEvent, ...]] = {}
 EVENT_TEXTS = ("region", "source_address", "user_agent", "error_code", "session", "access_key", "resource")
-ACTION_COLUMN = FEATURE_NAMES.index(titles.ACTION_FEATURE)
 PLACE_COLUMNS = [FEATURE_NAMES.index(name) for name in ("network", "address")]
 
 

@@ -31,7 +31,6 @@ from fingerprint.core.extras import how_to_install
 from fingerprint.evaluation.dfencoder_peer import DfencoderPeer
 from fingerprint.evaluation.event_table import HOUR_SECONDS, EventTable
 from fingerprint.evaluation.ranking import (
-    ACTION_COLUMN,
     RECORDED_COLUMNS,
     Floats,
     PeerMethod,
@@ -44,7 +43,7 @@ from fingerprint.evaluation.ranking import (
     split_holdout,
     transition_log_frequency,
 )
-from fingerprint.features.encoding import FEATURE_NAMES
+from fingerprint.features.encoding import ACTION_COLUMN, FEATURE_NAMES
 from fingerprint.training.pipeline import Progress
 
 RARITY_COLUMNS = [FEATURE_NAMES.index(name) for name in ("action", "program", "network", "error")]

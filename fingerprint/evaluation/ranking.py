@@ -25,14 +25,13 @@ from numpy.typing import NDArray
 from fingerprint.compute import hashing
 from fingerprint.compute.hashing import Hashes
 from fingerprint.evaluation.event_table import HOUR_SECONDS, EventTable, Seconds
-from fingerprint.features.encoding import FEATURE_NAMES, FEATURES
+from fingerprint.features.encoding import ACTION_COLUMN, FEATURES
 
 Counts = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 BACKOFF_WEIGHT = 5.0  # events that what stands behind a frequency is worth
 RECORDED_COLUMNS = [place for place, feature in enumerate(FEATURES) if not feature.is_stateful]
-ACTION_COLUMN = FEATURE_NAMES.index("action")
 NO_ACTION = np.uint64(0)  # the action before the first
 
 

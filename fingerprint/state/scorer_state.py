@@ -37,7 +37,7 @@ from fingerprint.compute.arrays import (
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import SortedTable, run_starts
 from fingerprint.core import settings
-from fingerprint.features.encoding import FEATURE_NAMES
+from fingerprint.features.encoding import ACTION_COLUMN, FEATURE_NAMES
 from fingerprint.state import alert_runs
 from fingerprint.state.action_sequence import ActionSequence
 from fingerprint.state.activity_series import ActivitySeries, Ints
@@ -48,7 +48,7 @@ from fingerprint.state.partitioning import TABLE_NAMES
 
 Longs = NDArray[np.int64]
 
-ACTION_COLUMN, ADDRESS_COLUMN = FEATURE_NAMES.index("action"), FEATURE_NAMES.index("address")
+ADDRESS_COLUMN = FEATURE_NAMES.index("address")
 SEQUENCE_INTERVALS = 2  # closed intervals of which the sequence of actions is kept, for what comes late
 ACTIVITY_DAYS = 2  # days of activity by the interval that are kept
 DEDUPLICATION_DAYS = 14  # days of event time for which the id of a record is kept, to drop duplicates

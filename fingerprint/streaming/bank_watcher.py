@@ -2,7 +2,7 @@
 
 Example:
     >>> with closing(BankWatcher(folder, settings, open_inference)) as banks:
-    ...     banks.poll()                                   # each turn; another version is opened in a thread
+    ...     banks.poll()                                   # in each iteration; another version is opened in a thread
     ...     banks.served.bank.version                      # verified, mapped, compatible with the settings
     ...     banks.for_version("2026-02-01-5b3c0a1e")       # the bank that a checkpoint names
 """

@@ -135,7 +135,7 @@ class IngestService(ConsumerService):
         return True
 
     def _update_status(self) -> None:
-        self.last_turn = time.monotonic()
+        self.last_iteration = time.monotonic()
         self.metrics.set_watermarks(self.record_reader.watermarks)
         if self.joined and (lag := self.lag_monitor.poll()) is not None:
             self.metrics.set_lag(lag)

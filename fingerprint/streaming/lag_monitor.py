@@ -14,8 +14,7 @@ from fingerprint.core.ports import Consumer, Message, Offsets, Partition, next_o
 from fingerprint.core.settings import Kafka
 
 POLL_INTERVAL_SECONDS = 5.0  # between two reads of the lag
-STALLED_SECONDS = 300.0  # without a turn of its loop, after which a program is not alive
-STALL_SECONDS = 120.0  # without progress, after which a lagging partition counts as stalled
+PARTITION_STALL_SECONDS = 120.0  # without progress, after which a lagging partition counts as stalled
 LAG_TIMEOUT_SECONDS = 2.0  # a read that takes longer is given up: polling must go on where it can
 
 log = get_logger("fingerprint.watch")
@@ -42,7 +41,7 @@ class LagMonitor:
         >>> monitor.observe(messages)                  # what a poll returned
         >>> with monitor.awaiting_broker():
         ...     producer.flush()                       # a request too: an unavailable broker does not answer it
-        >>> lag = monitor.poll()                       # each turn; None between two reads, and without an answer
+        >>> lag = monitor.poll()                       # in each iteration; None between two reads, and without an answer
         >>> monitor.problem()                          # a sentence for /readyz, from any thread
     """
 
@@ -56,7 +55,7 @@ class LagMonitor:
         self.consumer, self.settings, self.metrics, self.now = consumer, settings, metrics, now
         self.lag_timeout = min(LAG_TIMEOUT_SECONDS, settings.request_timeout_seconds)
         self.poll_interval = min(POLL_INTERVAL_SECONDS, settings.request_timeout_seconds / 2)
-        self.stall_detector = StallDetector(STALL_SECONDS)
+        self.stall_detector = StallDetector(PARTITION_STALL_SECONDS)
         self.positions: dict[Partition, int] = {}
         self.stalled: list[Partition] = []
         # When the oldest request was sent that is not answered yet.

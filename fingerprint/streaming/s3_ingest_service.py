@@ -35,7 +35,7 @@ from fingerprint.streaming.lag_monitor import POLL_INTERVAL_SECONDS
 from fingerprint.streaming.metrics import S3IngestMetrics
 from fingerprint.streaming.rekeying import DeadLetterLimit, dead_letter
 from fingerprint.streaming.s3_objects import S3ObjectReader
-from fingerprint.streaming.service import TurningService
+from fingerprint.streaming.service import PollingService
 
 T = TypeVar("T")
 MAX_RECEIVE_COUNT = 20  # receives of one notification, after which it is dead-lettered unread
@@ -72,7 +72,7 @@ class ReadErrors:
         self.first, self.count = self.first or printable(reason), self.count + count
 
 
-class S3IngestService(TurningService):
+class S3IngestService(PollingService):
     """Receive, read, send and delete, batch after batch."""
 
     log = log
@@ -179,7 +179,7 @@ class S3IngestService(TurningService):
                     where = f"{written.url} {reject.position}".rstrip()
                     reasons.add(f"{reject.reason} ({where})", sum(each.count for each in piece.rejects))
                 self.metrics.count_object_piece(piece)
-                self.last_turn = time.monotonic()
+                self.last_iteration = time.monotonic()
             self.metrics.objects.inc()
         except ObjectNotFound as error:
             reasons.add(str(error))
@@ -225,9 +225,9 @@ class S3IngestService(TurningService):
         return answer
 
     def _update_status(self) -> None:
-        self.last_turn = time.monotonic()
+        self.last_iteration = time.monotonic()
         self.metrics.set_watermarks({self.queue_partition: self.object_reader.watermarks.low_watermark})
-        if self.last_turn - self.last_lag > POLL_INTERVAL_SECONDS:
-            self.last_lag = self.last_turn
+        if self.last_iteration - self.last_lag > POLL_INTERVAL_SECONDS:
+            self.last_lag = self.last_iteration
             depth = self._call_queue(self.queue.approximate_depth)
             self.metrics.set_lag({} if depth is None else {self.queue_partition: depth})

@@ -1,4 +1,4 @@
-"""The turns of a service: the run until the end of a topic, the time of the last turn, and the figures of a run.
+"""The loop of a service: the run until the end of a topic, the time of its last iteration, and the figures of a run.
 
 Example:
     >>> service = IngestService(consumer, producer, settings, IngestMetrics(registry))      # a ConsumerService
@@ -18,7 +18,7 @@ from fingerprint.core.ports import Consumer, Message, Partition
 from fingerprint.core.settings import Kafka
 from fingerprint.streaming.backpressure import PausableConsumer
 from fingerprint.streaming.bounded_read import NO_PARTITION_ASSIGNED, EndOffsets
-from fingerprint.streaming.lag_monitor import STALLED_SECONDS, LagMonitor
+from fingerprint.streaming.lag_monitor import LagMonitor
 from fingerprint.streaming.metrics import IngestMetrics, StreamMetrics
 from fingerprint.streaming.poison import PoisonGuard
 
@@ -26,21 +26,22 @@ if TYPE_CHECKING:
     from structlog.stdlib import BoundLogger
 
 POLL_SECONDS = 0.5
+LIVENESS_TIMEOUT_SECONDS = 300.0  # without an iteration of its loop, after which a program is not alive
 
 
-class TurningService:
-    """A service that works turn after turn. Used by one thread; `not_alive` by any."""
+class PollingService:
+    """A service that polls its input in a loop. Used by one thread; `not_alive` by any."""
 
     log: ClassVar[BoundLogger]
 
     def __init__(self, metrics: IngestMetrics | StreamMetrics) -> None:
         self._figures = metrics.figures
-        self.last_turn = time.monotonic()
+        self.last_iteration = time.monotonic()
 
     def not_alive(self) -> str | None:
         """Return why the program counts as hung, None while it is alive."""
-        still = time.monotonic() - self.last_turn
-        return f"stands still for {still:.0f} s" if still > STALLED_SECONDS else None
+        still = time.monotonic() - self.last_iteration
+        return f"stands still for {still:.0f} s" if still > LIVENESS_TIMEOUT_SECONDS else None
 
     def _report_run(self, started: float) -> dict[str, Any]:
         """Log and return the figures of a run that began at `started`, on the monotonic clock."""
@@ -49,7 +50,7 @@ class TurningService:
         return figures
 
 
-class ConsumerService(TurningService, ABC):
+class ConsumerService(PollingService, ABC):
     """A service that polls one topic as a member of a consumer group, and pauses while it has no room.
 
     A message that kills its reader is found by `poison_guard`. `joined`: the group assigned partitions once.
@@ -94,9 +95,9 @@ class ConsumerService(TurningService, ABC):
         """Give partitions away."""
 
     def _finish(self, once: bool) -> None:
-        """Do what is left after the last turn."""
+        """Do what is left after the last iteration."""
 
     def _pause_for_single_message(self) -> None:
         """Pause: messages are read one by one, which takes long."""
-        self.last_turn = time.monotonic()
+        self.last_iteration = time.monotonic()
         self.pausable_consumer.pause()

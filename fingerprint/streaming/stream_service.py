@@ -44,7 +44,7 @@ log = get_logger("fingerprint.stream")
 
 
 class StreamService(ConsumerService):
-    """Poll, process and commit, turn after turn. Used by one thread; `not_ready` and `not_alive` by any."""
+    """Poll, process and commit in a loop. Used by one thread; `not_ready` and `not_alive` by any."""
 
     log = log
 
@@ -333,7 +333,7 @@ class StreamService(ConsumerService):
         return "; ".join(filter(None, [self.dependency_status.summary(), self.lag_monitor.problem()])) or None
 
     def _update_status(self) -> None:
-        self.last_turn = time.monotonic()
+        self.last_iteration = time.monotonic()
         self.banks.poll()
         self.metrics.bank_refused.set(bool(self.banks.refusal))
         self.metrics.inference_wrong.set(bool(self.banks.trust.failure))

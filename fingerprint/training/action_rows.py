@@ -20,10 +20,9 @@ from fingerprint.compute import hashing, mapped_arrays
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import run_starts
 from fingerprint.estimators.sequence import SeenActions
-from fingerprint.features.encoding import FEATURE_NAMES
+from fingerprint.features.encoding import ACTION_COLUMN
 from fingerprint.state.event_batch import EventBatch
 
-ACTION_COLUMN = FEATURE_NAMES.index("action")
 SHARD_BYTES = 1 << 30  # bytes of an array in one file
 
 

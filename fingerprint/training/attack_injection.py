@@ -37,6 +37,7 @@ from fingerprint.estimators import autoencoder, sequence, surge_tails, tail_cali
 from fingerprint.estimators.sequence import SeenActions
 from fingerprint.estimators.surge_tails import SurgeTails
 from fingerprint.features import encoding
+from fingerprint.features.encoding import ACTION_COLUMN
 from fingerprint.features.vocabulary import Floats
 from fingerprint.registry.bank import Bank
 from fingerprint.sources.active import SOURCE
@@ -52,7 +53,6 @@ SEED = 0  # of the injected attacks
 CALLS_PER_TECHNIQUE = 8  # of one technique at most: some repeat theirs twenty times
 SECONDS_BETWEEN_ATTACKS = 1000  # more than a context is long, so that no attack explains another
 BURST_FACTOR, MIN_BURST_CALLS = 20.0, 200.0  # times the calls of the principal's busiest interval, at least
-ACTION_COLUMN = encoding.FEATURE_NAMES.index("action")
 PRINCIPAL_EVENTS = int(channel_place(np.array([EVENT_CHANNEL]), np.array([False]))[0])  # place of the channel
 MODE_COLUMN = encoding.FEATURE_NAMES.index("mode")
 TIME_FEATURES = encoding.IS_BIN & (

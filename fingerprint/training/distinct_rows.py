@@ -26,13 +26,13 @@ from fingerprint.compute.hashing import Hashes
 from fingerprint.core.settings import Settings
 from fingerprint.detection.batch import encode_batch
 from fingerprint.features import encoding
+from fingerprint.features.encoding import ACTION_COLUMN
 from fingerprint.state.event_batch import EventBatch
 from fingerprint.state.scorer_state import ScorerState
 from fingerprint.training.action_rows import ActionRows
 from fingerprint.training.dataset import PartitionedDataset, make_once, require_folder, write_json
 
 SEED = 0  # of random choices in training
-ACTION_COLUMN = encoding.FEATURE_NAMES.index("action")
 STATE_PARTS = (
     "principals",
     "activity",

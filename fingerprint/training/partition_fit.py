@@ -29,7 +29,6 @@ from fingerprint.core.alert import LEVELS
 from fingerprint.core.settings import Settings
 from fingerprint.detection.detectors.autoencoder import ObservedValues, discount_recent_novelty
 from fingerprint.detection.detectors.spectral import (
-    ACTION_COLUMN,
     NEWCOMER_PLACES,
     Bursts,
     count_events,
@@ -37,7 +36,7 @@ from fingerprint.detection.detectors.spectral import (
 from fingerprint.estimators import amounts, autoencoder, harm, newcomer_tails, surge_tails
 from fingerprint.estimators.autoencoder import Weights
 from fingerprint.features import vocabulary
-from fingerprint.features.encoding import had_no_effect
+from fingerprint.features.encoding import ACTION_COLUMN, had_no_effect
 from fingerprint.features.vocabulary import Floats, Ints, PresenceCounts, Vocabulary, vocabulary_key
 from fingerprint.state.activity_series import ACTION_CHANNELS
 from fingerprint.state.scorer_state import ScorerState

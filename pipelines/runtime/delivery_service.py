@@ -28,7 +28,7 @@ from fingerprint.delivery.notification import Notification
 from fingerprint.delivery.outbox import DeliveryCounts, Outbox, RateLimited, Receiver
 from fingerprint.delivery.policy import MAX_BACKOFF, Delivery, next_attempt, retry_delay
 from fingerprint.streaming.backpressure import DependencyStatus
-from fingerprint.streaming.lag_monitor import STALLED_SECONDS
+from fingerprint.streaming.service import LIVENESS_TIMEOUT_SECONDS
 
 MAX_DELIVERIES_PER_TURN = 20
 POLL_SECONDS = 2.0  # between two polls of the outbox
@@ -63,12 +63,12 @@ class DeliverySender:
         self.problem: str | None = "has not read the database yet"
         self.failures_in_a_row = 0  # tries in a row
         self.retry_not_before = self.last_cleanup = clock.now()
-        self.last_turn = time.monotonic()
+        self.last_iteration = time.monotonic()
         metrics.register_receiver(name)
 
     def run_once(self, asked_to_end: Callable[[], bool] = lambda: False) -> int:
         """Schedule, claim, send and mark deliveries; return how many. FingerprintError if the database is unavailable."""
-        self.last_turn = time.monotonic()
+        self.last_iteration = time.monotonic()
         if not self.is_registered:
             self.outbox.register_receiver(self.name, self.options.include_existing)
             self.is_registered = True
@@ -92,7 +92,7 @@ class DeliverySender:
         left = list(taken)
         try:
             while left and not asked_to_end() and self._send(left.pop(0)):
-                self.last_turn = time.monotonic()
+                self.last_iteration = time.monotonic()
         finally:
             self.outbox.release(left, self.lease_owner)
 
@@ -165,7 +165,7 @@ class DeliveryService:
     """The senders of all receivers, each on a thread."""
 
     def __init__(self, senders: list[DeliverySender]) -> None:
-        self.senders, self.stalled = senders, STALLED_SECONDS
+        self.senders, self.stalled = senders, LIVENESS_TIMEOUT_SECONDS
         self.store = DependencyStatus()
         self.stopping = Event()
 
@@ -221,7 +221,7 @@ class DeliveryService:
 
     def not_alive(self) -> str | None:
         """Return why the service is not alive, None while every sender makes progress."""
-        still = {each.name: time.monotonic() - each.last_turn for each in self.senders}
+        still = {each.name: time.monotonic() - each.last_iteration for each in self.senders}
         slow = [
             f"{name} stands still for {seconds:.0f} s"
             for name, seconds in still.items()

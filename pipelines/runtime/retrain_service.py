@@ -24,7 +24,7 @@ from fingerprint.core.ports import Clock
 from fingerprint.core.settings import Settings, Triton
 from fingerprint.registry import versions
 from fingerprint.streaming.backpressure import DependencyStatus
-from fingerprint.streaming.lag_monitor import STALLED_SECONDS
+from fingerprint.streaming.service import LIVENESS_TIMEOUT_SECONDS
 from fingerprint.training import schedule
 from fingerprint.training.schedule import NextTraining, ScheduleInputs
 from pipelines.commands import triton
@@ -64,7 +64,7 @@ class RetrainService:
         self.failures = 0
         self.last_failure: datetime | None = None
         self.last_logged_due: NextTraining | None = None
-        self.last_turn = time.monotonic()
+        self.last_iteration = time.monotonic()
 
     def run(self, asked_to_end: Callable[[], bool], once: bool = False) -> None:
         """Run checks until asked to end; with `once` a single one."""
@@ -190,13 +190,13 @@ class RetrainService:
 
     def not_alive(self) -> str | None:
         """Return why the service is not alive, None while it makes progress."""
-        still = time.monotonic() - self.last_turn
-        most = STALLED_SECONDS + self.settings.triton.load_timeout_seconds
+        still = time.monotonic() - self.last_iteration
+        most = LIVENESS_TIMEOUT_SECONDS + self.settings.triton.load_timeout_seconds
         return f"stands still for {still:.0f} s" if still > most else None
 
     def _should_stop(self) -> bool:
         """Return whether to stop; called often during a training, as a sign of life."""
-        self.last_turn = time.monotonic()
+        self.last_iteration = time.monotonic()
         return self.asked_to_end()
 
     def _wait_or_stop(self) -> bool:

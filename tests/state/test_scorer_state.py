@@ -7,8 +7,8 @@ import pytest
 
 from fingerprint.compute import hashing
 from fingerprint.core.settings import Settings
-from fingerprint.features.encoding import FEATURES
-from fingerprint.state.scorer_state import ACTION_COLUMN, ADDRESS_COLUMN, ScorerState
+from fingerprint.features.encoding import ACTION_COLUMN, FEATURES
+from fingerprint.state.scorer_state import ADDRESS_COLUMN, ScorerState
 
 START = 480_000 // 24 * 24
 COLUMNS = ("idle", "today", "sources", "actions")

@@ -13,9 +13,8 @@ from fingerprint.core.log import get_logger
 from fingerprint.core.ports import Message, Partition
 from fingerprint.core.settings import Kafka
 from fingerprint.streaming.bounded_read import NO_PARTITION_ASSIGNED
-from fingerprint.streaming.lag_monitor import STALLED_SECONDS
 from fingerprint.streaming.metrics import IngestMetrics
-from fingerprint.streaming.service import ConsumerService
+from fingerprint.streaming.service import LIVENESS_TIMEOUT_SECONDS, ConsumerService
 
 ONLY = Partition("raw", 0)
 
@@ -110,5 +109,5 @@ def test_an_error_leaves_no_mark_of_a_killed_reader() -> None:
 def test_a_service_without_a_turn_for_minutes_is_not_alive() -> None:
     service = Reading(Topic(0))
     assert service.not_alive() is None
-    service.last_turn = time.monotonic() - STALLED_SECONDS - 7
-    assert service.not_alive() == f"stands still for {STALLED_SECONDS + 7:.0f} s"
+    service.last_iteration = time.monotonic() - LIVENESS_TIMEOUT_SECONDS - 7
+    assert service.not_alive() == f"stands still for {LIVENESS_TIMEOUT_SECONDS + 7:.0f} s"

@@ -34,7 +34,13 @@ from fingerprint.detection.inference import LocalInference
 from fingerprint.estimators import amounts, autoencoder, harm, tail_calibration
 from fingerprint.estimators.amounts import UsualAmounts
 from fingerprint.features import encoding
-from fingerprint.features.encoding import EVIDENCE_GROUP_FEATURES, EVIDENCE_GROUPS, FEATURE_NAMES, IS_BIN
+from fingerprint.features.encoding import (
+    ACTION_COLUMN,
+    EVIDENCE_GROUP_FEATURES,
+    EVIDENCE_GROUPS,
+    FEATURE_NAMES,
+    IS_BIN,
+)
 from fingerprint.registry import quality
 from fingerprint.registry.bank import PEER_LEVEL, Bank
 from fingerprint.state.event_batch import EventBatch
@@ -42,7 +48,6 @@ from fingerprint.state.interval_amounts import IntervalAmounts
 from fingerprint.state.interval_surprise import IntervalSurprise
 from fingerprint.state.scorer_state import ScorerState
 
-ACTION_COLUMN = FEATURE_NAMES.index("action")
 # Columns of the evidence behind the features: what is usual of the action in an interval and a day, then the tail's.
 USUAL_COLUMNS = slice(len(FEATURE_NAMES), len(FEATURE_NAMES) + 2)
 SLOPE_COLUMNS = slice(USUAL_COLUMNS.stop, USUAL_COLUMNS.stop + 2)

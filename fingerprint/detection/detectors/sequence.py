@@ -33,13 +33,12 @@ from fingerprint.detection.detectors import Detector, ExplanationContext, Floats
 from fingerprint.detection.ensemble import SECOND_VOTE_THRESHOLD
 from fingerprint.estimators import sequence
 from fingerprint.estimators.sequence import ORGANISATION, START, SeenActions
-from fingerprint.features.encoding import FEATURE_NAMES
+from fingerprint.features.encoding import ACTION_COLUMN
 from fingerprint.registry.bank import PEER_LEVEL, Bank
 from fingerprint.state.action_sequence import ActionSequence
 from fingerprint.state.event_batch import EventBatch
 from fingerprint.state.scorer_state import ScorerState
 
-ACTION_COLUMN = FEATURE_NAMES.index("action")
 SECOND, KIND, CONTEXT, NATS = range(4)  # columns of the evidence
 NATS_SCALE = 1000  # nats are kept as whole thousandths among hashes
 MAX_DRIVERS = 3  # transitions that an alert shows

@@ -48,13 +48,12 @@ from fingerprint.detection.ensemble import BUSY_BEGINNING_Z, SECOND_VOTE_THRESHO
 from fingerprint.estimators import amounts, surge_tails
 from fingerprint.estimators.newcomer_tails import NewcomerTails
 from fingerprint.estimators.surge_tails import SurgeTails
-from fingerprint.features.encoding import FEATURE_NAMES
+from fingerprint.features.encoding import ACTION_COLUMN
 from fingerprint.registry.bank import PEER_LEVEL, Bank
 from fingerprint.state.activity_series import ACTION_CHANNELS, ActivitySeries
 from fingerprint.state.event_batch import EventBatch
 from fingerprint.state.scorer_state import ScorerState
 
-ACTION_COLUMN = FEATURE_NAMES.index("action")
 # Channels beside those of single actions.
 EVENT_CHANNEL, ERROR_CHANNEL, WRITE_CHANNEL, NEW_ACTION_CHANNEL, OTHER_ACTION_CHANNEL = (
     np.uint64(number) for number in range(1, 6)
