@@ -15,12 +15,11 @@ so is its incident. Every alert's id names its incident, and so does the beginni
 
 from __future__ import annotations
 
-import base64
 import json
 import secrets
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from hashlib import blake2b
 from typing import Any
 
@@ -52,7 +51,7 @@ from fingerprint.core.incident import (
     Membership,
 )
 from fingerprint.core.sanitize import storable
-from fingerprint.store import incident_links
+from fingerprint.store import incident_links, page_cursor
 from fingerprint.store.audit import add_audit_entry, mark_changed
 from fingerprint.store.cases import change_cases, finish_changes, insert_note
 from fingerprint.store.database import Locking, Repository, reads, writes
@@ -117,14 +116,14 @@ class SqlIncidentRepository(Repository):
         if not 0 < size <= MAX_PAGE_SIZE:
             raise FingerprintError(f"a page has 1 to {MAX_PAGE_SIZE} incidents, not {size}")
         conditions = [*_conditions(incident_filter, self._session.now())]
-        columns = ORDERS[order]
-        query = sql.select(incidents).where(*conditions)
-        query = query.order_by(*(column.desc() if largest else column for column, largest in columns))
+        columns, asked = ORDERS[order], (incident_filter, order)
+        query = sql.select(incidents).where(*conditions).order_by(*page_cursor.order_by(columns))
         if cursor is not None:
-            query = query.where(_after(columns, _parse_cursor(cursor, incident_filter, order)))
+            query = query.where(page_cursor.after(columns, page_cursor.decode_cursor(cursor, columns, asked)))
         found = [dict(row) for row in connection.execute(query.limit(size + 1)).mappings()]
         total = connection.scalar(sql.select(sql.func.count()).select_from(incidents).where(*conditions)) or 0
-        more = _cursor(found[size - 1], incident_filter, order) if len(found) > size else None
+        last = [found[size - 1][column.name] for column, _ in columns] if len(found) > size else None
+        more = page_cursor.encode_cursor(last, asked) if last else None
         return IncidentPage(tuple(_read_rows(connection, found[:size])), total, more)
 
     @reads
@@ -432,53 +431,3 @@ def _to_alert(row: QueueRow, membership: Membership) -> IncidentAlert:
 
 def _in_time(row: QueueRow) -> tuple[datetime, str]:
     return row.first_event_time, row.alert_id
-
-
-# --- the cursor of a page ---------------------------------------------------------------------------------------------
-
-
-def _after(columns: Sequence[tuple[sql.Column[Any], bool]], position: Sequence[Any]) -> Condition:
-    """Return the condition for rows after a position: later in the first column that differs."""
-    later = (
-        sql.and_(
-            *(column == position[index] for index, (column, _) in enumerate(columns[:number])),
-            (columns[number][0] < position[number])
-            if columns[number][1]
-            else (columns[number][0] > position[number]),
-        )
-        for number in range(len(columns))
-    )
-    return sql.or_(*later)
-
-
-def _cursor(last: Row, incident_filter: IncidentFilter, order: IncidentOrder) -> str:
-    values = (last[column.name] for column, _ in ORDERS[order])
-    position = [each.isoformat() if isinstance(each, datetime) else each for each in values]
-    text = _digest(incident_filter, order) + json.dumps(position).encode()
-    return base64.urlsafe_b64encode(text).decode().rstrip("=")
-
-
-def _parse_cursor(cursor: str, incident_filter: IncidentFilter, order: IncidentOrder) -> list[Any]:
-    try:
-        decoded = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
-        if decoded[:8] != _digest(incident_filter, order):
-            raise ValueError("of another filter")
-        pairs = zip(ORDERS[order], json.loads(decoded[8:]), strict=True)
-        return [_parse_value(column, value) for (column, _), value in pairs]
-    except (ValueError, TypeError, OverflowError, RecursionError):
-        raise FingerprintError("no page begins there: pass `following` as the page before gave it") from None
-
-
-def _parse_value(column: sql.Column[Any], value: Any) -> Any:
-    if column is incidents.c.incident_id:
-        return storable(str(value))
-    if isinstance(value, str):
-        return datetime.fromisoformat(value).astimezone(UTC)
-    if not isinstance(value, int) or abs(value) >= 2**31:
-        raise ValueError("no number that a column may have")
-    return value
-
-
-def _digest(incident_filter: IncidentFilter, order: IncidentOrder) -> bytes:
-    text = repr((incident_filter, order)).encode("utf-8", "surrogatepass")
-    return blake2b(text, digest_size=8).digest()

@@ -12,13 +12,10 @@ next page, and the hundredth page costs what the first does.
 
 from __future__ import annotations
 
-import base64
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
-from hashlib import blake2b
 from typing import Any
 
 import sqlalchemy as sql
@@ -38,11 +35,11 @@ from fingerprint.core.case import (
 )
 from fingerprint.core.errors import FingerprintError, NotFound
 from fingerprint.core.sanitize import storable
+from fingerprint.store import page_cursor
 from fingerprint.store.database import Repository, reads
 from fingerprint.store.filters import (
     ALERTS_WITH_CASES,
     ASSIGNEE,
-    Condition,
     filter_conditions,
     property_conditions,
 )
@@ -102,16 +99,20 @@ class SqlQueueRepository(Repository):
             raise FingerprintError(f"a page has 1 to {MAX_PAGE_SIZE} rows, not {size}")
         now = self._session.now()
         conditions = filter_conditions(alert_filter, now, many=total is not None and total >= MANY_ALERTS)
-        query = _select(now).where(*conditions).order_by(*_order_by(order)).limit(size + 1)
+        query = _select(now).where(*conditions).order_by(*page_cursor.order_by(ORDERS[order]))
+        asked = (alert_filter, order)
         if cursor is not None:
-            query = query.where(_after(order, _parse_cursor(cursor, alert_filter, order)))
+            place = page_cursor.decode_cursor(cursor, ORDERS[order], asked)
+            query = query.where(page_cursor.after(ORDERS[order], place))
         if total == 0:
             return QueuePage((), 0, None)
-        found = _read_rows(connection, query)
+        found = _read_rows(connection, query.limit(size + 1))
         if total is None:
             count = sql.select(sql.func.count()).select_from(ALERTS_WITH_CASES).where(*conditions)
             total = connection.scalar(count) or 0
-        more = _cursor(found[size - 1], alert_filter, order) if len(found) > size else None
+        more = (
+            page_cursor.encode_cursor(_position(found[size - 1], order), asked) if len(found) > size else None
+        )
         return QueuePage(tuple(found[:size]), total, more)
 
     @reads
@@ -383,61 +384,7 @@ def _day_column(connection: sql.Connection) -> sql.ColumnElement[str]:
 # --- the cursor of a page ---------------------------------------------------------------------------------------------
 
 
-def _order_by(order: QueueOrder) -> list[sql.ColumnElement[Any]]:
-    return [column.desc() if largest else column.asc() for column, largest in ORDERS[order]]
-
-
-def _after(order: QueueOrder, position: Sequence[Any]) -> Condition:
-    """Return the condition for rows after a position: later in the first column that differs. The index uses the first part."""
-    columns = ORDERS[order]
-    (first, largest), value = columns[0], position[0]
-    begins = first <= value if largest else first >= value
-    later = (
-        sql.and_(
-            *(column == position[index] for index, (column, _) in enumerate(columns[:number])),
-            _after_value(*columns[number], position[number]),
-        )
-        for number in range(len(columns))
-    )
-    return begins & sql.or_(*later)
-
-
-def _after_value(column: Column, largest: bool, value: Any) -> Condition:
-    return column < value if largest else column > value
-
-
-def _cursor(last: QueueRow, alert_filter: AlertFilter, order: QueueOrder) -> str:
-    """Return a row's position in the order, as text that fits a URL."""
+def _position(row: QueueRow, order: QueueOrder) -> list[Any]:
+    """Return a row's values in the columns that order the rows."""
     names = {"urgency_shown": "urgency", "event_count": "events"}
-    values = (getattr(last, names.get(column.name, column.name)) for column, _ in ORDERS[order])
-    position = json.dumps([each.isoformat() if isinstance(each, datetime) else each for each in values])
-    digest = _query_digest(alert_filter, order)
-    return base64.urlsafe_b64encode(digest + position.encode()).decode().rstrip("=")
-
-
-def _parse_cursor(cursor: str, alert_filter: AlertFilter, order: QueueOrder) -> list[Any]:
-    """Return the values of a cursor. Raise FingerprintError for one of another filter or order."""
-    try:
-        decoded = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
-        if decoded[:8] != _query_digest(alert_filter, order):
-            raise ValueError("of another filter")
-        values = json.loads(decoded[8:])
-        return [_parse_value(column, value) for (column, _), value in zip(ORDERS[order], values, strict=True)]
-    except (ValueError, TypeError, OverflowError, RecursionError):
-        raise FingerprintError("no page begins there: pass `following` as the page before gave it") from None
-
-
-def _parse_value(column: Column, value: Any) -> Any:
-    """Return a value of a cursor as the column has it."""
-    if column is ALERT_ID:
-        return storable(str(value))
-    if isinstance(value, str):
-        return datetime.fromisoformat(value).astimezone(UTC)
-    if not isinstance(value, int) or abs(value) >= 2**31:
-        raise ValueError("no number that a column may have")
-    return value
-
-
-def _query_digest(alert_filter: AlertFilter, order: QueueOrder) -> bytes:
-    """Return a digest of filter and order, 8 bytes."""
-    return blake2b(repr((alert_filter, order)).encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return [getattr(row, names.get(column.name, column.name)) for column, _ in ORDERS[order]]

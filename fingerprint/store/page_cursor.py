@@ -1,0 +1,81 @@
+"""Cursors of pages: where the next page begins, as text that fits a URL.
+
+Example:
+    >>> order = ((alerts.c.urgency_shown, True), (alerts.c.alert_id, False))     # with True the largest comes first
+    >>> cursor = encode_cursor([82, "3fa94c1be0d27a58"], asked=(alert_filter, "urgency"))
+    >>> query.where(after(order, decode_cursor(cursor, order, asked=(alert_filter, "urgency"))))
+
+A page ends with a row, and the next begins after that row's values in the columns that order the rows (keyset pagination): what
+comes or goes meanwhile neither repeats rows nor leaves any out. A cursor holds a digest of what was asked, and serves only that.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from hashlib import blake2b
+from typing import Any
+
+import sqlalchemy as sql
+
+from fingerprint.core.errors import FingerprintError
+from fingerprint.core.sanitize import storable
+
+Order = Sequence[
+    tuple[sql.Column[Any], bool]
+]  # columns, and whether the largest comes first; the last is an id
+DIGEST_BYTES = 8
+LARGEST_NUMBER = 2**31  # from which on a number is in no column
+
+
+def encode_cursor(values: Iterable[Any], asked: object) -> str:
+    """Return a row's values in the columns of an order, for what was asked (anything whose `repr` says it all)."""
+    position = json.dumps([each.isoformat() if isinstance(each, datetime) else each for each in values])
+    return base64.urlsafe_b64encode(_digest(asked) + position.encode()).decode().rstrip("=")
+
+
+def decode_cursor(cursor: str, order: Order, asked: object) -> list[Any]:
+    """Return the values of a cursor as the columns have them. Raise FingerprintError for one of something else."""
+    try:
+        decoded = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
+        if decoded[:DIGEST_BYTES] != _digest(asked):
+            raise ValueError("of something else")
+        values = json.loads(decoded[DIGEST_BYTES:])
+        return [_parse_value(column, value) for (column, _), value in zip(order, values, strict=True)]
+    except (ValueError, TypeError, OverflowError, RecursionError):
+        raise FingerprintError("no page begins there: pass `following` as the page before gave it") from None
+
+
+def after(order: Order, position: Sequence[Any]) -> sql.ColumnElement[bool]:
+    """Return the condition for rows after a position: later in the first column that differs. An index uses the first part."""
+    (first, largest), value = order[0], position[0]
+    begins = first <= value if largest else first >= value
+    later = (
+        sql.and_(
+            *(column == position[index] for index, (column, _) in enumerate(order[:number])),
+            column < position[number] if largest else column > position[number],
+        )
+        for number, (column, largest) in enumerate(order)
+    )
+    return begins & sql.or_(*later)
+
+
+def order_by(order: Order) -> list[sql.ColumnElement[Any]]:
+    """Return what a query orders its rows by."""
+    return [column.desc() if largest else column.asc() for column, largest in order]
+
+
+def _parse_value(column: sql.Column[Any], value: Any) -> Any:
+    if isinstance(column.type, sql.String):
+        return storable(str(value))
+    if isinstance(value, str):
+        return datetime.fromisoformat(value).astimezone(UTC)
+    if not isinstance(value, int) or abs(value) >= LARGEST_NUMBER:
+        raise ValueError("no number that a column may have")
+    return value
+
+
+def _digest(asked: object) -> bytes:
+    return blake2b(repr(asked).encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES).digest()
