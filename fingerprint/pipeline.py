@@ -49,6 +49,13 @@ class StepResult(NamedTuple):
     scored_events: list[pd.DataFrame]
 
 
+class JudgedEvents(NamedTuple):
+    """Votes on the events of one step that were judged, and these events if every one was asked for."""
+
+    votes: Frame
+    scored_events: list[pd.DataFrame]
+
+
 class DetectionPipeline:
     """Score batches of events, count them and build their alerts."""
 
@@ -159,13 +166,15 @@ class DetectionPipeline:
         alerts = self._close_alerts(self.state.scorer.first_open_interval())
         alerts += self._early_alerts(measured.principals)
         self.state.scorer.expire()
-        return self._build_result(alerts, [measured.votes, intervals, judged.votes], judged)
+        votes = self._count_votes([measured.votes, intervals, judged.votes])
+        return StepResult(alerts, votes, judged.scored_events)
 
     def flush(self) -> StepResult:
         """Judge all pending events and close all alerts: the input has ended."""
         intervals = self._close_intervals(include_open=True)
         judged = self._add_verdicts(self.scorer.judge_closed(include_open=True))
-        return self._build_result(self._close_alerts(None), [intervals, judged.votes], judged)
+        votes = self._count_votes([intervals, judged.votes])
+        return StepResult(self._close_alerts(None), votes, judged.scored_events)
 
     def _advance_clock(self, events: CodedEvents, watermark: int | None) -> None:
         scorer_state = self.state.scorer
@@ -174,13 +183,13 @@ class DetectionPipeline:
         elif len(events):
             scorer_state.observe_time(events.seconds, events.principal)
 
-    def _add_verdicts(self, judged: ScoredEvents | None) -> StepResult:
-        """Give verdicts to their alerts; return the votes, and the events if every one was asked for."""
+    def _add_verdicts(self, judged: ScoredEvents | None) -> JudgedEvents:
+        """Count verdicts and give them to their alerts."""
         if judged is None:
-            return StepResult([], empty_votes(), [])
+            return JudgedEvents(empty_votes(), [])
         self.counters.verdicts += int(frames.column_of(judged.table, "verdict").sum())
         judged = self.alert_groups.add(judged)
-        return StepResult([], self.scorer.event_votes(judged), [judged.frame] if self.keep_all_events else [])
+        return JudgedEvents(self.scorer.event_votes(judged), [judged.frame] if self.keep_all_events else [])
 
     def _early_alerts(self, principals: Hashes) -> list[Alert]:
         if not self.emit_early:
@@ -199,13 +208,14 @@ class DetectionPipeline:
         self.counters.no_opinion += closed.no_opinion
         return closed.votes
 
-    def _build_result(self, alerts: list[Alert], votes: Sequence[Frame], judged: StepResult) -> StepResult:
-        some = [part for part in votes if len(part)]
+    def _count_votes(self, parts: Sequence[Frame]) -> pd.DataFrame:
+        """Count the votes of a step by detector, and return them as one table."""
+        some = [part for part in parts if len(part)]
         if not some:
-            return StepResult(alerts, empty_votes(), judged.scored_events)
+            return empty_votes()
         table = frames.to_column_table(frames.concat_frames(some))
         voted, alone = (table.array(name).astype(bool) for name in ("vote", "alone"))
         for name, count in Counter(table.array("detector")[voted].tolist()).items():
             self.counters.votes[name] += count
         self.counters.votes_alone += int((voted & alone).sum())
-        return StepResult(alerts, table.to_pandas(), judged.scored_events)
+        return table.to_pandas()

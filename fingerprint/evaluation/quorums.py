@@ -36,7 +36,7 @@ from fingerprint.detection.scorer import ScoredEvents as Batch
 from fingerprint.estimators import tail_calibration
 from fingerprint.evaluation.ablations import AblationScorer, variant_names
 from fingerprint.evaluation.event_table import WINDOW_SECONDS, ScoredEventTable
-from fingerprint.pipeline import DetectionPipeline, StepResult
+from fingerprint.pipeline import DetectionPipeline, JudgedEvents
 from fingerprint.registry import quality
 from fingerprint.registry.bank import Bank
 from fingerprint.state.pipeline_state import PipelineState
@@ -124,7 +124,7 @@ class MultiQuorumPipeline(DetectionPipeline):
             name: QuorumAlerts(*wanted, self.alert_groups.explainer) for name, wanted in quorums.items()
         }
 
-    def _add_verdicts(self, judged: Batch | None) -> StepResult:
+    def _add_verdicts(self, judged: Batch | None) -> JudgedEvents:
         if judged is not None:
             verdicts = {verdict_column(name): quorum.add(judged) for name, quorum in self.quorums.items()}
             own = {OWN_VERDICT: judged.frame["verdict"].to_numpy(bool)}

@@ -34,7 +34,7 @@ from fingerprint.compute import frames, hashing
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.settings import Settings
 from fingerprint.detection.scorer import ScoredEvents, empty_votes
-from fingerprint.pipeline import DetectionPipeline, StepResult
+from fingerprint.pipeline import DetectionPipeline, JudgedEvents
 from fingerprint.registry.bank import Bank
 from fingerprint.state.pipeline_state import PipelineState
 from fingerprint.state.scorer_state import ScorerState
@@ -57,10 +57,10 @@ class VerdictPipeline(DetectionPipeline):
         final, self.final_verdicts = self.final_verdicts, []
         return np.concatenate([*final, *open_verdicts, np.empty(0, np.uint64)])
 
-    def _add_verdicts(self, judged: ScoredEvents | None) -> StepResult:
+    def _add_verdicts(self, judged: ScoredEvents | None) -> JudgedEvents:
         if judged is not None:
             self.final_verdicts.append(_verdict_ids(judged))
-        return StepResult([], empty_votes(), [])
+        return JudgedEvents(empty_votes(), [])
 
 
 def find_alerting_records(
