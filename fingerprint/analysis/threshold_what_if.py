@@ -245,35 +245,20 @@ class VoteHistory:
         """Return the history of `votes`, with the columns of Vote, and the current `decisions` by alert."""
         seconds = settings.spectral.interval_seconds
         time = votes["event_time"].astype("datetime64[us, UTC]").astype("int64") // 1_000_000
-        timed = votes.assign(interval=time // seconds)
-        surges = _voted_intervals(timed, seconds)
-        habits = timed[timed["detector"].eq(AutoencoderDetector.name)]
-        counted = _in_voted_interval(habits, "entity", surges) | _in_voted_interval(
-            habits, "principal", surges
-        )
-        others = counted.astype(np.int64) + _votes_on_events(timed, habits["event_id"])
-        alone = habits["alone"].eq(True)
-        reach = habits["z"].where(
-            ~(alone & habits["level"].isin(PEER_LEVELS)), habits["z"] / ensemble.NEWCOMER_THRESHOLD_SHARE
-        )
-        events = pd.concat(
-            [
-                habits[["event_time", "principal"]].assign(z=reach, others=others, alone=alone),
-                surges[["event_time", "principal"]].assign(z=-np.inf, others=1, alone=False),
-            ],
-            ignore_index=True,
-        )
+        events = _events_with_votes(votes.assign(interval=time // seconds), seconds)
         placed = _place_events(events, settings)
         group = _stored_alert_of(placed, stored_alerts, settings)
-        confirmed = frozenset(name for name, word in decisions.items() if word == CONFIRMED)
-        days = max((time.max() - time.min()) / DAY_SECONDS, 1.0) if len(time) else 1.0
-        shown = np.where(group.isin(list(stored_alerts)), settings.voting.quorum - 1, 0)
+        stored = group.isin(
+            list(stored_alerts)
+        )  # others voted as often as their quorum needed, whatever was kept of it
         events = events.assign(
             principal=placed["principal"],
             interval=placed["interval"],
             group=group,
-            others=np.maximum(events["others"], shown),
+            others=events["others"].where(~stored, np.maximum(events["others"], settings.voting.quorum - 1)),
         )
+        confirmed = frozenset(name for name, decision in decisions.items() if decision == CONFIRMED)
+        days = max((time.max() - time.min()) / DAY_SECONDS, 1.0) if len(time) else 1.0
         return cls(events, tuple(stored_alerts), confirmed, float(days), settings)
 
     def what_if(self, quorum: int) -> ThresholdWhatIf:
@@ -290,6 +275,27 @@ class VoteHistory:
         )
         shown = table[table["reach"] > -np.inf]
         return ThresholdWhatIf(shown, int(shown["session"].nunique()), self.days, self.settings)
+
+
+def _events_with_votes(votes: pd.DataFrame, seconds: int) -> pd.DataFrame:
+    """Return event_time, principal, z, others and alone of each event with a vote, as `VoteHistory` has them.
+
+    `votes` have a column interval. For an interval with a spectral vote, one event more stands for its other events.
+    """
+    surges = _voted_intervals(votes, seconds)
+    own = votes[votes["detector"].eq(AutoencoderDetector.name)]
+    surged = _in_voted_interval(own, "entity", surges) | _in_voted_interval(own, "principal", surges)
+    others = surged.astype(np.int64) + _votes_on_events(votes, own["event_id"])
+    alone = own["alone"].eq(True)
+    newcomer = alone & own["level"].isin(PEER_LEVELS)
+    z = own["z"].where(~newcomer, own["z"] / ensemble.NEWCOMER_THRESHOLD_SHARE)
+    return pd.concat(
+        [
+            own[["event_time", "principal"]].assign(z=z, others=others, alone=alone),
+            surges[["event_time", "principal"]].assign(z=-np.inf, others=1, alone=False),
+        ],
+        ignore_index=True,
+    )
 
 
 def _stored_alert_of(placed: pd.DataFrame, stored: Sequence[str], settings: Settings) -> pd.Series:
