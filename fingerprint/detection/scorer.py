@@ -57,6 +57,18 @@ MAX_PENDING_EVENTS_PER_PRINCIPAL = 5_000  # of one interval, the most unusual on
 _IDENTITY_COLUMNS = ["event_id", "event_time", "principal", "entity"]  # of a vote, from its event
 
 
+class Judgement(NamedTuple):
+    """What is decided of N events: `thresholds` and `votes` of each detector, `verdict` and `newcomer`, (N,) each.
+
+    `newcomer`: some detector judged them by how newcomers began.
+    """
+
+    thresholds: Mapping[str, NDArray[Any]]
+    votes: Mapping[str, NDArray[np.bool_]]
+    verdict: NDArray[np.bool_]
+    newcomer: NDArray[np.bool_]
+
+
 @dataclass(frozen=True)
 class ScoredEvents:
     """Scored events: a batch, which explains them, and their table.
@@ -236,20 +248,27 @@ class Scorer:
         """
         final = {each.name: each.score(batch) for each in self.detectors if is_final}
         z = final or self._scores_so_far(batch, self.detectors)
+        judgement = self._decide(batch, z)
+        if is_final:
+            batch = self._with_final_evidence(batch, judgement.verdict)
+            for each in self.detectors:
+                each.record_scores(batch, z[each.name])
+        return ScoredEvents(
+            batch, frames.with_columns(batch.frame, _columns_of_judgement(z, judgement, batch.level))
+        )
+
+    def _decide(self, batch: EventBatch, z: Mapping[str, NDArray[Any]]) -> Judgement:
+        """Return votes and verdicts by the z's of the detectors, (N,) each, as `detection.ensemble` says."""
+        by_newcomers = self._by_newcomers(batch)
         opinions = ensemble.opinion_masks(z) | {
             each.name: each.has_opinion(batch) for each in self.detectors if each.final_when_closed
         }
-        by_newcomers = self._by_newcomers(batch)
         opinions = ensemble.without_newcomers(opinions, by_newcomers)
-        share = ensemble.threshold_share(opinions, batch.level)
-        calm = self._began_calmly(z, by_newcomers)
-        least_strong = self.alert_threshold * ensemble.threshold_share(opinions, batch.level, calm)
-        strong = {
-            each.name: _reaches_threshold(z[each.name], least_strong)
-            for each in self.detectors
-            if each.calibrated
-        }
-        beside = reduce(or_, strong.values(), np.False_)
+        strong = self._opens_alert(batch, z, opinions, by_newcomers)
+        beside, share = (
+            reduce(or_, strong.values(), np.False_),
+            ensemble.threshold_share(opinions, batch.level),
+        )
         thresholds = {
             each.name: np.where(beside, each.second_threshold, each.threshold)
             * np.where(by_newcomers.get(each.name, False), 1.0, share)
@@ -257,16 +276,22 @@ class Scorer:
         }
         votes = {name: _reaches_threshold(z[name], least) for name, least in thresholds.items()}
         verdict = ensemble.opening_verdicts(votes, self.settings.voting.quorum, opinions, strong)
-        if is_final:
-            batch = self._with_final_evidence(batch, verdict)
-            for each in self.detectors:
-                each.record_scores(batch, z[each.name])
-        columns: dict[str, NDArray[Any]] = {z_column(name): each for name, each in z.items()}
-        columns |= {vote_column(name): each for name, each in votes.items()}
-        columns |= {threshold_column(name): each for name, each in thresholds.items()}
-        columns |= {"verdict": verdict, "level": np.array(LEVELS, dtype=object)[batch.level]}
-        columns |= {NEWCOMER_COLUMN: reduce(or_, by_newcomers.values(), np.zeros(len(batch), bool))}
-        return ScoredEvents(batch, frames.with_columns(batch.frame, columns))
+        newcomer = reduce(or_, by_newcomers.values(), np.zeros(len(batch), bool))
+        return Judgement(thresholds, votes, verdict, newcomer)
+
+    def _opens_alert(
+        self,
+        batch: EventBatch,
+        z: Mapping[str, NDArray[Any]],
+        opinions: Mapping[str, NDArray[np.bool_]],
+        by_newcomers: Mapping[str, NDArray[np.bool_]],
+    ) -> dict[str, NDArray[np.bool_]]:
+        """Return which events (N,) reach the threshold of alerts, by calibrated detector."""
+        calm = self._began_calmly(z, by_newcomers)
+        least = self.alert_threshold * ensemble.threshold_share(opinions, batch.level, calm)
+        return {
+            each.name: _reaches_threshold(z[each.name], least) for each in self.detectors if each.calibrated
+        }
 
     def _scores_so_far(self, batch: EventBatch, detectors: Sequence[Detector]) -> dict[str, NDArray[Any]]:
         """Return the z of open events by detector, (N,) each; NaN from one that is final when the interval closes."""
@@ -503,6 +528,17 @@ def _with_score_columns(batch: EventBatch, detectors: Sequence[Detector]) -> Eve
             return batch
         columns |= {*each.score_columns}
     return replace(batch, frame=frames.select_columns(batch.frame, sorted(columns)))
+
+
+def _columns_of_judgement(
+    z: Mapping[str, NDArray[Any]], judgement: Judgement, level: NDArray[np.int8]
+) -> dict[str, NDArray[Any]]:
+    """Return the columns that judged events (N,) get, of z's, votes, thresholds, verdict, level and newcomer."""
+    columns: dict[str, NDArray[Any]] = {z_column(name): each for name, each in z.items()}
+    columns |= {vote_column(name): each for name, each in judgement.votes.items()}
+    columns |= {threshold_column(name): each for name, each in judgement.thresholds.items()}
+    columns |= {"verdict": judgement.verdict, "level": np.array(LEVELS, dtype=object)[level]}
+    return columns | {NEWCOMER_COLUMN: judgement.newcomer}
 
 
 def _reaches_threshold(z: Floats, threshold: NDArray[np.float64]) -> NDArray[np.bool_]:
