@@ -21,7 +21,8 @@ from fingerprint.compute.frames import Frame
 
 # What CloudFormation and CDK add to a name: the hash of a logical id, and a random suffix: `ServiceRoleFCDC14AE-1QTE2NSTB5B8H`.
 _GENERATED = re.compile(
-    r"(?<=[a-z])[0-9A-F]{8}(?=-|$)|(?<=-)(?=[0-9A-Za-z]*[A-Z])(?=[0-9A-Za-z]*\d[0-9A-Za-z]*[A-Za-z])[0-9A-Za-z]{12,13}$"
+    r"(?<=[a-z])[0-9A-F]{8}(?=-|$)"
+    r"|(?<=-)(?=[0-9A-Za-z]{12,13}$)(?=[0-9a-z]*[A-Z])(?=[A-Za-z]*\d+[A-Za-z])[0-9A-Za-z]+"
 )
 _NUMBERS = re.compile(r"[0-9a-f]{8,}|\d+", re.IGNORECASE)
 MIN_MEMBERS = 3  # a smaller group of people is grouped by services instead

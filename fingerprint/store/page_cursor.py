@@ -6,7 +6,8 @@ Example:
     >>> query.where(after(order, decode_cursor(cursor, order, asked=(alert_filter, "urgency"))))
 
 A page ends with a row, and the next begins after that row's values in the columns that order the rows (keyset pagination): what
-comes or goes meanwhile neither repeats rows nor leaves any out. A cursor holds a digest of what was asked, and serves only that.
+comes or goes between two pages neither repeats rows nor leaves any out. A cursor holds a digest of what was asked, and serves
+nothing else.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ _RUN = re.compile(
             r"(organization:[^:\s]+:pipeline:[^:\s]+):ref:[^:\s]+:commit:[^:\s]+:step:[^:\s]*",  # Buildkite
             rf"(org/{_UUID}/project/{_UUID})/user/{_UUID}",  # CircleCI
             rf"(\{{{_UUID}\}}(?::\{{{_UUID}\}})?):\{{{_UUID}\}}",  # Bitbucket: repository, environment; step
-            rf"([a-z]{{2,4}}(?:-[a-z]+)+-\d+):{_UUID}",  # Cognito: who visits an application
+            rf"([a-z]{{2,4}}(?:-[a-z]++)++-\d++):{_UUID}",  # Cognito: who visits an application
         )
     )
 )
