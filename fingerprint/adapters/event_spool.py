@@ -45,16 +45,14 @@ from fingerprint.sources.flatten import flatten
 from fingerprint.sources.joined_lines import lines_array
 from fingerprint.sources.networks import NetworkTable
 from fingerprint.state.event_clock import (
-    CONFIRMATIONS,
     MAX_PENDING_AGE,
     ConfirmationRule,
     confirmations_needed,
     confirmed_watermark,
+    two_principals_needed,
 )
 
 BUCKET_SECONDS = 4 * 3600  # seconds of event time in one file
-DAY_SECONDS = 86_400
-MAX_PAUSE_SECONDS = 7 * DAY_SECONDS  # after which one principal alone does not make a history go on
 MAX_LATE_EVENTS, MAX_LATE_SHARE = 20, 100  # so many events, or one of so many, may have come hours late
 pa.set_memory_pool(
     pa.system_memory_pool()
@@ -239,7 +237,10 @@ class EventSpool:
         )
         step = self.settings.spectral.interval_seconds
         beliefs = ConfirmationRule(
-            int(seconds[0]), confirmations_needed(self.events), step, _need_two(seconds, principals)
+            int(seconds[0]),
+            confirmations_needed(self.events),
+            step,
+            two_principals_needed(seconds, principals),
         )
         end = int(np.searchsorted(seconds, confirmed_watermark(seconds, principals, beliefs), side="right"))
         latest: datetime = ends["event_time"][end - 1].as_py()
@@ -309,17 +310,3 @@ class EventSpool:
 
 def _to_frame(events: pa.Table) -> pd.DataFrame:
     return events.combine_chunks().to_pandas()
-
-
-def _need_two(seconds: NDArray[np.int64], principals: NDArray[np.uint64]) -> bool:
-    """Return whether two principals must confirm the end of a history, from its latest events (n,), oldest first.
-
-    They must, unless only one was seen, or one has gone on alone, as in a small account: many events on several days, none of
-    them a week (MAX_PAUSE_SECONDS) after the one before.
-    """
-    start = int(np.max(np.flatnonzero(principals != principals[-1]), initial=-1)) + 1
-    if not start:
-        return False
-    alone, pauses = seconds[start:], np.diff(seconds[start - 1 :])
-    goes_on = len(np.unique(alone // DAY_SECONDS)) > 1 and pauses.max() < MAX_PAUSE_SECONDS
-    return len(alone) < CONFIRMATIONS or not goes_on

@@ -28,6 +28,8 @@ Longs = NDArray[np.int64]
 
 CONFIRMATIONS = 20  # events that confirm an instant together
 MAX_PENDING_AGE = 1_000  # events that come after one that lies ahead, before it is forgotten
+DAY_SECONDS = 86_400
+MAX_PAUSE_SECONDS = 7 * DAY_SECONDS  # after which one principal alone does not make a history go on
 
 
 class ConfirmationRule(NamedTuple):
@@ -61,6 +63,20 @@ def confirmed_watermark(times: Longs, principals: Hashes, rule: ConfirmationRule
 def confirmations_needed(events: int) -> int:
     """Return how many of so many events confirm an instant where nothing is known: a tenth of a few, CONFIRMATIONS of many."""
     return min(max(events // 10, 1), CONFIRMATIONS)
+
+
+def two_principals_needed(times: Longs, principals: Hashes) -> bool:
+    """Return whether two principals must confirm the end of a history, from its latest events (n,), oldest first.
+
+    They must, unless only one was seen, or one has gone on alone, as in a small account: many events on several days, none of
+    them a week (MAX_PAUSE_SECONDS) after the one before.
+    """
+    start = int(np.max(np.flatnonzero(principals != principals[-1]), initial=-1)) + 1
+    if not start:
+        return False
+    alone, pauses = times[start:], np.diff(times[start - 1 :])
+    goes_on = len(np.unique(alone // DAY_SECONDS)) > 1 and pauses.max() < MAX_PAUSE_SECONDS
+    return len(alone) < CONFIRMATIONS or not goes_on
 
 
 class EventClock:
