@@ -27,6 +27,10 @@ from tests.support import sample_organisation
 
 INTERVAL = sample_organisation.SETTINGS.spectral.interval_seconds
 GAP = sample_organisation.SETTINGS.alerts.group_gap_seconds
+# Every event that a detector votes for is an alert.
+EVERYTHING = Settings(
+    autoencoder=Autoencoder(max_epochs=1), alerts=Alerts(threshold=0), voting=Voting(quorum=1)
+)
 
 
 @pytest.fixture(scope="module")
@@ -195,10 +199,7 @@ def test_someone_no_one_knows_is_judged_by_everybody_and_capped(
     source = sample_organisation.write(
         tmp_path / "in.jsonl", [{**record, "userIdentity": no_one} for record in records]
     )
-    everything = Settings(
-        autoencoder=Autoencoder(max_epochs=1), alerts=Alerts(threshold=0), voting=Voting(quorum=1)
-    )
-    run = sample_organisation.run([source], organisation.bank, tmp_path, everything)
+    run = sample_organisation.run([source], organisation.bank, tmp_path, EVERYTHING)
     assert run.alerts
     for alert in run.alerts:
         assert alert.level in ("peer", "generic")
@@ -218,10 +219,7 @@ def test_a_grave_call_of_a_stranger_is_new_although_others_make_it(
     made = {"type": "IAMUser", "accountId": "123456789012", "userName": "made", "accessKeyId": "AKIAEXAMPLE"}
     call = {**grave, "eventTime": last["eventTime"], "eventID": "made-1", "userIdentity": made}
     source = sample_organisation.write(tmp_path / "in.jsonl", [call])
-    everything = Settings(
-        autoencoder=Autoencoder(max_epochs=1), alerts=Alerts(threshold=0), voting=Voting(quorum=1)
-    )
-    [alert] = sample_organisation.run([source], organisation.bank, tmp_path, everything).alerts
+    [alert] = sample_organisation.run([source], organisation.bank, tmp_path, EVERYTHING).alerts
     service = grave["eventSource"].split(".")[0]
     assert [each.action for each in alert.impact_of] == [f"{service}:{grave['eventName']}"]
     assert alert.impact > 0

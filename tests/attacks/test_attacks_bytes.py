@@ -235,6 +235,10 @@ def match(pattern: re.Pattern[Any], text: Any) -> Any:
     return pattern.match(text)
 
 
+def match_each(pattern: re.Pattern[Any], texts: Any) -> Any:
+    return [pattern.match(text) for text in texts]
+
+
 # Every pattern that meets input, how it is used, and what would cost it most. Those that are inline are named by their text.
 WORST: dict[str, tuple[Use, Any]] = {
     "sources.cloudtrail.envelopes._NO_BLANK": (search, b" " * MIB),
@@ -260,7 +264,10 @@ WORST: dict[str, tuple[Use, Any]] = {
     "features.value_texts._ATTACK_SYSTEM": (all_of, "-blackarc" * (MIB // 9)),
     "features.value_texts._ID_IN_NAME": (all_of, "-" + "0a" * (MIB // 2) + "g"),
     "sources.base._RESERVED": (all_of, "/" * MIB),
-    "sources.cloudtrail.identity._RUN": (match, "aa" + "-a" * (MIB // 2)),
+    "sources.cloudtrail.identity._RUN": (
+        match_each,
+        ("repo:a/" + "a" * MIB, "aa" + "-a" * (MIB // 2), "organization:a:pipeline:a:ref:" + "a" * MIB),
+    ),
     "sources.cloudtrail.identity._INSTANCE": (match, "i-" + "0" * MIB),
     "sources.cloudtrail.identity._PERSONAL": (match, "a@" + "." * MIB + " "),
     "features.peer_groups._GENERATED": (all_of, "-A" + "0" * MIB + "-A00000000000" * (MIB // 13)),
