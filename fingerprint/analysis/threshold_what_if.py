@@ -248,9 +248,8 @@ class VoteHistory:
         events = _events_with_votes(votes.assign(interval=time // seconds), seconds)
         placed = _place_events(events, settings)
         group = _stored_alert_of(placed, stored_alerts, settings)
-        stored = group.isin(
-            list(stored_alerts)
-        )  # others voted as often as their quorum needed, whatever was kept of it
+        # In a stored alert others voted as often as its quorum needed, whatever was kept of them.
+        stored = group.isin(list(stored_alerts))
         events = events.assign(
             principal=placed["principal"],
             interval=placed["interval"],

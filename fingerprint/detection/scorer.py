@@ -265,10 +265,8 @@ class Scorer:
         }
         opinions = ensemble.without_newcomers(opinions, by_newcomers)
         strong = self._opens_alert(batch, z, opinions, by_newcomers)
-        beside, share = (
-            reduce(or_, strong.values(), np.False_),
-            ensemble.threshold_share(opinions, batch.level),
-        )
+        beside = reduce(or_, strong.values(), np.False_)
+        share = ensemble.threshold_share(opinions, batch.level)
         thresholds = {
             each.name: np.where(beside, each.second_threshold, each.threshold)
             * np.where(by_newcomers.get(each.name, False), 1.0, share)

@@ -24,9 +24,8 @@ import sqlalchemy as sql
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.sanitize import storable
 
-Order = Sequence[
-    tuple[sql.Column[Any], bool]
-]  # columns, and whether the largest comes first; the last is an id
+# Columns, and whether the largest comes first; the last is an id.
+Order = Sequence[tuple[sql.Column[Any], bool]]
 DIGEST_BYTES = 8
 LARGEST_NUMBER = 2**31  # from which on a number is in no column
 
