@@ -118,11 +118,22 @@ def build_alerts(
 
     `supporting` are other events by `alert_id`: they are shown, and nothing is concluded from them.
     """
-    alert_id = frame["alert_id"].where(frame["verdict"])
-    for name, places in frame.groupby(alert_id, sort=False).indices.items():
-        places = _sort_by_time(frame, np.asarray(places))
-        alert = _build_alert(str(name), batch.take(places), frames.select_rows(frame, places), explainer)
+    verdicts, sizes = _alert_after_alert(batch, frame)
+    events = tuple(_alert_events(verdicts.frame, verdicts.batch))
+    end = 0
+    for name, size in sizes.items():
+        rows = slice(end, end := end + size)
+        alert = _build_alert(name, verdicts.between(rows), events[rows], explainer)
         yield replace(alert, supporting_events=supporting.get(alert.alert_id, ()))
+
+
+def _alert_after_alert(batch: EventBatch, frame: pd.DataFrame) -> tuple[Verdicts, dict[str, int]]:
+    """Return the verdicts of a batch, those of an alert side by side and oldest first, and how many each alert has."""
+    alert, names = pd.factorize(frame["alert_id"].where(frame["verdict"]))
+    order = _sort_by_time(frame, np.flatnonzero(alert >= 0))
+    order = order[np.argsort(alert[order], kind="stable")]
+    sizes = np.bincount(alert[order], minlength=len(names)).tolist()
+    return Verdicts(batch, frame).take(order), dict(zip(map(str, names), sizes, strict=True))
 
 
 def supporting_events(supporting: Verdicts) -> dict[str, tuple[AlertEvent, ...]]:
@@ -141,11 +152,13 @@ def _sort_by_time(frame: pd.DataFrame, rows: NDArray[np.intp]) -> NDArray[np.int
     return rows[np.lexsort((ids.to_numpy(object), times.to_numpy()))]
 
 
-def _build_alert(alert_id: str, batch: EventBatch, frame: pd.DataFrame, explainer: Explainer) -> Alert:
+def _build_alert(
+    alert_id: str, verdicts: Verdicts, events: tuple[AlertEvent, ...], explainer: Explainer
+) -> Alert:
+    batch, frame = verdicts
     level = _most_common_level(frame)
     interval = explainer.settings.spectral.interval_seconds
     times = frame["event_time"]
-    events = tuple(_alert_events(frame, batch))
     names = [impact.action_name(event) for event in events]
     z = highest_calibrated_z(batch, frame)
     novelty = find_novelty(batch, frame, names, explainer)

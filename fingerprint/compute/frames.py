@@ -79,6 +79,13 @@ def select_rows(frame: Frame, which: Array) -> Frame:
     return out
 
 
+def slice_rows(frame: pd.DataFrame, rows: slice) -> pd.DataFrame:
+    """Return neighbouring rows of a table of pandas, numbered from 0: they share its memory."""
+    out = frame.iloc[rows]
+    out.index = pd.RangeIndex(len(out))
+    return out
+
+
 def select_columns(frame: Frame, names: Sequence[str]) -> Frame:
     """Return some columns of a table: what `frame[names]` does, in a fifth of the time where a table of pandas has few rows."""
     if isinstance(frame, ColumnTable):

@@ -63,6 +63,13 @@ class DailyForecasts:
         self.expected = xp.concatenate([self.expected, expected])
         self.spread = xp.concatenate([self.spread, spread])
 
+    def of_rows(self, rows: Ints | slice) -> tuple[Ints, Floats, Floats]:
+        """Return which of some rows have forecasts, as places among them (K,), and these, (K, intervals), (K,): on the host."""
+        index = self.row_index[rows]
+        place = namespace(index).flatnonzero(index >= 0)
+        known = index[place]
+        return to_host(place).astype(np.int32), to_host(self.expected[known]), to_host(self.spread[known])
+
 
 @dataclass
 class ActivitySeries:
@@ -181,6 +188,17 @@ class ActivitySeries:
         """Return owner and channel of a row."""
         return np.uint64(int(self.owner[row])), np.uint64(int(self.channel[row]))
 
+    def on_host(self, keys: Hashes) -> ActivitySeries:
+        """Return series on the host with at least those of some keys (N,): these, or a copy of the few that lie on a device.
+
+        A curve takes a hundred steps, and in each of them a device is slower than the host at so few series.
+        """
+        if arrays.is_on_host(self.owner):
+            return self
+        rows, few = self.find_rows(to_device_of(keys, self.owner)), ActivitySeries(self.options)
+        few.merge(self._arrays_of(namespace(rows).unique(rows[rows >= 0])))
+        return few
+
     def curve(
         self, row: int, interval: int, days: int, end: int
     ) -> tuple[int, Floats, Floats, NDArray[np.intp]]:
@@ -294,33 +312,36 @@ class ActivitySeries:
 
         Forecasts cannot be made again: late records may have changed the past that they were made from.
         """
-        out: dict[str, NDArray[Any]] = {
-            name: to_host(getattr(self, name)) for name in ("owner", "channel", "since")
-        }
+        out = self._rows_as_arrays(slice(None))
         for name in ("past", "open"):
             out |= {f"{name}.{column}": to_host(array) for column, array in getattr(self, name).items()}
-        return out | self._days_as_arrays()
+        return out | self._days_as_arrays(slice(None))
 
-    def _days_as_arrays(self) -> dict[str, NDArray[Any]]:
-        every = [(number, self._to_host(day)) for number, day in sorted(self.forecasts.items())]
-        days = [(number, day, np.flatnonzero(day.row_index >= 0)) for number, day in every]
-        none = DailyForecasts.empty(self.intervals_per_day)
+    def _arrays_of(self, rows: Ints) -> dict[str, NDArray[Any]]:
+        """Return as `as_arrays` does some rows (R,), which lie where the series do, numbered from 0."""
+        out = self._rows_as_arrays(rows)
+        for name in ("past", "open"):
+            ends = (_cell_key(rows, interval) for interval in (0, np.iinfo(np.int32).max))
+            which, cells, columns = getattr(self, name).between(*ends)
+            keys = to_host(_cell_key(which, _split_cells(cells)[1]))
+            order = np.argsort(keys)
+            out |= {f"{name}.key": keys[order], f"{name}.count": to_host(columns["count"])[order]}
+        return out | self._days_as_arrays(rows)
+
+    def _rows_as_arrays(self, rows: Ints | slice) -> dict[str, NDArray[Any]]:
+        return {name: to_host(getattr(self, name)[rows]) for name in ("owner", "channel", "since")}
+
+    def _days_as_arrays(self, rows: Ints | slice) -> dict[str, NDArray[Any]]:
+        numbers = sorted(self.forecasts)
+        known = [self._forecasts_for_all_rows(number).of_rows(rows) for number in numbers]
+        days = [DailyForecasts.empty(self.intervals_per_day).of_rows(slice(None)), *known]
+        row, expected, spread = (np.concatenate(parts) for parts in zip(*days, strict=True))
         return {
-            "days.number": np.repeat(
-                np.array([number for number, _, _ in days], np.int32), [len(row) for _, _, row in days]
-            ),
-            "days.row": np.concatenate([none.row_index, *(row.astype(np.int32) for _, _, row in days)]),
-            "days.expected": np.concatenate(
-                [none.expected, *(day.expected[day.row_index[row]] for _, day, row in days)]
-            ),
-            "days.spread": np.concatenate(
-                [none.spread, *(day.spread[day.row_index[row]] for _, day, row in days)]
-            ),
+            "days.number": np.repeat(np.array(numbers, np.int32), [len(places) for places, _, _ in known]),
+            "days.row": row,
+            "days.expected": expected,
+            "days.spread": spread,
         }
-
-    @staticmethod
-    def _to_host(day: DailyForecasts) -> DailyForecasts:
-        return DailyForecasts(to_host(day.row_index), to_host(day.expected), to_host(day.spread))
 
     @classmethod
     def from_arrays(

@@ -48,6 +48,15 @@ class EventBatch:
             **{name: to_host(getattr(self, name)[rows]) for name in ARRAY_FIELDS},
         )
 
+    def between(self, rows: slice) -> EventBatch:
+        """Return events that lie side by side, on the host: they share the memory of these."""
+        return replace(
+            self,
+            frame=frames.slice_rows(self.frame, rows),
+            evidence={name: kept[rows] for name, kept in self.evidence.items()},
+            **{name: getattr(self, name)[rows] for name in ARRAY_FIELDS},
+        )
+
     @property
     def owner(self) -> Hashes:
         """Return the entity as the state knows it (N,): in the hash bucket of the principal that acted.
@@ -91,21 +100,33 @@ def concat_batches(parts: list[EventBatch]) -> EventBatch:
 
 
 class Verdicts(NamedTuple):
-    """Judged events of alerts: the batch (N events), and its frame with the columns of the judgement; both of pandas."""
+    """Judged events of alerts: the batch (N events), and its frame with the columns of the judgement.
+
+    Both tables are of pandas, with texts of Python's own: alerts take few rows many times.
+    """
 
     batch: EventBatch
     frame: pd.DataFrame
 
-    def take(self, rows: NDArray[np.bool_]) -> Verdicts:
-        """Return the verdicts of a mask (N,)."""
+    def take(self, rows: NDArray[Any]) -> Verdicts:
+        """Return the verdicts of a mask (N,) or an index (M,)."""
         batch = self.batch.take(rows)
         return Verdicts(
-            replace(batch, frame=frames.to_pandas(batch.frame)),
-            frames.to_pandas(frames.select_rows(self.frame, rows)),
+            replace(batch, frame=_with_object_texts(batch.frame)),
+            _with_object_texts(frames.select_rows(self.frame, rows)),
         )
+
+    def between(self, rows: slice) -> Verdicts:
+        """Return verdicts that lie side by side: they share the memory of these."""
+        return Verdicts(self.batch.between(rows), frames.slice_rows(self.frame, rows))
 
     @classmethod
     def concat(cls, parts: list[Verdicts]) -> Verdicts:
         """Return the verdicts of all parts, one after the other; at least one part."""
         frame = pd.concat([part.frame for part in parts], ignore_index=True)
         return cls(concat_batches([part.batch for part in parts]), frame)
+
+
+def _with_object_texts(frame: frames.Frame) -> pd.DataFrame:
+    plain: pd.DataFrame = frames.with_object_texts(frames.to_pandas(frame))
+    return plain

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fake_cupy
 import numpy as np
 import pytest
 
@@ -155,3 +156,29 @@ def test_a_forecast_is_put_away_as_it_was_made_even_if_late_records_changed_the_
     np.testing.assert_array_equal(
         again.dense_counts(rows, START, START + 400), series.dense_counts(rows, START, START + 400)
     )
+
+
+def test_few_series_of_a_device_come_to_the_host_with_all_that_they_know() -> None:
+    here, _ = filled(days=15)
+    now = np.full(3, START + 15 * 24 + 9, np.int32)
+    rows = add(here, np.arange(3), now, np.array([40.0, 2.0, 9.0]))
+    before = here.z_scores(rows, now)  # the forecasts of the day are made
+    add(
+        here, np.arange(3), now - 24, np.full(3, 90.0)
+    )  # and its past changes afterwards, which must not move them
+    far = ActivitySeries.from_arrays(OPTIONS, here.as_arrays(), fake_cupy.asarray)
+    add(far, np.arange(3), now - 1, np.array([1.0, 2.0, 3.0]))
+    add(here, np.arange(3), now - 1, np.array([1.0, 2.0, 3.0]))
+    wanted = hashing.combine(np.array([2, 0, 9], np.uint64), CHANNEL)
+    few = far.on_host(wanted)
+    found = few.find_rows(wanted)
+    assert (len(few.owner), found[2]) == (2, -1)
+    np.testing.assert_array_equal(few.z_scores(found[:2], now[:2]), before[[2, 0]])
+    for row, same in zip(found[:2], rows[[2, 0]], strict=True):
+        mine, theirs = (
+            each.curve(int(at), int(now[0]), 14, int(now[0]) + 1) for each, at in ((few, row), (here, same))
+        )
+        for one, other in zip(mine, theirs, strict=True):
+            np.testing.assert_array_equal(one, other)
+        assert few.owner_and_channel(int(row)) == here.owner_and_channel(int(same))
+    assert here.on_host(wanted) is here

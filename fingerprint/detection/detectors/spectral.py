@@ -265,12 +265,14 @@ class SpectralDetector(Detector):
         if z_scores.isna().all():
             return None
         at = int(np.nan_to_num(z_scores.to_numpy(), nan=-np.inf).argmax())
-        rows = context.series.find_rows(batch.evidence[cls.name][at])
-        z = context.series.z_scores(rows, np.repeat(batch.interval[at], len(rows)))
-        row = rows[int(np.nan_to_num(z, nan=-np.inf).argmax())]
+        keys = batch.evidence[cls.name][at]
+        series = context.series.on_host(keys)
+        rows = series.find_rows(keys)
+        z = series.z_scores(rows, np.repeat(batch.interval[at], len(rows)))
+        row = int(rows[np.nan_to_num(z, nan=-np.inf).argmax()])
         seconds, end = context.settings.spectral.interval_seconds, int(batch.interval.max()) + 1
-        start, counts, expected, flagged = context.series.curve(row, int(batch.interval[at]), CURVE_DAYS, end)
-        owner, channel = context.series.owner_and_channel(int(row))
+        start, counts, expected, flagged = series.curve(row, int(batch.interval[at]), CURVE_DAYS, end)
+        owner, channel = series.owner_and_channel(row)
         return ActivityCurve(
             entity=str(frame["entity"].iloc[at] if owner == batch.owner[at] else frame["principal"].iloc[at]),
             channel=CHANNEL_LABELS.get(channel) or str(frame["action"].iloc[at]),
