@@ -23,6 +23,8 @@ NO_RECEIVERS = (
     "no receiver of alerts is set: the settings name them as [deliver.NAME] (docs/how-to/deliver.md)"
 )
 
+DELIVER_SOMEWHERE = "run `fingerprint deliver`, or set web.run_delivery = true"
+
 
 def run_deliver(
     settings: Settings,

@@ -60,6 +60,8 @@ def run_web_app(
         )
         if paused := retention.describe_pause(store, settings.retention, url):
             print(paused, flush=True)
+        if settings.deliver and not settings.web.run_delivery:
+            print(f"this program delivers no alerts: {deliver.DELIVER_SOMEWHERE}", flush=True)
         if open_browser:
             Thread(target=open_browser, args=(link,), daemon=True).start()  # some wait until the browser ends
         server = DeadlineServer(uvicorn_config(create_app(dependencies, SecurityEventLog(REGISTRY))))

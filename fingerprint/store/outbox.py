@@ -67,6 +67,11 @@ class SqlOutbox(Repository):
         row = insert_into(connection, receiver_positions).values(receiver=receiver, position=position)
         connection.execute(row.on_conflict_do_nothing())
 
+    @reads
+    def registered_receivers(self, connection: sql.Connection) -> frozenset[str]:
+        """Return the receivers that a program has begun to deliver to."""
+        return frozenset(connection.scalars(sql.select(receiver_positions.c.receiver)))
+
     @writes(Locking.ROW_VERSIONS)
     def schedule(
         self, connection: sql.Connection, receiver: str, options: ReceiverSettings, now: datetime

@@ -9,7 +9,8 @@ from fingerprint.core.errors import FingerprintError
 from fingerprint.core.ports import Consumer, Message, Offsets, Partition, next_offsets
 
 NO_PARTITION_ASSIGNED = (
-    "no partition was assigned to this member: others of its group own them all; try again when they are done"
+    "no partition was assigned to this member: the topic does not exist (`fingerprint doctor` tells), or others of its group "
+    "own all of it: try again when they are done"
 )
 
 

@@ -15,6 +15,8 @@ from fingerprint.core.account import Role
 from fingerprint.core.alert import Decision
 from fingerprint.core.case import CaseStatus
 
+FEWEST_ALERTS_PER_DAY = 0.01  # none a day would be a threshold above every vote: a queue that stays empty
+
 # --- shared ---
 
 Sources = Annotated[
@@ -25,11 +27,17 @@ Sources = Annotated[
         show_default=False,
     ),
 ]
-BankFolder = Annotated[Path, typer.Option("--bank", help="The folder of the bank (all fingerprints).")]
+BankFolder = Annotated[
+    Path,
+    typer.Option(
+        "--bank", envvar="FINGERPRINT_BANK_FOLDER", help="The folder of the bank (all fingerprints)."
+    ),
+]
 SettingsFile = Annotated[
     Path | None,
     typer.Option(
         "--settings",
+        envvar="FINGERPRINT_SETTINGS_FILE",
         help="A TOML file; `FINGERPRINT_<SECTION>__<KEY>` in the environment overrides it.",
         show_default=False,
     ),
@@ -107,7 +115,7 @@ OutputFormat = Annotated[
 JsonOutput = Annotated[bool, typer.Option("--json", help="The same as -o json.")]
 HtmlPage = Annotated[Path | None, typer.Option(help="Write the alert as an HTML page.", show_default=False)]
 DispositionArgument = Annotated[Decision, typer.Argument(help="The disposition.", show_default=False)]
-Why = Annotated[str, typer.Option("--why", help="The reason, for later readers.")]
+Why = Annotated[str, typer.Option("--why", metavar="REASON", help="The reason, for later readers.")]
 DuplicateOf = Annotated[
     str | None,
     typer.Option("--of", metavar="ALERT_ID", help="The alert that it duplicates.", show_default=False),
@@ -134,7 +142,9 @@ OptionalVersion = Annotated[
         metavar="[VERSION]", help="A version that `fingerprint bank list` shows.", show_default=False
     ),
 ]
-HistoryWhy = Annotated[str, typer.Option("--why", help="The reason, for the history.", show_default=False)]
+HistoryWhy = Annotated[
+    str, typer.Option("--why", metavar="REASON", help="The reason, for the history.", show_default=False)
+]
 OlderVersion = Annotated[str, typer.Argument(metavar="OLDER", help="The champion.")]
 NewerVersion = Annotated[str, typer.Argument(metavar="NEWER", help="The challenger.")]
 TopCount = Annotated[int, typer.Option(min=0, help="The number of fingerprints shown that changed most.")]
@@ -490,15 +500,17 @@ SuppressionId = Annotated[str, typer.Argument(metavar="SUPPRESSION", help="The i
 
 # --- thresholds ---
 
-EstimateDays = Annotated[float, typer.Option(help="Days of history that are used.")]
-OverrideWhy = Annotated[str, typer.Option(help="The reason, for the history.")]
+EstimateDays = Annotated[float, typer.Option(min=1, help="Days of history that are used.")]
+OverrideWhy = Annotated[str, typer.Option(metavar="REASON", help="The reason, for the history.")]
 Threshold = Annotated[
     float | None,
     typer.Option(help="The threshold of alerts, a z-score.", show_default="the settings"),
 ]
 AlertsPerDay = Annotated[
     float | None,
-    typer.Option(min=0, help="Take the threshold that shows at most so many, by the stored votes."),
+    typer.Option(
+        min=FEWEST_ALERTS_PER_DAY, help="Take the threshold that shows at most so many, by the stored votes."
+    ),
 ]
 Quorum = Annotated[int | None, typer.Option(help="Votes that make a verdict.", show_default="the settings")]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import re
@@ -81,12 +82,22 @@ def run() -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(EXIT_PIPE_CLOSED)
     except OSError as error:
-        _exit_with_error(f"{error.filename or 'input or output'}: {error.strerror or error}")
+        _exit_with_error(_file_error(error))
     except (typer.Abort, KeyboardInterrupt):
         sys.exit(EXIT_INTERRUPTED)
     except Exception as error:
         _exit_unexpected(error)
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def _file_error(error: OSError) -> str:
+    """Return an error of a file or folder in one sentence; of a full disk, where to look."""
+    where = error.filename or "input or output"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        from tempfile import gettempdir
+
+        return f"{where}: the disk is full; make room for results, the bank and temporary files (TMPDIR is {gettempdir()})"
+    return f"{where}: {error.strerror or error}"
 
 
 def usage_sentence(error: Exception) -> str:

@@ -69,7 +69,7 @@ def list_settings(file: Path | None, settings: Settings, changed: bool = False) 
             "name": f"deliver.{receiver}",
             "value": MASK,
             "default": None,
-            "source": "file" if "deliver" in table else "default",
+            "source": "file" if receiver in table.get("deliver", {}) else "environment",
         }
         for receiver in settings.deliver
     ]
@@ -106,7 +106,8 @@ def _source(
     setting: SettingDescription, table: Mapping[str, Any], environment: Mapping[str, str]
 ) -> Literal["environment", "file", "default"]:
     """Return where the value of a setting comes from."""
-    if setting.environment in {name.upper() for name in environment}:
+    names = {name.upper() for name in environment}
+    if setting.environment in names or any(name.startswith(f"{setting.environment}__") for name in names):
         return "environment"
     at: Any = table
     for part in setting.name.split("."):

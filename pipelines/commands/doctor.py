@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
+import tempfile
 from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime
@@ -26,6 +28,7 @@ from fingerprint.store import database as store_database
 from fingerprint.store import masked_url, open_store, store_exists
 from pipelines.commands.topics import TopicOptions, required_topics
 from pipelines.commands.triton import server_status
+from pipelines.deliver import DELIVER_SOMEWHERE
 from pipelines.runtime import backend, wiring
 
 Status = Literal["ok", "warn", "fail"]
@@ -35,6 +38,7 @@ MAX_CLOCK_DIFFERENCE_SECONDS = 5.0  # between this machine and the database serv
 OLDEST_POSSIBLE_YEAR = 2026  # of a clock that was set
 MAX_BANK_AGE_DAYS = 7.0  # of a bank that is retrained every day
 MAX_TABLE_AGE_DAYS = 60.0  # of a table of addresses
+MIN_FREE_BYTES = 2 << 30  # of a folder that programs write to
 COLOURS = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
 
@@ -59,7 +63,9 @@ def run_checks(
         "triton": lambda: check_triton(settings),
         "backend": lambda: check_backend(settings),
         "enrichment": lambda: check_enrichment(settings.enrichment),
+        "delivery": lambda: check_delivery(settings, database_url),
         "permissions": lambda: check_permissions(settings, bank),
+        "disk": lambda: check_disk(settings, bank),
     }
     return [{"check": name, **_run(check)._asdict()} for name, check in checks.items()]
 
@@ -217,12 +223,35 @@ def check_enrichment(options: Enrichment) -> Finding:
     return Finding("ok", f"{len(files)} tables of addresses: {', '.join(files)}")
 
 
+def check_delivery(settings: Settings, database_url: str) -> Finding:
+    """Check that receivers of alerts can be opened, and that a program has begun to deliver to each of them."""
+    if not settings.deliver:
+        return Finding("ok", "no receiver is set: alerts are in the queue alone")
+    for name in settings.deliver:
+        wiring.create_receiver(name, settings)
+    served: frozenset[str] = frozenset()
+    if store_exists(database_url):
+        with closing(open_store(database_url, create=False)) as store:
+            served = store.outbox.registered_receivers()
+    if idle := [name for name in settings.deliver if name not in served]:
+        return Finding("warn", f"no program has delivered to {', '.join(idle)} yet", DELIVER_SOMEWHERE)
+    return Finding("ok", f"receivers: {', '.join(settings.deliver)}")
+
+
+def check_disk(settings: Settings, bank: Path) -> Finding:
+    """Check that the folders of the bank, of checkpoints and of temporary files have room."""
+    folders = [*_local_folders(settings, bank), Path(tempfile.gettempdir())]
+    free = {folder: shutil.disk_usage(folder).free for folder in folders}
+    least = min(free, key=lambda folder: free[folder])
+    finding = f"{free[least] / 2**30:,.1f} GiB are free at {least}"
+    if free[least] < MIN_FREE_BYTES:
+        return Finding("warn", finding, "make room, or name another folder (TMPDIR for temporary files)")
+    return Finding("ok", finding)
+
+
 def check_permissions(settings: Settings, bank: Path) -> Finding:
     """Check that local folders are writable, and that other users cannot read the bank."""
-    folders = [bank] if bank.exists() else []
-    checkpoints = settings.checkpoints.url
-    if "://" not in checkpoints and Path(checkpoints).exists():
-        folders.append(Path(checkpoints))
+    folders = _local_folders(settings, bank)
     if locked := [str(folder) for folder in folders if not os.access(folder, os.R_OK | os.W_OK | os.X_OK)]:
         return Finding(
             "fail", f"this user cannot write to {', '.join(locked)}", "chown the folder to this user"
@@ -232,3 +261,10 @@ def check_permissions(settings: Settings, bank: Path) -> Finding:
     return Finding(
         "ok", f"{len(folders)} local folders are writable" if folders else "no local folder exists yet"
     )
+
+
+def _local_folders(settings: Settings, bank: Path) -> list[Path]:
+    """Return the folders of the bank and of checkpoints, as far as they exist on this machine."""
+    checkpoints = settings.checkpoints.url
+    named = [bank] if "://" in checkpoints else [bank, Path(checkpoints)]
+    return [folder for folder in named if folder.exists()]

@@ -39,7 +39,7 @@ def feed_gap_summary(gap: FeedGap) -> dict[str, Any]:
 def print_feed_gaps(found: list[dict[str, Any]]) -> None:
     """Open ones first."""
     if not found:
-        print("no feed gaps: logs of every account, region and partition arrive")
+        print("no feed gaps: streams have found none (`fingerprint score` does not look for them)")
         return
     table = Table("urgency", "gap", "what is missing", "ended (UTC)", box=None, pad_edge=False)
     for gap in found:

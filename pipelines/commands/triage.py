@@ -8,10 +8,12 @@ from typing import Any
 
 from fingerprint.adapters.system import SystemClock
 from fingerprint.core.alert import Decision, Disposition
-from fingerprint.core.case import AlertRevision, AssignCase, CaseAction, QueueRow, ReopenCase
+from fingerprint.core.case import AlertRevision, AssignCase, CaseAction, QueueRow, ReopenCase, lacks_reason
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.sanitize import printable
+from fingerprint.core.settings import Web
 from fingerprint.store import SqlStore, open_store
+from fingerprint.store.accounts import open_account_store
 from fingerprint.web import formatting
 from pipelines.runtime import host
 
@@ -26,12 +28,16 @@ def triage_alert(
 ) -> dict[str, Any]:
     """Save a disposition of an alert and return it.
 
-    Raises FingerprintError if an id does not name exactly one alert, or a duplicate does not name its original.
+    Raises FingerprintError if an id does not name exactly one alert, a duplicate does not name its original, or a reason that
+    the decision needs is missing.
     """
     if (decision == "duplicate") != (of is not None):
         raise FingerprintError(
             "a duplicate needs the alert that it duplicates: `... duplicate --of ALERT_ID`"
         )
+    if lacks_reason(decision, why):
+        words = decision.replace("_", " ")
+        raise FingerprintError(f"{words} needs a reason, because the detectors learn from it: --why REASON")
     with closing(open_store(database_url, create=False)) as store:
         alert = store.alerts.get(alert_id)
         now, author = SystemClock().now(), by or host.login_name()
@@ -42,8 +48,12 @@ def triage_alert(
 
 
 def assign_alert(database_url: str, alert_id: str, assignee: str, by: str | None = None) -> dict[str, Any]:
-    """Assign an alert to an account, or to no one with an empty name; return the changed row of the queue."""
+    """Assign an alert to an account, or to no one with an empty name; return the changed row of the queue.
+
+    Raises FingerprintError for a name without an active account, unless there are no accounts: the queue is read here alone then.
+    """
     with closing(open_store(database_url, create=False)) as store:
+        _check_assignee(store, assignee)
         return _change_case(store, alert_id, AssignCase(assignee), by)
 
 
@@ -66,6 +76,15 @@ def add_note(database_url: str, alert_id: str, text: str, by: str | None = None)
         alert = store.alerts.get(alert_id)
         note = store.cases.add_note(alert.alert_id, text, by or host.login_name())
     return {"alert_id": alert.alert_id, "title": alert.title, "by": note.by, "text": note.text}
+
+
+def _check_assignee(store: SqlStore, name: str) -> None:
+    accounts = open_account_store(store.session, SystemClock(), Web()).accounts.list_all()
+    active = [each.name for each in accounts if each.disabled_at is None]
+    if name and accounts and name not in active:
+        raise FingerprintError(
+            f"{printable(name)} has no active account; these do: {', '.join(active) or 'none'}"
+        )
 
 
 def _change_case(store: SqlStore, alert_id: str, action: CaseAction, by: str | None) -> dict[str, Any]:

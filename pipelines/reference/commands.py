@@ -41,7 +41,7 @@ def commands_page() -> str:
     for path, command in commands:
         parts.append(f"\n## {path}\n\n{inspect.cleandoc(command.help or '').strip()}\n")
         own = [row for row in rows[path] if row not in shared]
-        also = [row.split(" | ")[0].removeprefix("| ") for row in rows[path] if row in shared]
+        also = [_parameter_name(each) for each in _shown(command) if _parameter_row(each) in shared]
         parts += ["\n", _table(own)] if own else []
         parts += [f"\nAlso: {', '.join(also)}.\n"] if also else []
     return "".join(parts)
@@ -64,11 +64,16 @@ def _commands(command: Any, path: list[str]) -> Iterator[tuple[str, Any]]:
         yield " ".join(path), command
 
 
-def _parameter_row(parameter: Any) -> str:
-    name = ", ".join(f"`{each}`" for each in [*parameter.opts, *parameter.secondary_opts])
+def _parameter_name(parameter: Any, value: str = "") -> str:
+    """Return an argument by its name, or an option by its spellings, with the name of its `value`."""
     if parameter.param_type_name == "argument":
         shown = re.sub(r"[\[\].]", "", parameter.metavar or parameter.name.upper())
-        name = f"`{shown}`" + (" ..." if parameter.nargs == -1 else "")
+        return f"`{shown}`" + (" ..." if parameter.nargs == -1 else "")
+    return ", ".join(f"`{cell(each + value)}`" for each in [*parameter.opts, *parameter.secondary_opts])
+
+
+def _parameter_row(parameter: Any) -> str:
+    name = _parameter_name(parameter, f" {parameter.metavar}" if parameter.metavar else "")
     default = parameter.show_default if isinstance(parameter.show_default, str) else parameter.default
     if isinstance(default, (list, tuple)):
         default = ", ".join(str(each) for each in default)

@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 
 PREFIX = "FINGERPRINT_"
 NESTED = "__"
+PROGRAM_VARIABLES = {
+    "FINGERPRINT_SETTINGS_FILE",
+    "FINGERPRINT_BANK_FOLDER",
+}  # the defaults of --settings and --bank
 NO_OPTIONS: Mapping[str, dict[str, Any]] = {}
 
 
@@ -52,7 +56,11 @@ def load_settings(
     Raises FingerprintError with one line that names each bad key, and what was expected.
     """
     variables = dict(os.environ) if environment is None else dict(environment)
-    variables = {name: value for name, value in variables.items() if name.startswith(PREFIX)}
+    variables = {
+        name: value
+        for name, value in variables.items()
+        if name.startswith(PREFIX) and name not in PROGRAM_VARIABLES
+    }
     _check_names(variables)
     given = {
         section: {key: value for key, value in keys.items() if value is not None}

@@ -66,6 +66,29 @@ def test_show_says_where_each_value_comes_from(
     assert "spectral.interval_seconds" in capsys.readouterr().out
 
 
+def test_show_says_that_tables_come_from_the_environment_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FINGERPRINT_DELIVER__SOC__URL_FILE", "/run/secrets/soc")
+    monkeypatch.setenv("FINGERPRINT_WEB__OIDC__ROLES__SOC", "analyst")
+    assert call(monkeypatch, "config", "show", "--changed", "--json") == 0
+    shown = {row["name"]: row["source"] for row in json.loads(capsys.readouterr().out)}
+    assert shown == {"deliver.soc": "environment", "web.oidc.roles": "environment"}
+
+
+def test_the_environment_names_the_settings_file_and_the_bank(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "own.toml"
+    file.write_text("[kafka]\ngroup_id = 'own'\n")
+    monkeypatch.setenv("FINGERPRINT_SETTINGS_FILE", str(file))
+    monkeypatch.setenv("FINGERPRINT_BANK_FOLDER", "models/bank")
+    assert call(monkeypatch, "config", "check") == 0
+    assert "kafka.group_id" in capsys.readouterr().out
+    assert call(monkeypatch, "bank", "list") == 2
+    assert "no bank in models/bank" in capsys.readouterr().err
+
+
 def test_show_masks_secrets() -> None:
     receiver = {"url": "https://hooks.example.com/T0/canary"}
     settings = Settings.model_validate({"deliver": {"soc": receiver}})
@@ -108,7 +131,9 @@ def test_doctor_warns_on_an_empty_machine_and_succeeds(
         "triton",
         "backend",
         "enrichment",
+        "delivery",
         "permissions",
+        "disk",
     }
     assert {found[name]["status"] for name in ("database", "bank")} == {"warn"}
     assert "fingerprint train" in found["bank"]["remedy"]

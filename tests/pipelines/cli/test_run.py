@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -145,6 +146,19 @@ def test_a_shell_completes_commands() -> None:
         env=os.environ | environment,
     )
     assert ended.stdout.split() == ["alerts"], ended.stderr
+
+
+def test_a_full_disk_is_a_sentence_that_says_where_to_make_room(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "bank/x")
+
+    monkeypatch.setattr(application, "app_for", full)
+    assert call(monkeypatch, "score", "x") == run.EXIT_ERROR
+    said = capsys.readouterr().err
+    assert "bank/x: the disk is full" in said
+    assert "TMPDIR" in said
 
 
 def test_a_defect_ends_with_status_70_and_a_traceback(

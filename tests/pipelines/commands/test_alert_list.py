@@ -12,8 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from fingerprint.adapters.system import SystemClock
 from fingerprint.core.errors import FingerprintError
+from fingerprint.core.settings import Web
 from fingerprint.store import open_store
+from fingerprint.store.accounts import open_account_store
 from pipelines import cli
 from pipelines.commands.alerts import CSV_COLUMNS, list_alerts, parse_since, queue_filter
 from pipelines.commands.triage import add_note, assign_alert, reopen_alert, triage_alert
@@ -137,6 +140,24 @@ def test_an_empty_note_and_an_unknown_alert_are_errors(queue: str) -> None:
         assign_alert(queue, "ffff", "maria")
 
 
+def test_an_alert_is_assigned_to_an_active_account_where_there_are_accounts(queue: str) -> None:
+    alert = stolen_session().alert_id
+    with closing(open_store(queue)) as store:
+        accounts = open_account_store(store.session, SystemClock(), Web()).accounts
+        accounts.invite("kim", "analyst", by="root")
+    with pytest.raises(FingerprintError, match="maria has no active account; these do: kim"):
+        assign_alert(queue, alert, "maria")
+    assert assign_alert(queue, alert, "kim")["assignee"] == "kim"
+    assert assign_alert(queue, alert, "")["assignee"] == ""
+
+
+def test_benign_and_false_positive_need_a_reason(queue: str) -> None:
+    for decision in ("benign", "false_positive"):
+        with pytest.raises(FingerprintError, match=r"needs a reason.*--why"):
+            triage_alert(queue, stolen_session().alert_id, decision, "  ")
+    assert triage_alert(queue, stolen_session().alert_id, "true_positive")["decision"] == "true_positive"
+
+
 def test_the_command_line_has_them_all(
     queue: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -153,5 +174,5 @@ def test_the_command_line_has_them_all(
     )
     assert "assigned to maria" in run("assign", alert, "maria")
     assert "noted on" in run("note", alert, "asked maria", "--by", "kim")
-    run("triage", alert, "benign")
+    run("triage", alert, "benign", "--why", "a new laptop")
     assert json.loads(run("reopen", alert, "--json"))["status"] == "open"

@@ -130,7 +130,7 @@ def test_an_alert_that_grew_after_it_was_judged_says_that_it_is_open_again(store
     monkeypatch.setenv("COLUMNS", "200")
     store, whole = open_store(store_url), stolen_session()
     store.alerts.save([replace(whole, events=whole.events[:4])])
-    triage_alert(store_url, "3fa", "benign")
+    triage_alert(store_url, "3fa", "benign", "a new laptop")
     store.alerts.save([whole])
     show_alert(store_url, "3fa")
     assert "open again: 5 events came since" in capsys.readouterr().out
@@ -142,7 +142,7 @@ def test_an_alert_that_someone_opened_again_says_so(store_url, capsys, monkeypat
     monkeypatch.setenv("COLUMNS", "200")
     store, alert = open_store(store_url), stolen_session()
     store.alerts.save([alert])
-    triage_alert(store_url, "3fa", "benign")
+    triage_alert(store_url, "3fa", "benign", "a new laptop")
     assert store.cases.change([AlertRevision(alert.alert_id, 1)], ReopenCase(), "kim")[0].done
     show_alert(store_url, "3fa")
     assert "open again: it was reopened" in capsys.readouterr().out
