@@ -259,6 +259,17 @@ def test_every_command_line_is_one_that_the_programs_take(chart: Chart) -> None:
         command.make_context(command.name, list(line)).close()
 
 
+def test_what_the_values_leave_to_brokers_and_settings_is_not_said_to_topics_create(plain: Chart) -> None:
+    def said(chart: Chart) -> set[str]:
+        [topics] = pods(chart)[INGEST]["initContainers"]
+        return {each for each in topics["args"] if each.startswith(("--replicas", "--retention-days"))}
+
+    assert said(plain) == set()
+    given = {"replicas": 3, "retentionDays": 60}
+    assert said(rendered(topics=given)) == {"--replicas=3", "--retention-days=60"}
+    assert said(rendered(topics=dict.fromkeys(given))) == set()
+
+
 def test_the_programs_find_brokers_database_triton_and_checkpoints_in_their_environment(plain: Chart) -> None:
     container = main_container(plain, TRAIN)
     found = settings.load_settings(None, environment(plain, container))

@@ -266,8 +266,12 @@ initContainers:
       - topics
       - create
       - --partitions={{ .root.Values.topics.partitions }}
-      - --replicas={{ .root.Values.topics.replicas }}
-      - --retention-days={{ .root.Values.topics.retentionDays }}
+      {{- with .root.Values.topics.replicas }}
+      - --replicas={{ . }}
+      {{- end }}
+      {{- with .root.Values.topics.retentionDays }}
+      - --retention-days={{ . }}
+      {{- end }}
       - --wait=300
       - --settings=/etc/fingerprint/settings.toml
     {{- include "fingerprint.env" $with | nindent 4 }}
