@@ -288,6 +288,7 @@ def test_settings_of_the_values_are_those_that_the_programs_read(tmp_path: Path)
         "voting": {"quorum": 1},
         "kafka": {"max_request_size": 5_000_000, "tls": True, "ssl_ca_file": '/etc/"ca".pem'},
         "deliver": {"soc": {"url_file": "/run/secrets/soc/url", "min_urgency": 75}},
+        "web": {"run_delivery": True},
         "database": {"redacted_fields": ["requestParameters.password", "sourceIPAddress"]},
     }
     file = tmp_path / "settings.toml"
@@ -520,6 +521,7 @@ def test_images_of_another_registry_and_by_digest() -> None:
         ({"web": {"ingress": {"enabled": True, "host": "alerts.example.com"}}}, "trustedProxies"),
         ({"checkpoints": {"url": "s3://bucket/path"}}, "networkPolicy.egress.checkpoints"),
         (ELSEWHERE | {"networkPolicy": {}}, "networkPolicy.egress.kafka"),
+        ({"settings": {"deliver": {"soc": {"url_file": "/run/secrets/soc/url"}}}}, "run_delivery"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

@@ -310,6 +310,7 @@ initContainers:
 {{- if gt $most (int $v.topics.partitions) }}{{ fail (printf "%d scorers cannot share %d partitions: raise topics.partitions, or have fewer" $most (int $v.topics.partitions)) }}{{ end -}}
 {{- end -}}
 {{- if gt (int $v.stream.autoscaling.minReplicas) (int $v.stream.autoscaling.maxReplicas) }}{{ fail "stream.autoscaling: minReplicas is more than maxReplicas" }}{{ end -}}
+{{- if and $v.settings.deliver (not (dig "web" "run_delivery" false $v.settings)) }}{{ fail "settings.deliver names receivers, but no program of this chart would deliver to them: set settings.web.run_delivery to true" }}{{ end -}}
 {{- if $v.networkPolicy.enabled -}}
 {{- if and (or $v.web.ingress.enabled (ne $v.web.service.type "ClusterIP")) (not $v.networkPolicy.webFrom) }}{{ fail "networkPolicy.webFrom: name who may reach the web server, such as the ingress controller's namespace, or no client can" }}{{ end -}}
 {{- $e := $v.networkPolicy.egress -}}
