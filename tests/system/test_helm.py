@@ -142,6 +142,20 @@ def test_a_secret_and_a_cloud_role_of_one_program_are_no_other_s() -> None:
     assert roles == [f"ServiceAccount/{NAME}-ingest"]
 
 
+def test_the_test_that_asks_the_brokers_has_the_scorers_login_and_the_other_has_none() -> None:
+    login = [{"secret": "kafka-login", "path": "/run/secrets/kafka"}]
+    chart = rendered(stream={"secretMounts": login}, web={"secretMounts": [login[0] | {"secret": "openid"}]})
+    tests = {name.rpartition("-")[2]: pod for name, pod in pods(chart).items() if name.startswith("Pod/")}
+    [topics] = pods(chart)[STREAM]["initContainers"]
+    assert tests["topics"]["containers"][0]["volumeMounts"] == topics["volumeMounts"]
+    assert [each["name"] for each in topics["volumeMounts"]] == ["tmp", "settings", "kafka-login"]
+    for pod in tests.values():
+        mounted = {each["name"] for each in pod["containers"][0]["volumeMounts"]}
+        assert mounted == {each["name"] for each in pod["volumes"]}
+    assert "openid" not in str(tests)
+    assert "kafka-login" not in str(tests["web"])
+
+
 def test_each_workload_has_a_service_account_of_its_own(chart: Chart) -> None:
     accounts = {
         name: pod["serviceAccountName"] for name, pod in pods(chart).items() if not name.startswith("Pod/")
@@ -228,6 +242,15 @@ def test_a_store_that_tells_a_topic_may_reach_the_broker() -> None:
     may, let = spoken(rendered(**EVERYTHING))
     assert may == let
     assert {("web", "kafka", 9092), ("demo", "kafka", 9092)} < may
+
+
+@pytest.mark.parametrize("program", ["ingest", "train", "web"])
+def test_what_one_program_may_reach_outside_no_other_does(program: str) -> None:
+    rule = {"to": [{"ipBlock": {"cidr": "10.0.7.0/24"}}], "ports": [{"port": 443}]}
+    chart = rendered(networkPolicy={"egress": {program: [rule]}})
+    policies = {name: each for name, each in chart.items() if each["kind"] == "NetworkPolicy"}
+    reaching = [name for name, each in policies.items() if rule in (each["spec"].get("egress") or [])]
+    assert reaching == [f"NetworkPolicy/{NAME}-{program}"]
 
 
 def test_nothing_of_the_chart_is_reached_at_brokers_of_ones_own() -> None:
