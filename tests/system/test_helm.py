@@ -323,6 +323,17 @@ def test_settings_of_the_values_are_those_that_the_programs_read(tmp_path: Path)
     assert found.database.redacted_fields == ("requestParameters.password", "sourceIPAddress")
 
 
+def test_every_container_with_the_wiring_has_the_settings_file_that_it_names(chart: Chart) -> None:
+    wired = [(pod, each) for pod in pods(chart).values() for each in containers(pod) if "envFrom" in each]
+    assert len(wired) > 5
+    for pod, container in wired:
+        file = Path(environment(chart, container)["FINGERPRINT_SETTINGS_FILE"])
+        mounted = {each["mountPath"]: each["name"] for each in container["volumeMounts"]}
+        volumes = {each["name"]: each for each in pod["volumes"]}
+        source = volumes[mounted[str(file.parent)]]["configMap"]["name"]
+        assert file.name in chart[f"ConfigMap/{source}"]["data"]
+
+
 def test_a_changed_setting_makes_new_pods_and_anything_else_does_not(plain: Chart) -> None:
     def mark(chart: Chart, name: str) -> str:
         return str(chart[name]["spec"]["template"]["metadata"]["annotations"]["checksum/config"])

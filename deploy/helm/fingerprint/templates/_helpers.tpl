@@ -273,7 +273,6 @@ initContainers:
       - --retention-days={{ . }}
       {{- end }}
       - --wait=300
-      - --settings=/etc/fingerprint/settings.toml
     {{- include "fingerprint.env" $with | nindent 4 }}
     {{- include "fingerprint.mounts" $logins | nindent 4 }}
     resources: {{- include "fingerprint.initResources" (dict "root" .root "component" .component "cpu" "50m" "memory" "128Mi" "limit" "512Mi") | nindent 6 }}
