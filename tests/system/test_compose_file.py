@@ -30,6 +30,12 @@ def test_who_mounts_what_another_fills_waits_for_it() -> None:
             )
 
 
+def test_no_log_of_a_container_grows_without_end() -> None:
+    for service, options in COMPOSE["services"].items():
+        bounds = options.get("logging", {}).get("options", {})
+        assert bounds.keys() >= {"max-size", "max-file"}, service
+
+
 def _parts(mount: str) -> tuple[str, str, str]:
     """Return source, target and access of "${NAME:-source}:/target:access"."""
     source, target, access = (mount.replace(":-", "=") + ":").split(":")[:3]
