@@ -334,6 +334,17 @@ def test_every_container_with_the_wiring_has_the_settings_file_that_it_names(cha
         assert file.name in chart[f"ConfigMap/{source}"]["data"]
 
 
+def test_a_command_in_a_pod_finds_the_bank_that_the_programs_use(plain: Chart) -> None:
+    used = {
+        (environment(plain, each)["FINGERPRINT_BANK_FOLDER"], said.removeprefix("--bank="))
+        for pod in pods(plain).values()
+        for each in containers(pod)
+        for said in each.get("args", [])
+        if said.startswith("--bank=")
+    }
+    assert used == {("models/bank", "models/bank")}
+
+
 def test_a_changed_setting_makes_new_pods_and_anything_else_does_not(plain: Chart) -> None:
     def mark(chart: Chart, name: str) -> str:
         return str(chart[name]["spec"]["template"]["metadata"]["annotations"]["checksum/config"])
