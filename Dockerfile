@@ -66,7 +66,8 @@ RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends tini &&
 COPY --from=dependencies /opt/fingerprint /opt/fingerprint
 COPY deploy/healthy.sh /usr/local/bin/healthy
 ENV PATH=/opt/project/bin:/opt/fingerprint/bin:$PATH HOME=/tmp PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 \
-    FINGERPRINT_HEALTH__HOST=0.0.0.0 FINGERPRINT_WEB__HOST=0.0.0.0 FINGERPRINT_TRITON__MODEL_REPOSITORY=models/triton
+    FINGERPRINT_HEALTH__HOST=0.0.0.0 FINGERPRINT_WEB__HOST=0.0.0.0 FINGERPRINT_BANK_FOLDER=models/bank \
+    FINGERPRINT_TRITON__MODEL_REPOSITORY=models/triton
 WORKDIR /srv/fingerprint
 ENTRYPOINT ["tini", "--", "fingerprint"]
 CMD ["--help"]
@@ -139,7 +140,7 @@ RUN tools/bin/pip wheel -q --disable-pip-version-check --no-deps --no-build-isol
  && /opt/fingerprint/bin/pip install -q --disable-pip-version-check --no-deps wheel/*.whl && rm -rf /build
 COPY deploy/healthy.sh /usr/local/bin/healthy
 COPY deploy/triton.sh /usr/local/bin/serve-triton
-ENV PATH=/opt/fingerprint/bin:$PATH HOME=/tmp FINGERPRINT_TRITON__MODEL_REPOSITORY=models/triton
+ENV PATH=/opt/fingerprint/bin:$PATH HOME=/tmp FINGERPRINT_BANK_FOLDER=models/bank FINGERPRINT_TRITON__MODEL_REPOSITORY=models/triton
 WORKDIR /srv/fingerprint
 USER 10001:10001
 EXPOSE 8001 8002

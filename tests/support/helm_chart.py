@@ -33,6 +33,7 @@ EVERYTHING: dict[str, Any] = {
     "image": {"registry": "registry.example.com/security", "pullSecrets": ["pull"]},
     "settings": {
         "voting": {"quorum": 2},
+        "web": {"run_delivery": True},
         "deliver": {"topic": {"kind": "kafka", "topic": "alerts"}},
         "kafka": {"max_request_size": 5_000_000},
     },

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from pathlib import Path
 
 import yaml
 
-COMPOSE = yaml.safe_load((Path(__file__).parents[2] / "docker-compose.yml").read_text())
+ROOT = Path(__file__).parents[2]
+COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+DOCKERFILE = (ROOT / "Dockerfile").read_text().replace("\\\n", " ")
 
 
 def test_one_container_alone_fills_a_volume_that_several_share() -> None:
@@ -28,6 +31,23 @@ def test_who_mounts_what_another_fills_waits_for_it() -> None:
             assert options["depends_on"]["secrets"] == {"condition": "service_completed_successfully"}, (
                 service
             )
+
+
+def test_no_log_of_a_container_grows_without_end() -> None:
+    for service, options in COMPOSE["services"].items():
+        bounds = options.get("logging", {}).get("options", {})
+        assert bounds.keys() >= {"max-size", "max-file"}, service
+
+
+def test_a_command_in_a_container_finds_the_bank_that_the_programs_use() -> None:
+    commands = [
+        each["command"] for each in COMPOSE["services"].values() if "--bank" in each.get("command", [])
+    ]
+    used = {each[each.index("--bank") + 1] for each in commands}
+    lines = re.findall(r"^ENV .*FINGERPRINT_.*$", DOCKERFILE, re.MULTILINE)
+    named = [re.findall(r"FINGERPRINT_BANK_FOLDER=(\S+)", each) for each in lines]
+    assert used == {"models/bank"}
+    assert named == [["models/bank"]] * 2  # ours, and the stage that begins with NVIDIA's image
 
 
 def _parts(mount: str) -> tuple[str, str, str]:

@@ -142,6 +142,20 @@ def test_a_secret_and_a_cloud_role_of_one_program_are_no_other_s() -> None:
     assert roles == [f"ServiceAccount/{NAME}-ingest"]
 
 
+def test_the_test_that_asks_the_brokers_has_the_scorers_login_and_the_other_has_none() -> None:
+    login = [{"secret": "kafka-login", "path": "/run/secrets/kafka"}]
+    chart = rendered(stream={"secretMounts": login}, web={"secretMounts": [login[0] | {"secret": "openid"}]})
+    tests = {name.rpartition("-")[2]: pod for name, pod in pods(chart).items() if name.startswith("Pod/")}
+    [topics] = pods(chart)[STREAM]["initContainers"]
+    assert tests["topics"]["containers"][0]["volumeMounts"] == topics["volumeMounts"]
+    assert [each["name"] for each in topics["volumeMounts"]] == ["tmp", "settings", "kafka-login"]
+    for pod in tests.values():
+        mounted = {each["name"] for each in pod["containers"][0]["volumeMounts"]}
+        assert mounted == {each["name"] for each in pod["volumes"]}
+    assert "openid" not in str(tests)
+    assert "kafka-login" not in str(tests["web"])
+
+
 def test_each_workload_has_a_service_account_of_its_own(chart: Chart) -> None:
     accounts = {
         name: pod["serviceAccountName"] for name, pod in pods(chart).items() if not name.startswith("Pod/")
@@ -230,6 +244,15 @@ def test_a_store_that_tells_a_topic_may_reach_the_broker() -> None:
     assert {("web", "kafka", 9092), ("demo", "kafka", 9092)} < may
 
 
+@pytest.mark.parametrize("program", ["ingest", "train", "web"])
+def test_what_one_program_may_reach_outside_no_other_does(program: str) -> None:
+    rule = {"to": [{"ipBlock": {"cidr": "10.0.7.0/24"}}], "ports": [{"port": 443}]}
+    chart = rendered(networkPolicy={"egress": {program: [rule]}})
+    policies = {name: each for name, each in chart.items() if each["kind"] == "NetworkPolicy"}
+    reaching = [name for name, each in policies.items() if rule in (each["spec"].get("egress") or [])]
+    assert reaching == [f"NetworkPolicy/{NAME}-{program}"]
+
+
 def test_nothing_of_the_chart_is_reached_at_brokers_of_ones_own() -> None:
     chart = rendered(**ELSEWHERE)
     assert not [
@@ -259,6 +282,17 @@ def test_every_command_line_is_one_that_the_programs_take(chart: Chart) -> None:
         command.make_context(command.name, list(line)).close()
 
 
+def test_what_the_values_leave_to_brokers_and_settings_is_not_said_to_topics_create(plain: Chart) -> None:
+    def said(chart: Chart) -> set[str]:
+        [topics] = pods(chart)[INGEST]["initContainers"]
+        return {each for each in topics["args"] if each.startswith(("--replicas", "--retention-days"))}
+
+    assert said(plain) == set()
+    given = {"replicas": 3, "retentionDays": 60}
+    assert said(rendered(topics=given)) == {"--replicas=3", "--retention-days=60"}
+    assert said(rendered(topics=dict.fromkeys(given))) == set()
+
+
 def test_the_programs_find_brokers_database_triton_and_checkpoints_in_their_environment(plain: Chart) -> None:
     container = main_container(plain, TRAIN)
     found = settings.load_settings(None, environment(plain, container))
@@ -277,6 +311,7 @@ def test_settings_of_the_values_are_those_that_the_programs_read(tmp_path: Path)
         "voting": {"quorum": 1},
         "kafka": {"max_request_size": 5_000_000, "tls": True, "ssl_ca_file": '/etc/"ca".pem'},
         "deliver": {"soc": {"url_file": "/run/secrets/soc/url", "min_urgency": 75}},
+        "web": {"run_delivery": True},
         "database": {"redacted_fields": ["requestParameters.password", "sourceIPAddress"]},
     }
     file = tmp_path / "settings.toml"
@@ -286,6 +321,28 @@ def test_settings_of_the_values_are_those_that_the_programs_read(tmp_path: Path)
     assert found.kafka.ssl_ca_file == '/etc/"ca".pem'
     assert found.deliver["soc"].min_urgency == 75
     assert found.database.redacted_fields == ("requestParameters.password", "sourceIPAddress")
+
+
+def test_every_container_with_the_wiring_has_the_settings_file_that_it_names(chart: Chart) -> None:
+    wired = [(pod, each) for pod in pods(chart).values() for each in containers(pod) if "envFrom" in each]
+    assert len(wired) > 5
+    for pod, container in wired:
+        file = Path(environment(chart, container)["FINGERPRINT_SETTINGS_FILE"])
+        mounted = {each["mountPath"]: each["name"] for each in container["volumeMounts"]}
+        volumes = {each["name"]: each for each in pod["volumes"]}
+        source = volumes[mounted[str(file.parent)]]["configMap"]["name"]
+        assert file.name in chart[f"ConfigMap/{source}"]["data"]
+
+
+def test_a_command_in_a_pod_finds_the_bank_that_the_programs_use(plain: Chart) -> None:
+    used = {
+        (environment(plain, each)["FINGERPRINT_BANK_FOLDER"], said.removeprefix("--bank="))
+        for pod in pods(plain).values()
+        for each in containers(pod)
+        for said in each.get("args", [])
+        if said.startswith("--bank=")
+    }
+    assert used == {("models/bank", "models/bank")}
 
 
 def test_a_changed_setting_makes_new_pods_and_anything_else_does_not(plain: Chart) -> None:
@@ -509,6 +566,7 @@ def test_images_of_another_registry_and_by_digest() -> None:
         ({"web": {"ingress": {"enabled": True, "host": "alerts.example.com"}}}, "trustedProxies"),
         ({"checkpoints": {"url": "s3://bucket/path"}}, "networkPolicy.egress.checkpoints"),
         (ELSEWHERE | {"networkPolicy": {}}, "networkPolicy.egress.kafka"),
+        ({"settings": {"deliver": {"soc": {"url_file": "/run/secrets/soc/url"}}}}, "run_delivery"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

@@ -266,10 +266,13 @@ initContainers:
       - topics
       - create
       - --partitions={{ .root.Values.topics.partitions }}
-      - --replicas={{ .root.Values.topics.replicas }}
-      - --retention-days={{ .root.Values.topics.retentionDays }}
+      {{- with .root.Values.topics.replicas }}
+      - --replicas={{ . }}
+      {{- end }}
+      {{- with .root.Values.topics.retentionDays }}
+      - --retention-days={{ . }}
+      {{- end }}
       - --wait=300
-      - --settings=/etc/fingerprint/settings.toml
     {{- include "fingerprint.env" $with | nindent 4 }}
     {{- include "fingerprint.mounts" $logins | nindent 4 }}
     resources: {{- include "fingerprint.initResources" (dict "root" .root "component" .component "cpu" "50m" "memory" "128Mi" "limit" "512Mi") | nindent 6 }}
@@ -306,6 +309,7 @@ initContainers:
 {{- if gt $most (int $v.topics.partitions) }}{{ fail (printf "%d scorers cannot share %d partitions: raise topics.partitions, or have fewer" $most (int $v.topics.partitions)) }}{{ end -}}
 {{- end -}}
 {{- if gt (int $v.stream.autoscaling.minReplicas) (int $v.stream.autoscaling.maxReplicas) }}{{ fail "stream.autoscaling: minReplicas is more than maxReplicas" }}{{ end -}}
+{{- if and $v.settings.deliver (not (dig "web" "run_delivery" false $v.settings)) }}{{ fail "settings.deliver names receivers, but no program of this chart would deliver to them: set settings.web.run_delivery to true" }}{{ end -}}
 {{- if $v.networkPolicy.enabled -}}
 {{- if and (or $v.web.ingress.enabled (ne $v.web.service.type "ClusterIP")) (not $v.networkPolicy.webFrom) }}{{ fail "networkPolicy.webFrom: name who may reach the web server, such as the ingress controller's namespace, or no client can" }}{{ end -}}
 {{- $e := $v.networkPolicy.egress -}}
