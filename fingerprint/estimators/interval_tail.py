@@ -42,9 +42,10 @@ def fit_interval_tail(others: Floats) -> Floats:
     values = np.sort(np.concatenate([prior, others]))  # in one order, whichever partition they came from
     positive = values[values > 0]
     found, _, width = stats.lomax.fit(positive, floc=0)
-    return np.array(
-        [len(positive) / len(values), max(width, 1e-3), min(max(found, MIN_SHAPE), MAX_SHAPE)], np.float32
-    )
+    shape = min(max(found, MIN_SHAPE), MAX_SHAPE)
+    if shape != found:  # a light tail has no largest shape, and the scale of one is none of another
+        _, _, width = stats.lomax.fit(positive, f0=shape, floc=0)
+    return np.array([len(positive) / len(values), max(width, 1e-3), shape], np.float32)
 
 
 def interval_nats(others: Any, tail: Any) -> Any:

@@ -34,6 +34,7 @@ FUTURE_ALERTS = 1.5
 SMALLEST_COUNT = 1e-6  # alerts: of fewer there is no logarithm
 MAX_STRONGEST = 5_000  # alerts of the days held out whose z is kept, to choose thresholds by
 DEFAULT_THRESHOLD = 3.2  # of a bank whose held-out days showed no alert
+MAX_ROWS_PER_DAY = 400  # of one principal, that count in full: one that crawls has more than all others
 MIN_PRINCIPALS = 100  # a smaller organisation has the alert budget of this many, without a margin
 
 
@@ -61,14 +62,15 @@ def holdout_metrics(holdout: HoldoutScores, options: settings.Settings) -> dict[
     Quantiles of the loss (nats) and of z, the z that each share of the rows reaches, principals that reach the alert threshold
     a day, and the z of the strongest alerts.
     """
+    weight = _row_weights(holdout)
     figures: dict[str, Any] = {
         "rows": len(holdout.loss),
         "days": _days(holdout, options.spectral.interval_seconds),
         "principals": count_principals(holdout.principal, holdout.day),
-        "loss": named_quantiles(holdout.loss),
-        "z": named_quantiles(holdout.z),
+        "loss": named_quantiles(holdout.loss, weight=weight),
+        "z": named_quantiles(holdout.z, weight=weight),
         "vote_z": {
-            str(share): round(float(np.quantile(holdout.z, 1 - share)), 4)
+            str(share): round(float(_quantiles(holdout.z, 1 - share, weight)), 4)
             for share in VOTE_SHARES
             if len(holdout.z)
         },
@@ -155,14 +157,36 @@ def _certain_count(allowed: float, peaks: int) -> float:
     return allowed * math.exp(-NormalDist().inv_cdf(BUDGET_CONFIDENCE) * error)
 
 
-def named_quantiles(values: NDArray[Any], probabilities: tuple[float, ...] = QUANTILES) -> dict[str, float]:
-    """Return quantiles by name, as a manifest keeps them: `{"0.5": 11.2, ...}`; nothing for no values."""
+def named_quantiles(
+    values: NDArray[Any],
+    probabilities: tuple[float, ...] = QUANTILES,
+    weight: NDArray[np.float64] | None = None,
+) -> dict[str, float]:
+    """Return quantiles by name, as a manifest keeps them: `{"0.5": 11.2, ...}`; nothing for no values.
+
+    `weight` (N,) says how much each value counts; without it, all count alike.
+    """
     if not len(values):
         return {}
     return {
         f"{share:g}": round(float(at), 4)
-        for share, at in zip(probabilities, np.quantile(values, probabilities), strict=True)
+        for share, at in zip(probabilities, _quantiles(values, probabilities, weight), strict=True)
     }
+
+
+def _quantiles(values: NDArray[Any], probabilities: Any, weight: NDArray[np.float64] | None) -> Any:
+    if weight is None:
+        return np.quantile(values, probabilities)
+    return np.quantile(values, probabilities, weights=weight, method="inverted_cdf")
+
+
+def _row_weights(holdout: HoldoutScores) -> NDArray[np.float64] | None:
+    """Return how much each row counts (N,), those of one principal and day as MAX_ROWS_PER_DAY at most; None if all do alike."""
+    _, day, rows = np.unique(_each(holdout.principal, holdout.day), return_inverse=True, return_counts=True)
+    if not len(rows) or rows.max() <= MAX_ROWS_PER_DAY:
+        return None
+    weight: NDArray[np.float64] = np.minimum(1, MAX_ROWS_PER_DAY / rows)[day]
+    return weight
 
 
 def _days(holdout: HoldoutScores, seconds: int) -> float:

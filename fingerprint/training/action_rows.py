@@ -9,7 +9,7 @@ Rows lie in the order of second and mark, so neither the cut into chunks nor the
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ SHARD_BYTES = 1 << 30  # bytes of an array in one file
 class ActionRows:
     """R distinct (principal, second, action) in the order of second and mark, with the number of events of each.
 
-    `mark` (R,) is a hash of the row; `interval` (R,) the number of its interval.
+    `mark` (R,) is a hash of the row; `interval` (R,) the number of its interval; `learned` (R,): see `exclusions`.
     """
 
     mark: Hashes
@@ -39,17 +39,21 @@ class ActionRows:
     action: Hashes
     interval: NDArray[np.int32]
     events: NDArray[np.float64]
+    learned: NDArray[np.bool_]
 
     def __len__(self) -> int:
         return len(self.mark)
 
     @classmethod
-    def from_batch(cls, batch: EventBatch, seconds: NDArray[np.int64]) -> ActionRows:
+    def from_batch(
+        cls, batch: EventBatch, seconds: NDArray[np.int64], learned: NDArray[np.bool_]
+    ) -> ActionRows:
         """Return the distinct rows of a batch on the host; `seconds` (N,) are the times of its events."""
         action = batch.codes[:, ACTION_COLUMN]
         mark = hashing.hash_pair(hashing.hash_pair(batch.principal, seconds.astype(np.uint64)), action)
+        mark = np.where(learned, mark, ~mark)
         one = np.ones(len(batch))
-        return cls(mark, batch.principal, seconds, action, batch.interval, one).deduplicated()
+        return cls(mark, batch.principal, seconds, action, batch.interval, one, learned).deduplicated()
 
     @classmethod
     def concatenate(cls, parts: list[ActionRows]) -> ActionRows:
@@ -75,7 +79,7 @@ class ActionRows:
         starts = run_starts(self.mark[order])
         rows = self.take(order[starts])
         events = np.add.reduceat(self.events[order], starts) if len(starts) else self.events
-        return ActionRows(rows.mark, rows.principal, rows.second, rows.action, rows.interval, events)
+        return replace(rows, events=events)
 
     def take(self, which: NDArray[Any]) -> ActionRows:
         """Return the rows of a mask or an index."""

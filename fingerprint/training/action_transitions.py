@@ -53,7 +53,7 @@ def _count_partition(dataset: PartitionedDataset, partition: int, folder: Path) 
     rows = ActionRows.load(dataset.partition_folder(partition) / "rows")
     held_out = fingerprint_index.load_split(dataset).is_held_out(rows)
     arrays: Arrays = {}
-    for name, which in zip(SPLITS, (~held_out, np.ones(len(rows), bool)), strict=True):
+    for name, which in zip(SPLITS, (rows.learned & ~held_out, rows.learned), strict=True):
         arrays |= {f"{name}.{part}": each for part, each in _count(rows.take(which)).items()}
     mapped_arrays.write_arrays(arrays, folder, "transitions", SHARD_BYTES)
 

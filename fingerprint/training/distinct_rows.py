@@ -31,8 +31,10 @@ from fingerprint.state.event_batch import EventBatch
 from fingerprint.state.scorer_state import ScorerState
 from fingerprint.training.action_rows import ActionRows
 from fingerprint.training.dataset import PartitionedDataset, make_once, require_folder, write_json
+from fingerprint.training.exclusions import is_learned
 
 SEED = 0  # of random choices in training
+MAX_ROWS_PER_DAY = 400  # of one entity, that count where rows are learned together
 STATE_PARTS = (
     "principals",
     "activity",
@@ -46,8 +48,8 @@ SHARD_BYTES = 1 << 30  # bytes of an array in one file
 class DistinctRows:
     """R distinct rows.
 
-    `mark` (R,) is a hash of the row, `codes` (R, F), `events` (R,) how many events it stands for; the others, (R,) each, are
-    those of `EventBatch`.
+    `mark` (R,) is a hash of the row, `codes` (R, F), `events` (R,) how many events it stands for, `learned` (R,) whether habits
+    are learned from it (`exclusions`); the others, (R,) each, are those of `EventBatch`.
     """
 
     mark: Hashes
@@ -59,18 +61,20 @@ class DistinctRows:
     events: NDArray[np.float32]
     wrote: NDArray[np.bool_]
     failed: NDArray[np.bool_]
+    learned: NDArray[np.bool_]
 
     def __len__(self) -> int:
         return len(self.mark)
 
     @classmethod
-    def from_batch(cls, batch: EventBatch) -> DistinctRows:
-        """Return the distinct rows of a batch, in the order of interval and mark."""
+    def from_batch(cls, batch: EventBatch, learned: NDArray[np.bool_]) -> DistinctRows:
+        """Return the distinct rows of a batch, in the order of interval and mark; `learned` (N,) is of its events."""
         mark = hashing.hash_pair(
             hashing.hash_pair(batch.principal, batch.entity), batch.interval.astype(np.uint64)
         )
         for column in batch.codes.T:
             mark = hashing.hash_pair(mark, column)
+        mark = np.where(learned, mark, ~mark)
         rows = cls(
             mark,
             batch.codes,
@@ -81,6 +85,7 @@ class DistinctRows:
             np.ones(len(batch), np.float32),
             batch.is_write,
             batch.is_error,
+            learned,
         )
         return rows.deduplicated()
 
@@ -133,6 +138,13 @@ class DistinctRows:
 ROW_COLUMNS = tuple(each.name for each in fields(DistinctRows))
 
 
+def cap_per_day(rows: DistinctRows, places: NDArray[np.intp], intervals_per_day: int) -> NDArray[np.intp]:
+    """Return at most MAX_ROWS_PER_DAY of the rows at some places (K,) of one entity and day: a busy day outweighs no others."""
+    number = (rows.interval[places] // intervals_per_day).astype(np.uint64)
+    day = hashing.hash_pair(rows.entity[places], number)
+    return places[sample_per_owner(day, rows.mark[places], MAX_ROWS_PER_DAY, SEED)]
+
+
 def sample_per_owner(owner: NDArray[Any], mark: Hashes, limit: int, seed: int = 0) -> NDArray[np.intp]:
     """Draw at most `most` rows of each owner, the same ones whatever else is there: owner, mark (R,) -> places, rising."""
     drawn = hashing.hash_pair(mark, np.uint64(seed))
@@ -161,9 +173,10 @@ def _collect_rows(history: PartitionedDataset, number: int, settings: Settings, 
         repeats, total = repeats + repeated, total + len(batch)
         if len(batch):
             names.add(batch)
-            parts.append(DistinctRows.from_batch(batch))
+            learned = is_learned(batch.frame)
+            parts.append(DistinctRows.from_batch(batch, learned))
             seconds = frames.epoch_seconds(batch.frame["event_time"])
-            actions.append(ActionRows.from_batch(batch, seconds))
+            actions.append(ActionRows.from_batch(batch, seconds, learned))
             state.sequence.add(actions[-1].seen)
     rows = DistinctRows.concatenate(parts)
     mapped_arrays.write_arrays(
@@ -219,7 +232,7 @@ class NameCollector:
         """Return tables of what the rows hold.
 
         `people`, `entities`, `words`; `usage`: events by principal and service; `days`: days on which each principal was active;
-        `intervals`: rows by interval.
+        `intervals`: active principals by interval.
         """
         day = rows.interval // per_day
         return {
@@ -228,9 +241,10 @@ class NameCollector:
             "words": self.words,
             "usage": self._usage(rows),
             "days": pd.DataFrame({"hash": rows.principal, "day": day}).drop_duplicates(),
-            "intervals": pd.Series(rows.interval, name="interval")
+            "intervals": pd.DataFrame({"hash": rows.principal, "interval": rows.interval})
+            .drop_duplicates()["interval"]
             .value_counts(sort=False)
-            .rename("rows")
+            .rename("principals")
             .reset_index(),
         }
 
@@ -253,8 +267,15 @@ def _append_new(table: pd.DataFrame, hashes: Hashes, frame: pd.DataFrame, column
 
 
 def _owner_history(owner: Hashes, rows: DistinctRows, day: NDArray[np.int32]) -> pd.DataFrame:
-    """Return events, days, first and last interval of each owner."""
-    table = pd.DataFrame({"hash": owner, "events": rows.events, "interval": rows.interval, "day": day})
+    """Return the events and days that are learned of each owner, and its first and last interval."""
+    table = pd.DataFrame(
+        {
+            "hash": owner,
+            "events": rows.events * rows.learned,
+            "interval": rows.interval,
+            "day": pd.Series(day).where(rows.learned),
+        }
+    )
     return (
         table.groupby("hash")
         .agg(

@@ -1,17 +1,21 @@
-"""Flagged events that training leaves out, and why: score, then learn; learn slowly from what was flagged.
+"""Flagged events that training does not learn from, and why: score, then learn; learn slowly from what was flagged.
 
 Example:
     >>> exclusions = TrainingExclusions.from_labels(store.feedback.flagged_events(since, until), settings.training, end)
-    >>> bank = train(exclusions.filter(history.chunks()), settings)
+    >>> bank = train(exclusions.mark(history.chunks()), settings)
     >>> exclusions.excluded_counts()
     {'malicious': 0, 'open': 351, 'recent vote': 12, 'past the cap': 3}
 
-| an event in the alert store | in training |
+| an event in the alert store | habits are learned from it |
 |---|---|
-| in an alert that was called a true positive | never |
+| in an alert that was called a true positive | never; it is left out altogether |
 | in an alert that is open: not judged yet, or grown since | not until it is judged |
-| in an alert that was called benign or a false positive | whole |
+| in an alert that was called benign or a false positive | yes |
 | one detector's vote, no alert | after `single_vote_exclusion_days`; the first `MAX_RETURNED_VOTES` a day of an entity |
+
+Events that are not learned are counted in series, and on held-out days, where a bank measures what is rare, they are judged like
+all others. Without them the strangest of the harmless events would be missing, and each training would set lower thresholds than
+the one before.
 
 A duplicate counts as its original. Of several answers to one event the first of this table wins. Votes on intervals (the
 spectral detector's) leave no event out: surges enter a forecast clipped (`estimators.spectral`).
@@ -30,6 +34,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.compute import frames, hashing
+from fingerprint.compute.frames import Frame
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import find_sorted
 from fingerprint.core.errors import FingerprintError
@@ -41,7 +46,10 @@ EXCLUDED = (MALICIOUS, OPEN, RECENT, CAPPED)
 CLEARED, RETURNED = "called benign", "returned vote"
 REASONS = (MALICIOUS, OPEN, CLEARED, RECENT, CAPPED, RETURNED)  # the first that applies wins
 
-_IS_EXCLUDED = np.array([reason in EXCLUDED for reason in REASONS])
+LEARNED = "learned"  # a column of events: whether habits are learned from them
+UNFLAGGED = len(REASONS)  # in the place of a reason
+
+_IS_EXCLUDED = np.array([*(reason in EXCLUDED for reason in REASONS), False])
 _RETURNED_VOTE = REASONS.index(RETURNED)  # what a vote is until its day and its rank are known
 _REASON_OF_LABEL = {
     word: REASONS.index(reason)
@@ -91,33 +99,39 @@ class TrainingExclusions:
         _classify_votes(ids, entity, time, reason, options, int(end.timestamp() * 1_000_000))
         return cls(ids, reason, np.zeros(len(ids), bool))
 
-    def is_trainable(self, events: pd.DataFrame) -> NDArray[np.bool_]:
-        """Return which events (n,) training may learn from: a mask (n,)."""
-        if not len(self.ids):
-            return np.ones(len(events), bool)
-        place, found = find_sorted(self.ids, _hash_ids(events["event_id"]))
-        place = place[found]
-        self.seen[place] = True
-        kept = np.ones(len(events), bool)
-        kept[found] = ~_IS_EXCLUDED[self.reason[place]]
-        return kept
+    def mark(self, chunks: Iterable[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+        """Yield the chunks with the column LEARNED, without malicious events. Raises FingerprintError if nothing is learned.
 
-    def filter(self, chunks: Iterable[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-        """Yield the chunks without the excluded events. Raises FingerprintError if nothing is left."""
+        Without any flagged event the chunks are yielded as they are.
+        """
+        if not len(self.ids):
+            yield from chunks
+            return
         learned = left = 0
         for events in chunks:
-            kept = self.is_trainable(events)
-            learned, left = learned + int(kept.sum()), left + int((~kept).sum())
-            if kept.any():
-                yield frames.select_rows(events, kept)
+            reason = self._find_reasons(events)
+            may_learn = ~_IS_EXCLUDED[reason]
+            learned, left = learned + int(may_learn.sum()), left + int((~may_learn).sum())
+            known = reason != REASONS.index(MALICIOUS)
+            if known.any():
+                yield frames.select_rows(events.assign(**{LEARNED: may_learn}), known)
         if left and not learned:
             raise FingerprintError(
                 f"all {left:,} events were flagged and are not judged yet: judge their alerts (`fingerprint alerts triage`), "
                 "or learn a history before them"
             )
 
+    def _find_reasons(self, events: pd.DataFrame) -> Codes:
+        """Return the reason of each event (n,), UNFLAGGED for none, and note which flagged ones were seen."""
+        place, found = find_sorted(self.ids, _hash_ids(events["event_id"]))
+        place = place[found]
+        self.seen[place] = True
+        reason = np.full(len(events), UNFLAGGED, np.int8)
+        reason[found] = self.reason[place]
+        return reason
+
     def excluded_counts(self) -> dict[str, int]:
-        """Return how many distinct events of the history were left out, by reason."""
+        """Return how many distinct events of the history were not learned, by reason."""
         return {reason: self._count(reason) for reason in EXCLUDED}
 
     def readmitted_counts(self) -> dict[str, int]:
@@ -126,6 +140,13 @@ class TrainingExclusions:
 
     def _count(self, reason: str) -> int:
         return int(self.seen[self.reason == REASONS.index(reason)].sum())
+
+
+def is_learned(events: Frame) -> NDArray[np.bool_]:
+    """Return which events (n,) habits are learned from, by the column LEARNED: all where there is none."""
+    if LEARNED not in events:
+        return np.ones(len(events), bool)
+    return np.asarray(frames.column_of(events, LEARNED), bool)
 
 
 def _parse_labels(table: pd.DataFrame) -> tuple[Hashes, Hashes, NDArray[np.int64], Codes]:

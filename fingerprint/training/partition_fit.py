@@ -43,11 +43,10 @@ from fingerprint.state.scorer_state import ScorerState
 from fingerprint.training import baseline, distinct_rows, fingerprint_index, shared_priors
 from fingerprint.training.dataset import PartitionedDataset, make_once
 from fingerprint.training.distinct_rows import SHARD_BYTES, DistinctRows, sample_per_owner
-from fingerprint.training.fingerprint_index import ENTITY, PRINCIPAL, IndexSlice
+from fingerprint.training.fingerprint_index import ENTITY, PEER, PRINCIPAL, IndexSlice
 from fingerprint.training.nn import trainer
 from fingerprint.training.shared_priors import SharedPriors
 
-MAX_ROWS_PER_DAY = 400  # of one entity, that count in training
 OWN_LEVELS = (PRINCIPAL, ENTITY)
 WEEK_SECONDS = 7 * 86400
 SAMPLE_ROWS = 20_000  # rows kept for detectors that are fitted when they start
@@ -84,6 +83,11 @@ class PartitionContext:
         return fingerprint_index.load_split(self.dataset).is_held_out(self.rows)
 
     @cached_property
+    def early(self) -> NDArray[np.bool_]:
+        """The rows that fingerprints are fitted to before they judge the held-out ones: a mask (R,)."""
+        return self.rows.learned & ~self.held_out
+
+    @cached_property
     def priors(self) -> SharedPriors:
         """The shared priors."""
         return SharedPriors.load(self.dataset.folder)
@@ -95,13 +99,14 @@ class PartitionContext:
 
     @cached_property
     def ready_before(self) -> NDArray[np.bool_]:
-        """The fingerprints (E',) that would be ready had the history ended before what is held out; the shared ones as they are.
+        """The fingerprints (E',) that would be ready had the history ended before what is held out; the generic one as it is.
 
-        So who or what began later is held out as the newcomer that it was, and not judged by what it did since.
+        So who or what began later is held out as the newcomer that it was, and not judged by what it did since, nor by a peer
+        group that began with it.
         """
         if fingerprint_index.load_split(self.dataset).share:
             return self.index.ready
-        early, options = ~self.held_out, self.settings.entities
+        early, options = self.early, self.settings.entities
         day = self.rows.interval[early].astype(np.int64) * self.settings.spectral.interval_seconds // 86400
         ready = self.index.ready.copy()
         for level in OWN_LEVELS:
@@ -111,6 +116,9 @@ class PartitionContext:
             enough = (events >= options.min_ready_events) & (days >= options.min_ready_days)
             mine = self.index.level == level
             ready[mine] &= enough[mine]
+        began = np.ones(len(ready), bool)
+        began[self.priors.training_counts[shared_priors.SHARED_LEVELS.index(PEER)].fingerprint] = False
+        ready[began & (self.index.level == PEER)] = False
         return ready
 
     @property
@@ -126,7 +134,7 @@ class PartitionContext:
     @cached_property
     def usual_before(self) -> amounts.UsualAmounts:
         """The usual amounts of each principal and action before the held-out days."""
-        before = self.rows.take(~self.held_out)
+        before = self.rows.take(self.early)
         return amounts.UsualAmounts.from_columns(_usual_amounts(before, self.intervals_per_day))
 
     def count_presences(self, which: NDArray[np.bool_]) -> list[PresenceCounts]:
@@ -153,8 +161,9 @@ def fit_partition(dataset: PartitionedDataset, partition: int, settings: Setting
 
 
 def _fit_partition(piece: PartitionContext, folder: Path) -> None:
-    known = piece.build_vocabulary(piece.priors.training_counts, piece.count_presences(~piece.held_out))
-    early, late = _cap_per_day(piece, np.flatnonzero(~piece.held_out)), np.flatnonzero(piece.held_out)
+    known = piece.build_vocabulary(piece.priors.training_counts, piece.count_presences(piece.early))
+    early = distinct_rows.cap_per_day(piece.rows, np.flatnonzero(piece.early), piece.intervals_per_day)
+    late = np.flatnonzero(piece.held_out)
     nets = trainer.fit_autoencoders(
         known,
         _slot_rows(piece, known, early),
@@ -171,14 +180,6 @@ def _fit_partition(piece: PartitionContext, folder: Path) -> None:
         {str(level): each for level, each in enumerate(loss)}, folder, "loss", SHARD_BYTES
     )
     mapped_arrays.write_arrays(_sample_losses(piece, loss, late), folder, "drawn", SHARD_BYTES)
-
-
-def _cap_per_day(piece: PartitionContext, places: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return at most MAX_ROWS_PER_DAY rows of one entity and day, so that one busy day does not outweigh the others."""
-    rows = piece.rows
-    per_day = piece.intervals_per_day
-    day = hashing.hash_pair(rows.entity[places], (rows.interval[places] // per_day).astype(np.uint64))
-    return places[sample_per_owner(day, rows.mark[places], MAX_ROWS_PER_DAY, distinct_rows.SEED)]
 
 
 def _slot_rows(piece: PartitionContext, known: Vocabulary, places: NDArray[np.intp]) -> trainer.SlotRows:
@@ -222,11 +223,12 @@ def _holdout_losses(
 def _sample_losses(piece: PartitionContext, loss: list[Floats], late: NDArray[np.intp]) -> Arrays:
     """Return some losses of each shared fingerprint, for its baseline."""
     arrays: Arrays = {}
-    mark = piece.rows.mark[late]
+    capped = distinct_rows.cap_per_day(piece.rows, late, piece.intervals_per_day)
+    mark, of_late = piece.rows.mark[capped], np.searchsorted(late, capped)
     for level in shared_priors.SHARED_LEVELS:
-        owner = piece.owners[late, level]
+        owner = piece.owners[capped, level]
         places = sample_per_owner(owner, mark, shared_priors.MAX_SAMPLED_ROWS[level], distinct_rows.SEED)
-        columns = {"owner": owner, "mark": mark, "loss": loss[level]}
+        columns = {"owner": owner, "mark": mark, "loss": loss[level][of_late]}
         arrays |= {f"{level}.{name}": column[places] for name, column in columns.items()}
     return arrays
 
@@ -256,7 +258,7 @@ def learned_columns(dataset: PartitionedDataset, stem: str) -> Arrays:
 
 
 def _finish_partition(piece: PartitionContext, folder: Path) -> None:
-    own = piece.count_presences(np.ones(len(piece.rows), bool))
+    own = piece.count_presences(piece.rows.learned)
     known = piece.build_vocabulary(piece.priors.all_counts, own)
     center = _baseline_centers(piece)
     stack = (
@@ -268,7 +270,7 @@ def _finish_partition(piece: PartitionContext, folder: Path) -> None:
     series, counted = _activity_series(piece, known)
     beginnings = Beginnings.of_rows(piece, counted)
     mapped_arrays.write_arrays(series, folder, "scorer_state", SHARD_BYTES)
-    usual = _usual_amounts(piece.rows, piece.intervals_per_day)
+    usual = _usual_amounts(piece.rows.take(piece.rows.learned), piece.intervals_per_day)
     mapped_arrays.write_arrays(usual, folder, "amounts", SHARD_BYTES)
     mapped_arrays.write_arrays(counted.bursts(np.ones(len(piece.rows), bool)), folder, "bursts", SHARD_BYTES)
     mapped_arrays.write_arrays(beginnings.hours(), folder, "beginnings", SHARD_BYTES)

@@ -158,17 +158,19 @@ def _compare_on_attacks(
 ) -> dict[str, Any]:
     """Return what each bank finds of the same attacks, and what the new one misses of what the old one found clearly.
 
-    Without `attacks`, known attacks are injected.
+    Each by its own threshold of alerts: one that is too high is how a bank becomes blind. Without `attacks`, known attacks are
+    injected.
     """
     attacks = attacks or attack_injection.inject_known_attacks(champion, settings)
-    threshold = quality.alert_threshold(champion.manifest["quality"], settings.alerts)
-    then, now = (attack_injection.attack_scores(bank, attacks) for bank in (champion, challenger))
-    clear = then >= CLEAR_DETECTION_FACTOR * threshold
+    banks = champion, challenger
+    then, now = (attack_injection.attack_scores(bank, attacks) for bank in banks)
+    before, after = (quality.alert_threshold(bank.manifest["quality"], settings.alerts) for bank in banks)
+    clear = then >= CLEAR_DETECTION_FACTOR * before
     return {
-        "before": attack_injection.summarise_attacks(attacks, then >= threshold),
-        "now": attack_injection.summarise_attacks(attacks, now >= threshold),
+        "before": attack_injection.summarise_attacks(attacks, then >= before),
+        "now": attack_injection.summarise_attacks(attacks, now >= after),
         "clear": int(clear.sum()),
-        "missed": int((clear & (now < threshold)).sum()),
+        "missed": int((clear & (now < after)).sum()),
     }
 
 

@@ -29,7 +29,7 @@ from fingerprint.features import vocabulary
 from fingerprint.features.vocabulary import Floats, Ints, PresenceCounts, Vocabulary
 from fingerprint.training import baseline, distinct_rows, fingerprint_index
 from fingerprint.training.dataset import PartitionedDataset, make_once
-from fingerprint.training.distinct_rows import SHARD_BYTES, DistinctRows, sample_per_owner
+from fingerprint.training.distinct_rows import SHARD_BYTES, DistinctRows, cap_per_day, sample_per_owner
 from fingerprint.training.fingerprint_index import GENERIC, PEER, IndexSlice
 from fingerprint.training.nn import trainer
 from fingerprint.training.nn.trainer import InitialWeights
@@ -96,13 +96,17 @@ def _count_shared(history: PartitionedDataset, number: int, settings: Settings, 
     late = fingerprint_index.load_split(history).is_held_out(rows)
     owners = here.row_owners(rows)
     arrays: Arrays = {}
-    for name, which in zip(SPLITS, (~late, late, np.ones(len(rows), bool)), strict=True):
+    for name, which in zip(SPLITS, (rows.learned & ~late, late, rows.learned), strict=True):
         for level in SHARED_LEVELS:
             owner, some = owners[which, level], rows.take(which)
             if name != "late":
                 arrays |= _presences_to_arrays(count_presences(owner, some, level, settings), name, level)
             if name != "all":
-                drawn = sample_per_owner(owner, some.mark, MAX_SAMPLED_ROWS[level], distinct_rows.SEED)
+                capped = cap_per_day(some, np.arange(len(some)), settings.spectral.intervals_per_day)
+                places = sample_per_owner(
+                    owner[capped], some.mark[capped], MAX_SAMPLED_ROWS[level], distinct_rows.SEED
+                )
+                drawn = capped[places]
                 arrays |= {
                     f"{name}.{level}.rows": some.codes[drawn],
                     f"{name}.{level}.mark": some.mark[drawn],

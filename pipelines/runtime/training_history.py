@@ -76,7 +76,7 @@ def _read_history(
         training_data.load_dispositions(request, history, settings).to_parquet(work / DISPOSITIONS_FILE)
         newest = history.activity_end()
         pipeline.partition_history(
-            flagged.filter(read_ahead(history.batches())),
+            flagged.mark(read_ahead(history.batches())),
             settings,
             history_folder(work),
             history.events,

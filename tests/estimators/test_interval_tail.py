@@ -31,6 +31,14 @@ def test_nats_are_the_log_of_how_many_intervals_hold_as_much(
         assert interval_nats(at[None], tail)[0] == pytest.approx(-np.log(rank), abs=0.5)
 
 
+def test_a_light_tail_still_tells_much_from_little() -> None:
+    """The likeliest shape of such values is infinite: the largest one is taken, with the scale that goes with it."""
+    others = np.random.default_rng(7).gamma(2, 15, 5_000).astype(np.float32)
+    nats = interval_nats(np.array([30, 60, 100, 150], np.float32), fit_interval_tail(others))
+    assert (np.diff(nats) > 0.5).all()
+    assert nats[-1] > 3  # 6.9 are true, and 0.9 were said of each of the four
+
+
 def test_without_a_history_the_tail_is_that_of_a_usual_organisation() -> None:
     tail = fit_interval_tail(np.zeros(0, np.float32))
     np.testing.assert_allclose(tail, DEFAULT_TAIL, rtol=0.25)

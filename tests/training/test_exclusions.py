@@ -38,8 +38,15 @@ def events(*ids: str) -> pd.DataFrame:
     return pd.DataFrame({"event_id": pd.Series(ids, dtype="str")})
 
 
+def learned_ids(of: TrainingExclusions, chunks: Iterable[pd.DataFrame]) -> list[str]:
+    marked = pd.concat(list(of.mark(chunks)))
+    ids: list[str] = marked["event_id"][exclusions.is_learned(marked)].tolist()
+    return ids
+
+
 def kept(of: TrainingExclusions, *ids: str) -> list[bool]:
-    return of.is_trainable(events(*ids)).tolist()
+    learned = learned_ids(of, [events(*ids)])
+    return [each in learned for each in ids]
 
 
 # --- what stays out, what comes back ----------------------------------------------------------------------------------
@@ -65,11 +72,8 @@ def test_what_was_called_malicious_or_was_not_judged_stays_out_however_old_and_w
 def test_a_single_vote_comes_back_after_its_days() -> None:
     known = flagged([("young", days_ago(13.9), "e", "vote"), ("old", days_ago(14.1), "e", "vote")])
     assert kept(known, "young", "old") == [False, True]
-    assert (
-        flagged([("young", days_ago(1), "e", "vote")], single_vote_exclusion_days=0)
-        .is_trainable(events("young"))
-        .all()
-    )
+    at_once = flagged([("young", days_ago(1), "e", "vote")], single_vote_exclusion_days=0)
+    assert kept(at_once, "young") == [True]
 
 
 def test_of_one_entity_and_day_the_first_votes_come_back_and_no_more(
@@ -120,15 +124,24 @@ def cut(frame: pd.DataFrame, size: int) -> Iterator[pd.DataFrame]:
 
 def test_only_what_the_history_holds_is_counted_and_a_repeat_once() -> None:
     known = flagged([(name, days_ago(1), "e", "open") for name in ("a", "b", "elsewhere")])
-    left = pd.concat(list(known.filter(cut(events("a", "x", "b", "a", "y"), 2))))
-    assert left["event_id"].tolist() == ["x", "y"]
+    assert learned_ids(known, cut(events("a", "x", "b", "a", "y"), 2)) == ["x", "y"]
     assert known.excluded_counts()["open"] == 2
 
 
 def test_a_history_of_which_nothing_is_left_is_one_sentence() -> None:
     known = flagged([("a", days_ago(1), "e", "open")])
     with pytest.raises(FingerprintError, match="all 2 events were flagged"):
-        list(known.filter([events("a"), events("a")]))
+        list(known.mark([events("a"), events("a")]))
+
+
+def test_what_is_not_learned_is_still_there_to_be_judged_and_what_is_malicious_is_not() -> None:
+    when = days_ago(1)
+    known = flagged(
+        [("bad", when, "e", "true_positive"), ("open", when, "e", "open"), ("vote", when, "e", "vote")]
+    )
+    marked = pd.concat(list(known.mark([events("bad", "open"), events("vote", "other")])))
+    assert marked["event_id"].tolist() == ["open", "vote", "other"]
+    assert marked[exclusions.LEARNED].tolist() == [False, False, True]
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -148,8 +161,7 @@ def test_the_plain_version_agrees_wherever_the_history_is_cut(
     wanted = plain(rows, options)
     for size in (1, 7, 500):
         known = TrainingExclusions.from_labels(map(table, (rows[:200], rows[200:])), options, END)
-        left = pd.concat(list(known.filter(cut(history, size))))
-        assert left["event_id"].tolist() == [
+        assert learned_ids(known, cut(history, size)) == [
             name for name in history["event_id"] if wanted.get(name) not in known.excluded_counts()
         ]
         count = Counter(wanted.values())

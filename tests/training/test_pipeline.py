@@ -21,7 +21,7 @@ from fingerprint.estimators.newcomer_tails import NewcomerTails
 from fingerprint.features import encoding
 from fingerprint.registry.bank import Bank
 from fingerprint.state.scorer_state import ScorerState
-from fingerprint.training import dataset, distinct_rows, partition_fit, pipeline
+from fingerprint.training import dataset, distinct_rows, fingerprint_index, partition_fit, pipeline
 from fingerprint.training.distinct_rows import DistinctRows, sample_per_owner
 from pipelines.runtime import wiring
 from tests.support.sample_organisation import SampleOrganisation
@@ -239,7 +239,7 @@ def test_a_record_dated_centuries_ahead_ends_no_series(events: list[pd.DataFrame
 def test_one_day_weighs_no_more_than_the_cap_in_fitting(
     events: list[pd.DataFrame], whole: Bank, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(partition_fit, "MAX_ROWS_PER_DAY", 1)
+    monkeypatch.setattr(distinct_rows, "MAX_ROWS_PER_DAY", 1)
     bank = pipeline.train(events, SETTINGS)
     np.testing.assert_array_equal(bank.vocabulary.count, whole.vocabulary.count)
     commons = 1 + (bank.fingerprints["level"] == 2).sum()
@@ -248,7 +248,7 @@ def test_one_day_weighs_no_more_than_the_cap_in_fitting(
     assert (bank.weights.outputs[own] != whole.weights.outputs[own]).any()
     shared = bank.weights.row[:commons]
     shared = shared[shared >= 0]
-    np.testing.assert_array_equal(bank.weights.outputs[shared], whole.weights.outputs[shared])
+    assert (bank.weights.outputs[shared] != whole.weights.outputs[shared]).any(), "nor in what all share"
 
 
 def test_fingerprints_that_principals_share_are_learned_in_one_piece(
@@ -283,6 +283,56 @@ def test_who_began_while_days_were_held_out_is_held_out_as_the_newcomer_that_it_
     judged = partition_fit._holdout_levels(piece, late)
     assert (judged[young[owner[late]]] > partition_fit.ENTITY).all()
     assert (judged[before[owner[late]]] == partition_fit.ENTITY).all()
+
+
+def copies(events: list[pd.DataFrame], count: int, **columns: Any) -> pd.DataFrame:
+    """The last event, so many times, as others' events in the last hour."""
+    last = events[-1].iloc[[-1] * count].reset_index(drop=True)
+    return last.assign(event_id=[f"copy-{number}" for number in range(count)], **columns)
+
+
+def test_one_crawler_does_not_say_which_days_are_held_out(events: list[pd.DataFrame], tmp_path: Path) -> None:
+    crawled = copies(
+        events,
+        9_000,
+        principal="111122223333:role/crawler",
+        entity="111122223333:role/crawler|logs",
+        resource=[f"group-{number}" for number in range(9_000)],
+    )
+    learn(events, tmp_path / "without", 1)
+    learn([*events, crawled], tmp_path / "with", 1)
+    without, with_it = (
+        fingerprint_index.load_split(dataset.PartitionedDataset(tmp_path / name, 1, 0, 0)).interval
+        for name in ("without", "with")
+    )
+    assert abs(without - with_it) <= 1
+
+
+def test_a_peer_group_that_began_while_days_were_held_out_judges_none_of_them(
+    events: list[pd.DataFrame], tmp_path: Path
+) -> None:
+    name = "111122223333:role/deployed-this-hour"
+    new = copies(events, 50, principal=name, entity=f"{name}|s3", kind="role", role="deployed-this-hour")
+    soon = SETTINGS.model_copy(update={"entities": Entities(min_ready_days=1, min_ready_events=20)})
+    learn([*events, new], tmp_path, 1, soon)
+    piece = partition_fit.PartitionContext(dataset.PartitionedDataset(tmp_path, 1, 0, 0), 0, soon)
+    mine = piece.rows.principal == hashing.hash_with_bucket(pd.Series([name]))[0]
+    (group,) = set(piece.owners[mine, partition_fit.PEER].tolist())
+    assert piece.index.ready[group]
+    assert not piece.ready_before[group]
+    judged = partition_fit._holdout_levels(piece, np.flatnonzero(mine))
+    assert (judged == fingerprint_index.GENERIC).all()
+
+
+def test_after_a_gap_the_held_out_days_are_worth_no_more_than_workdays(
+    events: list[pd.DataFrame], whole: Bank
+) -> None:
+    history = pd.concat(events)
+    day = (history["event_time"] - history["event_time"].min()) // pd.Timedelta(days=1)
+    with_gap = history[(day < 4) | (day >= 8)].reset_index(drop=True)
+    bank = pipeline.train([with_gap], SETTINGS)
+    span = (pd.Timestamp(bank.manifest["span"][1]) - history["event_time"].min()) / pd.Timedelta(days=1)
+    assert bank.manifest["quality"]["days"] <= 7 / 5 * 3 < span
 
 
 def test_first_days_are_learned_from_once_they_are_over(events: list[pd.DataFrame], whole: Bank) -> None:

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fingerprint.core.settings import Autoencoder, Promotion, Settings
+from fingerprint.core.settings import Alerts, Autoencoder, Promotion, Settings
 from fingerprint.features import encoding
 from fingerprint.registry import bank as banks
-from fingerprint.registry import drift
+from fingerprint.registry import drift, quality
 from fingerprint.registry.bank import Bank
 from fingerprint.sources.active import SOURCE
 from fingerprint.training import attack_injection, promotion_gate
@@ -176,6 +176,17 @@ def test_how_far_it_came_from_a_bank_of_long_ago_is_reported(
     assert word.figures["reference"]["against"] == champion.version
     assert word.figures["reference"]["quantiles"]["0.99"] > word.figures["drift"]["quantiles"]["0.99"]
     assert "reference" not in promotion_gate.evaluate_promotion(later, champion, SETTINGS).figures
+
+
+def test_a_bank_whose_own_threshold_is_above_the_attacks_is_kept_back(champion: Bank) -> None:
+    """Its held-out days had an outage, say: sixty loud alerts, and a budget that lets in few of them."""
+    alerts = champion.manifest["quality"]["alerts"]
+    blind = with_quality(champion, alerts=[z + 3 for z in alerts[:60]] + alerts[60:])
+    by_budget = SETTINGS.model_copy(update={"alerts": Alerts()})
+    assert quality.alert_threshold(blind.manifest["quality"], by_budget.alerts) > 4
+    word = promotion_gate.evaluate_promotion(blind, champion, by_budget)
+    assert "promotion.max_missed_share" in word.reasons[0]
+    assert word.figures["probe"]["now"]["found"] < word.figures["probe"]["before"]["found"]
 
 
 def test_only_what_was_found_clearly_counts_as_missed(
