@@ -178,17 +178,16 @@ class EventSpool:
 
     def _spill_with_networks(self, named: pd.DataFrame, lines: list[bytes]) -> None:
         named = named.assign(network=self.networks.lookup(named["source_address"]))
-        events = pa.Table.from_pandas(named, preserve_index=False)
-        raw = lines_array([lines[row] for row in named["row"].tolist()])
+        events = _sorted_by_bucket(pa.Table.from_pandas(named, preserve_index=False))
+        raw = lines_array(
+            [lines[row] for row in events["row"].to_pylist()]
+        )  # put in order before they are copied
         self._spill(events.append_column("raw", raw))
 
     def _spill(self, events: pa.Table) -> None:
-        span = pc.divide(events["event_time"].cast(pa.int64()), 1_000_000 * BUCKET_SECONDS).to_numpy()
-        if (span[1:] < span[:-1]).any():
-            order = np.argsort(span, kind="stable")
-            events, span = events.take(order), span[order]
-        numbers, starts = np.unique(span, return_index=True)
-        for number, start, end in zip(numbers.tolist(), starts, [*starts[1:], len(span)], strict=True):
+        """Write events that lie in the order of their buckets."""
+        numbers, starts = np.unique(_bucket_numbers(events), return_index=True)
+        for number, start, end in zip(numbers.tolist(), starts, [*starts[1:], len(events)], strict=True):
             with pa.ipc.new_file(
                 self._file(number, self.part_counts[number]), events.schema, options=LZ4_OPTIONS
             ) as file:
@@ -306,6 +305,22 @@ class EventSpool:
         return events.take(
             pc.sort_indices(events, [(name, "ascending") for name in ("event_time", "event_id", "raw")])
         )
+
+
+def _sorted_by_bucket(events: pa.Table) -> pa.Table:
+    """Return events in the order of their buckets, those of one bucket in the order in which they came."""
+    number = _bucket_numbers(events)
+    if (number[1:] >= number[:-1]).all():
+        return events
+    return events.take(np.argsort(number, kind="stable"))
+
+
+def _bucket_numbers(events: pa.Table) -> NDArray[np.int64]:
+    """Return the number of each event's bucket, (N,)."""
+    number: NDArray[np.int64] = pc.divide(
+        events["event_time"].cast(pa.int64()), 1_000_000 * BUCKET_SECONDS
+    ).to_numpy()
+    return number
 
 
 def _to_frame(events: pa.Table) -> pd.DataFrame:
