@@ -232,19 +232,19 @@ class NameCollector:
         """Return tables of what the rows hold.
 
         `people`, `entities`, `words`; `usage`: events by principal and service; `days`: days on which each principal was active;
-        `intervals`: active principals by interval.
+        `intervals`: rows by interval, at most MAX_ROWS_PER_DAY of one entity and day.
         """
         day = rows.interval // per_day
+        counted = rows.interval[cap_per_day(rows, np.arange(len(rows)), per_day)]
         return {
             "people": self.people.merge(_owner_history(rows.principal, rows, day), on="hash"),
             "entities": self.entities.merge(_owner_history(rows.entity, rows, day), on="hash"),
             "words": self.words,
             "usage": self._usage(rows),
             "days": pd.DataFrame({"hash": rows.principal, "day": day}).drop_duplicates(),
-            "intervals": pd.DataFrame({"hash": rows.principal, "interval": rows.interval})
-            .drop_duplicates()["interval"]
+            "intervals": pd.Series(counted, name="interval")
             .value_counts(sort=False)
-            .rename("principals")
+            .rename("rows")
             .reset_index(),
         }
 

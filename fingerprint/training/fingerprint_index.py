@@ -226,14 +226,14 @@ def _with_hash(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _holdout_split(intervals: pd.DataFrame) -> HoldoutSplit:
-    """Return the rule that holds out the last intervals, cut where the last share of the activity begins.
+    """Return the rule that holds out the last share of the rows, cut between intervals where there are several.
 
-    Activity is how many principals are active, interval by interval: not events nor rows, of which one crawler may make more in
-    an hour than all others in a week.
+    The rows are those of NameCollector's table: of one crawler, which may make more in an hour than all others in a week, few
+    count.
     """
     share = HOLDOUT_SHARE
-    active = intervals.groupby("interval")["principals"].sum().sort_index()
-    total = int(active.sum())
-    at = int(np.searchsorted(np.cumsum(active.to_numpy()), int(total * (1 - share)), side="right"))
-    interval = int(active.index[min(at, len(active) - 1)])
-    return HoldoutSplit(interval, share if interval == active.index[0] else 0.0)
+    rows = intervals.groupby("interval")["rows"].sum().sort_index()
+    total = int(rows.sum())
+    at = int(np.searchsorted(np.cumsum(rows.to_numpy()), int(total * (1 - share)), side="right"))
+    interval = int(rows.index[min(at, len(rows) - 1)])
+    return HoldoutSplit(interval, share if interval == rows.index[0] else 0.0)

@@ -305,7 +305,9 @@ def test_one_crawler_does_not_say_which_days_are_held_out(events: list[pd.DataFr
         fingerprint_index.load_split(dataset.PartitionedDataset(tmp_path / name, 1, 0, 0)).interval
         for name in ("without", "with")
     )
-    assert abs(without - with_it) <= 1
+    assert (
+        abs(without - with_it) < 24
+    )  # hours, of nine days; with all of its rows the last hour alone was held out
 
 
 def test_a_peer_group_that_began_while_days_were_held_out_judges_none_of_them(
