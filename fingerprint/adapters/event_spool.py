@@ -179,9 +179,8 @@ class EventSpool:
     def _spill_with_networks(self, named: pd.DataFrame, lines: list[bytes]) -> None:
         named = named.assign(network=self.networks.lookup(named["source_address"]))
         events = _sorted_by_bucket(pa.Table.from_pandas(named, preserve_index=False))
-        raw = lines_array(
-            [lines[row] for row in events["row"].to_pylist()]
-        )  # put in order before they are copied
+        # Records are most of the bytes: they are put in order before they are copied.
+        raw = lines_array([lines[row] for row in events["row"].to_pylist()])
         self._spill(events.append_column("raw", raw))
 
     def _spill(self, events: pa.Table) -> None:

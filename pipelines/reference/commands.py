@@ -91,4 +91,5 @@ def _parameter_row(parameter: Any) -> str:
         if empty
         else f"`{cell(str(getattr(default, 'value', default)))}`"
     )
-    return f"| {name} | {value} | {cell(getattr(parameter, 'help', None))} |\n"
+    variable = f" Or `{parameter.envvar}` in the environment." if parameter.envvar else ""
+    return f"| {name} | {value} | {cell(getattr(parameter, 'help', None))}{variable} |\n"

@@ -25,7 +25,8 @@ SETTINGS_HEAD = """\
 
 Generated from `fingerprint/core/settings` by `python -m pipelines.reference`; do not edit.
 
-A setting has a section and a key. Defaults are in the code; a TOML file (`--settings FILE`) overrides them, the environment
+A setting has a section and a key. Defaults are in the code; a TOML file (`--settings FILE`, or `FINGERPRINT_SETTINGS_FILE`)
+overrides them, the environment
 overrides the file, and options of the command line override the environment. An unknown key, or a combination that could
 never produce an alert, stops the program with a sentence that names the key.
 

@@ -33,10 +33,8 @@ if TYPE_CHECKING:
 
 PREFIX = "FINGERPRINT_"
 NESTED = "__"
-PROGRAM_VARIABLES = {
-    "FINGERPRINT_SETTINGS_FILE",
-    "FINGERPRINT_BANK_FOLDER",
-}  # the defaults of --settings and --bank
+# The defaults of --settings and --bank.
+PROGRAM_VARIABLES = {"FINGERPRINT_SETTINGS_FILE", "FINGERPRINT_BANK_FOLDER"}
 NO_OPTIONS: Mapping[str, dict[str, Any]] = {}
 
 
