@@ -22,6 +22,7 @@ def run_ingest(settings: Settings, once: bool = False) -> dict[str, Any]:
     ):
         ingest = IngestService(consumer, producer, settings, IngestMetrics(REGISTRY))
         with running_service(settings, ingest.not_ready, ingest.not_alive, "ingest") as asked_to_end:
+            wiring.warn_of_missing_topics(settings.kafka, settings.kafka.raw_topic)
             return ingest.run(asked_to_end, once) | host.resources()
 
 

@@ -62,6 +62,7 @@ def run_stream(
         stream = StreamService(banks, adapters, settings, metrics, host.process_name(), networks)
         with running_service(settings, stream.not_ready, stream.not_alive, "stream") as asked_to_end:
             backends.log_backend(backend)
+            wiring.warn_of_missing_topics(settings.kafka, settings.kafka.events_topic)
             return stream.run(asked_to_end, once) | host.resources()
 
 

@@ -17,6 +17,7 @@ from fingerprint.compute.backend import HOST_BACKEND, Backend
 from fingerprint.core.credentials import holds_credentials
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.extras import how_to_install
+from fingerprint.core.log import get_logger
 from fingerprint.core.ports import (
     Consumer,
     DeliveryFailed,
@@ -43,6 +44,8 @@ if TYPE_CHECKING:  # pandas and cryptography, for which a command about topics n
 ClientFactories = tuple[
     Callable[[Kafka, int | None], Consumer], Callable[[Kafka], Producer], Callable[[Kafka], TopicAdmin]
 ]
+
+log = get_logger("fingerprint.wiring")
 
 MIN_ANSWER_SECONDS = 1.0  # for a request, however long the connection took
 
@@ -122,6 +125,17 @@ def require_answer(settings: Kafka, timeout_seconds: float) -> None:
 def open_topic_admin(settings: Kafka) -> TopicAdmin:
     """Open the administration of topics. FingerprintError, ServerUnavailable."""
     return _client_factories(settings)[2](settings)
+
+
+def warn_of_missing_topics(settings: Kafka, *names: str) -> None:
+    """Log the topics that do not exist, which a consumer waits for without a word; nothing where the broker does not tell."""
+    with suppress(FingerprintError), open_topic_admin(settings) as topics:
+        found = topics.describe(names)
+        for name in names:
+            if name not in found:
+                log.warning(
+                    "the topic does not exist, waiting for it: `fingerprint topics create`", topic=name
+                )
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fingerprint.core.errors import FingerprintError
+from fingerprint.core.errors import FingerprintError, ServerUnavailable
 from fingerprint.core.ports import Partition
 from fingerprint.core.settings import Kafka
 from pipelines.runtime import wiring
@@ -41,3 +41,21 @@ def test_commands_that_a_person_waits_for_reach_the_broker_first() -> None:
     wiring.require_broker(Kafka(**on(broker)), 1)
     with pytest.raises(FingerprintError, match=r"no broker answers at 127\.0\.0\.1:1 "):
         wiring.require_broker(Kafka(bootstrap_servers=("127.0.0.1:1",)), 1)
+
+
+def test_a_topic_that_does_not_exist_is_told_and_a_broker_that_does_not_answer_is_not_waited_for(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = MemoryBroker()
+    broker.create_topic("events")
+    wiring.warn_of_missing_topics(Kafka(**on(broker)), "events", "cloudtrail")
+    (told,) = caplog.records
+    assert "`fingerprint topics create`" in told.getMessage()
+    assert "cloudtrail" in str(told.__dict__)
+
+    def unavailable(_: Kafka) -> None:
+        raise ServerUnavailable("no broker answers")
+
+    monkeypatch.setattr(wiring, "open_topic_admin", unavailable)
+    wiring.warn_of_missing_topics(Kafka(**on(broker)), "cloudtrail")
+    assert len(caplog.records) == 1
