@@ -6,13 +6,16 @@ Example:
 
 structlog formats the lines, those of the standard library's loggers in the same way. Text of an attacker in a field cannot end
 the line or steer a terminal: control and bidirectional characters are escapes. Passwords and tokens in URLs are masked, also in
-tracebacks of libraries.
+tracebacks of libraries. A library that says the same again and again, as clients of a broker do that is away, is heard once in
+REPEAT_SECONDS.
 """
 
 from __future__ import annotations
 
 import logging
 import sys
+import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
@@ -23,13 +26,41 @@ from structlog.typing import EventDict
 from fingerprint.core.credentials import mask_credentials
 from fingerprint.core.sanitize import printable
 
+REPEAT_SECONDS = 10.0  # between two records of a library that say the same
+MAX_REMEMBERED = 1_000  # different records
+
 
 def configure_logging(stream: TextIO | None = None, level: int = logging.INFO) -> None:
     """Write every record as one line from now on: ours from `level` on, those of libraries from warnings on."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(json_formatter())
+    handler.addFilter(RepeatFilter())
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
     logging.getLogger("fingerprint").setLevel(level)
+
+
+class RepeatFilter(logging.Filter):
+    """Drop what a library said less than REPEAT_SECONDS before; our own records, and those with a traceback, all pass.
+
+    Example:
+        >>> handler.addFilter(RepeatFilter())
+    """
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._now, self._said = now, dict[tuple[str, str], float]()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether a record is written."""
+        if record.name.partition(".")[0] == "fingerprint" or record.exc_info:
+            return True
+        what, now = (record.name, f"{record.msg} {record.args!r}"), self._now()
+        if now - self._said.get(what, -REPEAT_SECONDS) < REPEAT_SECONDS:
+            return False
+        if len(self._said) >= MAX_REMEMBERED:
+            self._said.clear()
+        self._said[what] = now
+        return True
 
 
 def json_formatter() -> ProcessorFormatter:

@@ -75,3 +75,30 @@ def test_the_handlers_of_others_get_a_plain_record(caplog: pytest.LogCaptureFixt
     get_logger("fingerprint.test").warning("read %d of %d", 1, 2, path="x")
     (record,) = caplog.records
     assert (record.getMessage(), record.fields) == ("read 1 of 2", {"path": "x"})
+
+
+def test_a_library_that_says_the_same_is_heard_once_in_ten_seconds_and_we_always() -> None:
+    clock = [0.0]
+    repeat = logs.RepeatFilter(lambda: clock[0])
+
+    def heard(logger: str, message: str, *arguments: object, error: bool = False) -> bool:
+        record = logging.LogRecord(logger, logging.ERROR, "", 0, message, arguments, None)
+        record.exc_info = (ValueError, ValueError(), None) if error else None
+        return repeat.filter(record)
+
+    assert heard("kafka.cluster", "Topic %s not found", "nope")
+    assert not heard("kafka.cluster", "Topic %s not found", "nope")
+    assert heard("kafka.cluster", "Topic %s not found", "other")
+    assert heard("kafka.net", "Topic %s not found", "nope")
+    assert all(heard("fingerprint.stream", "paused") for _ in range(2))
+    assert all(heard("uvicorn.error", "Exception in ASGI application", error=True) for _ in range(2))
+    clock[0] = logs.REPEAT_SECONDS
+    assert heard("kafka.cluster", "Topic %s not found", "nope")
+    assert heard("kafka.cluster", "%s and %s", "too few"), "nothing that a library says ends the program"
+
+
+def test_what_was_said_is_remembered_in_bounded_memory() -> None:
+    repeat = logs.RepeatFilter()
+    for number in range(3 * logs.MAX_REMEMBERED):
+        repeat.filter(logging.LogRecord("library", logging.ERROR, "", 0, f"line {number}", (), None))
+    assert len(repeat._said) <= logs.MAX_REMEMBERED
