@@ -14,7 +14,8 @@ twenty lie in an interval with a z above four. Three steps make it a share of ev
    interval of this channel with at least this surge. An event's strongest channel is the one with the smallest share.
 3. That smallest share has a tail of its own by principal, shrunk towards its kind and that towards everybody. z = -Phi^-1(S).
 
-Shares are of events, not of intervals: what an analyst is shown are events, and bursts hold most of them.
+Shares are of events, not of intervals: what an analyst is shown are events, and bursts hold most of them. In the tails of a kind
+no principal counts more than all others together (`principal_weights`).
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import find_sorted
 from fingerprint.estimators import spectral
 from fingerprint.estimators.day_folds import day_folds
+from fingerprint.estimators.principal_weights import balanced_events
 from fingerprint.estimators.tail_calibration import z_of_log_survival
 from fingerprint.features.vocabulary import Floats, Ints
 
@@ -151,6 +153,7 @@ def fit_surge_tails(
     known = ~np.isnan(surge).all(axis=1)
     surge, events, interval = surge[known], events[known], interval[known]
     principal, kind = principal[known], kind[known]
+    events = balanced_events(events, principal, kind).astype(np.float32)
     kinds, of_kind = np.unique(kind, return_inverse=True)
     keys, first, of_key = np.unique(principal, return_index=True, return_inverse=True)
     kind_of_key = of_kind[first]

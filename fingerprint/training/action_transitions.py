@@ -26,6 +26,7 @@ from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import find_sorted, run_starts
 from fingerprint.core.settings import Settings
 from fingerprint.estimators import sequence
+from fingerprint.estimators.principal_weights import balanced_events
 from fingerprint.estimators.sequence import ANY, ORGANISATION, TOTAL, Transitions
 from fingerprint.estimators.tail_calibration import argmax_per_group
 from fingerprint.features.vocabulary import Floats
@@ -176,6 +177,11 @@ class HoldoutSurprises(NamedTuple):
         return interval_action_key(self.principal, self.interval, self.action)
 
     @property
+    def balanced(self) -> NDArray[np.float64]:
+        """The events as the tail of a kind counts them (G,)."""
+        return balanced_events(self.events, self.principal, self.kind)
+
+    @property
     def novelty(self) -> Hashes:
         """The hash of principal and action (G,), as scoring keeps which of them had the vote."""
         return hashing.combine(self.principal, self.action)
@@ -204,7 +210,7 @@ def assemble_transitions(dataset: PartitionedDataset, held: HoldoutSurprises) ->
     """Return the transitions of a bank, from what every partition left and the tails of what was `held` out."""
     shared = mapped_arrays.open_arrays(dataset.folder / "transitions", "transitions")
     known = _counted([shared, *_partition_arrays(dataset, "transitions")], "all")
-    kinds, tail = sequence.fit_tails(held.kind, held.place, held.events)
+    kinds, tail = sequence.fit_tails(held.kind, held.place, held.balanced)
     return Transitions(known.keys, known.count, shared["contexts"], shared["usual"], kinds, tail)
 
 
@@ -239,7 +245,7 @@ def holdout_votes(
 def votes_by_other_days(held: HoldoutSurprises, interval_seconds: int, threshold: float) -> NDArray[np.bool_]:
     """Return which held-out actions (G,) have the vote by the tails of the other days, a novelty once, as days to come have."""
     day = held.interval.astype(np.int64) * interval_seconds // 86400
-    z = sequence.z_by_other_days(held.kind, held.place, held.events, day)
+    z = sequence.z_by_other_days(held.kind, held.place, held.balanced, day)
     return _first_votes(z, held.novelty, held.interval, threshold, threshold)
 
 
