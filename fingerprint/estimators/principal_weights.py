@@ -22,7 +22,7 @@ MIN_PRINCIPALS = 5  # of a kind: fewer do not say what is usual of it
 
 
 def balanced_events(events: NDArray[Any], principal: Hashes, kind: Hashes) -> NDArray[np.float64]:
-    """Return events (N,), those of one that has most of its kind's scaled down to the others': principal, kind (N,) are hashes."""
+    """Return events (N,), those of one that has most of its kind's scaled down to the others': by principal, kind (N,)."""
     _, first, of_key = np.unique(principal, return_index=True, return_inverse=True)
     _, of_kind = np.unique(kind[first], return_inverse=True)
     own = np.bincount(of_key, events, len(first))
