@@ -81,6 +81,11 @@ class Account:
         """Return whether the account waits for its first password."""
         return not self.has_password and not self.subject
 
+    @property
+    def is_active(self) -> bool:
+        """Return whether the account is not disabled; it may still be invited."""
+        return self.disabled_at is None
+
 
 @dataclass(frozen=True, slots=True)
 class ExternalIdentity:

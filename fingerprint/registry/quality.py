@@ -34,7 +34,9 @@ FUTURE_ALERTS = 1.5
 SMALLEST_COUNT = 1e-6  # alerts: of fewer there is no logarithm
 MAX_STRONGEST = 5_000  # alerts of the days held out whose z is kept, to choose thresholds by
 DEFAULT_THRESHOLD = 3.2  # of a bank whose held-out days showed no alert
-MAX_ROWS_PER_DAY = 1_000  # of one principal, that count in full: one that crawls has more than all others
+MAX_ROWS_PER_PRINCIPAL_DAY = (
+    1_000  # of one principal, that count in full: one that crawls has more than all others
+)
 MIN_PRINCIPALS = 100  # a smaller organisation has the alert budget of this many, without a margin
 
 
@@ -181,11 +183,14 @@ def _quantiles(values: NDArray[Any], probabilities: Any, weight: NDArray[np.floa
 
 
 def _row_weights(holdout: HoldoutScores) -> NDArray[np.float64] | None:
-    """Return how much each row counts (N,), those of one principal and day as MAX_ROWS_PER_DAY at most; None if all do alike."""
+    """Return how much each row counts (N,), None if all count alike.
+
+    Those of one principal and day count as MAX_ROWS_PER_PRINCIPAL_DAY at most.
+    """
     _, day, rows = np.unique(_each(holdout.principal, holdout.day), return_inverse=True, return_counts=True)
-    if not len(rows) or rows.max() <= MAX_ROWS_PER_DAY:
+    if not len(rows) or rows.max() <= MAX_ROWS_PER_PRINCIPAL_DAY:
         return None
-    weight: NDArray[np.float64] = np.minimum(1, MAX_ROWS_PER_DAY / rows)[day]
+    weight: NDArray[np.float64] = np.minimum(1, MAX_ROWS_PER_PRINCIPAL_DAY / rows)[day]
     return weight
 
 

@@ -127,7 +127,7 @@ class SqlAccountRepository(AccountTable):
 def _require_remaining_admin(connection: sql.Connection, row: Row) -> None:
     """Raise FingerprintError for the last active admin."""
     person = account_rows.to_account(row)
-    active = person.role == "admin" and person.disabled_at is None and not person.is_invited
+    active = person.role == "admin" and person.is_active and not person.is_invited
     if active and not account_rows.has_active_admin(connection, except_account_id=person.account_id):
         raise FingerprintError(
             f"the account {person.name} is the last admin: make another account an admin first"

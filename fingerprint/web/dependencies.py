@@ -59,7 +59,7 @@ def active_people(deps: Dependencies) -> list[Account]:
     return [
         each
         for each in deps.account_store.accounts.list_all()
-        if each.disabled_at is None and not each.is_invited and role_includes(each.role, "analyst")
+        if each.is_active and not each.is_invited and role_includes(each.role, "analyst")
     ]
 
 
@@ -73,11 +73,11 @@ def check_assignee(change: CaseAction, deps: Dependencies) -> CaseAction:
 def has_active_account(name: str, deps: Dependencies) -> bool:
     """Return whether an account of this name exists and is not disabled."""
     try:
-        return deps.account_store.accounts.get(name).disabled_at is None
+        return deps.account_store.accounts.get(name).is_active
     except NotFound:
         return False
 
 
 def active_account_names(deps: Dependencies) -> list[str]:
     """Return the names of all active accounts, for the field of an assignee."""
-    return [each.name for each in deps.account_store.accounts.list_all() if each.disabled_at is None]
+    return [each.name for each in deps.account_store.accounts.list_all() if each.is_active]

@@ -80,7 +80,7 @@ def add_note(database_url: str, alert_id: str, text: str, by: str | None = None)
 
 def _check_assignee(store: SqlStore, name: str) -> None:
     accounts = open_account_store(store.session, SystemClock(), Web()).accounts.list_all()
-    active = [each.name for each in accounts if each.disabled_at is None]
+    active = [each.name for each in accounts if each.is_active]
     if name and accounts and name not in active:
         raise FingerprintError(
             f"{printable(name)} has no active account; these do: {', '.join(active) or 'none'}"
