@@ -17,9 +17,10 @@ fi
 # container's process list, to users who could read the file as well.
 guarded=model-repository,model-config,shared-memory,statistics,trace,logging
 # HTTP serves this container's health check only; metrics have an address of their own for Prometheus. An error in a model must not
-# end a server that could load the next one.
+# end a server that could load the next one; one version is loaded at a time, because a load that fails beside another ends it
+# (docs/explanation/triton.md).
 # shellcheck disable=SC2086  # $load and $tls are several words, or none
 exec tritonserver --model-repository="$repository" --model-control-mode=explicit $load --exit-on-error=false \
-  --disable-auto-complete-config --allow-gpu-metrics="${TRITON_GPU_METRICS:-false}" --strict-readiness=true \
+  --model-load-thread-count=1 --disable-auto-complete-config --allow-gpu-metrics="${TRITON_GPU_METRICS:-false}" --strict-readiness=true \
   ${TRITON_BACKENDS:+--backend-directory="$TRITON_BACKENDS"} --http-address=127.0.0.1 --metrics-address=0.0.0.0 $tls \
   --grpc-restricted-protocol="$guarded:$key" --http-restricted-api="$guarded:$key" "$@"

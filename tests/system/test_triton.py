@@ -70,6 +70,7 @@ def options(
     triton: Triton, bank: Bank, organisation: sample_organisation.SampleOrganisation
 ) -> settings.Triton:
     """Of the server, which serves the organisation's bank, by one process: each takes a second to start."""
+    triton.assert_alive()
     own = settings.Triton(
         url=triton.address,
         model_repository=str(triton.repository),

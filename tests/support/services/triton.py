@@ -117,6 +117,11 @@ class Triton:
         """What the setting triton.control_key_file names."""
         return self.folder / "key"
 
+    def assert_alive(self) -> None:
+        """Say why a server that no test ended has ended: its log goes with the folder of the tests."""
+        if self.process and (status := self.process.poll()) is not None:
+            raise AssertionError(f"Triton ended with status {status}: {self.log.read_text()[-6000:]}")
+
     @property
     def address(self) -> str:
         return f"127.0.0.1:{self.ports['grpc']}"
