@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import subprocess
+import sys
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -262,3 +264,17 @@ def test_mutated_real_records_never_raise_and_counts_add_up(data: st.DataObject)
     records = split_lines(lines)
     result = flatten(records)
     assert len(result.events) + len(result.rejects) + result.skipped == len(lines)
+
+
+def test_reading_prints_nothing_even_where_the_library_takes_a_process_for_a_person() -> None:
+    """Standard output is for figures. DuckDB shows its progress to whoever has no script: a spawned worker, `python -c`."""
+    program = (
+        "import duckdb, pyarrow as pa\n"
+        "from fingerprint.sources.cloudtrail.duckdb_reader import _PlannedQuery\n"
+        "asked = \"SELECT current_setting('enable_progress_bar')\"\n"
+        "query = _PlannedQuery('SELECT * FROM lines', pa.table({'line': ['{}']}))\n"
+        "print(*duckdb.connect().sql(asked).fetchall(), *query.engine.sql(asked).fetchall())"
+    )
+    command = [sys.executable, "-c", program]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603
+    assert ran.stdout == "(True,) (False,)\n"

@@ -188,6 +188,8 @@ class _PlannedQuery:
                 "autoload_known_extensions": "false",
             }
         )
+        # DuckDB takes a worker process for a person at a prompt, and would print its bars among our figures.
+        self.engine.execute("SET enable_progress_bar = false")
         self.engine.register("lines", self.lines)
         self.engine.execute(f"PREPARE reading AS {query}")
         atexit.register(self.engine.close)  # it holds `lines`: left open, the interpreter complains of leaks
