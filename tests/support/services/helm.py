@@ -43,7 +43,12 @@ def _build(folder: Path) -> None:
     known = f"-X {MODULE}/pkg/chartutil.k8sVersionM"  # which Kubernetes `template` takes for granted
     stamp = f"-ldflags=-s -w -X {MODULE}/internal/version.version={VERSION} {known}ajor=1 {known}inor=34"
     try:
-        said(go, "build", "-mod=mod", stamp, "-o", "helm", f"{MODULE}/cmd/helm", cwd=staged, env=building)
+        fast = "-gcflags=all=-N -l"  # to build: 127 seconds of CPU, 193 without; it renders a chart once, not all day
+        said(
+            *(go, "build", "-mod=mod", stamp, fast, "-o", "helm", f"{MODULE}/cmd/helm"),
+            cwd=staged,
+            env=building,
+        )
         into_place(staged, folder)
     finally:
         shutil.rmtree(staged, ignore_errors=True)
