@@ -373,6 +373,18 @@ NewcomersOnly = Annotated[
         help="Instead: attacks by principals that are hours old, and benign first days (docs/explanation/detection.md).",
     ),
 ]
+RetrainWeeks = Annotated[
+    int | None,
+    typer.Option(
+        "--retrain",
+        min=1,
+        max=12,
+        metavar="WEEKS",
+        help="Instead: a bank that serves so many weeks and is trained again before each, with what its alert store holds "
+        "(docs/explanation/evaluation.md); with --worlds in as many drawn worlds.",
+        show_default=False,
+    ),
+]
 DemoOut = Annotated[Path, typer.Option(help="The folder for everything the demo makes.")]
 DemoUntil = Annotated[
     str,

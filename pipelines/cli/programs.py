@@ -38,6 +38,7 @@ from pipelines.cli.options import (
     ProveBackend,
     RealDataFolders,
     RealDataSets,
+    RetrainWeeks,
     ScoredEventsFile,
     SettingsFile,
     SimulateAttacks,
@@ -209,6 +210,7 @@ def evaluate(
     real: RealDataSets = False,
     real_data: RealDataFolders = None,
     newcomers: NewcomersOnly = False,
+    retrain: RetrainWeeks = None,
     terms: WithTerms = None,
     worlds: Worlds = None,
     world_workers: WorldWorkers = None,
@@ -227,14 +229,33 @@ def evaluate(
     from pipelines.evaluation.organisations import seeds_for
     from pipelines.evaluation.real_datasets import evaluate_real_datasets
     from pipelines.evaluation.report import print_evaluation
-    from pipelines.evaluation.worlds import evaluate_worlds, print_worlds, refuse_with_worlds
+    from pipelines.evaluation.retraining import evaluate_retraining, print_retraining
+    from pipelines.evaluation.worlds import evaluate_worlds, print_worlds, refuse_beside
 
     loaded, seeds = load_settings(settings), seeds_for(seed, final)
     options = EvaluationOptions(peers, slow_peers, third, terms)
     if worlds:
-        refuse_with_worlds(
-            {"SOURCE": sources, "--seed": seed, "--real": real or real_data, "--newcomers": newcomers}
-        )
+        refuse_beside("--worlds", {"--seed": seed})
+    if retrain:
+        refuse_beside("--retrain", {"SOURCE": sources, "--real": real or real_data, "--newcomers": newcomers})
+        with console.progress_bars(not json) as progress:
+            served = evaluate_retraining(
+                loaded,
+                progress,
+                retrain,
+                seeds,
+                worlds,
+                final,
+                principals,
+                days,
+                attacks,
+                keep,
+                world_workers,
+            )
+        print_result(served, json, lambda: print_retraining(served))
+        return
+    if worlds:
+        refuse_beside("--worlds", {"SOURCE": sources, "--real": real or real_data, "--newcomers": newcomers})
         with console.progress_bars(not json) as progress:
             found = evaluate_worlds(
                 loaded, progress, worlds, final, principals, days, attacks, keep, options, world_workers

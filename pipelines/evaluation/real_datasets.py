@@ -58,7 +58,10 @@ def evaluate_real_datasets(
 
 def _evaluate_labelled(settings: Settings, progress: Progress) -> Figures:
     run = OrganisationEvaluation(
-        [_dataset_folder(LABELLED)], settings, progress, EvaluationOptions(peers=False, third=False)
+        [_dataset_folder(LABELLED)],
+        settings,
+        progress,
+        EvaluationOptions(peers=False, third=False, terms=False),
     ).run()
     about, methods = run.about, {method["name"]: method for method in run.methods}
     served = run.methods[0]

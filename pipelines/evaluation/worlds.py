@@ -7,17 +7,13 @@ Example:
 A world is drawn from the ranges of `simulation.world_parameters` by its seed; development and final worlds have different ones. A
 detector that wins in one world by knowing its habits loses in another, so what counts is the worst world beside the mean.
 
-Worlds are evaluated side by side, each in a process of its own, as many as there are cores and memory for. Which of them run
-together changes no figure.
+Worlds are evaluated side by side, each in a process of its own, as many as there are cores and memory for.
 """
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -41,6 +37,7 @@ from pipelines.evaluation.evaluate import (
 )
 from pipelines.evaluation.organisations import attacks_for, world_days, world_seeds
 from pipelines.evaluation.report import CONSOLE_WIDTH, EMPTY_CELL, time_to_alert_table
+from pipelines.evaluation.side_by_side import run_tasks, workers_for
 from pipelines.evaluation.standing_table import TABLE_ROLES, most_found, standing_tables
 from pipelines.runtime import host
 
@@ -64,15 +61,13 @@ SHOWN_STATISTICS = {  # heading -> statistic
 }
 COUNTED_STATISTICS = {"events", "new in an hour", "p99", "variance / mean", "days"}  # the others are shares
 SHARED_HEADING = "attackers' own calls"
-BYTES_PER_PRINCIPAL = 12 << 20  # memory that a world takes at most, measured with 60 to 200 principals ...
-BYTES_PER_WORLD = 1 << 30  # ... and what it takes in any case
 MOST_WORLDS_SHOWN = 12  # columns of a table; of more worlds the mean and the worst are shown
 
 
-def refuse_with_worlds(given: Mapping[str, object]) -> None:
-    """Raise FingerprintError if anything is given that has no meaning beside --worlds."""
+def refuse_beside(option: str, given: Mapping[str, object]) -> None:
+    """Raise FingerprintError if anything is given that has no meaning beside an option that simulates organisations."""
     if others := [name for name, value in given.items() if value]:
-        raise FingerprintError(f"--worlds draws its own organisations: leave {', '.join(others)} out")
+        raise FingerprintError(f"{option} simulates its own organisations: leave {', '.join(others)} out")
 
 
 def evaluate_worlds(
@@ -100,7 +95,7 @@ def evaluate_worlds(
         WorldTask(seed, world, principals, world_days(days, world), sessions, keep, settings, chosen)
         for seed, world in zip(seeds, drawn, strict=True)
     ]
-    ran = _run_worlds(tasks, workers or workers_for(count, principals), progress)
+    ran = run_tasks(tasks, workers or workers_for(count, principals), progress, "worlds")
     worlds = [_describe_world(world, each) for world, each in zip(drawn, ran, strict=True)]
     return {
         **pool_results([each.result for each in ran]),
@@ -145,48 +140,6 @@ class EvaluatedWorld(NamedTuple):
     result: OrganisationResult
     seconds: float
     peak_bytes: int
-
-
-def workers_for(worlds: int, principals: int, cores: int | None = None, memory: int | None = None) -> int:
-    """Return how many worlds are evaluated at a time: no more than there are cores, and memory that is free.
-
-    >>> workers_for(12, 200, cores=16, memory=64 << 30)
-    12
-    >>> workers_for(12, 200, cores=16, memory=12 << 30)
-    3
-    """
-    cores = cores or len(os.sched_getaffinity(0))
-    memory = memory or host.available_bytes()
-    fit = memory // (BYTES_PER_WORLD + BYTES_PER_PRINCIPAL * principals)
-    return max(1, min(worlds, cores, fit))
-
-
-def _run_worlds(tasks: Sequence[WorldTask], workers: int, progress: Progress) -> list[EvaluatedWorld]:
-    """Return the evaluated worlds in the order of the tasks."""
-    if workers == 1:
-        return [_run_and_report(number, task, len(tasks), progress) for number, task in enumerate(tasks, 1)]
-    threads = max(1, len(os.sched_getaffinity(0)) // workers)
-    pool = ProcessPoolExecutor(
-        workers,
-        multiprocessing.get_context("spawn"),  # DuckDB has threads, which a fork would lose
-        initializer=host.limit_threads,
-        initargs=(threads,),
-        max_tasks_per_child=1,  # so that a world's peak memory is its own
-    )
-    with pool:
-        futures = [pool.submit(task.run) for task in tasks]
-        try:
-            for done, future in enumerate(as_completed(futures), 1):
-                future.result()  # the first failure ends all
-                progress("worlds", done, len(tasks))
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
-        return [future.result() for future in futures]
-
-
-def _run_and_report(number: int, task: WorldTask, count: int, progress: Progress) -> EvaluatedWorld:
-    progress("worlds", number, count)
-    return task.run(progress)
 
 
 # --- summary ------------------------------------------------------------------------------------------------

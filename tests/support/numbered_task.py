@@ -13,5 +13,5 @@ class NumberedTask:
 
     number: int
 
-    def run(self) -> tuple[int, int, str | None]:
+    def run(self, progress: object = None) -> tuple[int, int, str | None]:
         return self.number, os.getpid(), None if "numpy" in sys.modules else os.environ["OMP_NUM_THREADS"]

@@ -185,6 +185,10 @@ def test_the_programs_are_those_of_the_contract(
         (("alerts", "list", "--database", "mysql://u:secret@h/d"), "mysql"),
         (("evaluate", "nothing/here"), "labels"),
         (("evaluate", "nothing/here", "--worlds", "2"), "leave SOURCE out"),
+        (
+            ("evaluate", "nothing/here", "--retrain", "2"),
+            "--retrain simulates its own organisations: leave SOURCE out",
+        ),
         (("evaluate", "--worlds", "101"), "1 to 100"),
     ],
 )

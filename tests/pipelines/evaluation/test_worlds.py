@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +28,9 @@ from pipelines.evaluation.organisations import (
 from pipelines.evaluation.worlds import (
     evaluate_worlds,
     print_worlds,
-    refuse_with_worlds,
+    refuse_beside,
     summarise_worlds,
-    workers_for,
 )
-from tests.support.numbered_task import NumberedTask
 
 SETTINGS = Settings(autoencoder=Autoencoder(max_epochs=1))
 
@@ -68,9 +65,9 @@ def test_each_world_is_kept_in_a_folder_of_its_own(tmp_path: Path) -> None:
 
 
 def test_nothing_that_has_an_organisation_of_its_own_goes_with_worlds() -> None:
-    refuse_with_worlds({"SOURCE": None, "--seed": [], "--real": False})
+    refuse_beside("--worlds", {"SOURCE": None, "--seed": [], "--real": False})
     with pytest.raises(FingerprintError, match="leave SOURCE, --real out"):
-        refuse_with_worlds({"SOURCE": ["records"], "--seed": None, "--real": True})
+        refuse_beside("--worlds", {"SOURCE": ["records"], "--seed": None, "--real": True})
 
 
 EXTRA_SESSIONS = ("insiders", "intruder_made_users", "robbed_newcomers")
@@ -144,21 +141,6 @@ def test_the_figures_are_json_and_tables(figures: dict[str, Any], capsys: pytest
     for words in ("held after", "From first event to alert", "urgency without impact"):
         assert printed.count(words) == 1, words
     assert all(name in printed for name in ("spectral without usual bursts", "sequence without contexts"))
-
-
-def test_worlds_run_side_by_side_as_far_as_cores_and_memory_go() -> None:
-    assert workers_for(12, 200, cores=4, memory=1 << 40) == 4
-    assert workers_for(2, 200, cores=16, memory=1 << 40) == 2
-    assert workers_for(12, 200, cores=16, memory=1 << 30) == 1, "one at a time where memory is short"
-    assert workers_for(12, 500, cores=16, memory=40 << 30) < workers_for(12, 60, cores=16, memory=40 << 30)
-
-
-def test_worlds_run_in_processes_of_their_own_and_come_in_the_order_that_was_asked_for() -> None:
-    ran: Any = worlds_module._run_worlds([NumberedTask(1), NumberedTask(2)], 2, no_progress)  # type: ignore[list-item]
-    assert [number for number, _, _ in ran] == [1, 2]
-    assert os.getpid() not in {process for _, process, _ in ran}
-    threads = str(max(1, len(os.sched_getaffinity(0)) // 2))
-    assert {each for _, _, each in ran} == {threads}, "a library was there before its threads were limited"
 
 
 def test_each_world_says_how_long_it_took_what_it_held_and_what_votes_change(figures: dict[str, Any]) -> None:
