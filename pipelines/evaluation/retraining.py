@@ -117,7 +117,7 @@ class RetrainingTask:
             ) as records,
             tempfile.TemporaryDirectory(prefix="fingerprint-retraining-") as work,
         ):
-            first = ServedOrganisation(records, Path(work) / "first", self.settings, self.principals)
+            first = ServedOrganisation(records, Path(work) / "first", self.settings)
             week = first.serve_week(self.days, NO_STORE)  # no alerts yet: the same for all
             return {
                 use.name: [week, *self._later_weeks(first.copy_to(Path(work) / use.name), use, progress)]
@@ -135,8 +135,8 @@ class RetrainingTask:
 class ServedOrganisation:
     """An organisation's records, a file a day, with the bank and the alert store that serve it; `folder` holds these two."""
 
-    def __init__(self, records: Path, folder: Path, settings: Settings, principals: int) -> None:
-        self.records, self.folder, self.settings, self.principals = records, folder, settings, principals
+    def __init__(self, records: Path, folder: Path, settings: Settings) -> None:
+        self.records, self.folder, self.settings = records, folder, settings
         self.bank, self.database = folder / "bank", f"sqlite:///{folder / 'alerts.sqlite'}"
         self.days = sorted(str(file) for file in records.glob("????-??-??.jsonl.gz"))
         self.session_of = attack_labels(read_labels([str(records)])).set_index("event_id")["session"]
@@ -145,7 +145,7 @@ class ServedOrganisation:
     def copy_to(self, folder: Path) -> ServedOrganisation:
         """Return a copy that goes on by itself."""
         shutil.copytree(self.folder, folder)
-        return ServedOrganisation(self.records, folder, self.settings, self.principals)
+        return ServedOrganisation(self.records, folder, self.settings)
 
     def serve_week(self, begin: int, use: StoreUse) -> Figures:
         """Train on the days before day `begin`, as many as `retrain` reads; score the next seven; return the week's figures."""
@@ -164,11 +164,13 @@ class ServedOrganisation:
         about = self._about(alerts)
         false = len(alerts) - about["group"].nunique()
         quality = open_bank(self.bank, self.settings.bank).manifest["quality"]
-        events = pd.read_parquet(scored, columns=["event_id"])["event_id"]
+        events = pd.read_parquet(scored, columns=["event_id", "principal"])
+        active = int(events["principal"].nunique())
         return {
+            "principals": active,
             "alerts": len(alerts),
-            FALSE_ALERTS: round(100 * false / WEEK_DAYS / self.principals, 4),
-            "sessions": int(self.session_of.reindex(events).nunique()),
+            FALSE_ALERTS: round(100 * false / WEEK_DAYS / active, 4),
+            "sessions": int(self.session_of.reindex(events["event_id"]).nunique()),
             "found": int(about["session"].nunique()),
             "threshold": round(alert_threshold(quality, self.settings.alerts), 4),
             "promoted": bool(trained["served"]),
