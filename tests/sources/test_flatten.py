@@ -267,7 +267,7 @@ def test_mutated_real_records_never_raise_and_counts_add_up(data: st.DataObject)
 
 
 def test_reading_prints_nothing_even_where_the_library_takes_a_process_for_a_person() -> None:
-    """Standard output is for figures. DuckDB shows its progress to whoever has no script: a spawned worker, `python -c`."""
+    """Standard output is for figures. DuckDB shows its progress where no script runs: in a spawned worker, in `python -c`."""
     program = (
         "import duckdb, pyarrow as pa\n"
         "from fingerprint.sources.cloudtrail.duckdb_reader import _PlannedQuery\n"
