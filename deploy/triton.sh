@@ -21,6 +21,7 @@ guarded=model-repository,model-config,shared-memory,statistics,trace,logging
 # (docs/explanation/triton.md).
 # shellcheck disable=SC2086  # $load and $tls are several words, or none
 exec tritonserver --model-repository="$repository" --model-control-mode=explicit $load --exit-on-error=false \
-  --model-load-thread-count=1 --disable-auto-complete-config --allow-gpu-metrics="${TRITON_GPU_METRICS:-false}" --strict-readiness=true \
+  --model-load-thread-count=1 --disable-auto-complete-config --strict-readiness=true \
+  --allow-gpu-metrics="${TRITON_GPU_METRICS:-false}" \
   ${TRITON_BACKENDS:+--backend-directory="$TRITON_BACKENDS"} --http-address=127.0.0.1 --metrics-address=0.0.0.0 $tls \
   --grpc-restricted-protocol="$guarded:$key" --http-restricted-api="$guarded:$key" "$@"

@@ -188,8 +188,7 @@ class _PlannedQuery:
                 "autoload_known_extensions": "false",
             }
         )
-        # DuckDB takes a worker process for a person at a prompt, and would print its bars among our figures.
-        self.engine.execute("SET enable_progress_bar = false")
+        _print_no_progress(self.engine)
         self.engine.register("lines", self.lines)
         self.engine.execute(f"PREPARE reading AS {query}")
         atexit.register(self.engine.close)  # it holds `lines`: left open, the interpreter complains of leaks
@@ -203,6 +202,15 @@ class _PlannedQuery:
                 raise MemoryError(str(error)) from None
             finally:
                 del self.lines.table
+
+
+def _print_no_progress(engine: duckdb.DuckDBPyConnection) -> None:
+    """DuckDB takes a worker process for a person at a prompt, and would print its bars among our figures.
+
+    Where they are off they stay so: in a notebook without ipywidgets the setting must not be touched at all.
+    """
+    if engine.sql("SELECT current_setting('enable_progress_bar')").fetchall() == [(True,)]:
+        engine.execute("SET enable_progress_bar = false")
 
 
 @cache
