@@ -34,9 +34,7 @@ FUTURE_ALERTS = 1.5
 SMALLEST_COUNT = 1e-6  # alerts: of fewer there is no logarithm
 MAX_STRONGEST = 5_000  # alerts of the days held out whose z is kept, to choose thresholds by
 DEFAULT_THRESHOLD = 3.2  # of a bank whose held-out days showed no alert
-MAX_ROWS_PER_PRINCIPAL_DAY = (
-    1_000  # of one principal, that count in full: one that crawls has more than all others
-)
+MAX_ROWS_PER_PRINCIPAL_DAY = 1_000  # that count in full: a principal that crawls has more than all others
 MIN_PRINCIPALS = 100  # a smaller organisation has the alert budget of this many, without a margin
 
 

@@ -234,10 +234,10 @@ def evaluate(
 
     loaded, seeds = load_settings(settings), seeds_for(seed, final)
     options = EvaluationOptions(peers, slow_peers, third, terms)
-    if worlds:
-        refuse_beside("--worlds", {"--seed": seed})
+    if worlds or retrain:
+        own = {"SOURCE": sources, "--real": real or real_data, "--newcomers": newcomers}
+        refuse_beside("--worlds" if worlds else "--retrain", own | {"--seed": worlds and seed})
     if retrain:
-        refuse_beside("--retrain", {"SOURCE": sources, "--real": real or real_data, "--newcomers": newcomers})
         with console.progress_bars(not json) as progress:
             served = evaluate_retraining(
                 loaded,
@@ -255,7 +255,6 @@ def evaluate(
         print_result(served, json, lambda: print_retraining(served))
         return
     if worlds:
-        refuse_beside("--worlds", {"SOURCE": sources, "--real": real or real_data, "--newcomers": newcomers})
         with console.progress_bars(not json) as progress:
             found = evaluate_worlds(
                 loaded, progress, worlds, final, principals, days, attacks, keep, options, world_workers

@@ -36,6 +36,7 @@ from pipelines.cli.console import Progress, no_progress
 from pipelines.evaluation.organisations import attacks_for, simulated_organisation, world_days, world_seeds
 from pipelines.evaluation.report import CONSOLE_WIDTH
 from pipelines.evaluation.side_by_side import run_tasks, workers_for
+from pipelines.evaluation.worlds import FALSE_ALERTS
 from pipelines.runtime.training_data import NO_DATABASE
 from pipelines.score import score_sources
 from pipelines.train import train_bank
@@ -43,7 +44,6 @@ from pipelines.train import train_bank
 Figures = dict[str, Any]
 
 WEEK_DAYS = 7
-FALSE_ALERTS = "false_alerts_per_day_per_100_principals"
 
 
 class StoreUse(NamedTuple):
