@@ -10,6 +10,7 @@ raise a hundred kinds of error; each becomes a `GpuUnavailable` with the driver'
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import importlib.metadata
 import importlib.util
@@ -67,6 +68,15 @@ def find_device() -> CudaDevice:
     device = _check_device()
     _check_dataframes()  # the last: importing it takes seconds
     return device
+
+
+def has_driver() -> bool:
+    """Return whether NVIDIA's driver can be loaded: without it there is no device, and torch takes two seconds to say so."""
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    return True
 
 
 def library_version(name: str) -> str:

@@ -11,6 +11,7 @@ their own: `accounts.open_account_store`.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,7 +92,11 @@ def open_store(
     with translate_database_errors(parsed):
         engine = create_store_engine(parsed)
         prepare_schema(engine, create)
-    return compose_store(Session(engine, now), Redactor(redact), addresses)
+    session = Session(engine, now)
+    weakref.finalize(
+        session, engine.dispose
+    )  # at the latest when the process ends, so that SQLite leaves one file
+    return compose_store(session, Redactor(redact), addresses)
 
 
 def compose_store(

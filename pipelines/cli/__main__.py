@@ -1,6 +1,6 @@
 """Run the command line as `python -m pipelines.cli`."""
 
-from pipelines.cli import main
+from pipelines.cli import program
 
 if __name__ == "__main__":
-    main()
+    program()

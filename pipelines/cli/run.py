@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import errno
 import gc
 import os
 import re
 import sys
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, NoReturn
 
 import typer
@@ -56,6 +59,31 @@ EXPECTED_WORDS = (  # Typer validates by pydantic: its words for what is expecte
     ("number", "a number"),
     ("boolean", "true or false"),
 )
+
+
+@contextmanager
+def exit_without_teardown() -> Iterator[None]:
+    """End the process when the block exits, as soon as its threads have ended and its exit functions have run.
+
+    Python would look through all objects and then take its modules apart, half a second of CPU for `score`. With an error, and
+    where standard output cannot be written, it does so as usual.
+    """
+    statuses: list[int] = []
+
+    def end_now() -> None:
+        with suppress(OSError, ValueError):  # Python says on its own way what could not be written
+            for stream in (sys.stdout, sys.stderr):
+                if stream:
+                    stream.flush()
+            for status in statuses:
+                os._exit(status)
+
+    atexit.register(end_now)  # the first to be registered is the last to run
+    try:
+        yield
+    except SystemExit as ended:
+        statuses.append(ended.code if isinstance(ended.code, int) else 0)
+        raise
 
 
 def run() -> NoReturn:

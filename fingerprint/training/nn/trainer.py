@@ -28,7 +28,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fingerprint.compute import hashing
+from fingerprint.compute import cuda, hashing
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core import settings
 from fingerprint.core.errors import FingerprintError
@@ -227,7 +227,7 @@ def select_fitter(data: TrainingData) -> BucketFitter:
     Raises FingerprintError where a GPU is asked for, and torch or the GPU is not there.
     """
     setting = data.options.device
-    if setting == "cpu":
+    if setting == "cpu" or (setting == "auto" and not cuda.has_driver()):
         return CompiledFitter(data)
     try:
         from fingerprint.training.nn import stacked

@@ -123,6 +123,42 @@ def test_the_version_is_the_one_of_the_distribution(
     assert capsys.readouterr().out == f"fingerprint {metadata.version('cloudtrail-fingerprint')}\n"
 
 
+LEAVING = """
+import atexit, sys, threading, time
+from pipelines import cli
+class Kept:
+    def __del__(self): print("teardown")
+kept = Kept()
+def last():
+    time.sleep(0.3)
+    print("thread")
+    atexit.register(print, "exit function")
+threading.Thread(target=last).start()
+sys.argv = ["fingerprint", *sys.argv[1:]]
+cli.program()
+"""
+
+
+@pytest.mark.parametrize(("arguments", "status"), [(["--version"], 0), (["nonsense"], run.EXIT_ERROR)])
+def test_a_program_ends_with_its_threads_and_exit_functions_and_without_a_teardown(
+    arguments: list[str], status: int
+) -> None:
+    ended = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", LEAVING, *arguments], capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == status
+    assert ended.stdout.splitlines()[-2:] == ["thread", "exit function"]
+
+
+def test_a_program_leaves_one_file_of_its_database(tmp_path: Path) -> None:
+    """SQLite's write-ahead log is gone only when the last connection is closed."""
+    file = tmp_path / "alerts.sqlite"
+    open_store(f"sqlite:///{file}").close()
+    prune = ("-m", "pipelines.cli", "database", "prune", "--database", f"sqlite:///{file}")
+    subprocess.run([sys.executable, *prune], check=True, capture_output=True)  # noqa: S603
+    assert list(tmp_path.iterdir()) == [file]
+
+
 @pytest.mark.parametrize("group", [(), *((name,) for name in application.COMMAND_GROUPS)])
 def test_a_bare_command_or_group_prints_its_help(
     group: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from fingerprint.compute import cuda
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Autoencoder, Settings
 from fingerprint.estimators import autoencoder
@@ -27,6 +29,7 @@ from fingerprint.training.nn.trainer import (
     SlotRows,
     TrainingData,
     fit_autoencoders,
+    select_fitter,
 )
 from fingerprint.training.nn.warm_start import remap_weights
 from pipelines.train import train_bank
@@ -98,6 +101,9 @@ class History8:
             seed=seed,
             make_fitter=self.make_fitter,
         )
+
+    def training_data(self, options: Autoencoder) -> TrainingData:
+        return TrainingData(self.known, self.rows, self.held, KEYS, options)
 
     def gain(self, nets: Weights, fingerprint: int) -> float:
         """Nats by which a net reconstructs the rows held out better than the counts do."""
@@ -343,6 +349,30 @@ def test_a_gpu_that_is_not_there_is_one_sentence() -> None:
         pytest.skip("there is one")
     with pytest.raises(FingerprintError, match="set it to auto or cpu"):
         History8().fit([0], OPTIONS.model_copy(update={"device": "cuda"}))
+
+
+def test_torch_is_asked_for_a_device_only_where_there_is_a_driver_or_a_gpu_is_wanted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Torch cannot be imported here. To ask it takes two seconds; the driver answers at once."""
+    monkeypatch.delitem(sys.modules, "fingerprint.training.nn.stacked")
+    asked: list[str] = []
+
+    class Hidden:
+        def find_spec(self, name: str, *_: object) -> None:
+            if name.endswith("nn.stacked"):
+                asked.append(name)
+                raise ModuleNotFoundError("hidden", name="torch")
+
+    monkeypatch.setattr(sys, "meta_path", [Hidden(), *sys.meta_path])
+    monkeypatch.delattr("fingerprint.training.nn.stacked")
+    for setting, driver, asks in (("auto", False, 0), ("cpu", True, 0), ("auto", True, 1)):
+        monkeypatch.setattr(cuda, "has_driver", lambda driver=driver: driver)
+        fitter = select_fitter(History8().training_data(Autoencoder(device=setting)))
+        assert isinstance(fitter, trainer.CompiledFitter)
+        assert len(asked) == asks, (setting, driver)
+    with pytest.raises(FingerprintError, match=r"needs torch: `pip install '\.\[train\]'`"):
+        select_fitter(History8().training_data(Autoencoder(device="cuda")))
 
 
 @pytest.mark.gpu
