@@ -136,15 +136,21 @@ def parts_walked(folder: Path) -> dict[str, int]:
     }
 
 
-def test_a_run_that_is_killed_goes_on_where_it_was(
+def test_a_run_beside_which_no_other_does_its_work_goes_on_where_it_was_killed(
     organisation: sample_organisation.SampleOrganisation,
     scored: sample_organisation.Run,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with begun(organisation, tmp_path, "local") as process:
+    with begun(organisation, tmp_path, "dask") as process:
+        until(lambda: any((tmp_path / "work").glob("*/read.json")), seconds=60)
+        with pytest.raises(FingerprintError, match="another run does the same work"):
+            walked(organisation, tmp_path)
         until(lambda: len(parts_walked(tmp_path)) >= 2, seconds=60)
+        mine = workers_of(process.pid)
         process.kill()
+    assert len(mine) == 2
+    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in mine), seconds=20)
     before, after = parts_walked(tmp_path), dict[str, int]()
     assert 2 <= len(before) < 8
     write = backfills._write  # the last step: all parts are there
@@ -187,28 +193,7 @@ def workers_of(parent: int) -> list[int]:
     ]
 
 
-def test_the_workers_of_a_run_that_is_killed_end_with_it(
-    organisation: sample_organisation.SampleOrganisation, tmp_path: Path
-) -> None:
-    with begun(organisation, tmp_path, "dask") as process:
-        until(lambda: len(parts_walked(tmp_path)) >= 1, seconds=60)
-        mine = workers_of(process.pid)
-        process.kill()
-    assert len(mine) == 2
-    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in mine), seconds=20)
-
-
 # --- what is said to people -------------------------------------------------------------------------------------------
-
-
-def test_the_same_work_twice_at_a_time_is_refused(
-    organisation: sample_organisation.SampleOrganisation, tmp_path: Path
-) -> None:
-    with begun(organisation, tmp_path, "local") as process:
-        until(lambda: any((tmp_path / "work").glob("*/read.json")), seconds=60)
-        with pytest.raises(FingerprintError, match="another run does the same work"):
-            walked(organisation, tmp_path)
-        process.kill()
 
 
 def test_a_worker_that_does_not_see_the_folder_says_so(

@@ -7,20 +7,20 @@ from typing import Any
 
 import pytest
 
-from fingerprint.core.settings import Autoencoder, Settings
+from fingerprint.core.settings import Autoencoder, Retraining, Settings
 from fingerprint.training.exclusions import MALICIOUS, OPEN
 from pipelines.cli.console import no_progress
 from pipelines.evaluation import retraining
 from pipelines.evaluation.retraining import STORE_USES, evaluate_retraining, print_retraining
 from pipelines.evaluation.worlds import FALSE_ALERTS
 
-SETTINGS = Settings(autoencoder=Autoencoder(max_epochs=1))
+SETTINGS = Settings(autoencoder=Autoencoder(max_epochs=1), retraining=Retraining(history_days=10))
 
 
 @pytest.fixture(scope="module")
 def figures() -> dict[str, Any]:
-    """Of an organisation whose attacks come in the last eleven of its 42 days: in the second and third week."""
-    return evaluate_retraining(SETTINGS, no_progress, 3, seeds=(5,), principals=12, days=21, attacks=9)
+    """Of an organisation whose attacks come in the last eleven of its 42 days: in both weeks."""
+    return evaluate_retraining(SETTINGS, no_progress, 2, seeds=(5,), principals=8, days=28, attacks=6)
 
 
 @pytest.fixture(scope="module")
@@ -31,44 +31,44 @@ def weeks(figures: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
 def test_the_first_week_is_the_same_whatever_the_store_is_for(weeks: dict[str, list[dict[str, Any]]]) -> None:
     assert list(weeks) == [use.name for use in STORE_USES]
     assert len({json.dumps(each[0]) for each in weeks.values()}) == 1
-    assert {len(each) for each in weeks.values()} == {3}
+    assert {len(each) for each in weeks.values()} == {2}
 
 
 def test_what_the_store_holds_is_left_out_only_where_it_is_asked(
     weeks: dict[str, list[dict[str, Any]]],
 ) -> None:
     alone, open_alerts, decided = (weeks[use.name] for use in STORE_USES)
-    assert sum(week["alerts"] for week in alone[:2]), "there is nothing to leave out"
+    assert alone[0]["alerts"], "there is nothing to leave out"
     assert not any(any(week["left_out"].values()) for week in alone)
-    assert open_alerts[-1]["left_out"][OPEN]
-    assert not decided[-1]["left_out"].get(OPEN), "what is decided is not open"
+    assert open_alerts[1]["left_out"][OPEN]
+    assert not decided[1]["left_out"][OPEN], "what is decided is not open"
 
 
 def test_sessions_are_those_of_the_week_and_alerts_are_judged_by_them(
     weeks: dict[str, list[dict[str, Any]]],
 ) -> None:
     for each in weeks.values():
-        assert each[0]["sessions"] == 0, "attacks come in the last quarter"
-        assert each[0]["found"] == 0
-        a_day = each[0]["alerts"] / 7
-        assert each[0][FALSE_ALERTS] == pytest.approx(100 * a_day / each[0]["principals"], abs=1e-3)
-        assert 0 < each[-1]["found"] <= each[-1]["sessions"]
+        assert sum(week["sessions"] for week in each) == 6
+        for week in each:
+            assert 0 < week["found"] <= week["sessions"]
+            false = week[FALSE_ALERTS] * week["principals"] / 100 * 7
+            assert false == pytest.approx(round(false), abs=1e-2)
+            assert 0 <= round(false) < week["alerts"], "one at least is of an attack"
 
 
 def test_a_confirmed_attack_is_not_learned(weeks: dict[str, list[dict[str, Any]]]) -> None:
-    decided = weeks[STORE_USES[-1].name]
-    found = [week["found"] for week in decided]
-    assert found[1] > 0, "there is nothing to confirm"
-    assert decided[1]["left_out"][MALICIOUS] == 0
-    assert decided[2]["left_out"][MALICIOUS] > 0
+    first, second = weeks[STORE_USES[-1].name]
+    assert first["found"] > 0, "there is nothing to confirm"
+    assert first["left_out"][MALICIOUS] == 0
+    assert second["left_out"][MALICIOUS] > 0
 
 
 def test_every_organisation_counts_in_the_summary_and_on_the_screen(
     figures: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     last = figures["summary"][-1]
-    assert (last["store"], last["week"], last["organisations"]) == (STORE_USES[-1].name, 3, 1)
-    assert len(figures["summary"]) == 3 * len(STORE_USES)
+    assert (last["store"], last["week"], last["organisations"]) == (STORE_USES[-1].name, 2, 1)
+    assert len(figures["summary"]) == 2 * len(STORE_USES)
     print_retraining(json.loads(json.dumps(figures)))
     printed = capsys.readouterr().out
     assert f"{last['found']} of {last['sessions']}" in printed
