@@ -59,9 +59,6 @@ def cluster_by_services(principals: pd.DataFrame, usage: pd.DataFrame, seed: int
     `principals` has principal, kind, role, peer; `usage` has principal, service and events. k-means on the unit sphere (log
     counts), about MEMBERS_PER_CLUSTER members a cluster. The groups are aligned with `principals`.
     """
-    from sklearn.cluster import KMeans  # takes most of a second to import, and only training needs it
-    from sklearn.preprocessing import normalize
-
     groups = principals["peer"].copy()
     size = groups.map(groups.value_counts())
     lonely = principals["kind"].isin(["person", "user"]) & (
@@ -69,6 +66,9 @@ def cluster_by_services(principals: pd.DataFrame, usage: pd.DataFrame, seed: int
     )
     if lonely.sum() < 2 * MIN_MEMBERS:
         return groups
+    from sklearn.cluster import KMeans  # takes most of a second to import
+    from sklearn.preprocessing import normalize
+
     names = principals.loc[lonely, "principal"]
     spread = usage[usage["principal"].isin(names)].pivot_table(
         index="principal", columns="service", values="events", aggfunc="sum", fill_value=0
