@@ -29,7 +29,7 @@ from fingerprint.core.settings import Settings, load_settings, read_secret
 from fingerprint.registry import state_files
 from fingerprint.registry.bank import TRAINING_SECTIONS, open_bank
 from fingerprint.state.scorer_state import ScorerState
-from fingerprint.store import open_store
+from fingerprint.store import SqlStore, open_store
 from pipelines.cli.console import no_progress
 from pipelines.runtime import wiring
 from pipelines.train import train_bank
@@ -302,12 +302,12 @@ def usual() -> Iterator[None]:
     os.umask(before)
 
 
-def store_in(folder: Path) -> None:
+def store_in(folder: Path) -> SqlStore:
     folder.mkdir(mode=0o700)
-    open_store(f"sqlite:///{folder}/alerts.sqlite").alerts.save(
-        [stolen_session()]
-    )  # its -wal and -shm lie beside it now
-    assert len(list(folder.iterdir())) == 3
+    store = open_store(f"sqlite:///{folder}/alerts.sqlite")
+    store.alerts.save([stolen_session()])
+    assert len(list(folder.iterdir())) == 3, "its -wal and -shm lie beside it while it is open"
+    return store
 
 
 def checkpoints_in(folder: Path) -> None:
@@ -325,8 +325,9 @@ MAKERS: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("kind", MAKERS)
 def test_what_is_written_is_readable_by_its_owner_alone(kind: str, tmp_path: Path, usual: None) -> None:
-    MAKERS[kind](tmp_path / kind)
+    kept = MAKERS[kind](tmp_path / kind)
     assert exposed(tmp_path / kind) == []
+    del kept
 
 
 def test_every_version_of_a_bank_is_readable_by_its_owner_alone(
