@@ -22,6 +22,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+MAX_SPREAD = 4  # codes a row: among more it is faster to hash those that occur than to mark them
+
 Array = Any  # of NumPy, or of a library that does as CuPy does
 Placement = Callable[[NDArray[Any]], Array]  # from the host's memory to where the work is done
 
@@ -92,13 +94,23 @@ def unique_inverse(values: Array) -> tuple[Array, Array]:
     return codes, distinct
 
 
-def unique_examples(values: Array) -> tuple[Array, Array]:
-    """Return the number of each value among the distinct ones, and a place of each: (N,) -> (N,), (D,)."""
+def renumber(codes: Array, count: int) -> tuple[Array, Array]:
+    """Return the numbers, from 0, of those of `count` codes that occur: (N,) -> (N,); and these codes (D,)."""
+    if count > MAX_SPREAD * len(codes) or not is_on_host(codes):
+        return unique_inverse(codes)
+    used = np.flatnonzero(np.bincount(codes, minlength=count))
+    number = np.empty(count, np.intp)
+    number[used] = np.arange(len(used))
+    return number.take(codes), used
+
+
+def unique_examples(values: Array, count: int) -> tuple[Array, Array]:
+    """Return the number of each value among the distinct ones, and a place of each: (N,), each below `count` -> (N,), (D,)."""
     xp = namespace(values)
     if xp is not np:
         _, example, codes = xp.unique(values, return_index=True, return_inverse=True)
         return codes, example
-    codes, distinct = pd.factorize(values)
+    codes, distinct = renumber(values, count)
     example = np.empty(len(distinct), np.intp)
     example[codes] = np.arange(len(values))
     return codes, example

@@ -22,6 +22,8 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from fingerprint.compute import arrays
+
 # (N,) of NumPy: texts as Python's own with None for a missing one, times in UTC; or of pandas for flags.
 ColumnArray = Any
 Places = NDArray[np.intp]
@@ -38,7 +40,7 @@ class TextDictionary(NamedTuple):
 
     def factorize(self) -> tuple[Places, list[str | None]]:
         """Return the code of each row (N,), and the values that there are, by code."""
-        codes, used = pd.factorize(self.codes)
+        codes, used = arrays.renumber(self.codes, len(self.values))
         return codes, self.values[used].tolist()
 
 

@@ -14,6 +14,7 @@ A few events on the host are counted in a dictionary instead, value by value: ar
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
@@ -63,7 +64,7 @@ class DictionaryEncoded:
         mixed = xp.zeros(len(self), np.int64)
         for code, values in columns:
             mixed = mixed * len(values) + code
-        code, example = arrays.unique_examples(mixed)
+        code, example = arrays.unique_examples(mixed, math.prod(len(values) for _, values in columns))
         parts = [[values[at] for at in codes[example].tolist()] for codes, values in columns]
         return code, list(zip(*parts, strict=True))
 
