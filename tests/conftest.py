@@ -73,6 +73,11 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(50_000, 20, 20)
 
 
+def pytest_unconfigure() -> None:
+    """Let the process tear down what is frozen as well: DuckDB reports whatever is left of it as leaked."""
+    gc.unfreeze()
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """What needs a CUDA device is left out where there is none; where there is one, its libraries have to be there, too."""
     if item.get_closest_marker("gpu") and not has_device():
