@@ -93,9 +93,7 @@ def open_store(
         engine = create_store_engine(parsed)
         prepare_schema(engine, create)
     session = Session(engine, now)
-    weakref.finalize(
-        session, engine.dispose
-    )  # at the latest when the process ends, so that SQLite leaves one file
+    weakref.finalize(session, engine.dispose)  # when the process ends, at the latest: SQLite leaves one file
     return compose_store(session, Redactor(redact), addresses)
 
 

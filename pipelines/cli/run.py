@@ -71,7 +71,7 @@ def exit_without_teardown() -> Iterator[None]:
     statuses: list[int] = []
 
     def end_now() -> None:
-        with suppress(OSError, ValueError):  # Python says on its own way what could not be written
+        with suppress(OSError, ValueError):  # Python says in its own way what could not be written
             for stream in (sys.stdout, sys.stderr):
                 if stream:
                     stream.flush()
@@ -82,7 +82,7 @@ def exit_without_teardown() -> Iterator[None]:
     try:
         yield
     except SystemExit as ended:
-        statuses.append(ended.code if isinstance(ended.code, int) else 0)
+        statuses.append(ended.code if isinstance(ended.code, int) else int(ended.code is not None))
         raise
 
 
