@@ -15,6 +15,7 @@ import typer.main
 from xdist.scheduler import LoadFileScheduling
 
 from fingerprint.compute.backend import choose_backend
+from fingerprint.compute.cuda import has_driver
 from fingerprint.registry.bank import Bank, open_bank
 from fingerprint.store import migrate, open_store
 from tests.support import sample_organisation
@@ -86,7 +87,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @cache
 def has_device() -> bool:
-    import torch  # takes seconds, and few tests ask
+    if not has_driver():
+        return False
+    import torch
 
     return torch.cuda.is_available() or choose_backend().device == "cuda"
 

@@ -95,8 +95,8 @@ def unique_inverse(values: Array) -> tuple[Array, Array]:
 
 
 def renumber(codes: Array, count: int) -> tuple[Array, Array]:
-    """Return the numbers, from 0, of those of `count` codes that occur: (N,) -> (N,); and these codes (D,)."""
-    if count > MAX_SPREAD * len(codes) or not is_on_host(codes):
+    """Return the numbers, from 0, of those of `count` codes on the host that occur: (N,) -> (N,); and these codes (D,)."""
+    if count > MAX_SPREAD * len(codes):
         return unique_inverse(codes)
     used = np.flatnonzero(np.bincount(codes, minlength=count))
     number = np.empty(count, np.intp)

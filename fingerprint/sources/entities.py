@@ -63,9 +63,8 @@ def _distinct_identities(events: Frame, columns: tuple[str, ...]) -> tuple[Array
             codes, distinct = arrays.unique_inverse(codes)
             size = len(distinct)
         codes, size = codes * (count + 1) + of_column + 1, size * (count + 1)
-    codes = arrays.unique_inverse(codes)[0]
-    first = xp.unique(codes, return_index=True)[1]
-    table = frames.to_pandas(frames.select_rows(frames.select_columns(events, columns), first))
+    codes, example = arrays.unique_examples(codes, size)
+    table = frames.to_pandas(frames.select_rows(frames.select_columns(events, columns), example))
     texts = [
         [value if isinstance(value, str) else "" for value in table[column].tolist()] for column in columns
     ]

@@ -142,7 +142,7 @@ def test_a_run_beside_which_no_other_does_its_work_goes_on_where_it_was_killed(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with begun(organisation, tmp_path, "dask") as process:
+    with begun(organisation, tmp_path) as process:
         until(lambda: any((tmp_path / "work").glob("*/read.json")), seconds=60)
         with pytest.raises(FingerprintError, match="another run does the same work"):
             walked(organisation, tmp_path)

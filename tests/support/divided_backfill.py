@@ -1,6 +1,6 @@
 """A backfill in parts, here or as a program that can be killed: neither it nor its workers import what tests are made with.
 
-python -m tests.support.divided_backfill BANK FOLDER SCHEDULER SOURCE...
+python -m tests.support.divided_backfill BANK FOLDER SOURCE...
 """
 
 from __future__ import annotations
@@ -45,18 +45,16 @@ def walked(
     return sample_organisation.Run(figures, out, open_store(url))
 
 
-def begun(
-    organisation: sample_organisation.SampleOrganisation, folder: Path, where: str
-) -> subprocess.Popen[bytes]:
-    """A backfill in a process of its own, in eight parts."""
-    command = [sys.executable, "-m", __name__, organisation.bank, folder, where, *organisation.new]
+def begun(organisation: sample_organisation.SampleOrganisation, folder: Path) -> subprocess.Popen[bytes]:
+    """A backfill in a process of its own, in eight parts, with two workers."""
+    command = [sys.executable, "-m", __name__, organisation.bank, folder, *organisation.new]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     return subprocess.Popen(command, env=environment)  # noqa: S603 - this very interpreter
 
 
-def main(bank: str, folder: str, where: str, *sources: str) -> None:
+def main(bank: str, folder: str, *sources: str) -> None:
     organisation = sample_organisation.SampleOrganisation(Path(), list(sources), Path(bank), {})
-    walked(organisation, Path(folder), where, parts=8, sources=list(sources))
+    walked(organisation, Path(folder), "dask", parts=8, sources=list(sources))
 
 
 if __name__ == "__main__":
