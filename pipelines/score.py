@@ -7,15 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from fingerprint.adapters import files
 from fingerprint.adapters.address_tables import open_address_tables
 from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.adapters.result_files import ResultWriter
 from fingerprint.analysis import threshold_what_if
-from fingerprint.compute import frames
-from fingerprint.compute.backend import Backend
+from fingerprint.compute.frames import Frame
 from fingerprint.core.alert import CredentialIssue
 from fingerprint.core.ports.store import Store
 from fingerprint.core.read_ahead import read_ahead
@@ -69,7 +66,7 @@ def score_sources(
         pipeline = DetectionPipeline(
             bank, PipelineState(state), settings, keep_all_events=out is not None, inference=losses
         )
-        _score_history(history, pipeline, backend, store, results, progress)
+        _score_history(history, pipeline, store, results, progress)
         if state_folder:
             state_files.save_state(state, state_folder)
     return {
@@ -85,22 +82,20 @@ def score_sources(
 def _score_history(
     history: EventSpool,
     pipeline: DetectionPipeline,
-    backend: Backend,
     store: Store,
     results: ResultWriter,
     progress: Progress,
 ) -> None:
     """Run the pipeline over a history, batch by batch, and save what comes of it."""
-    for events, credentials in read_ahead(_prepare(events, backend) for events in history.batches()):
+    for events, credentials in read_ahead(map(_prepare, history.batches_to_score())):
         save_results(pipeline.process(events), store, results, credentials)
         progress("scoring events", pipeline.counters.events + pipeline.counters.repeats, history.events)
     save_results(pipeline.flush(), store, results)
 
 
-def _prepare(events: pd.DataFrame, backend: Backend) -> tuple[CodedEvents, list[CredentialIssue]]:
-    """Return what needs no state of a batch: its events coded, where they are scored, and the credentials that they issued."""
-    coded = code_events(frames.to_device(events, backend.dataframe_library))
-    return coded, SOURCE.find_issued_credentials(events)
+def _prepare(events: Frame) -> tuple[CodedEvents, list[CredentialIssue]]:
+    """Return what needs no state of a batch: its events coded, where they lie, and the credentials that they issued."""
+    return code_events(events), SOURCE.find_issued_credentials(events)
 
 
 def save_results(

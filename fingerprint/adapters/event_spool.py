@@ -33,6 +33,8 @@ from numpy.typing import NDArray
 
 from fingerprint.compute import frames
 from fingerprint.compute.backend import HOST_BACKEND, Backend
+from fingerprint.compute.column_table import ColumnTable
+from fingerprint.compute.frames import Frame
 from fingerprint.core.alert import Reject
 from fingerprint.core.read_ahead import read_ahead
 from fingerprint.core.settings import Settings
@@ -187,10 +189,11 @@ class EventSpool:
         """Write events that lie in the order of their buckets."""
         numbers, starts = np.unique(_bucket_numbers(events), return_index=True)
         for number, start, end in zip(numbers.tolist(), starts, [*starts[1:], len(events)], strict=True):
+            part = _with_dictionaries(events.slice(start, end - start))
             with pa.ipc.new_file(
-                self._file(number, self.part_counts[number]), events.schema, options=LZ4_OPTIONS
+                self._file(number, self.part_counts[number]), part.schema, options=LZ4_OPTIONS
             ) as file:
-                file.write_table(events.slice(start, end - start))
+                file.write_table(part)
             self.part_counts[number] += 1
             self.event_counts[number] += int(end - start)
 
@@ -251,7 +254,7 @@ class EventSpool:
             found.insert(0, self._read_bucket(number).select(["event_time", "principal"]))
             if sum(map(len, found)) >= most:
                 break
-        return pa.concat_tables(found)[-most:] if found else None
+        return pa.concat_tables(found).unify_dictionaries()[-most:] if found else None
 
     def trim(self) -> None:
         """Drop events past the end of the activity, and events before the days that the span counts back from it.
@@ -286,16 +289,26 @@ class EventSpool:
 
     def batches(self) -> Iterator[pd.DataFrame]:
         """Yield all events, oldest first, `reading.batch_records` at a time: a batch has its price, however small."""
+        yield from map(frames.from_arrow, self._tables())
+
+    def batches_to_score(self) -> Iterator[Frame]:
+        """Yield the same as tables that scorers take: of the backend's library, on a host a ColumnTable."""
+        library = self.backend.dataframe_library
+        if library == HOST_BACKEND.dataframe_library:
+            yield from map(ColumnTable.from_arrow, self._tables())
+        else:
+            yield from (frames.to_device(events, library) for events in self.batches())
+
+    def _tables(self) -> Iterator[pa.Table]:
         most, held = self.settings.reading.batch_records, []
         for number in sorted(self.part_counts):
             held.append(self._read_bucket(number))
             events = pa.concat_tables(held)
             whole = len(events) // most * most
-            for start in range(0, whole, most):
-                yield _to_frame(events.slice(start, most))
+            yield from (events.slice(start, most) for start in range(0, whole, most))
             held = [events.slice(whole)]
         if held and len(held[0]):
-            yield _to_frame(held[0])
+            yield held[0]
 
     def _read_bucket(self, number: int) -> pa.Table:
         """Return the events of one bucket, oldest first, ties broken by id."""
@@ -322,5 +335,13 @@ def _bucket_numbers(events: pa.Table) -> NDArray[np.int64]:
     return number
 
 
-def _to_frame(events: pa.Table) -> pd.DataFrame:
-    return events.combine_chunks().to_pandas()
+def _with_dictionaries(events: pa.Table) -> pa.Table:
+    """Return events with each column of texts but the ids encoded: some are on disk a tenth as large, and read as codes."""
+    return pa.table(
+        {
+            name: column.dictionary_encode()
+            if pa.types.is_large_string(column.type) and name != "event_id"
+            else column
+            for name, column in zip(events.column_names, events.columns, strict=True)
+        }
+    )

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fingerprint.compute import arrays
@@ -67,6 +68,12 @@ class ColumnTable:
     def from_pandas(cls, frame: pd.DataFrame) -> ColumnTable:
         """Return the columns of a pandas table, its texts as Python's own."""
         return cls({str(name): _to_column(column) for name, column in frame.items()}, len(frame))
+
+    @classmethod
+    def from_arrow(cls, table: pa.Table) -> ColumnTable:
+        """Return the columns of an Arrow table: texts as Python's own, dictionaries kept, bytes left where they lie."""
+        table = table.unify_dictionaries()
+        return cls({name: _arrow_to_column(table[name]) for name in table.column_names}, len(table))
 
     def __len__(self) -> int:
         return self._length
@@ -175,6 +182,20 @@ def _to_column(column: Any) -> _Column:
         return _text_objects(column.array), None, None
     codes, distinct = column.array.factorize()
     return np.where(codes < 0, len(distinct), codes), None, np.append(_text_objects(distinct), [None])
+
+
+def _arrow_to_column(column: pa.ChunkedArray) -> _Column:
+    """Return a column of Arrow as a table keeps it; one of bytes is copied when its rows are read, and only those."""
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        texts = column.combine_chunks()
+        distinct = np.array([*texts.dictionary.to_pylist(), None], object)
+        return pc.fill_null(texts.indices, len(distinct) - 1).to_numpy(), None, distinct
+    if pa.types.is_large_string(kind):
+        return column.to_numpy(), None, None
+    if pa.types.is_large_binary(kind):
+        return pd.arrays.ArrowExtensionArray(column), None, None
+    return _to_column(column.to_pandas(types_mapper={pa.bool_(): pd.BooleanDtype()}.get))
 
 
 def _text_objects(texts: Any) -> ColumnArray:

@@ -113,9 +113,14 @@ def to_pandas(frame: Frame) -> pd.DataFrame:
         return frame
     table = frame.to_arrow(preserve_index=False)
     zoned = [_with_time_zone(table[name]) for name in table.column_names]
-    return pa.table(dict(zip(table.column_names, zoned, strict=True))).to_pandas(
-        types_mapper={pa.bool_(): pd.BooleanDtype()}.get
-    )
+    return from_arrow(pa.table(dict(zip(table.column_names, zoned, strict=True))))
+
+
+def from_arrow(table: pa.Table) -> pd.DataFrame:
+    """Return an Arrow table as one of pandas, with the types that `flatten` gives its columns; dictionaries become texts."""
+    texts = [pa.large_string() if pa.types.is_dictionary(kind) else kind for kind in table.schema.types]
+    plain = table.cast(pa.schema(zip(table.column_names, texts, strict=True)))
+    return plain.to_pandas(types_mapper={pa.bool_(): pd.BooleanDtype()}.get)
 
 
 def without_other_rows(frame: Frame) -> Frame:

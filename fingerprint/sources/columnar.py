@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 
 from fingerprint.compute import frames
 from fingerprint.compute.backend import HOST_BACKEND, Backend
-from fingerprint.compute.column_table import ColumnTable, TextDictionary
+from fingerprint.compute.column_table import ColumnTable
 from fingerprint.compute.frames import Frame
 from fingerprint.core.settings import Entities
 from fingerprint.sources.active import SOURCE
@@ -170,8 +170,8 @@ def merge_tables(
     row = pa.array(np.arange(len(table)))
     columns = table.append_column("row", row).select([*map(str, _no_events().columns)])
     if backend.dataframe_library != "pandas":
-        return frames.to_device(_with_str_texts(columns), backend.dataframe_library), origins
-    return (_column_table(columns) if column_table else _with_str_texts(columns)), origins
+        return frames.to_device(frames.from_arrow(columns), backend.dataframe_library), origins
+    return (ColumnTable.from_arrow(columns) if column_table else frames.from_arrow(columns)), origins
 
 
 def _read_table(value: bytes, entities: Entities) -> ColumnarTable | None:
@@ -368,28 +368,3 @@ def _message_schema(entities: Entities) -> pa.Schema:
     naming = json.dumps([entities.granularity, *entities.person_role_patterns]).encode()
     made_by = f"{SOURCE.NAME} {_product_version()} {hashlib.sha256(naming).hexdigest()[:16]}"
     return _schema_made_by(made_by.encode())
-
-
-def _with_str_texts(columns: pa.Table) -> pd.DataFrame:
-    texts = [pa.large_string() if _is_text(field.type) else field.type for field in columns.schema]
-    plain = columns.cast(pa.schema(zip(columns.column_names, texts, strict=True)))
-    return plain.to_pandas(types_mapper={pa.bool_(): pd.BooleanDtype()}.get)
-
-
-def _column_table(columns: pa.Table) -> ColumnTable:
-    names = [field.name for field in columns.schema if _is_text(field.type)]
-    others = columns.drop_columns(names).to_pandas(types_mapper={pa.bool_(): pd.BooleanDtype()}.get)
-    texts = {name: _texts(columns[name].combine_chunks()) for name in names}
-    return ColumnTable.from_pandas(others).with_columns(texts)
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return pa.types.is_dictionary(kind) or pa.types.is_large_string(kind)
-
-
-def _texts(values: pa.Array) -> NDArray[np.object_] | TextDictionary:
-    """Return texts (n,) as Python's own, each distinct one made once, with their dictionary; missing ones are None."""
-    if not pa.types.is_dictionary(values.type):
-        return values.to_numpy(zero_copy_only=False)
-    distinct = np.array([*values.dictionary.to_pylist(), None], object)
-    return TextDictionary(pc.fill_null(values.indices, len(distinct) - 1).to_numpy(), distinct)

@@ -8,6 +8,8 @@ import pandas as pd
 import pytest
 
 from fingerprint.adapters.event_spool import EventSpool
+from fingerprint.compute import frames
+from fingerprint.compute.column_table import ColumnTable
 from fingerprint.core.settings import Settings
 from fingerprint.sources.active import SOURCE
 from fingerprint.sources.base import RecordBatch
@@ -44,6 +46,23 @@ def test_events_come_back_in_the_order_of_time(batches: list[RecordBatch]) -> No
         times = pd.concat(spool.batches())["event_time"]
     assert len(times) == sum(len(each.lines) for each in batches) - 1
     assert times.is_monotonic_increasing
+
+
+def test_tables_to_score_are_the_same_events(batches: list[RecordBatch]) -> None:
+    settings = SETTINGS.model_copy(
+        update={"reading": SETTINGS.reading.model_copy(update={"batch_records": 300})}
+    )
+    with EventSpool(settings) as spool:
+        spool.add_batches(batches)
+        tables, expected = list(spool.batches_to_score()), list(spool.batches())
+    assert [len(each) for each in tables] == [len(each) for each in expected]
+    assert len(tables) > 3
+    for table, events in zip(tables, expected, strict=True):
+        assert isinstance(table, ColumnTable)
+        pd.testing.assert_frame_equal(
+            frames.to_pandas(table)[[*events]].astype({"raw": object}),
+            frames.with_object_texts(events)[[*events]],
+        )
 
 
 def test_what_a_reader_raises_is_raised_once_what_came_before_is_added(batches: list[RecordBatch]) -> None:

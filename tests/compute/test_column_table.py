@@ -6,6 +6,7 @@ import weakref
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from fingerprint.compute import frames
@@ -112,6 +113,29 @@ def test_texts_keep_their_dictionary_however_rows_are_taken() -> None:
         assert [rows[at] for at in code] == [(text,) for text in texts_of_rows]
     assert whole.dictionary("number") is None
     assert few.compact().dictionary("text") is None
+
+
+def test_arrows_columns_are_kept_as_they_are_read() -> None:
+    """Pieces with dictionaries of their own, and bytes of which only the rows that are read are copied."""
+    pieces = [
+        pa.table(
+            {
+                "action": pa.array(actions, pa.large_string()).dictionary_encode(),
+                "raw": pa.array([f"{place}".encode() * 1000 for place in actions], pa.large_binary()),
+                "mfa": pa.array([True, None], pa.bool_()),
+            }
+        )
+        for actions in (["GetObject", None], ["ListBuckets", "GetObject"])
+    ]
+    table = ColumnTable.from_arrow(pa.concat_tables(pieces))
+    assert table.array("action").tolist() == ["GetObject", None, "ListBuckets", "GetObject"]
+    texts = table.dictionary("action")
+    assert texts
+    assert texts.factorize()[1] == ["GetObject", "ListBuckets", None]
+    assert table["mfa"].tolist() == [True, pd.NA, True, pd.NA]
+    few = ColumnTable.concat([table.take(np.array([2])), table.take(np.array([0]))]).compact()
+    assert few.array("raw").tolist() == [b"ListBuckets" * 1000, b"GetObject" * 1000]
+    assert few.array("raw").nbytes < 25_000
 
 
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
