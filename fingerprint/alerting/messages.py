@@ -6,7 +6,8 @@ Example:
     b'{"schema":1,"event_id":"...","event_time":"2026-01-23T03:28:11.000Z","principal":"...", ... "z":5.2,"vote":true}'
 
 An alert is published again when it has grown: the newest message of its id replaces the others. It carries at most
-MAX_ALERT_EVENTS events, the newest, without their records; `event_count` says how many there are. The alert store has all.
+MAX_ALERT_EVENTS events, the newest, without their records, and no more than fit a message; `event_count` says how many there
+are. The alert store has all.
 """
 
 from __future__ import annotations
@@ -24,14 +25,36 @@ MESSAGE_SCHEMA_VERSION = 1
 MAX_ALERT_EVENTS = 200
 
 
-def encode_alerts(alerts: Sequence[Alert]) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the key (principal) and value of each alert."""
+def encode_alerts(alerts: Sequence[Alert], max_bytes: int) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the key (principal) and value of each alert, together at most `max_bytes`: fewer events where it would be more."""
     for alert in alerts:
-        fields = msgspec.to_builtins(replace(alert, events=alert.events[-MAX_ALERT_EVENTS:]))
-        for event in (*fields["events"], *fields["supporting_events"]):
-            event.pop("raw", None)
-        message = {"schema": MESSAGE_SCHEMA_VERSION, **fields, "event_count": len(alert.events)}
-        yield alert.principal.encode(errors="replace"), msgspec.json.encode(message)
+        key = alert.principal.encode(errors="replace")
+        yield key, _encode_within(alert, max_bytes - len(key))
+
+
+def _encode_within(alert: Alert, room: int) -> bytes:
+    """Return an alert as a message of so many bytes, because a text of one record may be a mebibyte.
+
+    It keeps the newer half of its events, again and again while it is too large, and loses what explains them last.
+    """
+    shown = replace(alert, events=alert.events[-MAX_ALERT_EVENTS:])
+    while len(value := _encode_alert(shown, len(alert.events))) > room and shown.events:
+        events, supporting = shown.events, shown.supporting_events
+        shown = replace(
+            shown,
+            events=events[(len(events) + 1) // 2 :],
+            supporting_events=supporting[: len(supporting) // 2],
+        )
+    if len(value) <= room:
+        return value
+    return _encode_alert(replace(shown, drivers=(), next_steps=(), supporting_events=()), len(alert.events))
+
+
+def _encode_alert(alert: Alert, event_count: int) -> bytes:
+    fields = msgspec.to_builtins(alert)
+    for event in (*fields["events"], *fields["supporting_events"]):
+        event.pop("raw", None)
+    return msgspec.json.encode({"schema": MESSAGE_SCHEMA_VERSION, **fields, "event_count": event_count})
 
 
 def encode_votes(frame: pd.DataFrame) -> Iterator[tuple[bytes, bytes]]:

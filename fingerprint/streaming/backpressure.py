@@ -15,17 +15,21 @@ from fingerprint.streaming.lag_monitor import LagMonitor
 class PausableConsumer:
     """A consumer that can be paused. Messages that arrive while it is paused are kept for the next poll.
 
-    `on_pause` is called when a pause begins, to count them; to pause again before `resume` goes on with the same one.
+    `on_pause` is called when a pause begins, to count them; to pause again before `resume` goes on with the same one. `on_poll`
+    is called before each poll.
     """
 
-    def __init__(self, consumer: Consumer, on_pause: Callable[[], None]) -> None:
-        self.consumer, self.on_pause = consumer, on_pause
+    def __init__(
+        self, consumer: Consumer, on_pause: Callable[[], None], on_poll: Callable[[], None] = lambda: None
+    ) -> None:
+        self.consumer, self.on_pause, self.on_poll = consumer, on_pause, on_poll
         self.is_paused = False
         self.paused_partitions: frozenset[Partition] = frozenset()
         self.backlog: list[Message] = []
 
     def poll(self, timeout_seconds: float) -> list[Message]:
         """Return the backlog, or else poll."""
+        self.on_poll()
         kept, self.backlog = self.backlog, []
         return kept or self.consumer.poll(timeout_seconds)
 
@@ -41,6 +45,7 @@ class PausableConsumer:
 
     def poll_to_backlog(self, seconds: float) -> None:
         """Poll, and keep what comes for the next poll."""
+        self.on_poll()
         self.backlog += self.consumer.poll(seconds)
 
     def resume(self) -> None:

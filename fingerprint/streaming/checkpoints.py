@@ -72,10 +72,15 @@ class CheckpointManager:
     def restore(self, partition: Partition) -> OwnedPartition:
         """Return an assigned partition with its state.
 
-        Raises FingerprintError if something that the checkpoint needs is missing, or if it was taken under settings that
-        count otherwise.
+        Raises FingerprintError if something that the checkpoint needs is missing, if it was taken under settings that count
+        otherwise, or if the topic got partitions since this process began.
         """
         self.partition_count = self.partition_count or self._partition_count(partition.topic)
+        if partition.number >= self.partition_count:
+            raise FingerprintError(
+                f"{partition.topic} got partitions while it was read, {partition.label} among them: start again, so that they "
+                "begin with their share of what the others know"
+            )
         fence = self.checkpoints.next_fence(partition, self.consumer.generation())
         checkpoint = self.checkpoints.latest(partition)
         begin = self.consumer.beginning_offsets([partition])[partition]

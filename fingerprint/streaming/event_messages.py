@@ -38,7 +38,7 @@ from fingerprint.sources.decode import DecodedMessages, decode_messages
 
 COUNT_SECONDS = 60.0
 MIN_EVENTS = 16  # for each partition: as a table, fewer would be larger and slower
-_MESSAGE_OVERHEAD = 512  # bytes that Kafka puts around a message, at most
+MESSAGE_OVERHEAD = 512  # bytes that Kafka puts around a message, at most
 
 Longs = NDArray[np.int64]
 
@@ -200,7 +200,7 @@ def _row_headers(piece: DecodedMessages) -> list[Headers]:
 def encoded_size(outgoing: OutgoingMessage) -> int:
     """Return how many bytes a message takes, at most."""
     headers = sum(len(name) + len(value or b"") + 4 for name, value in outgoing.headers)
-    return len(outgoing.value or b"") + len(outgoing.key or b"") + headers + _MESSAGE_OVERHEAD
+    return len(outgoing.value or b"") + len(outgoing.key or b"") + headers + MESSAGE_OVERHEAD
 
 
 def _source_header(message: Message) -> bytes:

@@ -5,7 +5,6 @@ What cannot be read goes to the dead letters. Everything is acknowledged before 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -135,7 +134,6 @@ class IngestService(ConsumerService):
         return True
 
     def _update_status(self) -> None:
-        self.last_iteration = time.monotonic()
         self.metrics.set_watermarks(self.record_reader.watermarks)
         if self.joined and (lag := self.lag_monitor.poll()) is not None:
             self.metrics.set_lag(lag)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # `ingest` has metrics too, and needs neither detectors nor S
 STREAM_PREFIX = "fingerprint_stream"
 INGEST_PREFIX = "fingerprint_ingest"
 _PARTITION_LABELS = ("topic", "partition")
-DEPENDENCIES = ("database", "checkpoints")  # that may fail while the program goes on
+DEPENDENCIES = ("database", "checkpoints", "clock")  # that may fail while the program goes on
 REPORTED_COUNTERS = (
     *(
         "messages",
@@ -74,7 +74,7 @@ class StreamMetrics:
         )
         self.dependency_failing = self._gauge(
             "dependency_unavailable",
-            "1 while a dependency (database, checkpoints) fails, and what needs it waits.",
+            "1 while a dependency (database, checkpoints, clock) fails, and what needs it waits.",
             ("dependency",),
         )
         self.silent_feeds = self._gauge(

@@ -25,7 +25,7 @@ from fingerprint.pipeline import StepResult
 from fingerprint.sources.arrival import FUTURE_REASON
 from fingerprint.sources.decode import DecodedMessages
 from fingerprint.streaming.backpressure import DependencyStatus, PausableConsumer, PausingProducer
-from fingerprint.streaming.event_messages import OutgoingMessage
+from fingerprint.streaming.event_messages import MESSAGE_OVERHEAD, OutgoingMessage
 from fingerprint.streaming.feed_gaps import FeedMonitor
 from fingerprint.streaming.lag_monitor import LagMonitor
 from fingerprint.streaming.metrics import StreamMetrics
@@ -85,7 +85,10 @@ class AlertPublisher:
         if not alerts and not parts and not credential_issues:
             return
         self._retry_store(lambda: self.store.alerts.save(alerts, votes, credential_issues))
-        self._send(self.topics.alerts_topic, messages.encode_alerts(alerts))
+        self._send(
+            self.topics.alerts_topic,
+            messages.encode_alerts(alerts, self.topics.max_request_size - MESSAGE_OVERHEAD),
+        )
         self._send(self.topics.votes_topic, messages.encode_votes(votes))
         self.metrics.count_published(alerts, votes)
 

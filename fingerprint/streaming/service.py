@@ -61,8 +61,8 @@ class ConsumerService(PollingService, ABC):
     ) -> None:
         super().__init__(metrics)
         self.consumer, self.source_topic, self.kafka = consumer, topic, kafka
-        self.pausable_consumer = PausableConsumer(consumer, metrics.pauses.inc)
-        self.poison_guard = PoisonGuard(consumer, self._pause_for_single_message)
+        self.pausable_consumer = PausableConsumer(consumer, metrics.pauses.inc, self._note_poll)
+        self.poison_guard = PoisonGuard(consumer, self.pausable_consumer.pause)
         self.lag_monitor = LagMonitor(consumer, kafka, metrics.lag_monitor)
         self.joined = False
 
@@ -97,7 +97,6 @@ class ConsumerService(PollingService, ABC):
     def _finish(self, once: bool) -> None:
         """Do what is left after the last iteration."""
 
-    def _pause_for_single_message(self) -> None:
-        """Pause: messages are read one by one, which takes long."""
+    def _note_poll(self) -> None:
+        """Count as alive: who polls is not hung, be it that it waits for the database or reads messages one by one."""
         self.last_iteration = time.monotonic()
-        self.pausable_consumer.pause()

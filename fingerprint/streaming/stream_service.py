@@ -32,6 +32,7 @@ from fingerprint.streaming import routing
 from fingerprint.streaming.backpressure import DependencyStatus
 from fingerprint.streaming.bank_watcher import BankWatcher
 from fingerprint.streaming.checkpoints import CheckpointManager, OwnedPartition
+from fingerprint.streaming.clock_jumps import ClockJumps
 from fingerprint.streaming.metrics import StreamMetrics
 from fingerprint.streaming.poison import POISON_REASON
 from fingerprint.streaming.publisher import AlertPublisher, StreamAdapters
@@ -63,7 +64,7 @@ class StreamService(ConsumerService):
         self.backend = banks.backend
         metrics.set_backend(self.backend)
         metrics.set_active_banks([banks.served.bank.manifest])
-        self.clock = adapters.clock
+        self.clock, self.clock_jumps = adapters.clock, ClockJumps(adapters.clock)
         self.dependency_status = DependencyStatus()
         metrics.track_dependencies(self.dependency_status)
         self.publisher = AlertPublisher(
@@ -165,11 +166,14 @@ class StreamService(ConsumerService):
 
     def _skip_poison_message(self, message: Message) -> None:
         """Send a message that kills its reader to the dead letters, unread, and commit past it."""
-        if owned := self.owned.get(message.source_partition):
+        partition = message.source_partition
+        if owned := self.owned.get(partition):
             self.publisher.dead_letter_unread(message, POISON_REASON)
-            owned.offset = message.offset + 1
             self.metrics.messages.inc()
-            self._commit([message.source_partition])  # or the next poison message would bring this one back
+            if self.owned.get(partition) is not owned:
+                return  # revoked while the letter waited for room: the next owner sends it once more
+            owned.offset = message.offset + 1
+            self._commit([partition])  # or the next poison message would bring this one back
 
     def _process_partition(
         self,
@@ -333,27 +337,42 @@ class StreamService(ConsumerService):
         return "; ".join(filter(None, [self.dependency_status.summary(), self.lag_monitor.problem()])) or None
 
     def _update_status(self) -> None:
-        self.last_iteration = time.monotonic()
         self.banks.poll()
         self.metrics.bank_refused.set(bool(self.banks.refusal))
         self.metrics.inference_wrong.set(bool(self.banks.trust.failure))
         if self.joined and (lag := self.lag_monitor.poll()) is not None:
             self.metrics.update_partitions(self.owned, lag)
             self.lag = sum(lag.values())
-            self._advance_clocks(
+            self._close_by_clock(
                 [each for each in self.owned if lag.get(each) == 0 and not self.pausable_consumer.backlog]
             )
-            self._check_feeds()
         self._save_heartbeat()
 
-    def _advance_clocks(self, partitions: Collection[Partition]) -> None:
-        """Close intervals by the clock in partitions where nothing is left to be read."""
-        now = int(self.clock.now().timestamp() * 1000)
-        for each in sorted(partitions):
-            with self.metrics.counting(self.owned[each].processor):
-                results = self.owned[each].processor.advance_clock(now)
+    def _close_by_clock(self, read_to_end: Collection[Partition]) -> None:
+        """Close what time alone closes: intervals of partitions where nothing is left to be read, and silent feeds."""
+        now = self.clock_jumps.believed_time()
+        if now is None:
+            self.dependency_status.fail("clock", self.clock_jumps.describe())
+            return
+        self.dependency_status.recover("clock")
+        self._advance_clocks(read_to_end, int(now.timestamp() * 1000))
+        self._check_feeds()
+
+    def _advance_clocks(self, partitions: Collection[Partition], now: int) -> None:
+        """Close intervals of partitions by the clock, `now` in ms.
+
+        Publishing may wait, and partitions may be revoked while it does: then the next owner closes the intervals.
+        """
+        owners = {each: self.owned[each] for each in sorted(partitions)}
+        for each, owned in owners.items():
+            if self.owned.get(each) is not owned:
+                continue
+            self.unpublished.add(each)
+            with self.metrics.counting(owned.processor):
+                results = owned.processor.advance_clock(now)
             self.publisher.publish(results)
             self._count_feeds([each])
+            self.unpublished.discard(each)
 
     def _check_feeds(self) -> bool:
         """Look for feed gaps, and return whether there was anything to check; the owner of partition 0 does it for all."""
