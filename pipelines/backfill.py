@@ -21,15 +21,18 @@ from fingerprint.analysis import threshold_what_if
 from fingerprint.core.ports import WorkerPool
 from fingerprint.core.ports.store import Store
 from fingerprint.core.settings import Settings
+from fingerprint.core.time_range import ALL_TIME, TimeRange
 from fingerprint.registry import bank as banks
 from fingerprint.registry import state_files
+from fingerprint.registry.initial_state import trained_until
 from fingerprint.store import open_store
 from pipelines.cli.console import Progress
 from pipelines.runtime import backend, backfill_worker, host, wiring
 from pipelines.runtime.backfill_input import partition_once
 from pipelines.runtime.backfill_plan import BackfillPlan, plan_fingerprint
+from pipelines.runtime.input_check import require_files, unread_objects
 
-READ_COUNTERS = ("records", "rejects", "skipped", "future_dated", "reasons", "started_from")
+READ_COUNTERS = ("records", "rejects", "skipped", "future_dated", "outside", "reasons", "started_from")
 
 
 def backfill(
@@ -40,8 +43,12 @@ def backfill(
     database_url: str | None = None,
     out: Path | None = None,
     state_folder: Path | None = None,
+    span: TimeRange = ALL_TIME,
 ) -> dict[str, Any]:
-    """Score `sources` against the bank in `folder` with the workers of the settings; the figures of `score --json`."""
+    """Score what of `sources` lies in `span` against the bank in `folder`, with the workers of the settings.
+
+    Returns the figures of `score --json`.
+    """
     started = time.monotonic()
     bank = banks.open_bank(folder, settings.bank)
     banks.check_bank_settings(bank, settings)
@@ -51,9 +58,11 @@ def backfill(
         redact=settings.database.redacted_fields,
         addresses=open_address_tables(settings.enrichment),
     )
-    found = files.find_files(sources)
+    found = files.find_files_in_span(sources, span)
+    if not state_folder:
+        require_files(found, span)
     settings = threshold_what_if.apply_override(settings, store.thresholds.current())
-    about = plan_fingerprint(found, bank, settings, state_folder, every_event=out is not None)
+    about = plan_fingerprint(found.files, bank, settings, state_folder, out is not None, span)
     root = work_directory.work_root(settings.workers, folder)
     with (
         work_directory.work_directory(root, "score", about) as place,
@@ -67,8 +76,11 @@ def backfill(
             settings.without_receivers(),
             bool(out),
             bool(state_folder),
+            span,
         )
-        plan, read = partition_once(plan, found, bank, workers.parallelism, state_folder, store, progress)
+        plan, read = partition_once(
+            plan, found.files, bank, workers.parallelism, state_folder, store, progress
+        )
         total = _score_parts(plan, read, workers, store, progress)
         _write(plan, results)
         if state_folder:
@@ -78,7 +90,9 @@ def backfill(
         **total,
         **{name: read[name] for name in READ_COUNTERS},
         "parts": plan.parts,
+        **unread_objects(found),
         "bank_version": bank.version,
+        "trained_until": trained_until(bank, settings),
         "seconds": round(time.monotonic() - started, 3),
         "peak_memory_bytes": host.peak_bytes(),
     }

@@ -17,10 +17,11 @@ from fingerprint.core.alert import CredentialIssue
 from fingerprint.core.ports.store import Store
 from fingerprint.core.read_ahead import read_ahead
 from fingerprint.core.settings import Settings
+from fingerprint.core.time_range import ALL_TIME, TimeRange
 from fingerprint.pipeline import DetectionPipeline, StepResult
 from fingerprint.registry import bank as banks
 from fingerprint.registry import state_files
-from fingerprint.registry.initial_state import initial_state
+from fingerprint.registry.initial_state import initial_state, trained_until
 from fingerprint.sources.active import SOURCE
 from fingerprint.state.coded_events import CodedEvents, code_events
 from fingerprint.state.pipeline_state import PipelineState
@@ -29,7 +30,7 @@ from fingerprint.store import open_store
 from pipelines.cli.console import Progress
 from pipelines.runtime import backend as backends
 from pipelines.runtime import host, wiring
-from pipelines.runtime.input_check import require_events
+from pipelines.runtime.input_check import require_events, require_files, unread_objects
 
 
 def score_sources(
@@ -40,8 +41,9 @@ def score_sources(
     database_url: str | None = None,
     out: Path | None = None,
     state_folder: Path | None = None,
+    span: TimeRange = ALL_TIME,
 ) -> dict[str, Any]:
-    """Score `sources` against the bank in `folder`; the figures of `score --json`."""
+    """Score the events of `sources` that lie in `span` against the bank in `folder`; the figures of `score --json`."""
     started = time.monotonic()
     bank = banks.open_bank(folder, settings.bank)
     banks.check_bank_settings(bank, settings)
@@ -54,13 +56,15 @@ def score_sources(
     )
     settings = threshold_what_if.apply_override(settings, store.thresholds.current())
     with (
-        backends.open_history(settings) as history,
+        backends.open_history(settings, span) as history,
         ResultWriter(out, settings) as results,
         wiring.open_inference(settings.triton, bank) as losses,
     ):
-        found = files.find_files(sources)
-        history.add_batches(files.read_files(found, settings.reading), progress)
-        require_events(history, found, may_be_empty=state_folder is not None)
+        found, may_be_empty = files.find_files_in_span(sources, span), state_folder is not None
+        if not may_be_empty:
+            require_files(found, span)
+        history.add_batches(files.read_files(found.files, settings.reading), progress)
+        require_events(history, found.files, may_be_empty)
         arrays, start = initial_state(bank, history.activity_start(), settings, state_folder)
         state = ScorerState.from_arrays(settings, arrays, backend.to_device)
         pipeline = DetectionPipeline(
@@ -72,8 +76,10 @@ def score_sources(
     return {
         **pipeline.figures(),
         **history.figures(),
+        **unread_objects(found),
         "started_from": start,
         "bank_version": bank.version,
+        "trained_until": trained_until(bank, settings),
         "seconds": round(time.monotonic() - started, 3),
         "peak_memory_bytes": host.peak_bytes(),
     }

@@ -118,6 +118,7 @@ class EventSpool:
             "rejects": self.rejected,
             "skipped": self.skipped,
             "future_dated": self.future_dated,
+            "outside": self.outside_span,
             "reasons": self.rejection_reasons(),
         }
 

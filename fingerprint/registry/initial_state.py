@@ -9,10 +9,12 @@ Example:
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pandas as pd
 
+from fingerprint.core import time_range
 from fingerprint.core.settings import Settings
 from fingerprint.registry import state_files
 from fingerprint.registry.bank import Bank
@@ -20,7 +22,7 @@ from fingerprint.state.partitioning import Arrays
 from fingerprint.state.scorer_state import ScorerState
 
 FROM_STATE, FROM_BANK = "state", "bank"  # where a run may start
-FROM_NOTHING = "empty: the input begins inside the bank's training span"
+FROM_NOTHING = "empty: the input begins before the bank's training ends"
 
 
 def initial_state(
@@ -34,23 +36,31 @@ def initial_state(
     kept = state_files.restore_state(folder, settings) if folder else None
     if kept:
         return kept.as_arrays(), FROM_STATE
-    if activity_start is not None and activity_start < _end_of_training(bank, settings):
+    if activity_start is not None and activity_start < _training_end(bank, settings):
         return ScorerState(settings).as_arrays(), FROM_NOTHING
     return bank.scorer_state, FROM_BANK
 
 
-def _end_of_training(bank: Bank, settings: Settings) -> int:
+def _training_end(bank: Bank, settings: Settings) -> int:
     """Return seconds since the epoch. The input may begin a little before the end of the history: records arrive late."""
     begin = int(pd.Timestamp(bank.manifest["span"][0]).timestamp())
     return max(int(bank.manifest["trained_until"]), begin + settings.spectral.interval_seconds)
 
 
-def missing_history_warning(started_from: str, bank_version: str) -> str | None:
-    """Return a warning if a run began without history, so that counts could not be judged; None else."""
+def trained_until(bank: Bank, settings: Settings) -> str:
+    """Return to when a bank has learned, as `--since` takes it: what follows can be scored with its history."""
+    return time_range.format_instant(datetime.fromtimestamp(_training_end(bank, settings), UTC))
+
+
+def missing_history_warning(started_from: str, bank_version: str, since: str) -> str | None:
+    """Return a warning if a run began without history, so that counts could not be judged; None else.
+
+    `since` is to when the bank has learned, as `--since` takes it.
+    """
     if started_from != FROM_NOTHING:
         return None
     return (
-        f"scoring began without history, because the input begins inside the training span of bank {bank_version}: "
-        "counts are not judged before they have warmed up. Score events after the training, or give --state; if the input "
-        "does follow it, look at the bank's span (`fingerprint bank show`)"
+        f"scoring began without history, because the input begins before the training of bank {bank_version} ends: counts are "
+        "not judged before they have warmed up, and whatever the bank has learned, an attack too, is usual to it. Score what "
+        f"follows (--since {since}), train on less (`fingerprint train --until DATE`), or give --state"
     )

@@ -205,6 +205,7 @@ def print_scoring(figures: dict[str, Any], database_url: str | None = None) -> N
     """
     print(f"{_records_read(figures)}; started from: {figures['started_from']}")
     _print_future_dated(figures)
+    _print_events_outside_span(figures)
     votes = ", ".join(
         f"{name} {count_of(count, vote_unit(name))}" for name, count in figures["votes"].items()
     )

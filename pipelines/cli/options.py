@@ -227,6 +227,19 @@ TrainTopic = Annotated[
         show_default=False,
     ),
 ]
+ScoreSince = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DATE",
+        help="Score events of this time and later, by event time: 2026-01-01, or 2026-01-01T06:00 (UTC). Objects of a trail "
+        "whose day lies before are not fetched.",
+        show_default=False,
+    ),
+]
+ScoreUntil = Annotated[
+    str | None,
+    typer.Option(metavar="DATE", help="Score events before this time.", show_default=False),
+]
 TrainSince = Annotated[
     str | None,
     typer.Option(

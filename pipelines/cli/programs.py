@@ -40,6 +40,8 @@ from pipelines.cli.options import (
     RealDataSets,
     RetrainWeeks,
     ScoredEventsFile,
+    ScoreSince,
+    ScoreUntil,
     SettingsFile,
     SimulateAttacks,
     SimulateDays,
@@ -159,6 +161,8 @@ def train(
 def score(
     sources: Sources,
     bank: BankFolder = Path("bank"),
+    since: ScoreSince = None,
+    until: ScoreUntil = None,
     database: DatabaseUrl = None,
     out: ScoredEventsFile = None,
     state: StateFolder = None,
@@ -169,14 +173,17 @@ def score(
     """Score events with all detectors and save the alerts of the quorum to the database.
 
     A run starts where the bank's training ended, or where the last run with the same --state did. Scoring the same input twice
-    changes nothing in the database. If the input begins inside the bank's training span, a run starts without history and says
-    so; its exit status is 4 if it found nothing.
+    changes nothing in the database. Of a trail that goes on, `--since` names where the training ended:
+    `fingerprint score s3://trail/AWSLogs/ --since 2026-01-25`. If the input begins before that, a run starts without history and
+    says so; its exit status is 4 if it found no alert.
     """
+    from fingerprint.core import time_range
     from fingerprint.registry.initial_state import missing_history_warning
     from pipelines.backfill import backfill
     from pipelines.cli import console
     from pipelines.score import score_sources
 
+    span = time_range.parse_time_range(since, until)
     loaded = load_settings(settings, workers_override(workers))
     with console.progress_bars(not json) as progress:
         run = score_sources if loaded.workers.scheduler == "local" else backfill
@@ -188,11 +195,14 @@ def score(
             database_url=with_connect_timeout(database or loaded.database.url),
             out=out,
             state_folder=state,
+            span=span,
         )
     print_result(figures, json, lambda: console.print_scoring(figures, database))
-    if warning := missing_history_warning(figures["started_from"], figures["bank_version"]):
+    if warning := missing_history_warning(
+        figures["started_from"], figures["bank_version"], figures["trained_until"]
+    ):
         typer.echo(f"warning: {warning}", err=True)
-        if not any(figures["votes"].values()):
+        if not figures["alerts"]:
             raise typer.Exit(EXIT_NO_HISTORY)
 
 

@@ -69,7 +69,7 @@ def _partition_events(
 ) -> dict[str, Any]:
     """Read the files, cut their events by principal into the plan's parts, and return what was read."""
     settings = plan.settings
-    with backend.open_history(settings) as history:
+    with backend.open_history(settings, plan.span) as history:
         history.add_batches(files.read_files(found, settings.reading), progress)
         require_events(history, found, may_be_empty=state_folder is not None)
         arrays, started_from = initial_state(bank, history.activity_start(), settings, state_folder)

@@ -20,13 +20,14 @@ from fingerprint.adapters.files import SourceFile
 from fingerprint.analysis import threshold_what_if
 from fingerprint.compute import hashing
 from fingerprint.core.settings import Settings
+from fingerprint.core.time_range import ALL_TIME, TimeRange
 from fingerprint.registry import state_files
 from fingerprint.registry.bank import Bank
 from fingerprint.registry.initial_state import FROM_BANK
 from fingerprint.state.partitioning import Mask
 from fingerprint.training.dataset import PartitionedDataset
 
-PLAN_FORMAT = 3  # of what lies in the work folder
+PLAN_FORMAT = 4  # of what lies in the work folder
 RESULT_SHAPING_SECTIONS = {
     *("reading", "entities", "autoencoder", "spectral", "sequence", "isolation_forest"),
     *("detectors", "voting", "alerts"),
@@ -50,6 +51,7 @@ class BackfillPlan:
     settings: Settings
     every_event: bool
     keeps_state: bool
+    span: TimeRange = ALL_TIME
     parts: int = 1
     started_from: str = FROM_BANK
 
@@ -78,7 +80,12 @@ class BackfillPlan:
 
 
 def plan_fingerprint(
-    found: Sequence[SourceFile], bank: Bank, settings: Settings, state_folder: Path | None, every_event: bool
+    found: Sequence[SourceFile],
+    bank: Bank,
+    settings: Settings,
+    state_folder: Path | None,
+    every_event: bool,
+    span: TimeRange = ALL_TIME,
 ) -> dict[str, Any]:
     """Return everything that shapes the answers: a run with the same fingerprint resumes the same work."""
     state_file = state_folder and state_folder / state_files.STATE_FILE
@@ -87,6 +94,7 @@ def plan_fingerprint(
     return {
         "format": PLAN_FORMAT,
         "files": [[file.path, file.content_tag] for file in [*found, *beside]],
+        "span": str(span),
         "bank": bank.version,
         "keeps_state": state_folder is not None,
         "every_event": every_event,

@@ -5,11 +5,14 @@ from __future__ import annotations
 import zlib
 from collections import Counter
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 from fingerprint.adapters.event_spool import EventSpool
-from fingerprint.adapters.files import SourceFile
+from fingerprint.adapters.files import FilesInSpan, SourceFile
+from fingerprint.core import time_range
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.sanitize import printable
+from fingerprint.core.time_range import TimeRange
 from fingerprint.sources.active import SOURCE
 
 HEAD_BYTES = 4096  # of a file, by which its format is guessed
@@ -32,18 +35,52 @@ JSON_FIELDS = (
 )
 
 
+def require_files(found: FilesInSpan, span: TimeRange) -> None:
+    """Raise FingerprintError if no file of the input can hold an event of the span, before any is read."""
+    if not found.files:
+        raise FingerprintError(_no_events_message(span, _key_date_range(found)))
+
+
 def require_events(history: EventSpool, found: Sequence[SourceFile], may_be_empty: bool = False) -> None:
-    """Raise FingerprintError if the input holds no event: one sentence with the most frequent reason.
+    """Raise FingerprintError if the input holds no event of the span: one sentence with the most frequent reason.
 
     `found` are the files of the input; the first one is looked into, for what it may be.
-    `may_be_empty` lets input without any record pass, and one whose records are no events by design; not one of rejects.
+    `may_be_empty` lets input without any record pass, one whose records are no events by design, and one whose events lie outside
+    the span; not one of rejects.
     """
-    if history.records > history.rejected + history.skipped:
-        return
-    if history.rejected:
-        raise FingerprintError(_describe_rejects(history, found))
-    if not may_be_empty:
-        raise FingerprintError(f"there is no event in the input: {_describe_skipped(history, found)}")
+    if history.records == history.rejected + history.skipped:
+        if history.rejected:
+            raise FingerprintError(_describe_rejects(history, found))
+        if not may_be_empty:
+            raise FingerprintError(f"there is no event in the input: {_describe_skipped(history, found)}")
+    elif history.outside_span and not history.events and not may_be_empty:
+        raise FingerprintError(_no_events_message(history.span, history.observed_range))
+
+
+def unread_objects(found: FilesInSpan) -> dict[str, int]:
+    """Return how many objects there are, and how many were not fetched, or not even listed, because of the span."""
+    return {
+        "objects": len(found.found),
+        "not_fetched": len(found.found) - len(found.files),
+        "months_not_listed": len(found.unlisted),
+    }
+
+
+def _key_date_range(found: FilesInSpan) -> tuple[datetime, datetime]:
+    """Return the first and the last day in the keys, or of months that were not listed."""
+    days = [day for day in (SOURCE.object_day(file.path) for file in found.found) if day]
+    days = sorted([*days, *found.unlisted, *map(time_range.last_day_of_month, found.unlisted)])
+    first, last = (datetime(day.year, day.month, day.day, tzinfo=UTC) for day in (days[0], days[-1]))
+    return first, last
+
+
+def _no_events_message(span: TimeRange, seen: tuple[datetime, datetime] | None) -> str:
+    there = (
+        f": the history has {time_range.format_instant(seen[0])} to {time_range.format_instant(seen[1])} UTC"
+        if seen
+        else ""
+    )
+    return f"there is no event {span}{there}"
 
 
 def _describe_rejects(history: EventSpool, found: Sequence[SourceFile]) -> str:

@@ -6,14 +6,13 @@ import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pandas as pd
 
 from fingerprint.adapters import files
 from fingerprint.adapters.event_spool import EventSpool
-from fingerprint.core import time_range
 from fingerprint.core.alert import Reject
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.ports import Message, Partition
@@ -21,7 +20,6 @@ from fingerprint.core.settings import Settings
 from fingerprint.core.time_range import ALL_TIME, KEY_DAY_MARGIN, TimeRange
 from fingerprint.sources import arrival
 from fingerprint.sources import decode as messages_
-from fingerprint.sources.active import SOURCE
 from fingerprint.store import SqlStore, masked_url, open_store, store_exists
 from fingerprint.streaming import routing
 from fingerprint.streaming.bounded_read import poll_until_end
@@ -29,7 +27,7 @@ from fingerprint.training import feedback
 from fingerprint.training.exclusions import TrainingExclusions
 from pipelines.cli.console import Progress
 from pipelines.runtime import wiring
-from pipelines.runtime.input_check import require_events
+from pipelines.runtime.input_check import require_events, require_files, unread_objects
 
 NO_DATABASE = "none"  # of an option: no database is used
 
@@ -68,20 +66,14 @@ def load_history(
     """
     require_sources(request)
     near = files.find_files_in_span(request.sources, request.span)
-    if request.sources and not near.files and not request.topic:
-        raise FingerprintError(_no_events_message(request.span, _key_date_range(near)))
+    if request.sources and not request.topic:
+        require_files(near, request.span)
     history.add_batches(files.read_files(near.files, settings.reading), progress)
     if request.topic:
         read_topic(request.topic, history, settings, progress)
     history.trim()
     require_events(history, near.files)
-    if history.outside_span and not history.events:
-        raise FingerprintError(_no_events_message(request.span, history.observed_range))
-    return {
-        "objects": len(near.found),
-        "not_fetched": len(near.found) - len(near.files),
-        "months_not_listed": len(near.unlisted),
-    }
+    return unread_objects(near)
 
 
 def load_exclusions(
@@ -135,23 +127,6 @@ def _history_span(history: EventSpool, newest: datetime) -> tuple[datetime, date
     """Return the time of the first event, and a time after the last."""
     first, last = history.observed_range or (newest, newest)
     return history.span.since or first, max(last, newest) + timedelta(seconds=1)
-
-
-def _key_date_range(near: files.FilesInSpan) -> tuple[datetime, datetime]:
-    """Return the first and the last day in the keys, or of months that were not listed."""
-    days = [day for day in (SOURCE.object_day(file.path) for file in near.found) if day]
-    days = sorted([*days, *near.unlisted, *map(time_range.last_day_of_month, near.unlisted)])
-    first, last = (datetime(day.year, day.month, day.day, tzinfo=UTC) for day in (days[0], days[-1]))
-    return first, last
-
-
-def _no_events_message(span: TimeRange, seen: tuple[datetime, datetime] | None) -> str:
-    there = (
-        f": the history has {time_range.format_instant(seen[0])} to {time_range.format_instant(seen[1])} UTC"
-        if seen
-        else ""
-    )
-    return f"there is no event {span}{there}"
 
 
 def read_topic(topic: str, history: EventSpool, settings: Settings, progress: Progress) -> int:

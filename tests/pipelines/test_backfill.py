@@ -16,6 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fingerprint.core.errors import FingerprintError
+from fingerprint.core.time_range import parse_time_range
 from fingerprint.registry import state_files
 from pipelines import backfill as backfills
 from pipelines.cli.app import app
@@ -69,6 +70,17 @@ def test_many_parts_say_what_one_walk_says(
     assert divided.figures["parts"] == parts
     same(divided, scored)
     assert not (tmp_path / "work").exists(), "and nothing is left of the work"
+
+
+def test_of_a_whole_history_the_span_is_scored_as_by_one_walk(
+    organisation: sample_organisation.SampleOrganisation, tmp_path: Path
+) -> None:
+    first = min(json.loads(line)["eventTime"] for line in sample_organisation.lines_of(organisation.new))
+    span = parse_time_range(since=first)
+    one = sample_organisation.run(organisation.days, organisation.bank, tmp_path / "one", span=span)
+    divided = walked(organisation, tmp_path / "parts", sources=organisation.days, span=span)
+    assert divided.figures["outside"] == one.figures["outside"] > 0
+    same(divided, one)
 
 
 def test_small_steps_and_principals_who_are_new_or_fall_silent_change_nothing(

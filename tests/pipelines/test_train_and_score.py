@@ -13,9 +13,13 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
 
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Entities, Reading, Spectral
+from fingerprint.core.time_range import parse_time_range
+from pipelines.cli.app import app
+from pipelines.cli.run import EXIT_NO_HISTORY
 from pipelines.commands.alerts import list_alerts
 from tests.support import sample_organisation
 from tests.support.sample_organisation import SETTINGS, Run, SampleOrganisation
@@ -233,6 +237,49 @@ def test_input_from_inside_the_training_span_starts_from_nothing_and_says_so(
     run = sample_organisation.run(organisation.learned[-2:], organisation.bank, tmp_path)
     assert run.figures["started_from"].startswith("empty")
     assert run.events["spectral_z"].isna().mean() > 0.5, "series are warming up, which is no opinion"
+
+
+def test_of_a_whole_history_the_span_is_scored_as_by_itself(
+    organisation: SampleOrganisation, tmp_path: Path
+) -> None:
+    lines = sample_organisation.lines_of(organisation.days)
+    first = min(json.loads(line)["eventTime"] for line in sample_organisation.lines_of(organisation.new))
+    inside = [line for line in lines if json.loads(line)["eventTime"] >= first]
+    alone = sample_organisation.write(tmp_path / "new.jsonl", inside)
+    expected = sample_organisation.run([alone], organisation.bank, tmp_path / "alone")
+    run = sample_organisation.run(
+        organisation.days, organisation.bank, tmp_path / "span", span=parse_time_range(since=first)
+    )
+    assert run.figures["started_from"] == "bank"
+    assert run.figures["outside"] == len(lines) - len(inside) > 0
+    alike(run.events, expected.events)
+    assert expected.alerts
+    assert [alert.event_ids for alert in run.alerts] == [alert.event_ids for alert in expected.alerts]
+
+
+def test_a_span_without_events_is_an_error_but_not_where_a_state_goes_on(
+    organisation: SampleOrganisation, tmp_path: Path
+) -> None:
+    later = parse_time_range(since="2031-01-01")
+    with pytest.raises(FingerprintError, match="there is no event from 2031-01-01: the history has "):
+        sample_organisation.run(organisation.new[:1], organisation.bank, tmp_path, span=later)
+    figures = sample_organisation.run(
+        organisation.new[:1], organisation.bank, tmp_path, span=later, scorer_state=tmp_path / "state"
+    ).figures
+    assert (figures["events"], figures["alerts"]) == (0, 0)
+
+
+def test_learned_days_without_an_alert_are_no_quiet_days(
+    organisation: SampleOrganisation, tmp_path: Path
+) -> None:
+    """Whatever the bank learned is usual to it: the status says that nothing was asked."""
+    command = ["score", organisation.learned[-1], "--bank", str(organisation.bank)]
+    done = CliRunner().invoke(app, [*command, "--database", f"sqlite:///{tmp_path}/alerts.sqlite", "--json"])
+    assert done.exit_code == EXIT_NO_HISTORY, done.output
+    figures = json.loads(done.stdout)
+    assert figures["alerts"] == 0
+    assert sum(figures["votes"].values()) > 0
+    assert f"--since {figures['trained_until']}" in done.stderr
 
 
 def test_a_record_without_an_id_is_known_by_its_digest_and_its_repeat_dropped(

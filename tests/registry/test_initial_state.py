@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fingerprint.core.time_range import parse_time_range
 from fingerprint.registry import bank as banks
 from fingerprint.registry import state_files
 from fingerprint.registry.initial_state import (
@@ -15,6 +16,7 @@ from fingerprint.registry.initial_state import (
     FROM_STATE,
     initial_state,
     missing_history_warning,
+    trained_until,
 )
 from fingerprint.state.scorer_state import ScorerState
 from tests.support.sample_organisation import SETTINGS, SampleOrganisation
@@ -51,8 +53,16 @@ def test_a_saved_state_is_gone_on_from_whatever_the_input(bank: banks.Bank, tmp_
 
 
 def test_only_a_start_from_nothing_is_warned_of() -> None:
-    warning = missing_history_warning(FROM_NOTHING, "2026-01-31")
+    warning = missing_history_warning(FROM_NOTHING, "bank-1", "2026-01-31")
     assert warning is not None
-    assert "inside the training span of bank 2026-01-31" in warning
-    assert missing_history_warning(FROM_BANK, "2026-01-31") is None
-    assert missing_history_warning(FROM_STATE, "2026-01-31") is None
+    assert "before the training of bank bank-1 ends" in warning
+    assert "(--since 2026-01-31)" in warning
+    assert missing_history_warning(FROM_BANK, "bank-1", "2026-01-31") is None
+    assert missing_history_warning(FROM_STATE, "bank-1", "2026-01-31") is None
+
+
+def test_what_follows_the_time_that_is_named_starts_from_the_bank(bank: banks.Bank) -> None:
+    since = parse_time_range(since=trained_until(bank, SETTINGS)).since
+    assert since
+    assert initial_state(bank, int(since.timestamp()), SETTINGS, None)[1] == FROM_BANK
+    assert initial_state(bank, int(since.timestamp()) - 1, SETTINGS, None)[1] == FROM_NOTHING

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from fingerprint.core.settings import Settings, Workers
+from fingerprint.core.time_range import ALL_TIME, TimeRange
 from fingerprint.store import open_store
 from pipelines.backfill import backfill
 from pipelines.cli.console import no_progress
@@ -30,6 +31,7 @@ def walked(
     base: Settings = sample_organisation.SETTINGS,
     scorer_state: Path | None = None,
     sources: list[str] | None = None,
+    span: TimeRange = ALL_TIME,
 ) -> sample_organisation.Run:
     folder.mkdir(parents=True, exist_ok=True)
     url, out = f"sqlite:///{folder}/alerts.sqlite", folder / "events.parquet"
@@ -41,6 +43,7 @@ def walked(
         database_url=url,
         out=out,
         state_folder=scorer_state,
+        span=span,
     )
     return sample_organisation.Run(figures, out, open_store(url))
 

@@ -15,6 +15,7 @@ import pandas as pd
 
 from fingerprint.core.alert import Alert
 from fingerprint.core.settings import Alerts, Autoencoder, Settings
+from fingerprint.core.time_range import ALL_TIME, TimeRange
 from fingerprint.store import SqlStore, open_store
 from pipelines.cli.console import no_progress
 from pipelines.score import score_sources
@@ -102,6 +103,7 @@ def run(
     settings: Settings = SETTINGS,
     scorer_state: Path | None = None,
     name: str = "events.parquet",
+    span: TimeRange = ALL_TIME,
 ) -> Run:
     """Score into `folder`: --out `name`, --database alerts.sqlite."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -114,6 +116,7 @@ def run(
         database_url=url,
         out=folder / name,
         state_folder=scorer_state,
+        span=span,
     )
     return Run(figures, folder / name, open_store(url))
 

@@ -12,6 +12,7 @@ import pytest
 
 from fingerprint.adapters import files
 from fingerprint.core.settings import Settings, Workers
+from fingerprint.core.time_range import parse_time_range
 from fingerprint.registry import state_files
 from fingerprint.registry.bank import Bank
 from pipelines.runtime.backfill_plan import BackfillPlan, plan_fingerprint
@@ -56,6 +57,7 @@ def test_what_shapes_the_answers_changes_the_fingerprint(place: Path) -> None:
     assert fingerprint(place, OTHER_BANK) != fingerprint(place)
     assert fingerprint(place, settings=other) != fingerprint(place)
     assert fingerprint(place, every_event=True) != fingerprint(place)
+    assert fingerprint(place, span=parse_time_range(since="2026-01-05")) != fingerprint(place)
     assert fingerprint(place, state_folder=place / "state") != before != fingerprint(place)
     whole = fingerprint(place)
     (place / "day.jsonl").write_text("{}\n{}\n")
