@@ -13,7 +13,7 @@ Example:
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from errno import EISDIR
 from pathlib import Path
@@ -21,30 +21,44 @@ from types import TracebackType
 from typing import Any, TextIO
 
 import msgspec
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
-from fingerprint.core.alert import NEWCOMER_COLUMN, VOTE_COLUMNS, Alert, vote_column, z_column
+from fingerprint.core.alert import (
+    ALERT_THRESHOLD_COLUMN,
+    NEWCOMER_COLUMN,
+    VOTE_COLUMNS,
+    Alert,
+    threshold_column,
+    vote_column,
+    z_column,
+)
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Settings
-from fingerprint.detection.detectors import detector_names
+from fingerprint.detection.detectors import calibrated_detectors, detector_names
 from fingerprint.detection.scorer import empty_votes
 from fingerprint.pipeline import StepResult
 
 SUFFIXES = (".parquet", ".jsonl")
+NO_VOTE, NO_SECOND_VOTE = "no vote", "no second vote"  # why an event has no verdict
+BELOW_THRESHOLD = "below the alert threshold"
 
 
 class ResultWriter:
     """Scored events in a file, one row an event: Parquet or JSON lines by the file's name.
 
-    Columns: event_id, event_time, principal, entity, `<detector>_z` (null for no opinion), `<detector>_vote`, verdict, alert_id
-    (null where none), level, newcomer (judged by how others began), degraded, bank_version. Without a file nothing is written; a
-    run that fails leaves the file alone.
+    Columns: event_id, event_time, principal, entity, service, action, `<detector>_z` (null for no opinion), `<detector>_vote` and
+    `<detector>_threshold`, alert_threshold (the z that opens an alert), verdict, reason (why there is none; null with a verdict),
+    alert_id (null where none), level, newcomer (judged by how others began), degraded, bank_version. Without a file nothing is
+    written; a run that fails leaves the file alone.
     """
 
     def __init__(self, file: Path | None, settings: Settings) -> None:
         self.file, self.schema = file, _schema(settings)
+        self.detectors = detector_names(settings)
         self.parquet: pq.ParquetWriter | None = None
         self.text_file: TextIO | None = None
         self.staging_file = file and file.with_name(f".{file.name}.{os.getpid()}")
@@ -81,6 +95,10 @@ class ResultWriter:
 
     def write(self, frame: pd.DataFrame) -> None:
         """Append scored events."""
+        if not self.file:
+            return
+        if "reason" not in frame:
+            frame = frame.assign(reason=_reasons(frame, self.detectors))
         if self.parquet:
             table: Any = pa.Table.from_pandas(
                 frame[self.schema.names], schema=self.schema, preserve_index=False
@@ -100,10 +118,13 @@ def _schema(settings: Settings) -> pa.Schema:
             ("event_id", pa.string()),
             ("event_time", pa.timestamp("us", tz="UTC")),
             ("principal", pa.string()),
-            ("entity", pa.string()),
+            *((name, pa.string()) for name in ("entity", "service", "action")),
             *((z_column(name), pa.float32()) for name in detectors),
             *((vote_column(name), pa.bool_()) for name in detectors),
+            *((threshold_column(name), pa.float32()) for name in detectors),
+            (ALERT_THRESHOLD_COLUMN, pa.float32()),
             ("verdict", pa.bool_()),
+            ("reason", pa.string()),
             ("alert_id", pa.string()),
             ("level", pa.string()),
             (NEWCOMER_COLUMN, pa.bool_()),
@@ -111,6 +132,20 @@ def _schema(settings: Settings) -> pa.Schema:
             ("bank_version", pa.string()),
         ]
     )
+
+
+def _reasons(frame: pd.DataFrame, detectors: Sequence[str]) -> NDArray[np.object_]:
+    """Return why scored events (N,) have no verdict; None where they have one."""
+    verdict = frame["verdict"].to_numpy(bool)
+    voted = frame[[vote_column(name) for name in detectors]].to_numpy(bool).any(axis=1)
+    least = frame[ALERT_THRESHOLD_COLUMN].to_numpy(np.float32)
+    calibrated = [z_column(name) for name in calibrated_detectors(detectors)]
+    strange = (frame[calibrated].to_numpy(np.float32) >= least[:, None]).any(axis=1) | (not calibrated)
+    reasons = np.full(len(frame), NO_SECOND_VOTE, object)
+    reasons[~strange] = BELOW_THRESHOLD
+    reasons[~voted] = NO_VOTE
+    reasons[verdict] = None
+    return reasons
 
 
 BATCH_ROWS = 10_000  # votes that are handed on at a time

@@ -29,6 +29,7 @@ GRAVITIES: tuple[Gravity, ...] = ("none", "minor", "notable", "grave", "severe")
 STEP_PHASES: tuple[StepPhase, ...] = ("contain", "verify", "extent", "undo")  # in the order of work
 MAX_CHAIN_LENGTH = 20  # calls; AWS allows any number, one after the other
 LEVELS: tuple[Level, ...] = ("entity", "principal", "peer", "generic")  # finest first
+ALERT_THRESHOLD_COLUMN = "alert_threshold"  # of a frame of events: the z that opens an alert
 NEWCOMER_COLUMN = "newcomer"  # of a frame of events: whether some detector judged them by how newcomers began
 
 

@@ -32,6 +32,7 @@ from fingerprint.compute.frames import Frame
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import find_sorted
 from fingerprint.core.alert import (
+    ALERT_THRESHOLD_COLUMN,
     LEVELS,
     NEWCOMER_COLUMN,
     VOTE_COLUMNS,
@@ -60,10 +61,11 @@ _IDENTITY_COLUMNS = ["event_id", "event_time", "principal", "entity"]  # of a vo
 class Judgement(NamedTuple):
     """What is decided of N events: `thresholds` and `votes` of each detector, `verdict` and `newcomer`, (N,) each.
 
-    `newcomer`: some detector judged them by how newcomers began.
+    `alert_threshold` (N,) is the z that opens an alert. `newcomer`: some detector judged them by how newcomers began.
     """
 
     thresholds: Mapping[str, NDArray[Any]]
+    alert_threshold: NDArray[np.float64]
     votes: Mapping[str, NDArray[np.bool_]]
     verdict: NDArray[np.bool_]
     newcomer: NDArray[np.bool_]
@@ -264,7 +266,13 @@ class Scorer:
             each.name: each.has_opinion(batch) for each in self.detectors if each.final_when_closed
         }
         opinions = ensemble.without_newcomers(opinions, by_newcomers)
-        strong = self._opens_alert(batch, z, opinions, by_newcomers)
+        calm = self._began_calmly(z, by_newcomers)
+        alert_threshold = self.alert_threshold * ensemble.threshold_share(opinions, batch.level, calm)
+        strong = {
+            each.name: _reaches_threshold(z[each.name], alert_threshold)
+            for each in self.detectors
+            if each.calibrated
+        }
         beside = reduce(or_, strong.values(), np.False_)
         share = ensemble.threshold_share(opinions, batch.level)
         thresholds = {
@@ -275,21 +283,7 @@ class Scorer:
         votes = {name: _reaches_threshold(z[name], least) for name, least in thresholds.items()}
         verdict = ensemble.opening_verdicts(votes, self.settings.voting.quorum, opinions, strong)
         newcomer = reduce(or_, by_newcomers.values(), np.zeros(len(batch), bool))
-        return Judgement(thresholds, votes, verdict, newcomer)
-
-    def _opens_alert(
-        self,
-        batch: EventBatch,
-        z: Mapping[str, NDArray[Any]],
-        opinions: Mapping[str, NDArray[np.bool_]],
-        by_newcomers: Mapping[str, NDArray[np.bool_]],
-    ) -> dict[str, NDArray[np.bool_]]:
-        """Return which events (N,) reach the threshold of alerts, by calibrated detector."""
-        calm = self._began_calmly(z, by_newcomers)
-        least = self.alert_threshold * ensemble.threshold_share(opinions, batch.level, calm)
-        return {
-            each.name: _reaches_threshold(z[each.name], least) for each in self.detectors if each.calibrated
-        }
+        return Judgement(thresholds, alert_threshold, votes, verdict, newcomer)
 
     def _scores_so_far(self, batch: EventBatch, detectors: Sequence[Detector]) -> dict[str, NDArray[Any]]:
         """Return the z of open events by detector, (N,) each; NaN from one that is final when the interval closes."""
@@ -536,7 +530,10 @@ def _columns_of_judgement(
     columns |= {vote_column(name): each for name, each in judgement.votes.items()}
     columns |= {threshold_column(name): each for name, each in judgement.thresholds.items()}
     columns |= {"verdict": judgement.verdict, "level": np.array(LEVELS, dtype=object)[level]}
-    return columns | {NEWCOMER_COLUMN: judgement.newcomer}
+    return columns | {
+        ALERT_THRESHOLD_COLUMN: judgement.alert_threshold,
+        NEWCOMER_COLUMN: judgement.newcomer,
+    }
 
 
 def _reaches_threshold(z: Floats, threshold: NDArray[np.float64]) -> NDArray[np.bool_]:

@@ -29,11 +29,15 @@ COLUMNS = {
     "event_time": pa.timestamp("us", tz="UTC"),
     "principal": pa.string(),
     "entity": pa.string(),
+    "service": pa.string(),
+    "action": pa.string(),
     "autoencoder_z": pa.float32(),
     "spectral_z": pa.float32(),
     "autoencoder_vote": pa.bool_(),
     "spectral_vote": pa.bool_(),
+    "alert_threshold": pa.float32(),
     "verdict": pa.bool_(),
+    "reason": pa.string(),
     "alert_id": pa.string(),
 }
 CLOSE = 1e-4  # z's agree to this
@@ -55,7 +59,7 @@ def test_the_results_have_one_row_an_event_with_the_columns_others_build_on(scor
     table = pq.read_table(scored.out)
     assert {name: table.schema.field(name).type for name in COLUMNS} == COLUMNS
     assert table.num_rows == scored.figures["events"] == len(set(table["event_id"].to_pylist()))
-    never_null = [name for name in COLUMNS if not name.endswith("_z") and name != "alert_id"]
+    never_null = [name for name in COLUMNS if not name.endswith("_z") and name not in ("alert_id", "reason")]
     assert {name: table[name].null_count for name in never_null} == dict.fromkeys(never_null, 0)
 
 
@@ -66,6 +70,20 @@ def test_an_event_has_an_alert_exactly_when_it_has_a_verdict(scored: Run) -> Non
     assert {alert.alert_id: set(alert.event_ids) for alert in scored.alerts} == {
         name: set(group) for name, group in events[events["verdict"]].groupby("alert_id")["event_id"]
     }
+
+
+def test_an_event_without_a_verdict_says_what_it_lacked(scored: Run) -> None:
+    events = scored.events
+    votes = events[[f"{name}_vote" for name in ("autoencoder", "spectral", "sequence")]].sum(axis=1)
+    strange = events["autoencoder_z"] >= events["alert_threshold"]
+    assert (events["reason"].isna() == events["verdict"]).all()
+    assert set(events["reason"].dropna()) >= {"no vote", "below the alert threshold"}
+    assert (votes[events["reason"] == "no vote"] == 0).all()
+    below = events["reason"] == "below the alert threshold"
+    assert (votes[below] > 0).all()
+    assert votes[below].max() > 1, "some have the votes"
+    assert not strange[below].any()
+    assert strange[events["reason"] == "no second vote"].all()
 
 
 def test_json_lines_say_what_parquet_says(
