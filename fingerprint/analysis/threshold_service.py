@@ -115,8 +115,14 @@ class ThresholdForecast:
 
     def current(self) -> ThresholdEstimate:
         """Return the estimate for the threshold and quorum in force."""
-        held = threshold_what_if.apply_override(self.settings, self.store.thresholds.current())
+        held = self._settings_in_force()
         return self.estimate(self._effective_threshold(held), held.voting.quorum)
+
+    def known_threshold(self) -> float | None:
+        """Return the z that opens an alert now; None where a budget sets it and no bank says which z that is."""
+        held = self._settings_in_force()
+        is_known = held.alerts.threshold is not None or self._served_version() is not None
+        return self._effective_threshold(held) if is_known else None
 
     def threshold_for_rate(self, alerts_per_day: float, quorum: int) -> float:
         """Return the lowest threshold that would have shown at most so many alerts a day, within the votes that are kept."""
@@ -215,11 +221,17 @@ class ThresholdForecast:
             )
         return self._known_attack_scores[1]
 
+    def _settings_in_force(self) -> Settings:
+        return threshold_what_if.apply_override(self.settings, self.store.thresholds.current())
+
+    def _served_version(self) -> str | None:
+        return versions.served_version(self.folder) if self.folder else None
+
     def _effective_threshold(self, held: Settings) -> float:
         """Return the configured threshold, or the one that the bank's held-out days give for the alert budget."""
         if held.alerts.threshold is not None:
             return held.alerts.threshold
-        if not (self.folder and versions.served_version(self.folder)):
+        if not (self.folder and self._served_version()):
             return quality.DEFAULT_THRESHOLD
         place = versions.version_folder(self.folder, versions.require_served_version(self.folder))
         return quality.alert_threshold(banks.read_manifest(place, self.settings.bank)["quality"], held.alerts)

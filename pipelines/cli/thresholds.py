@@ -23,12 +23,17 @@ thresholds_app = typer.Typer(help="Thresholds of the detectors: show, estimate, 
 
 
 @thresholds_app.command("show")
-def threshold_show(database: DatabaseUrl = None, settings: SettingsFile = None, json: Json = False) -> None:
-    """Show the thresholds that hold now, and every override with its author."""
+def threshold_show(
+    bank: BankFolder = Path("bank"),
+    database: DatabaseUrl = None,
+    settings: SettingsFile = None,
+    json: Json = False,
+) -> None:
+    """Show the threshold that holds now, as the z that it is for the served bank, and every override with its author."""
     from pipelines.commands import thresholds as threshold_commands
 
     loaded = load_settings(settings)
-    figures = threshold_commands.show_threshold(database_url(database, settings), loaded)
+    figures = threshold_commands.show_threshold(database_url(database, settings), loaded, bank)
     print_result(figures, json, lambda: threshold_commands.print_threshold(figures))
 
 

@@ -22,8 +22,8 @@ from pipelines.runtime import host
 DEFAULT_ALERTS_PER_DAY = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0)  # for which thresholds are estimated
 
 
-def show_threshold(database_url: str, settings: Settings) -> dict[str, Any]:
-    """Return the current threshold, its author, and all overrides."""
+def show_threshold(database_url: str, settings: Settings, folder: Path | None = None) -> dict[str, Any]:
+    """Return the current threshold, its author, and all overrides; `z` is what a budget means for the bank in `folder`."""
     store = open_store(database_url, create=False)
     history = store.thresholds.history()
     changes = threshold_what_if.describe_overrides(history)
@@ -33,7 +33,10 @@ def show_threshold(database_url: str, settings: Settings) -> dict[str, Any]:
         for each, change in zip(history, changes, strict=True)
     ]
     return {
-        "current": threshold_what_if.describe_threshold(current, store.thresholds.current()),
+        "current": {
+            **threshold_what_if.describe_threshold(current, store.thresholds.current()),
+            "z": ThresholdForecast(store, folder, settings, SystemClock()).known_threshold(),
+        },
         "overrides": overrides,
     }
 
@@ -85,9 +88,12 @@ def print_threshold(figures: dict[str, Any]) -> None:
     """Print the current threshold and quorum."""
     current = figures["current"]
     whose = f", set by {current['by']} at {current['at']}" if "by" in current else ", as the settings say"
-    at = current["threshold"]
-    budget = f"for at most {current['budget_per_100_principals']:g} alerts a day per 100 principals"
-    print(printable(f"threshold {budget if at is None else f'{at:g}'}, quorum {current['quorum']}{whose}"))
+    z = "" if current["z"] is None else f" {current['z']:.2f}"
+    budget = f" for at most {current['budget_per_100_principals']:g} alerts a day per 100 principals"
+    of_budget = budget if current["threshold"] is None else ""
+    print(printable(f"threshold{z}{of_budget}, quorum {current['quorum']}{whose}"))
+    if not z:
+        print("--bank FOLDER shows the z that this is")
     for each in figures["overrides"]:
         print(printable(f"  {each['at']}  {each['by']}: {each['change']} ({each['why']})"))
 

@@ -9,6 +9,8 @@ import pytest
 
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Settings
+from fingerprint.registry import quality
+from fingerprint.registry.bank import open_bank
 from fingerprint.store import open_store
 from pipelines.commands import thresholds
 from pipelines.runtime import host
@@ -102,6 +104,24 @@ def test_who_chose_at_the_console_is_told_from_the_store_s_people(tmp_path: Path
     thresholds.set_threshold(url, Settings(), "too many", threshold=3.9)
     assert [each.by for each in store.thresholds.history()] == [host.operator_name()]
     assert store.audit.entries("threshold")[0].by.startswith("console:")
+
+
+def test_a_budget_is_shown_as_the_z_that_the_bank_gives_it(
+    organisation: sample_organisation.SampleOrganisation, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url, settings = f"sqlite:///{tmp_path}/alerts.sqlite", Settings()
+    open_store(url)
+    z = quality.alert_threshold(open_bank(organisation.bank).manifest["quality"], settings.alerts)
+    for folder, shown in (
+        (organisation.bank, f"threshold {z:.2f} for at most 1 alerts"),
+        (tmp_path, "--bank"),
+    ):
+        thresholds.print_threshold(thresholds.show_threshold(url, settings, folder))
+        assert shown in capsys.readouterr().out
+    figures = thresholds.set_threshold(url, settings, "too many", threshold=3.9)
+    assert figures["current"]["z"] == 3.9
+    thresholds.print_threshold(figures)
+    assert capsys.readouterr().out.startswith("threshold 3.90, quorum 2, set by ")
 
 
 def test_a_stream_says_how_it_is(place: Place, records: Records, monkeypatch: pytest.MonkeyPatch) -> None:
