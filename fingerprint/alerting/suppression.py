@@ -20,7 +20,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import NamedTuple
 
-from fingerprint.core.case import MAX_REASON_LENGTH, SuppressionMatch
+from fingerprint.core.case import MAX_REASON_LENGTH, SuppressionMatch, UnknownValue
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.sanitize import printable, storable
 
@@ -155,6 +155,13 @@ def describe_match(match: SuppressionMatch) -> str:
     """Return a match in words, on one line: `service glue, network 10.0.0.0/8`."""
     parts = ((name.replace("_", " "), getattr(match, name)) for name in MATCH_FIELDS)
     return ", ".join(f"{name} {printable(value)}" for name, value in parts if value)
+
+
+def describe_unknown(unknown: UnknownValue) -> str:
+    """Return in words that no stored alert has a value, and which ones were probably meant."""
+    known = ", or ".join(map(printable, unknown.similar))
+    meant = f": did you mean {known}?" if known else ""
+    return f"no stored alert has the {unknown.field.replace('_', ' ')} {printable(unknown.value)}{meant}"
 
 
 def _check_attacker_controlled(match: SuppressionMatch, name: str) -> None:

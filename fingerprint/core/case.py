@@ -327,8 +327,17 @@ class Suppression:
 
 
 @dataclass(frozen=True, slots=True)
+class UnknownValue:
+    """A value of a match that no stored alert has: it may come later, or be a slip for one of those that are `similar`."""
+
+    field: str  # of SuppressionMatch
+    value: str
+    similar: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class SuppressionPreview:
-    """The stored alerts that a match would hide."""
+    """The stored alerts that a match would hide; where it hides none, the values that none of them has."""
 
     alerts: int
     open: int
@@ -336,6 +345,7 @@ class SuppressionPreview:
     critical: int  # with an urgency of 75 or more: these are hidden by force alone ...
     confirmed: int  # ... and so are those that were judged true positive
     rows: tuple[QueueRow, ...]
+    unknown: tuple[UnknownValue, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,7 @@ from fingerprint.store.queue import read_queue_rows
 from fingerprint.store.schema import Row, alerts, cases, id_batches, suppressions
 from fingerprint.store.schema import suppression_hits as hits
 from fingerprint.store.suppression_hits import ATTACK, find_matching_alerts, save_hits
+from fingerprint.store.unknown_values import unknown_values
 
 FORCE_REASON_REQUIRED = "to force a suppression, say why it may hide attacks: the reason is recorded"
 HASHED_FIELDS = ("principal", "human")  # of a match: the audit, which is never erased, has their digests
@@ -48,7 +49,7 @@ class SqlSuppressionRepository(Repository):
     def preview(
         self, connection: sql.Connection, match: SuppressionMatch, limit: int = 20
     ) -> SuppressionPreview:
-        """Return what a match would hide of the stored alerts.
+        """Return what a match would hide of the stored alerts; where that is nothing, which values none of them has.
 
         Raise FingerprintError for a match that is empty or cannot be read.
         """
@@ -191,7 +192,8 @@ def _build_preview(
 
     A confirmed one was decided to be a true positive or a duplicate of one, also where it has grown since.
     """
-    ids = find_matching_alerts(connection, SuppressionMatcher(match))
+    matcher = SuppressionMatcher(match)
+    ids = find_matching_alerts(connection, matcher)
     found = sorted(
         _read_hidden_alerts(connection, ids),
         key=lambda each: (-each.urgency, each.first_event_time, each.alert_id),
@@ -205,6 +207,7 @@ def _build_preview(
         critical=sum(each.urgency >= MINIMUM_URGENCY["critical"] for each in found),
         confirmed=sum(ATTACK in (each.decision, decisions.get(each.alert_id)) for each in found),
         rows=tuple(read_queue_rows(connection, shown, now)),
+        unknown=() if found else unknown_values(connection, matcher),
     )
 
 

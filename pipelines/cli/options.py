@@ -491,7 +491,9 @@ SimulateLiveKeep = Annotated[bool, typer.Option("--keep", help="Keep the records
 
 # --- suppressions ---
 
-MatchPrincipal = Annotated[str, _match_option("--principal", "Alerts of this principal, by its whole name.")]
+MatchPrincipal = Annotated[
+    str, _match_option("--principal", "Alerts of this principal, by its whole name: `111122223333:role/etl`.")
+]
 MatchHuman = Annotated[str, _match_option("--human", "... of this human behind the session.")]
 MatchAccount = Annotated[str, _match_option("--account", "... whose calls all were in this account.")]
 MatchService = Annotated[str, _match_option("--service", "... whose events all are of this service: `glue`.")]

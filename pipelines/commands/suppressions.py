@@ -7,6 +7,7 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
@@ -16,9 +17,9 @@ from rich.table import Table
 from rich.text import Text
 
 from fingerprint.adapters.system import SystemClock
-from fingerprint.alerting.suppression import describe_match
+from fingerprint.alerting.suppression import describe_match, describe_unknown
 from fingerprint.core import time_range
-from fingerprint.core.case import QueueRow, Suppression, SuppressionMatch, SuppressionPreview
+from fingerprint.core.case import QueueRow, Suppression, SuppressionMatch, SuppressionPreview, UnknownValue
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.sanitize import printable
 from fingerprint.store import open_store
@@ -55,7 +56,9 @@ def add_suppression(
     end = time_range.parse_time_range(None, until, None).until if until else None
     end = end or SystemClock().now() + timedelta(days=DEFAULT_DAYS if days is None else days)
     store = open_store(database_url, create=False)
-    return _suppression_as_json(store.suppressions.create(match, why, end, host.operator_name(), force))
+    made = store.suppressions.create(match, why, end, host.operator_name(), force)
+    unknown = () if made.hits else store.suppressions.preview(match, limit=0).unknown
+    return _suppression_as_json(made) | {"unknown": _unknown_as_json(unknown)}
 
 
 def end_suppression(database_url: str, suppression_id: str) -> dict[str, Any]:
@@ -86,6 +89,7 @@ def print_suppressions(found: list[dict[str, Any]]) -> None:
 def print_preview(figures: dict[str, Any]) -> None:
     """Print what a suppression would hide."""
     print(preview_sentence(figures))
+    _print_unknown(figures)
     for row in figures["first"]:
         print(printable(f"  {row['urgency']:>3} {row['alert_id'][:12]} {row['title']}"))
     if figures["alerts"] > len(figures["first"]):
@@ -98,6 +102,7 @@ def print_added_suppression(figures: dict[str, Any]) -> None:
     print(
         f"suppression {figures['suppression_id']} hides {hidden} until {_end_text(figures)}: {figures['match_text']}"
     )
+    _print_unknown(figures)
 
 
 def print_ended_suppression(figures: dict[str, Any]) -> None:
@@ -119,7 +124,17 @@ def preview_sentence(figures: dict[str, Any]) -> str:
 
 def _preview_counts(would: SuppressionPreview) -> dict[str, Any]:
     counts = {name: getattr(would, name) for name in ("alerts", "open", "urgent", "critical", "confirmed")}
-    return counts | {"first": [_alert_preview(row) for row in would.rows]}
+    first = [_alert_preview(row) for row in would.rows]
+    return counts | {"first": first, "unknown": _unknown_as_json(would.unknown)}
+
+
+def _unknown_as_json(unknown: Iterable[UnknownValue]) -> list[dict[str, Any]]:
+    return [asdict(each) | {"text": describe_unknown(each)} for each in unknown]
+
+
+def _print_unknown(figures: dict[str, Any]) -> None:
+    for each in figures["unknown"]:
+        print(f"  {each['text']}")
 
 
 def _alert_preview(row: QueueRow) -> dict[str, Any]:

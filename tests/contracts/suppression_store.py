@@ -38,6 +38,29 @@ MATCHES = (  # and whether each hides the pipeline
     (SuppressionMatch(service="ec_"), False),
     (SuppressionMatch(principal=new_pipeline().principal, user_agent="%%%%%%%%"), False),
 )
+PIPELINE = new_pipeline().principal
+UNKNOWN = (  # matches that hide nothing, and the values that no alert has, with those that were meant
+    (SuppressionMatch(principal=PIPELINE.partition(":")[2]), [("principal", (PIPELINE,))]),
+    (SuppressionMatch(principal="CI-Deploy"), [("principal", (PIPELINE,))]),
+    (SuppressionMatch(principal="maria.lopez@example.com"), [("principal", (stolen_session().principal,))]),
+    (
+        SuppressionMatch(principal=PIPELINE, human="Maria.Lopez"),
+        [("human", ("maria.lopez@example.com",))],
+    ),
+    (SuppressionMatch(account="444455556666"), [("account", ())]),
+    (SuppressionMatch(service="ECS"), [("service", ("ecs",))]),
+    (SuppressionMatch(service="ec_"), [("service", ())]),
+    (SuppressionMatch(action="updateservice"), [("action", ("UpdateService",))]),
+    (SuppressionMatch(action="ECS:updateservice"), [("action", ("ecs:UpdateService",))]),
+    (SuppressionMatch(network="10.4.0.0/16"), [("network", ())]),
+    (SuppressionMatch(principal=PIPELINE, network="185.220.101.0/24"), []),
+    (SuppressionMatch(principal=PIPELINE, user_agent="boto3/1."), [("user_agent", ("Boto3/1.34.60",))]),
+    (SuppressionMatch(principal=PIPELINE, error_code="NoSuchBucket"), [("error_code", ())]),
+    (
+        SuppressionMatch(service="ecs", action="UpdateService", account=ACCOUNT, network="10.9.9.9"),
+        [("network", ())],
+    ),
+)
 NEVER = (
     (SuppressionMatch(), "why", NOW + DAY),
     (SuppressionMatch(network="0.0.0.0/0"), "why", NOW + DAY),
@@ -97,6 +120,29 @@ class GuardContract:
     """Run by each alert store of tests/store/test_suppressions.py."""
 
     # --- suppressions -------------------------------------------------------------------------------------------------
+
+    @pytest.mark.parametrize(("match", "expected"), UNKNOWN)
+    def test_a_preview_that_hides_nothing_names_values_that_no_alert_has_and_what_was_meant(
+        self, make_guarded, match, expected
+    ):
+        store = make_guarded()
+        store.alerts.save([new_pipeline(), stolen_session()])
+        preview = store.suppressions.preview(match)
+        assert preview.alerts == 0
+        assert [(each.field, each.similar) for each in preview.unknown] == expected
+
+    def test_a_preview_that_hides_something_knows_every_value(self, make_guarded):
+        store = make_guarded()
+        store.alerts.save([new_pipeline()])
+        for match in (match for match, hides in MATCHES if hides):
+            assert store.suppressions.preview(match).unknown == ()
+
+    @pytest.mark.parametrize("text", [each for each in NASTY if each.strip()])
+    def test_any_text_may_be_a_value_that_no_alert_has(self, make_guarded, text):
+        store = make_guarded()
+        store.alerts.save([new_pipeline()])
+        (unknown,) = store.suppressions.preview(SuppressionMatch(principal=text[:4_000])).unknown
+        assert (unknown.field, unknown.similar) == ("principal", ())
 
     def test_a_suppression_hides_what_lies_on_the_store_and_what_comes(self, make_guarded):
         store, first, later = make_guarded(), new_pipeline(), new_pipeline(alert_id="later")

@@ -373,7 +373,10 @@ class SuppressionRepository(Protocol):
     """Rules that hide alerts. What is hidden stays stored, and votes are never touched."""
 
     def preview(self, match: SuppressionMatch, limit: int = 20) -> SuppressionPreview:
-        """Return what a match would hide. Raise FingerprintError for a match that is empty or cannot be read."""
+        """Return what a match would hide, and where that is nothing, the values that no stored alert has.
+
+        Raise FingerprintError for a match that is empty or cannot be read.
+        """
         ...
 
     def create(

@@ -32,7 +32,7 @@ from fingerprint.web.layout import redirect, render_page
 
 DEFAULT_SUPPRESSION_DAYS = 30  # a suppression lasts, unless another end is chosen
 FIELD_HINTS = {
-    "principal": N_("as the queue shows it, whole"),
+    "principal": N_("111122223333:role/etl, whole"),
     "human": N_("the person behind the session, beside a principal"),
     "account": N_("the only one its events are in"),
     "service": N_("iam"),
@@ -41,6 +41,7 @@ FIELD_HINTS = {
     "user_agent": N_("its beginning, beside a principal"),
     "error_code": N_("AccessDenied, beside a principal"),
 }
+FIELD_LABELS = {name: name.replace("_", " ").capitalize() for name in MATCH_FIELDS}
 MatchText = Annotated[str, Field(max_length=MAX_VALUE_LENGTH)]
 router = APIRouter()
 
@@ -173,10 +174,8 @@ def _form(
         status,
         title=gettext("A new suppression"),
         form=form,
-        fields=[
-            (name, name.replace("_", " ").capitalize(), getattr(form, name), FIELD_HINTS[name])
-            for name in MATCH_FIELDS
-        ],
+        fields=[(name, FIELD_LABELS[name], getattr(form, name), FIELD_HINTS[name]) for name in MATCH_FIELDS],
+        labels=FIELD_LABELS,
         soonest=f"{now:%Y-%m-%d}",
         latest=f"{now + MAX_DURATION - timedelta(days=1):%Y-%m-%d}",
         longest=MAX_VALUE_LENGTH,

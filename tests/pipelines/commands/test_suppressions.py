@@ -61,6 +61,26 @@ def test_a_suppression_is_previewed_made_listed_and_ended(store_url):
     assert "ended" in said(store_url, "suppressions", "list", "--ended")
 
 
+def test_a_value_that_no_alert_has_is_named_with_those_that_were_meant_and_may_be_added(store_url):
+    whole = new_pipeline().principal
+    cut = whole.partition(":")[2]
+    meant = f"no stored alert has the principal {cut}: did you mean {whole}?"
+    assert meant in said(store_url, "suppressions", "preview", "--principal", cut)
+    added = said(store_url, "suppressions", "add", "--principal", cut, "--why", "it comes on Monday")
+    assert "hides 0 alerts" in added
+    assert meant in added
+    assert len(json.loads(said(store_url, "suppressions", "list", "--json"))) == 1
+    unknown = {
+        "field": "service",
+        "value": "sso",
+        "similar": [],
+        "text": "no stored alert has the service sso",
+    }
+    (found,) = json.loads(said(store_url, "suppressions", "preview", "--service", "sso", "--json"))["unknown"]
+    assert found == unknown
+    assert "did you mean" not in said(store_url, "suppressions", "preview", "--principal", whole)
+
+
 def test_an_end_may_be_a_day(store_url):
     tomorrow = datetime.now(UTC).date() + timedelta(days=1)
     said(store_url, "suppressions", "add", "--service", "ecs", "--why", "the move", "--until", f"{tomorrow}")

@@ -216,6 +216,18 @@ def test_what_would_hide_a_critical_alert_wants_a_box_checked_and_a_reason(clien
     store.suppressions.end(made.suppression_id, made.version, "engineer")
 
 
+def test_a_suppression_that_would_hide_nothing_says_what_no_alert_has_and_is_no_success(clients):
+    engineer, cut = clients["engineer"], PIPELINE.principal.partition(":")[2]
+    assert 'placeholder="111122223333:role/etl, whole"' in engineer.get("/suppressions/new").text
+    shown = engineer.post("/suppressions/preview", data={"principal": cut}).text
+    told = re.sub(r"<[^>]+>", "", shown)
+    assert f"No stored alert has {cut} in the field “Principal”. Did you mean {PIPELINE.principal}?" in told
+    assert 'class="card notice"' not in shown
+    known = engineer.post("/suppressions/preview", data={"principal": PIPELINE.principal}).text
+    assert 'class="card notice" aria-labelledby="preview"' in known
+    assert "No stored alert has" not in known
+
+
 def test_a_viewer_is_shown_no_form_that_changes_anything(clients):
     for path in ("/", f"/alerts/{STOLEN.alert_id}", "/suppressions"):
         page = clients["viewer"].get(path).text
