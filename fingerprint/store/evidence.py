@@ -53,6 +53,11 @@ class SqlEvidenceRepository(Repository):
         return _read_summary(connection, alert_id)
 
     @reads
+    def find_ids(self, connection: sql.Connection, id_or_prefix: str) -> list[str]:
+        """Return the alert of an id, else up to four whose ids begin so."""
+        return _find_ids(connection, id_or_prefix)
+
+    @reads
     def events(
         self,
         connection: sql.Connection,
@@ -155,18 +160,25 @@ def resolve_alert_id(connection: sql.Connection, id_or_prefix: str) -> str:
 
     Raise NotFound where no id begins so, FingerprintError where several do.
     """
-    wanted, alert_id = storable(id_or_prefix), alerts.c.alert_id
-    matches = (alert_id == wanted) | alert_id.startswith(wanted, autoescape=True)
-    ids = connection.scalars(sql.select(alert_id).where(matches).order_by(alert_id).limit(4)).all()
-    found = [wanted] if wanted in ids else [each for each in ids if each.startswith(wanted)]
-    if not wanted or not found:
+    found = _find_ids(connection, id_or_prefix)
+    if not found:
         raise NotFound(
-            f"no alert has an id that starts with {id_or_prefix!r}; `fingerprint alerts list` shows them"
+            f"no alert has an id that starts with {id_or_prefix!r}: the queue lists those there are"
         )
     if len(found) > 1:
         more = " or others" if len(found) > 3 else ""
         raise FingerprintError(f"{id_or_prefix!r} could be {', '.join(found[:3])}{more}: give more of the id")
     return found[0]
+
+
+def _find_ids(connection: sql.Connection, id_or_prefix: str) -> list[str]:
+    """Return the alert of an id, else up to four whose ids begin so."""
+    wanted, alert_id = storable(id_or_prefix), alerts.c.alert_id
+    matches = (alert_id == wanted) | alert_id.startswith(wanted, autoescape=True)
+    ids = connection.scalars(sql.select(alert_id).where(matches).order_by(alert_id).limit(4)).all()
+    if not wanted:
+        return []
+    return [wanted] if wanted in ids else [each for each in ids if each.startswith(wanted)]
 
 
 def read_full_alerts(

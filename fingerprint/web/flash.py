@@ -64,6 +64,7 @@ ACTION_SENTENCES = {  # one alert, and several
 }
 REFUSALS = {  # the field that a change was refused for, and why
     "why": N_("A reason is required for benign and false positive: the detector learns from it."),
+    "duplicate_of": N_("A duplicate needs the id of one other alert."),
     "to": N_("There is no active account of this name: choose one of the list."),
 }
 DECISIONS = ("true_positive", "benign", "false_positive", "duplicate")
@@ -82,6 +83,7 @@ class FlashNote:
     selected: tuple[str, ...] = ()
     why: str = ""
     to: str = ""
+    duplicate_of: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,7 @@ class UnchangedAlert:
 class FlashMessage:
     """The result of a change. `changed` are alerts at their new version, which can be undone; `count` is how many there were.
 
-    `refusal` says why the form was refused as a whole: then `selected`, `why` and `to` are what it had. `why` also survives
+    `refusal` says why the form was refused as a whole: then `selected` and the texts are what it had. `why` also survives
     conflicts.
     """
 
@@ -109,6 +111,7 @@ class FlashMessage:
     selected: frozenset[str] = frozenset()
     why: str = ""
     to: str = ""
+    duplicate_of: str = ""
 
     @property
     def sentence(self) -> Markup:
@@ -159,7 +162,8 @@ def flash_cookie_name(settings: Settings) -> str:
 def encode_flash(note: FlashNote) -> str:
     """Return a note as a cookie's value; what is too long is left out: first ids, then text."""
     given = asdict(note) | {"why": note.why[:MAX_KEPT_TEXT], "to": note.to[:100]}
-    for name in ("", "selected", "changed", "conflicts", "why", "to"):
+    given["duplicate_of"] = note.duplicate_of[:100]
+    for name in ("", "selected", "changed", "conflicts", "why", "to", "duplicate_of"):
         given |= {name: type(given[name])()} if name else {}
         kept = {key: value[:MAX_IDS] if isinstance(value, tuple) else value for key, value in given.items()}
         text = json.dumps({key: value for key, value in kept.items() if value}, separators=(",", ":"))
@@ -201,6 +205,7 @@ def read_flash(request: Request, store: Store, settings: Settings) -> FlashMessa
         frozenset(note.selected),
         note.why,
         note.to,
+        note.duplicate_of,
     )
 
 

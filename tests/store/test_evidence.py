@@ -73,6 +73,15 @@ def test_an_alert_is_explained_without_its_events(store: SqlStore) -> None:
     assert store.evidence.summary(stolen_session().alert_id) == replace(stolen_session(), events=())
 
 
+def test_an_id_or_its_beginning_names_alerts(store: SqlStore) -> None:
+    whole = stolen_session().alert_id
+    store.alerts.save([new_pipeline(alert_id=f"{whole}0")])
+    assert store.evidence.find_ids(whole) == [whole]
+    assert store.evidence.find_ids(whole[:5]) == [whole, f"{whole}0"]
+    for nothing in ("", "%", whole.upper(), "\x00"):
+        assert store.evidence.find_ids(nothing) == []
+
+
 def test_alerts_come_whole_in_the_order_they_were_asked_for_with_the_decision_they_stand_by(
     store: SqlStore,
 ) -> None:

@@ -396,6 +396,37 @@ def test_a_range_is_selected_and_the_dialog_names_it(browser, morning):
         expect(page.locator(".outcome")).to_contain_text("4 alerts noted.")
 
 
+def test_a_duplicate_of_nothing_is_said_beside_the_field_with_what_was_written(browser, morning):
+    """An empty field at once, another alert's wrong id by the server, which opens the dialog or the page's bar again."""
+    place, _, kept = morning
+    with seen(browser, storage_state=kept) as page:
+        page.goto(place.base)
+        press(page, "j", "x", "e")
+        dialog = page.get_by_role("dialog")
+        dialog.locator("#decide-why").fill("the same key")
+        dialog.get_by_role("button", name="Duplicate").click()
+        expect(dialog.locator("#decide-of-lacking")).to_be_visible()
+        expect(dialog.locator("#decide-of")).to_be_focused()
+        page.keyboard.type("ffff")
+        expect(dialog.locator("#decide-of-lacking")).to_be_hidden()
+        dialog.get_by_role("button", name="Duplicate").click()
+        expect(page.locator(".outcome")).to_contain_text("A duplicate needs the id of one other alert.")
+        expect(dialog.locator("#decide-of")).to_be_focused()
+        expect(dialog.locator("#decide-of")).to_have_value("ffff")
+        expect(dialog.locator("#decide-why")).to_have_value("the same key")
+        expect(page.locator("#selected")).to_have_text("1 selected")
+        page.goto(place.base)
+        press(page, "j", "Enter")
+        page.wait_for_url("**/alerts/**")
+        page.locator("#page-why").fill("the same key")
+        page.locator("#page-of").fill("ffff")
+        page.get_by_role("button", name="Duplicate").click()
+        expect(page.locator("#page-of-lacking")).to_be_visible()
+        expect(page.locator("#page-of")).to_be_focused()
+        expect(page.locator("#page-why")).to_have_value("the same key")
+        assert overflow(page) <= 0
+
+
 def test_fifteen_alerts_and_more_are_in_view(browser, place, admitted):
     with seen(browser, storage_state=admitted, viewport={"width": 1440, "height": 900}) as page:
         page.goto(f"{place.base}/?status=all")

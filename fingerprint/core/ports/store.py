@@ -169,6 +169,10 @@ class EvidenceRepository(Protocol):
         """Return an alert without its events, which may be many. Raise NotFound without one."""
         ...
 
+    def find_ids(self, id_or_prefix: str) -> list[str]:
+        """Return the alert of an id, else up to four whose ids begin so; none for empty text."""
+        ...
+
     def events(
         self,
         alert_id: str,

@@ -3,8 +3,8 @@
 Example:
     POST /changes   csrf=...&do=benign&why=a+migration&selected=4-9:3fa94c1be0d27a58&back=/?service=iam
 
-A form that lacks something (a reason, an assignee who exists) comes back with what was selected and written, and says beside the
-field what is missing.
+A form that lacks something (a reason, an assignee or an original that exists) comes back with what was selected and written, and
+says beside the field what is missing.
 """
 
 from __future__ import annotations
@@ -66,8 +66,15 @@ def submit_alert_action(form: Annotated[AlertActionForm, Form()], caller: Analys
     if not revisions or len(revisions) > MAX_PAGE_SIZE:
         raise FingerprintError(f"choose from 1 to {MAX_PAGE_SIZE} alerts: go back and tick the ones you mean")
     here = safe_local_path(form.here or form.back)
-    if refused := _find_refusal(do, form, deps):
-        kept = flash.FlashNote(do, refused=refused, selected=tuple(sent), why=form.why, to=form.to)
+    if refused := _find_refusal(do, form, revisions, deps):
+        kept = flash.FlashNote(
+            do,
+            refused=refused,
+            selected=tuple(sent),
+            why=form.why,
+            to=form.to,
+            duplicate_of=form.duplicate_of,
+        )
         return flash.set_flash(redirect(here), kept, deps.settings)
     if do == "note":
         outcomes = _add_notes(deps.store, revisions, form.note, caller.name)
@@ -78,17 +85,24 @@ def submit_alert_action(form: Annotated[AlertActionForm, Form()], caller: Analys
     return flash.set_flash(redirect(there), flash.note_outcomes(do, outcomes, form.why), deps.settings)
 
 
-def _find_refusal(do: str, form: AlertActionForm, deps: Dependencies) -> str:
+def _find_refusal(
+    do: str, form: AlertActionForm, revisions: Sequence[AlertRevision], deps: Dependencies
+) -> str:
     """Return the field for which the form is refused; empty if it is fine."""
     if lacks_reason(do, form.why):
         return "why"
+    if do == "duplicate":
+        originals = deps.store.evidence.find_ids(form.duplicate_of.strip())
+        names_another = len(originals) == 1 and {each.alert_id for each in revisions} != set(originals)
+        return "" if names_another else "duplicate_of"
     to = form.to.strip()
     return "to" if do == "assign" and not (to and has_active_account(to, deps)) else ""
 
 
 def _build_change(do: str, form: AlertActionForm, caller_name: str) -> CaseAction:
     if do in flash.DECISIONS:
-        return SetDisposition(cast(Decision, do), form.why.strip(), form.duplicate_of.strip())
+        original = form.duplicate_of.strip() if do == "duplicate" else ""
+        return SetDisposition(cast(Decision, do), form.why.strip(), original)
     if do == "reopen":
         return ReopenCase(form.why.strip())
     to = {"take": caller_name, "release": "", "assign": form.to.strip()}.get(do)

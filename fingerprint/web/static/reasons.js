@@ -1,4 +1,4 @@
-// The reason of a decision: templates at a key or a click, and none forgotten where one is required.
+// The reason of a decision: templates at a key or a click, and none forgotten where one is required, nor a duplicate's original.
 import { _ } from "./words.js";
 
 const REQUIRED = ["benign", "false_positive"];
@@ -6,15 +6,9 @@ const REQUIRED = ["benign", "false_positive"];
 export function requireReasons() {
   for (const field of document.querySelectorAll("input[data-reason]")) {
     offer(field);
-    const form = field.form;
-    form.addEventListener("submit", (event) => {
-      const lacking = REQUIRED.includes(event.submitter?.value) && !field.value.trim();
-      tell(field, lacking);
-      if (!lacking) return;
-      event.preventDefault();
-      field.focus();
-    });
-    field.addEventListener("input", () => tell(field, false));
+    demand(field, field.id.replace("-why", "-lacking"), REQUIRED);
+    const original = document.getElementById(field.id.replace("-why", "-of"));
+    if (original) demand(original, `${original.id}-lacking`, ["duplicate"]);
   }
   const onward = document.getElementById("onward");
   if (!onward) return;
@@ -22,8 +16,20 @@ export function requireReasons() {
   onward.addEventListener("change", () => localStorage.setItem("onward", onward.checked ? "on" : "off"));
 }
 
-function tell(field, lacking) {
-  const sentence = document.getElementById(field.id.replace("-why", "-lacking"));
+/** The field may not be empty for these decisions: a sentence says so in place of sending the form. */
+function demand(field, sentenceId, decisions) {
+  const sentence = document.getElementById(sentenceId);
+  field.form.addEventListener("submit", (event) => {
+    const lacking = decisions.includes(event.submitter?.value) && !field.value.trim();
+    tell(field, sentence, lacking);
+    if (!lacking) return;
+    event.preventDefault();
+    field.focus();
+  });
+  field.addEventListener("input", () => tell(field, sentence, false));
+}
+
+function tell(field, sentence, lacking) {
   sentence.hidden = !lacking;
   if (lacking) {
     field.setAttribute("aria-invalid", "true");

@@ -31,9 +31,10 @@ export function closeToast() {
 
 /** A form that was refused is open again, with what it had. */
 function reopen(field) {
-  if (field === "why") {
+  const decided = { why: "why", duplicate_of: "of" }[field]; // of the form of a decision
+  if (decided) {
     const panel = document.getElementById("decide");
     if (panel) document.getElementById("deciding")?.click();
-    document.getElementById(panel ? "decide-why" : "page-why")?.focus();
+    document.getElementById(`${panel ? "decide" : "page"}-${decided}`)?.focus();
   } else if (field === "to") document.getElementById("assign-to")?.focus();
 }

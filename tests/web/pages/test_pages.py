@@ -44,6 +44,7 @@ from fingerprint.web.pages.suppressions import suggest_match
 from fingerprint.web.trend_chart import draw_trend
 from pipelines.serve import create_dependencies
 from tests.support.alerts import NASTY, event, new_pipeline, stolen_session, votes
+from tests.support.web_app import Site, store_in
 from tests.support.web_server import tokens
 
 NOW = datetime(2026, 3, 5, 9, tzinfo=UTC)
@@ -184,6 +185,44 @@ def test_what_the_detector_learns_from_needs_a_reason(analyst, store, decision, 
     assert 'aria-invalid="true" aria-describedby="decide-lacking"' in page
     assert f'value="{revision}" checked' in page
     assert store.queue.row(STOLEN.alert_id).decision is None
+
+
+@pytest.mark.parametrize("original", ["", " ", "ffff<b>", "it", STOLEN.alert_id, STOLEN.alert_id[:6]])
+@pytest.mark.parametrize(("back", "form"), [("/", "decide"), (f"/alerts/{STOLEN.alert_id}", "page")])
+def test_a_duplicate_of_nothing_or_of_itself_comes_back_with_what_was_written(tmp_path, original, back, form):
+    store = store_in(tmp_path)
+    store.alerts.save(
+        [STOLEN, PIPELINE, *(replace(PIPELINE, alert_id=f"it-{number}") for number in range(2))]
+    )
+    row = store.queue.row(STOLEN.alert_id)
+    revision = f"{row.version}-{row.events}:{STOLEN.alert_id}"
+    wish = {"do": "duplicate", "duplicate_of": original, "why": "the same <b>key</b>", "selected": revision}
+    page = follow(Site.of(store).client("analyst"), wish | {"back": back})
+    assert 'data-refused="duplicate_of"' in page
+    assert "A duplicate needs the id of one other alert." in page
+    kept = (
+        f'id="{form}-of" value="{escape(original)}" aria-invalid="true" aria-describedby="{form}-of-lacking"'
+    )
+    assert kept in page
+    assert 'value="the same &lt;b&gt;key&lt;/b&gt;"' in page
+    assert store.queue.row(STOLEN.alert_id).decision is None
+
+
+def test_a_duplicate_is_named_by_the_beginning_of_an_id_which_no_other_decision_reads(tmp_path):
+    store = store_in(tmp_path)
+    store.alerts.save([STOLEN, PIPELINE])
+    analyst = Site.of(store).client("analyst")
+
+    def decide(do: str, original: str) -> None:
+        row = store.queue.row(STOLEN.alert_id)
+        revision = f"{row.version}-{row.events}:{STOLEN.alert_id}"
+        form = {"do": do, "duplicate_of": original, "why": "asked", "selected": revision, "back": "/"}
+        assert "1 alert" in follow(analyst, form)
+        assert store.queue.row(STOLEN.alert_id).decision == do
+
+    decide("duplicate", f" {PIPELINE.alert_id[:6]} ")
+    assert store.cases.dispositions(STOLEN.alert_id)[-1].duplicate_of == PIPELINE.alert_id
+    decide("benign", "ffff")
 
 
 def follow(client, form: dict[str, str]) -> str:
