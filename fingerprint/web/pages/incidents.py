@@ -163,6 +163,7 @@ def show_incidents(
         query=query,
         counts=deps.store.incidents.counts(wanted),
         page=deps.store.incidents.page(wanted, query.order, ROWS_PER_PAGE, query.following),
+        newest_change=deps.store.changes.newest_number(),
         people=[each.name for each in active_people(deps)],
         short_principal=short_principal,
         urls=urls,

@@ -267,6 +267,27 @@ def test_a_suppression_that_would_hide_nothing_says_what_no_alert_has_and_is_no_
     assert "No stored alert has" not in known
 
 
+@pytest.mark.parametrize(
+    "page", ["/", "/?status=closed", "/?service=iam", "/?suppressed=true", "/?by=service", "/incidents"]
+)
+def test_a_store_without_an_alert_says_where_alerts_come_from(tmp_path, page):
+    store = store_in(tmp_path)
+    analyst, told = Site.of(store).browser("analyst"), "No alerts yet."
+    empty = analyst.get(page).text
+    assert told in empty
+    assert "fingerprint score" in empty
+    assert "Every alert has a decision" not in empty
+    store.alerts.save([PIPELINE])
+    assert told not in analyst.get(page).text
+
+
+def test_a_store_from_which_all_alerts_were_removed_says_where_alerts_come_from(tmp_path):
+    store = store_in(tmp_path)
+    store.alerts.save([PIPELINE])
+    store.retention.purge_principal(PIPELINE.principal, by="maria")
+    assert "No alerts yet." in Site.of(store).browser("analyst").get("/").text
+
+
 def test_a_viewer_is_shown_no_form_that_changes_anything(clients):
     for path in ("/", f"/alerts/{STOLEN.alert_id}", "/suppressions"):
         page = clients["viewer"].get(path).text
