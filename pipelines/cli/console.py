@@ -5,13 +5,15 @@ from __future__ import annotations
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rich import progress as bars
+from rich.cells import cell_len
 from rich.console import Console
+from rich.table import Column, Table
 
 from fingerprint.core.credentials import mask_credentials
 from fingerprint.core.sanitize import printable
@@ -20,6 +22,8 @@ if TYPE_CHECKING:  # the simulator, for which a list need not wait
     from fingerprint.simulation.record_files import SimulationSummary
 
 PROGRAM = "fingerprint"
+MIN_TEXT_WIDTH = 20  # characters that a column of text should have
+COLUMN_GAP = 2  # characters between the columns of a table without lines
 
 
 class Progress(Protocol):
@@ -301,6 +305,31 @@ def _print_rejections(figures: dict[str, Any], most: int = 20) -> None:
         print(f"  rejected {escape_control_characters(reason)}")
     if figures["rejects"] > most:
         print(f"  ... and {figures['rejects'] - most:,} more (all of the first thousand with --json)")
+
+
+def fit_columns(table: Table, whole: Collection[str] = (), words: Collection[str] = ()) -> None:
+    """Keep the cells of some columns whole, and of others the words, for the terminal's width; call it once all rows are there.
+
+    Those of `words` are as narrow as their longest word only where columns in neither list would have less than MIN_TEXT_WIDTH.
+    Without this, rich cuts words where a table is too wide: of a time it dropped the date.
+    """
+    free = len(table.columns) - len({str(column.header) for column in table.columns} & {*whole, *words})
+    kept = [column for column in table.columns if str(column.header) in {*whole, *words}]
+    room = Console().width - sum(map(_widest_cell, kept)) - COLUMN_GAP * (len(table.columns) - 1)
+    for column in kept:
+        if str(column.header) in whole:
+            column.no_wrap, column.min_width = True, _widest_cell(column)
+        else:
+            column.min_width = longest = max(map(cell_len, " ".join(_texts(column)).split()), default=0)
+            column.width = longest if room < MIN_TEXT_WIDTH * free else None
+
+
+def _widest_cell(column: Column) -> int:
+    return max(map(cell_len, _texts(column)))
+
+
+def _texts(column: Column) -> list[str]:
+    return [str(cell) for cell in (column.header, *column.cells)]
 
 
 def escape_control_characters(text: str) -> str:

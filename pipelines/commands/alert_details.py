@@ -20,12 +20,14 @@ from fingerprint.detection.detectors import detector_label
 from fingerprint.store import open_store
 from fingerprint.web import formatting
 from fingerprint.web.static_report import write_alert_page
+from pipelines.cli.console import fit_columns
 from pipelines.commands import triage
 from pipelines.commands.alerts import alert_summary, print_json, terminal_text, urgency_text
 
 SPARKLINE_BLOCKS = "▁▂▃▄▅▆▇█"
 MAX_IMPACT_ROWS = 5  # the page has all
 MAX_EVENTS_SHOWN = 40  # the page has all
+MIN_Z_WIDTH = 6  # characters: `12.7 *`
 DEFAULT_SETTINGS = Settings()
 
 
@@ -197,8 +199,10 @@ def _print_curve(console: Console, curve: ActivityCurve) -> None:
 
 def _events_table(events: Sequence[AlertEvent]) -> Table:
     detectors = tuple(dict.fromkeys(name for event in events for name in event.scores))
-    labels = (f"{detector_label(name).lower()} z" for name in detectors)
-    table = Table("time (UTC)", "call", "resource", "error", "from", *labels, box=None, pad_edge=False)
+    table = Table("time (UTC)", "call", "resource", "error", "from", box=None, pad_edge=False)
+    for name in detectors:
+        label = Text(f"{detector_label(name).lower()} z", overflow="fold")
+        table.add_column(label, min_width=MIN_Z_WIDTH)
     for event in events[:MAX_EVENTS_SHOWN]:
         z = [_z_text(event, name) for name in detectors]
         when = formatting.format_iso(event.event_time)[:19].replace("T", " ")
@@ -210,6 +214,7 @@ def _events_table(events: Sequence[AlertEvent]) -> Table:
             terminal_text(event.source_address),
             *z,
         )
+    fit_columns(table, words=("time (UTC)",))
     table.caption = "* flagged by this detector"
     if len(events) > MAX_EVENTS_SHOWN:
         more = len(events) - MAX_EVENTS_SHOWN

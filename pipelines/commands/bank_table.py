@@ -21,8 +21,6 @@ def print_versions(found: list[dict[str, Any]]) -> None:
     table = Table(
         "", "version", "learned (UTC)", "events", "ready", "size", "promotion gate", box=None, pad_edge=False
     )
-    table.columns[1].no_wrap = True
-    table.columns[1].min_width = max((len(each["version"]) for each in found), default=0)
     for each in found:
         mark = "served" if each["served"] else ""
         if each["problem"]:
@@ -39,6 +37,7 @@ def print_versions(found: list[dict[str, Any]]) -> None:
             _size(each["bytes"]),
             _decision_text(each),
         )
+    console.fit_columns(table, whole=("version",), words=("", "learned (UTC)", "events", "ready", "size"))
     Console().print(table)
 
 

@@ -14,6 +14,7 @@ from fingerprint.core.sanitize import printable
 from fingerprint.delivery.policy import Delivery
 from fingerprint.store import open_store
 from fingerprint.web import formatting
+from pipelines.cli.console import fit_columns
 
 
 def list_deliveries(
@@ -59,6 +60,7 @@ def print_deliveries(found: list[dict[str, Any]]) -> None:
         since = each["created_at"][:16].replace("T", " ")
         cells = (each["receiver"], each["alert_id"][:12], each["happened"], each["state"], str(each["tries"]))
         table.add_row(*map(Text, cells), since, Text(each["reason"], overflow="fold"))
+    fit_columns(table, whole=("alert", "tries"), words=("since (UTC)",))
     Console().print(table)
 
 

@@ -19,6 +19,7 @@ from fingerprint.core.incident import IncidentFilter, IncidentStatusFilter
 from fingerprint.core.sanitize import printable
 from fingerprint.store import open_store
 from fingerprint.web import formatting
+from pipelines.cli.console import fit_columns
 from pipelines.commands.alerts import terminal_text
 
 RESPONSE_TARGET, CLOSE_TARGET = 4 * 3600.0, 24 * 3600.0  # seconds, as the page assumes unless it is asked
@@ -51,19 +52,21 @@ def print_incidents(found: list[dict[str, Any]]) -> None:
     if not found:
         print("no incident matches: see all with `fingerprint incidents list --status all`")
         return
-    table = Table(
-        "urgency", "incident", "alerts", "what", "since (UTC)", "status", "assignee", box=None, pad_edge=False
-    )
+    headers = ("urgency", "incident", "alerts", "what", "since (UTC)", "status")
+    assigned = ("assignee",) if any(row["assignees"] for row in found) else ()
+    table = Table(*headers, *assigned, box=None, pad_edge=False)
     for row in found:
-        table.add_row(
+        cells = [
             f"{row['urgency']:>3} {severity_of(row['urgency'])}",
-            terminal_text(row["incident_id"][:16]),
+            terminal_text(row["incident_id"][:12]),
             str(row["alerts"]),
             terminal_text(row["titles"][0]),
             row["first_event_time"][:16].replace("T", " "),
             row["status"].replace("_", " "),
             terminal_text(", ".join(row["assignees"])),
-        )
+        ]
+        table.add_row(*cells[: len(table.columns)])
+    fit_columns(table, whole=("urgency", "incident", "alerts"), words=("since (UTC)", "status"))
     Console().print(table)
 
 
@@ -85,6 +88,7 @@ def print_incident(found: dict[str, Any]) -> None:
             terminal_text(alert["title"]),
             terminal_text(f"{each['reason'].replace('_', ' ')} {each['value']}".strip()),
         )
+    fit_columns(table, whole=("urgency", "alert"), words=("time (UTC)",))
     console.print(table)
 
 

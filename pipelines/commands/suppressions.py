@@ -24,6 +24,7 @@ from fingerprint.core.errors import FingerprintError
 from fingerprint.core.sanitize import printable
 from fingerprint.store import open_store
 from fingerprint.web import formatting
+from pipelines.cli.console import fit_columns
 from pipelines.runtime import host
 
 DEFAULT_DAYS = 30.0  # for which a suppression holds by default
@@ -83,6 +84,7 @@ def print_suppressions(found: list[dict[str, Any]]) -> None:
             _end_text(each),
             f"{each['hits']:,}",
         )
+    fit_columns(table, whole=("suppression", "hits"), words=("until (UTC)",))
     Console().print(table)
 
 

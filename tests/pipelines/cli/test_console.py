@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 from prometheus_client import CollectorRegistry
+from rich.console import Console
+from rich.table import Table
 
 from fingerprint.streaming.metrics import IngestMetrics, S3IngestMetrics, StreamMetrics
 from pipelines.cli import console
@@ -56,3 +58,18 @@ def test_a_live_simulation_says_what_it_sent_or_that_it_goes_on(capsys: pytest.C
         "4,200 records sent of 12 principals over 4 days until 2026-03-18; "
         "attacks are labelled in demo/labels.jsonl\n"
     )
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 400])
+def test_ids_and_words_of_times_are_whole_at_every_width(
+    width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    table = Table("id", "when", "what", "why", box=None, pad_edge=False)
+    table.add_row("3fa94c1be0d27a58", "2026-03-04 14:02", "called " * 30, "because " * 30)
+    console.fit_columns(table, whole=("id",), words=("when",))
+    Console().print(table)
+    printed = capsys.readouterr().out
+    assert {"3fa94c1be0d27a58", "2026-03-04", "14:02", "called", "because"} <= set(printed.split())
+    assert max(map(len, printed.splitlines())) <= width
+    assert ("2026-03-04 14:02" in printed) == (width >= 80)

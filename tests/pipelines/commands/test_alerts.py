@@ -101,6 +101,22 @@ def test_an_alert_explains_itself_on_the_terminal(queue, capsys, monkeypatch):
         assert all(line in shown for line in step.command.splitlines())
 
 
+def test_a_narrow_terminal_shows_the_whole_time_of_each_event(store_url, capsys, monkeypatch):
+    """With three detectors and a resource the columns are at their narrowest."""
+    monkeypatch.setenv("COLUMNS", "80")
+    alert = stolen_session()
+    events = tuple(
+        replace(each, resource="arn:aws:s3:::prod-warehouse-exports", scores=each.scores | {"sequence": 7.25})
+        for each in alert.events
+    )
+    open_store(store_url).alerts.save([replace(alert, events=events)])
+    show_alert(store_url, alert.alert_id)
+    shown = capsys.readouterr().out.split("also unusual")[0].split()
+    for each in events:
+        assert shown.count(f"{each.event_time:%Y-%m-%d}") == len(events)
+        assert f"{each.event_time:%H:%M:%S}" in shown
+
+
 def test_a_program_reads_all_of_an_alert(queue, capsys):
     show_alert(queue, "3fa", json=True)
     shown, alert = json.loads(capsys.readouterr().out), stolen_session()

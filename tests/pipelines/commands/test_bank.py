@@ -18,6 +18,7 @@ from fingerprint.registry import bank as banks
 from fingerprint.registry import versions
 from pipelines import cli
 from pipelines.cli.console import no_progress
+from pipelines.commands import bank_table
 from pipelines.runtime import host
 from pipelines.train import train_bank
 from tests.support import sample_organisation
@@ -91,6 +92,19 @@ def test_the_list_says_which_version_is_served_and_why(
     shown = call("bank", "list").out
     assert "the gate let it pass" in shown
     assert other(two) in shown
+
+
+def test_the_list_shows_whole_days_and_versions_on_a_narrow_terminal(
+    two: Path, call: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    large = {"events": 123_456, "ready": {"entity": 812}, "fingerprints": 1_234, "bytes": 12_345_678}
+    rows = [row | large for row in call("bank", "list", "--json").json]
+    monkeypatch.setenv("COLUMNS", "80")
+    bank_table.print_versions(rows)
+    shown = set(capsys.readouterr().out.split())
+    for row in rows:
+        assert {row["version"], *(moment[:10] for moment in row["span"])} <= shown
+    assert {"served", "123,456", "1,234", "11.8", "MiB", "promotion", "gate"} <= shown
 
 
 def test_a_version_that_cannot_be_read_is_listed_with_the_reason(two: Path, call: Any) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from fingerprint.core.case import SetDisposition
+from fingerprint.core.case import AlertRevision, AssignCase, SetDisposition
 from fingerprint.core.errors import FingerprintError
 from fingerprint.store import open_store
 from pipelines.commands import incidents
@@ -38,6 +38,22 @@ def test_incidents_are_listed_and_shown_with_the_reasons_of_their_alerts(url, ca
     assert "--status all" in capsys.readouterr().out
     with pytest.raises(FingerprintError, match="no alert has an id"):
         incidents.show_incident(url, "nothing")
+
+
+def test_a_narrow_terminal_shows_whole_ids_and_times(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    url, title = f"sqlite:///{tmp_path}/alerts.sqlite", "called iam:CreateAccessKey and 53 other new actions"
+    store = open_store(url)
+    store.alerts.save([alert("3fa94c1be0d27a58", title=title), alert("3fa94c1be0d27a59", hour=1)])
+    store.cases.change([AlertRevision("3fa94c1be0d27a58", 0)], AssignCase("maria.lopez@example.com"), "omar")
+    (found,) = incidents.list_incidents(url, "open", 50)
+    day, time = found["first_event_time"][:16].split("T")
+    incidents.print_incidents([found])
+    assert {"3fa94c1be0d2", day, time, "progress", "assignee"} <= set(capsys.readouterr().out.split())
+    incidents.print_incident(incidents.show_incident(url, "3fa94c1be0d27a58"))
+    assert {"3fa94c1be0d27a58", "3fa94c1be0d27a59", day, time} <= set(capsys.readouterr().out.split())
+    incidents.print_incidents([found | {"assignees": []}])
+    assert "assignee" not in capsys.readouterr().out
 
 
 def test_the_overview_is_json_and_lines(url, capsys):
