@@ -18,7 +18,7 @@ from typer.main import get_command
 from fingerprint.core.settings import Settings
 from fingerprint.web.api.routers import ROUTERS
 from pipelines.cli.app import app
-from pipelines.reference import pages
+from pipelines.reference import chart_schema, pages
 from pipelines.reference.commands import commands_page
 from pipelines.reference.settings import section_of, settings_page
 
@@ -47,6 +47,15 @@ def test_a_generated_reference_that_was_edited_is_out_of_date(tmp_path: Path) ->
     pages.write(tmp_path)
     (tmp_path / "settings.md").write_text((tmp_path / "settings.md").read_text() + "by hand")
     assert pages.outdated(tmp_path) == ["settings.md"]
+
+
+def test_the_settings_in_the_schema_of_the_chart_are_up_to_date(tmp_path: Path) -> None:
+    assert not chart_schema.outdated(ROOT / chart_schema.SCHEMA_FILE), "run `python -m pipelines.reference`"
+    edited = tmp_path / "values.schema.json"
+    edited.write_text((ROOT / chart_schema.SCHEMA_FILE).read_text().replace('"quorum": {}', '"quorom": {}'))
+    assert chart_schema.outdated(edited)
+    chart_schema.write(edited)
+    assert edited.read_text() == (ROOT / chart_schema.SCHEMA_FILE).read_text()
 
 
 def test_the_settings_reference_has_every_key() -> None:

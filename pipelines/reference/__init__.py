@@ -1,6 +1,9 @@
-"""The references of settings, commands, metrics and API routes, generated from the code; they do not ship.
+"""The references of settings, commands, metrics and API routes, and the settings of the chart's schema, generated from the code.
+
+None of this ships.
 
 pages     `make docs`: writes the pages, or names those that are out of date. Start here
+chart_schema  names of the settings in the schema of the chart's values
 settings  a table for each section of the settings
 commands  help, arguments and options of each command
 metrics   metrics by program

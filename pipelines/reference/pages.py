@@ -1,8 +1,8 @@
-"""Write the generated pages, or name those that are out of date.
+"""Write the generated pages and the settings of the chart's schema, or name those that are out of date.
 
 Example:
     $ python -m pipelines.reference            # writes docs/reference/settings.md and the other pages of PAGES
-    $ python -m pipelines.reference --check    # exit status 1 where a page is out of date
+    $ python -m pipelines.reference --check    # exit status 1 where one is out of date
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from pipelines.reference import chart_schema
 from pipelines.reference.commands import commands_page
 from pipelines.reference.metrics import metrics_page
 from pipelines.reference.routes import routes_page
@@ -25,11 +26,12 @@ PAGES = {
 
 
 def main(arguments: list[str]) -> int:
-    """Write the pages, or with `--check` name those that are out of date. Returns the exit status."""
+    """Write all that is generated, or with `--check` name what is out of date. Returns the exit status."""
     if "--check" not in arguments:
         write()
+        chart_schema.write()
         return 0
-    stale = outdated()
+    stale = outdated() + [str(chart_schema.SCHEMA_FILE)] * chart_schema.outdated()
     if stale:
         print(f"out of date: {', '.join(stale)} (run `python -m pipelines.reference`)", file=sys.stderr)
     return int(bool(stale))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -575,9 +577,72 @@ def test_values_that_could_not_work_are_refused_with_their_name(values: dict[str
         rendered(**values)
 
 
-def test_the_schema_knows_the_sections_of_the_settings() -> None:
-    schema = json.loads((CHART / "values.schema.json").read_text())
-    assert schema["properties"]["settings"]["propertyNames"]["enum"] == sorted(settings.Settings.model_fields)
+@pytest.mark.parametrize(
+    ("said", "about"),
+    [
+        ({"votting": {"quorum": 2}}, "votting"),
+        ({"voting": {"quorom": 2}}, "quorom"),
+        ({"retention": {"raw_days": 30}}, "raw_days"),
+        ({"kafka": {"password_file": "/run/secrets/kafka/password"}}, "password_file"),
+        ({"web": {"oidc": {"client": "fingerprint"}}}, "client"),
+        ({"deliver": {"soc": {"url_fil": "/run/secrets/soc/url"}}, "web": {"run_delivery": True}}, "url_fil"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_misspelt_setting_is_refused_with_its_name(said: dict[str, Any], about: str) -> None:
+    with pytest.raises(Refused, match=rf"'{about}' not allowed"):
+        rendered(settings=said)
+
+
+def test_every_setting_of_the_programs_is_one_of_the_chart() -> None:
+    known: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text())["properties"]["settings"]
+    names = [each.name for each in settings.describe_settings()]
+    assert len(names) > 100
+    for name in names:
+        place = known
+        for part in name.split("."):
+            place = place["additionalProperties"] if part == "NAME" else place["properties"][part]
+
+
+def test_settings_in_the_comments_of_the_values_are_those_that_the_programs_read(tmp_path: Path) -> None:
+    examples = settings_examples((CHART / "values.yaml").read_text())
+    assert len(examples) >= 2
+    for example in examples:
+        file = tmp_path / "settings.toml"
+        file.write_text(rendered(settings=example)[f"ConfigMap/{NAME}-settings"]["data"]["settings.toml"])
+        found = settings.load_settings(file, {}).model_dump()
+        for section, keys in example.items():
+            assert {key: found[section][key] for key in keys} == keys
+
+
+def test_settings_that_the_comments_of_the_values_name_exist() -> None:
+    comments = " ".join(re.findall(r"# (.*)", (CHART / "values.yaml").read_text()))
+    known = {part for each in settings.describe_settings() for part in accumulated(each.name)}
+    named = re.findall(r"\bsettings\.([a-z_.]*[a-z_])", comments)
+    assert named
+    assert [name for name in named if name not in known] == []
+
+
+def settings_examples(values: str) -> list[dict[str, Any]]:
+    """Mappings between braces in comments all of whose values are mappings: no other value of the chart is like this."""
+    comments = " ".join(re.findall(r"# (.*)", values))
+    found = [yaml.safe_load(each) for each in outermost_braces(comments)]
+    return [each for each in found if all(isinstance(value, dict) for value in each.values())]
+
+
+def outermost_braces(text: str) -> Iterator[str]:
+    depth, start = 0, 0
+    for at, each in enumerate(text):
+        start = at if each == "{" and not depth else start
+        depth += (each == "{") - (each == "}")
+        if each == "}" and not depth:
+            yield text[start : at + 1]
+
+
+def accumulated(key: str) -> list[str]:
+    """`web`, `web.oidc` and `web.oidc.issuer` of the last."""
+    parts = key.split(".")
+    return [".".join(parts[: at + 1]) for at in range(len(parts))]
 
 
 def test_every_value_that_the_schema_knows_has_a_default_and_a_place_in_the_values() -> None:
@@ -593,6 +658,7 @@ def test_every_value_that_the_schema_knows_has_a_default_and_a_place_in_the_valu
             one for key, each in inner.items() for one in unsaid(each, said[key], f"{path}{key}.")
         ]
 
+    del schema["properties"]["settings"]["properties"]  # theirs are in the programs
     assert unsaid(schema, values) == []
 
 

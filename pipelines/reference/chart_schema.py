@@ -1,0 +1,78 @@
+"""The settings in the schema of the chart's values: a key that no setting has is refused by Helm, before a pod stops at it.
+
+Example:
+    >>> settings_schema()["properties"]["voting"]["properties"].keys()
+    dict_keys(['detectors', 'max_pending_events', 'max_unknown_principals_per_day', 'quorum'])
+
+Only names are generated: of what a value may be, the programs say more than a schema can. The rest is written by hand.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from fingerprint.core.settings import Settings
+from pipelines.reference.settings import section_of
+
+SCHEMA_FILE = Path("deploy/helm/fingerprint/values.schema.json")
+FIRST_LINE, LAST_LINE = '    "settings": {\n', "\n    },\n"  # of the generated part of the file
+NEVER = {  # settings that values may not have, and why
+    "deliver.NAME.url": "a secret, and values become a ConfigMap: url_file names the file",
+}
+DESCRIPTION = "generated from fingerprint/core/settings by `python -m pipelines.reference`"
+
+
+def outdated(file: Path = SCHEMA_FILE) -> bool:
+    """Return whether the file differs from what the settings say."""
+    text = file.read_text()
+    return with_settings(text) != text
+
+
+def write(file: Path = SCHEMA_FILE) -> None:
+    """Write the settings into the file."""
+    file.write_text(with_settings(file.read_text()))
+
+
+def with_settings(schema: str) -> str:
+    """Return the text of a schema of values with the settings of today: one line a section."""
+    before, found, rest = schema.partition(FIRST_LINE)
+    _, ended, after = rest.partition(LAST_LINE)
+    if not (found and ended):
+        raise ValueError(f"the schema has no lines {FIRST_LINE!r} and {LAST_LINE!r} around its settings")
+    own = settings_schema()
+    sections = [
+        f"        {json.dumps(name)}: {json.dumps(each)}" for name, each in own.pop("properties").items()
+    ]
+    lines = [f"      {json.dumps(key)}: {json.dumps(value)}" for key, value in own.items()]
+    lines.append('      "properties": {\n' + ",\n".join(sections) + "\n      }")
+    return before + FIRST_LINE + ",\n".join(lines) + LAST_LINE + after
+
+
+def settings_schema() -> dict[str, Any]:
+    """Return the schema of the value `settings`."""
+    own = _section_schema(Settings, "")
+    return own | {"description": DESCRIPTION}
+
+
+def _section_schema(model: type[BaseModel], path: str) -> dict[str, Any]:
+    properties = {
+        name: _field_schema(name, field, path) for name, field in sorted(model.model_fields.items())
+    }
+    return {"type": "object", "additionalProperties": False, "properties": properties}
+
+
+def _field_schema(name: str, field: FieldInfo, path: str) -> dict[str, Any]:
+    if below := section_of(name, field):
+        heading, model = below
+        section = _section_schema(model, f"{path}{heading}.")
+        return {"type": "object", "additionalProperties": section} if heading != name else section
+    if f"{path}{name}" in NEVER:
+        return {"not": {}, "description": NEVER[f"{path}{name}"]}
+    if get_origin(field.annotation) is dict:
+        return {"type": "object"}
+    return {"enum": list(get_args(field.annotation))} if get_origin(field.annotation) is Literal else {}
