@@ -317,7 +317,10 @@ def test_settings_of_the_values_are_those_that_the_programs_read(tmp_path: Path)
         "database": {"redacted_fields": ["requestParameters.password", "sourceIPAddress"]},
     }
     file = tmp_path / "settings.toml"
-    file.write_text(rendered(settings=said)[f"ConfigMap/{NAME}-settings"]["data"]["settings.toml"])
+    reached = {"egress": {"web": [{"ports": [{"port": 443}]}]}}
+    file.write_text(
+        rendered(settings=said, networkPolicy=reached)[f"ConfigMap/{NAME}-settings"]["data"]["settings.toml"]
+    )
     found = settings.load_settings(file, {})
     assert (found.voting.quorum, found.kafka.max_request_size, found.kafka.tls) == (1, 5_000_000, True)
     assert found.kafka.ssl_ca_file == '/etc/"ca".pem'
@@ -533,6 +536,12 @@ def test_images_of_another_registry_and_by_digest() -> None:
 # --- what is refused --------------------------------------------------------------------------------------------------
 
 
+QUEUE = "https://sqs.eu-west-1.amazonaws.com/111122223333/trail"
+SQS, BUCKET = {"extraArgs": ["--sqs", QUEUE]}, {"sqs": {"allowed_buckets": ["trail"]}}
+DELIVERING = {"deliver": {"soc": {"url_file": "/run/secrets/soc/url"}}, "web": {"run_delivery": True}}
+HTTPS = [{"ports": [{"port": 443}]}]
+
+
 @pytest.mark.parametrize(
     ("values", "about"),
     [
@@ -569,12 +578,67 @@ def test_images_of_another_registry_and_by_digest() -> None:
         ({"checkpoints": {"url": "s3://bucket/path"}}, "networkPolicy.egress.checkpoints"),
         (ELSEWHERE | {"networkPolicy": {}}, "networkPolicy.egress.kafka"),
         ({"settings": {"deliver": {"soc": {"url_file": "/run/secrets/soc/url"}}}}, "run_delivery"),
+        ({"settings": DELIVERING}, "networkPolicy.egress.web: say how the receiver settings.deliver.soc"),
+        (
+            {"settings": {"web": {"oidc": {"issuer": "https://login.example.com"}}}},
+            "networkPolicy.egress.web: .*OpenID",
+        ),
+        ({"ingest": SQS}, "settings.sqs.allowed_buckets"),
+        ({"ingest": SQS, "settings": BUCKET}, "networkPolicy.egress.ingest"),
+        ({"ingest": {"extraArgs": [f"--sqs={QUEUE}"]}, "settings": BUCKET}, "networkPolicy.egress.ingest"),
+        ({"monitoring": {"serviceMonitor": {"enabled": True}}}, "networkPolicy.metricsFrom"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_values_that_could_not_work_are_refused_with_their_name(values: dict[str, Any], about: str) -> None:
     with pytest.raises(Refused, match=about):
         rendered(**values)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"ingest": SQS, "settings": BUCKET, "networkPolicy": {"egress": {"ingest": HTTPS}}},
+        {"ingest": SQS, "settings": BUCKET, "networkPolicy": {"enabled": False}},
+        {
+            "ingest": SQS | {"extraEnv": [{"name": "FINGERPRINT_SQS__ALLOWED_BUCKETS", "value": "trail"}]},
+            "networkPolicy": {"egress": {"ingest": HTTPS}},
+        },
+        {"ingest": SQS | {"enabled": False}},
+        {"settings": DELIVERING, "networkPolicy": {"egress": {"web": HTTPS}}},
+        {"settings": DELIVERING | {"deliver": {"topic": {"kind": "kafka", "topic": "alerts"}}}},
+        {"monitoring": {"serviceMonitor": {"enabled": True}}, "networkPolicy": {"enabled": False}},
+    ],
+)
+def test_values_that_say_how_all_is_reached_are_rendered(values: dict[str, Any]) -> None:
+    assert rendered(**values)
+
+
+def test_every_example_of_values_in_the_guide_is_rendered_with_settings_that_exist(tmp_path: Path) -> None:
+    guide = (ROOT / "docs/how-to/kubernetes.md").read_text()
+    examples = [
+        yaml.safe_load(each) for each in re.findall(r"^```yaml\n(.*?)^```", guide, re.MULTILINE | re.DOTALL)
+    ]
+    assert len(examples) >= 3
+    for example in examples:
+        chart = rendered(**example)
+        file = tmp_path / "settings.toml"
+        file.write_text(chart[f"ConfigMap/{NAME}-settings"]["data"]["settings.toml"])
+        assert settings.load_settings(file, environment(chart, main_container(chart, STREAM)))
+
+
+def test_the_example_of_the_guide_reads_a_queue_with_its_own_role_region_and_way_out() -> None:
+    guide = (ROOT / "docs/how-to/kubernetes.md").read_text()
+    (example,) = re.findall(
+        r"^## Connect S3 through SQS\n.*?^```yaml\n(.*?)^```", guide, re.MULTILINE | re.DOTALL
+    )
+    chart = rendered(**yaml.safe_load(example))
+    ingest = main_container(chart, INGEST)
+    assert ingest["args"][:2] == ["ingest", "--sqs"]
+    assert {"name": "AWS_REGION", "value": "eu-west-1"} in ingest["env"]
+    own = chart[f"ServiceAccount/{pods(chart)[INGEST]['serviceAccountName']}"]
+    assert "eks.amazonaws.com/role-arn" in own["metadata"]["annotations"]
+    assert HTTPS[0] in chart[f"NetworkPolicy/{NAME}-ingest"]["spec"]["egress"]
 
 
 @pytest.mark.parametrize(

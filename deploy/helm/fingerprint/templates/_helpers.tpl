@@ -310,12 +310,21 @@ initContainers:
 {{- end -}}
 {{- if gt (int $v.stream.autoscaling.minReplicas) (int $v.stream.autoscaling.maxReplicas) }}{{ fail "stream.autoscaling: minReplicas is more than maxReplicas" }}{{ end -}}
 {{- if and $v.settings.deliver (not (dig "web" "run_delivery" false $v.settings)) }}{{ fail "settings.deliver names receivers, but no program of this chart would deliver to them: set settings.web.run_delivery to true" }}{{ end -}}
+{{- $sqs := and $v.ingest.enabled (regexMatch "(^| )--sqs(=| |$)" (join " " $v.ingest.extraArgs)) -}}
+{{- $variables := concat $v.extraEnv $v.ingest.extraEnv | toJson -}}
+{{- if and $sqs (not (dig "sqs" "allowed_buckets" list $v.settings)) (not (contains "FINGERPRINT_SQS__ALLOWED_BUCKETS" $variables)) }}{{ fail "ingest.extraArgs name a queue, but no bucket may be read: name the trail's in settings.sqs.allowed_buckets" }}{{ end -}}
 {{- if $v.networkPolicy.enabled -}}
 {{- if and (or $v.web.ingress.enabled (ne $v.web.service.type "ClusterIP")) (not $v.networkPolicy.webFrom) }}{{ fail "networkPolicy.webFrom: name who may reach the web server, such as the ingress controller's namespace, or no client can" }}{{ end -}}
 {{- $e := $v.networkPolicy.egress -}}
 {{- if not (or $v.kafka.enabled $e.kafka) }}{{ fail "networkPolicy.egress.kafka: say how your brokers are reached, or no pod can" }}{{ end -}}
 {{- if not (or $v.postgres.enabled $e.database) }}{{ fail "networkPolicy.egress.database: say how your PostgreSQL is reached, or no pod can" }}{{ end -}}
 {{- if and $v.checkpoints.url (not $e.checkpoints) }}{{ fail "networkPolicy.egress.checkpoints: say how the object store is reached, or no pod can" }}{{ end -}}
+{{- if and $sqs (not $e.ingest) }}{{ fail "networkPolicy.egress.ingest: say how SQS and S3 are reached, or ingest cannot read the queue of ingest.extraArgs" }}{{ end -}}
+{{- range $name, $receiver := default (dict) $v.settings.deliver }}
+{{- if and (ne (default "webhook" $receiver.kind) "kafka") (not $e.web) }}{{ fail (printf "networkPolicy.egress.web: say how the receiver settings.deliver.%s is reached, or no alert arrives there" $name) }}{{ end -}}
+{{- end -}}
+{{- if and (dig "web" "oidc" "issuer" "" $v.settings) (not $e.web) }}{{ fail "networkPolicy.egress.web: say how the OpenID provider of settings.web.oidc is reached, or no one can log in" }}{{ end -}}
+{{- if and $v.monitoring.serviceMonitor.enabled (not $v.networkPolicy.metricsFrom) }}{{ fail "networkPolicy.metricsFrom: name who may read metrics, such as Prometheus' namespace, or what monitoring.serviceMonitor asks for cannot be scraped" }}{{ end -}}
 {{- end -}}
 {{- end -}}
 
