@@ -57,7 +57,7 @@ def train_bank(
         "bank": str(folder),
         "version": learned.version,
         "served": decision.passed,
-        "refusal": None if decision.passed else promotion.refusal_message(learned.version, decision),
+        "refusal": None if decision.passed else promotion.refusal_message(folder, learned.version, decision),
         "gate": decision.figures,
         **read,
         "events": learned.manifest["events"],

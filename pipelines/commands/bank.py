@@ -94,7 +94,7 @@ def publish_version(
         "before": before,
         "served": decision.passed or force is not None,
         "forced": force is not None,
-        "refusal": None if decision.passed else promotion.refusal_message(version, decision),
+        "refusal": None if decision.passed else promotion.refusal_message(folder, version, decision),
         "gate": decision.figures,
     }
 

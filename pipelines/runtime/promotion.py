@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -108,11 +109,12 @@ def history_note(action: Action, why: str, forced: bool = False) -> VersionDecis
     return VersionDecision(action, at, host.login_name(), why, forced)
 
 
-def refusal_message(version: str, decision: GateDecision) -> str:
+def refusal_message(folder: Path, version: str, decision: GateDecision) -> str:
     """Return one sentence about a bank that is kept and not served."""
+    publish = shlex.join(("fingerprint", "bank", "publish", version, "--bank", str(folder)))
     return (
         f"bank {version} is kept, not served: {'; '.join(decision.reasons)} "
-        f'(`fingerprint bank publish {version} --force "the reason"` serves it all the same)'
+        f'(`{publish} --force "the reason"` serves it all the same)'
     )
 
 

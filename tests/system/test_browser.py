@@ -220,6 +220,28 @@ def test_what_is_suppressed_leaves_the_queue_and_comes_back(browser, place, admi
         expect(rows(page)).to_have_count(1)
 
 
+def test_what_is_wrong_with_a_search_stands_clear_of_its_field(browser, place, admitted):
+    for width in (1440, 390):
+        with seen(browser, storage_state=admitted, viewport={"width": width, "height": 900}) as page:
+            page.goto(f"{place.base}/?q=nettwork:x")
+            field = page.locator("#search").bounding_box() or {}
+            told = page.locator("#search-refused").bounding_box() or {}
+            assert told["y"] - (field["y"] + field["height"]) >= 6
+
+
+def test_a_preview_of_a_suppression_is_one_card_with_its_heading_plain(browser, place, admitted):
+    """No rule of another part of the pages is for it: its heading once was a card in a card."""
+    with seen(browser, storage_state=admitted) as page:
+        page.goto(f"{place.base}/suppressions/new")
+        page.get_by_label("Principal").fill("role/ci-deploy")
+        page.get_by_role("button", name="Preview").click()
+        heading = page.get_by_role("heading", name="It would hide 0 alerts that are stored")
+        expect(heading).to_be_visible()
+        page.wait_for_load_state("load")  # before its style sheets are there nothing has a border
+        assert heading.evaluate("heading => getComputedStyle(heading).borderTopWidth") == "0px"
+        expect(page.get_by_role("status")).to_contain_text("Did you mean 123456789012:role/ci-deploy?")
+
+
 def test_a_suppression_that_cannot_be_is_said_above_what_was_written(browser, place, admitted):
     with seen(browser, storage_state=admitted) as page:
         page.goto(f"{place.base}/suppressions/new")

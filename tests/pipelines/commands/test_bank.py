@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import shutil
 import sys
 from dataclasses import replace
@@ -223,6 +225,17 @@ def test_publish_asks_the_gate_and_says_in_one_sentence_why_not(two: Path, call:
     assert versions.require_served_version(two) == served
     assert versions.decision_history(two)[-1]["action"] == "refused"
     assert call("bank", "publish", other(two), "--json").json["served"] is False
+
+
+def test_a_refused_publish_names_the_command_that_serves_this_bank_all_the_same(
+    two: Path, call: Any, tmp_path: Path
+) -> None:
+    version = other(two)
+    elsewhere = two.rename(tmp_path / "our banks")
+    said = call("bank", "publish", version, "--bank", elsewhere)
+    (command,) = re.findall(r"`(fingerprint bank publish [^`]*)`", said.err)
+    assert call(*shlex.split(command)[1:]).status == 0
+    assert versions.require_served_version(elsewhere) == version
 
 
 def test_publish_by_force_wants_a_reason_and_records_it(two: Path, call: Any) -> None:

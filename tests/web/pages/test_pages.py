@@ -263,7 +263,7 @@ def test_a_suppression_that_would_hide_nothing_says_what_no_alert_has_and_is_no_
     assert f"No stored alert has {cut} in the field “Principal”. Did you mean {PIPELINE.principal}?" in told
     assert 'class="card notice"' not in shown
     known = engineer.post("/suppressions/preview", data={"principal": PIPELINE.principal}).text
-    assert 'class="card notice" aria-labelledby="preview"' in known
+    assert 'class="card notice" aria-labelledby="would-hide"' in known
     assert "No stored alert has" not in known
 
 
