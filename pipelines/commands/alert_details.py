@@ -14,6 +14,7 @@ from rich.text import Text
 from fingerprint.analysis import principal_profile
 from fingerprint.core.alert import ActionImpact, ActivityCurve, Alert, AlertEvent, Disposition, NextStep
 from fingerprint.core.case import QueueRow
+from fingerprint.core.sanitize import printable
 from fingerprint.core.settings import Settings
 from fingerprint.delivery.formats.text import impact_text
 from fingerprint.detection.detectors import detector_label
@@ -74,7 +75,12 @@ def _explain(
     for step in alert.next_steps:
         console.print(Text.assemble((f"{step.phase}: ", "bold"), terminal_text(step.text)))
         if step.command:
-            console.print(terminal_text(step.command, "cyan"), soft_wrap=True)
+            console.print(command_text(step.command), soft_wrap=True)
+
+
+def command_text(command: str) -> Text:
+    """Return the commands of a step for rich as a shell reads them: whole, a line each, sanitised line by line."""
+    return Text("\n".join(map(printable, command.split("\n"))), style="cyan")
 
 
 def alert_detail(alert: Alert) -> dict[str, Any]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import unicodedata
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from fingerprint.core.alert import NextStep
 from fingerprint.core.case import AlertRevision, ReopenCase, SuppressionMatch
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.sanitize import storable
@@ -115,6 +117,20 @@ def test_a_narrow_terminal_shows_the_whole_time_of_each_event(store_url, capsys,
     for each in events:
         assert shown.count(f"{each.event_time:%Y-%m-%d}") == len(events)
         assert f"{each.event_time:%H:%M:%S}" in shown
+
+
+def test_the_commands_of_a_step_are_pasted_into_a_shell(store_url, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = [f"aws iam put-user-policy --policy-document '{'x ' * 300}'", "aws two \x1b[2J\u202e\r end"]
+    step = NextStep("contain", "Cut it off.", "\n".join(lines))
+    open_store(store_url).alerts.save([replace(stolen_session(), next_steps=(step,))])
+    show_alert(store_url, "3fa")
+    pasted = capsys.readouterr().out.partition("Cut it off.\n")[2].partition("`--page")[0]
+    assert pasted.splitlines() == [lines[0], "aws two \\x1b[2J\\u202e\\x0d end"]
+    shell = subprocess.run(
+        ["/bin/sh"], input=f'aws() {{ echo "$# words"; }}\n{pasted}', capture_output=True, text=True
+    )
+    assert shell.stdout.split("\n") == ["4 words", "3 words", ""]
 
 
 def test_a_program_reads_all_of_an_alert(queue, capsys):
