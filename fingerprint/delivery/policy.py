@@ -69,7 +69,8 @@ def changes_to_deliver(
 ) -> list[ChangeKind]:
     """Return the changes of an alert that a receiver is to be sent.
 
-    A suppressed alert, or one below the receiver's `min_urgency`, has none; the first time that it is neither, it is new.
+    An alert that it does not know has none while it is suppressed or below `min_urgency`; the first time that it is neither, it
+    is new. One that it knows is not updated while it is suppressed.
     """
     if known is None and (status.suppressed or status.urgency < receiver.min_urgency):
         return []
@@ -83,8 +84,12 @@ def changes_to_deliver(
 
 
 def knowledge_after(status: AlertStatus, known: ReceiverKnowledge | None) -> ReceiverKnowledge:
-    """Return the state that a receiver knows once it was sent the alert's current one."""
-    return ReceiverKnowledge(status.events, status.decided_at or (known.decided_at if known else None))
+    """Return the state that a receiver knows once it was sent the alert's current one.
+
+    It does not know what an alert grew while suppressed: that is delivered when the suppression has ended.
+    """
+    events = known.events if known and status.suppressed else status.events
+    return ReceiverKnowledge(events, status.decided_at or (known.decided_at if known else None))
 
 
 def idempotency_key(receiver: str, status: AlertStatus, change: ChangeKind) -> str:

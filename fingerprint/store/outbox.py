@@ -206,20 +206,18 @@ def _is_waiting(delivery: Delivery) -> sql.ColumnElement[bool]:
 def _no_longer_suppressed(
     connection: sql.Connection, receiver: str, options: ReceiverSettings, now: datetime
 ) -> list[str]:
-    """Return alerts that were withheld and are hidden no more: a suppression expires by itself, without a change.
+    """Return alerts that were withheld, or grew, while hidden and are hidden no more: a suppression expires without a change.
 
     Only alerts that a suppression ever hid are read.
     """
     ever = sql.select(suppression_hits.c.alert_id)
-    withheld = (
-        (last_delivered.c.receiver == receiver)
-        & (last_delivered.c.events == WITHHELD)
-        & last_delivered.c.alert_id.in_(ever)
-    )
+    own = (last_delivered.c.receiver == receiver) & last_delivered.c.alert_id.in_(ever)
+    unknown = alerts.c.event_count > last_delivered.c.events  # WITHHELD is less than any number of events
+    wanted = (last_delivered.c.events != WITHHELD) | (alerts.c.urgency_shown >= options.min_urgency)
     query = sql.select(last_delivered.c.alert_id).join_from(
         last_delivered, alerts, alerts.c.alert_id == last_delivered.c.alert_id
     )
-    query = query.where(withheld, alerts.c.urgency_shown >= options.min_urgency, ~is_hidden(now))
+    query = query.where(own, unknown, wanted, ~is_hidden(now))
     return list(connection.scalars(query.limit(BATCH)))
 
 

@@ -172,6 +172,30 @@ class OutboxContract:
             planned(outbox, now=now + timedelta(minutes=61))
         assert happened(outbox) == [("3fa9", "new")]
 
+    @pytest.mark.parametrize("ended", [False, True], ids=["expired", "ended"])
+    def test_what_an_alert_grew_while_it_was_suppressed_is_told_when_it_no_longer_is(
+        self, store, outbox, ended
+    ):
+        now, alert = datetime.now(UTC), stolen_session()
+        store.alerts.save([replace(alert, events=alert.events[:3])])
+        planned(outbox, now=now)
+        made = store.suppressions.create(
+            SuppressionMatch(principal=alert.principal),
+            "a drill",
+            now + timedelta(hours=1),
+            "maria",
+            force="a drill",
+        )
+        for events in (alert.events[:5], alert.events):
+            store.alerts.save([replace(alert, events=events)])
+            planned(outbox, now=now)
+        assert happened(outbox) == [("3fa9", "new")]
+        if ended:
+            store.suppressions.end(made.suppression_id, made.version, "maria")
+        for _ in range(2):
+            planned(outbox, now=now + timedelta(minutes=1 if ended else 61))
+        assert happened(outbox) == [("3fa9", "new"), ("3fa9", "updated")]
+
     def test_what_was_held_back_and_is_not_urgent_enough_any_more_is_not_told(self, store, outbox):
         now, alert = datetime.now(UTC), stolen_session()
         store.suppressions.create(

@@ -77,6 +77,15 @@ def test_what_is_suppressed_is_told_when_it_no_longer_is():
     assert changes_to_deliver(EVERYTHING, STAND, None) == ["new"]
 
 
+def test_what_an_alert_grew_while_it_was_suppressed_is_told_when_it_no_longer_is():
+    grown = STAND._replace(events=10)
+    hidden = grown._replace(suppressed=True)
+    assert changes_to_deliver(EVERYTHING, hidden, ReceiverKnowledge(9)) == []
+    known = knowledge_after(hidden, ReceiverKnowledge(9))
+    assert changes_to_deliver(EVERYTHING, grown, known) == ["updated"]
+    assert changes_to_deliver(EVERYTHING, grown, knowledge_after(grown, known)) == []
+
+
 def test_a_key_is_the_same_for_the_same_and_different_for_anything_else():
     keys = [
         idempotency_key("soc", STAND, "new"),
