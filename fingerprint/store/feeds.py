@@ -8,7 +8,7 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sql
@@ -58,6 +58,12 @@ class SqlFeedRepository(Repository):
         rows = connection.execute(sql.select(feed_progress)).all()
         parts = ((label.rpartition("/"), until) for label, until in rows)
         return {Partition(topic, int(number)): until for (topic, _, number), until in parts}
+
+    @writes(Locking.SERIALIZED)
+    def forget(self, connection: sql.Connection, partitions: Collection[Partition]) -> None:
+        """Forget until when the counts of these partitions are complete. Their counts stay: their feeds' past is true."""
+        gone = feed_progress.c.partition.in_([each.label for each in partitions])
+        connection.execute(sql.delete(feed_progress).where(gone))
 
     @reads
     def counts(self, connection: sql.Connection, since: int = 0) -> pd.DataFrame:

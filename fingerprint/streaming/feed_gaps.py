@@ -312,12 +312,13 @@ class FeedMonitor:
             return None
         return closed * self.seconds, counts.assign(at=counts["interval"] * self.seconds)
 
-    def check(self, topic: str, now: int) -> FeedCheck | None:
+    def check(self, topic: str, partitions: int, now: int) -> FeedCheck | None:
         """Check the intervals that became complete in all partitions of a topic since the last check; None if none did.
 
-        No check goes past `now` (seconds since 1970), nor begins after it: a watermark ahead must not stop the checks.
+        `partitions` is how many the topic has. No check goes past `now` (seconds since 1970), nor begins after it: a watermark
+        ahead must not stop the checks.
         """
-        closed = [until for place, until in self.store.feeds.complete_until().items() if place.topic == topic]
+        closed = self._complete_until(topic, partitions)
         looked = min(self.store.feeds.checked_until(), now)
         until = min([*closed, now])
         if not closed or until // self.seconds <= looked // self.seconds:
@@ -335,6 +336,18 @@ class FeedMonitor:
         return FeedCheck(
             list(changed.values()), to_publish, silent, end * self.seconds, (end - horizon) * self.seconds
         )
+
+    def _complete_until(self, topic: str, partitions: int) -> list[int]:
+        """Return until when the partitions of a topic are complete; forget those of a topic that was made again with fewer.
+
+        A partition that no longer exists comes no further, and would stop the checks for good.
+        """
+        complete = {
+            place: until for place, until in self.store.feeds.complete_until().items() if place.topic == topic
+        }
+        if gone := [place for place in complete if place.number >= partitions]:
+            self.store.feeds.forget(gone)
+        return [until for place, until in complete.items() if place.number < partitions]
 
     def _first_interval(self, looked: int, until: int, counts: pd.DataFrame) -> int:
         """Return the interval to check from, at most `until`.

@@ -125,12 +125,14 @@ class AlertPublisher:
         if due := self.feed_monitor.closed_counts(processor, self._now()):
             self._retry_store(partial(self.store.feeds.save_counts, partition, *due))
 
-    def publish_feed_gaps(self) -> bool:
+    def publish_feed_gaps(self, partitions: int) -> bool:
         """Look for feed gaps, publish them, and return whether there was anything to check.
 
-        Gaps go to their topic first: a gap that is not in the store after a crash is found and published again.
+        `partitions` is how many the events topic has. Gaps go to their topic first: a gap that is not in the store after a crash
+        is found and published again.
         """
-        found = self._retry_store(partial(self.feed_monitor.check, self.topics.events_topic, self._now()))
+        check = partial(self.feed_monitor.check, self.topics.events_topic, partitions, self._now())
+        found = self._retry_store(check)
         if found is None:
             return False
         self._send(self.topics.feed_gaps_topic, messages.encode_feed_gaps(found.to_publish))

@@ -377,6 +377,6 @@ class StreamService(ConsumerService):
     def _check_feeds(self) -> bool:
         """Look for feed gaps, and return whether there was anything to check; the owner of partition 0 does it for all."""
         if Partition(self.settings.kafka.events_topic, 0) in self.owned:
-            return self.publisher.publish_feed_gaps()
+            return self.publisher.publish_feed_gaps(self.checkpoint_manager.partition_count)
         self.metrics.silent_feeds.set(0)
         return False

@@ -337,7 +337,7 @@ def test_the_silence_watch_walks_no_years_and_is_not_led_past_the_clock(
     store.feeds.save_counts(home, start + 3600, counts)
     store.feeds.save_counts(home, int(FAR.timestamp()), counts.assign(at=now // 3600 * 3600 - 7200))
     listening, looks = FeedMonitor(store, place.settings), 0
-    while (look := listening.check("events", now)) is not None:
+    while (look := listening.check("events", 1, now)) is not None:
         store.feeds.save_gaps(look.changed, look.checked_until, look.delete_before)
         looks += 1
         assert looks < 100, f"a quarter of a century is {25 * 365 * 24 // MAX_INTERVALS_PER_CHECK:,} looks"

@@ -288,6 +288,14 @@ class StoreContract:
         assert store.feeds.complete_until() == {Partition("events", 3): 3600}
         assert store.feeds.counts().empty
 
+    def test_a_partition_that_is_forgotten_holds_up_no_one_and_what_it_heard_stays(self, make_store):
+        store = make_store()
+        for number in range(3):
+            store.feeds.save_counts(Partition("events", number), 3600, heard(("a", 0, 1)))
+        store.feeds.forget([Partition("events", 1), Partition("other", 0)])
+        assert store.feeds.complete_until() == {Partition("events", 0): 3600, Partition("events", 2): 3600}
+        assert store.feeds.counts()["events"].tolist() == [3]
+
     @pytest.mark.parametrize("text", NASTY, ids=range(len(NASTY)))
     def test_a_feed_of_any_name_is_kept_as_text(self, make_store, text):
         store = make_store()

@@ -16,6 +16,7 @@ from fingerprint.core.alert import FeedGap
 from pipelines.cli.app import app
 from tests.support import sample_organisation
 from tests.support.crashing_stream import kill_stream
+from tests.support.memory_broker import MemoryBroker
 from tests.support.stream_environment import Place, keyed
 
 SILENT, OTHER = "111111111111", "222222222222"
@@ -122,6 +123,23 @@ def test_a_log_that_stops_altogether_is_noticed_by_the_clock(place: Place, recor
     others = {("account", OTHER), *(("region", f"{OTHER}/{region}") for region in REGIONS)}
     source = ("source", place.settings.kafka.events_topic)
     assert feeds(place.store().feeds.gaps()) == sorted(MISSED | others | {source})
+
+
+def test_a_topic_that_was_made_again_with_fewer_partitions_is_still_watched(
+    place: Place, records: Records
+) -> None:
+    """The checkpoints of the earlier topic are left behind, as the program asks; the alert store is the same."""
+    place.send(records)
+    place.run()
+    place.broker = MemoryBroker()
+    place.configure(checkpoints={"url": str(place.folder / "checkpoints of one partition")})
+    place.create(partitions=1)
+    place.send(records[-100:])
+    place.run()
+    place.pass_days(2)
+    place.run()
+    assert ("account", OTHER) in feeds(place.store().feeds.gaps())
+    assert list(place.store().feeds.complete_until()) == place.homes()
 
 
 def test_an_account_that_is_heard_again_ends_its_notices(

@@ -11,7 +11,7 @@ what analysts decide. Every method is one transaction.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
@@ -465,6 +465,10 @@ class FeedRepository(Protocol):
 
     def complete_until(self) -> dict[Partition, int]:
         """Return until when the counts of each partition are complete."""
+        ...
+
+    def forget(self, partitions: Collection[Partition]) -> None:
+        """Forget until when the counts of these partitions are complete. Their counts stay: their feeds' past is true."""
         ...
 
     def counts(self, since: int = 0) -> pd.DataFrame:
