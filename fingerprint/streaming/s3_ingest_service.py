@@ -1,13 +1,14 @@
 """Read S3 notifications from a queue, key the records of their objects: the service behind `fingerprint ingest --sqs`.
 
-A notification is deleted from the queue only when everything that was read in its objects has been acknowledged.
+A notification is deleted from the queue only when everything that was read in its objects has been acknowledged. One that cannot
+be read for now waits in the queue, however often and for as long as the queue keeps it (`redelivery`).
 """
 
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy as np
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.log import get_logger
 from fingerprint.core.ports import (
+    DeliveryFailed,
     Message,
     MessageQueue,
     ObjectNotFound,
@@ -28,37 +30,26 @@ from fingerprint.core.ports.topics import DEAD_LETTER_SUFFIX
 from fingerprint.core.sanitize import printable
 from fingerprint.core.settings import Settings
 from fingerprint.sources import s3_notifications
+from fingerprint.sources.arrival import wall_clock_ms
 from fingerprint.sources.s3_notifications import S3Object
 from fingerprint.streaming.backpressure import RetryingProducer
 from fingerprint.streaming.event_messages import PartitionCount
 from fingerprint.streaming.lag_monitor import POLL_INTERVAL_SECONDS
 from fingerprint.streaming.metrics import S3IngestMetrics
+from fingerprint.streaming.redelivery import (
+    MAX_LOST_RECEIVES,
+    SUSPECT_RECEIVES,
+    isolate_redelivered,
+    lost_receives,
+    wait_seconds,
+)
 from fingerprint.streaming.rekeying import DeadLetterLimit, dead_letter
 from fingerprint.streaming.s3_objects import S3ObjectReader
 from fingerprint.streaming.service import PollingService
 
 T = TypeVar("T")
-MAX_RECEIVE_COUNT = 20  # receives of one notification, after which it is dead-lettered unread
-SUSPECT_RECEIVES = 3  # receives from which on a notification may have killed its readers
-MAX_TRACKED_RELEASES = 100_000  # notifications whose releases are counted
 
 log = get_logger("fingerprint.ingest")
-
-
-def isolate_redelivered(taken: list[ReceivedMessage]) -> list[list[ReceivedMessage]]:
-    """Return received notifications in batches, those received often last and one by one.
-
-    So one that kills its reader costs no other.
-    """
-    fresh = [each for each in taken if each.receive_count < SUSPECT_RECEIVES]
-    return [
-        fresh,
-        *(
-            [each]
-            for each in sorted(taken, key=lambda each: each.receive_count)
-            if each.receive_count >= SUSPECT_RECEIVES
-        ),
-    ]
 
 
 class ReadErrors:
@@ -98,7 +89,6 @@ class S3IngestService(PollingService):
         self.dead_topic = settings.kafka.raw_topic + DEAD_LETTER_SUFFIX
         self.queue_partition = Partition(queue.name, 0)
         self.once, self.deferred = False, set[str]()  # ids of notifications left in the queue, with `once`
-        self.releases = Counter[str]()  # receives that ended with a return to the queue: no reader died
         self.limit_reached: str | None = None  # the reason of the last dead letter
         self.queue_problem: str | None = "has not asked the queue yet"
         self.last_lag = time.monotonic()
@@ -120,11 +110,16 @@ class S3IngestService(PollingService):
         """Receive once and process what comes; return whether it held anything that was not deferred before."""
         taken: list[ReceivedMessage] = self._call_queue(self.queue.receive) or []
         news = any(each.id not in self.deferred for each in taken)
-        for each in isolate_redelivered(taken):
-            with self.metrics.batch_seconds.time():
-                done = self._process_batch(each, asked_to_end)
-                self.producer.flush()
-                self._delete(done)
+        try:
+            for each in isolate_redelivered(taken):
+                with self.metrics.batch_seconds.time():
+                    done = self._process_batch(each, asked_to_end)
+                    self.producer.flush()
+                    self._delete(done)
+        except (FingerprintError, DeliveryFailed):  # this worker ends, but no notification killed it
+            with suppress(FingerprintError):
+                self._make_wait(taken)
+            raise
         self._update_status()
         if self.limit_reached:
             raise FingerprintError(self.limit.describe(self.queue.url, self.limit_reached))
@@ -141,7 +136,7 @@ class S3IngestService(PollingService):
         done = []
         for number, each in enumerate(taken):
             if asked_to_end() or self.limit_reached:
-                self._call_queue(self.queue.return_to_queue, taken[number:])
+                self._put_back(taken[number:])
                 break
             if self._process(each):
                 done.append(each)
@@ -150,8 +145,12 @@ class S3IngestService(PollingService):
     def _process(self, taken: ReceivedMessage) -> bool:
         """Send the records of a notification's objects, or a dead letter; return false if it must come again."""
         reasons = ReadErrors()
-        if taken.receive_count - self.releases[taken.id] > MAX_RECEIVE_COUNT:
-            reasons.add(f"received {taken.receive_count:,} times and never finished: it may kill its reader")
+        lost = lost_receives(taken, wall_clock_ms(), self.settings.sqs.visibility_timeout_seconds)
+        if lost > MAX_LOST_RECEIVES:
+            reasons.add(
+                f"received {taken.receive_count:,} times, and {lost:,} readers neither finished it nor put it back: it may "
+                "kill its reader"
+            )
             self._dead_letter(taken.message, reasons)
             return True
         try:
@@ -197,15 +196,23 @@ class S3IngestService(PollingService):
             self.limit_reached = reasons.first
 
     def _defer(self, taken: ReceivedMessage, reason: str) -> None:
-        """Leave a notification in the queue: it comes again when its visibility timeout is over."""
-        self.queue.stop_extending([taken])
-        self.releases[taken.id] += 1
-        if len(self.releases) > MAX_TRACKED_RELEASES:
-            self.releases.clear()
+        """Leave a notification in the queue: it comes again when its wait is over."""
+        self._make_wait([taken])
         self.metrics.deferred.inc()
         log.warning("notification left in the queue", id=taken.id, reason=reason)
         if self.once:
             self.deferred.add(taken.id)
+
+    def _put_back(self, left: Sequence[ReceivedMessage]) -> None:
+        """Leave what was not begun to other workers: at once, or after its wait if it came often."""
+        fresh = [each for each in left if each.receive_count < SUSPECT_RECEIVES]
+        self._call_queue(self.queue.return_to_queue, fresh)
+        self._make_wait([each for each in left if each.receive_count >= SUSPECT_RECEIVES])
+
+    def _make_wait(self, left: Sequence[ReceivedMessage]) -> None:
+        for each in left:
+            seconds = wait_seconds(each.receive_count, self.settings.sqs.visibility_timeout_seconds)
+            self._call_queue(self.queue.hide, [each], seconds)
 
     def _delete(self, done: list[ReceivedMessage]) -> None:
         """Delete notifications. One that cannot be deleted now comes again: repeats, reduced by id."""

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import sys
+import time
 import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -25,7 +26,8 @@ from fingerprint.core.ports import DeliveryFailed, Message, ReceivedMessage, Una
 from fingerprint.sources import limits
 from fingerprint.streaming import s3_ingest_service
 from fingerprint.streaming.metrics import S3IngestMetrics
-from fingerprint.streaming.s3_ingest_service import S3IngestService, isolate_redelivered
+from fingerprint.streaming.redelivery import isolate_redelivered
+from fingerprint.streaming.s3_ingest_service import S3IngestService
 from pipelines.commands.dead_letters import replay_pending
 from pipelines.ingest import run_ingest_s3
 from pipelines.runtime import wiring
@@ -114,7 +116,7 @@ NOTHING = {"there": 0, "hidden": 0}
 @pytest.fixture
 def trail(amazon: None, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Trail]:
     monkeypatch.setattr(sqs, "WAIT_TIME_SECONDS", 1)
-    monkeypatch.setattr(s3_ingest_service, "MAX_RECEIVE_COUNT", 3)
+    monkeypatch.setattr(s3_ingest_service, "MAX_LOST_RECEIVES", 3)
     opened = Trail(f"trail-{abs(hash(request.node.nodeid)):x}")
     opened.configure()
     opened.create()
@@ -567,30 +569,32 @@ def replay(trail: Trail, queue: Any) -> dict[str, Any]:
             trail.close(adapter)
 
 
-def test_a_notice_that_was_taken_too_often_and_never_finished_is_a_dead_letter_unread(trail: Trail) -> None:
-    trail.configure(sqs=BRISK)
-    trail.write(f"{FOLDER}/a.json.gz", *records(4))
-    queue = trail.queue()
-    for _ in range(3):
-        queue.return_to_queue(queue.receive())
-    trail.write(f"{FOLDER}/b.json.gz", *records(8)[4:])
-    while trail.left() != NOTHING:
-        trail.turn()
-    assert trail.ids() == expected(8)[4:]
-    assert trail.letter()["reason"] == "received 4 times and never finished: it may kill its reader"
-
-
-def test_a_notice_that_this_worker_let_go_is_read_however_often_it_was_taken(trail: Trail) -> None:
+def test_a_notice_that_was_taken_often_by_readers_that_died_is_a_dead_letter_unread(trail: Trail) -> None:
     trail.configure(sqs=BRISK)
     trail.write(f"{FOLDER}/a.json.gz", *records(4))
     queue = trail.queue()
     for _ in range(4):
-        (taken,) = queue.receive()
-        queue.return_to_queue([taken])
-    program = trail.notices(queue=queue)
-    program.releases[taken.id] = 4
-    program.run_once(lambda: False)
-    assert trail.ids() == expected(4)
+        queue.return_to_queue(queue.receive())  # sooner than one that lives lets it come
+    trail.write(f"{FOLDER}/b.json.gz", *records(8)[4:])
+    while trail.left() != NOTHING:
+        trail.turn()
+    assert trail.ids() == expected(8)[4:]
+    assert (
+        trail.letter()["reason"]
+        == "received 5 times, and 4 readers neither finished it nor put it back: it may kill its reader"
+    )
+
+
+def test_who_ends_with_an_error_makes_its_notices_wait(trail: Trail) -> None:
+    trail.configure(sqs=BRISK)
+    trail.write("a.json", *records(4))
+    queue = trail.queue()
+    for _ in range(2):
+        queue.return_to_queue(queue.receive())
+    with pytest.raises(DeliveryFailed):
+        trail.turn(producer=Faulty(trail.producer(), "flush", DeliveryFailed("broker away")))
+    time.sleep(BRISK["visibility_timeout_seconds"] + 1)
+    assert trail.left() == {"there": 0, "hidden": 1}
 
 
 def test_what_was_taken_before_is_worked_on_last_and_alone() -> None:

@@ -6,8 +6,8 @@ Example:
     ...     process(received)
     ...     queue.delete(received)
 
-A received message is hidden from the other workers until it is deleted, returned (visible at once) or no longer extended (visible
-when its time is over); a heartbeat extends that time. A worker that dies does none of these, and its messages come again.
+A received message is hidden from the other workers until it is deleted, returned (visible at once) or its time to be hidden is
+over; a heartbeat extends that time. A worker that dies does none of these, and its messages come again.
 """
 
 from __future__ import annotations
@@ -120,7 +120,11 @@ class SqsQueue:
             MaxNumberOfMessages=MAX_BATCH_SIZE,
             WaitTimeSeconds=WAIT_TIME_SECONDS,
             VisibilityTimeout=self.settings.visibility_timeout_seconds,
-            MessageSystemAttributeNames=["SentTimestamp", "ApproximateReceiveCount"],
+            MessageSystemAttributeNames=[
+                "SentTimestamp",
+                "ApproximateReceiveCount",
+                "ApproximateFirstReceiveTimestamp",
+            ],
         )
         taken = [self._to_received_message(each) for each in answer.get("Messages", ())]
         self.visibility_extender.add([each.receipt for each in taken])
@@ -128,18 +132,21 @@ class SqsQueue:
 
     def delete(self, received: Sequence[ReceivedMessage]) -> int:
         """Delete messages for good; return how many had already gone to another worker."""
-        self.stop_extending(received)
+        self._stop_extending(received)
         return len(self._in_batches("delete_message_batch", [each.receipt for each in received]))
 
     def return_to_queue(self, received: Sequence[ReceivedMessage]) -> None:
         """Make messages visible to other workers at once."""
-        self.stop_extending(received)
+        self.hide(received, 0)
+
+    def hide(self, received: Sequence[ReceivedMessage], seconds: int) -> None:
+        """Make messages visible to other workers after so many seconds."""
+        self._stop_extending(received)
         self._in_batches(
-            "change_message_visibility_batch", [each.receipt for each in received], VisibilityTimeout=0
+            "change_message_visibility_batch", [each.receipt for each in received], VisibilityTimeout=seconds
         )
 
-    def stop_extending(self, received: Sequence[ReceivedMessage]) -> None:
-        """Let messages come again when their time is over, for those that a pause may help."""
+    def _stop_extending(self, received: Sequence[ReceivedMessage]) -> None:
         self.visibility_extender.discard([each.receipt for each in received])
 
     def send(self, body: bytes) -> None:
@@ -162,7 +169,8 @@ class SqsQueue:
         body = answer["Body"].encode(errors="surrogatepass")
         message = Message(self.name, 0, sent, None, body, (), sent)
         receives = int(about.get("ApproximateReceiveCount", 1))
-        return ReceivedMessage(answer["MessageId"], answer["ReceiptHandle"], message, receives)
+        first = int(about.get("ApproximateFirstReceiveTimestamp", 0))
+        return ReceivedMessage(answer["MessageId"], answer["ReceiptHandle"], message, receives, first)
 
     def _extend_visibility(self, receipts: list[str]) -> list[str]:
         seconds = self.settings.visibility_timeout_seconds

@@ -261,13 +261,15 @@ class ReceivedMessage(NamedTuple):
     """A message of a queue that one worker has received.
 
     `message.topic` is the queue's name; `message.offset` and `message.timestamp` are when it was sent, in ms since 1970.
-    `receive_count` is about how often it was received, this time included.
+    `receive_count` is about how often it was received, this time included, and `first_received` when it first was, in ms since
+    1970.
     """
 
     id: str
     receipt: str
     message: Message
     receive_count: int = 1
+    first_received: int = 0
 
 
 class MessageQueue(Protocol):
@@ -278,9 +280,9 @@ class MessageQueue(Protocol):
         >>> process(received)
         >>> queue.delete(received)
 
-    A *received* message is hidden from the other workers until it is deleted, returned (visible at once) or no longer extended
-    (visible after its visibility timeout). A worker that dies does none of these, so its messages become visible again. Every
-    method raises Unavailable, and FingerprintError for what a person must correct.
+    A *received* message is hidden from the other workers until it is deleted, returned (visible at once) or its time to be hidden
+    is over. A worker that dies does none of these, so its messages become visible after their visibility timeout. Every method
+    raises Unavailable, and FingerprintError for what a person must correct.
     """
 
     @property
@@ -305,8 +307,8 @@ class MessageQueue(Protocol):
         """Make messages visible to other workers at once."""
         ...
 
-    def stop_extending(self, received: Sequence[ReceivedMessage]) -> None:
-        """Let the visibility timeout of messages run out."""
+    def hide(self, received: Sequence[ReceivedMessage], seconds: int) -> None:
+        """Keep messages hidden for so long, then make them visible to all workers."""
         ...
 
     def send(self, body: bytes) -> None:
