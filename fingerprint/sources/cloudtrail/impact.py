@@ -195,7 +195,7 @@ _EFFECTS = (
     ),
     _Effect(
         "minor", "reads a secret or password", "Credential Access", "T1555.006",
-        "ssm:GetParameter GetParameters GetParametersByPath kms:Decrypt ecr:GetAuthorizationToken",
+        "ssm:GetParameter GetParameters GetParametersByPath GetParameterHistory kms:Decrypt ecr:GetAuthorizationToken",
     ),
     _Effect("minor", "reads a machine's start script", "Credential Access", "T1552", "ec2:DescribeInstanceAttribute"),
     _Effect(

@@ -238,6 +238,7 @@ _OPENED = (
     "ec2:ReplaceNetworkAclEntry"
 )
 _BLOCKED = "s3:PutBucketPublicAccessBlock s3:PutPublicAccessBlock s3:PutAccountPublicAccessBlock"
+_PARAMETERS = "ssm:GetParameter ssm:GetParameters ssm:GetParametersByPath ssm:GetParameterHistory"
 _ADMINISTRATOR = (
     "iam:AttachUserPolicy iam:AttachRolePolicy iam:AttachGroupPolicy sso:AttachManagedPolicyToPermissionSet"
 )
@@ -259,6 +260,6 @@ _CHECKS: dict[tuple[str, str], Check] = (
     | _table("s3:PutBucketVersioning", _when_suspended)
     | _table("guardduty:UpdateDetector macie2:UpdateMacieSession", _when_disabled)
     | _table("iam:UpdateAccessKey", _key_status)
-    | _table("ssm:GetParameter ssm:GetParameters ssm:GetParametersByPath", _with_decryption)
+    | _table(_PARAMETERS, _with_decryption)
     | _table("ec2:DescribeInstanceAttribute", _user_data)
 )

@@ -26,7 +26,9 @@ import msgspec
 
 from fingerprint.core.alert import MINIMUM_URGENCY, ActionImpact, AlertEvent, NextStep
 from fingerprint.sources.base import Suspicion
+from fingerprint.sources.cloudtrail.action_verbs import changes_something
 from fingerprint.sources.cloudtrail.attack_mappings import without_api_version
+from fingerprint.sources.cloudtrail.impact_requests import reads_only
 from fingerprint.sources.cloudtrail.playbook_undo import DENY_ALL, Call, safe_argument, undo_step
 
 CredentialKind = Literal[
@@ -360,7 +362,7 @@ def _regions(suspicion: Suspicion) -> list[str]:
 
 
 def _undo(suspicion: Suspicion) -> Iterator[NextStep]:
-    """Yield how to undo the actions that succeeded and were new, the gravest first."""
+    """Yield how to undo the actions that succeeded and were new, the gravest first; what was only read cannot be set back."""
     calls: dict[str, list[AlertEvent]] = {}
     for event in suspicion.events:
         if not event.error_code:
@@ -371,23 +373,36 @@ def _undo(suspicion: Suspicion) -> Iterator[NextStep]:
         if row.succeeded and (row.new or row.new_place) and row.gravity != "minor"
     ]
     steps: list[NextStep] = []
-    others: list[ActionImpact] = []
+    changes: list[ActionImpact] = []
+    reads: list[ActionImpact] = []
     for row in done:
-        step = undo_step(
-            row.action, [_call_of(event) for event in calls.get(row.action, [])[:MAX_RECORDS_READ]]
-        )
+        called = calls.get(row.action, [])[:MAX_RECORDS_READ]
+        step = undo_step(row.action, [_call_of(event) for event in called])
         if step and len(steps) < MAX_UNDO_STEPS:
             steps.append(NextStep(step.phase, f"{_subject(row)}. {step.text}", step.command))
-        else:
-            others.append(row)
+        elif not _only_reads(row.action, called):
+            changes.append(row)
+        elif row.effect.startswith("reads"):
+            reads.append(row)
     yield from steps
-    if others:
-        named = ", ".join(_subject(row) for row in others[:MAX_NAMED_ACTIONS])
-        more = f" and {len(others) - MAX_NAMED_ACTIONS:,} more" if len(others) > MAX_NAMED_ACTIONS else ""
+    if changes:
+        how = "Compare with your infrastructure code or AWS Config, and set back what was changed by"
+        yield NextStep("undo", f"{how} {_subjects(changes)}.")
+    if reads:
         yield NextStep(
-            "undo",
-            f"Compare with your infrastructure code or AWS Config, and set back what was changed by {named}{more}.",
+            "undo", f"Treat as known, and change where it is used, what was read by {_subjects(reads)}."
         )
+
+
+def _only_reads(action: str, calls: Sequence[AlertEvent]) -> bool:
+    """Return whether an action changes nothing, by its verb or by the records of its calls."""
+    name = without_api_version(action).partition(":")[2].removeprefix("Batch")
+    return not changes_something(name) or (bool(calls) and all(reads_only(each.raw) for each in calls))
+
+
+def _subjects(rows: Sequence[ActionImpact]) -> str:
+    named = ", ".join(_subject(row) for row in rows[:MAX_NAMED_ACTIONS])
+    return named + (f" and {len(rows) - MAX_NAMED_ACTIONS:,} more" if len(rows) > MAX_NAMED_ACTIONS else "")
 
 
 def _subject(row: ActionImpact) -> str:

@@ -22,6 +22,8 @@ from fingerprint.sources.cloudtrail.attack_mappings import without_api_version
 MAX_ARGUMENT_LENGTH = 256  # characters of a value in a command
 MAX_CALLS = 5  # distinct calls of one action with a command each
 DENY_ALL = '\'{"Version":"2012-10-17","Statement":[{"Effect":"Deny","Action":"*","Resource":"*"}]}\''
+_CHANGE_PARAMETER = "aws ssm put-parameter --region <region> --name <name> --overwrite --value NEW_VALUE"
+_LIST_PARAMETERS = "--query 'Parameters[].[Name,Type,LastModifiedDate]' --output text"
 _BLOCK_ALL = "BlockPublicAcls=true,IgnorePublicAcls=true,BlockPublicPolicy=true,RestrictPublicBuckets=true"
 _SAFE_CHARACTERS = frozenset(string.ascii_letters + string.digits + "._/@+=,:-")
 
@@ -241,6 +243,20 @@ _UNDO: dict[str, _Undo] = {
     ),
     "secretsmanager:DeleteSecret": _Undo(
         "Restore the secret.", "aws secretsmanager restore-secret --region <region> --secret-id <secretId>"
+    ),
+    "ssm:GetParameter": _Undo(
+        "Treat the parameter as known: change it where it is used, then here.", _CHANGE_PARAMETER
+    ),
+    "ssm:GetParameterHistory": _Undo(
+        "Treat the parameter as known, with its earlier values: change it where it is used, then here.", _CHANGE_PARAMETER
+    ),
+    "ssm:GetParameters": _Undo(
+        "Treat the parameters as known: list them, and change each where it is used, then in the Parameter Store.",
+        f"aws ssm get-parameters --region <region> --names <names> {_LIST_PARAMETERS}",
+    ),
+    "ssm:GetParametersByPath": _Undo(
+        "Treat the parameters as known: list them, and change each where it is used, then in the Parameter Store.",
+        f"aws ssm get-parameters-by-path --region <region> --path <path> --recursive {_LIST_PARAMETERS}",
     ),
     "ssm:SendCommand": _Undo(
         "Read what ran on which machines, and isolate them.",

@@ -14,7 +14,7 @@ from fingerprint.alerting.impact import action_name, alert_impact
 from fingerprint.core.alert import STEP_PHASES, AlertEvent, NextStep
 from fingerprint.sources.base import Suspicion, escape_key
 from fingerprint.sources.cloudtrail.impact import listed_actions
-from fingerprint.sources.cloudtrail.playbook import credential_kind, next_steps
+from fingerprint.sources.cloudtrail.playbook import MAX_UNDO_STEPS, credential_kind, next_steps
 from fingerprint.sources.cloudtrail.playbook_undo import _UNDO, Call, fill_command, safe_argument, undo_step
 from tests.support.alerts import NASTY, event
 
@@ -158,6 +158,65 @@ def test_what_was_done_is_undone_by_name_the_gravest_first_and_what_failed_is_no
     undone = [step for step in next_steps(suspicion(*events)) if step.phase == "undo"]
     assert ["backdoor" in undone[0].command, "prod/db" in undone[1].command] == [True, True]
     assert not any("abc" in step.command for step in undone)
+
+
+PLAIN = {"withDecryption": True}
+
+
+@pytest.mark.parametrize(
+    ("action", "request_", "command"),
+    [
+        (
+            "GetParameter",
+            {"name": "/prod/db"},
+            "put-parameter --region eu-west-1 --name /prod/db --overwrite",
+        ),
+        (
+            "GetParameterHistory",
+            {"name": "/prod/db"},
+            "put-parameter --region eu-west-1 --name /prod/db --overwrite",
+        ),
+        ("GetParameters", {"names": ["/prod/db", "/prod/key"]}, "--names /prod/db /prod/key "),
+        ("GetParametersByPath", {"path": "/prod"}, "--path /prod --recursive "),
+    ],
+)
+def test_a_parameter_that_was_read_in_plain_text_is_changed_as_a_secret_is(
+    action: str, request_: dict[str, Any], command: str
+) -> None:
+    steps = next_steps(suspicion(call(f"ssm:{action}", request_ | PLAIN, region="eu-west-1")))
+    (step,) = (step for step in steps if step.phase == "undo")
+    assert "Treat the parameter" in step.text
+    assert command in step.command
+
+
+def test_what_only_read_is_not_to_be_set_back() -> None:
+    """By its verb, or as its record says; what it read is treated as known."""
+    read = call("rds:DownloadDBLogFilePortion")
+    steps = next_steps(
+        suspicion(
+            call("sts:GetSessionToken"),
+            replace(read, raw=json.dumps(json.loads(read.raw) | {"readOnly": True})),
+            call("secretsmanager:BatchGetSecretValue"),
+            call("securityhub:BatchDisableStandards"),
+        )
+    )
+    assert [step.text for step in steps if step.phase == "undo"] == [
+        "Compare with your infrastructure code or AWS Config, and set back what was changed by "
+        "securityhub:BatchDisableStandards.",
+        "Treat as known, and change where it is used, what was read by rds:DownloadDBLogFilePortion, "
+        "secretsmanager:BatchGetSecretValue.",
+    ]
+
+
+def test_of_more_secrets_than_there_are_steps_for_none_is_to_be_set_back() -> None:
+    graver = [name for name in _UNDO if name.startswith("iam:")]
+    events = [call(name) for name in (*graver, "secretsmanager:GetSecretValue")]
+    *_, last = next_steps(suspicion(*events))
+    assert len(graver) >= MAX_UNDO_STEPS
+    assert (
+        last.text
+        == "Treat as known, and change where it is used, what was read by secretsmanager:GetSecretValue."
+    )
 
 
 def test_a_new_key_is_named_by_the_response() -> None:
