@@ -16,7 +16,7 @@ Bank, settings and connections are no state: the caller of `restore` gives them 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
@@ -189,7 +189,10 @@ class PipelineState:
         }
 
     def _blobs(self) -> dict[str, bytes]:
-        blobs = checkpoint_codec.pack_tables(_split_by_day(self.scorer.as_arrays()))
+        blobs: dict[str, bytes] = {}
+        # A part is packed before the next is made: a copy of one day's ids is in memory, not of all.
+        for part in _split_by_day(self.scorer.as_arrays()):
+            blobs |= checkpoint_codec.pack_tables(part)
         if self.pending:
             self.pending = [concat_batches(self.pending)]
             blobs |= checkpoint_codec.pack_batch("pending", self.pending[0])
@@ -295,15 +298,14 @@ def _non_empty(parts: list[EventBatch]) -> list[EventBatch]:
     return [part for part in parts if len(part)]
 
 
-def _split_by_day(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """Return the ids that were seen as one table a day: of the largest table only today's part changes."""
-    out = {name: array for name, array in arrays.items() if not name.startswith("repeats.")}
+def _split_by_day(arrays: Mapping[str, NDArray[Any]]) -> Iterator[dict[str, NDArray[Any]]]:
+    """Yield all tables, the ids that were seen as one table a day: of the largest table only today's part changes."""
+    yield {name: array for name, array in arrays.items() if not name.startswith("repeats.")}
     ids = {name: array for name, array in arrays.items() if name.startswith("repeats.")}
     days = ids["repeats.day"]
     for day in [None, *np.unique(days)]:  # and a table of no day, so that the columns are always known
         which = days == day if day is not None else np.zeros(len(days), bool)
-        out |= {f"repeats/{day}.{name[8:]}": column[which] for name, column in ids.items()}
-    return out
+        yield {f"repeats/{day}.{name[8:]}": column[which] for name, column in ids.items()}
 
 
 def _merge_days(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:

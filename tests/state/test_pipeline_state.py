@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from collections.abc import Sequence
 
 import numpy as np
@@ -128,6 +129,26 @@ def test_only_the_ids_of_new_events_days_are_other_bytes_in_the_next_checkpoint(
     days = steps[1].events["event_time"].astype("int64").to_numpy() // (86400 * 1_000_000)
     assert changed <= {f"repeats/{day}" for day in np.unique(days)}
     assert "repeats/None" in before
+
+
+def test_a_checkpoint_copies_the_ids_of_one_day_at_a_time() -> None:
+    """Beside the parts that are to be saved, in which all are once."""
+    state, ids = (
+        ScorerState(SETTINGS),
+        np.random.default_rng(0).integers(0, 2**63, (14, 50_000)).astype(np.uint64),
+    )
+    for day, keys in enumerate(ids):
+        state.deduplicate(
+            np.full(len(keys), 7, np.uint64) << np.uint64(48), keys, np.full(len(keys), day, np.int32)
+        )
+    pipeline_state = PipelineState(state)
+    state.repeats.compact()
+    tracemalloc.start()
+    saved = sum(map(len, pipeline_state.checkpoint().blobs.values()))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert saved > ids.size * 14
+    assert peak < saved * 1.5
 
 
 def test_a_damaged_part_is_an_error(bank: Bank) -> None:
