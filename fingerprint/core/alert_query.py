@@ -66,6 +66,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "judged": LEVELS,
 }
 NO_VALUE = "none"  # the value of `assignee` and `decision` for alerts without one
+READER = "me"  # the value of `assignee` for the reader of a page
 TEXT = ""  # the field of free text
 _IPV4_CHARACTERS, _IPV6_CHARACTERS = frozenset("0123456789./*"), frozenset("0123456789abcdef:./*")
 _TOKEN = re.compile(
@@ -157,10 +158,15 @@ def without_term(text: str, index: int) -> str:
     return format_alert_query(terms[:index] + terms[index + 1 :])
 
 
+def asks_for_me(text: str) -> bool:
+    """Return whether a query names its reader as `me`, which only pages know."""
+    return any(term.field == "assignee" and READER in term.values for term in parse_alert_query(text))
+
+
 def resolve_me(text: str, name: str) -> str:
     """Return a query with the name of the reader in place of `assignee:me`."""
     found = (
-        replace(term, values=tuple(name if value == "me" else value for value in term.values))
+        replace(term, values=tuple(name if value == READER else value for value in term.values))
         if term.field == "assignee"
         else term
         for term in parse_alert_query(text)

@@ -26,7 +26,7 @@ from fingerprint.adapters.system import SystemClock
 from fingerprint.core import time_range
 from fingerprint.core.address import NO_ADDRESS_TABLES, AddressTables
 from fingerprint.core.alert import MINIMUM_URGENCY, Alert, Decision, severity_of
-from fingerprint.core.alert_query import parse_alert_query
+from fingerprint.core.alert_query import asks_for_me
 from fingerprint.core.case import MAX_PAGE_SIZE, AlertFilter, CaseStatus, QueueRow
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.sanitize import printable
@@ -80,12 +80,15 @@ def queue_filter(
 ) -> AlertFilter:
     """Return the filter of `alerts list`: `severity` is the least one; `since` is a date, or an age such as `24h` or `7d`.
 
-    `where` is a query of `core.alert_query`. Raises FingerprintError for a `since` or a query that cannot be read.
+    `where` is a query of `core.alert_query`. Raises FingerprintError for a `since` or a query that cannot be read, or that asks
+    for `me`.
     """
     try:
-        parse_alert_query(where)
+        nameless = asks_for_me(where)
     except FingerprintError as error:
         raise FingerprintError(f"--where: {str(error).removeprefix('q: ')}") from None
+    if nameless:
+        raise FingerprintError("--where: `me` is known on the web page only; write the name: assignee:maria")
     return AlertFilter(
         status=status,
         least_urgency=MINIMUM_URGENCY[severity] if severity else 0,

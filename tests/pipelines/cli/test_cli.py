@@ -277,6 +277,15 @@ def test_a_page_that_cannot_be_written_is_one_sentence(
     assert "file/x.html" in refused(monkeypatch, capsys, "alerts", "show", scored.alerts[0].alert_id, *where)
 
 
+def test_a_query_for_me_is_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = refused(
+        monkeypatch, capsys, "alerts", "list", "--where", "assignee:me", "--database", "sqlite:///no.sqlite"
+    )
+    assert "write the name: assignee:maria" in said
+
+
 # --- settings -------------------------------------------------------------------------------------------------------
 
 

@@ -66,6 +66,16 @@ def test_a_query_chooses_by_what_events_hold(queue: str, capsys: pytest.CaptureF
         queue_filter(where="acton:StopLogging")
 
 
+@pytest.mark.parametrize("query", ["assignee:me", "-assignee:me", "severity>=high assignee:(maria, me)"])
+def test_on_the_terminal_no_one_is_me(query: str) -> None:
+    with pytest.raises(
+        FingerprintError, match=r"^--where: `me` is known on the web page only; write the name: assignee:"
+    ):
+        queue_filter(where=query)
+    for other in ("me", "principal:me", "assignee:mei"):
+        assert queue_filter(where=other).q == other
+
+
 @pytest.mark.parametrize(
     ("text", "age"),
     [
