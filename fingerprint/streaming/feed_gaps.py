@@ -315,8 +315,8 @@ class FeedMonitor:
     def check(self, topic: str, partitions: int, now: int) -> FeedCheck | None:
         """Check the intervals that became complete in all partitions of a topic since the last check; None if none did.
 
-        `partitions` is how many the topic has. No check goes past `now` (seconds since 1970), nor begins after it: a watermark
-        ahead must not stop the checks.
+        `partitions` is how many the topic has, 0 where that is unknown. No check goes past `now` (seconds since 1970), nor begins
+        after it: a watermark ahead must not stop the checks.
         """
         closed = self._complete_until(topic, partitions)
         looked = min(self.store.feeds.checked_until(), now)
@@ -345,9 +345,10 @@ class FeedMonitor:
         complete = {
             place: until for place, until in self.store.feeds.complete_until().items() if place.topic == topic
         }
-        if gone := [place for place in complete if place.number >= partitions]:
+        gone = [place for place in complete if partitions and place.number >= partitions]
+        if gone:
             self.store.feeds.forget(gone)
-        return [until for place, until in complete.items() if place.number < partitions]
+        return [until for place, until in complete.items() if place not in gone]
 
     def _first_interval(self, looked: int, until: int, counts: pd.DataFrame) -> int:
         """Return the interval to check from, at most `until`.

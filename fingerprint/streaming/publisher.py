@@ -128,8 +128,8 @@ class AlertPublisher:
     def publish_feed_gaps(self, partitions: int) -> bool:
         """Look for feed gaps, publish them, and return whether there was anything to check.
 
-        `partitions` is how many the events topic has. Gaps go to their topic first: a gap that is not in the store after a crash
-        is found and published again.
+        `partitions` is how many the events topic has, 0 where that is unknown. Gaps go to their topic first: a gap that is not in
+        the store after a crash is found and published again.
         """
         check = partial(self.feed_monitor.check, self.topics.events_topic, partitions, self._now())
         found = self._retry_store(check)

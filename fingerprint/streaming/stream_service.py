@@ -33,6 +33,7 @@ from fingerprint.streaming.backpressure import DependencyStatus
 from fingerprint.streaming.bank_watcher import BankWatcher
 from fingerprint.streaming.checkpoints import CheckpointManager, OwnedPartition
 from fingerprint.streaming.clock_jumps import ClockJumps
+from fingerprint.streaming.event_messages import PartitionCount
 from fingerprint.streaming.metrics import StreamMetrics
 from fingerprint.streaming.poison import POISON_REASON
 from fingerprint.streaming.publisher import AlertPublisher, StreamAdapters
@@ -75,6 +76,7 @@ class StreamService(ConsumerService):
         self.owned: dict[Partition, OwnedPartition] = {}
         self.unpublished: set[Partition] = set()  # processed, and not all results are published yet
         self.raw_partitions = 0
+        self.events_partitions = PartitionCount(adapters.producer, settings.kafka.events_topic)
         self.configured_settings = settings
         # Of the alert store, over the configured settings.
         self.threshold_override: ThresholdOverride | None = None
@@ -377,6 +379,6 @@ class StreamService(ConsumerService):
     def _check_feeds(self) -> bool:
         """Look for feed gaps, and return whether there was anything to check; the owner of partition 0 does it for all."""
         if Partition(self.settings.kafka.events_topic, 0) in self.owned:
-            return self.publisher.publish_feed_gaps(self.checkpoint_manager.partition_count)
+            return self.publisher.publish_feed_gaps(self.events_partitions())
         self.metrics.silent_feeds.set(0)
         return False
