@@ -237,7 +237,13 @@ def _without_type(identity: Identity, account: str, person_roles: tuple[str, ...
 
 
 def _other(identity: Identity, account: str, type_: str) -> Principal:
-    subject = identity["principal_id"] or _visible_name(identity["user_name"]) or identity["arn"]
+    """Return the principal of another type. Sign-ins to Identity Center say Unknown, with the account in place of a principal."""
+    if identity["behalf_user"]:
+        return _identity_center(identity, account)
+    identifier = "" if identity["principal_id"] == identity["account"] else identity["principal_id"]
+    subject = (
+        identifier or _visible_name(identity["user_name"]) or identity["arn"] or identity["principal_id"]
+    )
     return Principal(f"{account}:unknown/{escape_key(type_)}/{escape_key(subject)}", "unknown")
 
 

@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 from fingerprint.core.alert import Gravity
 from fingerprint.sources.base import CallImpact
-from fingerprint.sources.cloudtrail.action_verbs import READ_PREFIXES
+from fingerprint.sources.cloudtrail.action_verbs import changes_something, without_batch
 from fingerprint.sources.cloudtrail.attack_mappings import mapped_tactics, without_api_version
 from fingerprint.sources.cloudtrail.impact_requests import adjust_gravity, reads_only
 
@@ -48,14 +48,15 @@ _EFFECTS = (
     _Effect(
         "severe", "stops or weakens the audit log", "Defense Evasion", "T1562.008",
         "cloudtrail:StopLogging DeleteTrail UpdateTrail PutEventSelectors DeleteEventDataStore UpdateEventDataStore "
-        "StopEventDataStoreIngestion DeleteChannel DeregisterOrganizationDelegatedAdmin",
+        "StopEventDataStoreIngestion DeleteChannel DeregisterOrganizationDelegatedAdmin "
+        "securitylake:DeleteDataLake DeleteAwsLogSource DeleteCustomLogSource",
     ),
     _Effect(
         "severe", "switches off threat detection", "Defense Evasion", "T1562.001",
         "guardduty:DeleteDetector UpdateDetector DisassociateFromMasterAccount DisassociateFromAdministratorAccount "
         "DeleteMembers DisassociateMembers StopMonitoringMembers CreateIPSet UpdateIPSet CreateFilter UpdateFilter "
-        "DeletePublishingDestination DisableOrganizationAdminAccount "
-        "securityhub:DisableSecurityHub DisableSecurityHubV2 DisassociateFromMasterAccount "
+        "DeletePublishingDestination DisableOrganizationAdminAccount CreateTrustedEntitySet UpdateTrustedEntitySet "
+        "securityhub:DisableOrganizationAdminAccount DisableSecurityHub DisableSecurityHubV2 DisassociateFromMasterAccount "
         "DisassociateFromAdministratorAccount BatchDisableStandards DisableImportFindingsForProduct "
         "macie2:DisableMacie UpdateMacieSession macie:UpdateMacieSession inspector2:Disable detective:DeleteGraph "
         "access-analyzer:DeleteAnalyzer shield:DeleteProtection DisassociateDRTRole",
@@ -85,7 +86,9 @@ _EFFECTS = (
     _Effect(
         "grave", "weakens a firewall or content filter", "Defense Evasion", "T1562.007",
         "wafv2:DisassociateWebACL DeleteWebACL DeleteRuleGroup UpdateWebACL waf:DeleteWebACL waf-regional:DeleteWebACL "
-        "network-firewall:DeleteFirewall DeleteFirewallPolicy DisassociateSubnets bedrock:DeleteGuardrail UpdateGuardrail",
+        "network-firewall:DeleteFirewall DeleteFirewallPolicy DisassociateSubnets bedrock:DeleteGuardrail UpdateGuardrail "
+        "cloudfront:DisassociateDistributionWebACL waf-regional:DisassociateWebACL "
+        "route53resolver:DisassociateFirewallRuleGroup fms:DeletePolicy",
     ),
     _Effect(
         "severe", "takes the account out of its organisation", "Defense Evasion", "T1666",
@@ -105,7 +108,10 @@ _EFFECTS = (
         "ResetServiceSpecificCredential UploadSSHPublicKey UploadSigningCertificate "
         "rolesanywhere:CreateTrustAnchor CreateProfile UpdateTrustAnchor EnableTrustAnchor "
         "iam:CreateSAMLProvider UpdateSAMLProvider CreateOpenIDConnectProvider AddClientIDToOpenIDConnectProvider "
-        "UpdateOpenIDConnectProviderThumbprint lightsail:CreateBucketAccessKey bedrock:CreateApiKey",
+        "UpdateOpenIDConnectProviderThumbprint lightsail:CreateBucketAccessKey bedrock:CreateApiKey "
+        "sso-directory:UpdatePassword CreateBearerToken EnableExternalIdPConfigurationForDirectory sso:CreateTrustedTokenIssuer "
+        "account:StartPrimaryEmailUpdate AcceptPrimaryEmailUpdate signin:EmailUpdated PasswordUpdated "
+        "PasswordRecoveryCompleted",
     ),
     _Effect(
         "severe", "creates a user", "Persistence", "T1136.003",
@@ -125,7 +131,8 @@ _EFFECTS = (
         "sso:CreateAccountAssignment AttachManagedPolicyToPermissionSet PutInlinePolicyToPermissionSet "
         "AttachCustomerManagedPolicyReferenceToPermissionSet ProvisionPermissionSet CreatePermissionSet "
         "rds:AddRoleToDBCluster AddRoleToDBInstance ec2:AssociateIamInstanceProfile ReplaceIamInstanceProfileAssociation "
-        "eks:CreateAccessEntry AssociateAccessPolicy identitystore:CreateGroupMembership",
+        "eks:CreateAccessEntry AssociateAccessPolicy CreatePodIdentityAssociation identitystore:CreateGroupMembership "
+        "sso-directory:AddMemberToGroup ssm:CreateActivation sts:AssumeRoot",
     ),
     _Effect(
         "notable", "creates a role or policy", "Persistence", "T1136.003",
@@ -133,8 +140,8 @@ _EFFECTS = (
     ),
     _Effect(
         "grave", "weakens sign-in: second factor or password rules", "Persistence", "T1556.006",
-        "iam:DeactivateMFADevice DeleteVirtualMFADevice EnableMFADevice CreateVirtualMFADevice ResyncMFADevice "
-        "UpdateAccountPasswordPolicy DeleteAccountPasswordPolicy sso-directory:DeleteMfaDeviceForUser "
+        "iam:DeactivateMFADevice DeleteVirtualMFADevice UpdateAccountPasswordPolicy DeleteAccountPasswordPolicy "
+        "sso-directory:DeleteMfaDeviceForUser "
         "cognito-idp:SetUserPoolMfaConfig account:PutChallengeQuestions signin:PasswordRecoveryRequested",
     ),
     _Effect(
@@ -142,6 +149,10 @@ _EFFECTS = (
         "iam:DeleteUser DeleteLoginProfile DeleteAccessKey DetachUserPolicy DetachRolePolicy DeleteRole DeleteRolePolicy "
         "DeleteUserPolicy RemoveUserFromGroup DeleteGroupPolicy DeletePolicyVersion DeleteSAMLProvider "
         "DeleteOpenIDConnectProvider identitystore:DeleteUser sso:DeleteAccountAssignment DeletePermissionSet",
+    ),
+    _Effect(
+        "notable", "adds a second factor", "Persistence", "T1556.006",
+        "iam:EnableMFADevice CreateVirtualMFADevice ResyncMFADevice",
     ),
     _Effect("notable", "changes a password or key", "Persistence", "T1098.001", "iam:ChangePassword UpdateAccessKey UpdateUser"),
     _Effect(
@@ -154,7 +165,10 @@ _EFFECTS = (
         "codebuild:CreateProject UpdateProject ecr:PutImage events:PutRule PutTargets scheduler:CreateSchedule "
         "ecs:RegisterTaskDefinition glue:CreateJob UpdateJob CreateDevEndpoint UpdateDevEndpoint "
         "sagemaker:CreateNotebookInstance CreatePresignedNotebookInstanceUrl cloudformation:CreateStack UpdateStack "
-        "ec2:CreateLaunchTemplateVersion ssm:CreateAssociation CreateDocument UpdateDocument",
+        "ec2:CreateLaunchTemplateVersion ssm:CreateAssociation CreateDocument UpdateDocument codebuild:StartBuild "
+        "cloudformation:CreateChangeSet ExecuteChangeSet CreateStackSet CreateStackInstances glue:CreateSession "
+        "sagemaker:CreatePresignedDomainUrl CreateProcessingJob bedrock-agentcore:CreateCodeInterpreter "
+        "states:UpdateStateMachine elasticmapreduce:RunJobFlow",
     ),
     # --- data that leaves
     _Effect(
@@ -168,6 +182,7 @@ _EFFECTS = (
     _Effect(
         "grave", "copies stored data away", "Exfiltration", "T1537",
         "s3:PutBucketReplication rds:StartExportTask CopyDBSnapshot CopyDBClusterSnapshot RestoreDBInstanceFromDBSnapshot "
+        "RestoreDBInstanceToPointInTime RestoreDBClusterFromSnapshot RestoreDBClusterToPointInTime "
         "ec2:CreateStoreImageTask CreateInstanceExportTask ExportImage datasync:CreateTask CreateLocationS3 "
         "dynamodb:ExportTableToPointInTime backup:StartCopyJob ecr:PutReplicationConfiguration "
         "secretsmanager:ReplicateSecretToRegions",
@@ -178,7 +193,7 @@ _EFFECTS = (
         "sqs:SetQueueAttributes AddPermission sns:AddPermission SetTopicAttributes ram:CreateResourceShare "
         "AssociateResourceShare dynamodb:PutResourcePolicy es:UpdateElasticsearchDomainConfig UpdateDomainConfig "
         "CreateElasticsearchDomain codebuild:UpdateProjectVisibility logs:PutResourcePolicy PutDestinationPolicy "
-        "lakeformation:GrantPermissions glacier:SetVaultAccessPolicy elasticfilesystem:PutFileSystemPolicy "
+        "lakeformation:GrantPermissions BatchGrantPermissions glacier:SetVaultAccessPolicy elasticfilesystem:PutFileSystemPolicy "
         "backup:PutBackupVaultAccessPolicy ssm:ModifyDocumentPermission cloudtrail:PutResourcePolicy",
     ),
     _Effect(
@@ -191,7 +206,8 @@ _EFFECTS = (
         "notable", "reads a secret or password", "Credential Access", "T1555.006",
         "secretsmanager:GetSecretValue BatchGetSecretValue ec2:GetPasswordData rds:DownloadDBLogFilePortion "
         "DownloadCompleteDBLogFile redshift:GetClusterCredentials GetClusterCredentialsWithIAM "
-        "rds-db:connect lightsail:GetInstanceAccessDetails DownloadDefaultKeyPair",
+        "rds-db:connect lightsail:GetInstanceAccessDetails DownloadDefaultKeyPair GetRelationalDatabaseMasterUserPassword "
+        "redshift-serverless:GetCredentials sso:GetRoleCredentials",
     ),
     _Effect(
         "minor", "reads a secret or password", "Credential Access", "T1555.006",
@@ -204,9 +220,12 @@ _EFFECTS = (
     ),
     _Effect(
         "minor", "assumes a role", "Privilege Escalation", "T1078.004",
-        "sts:AssumeRole AssumeRoleWithSAML AssumeRoleWithWebIdentity AssumeRoot cognito-identity:GetCredentialsForIdentity",
+        "sts:AssumeRole AssumeRoleWithSAML AssumeRoleWithWebIdentity cognito-identity:GetCredentialsForIdentity",
     ),
-    _Effect("minor", "signs in", "Initial Access", "T1078.004", "signin:ConsoleLogin"),
+    _Effect(
+        "minor", "signs in", "Initial Access", "T1078.004",
+        "signin:ConsoleLogin CredentialChallenge CredentialVerification UserAuthentication SwitchRole",
+    ),
     # --- machines
     _Effect(
         "notable", "runs commands on machines", "Execution", "T1651",
@@ -215,25 +234,33 @@ _EFFECTS = (
         "eks:AccessKubernetesApi batch:SubmitJob",
     ),
     _Effect(
-        "notable", "starts machines", "Impact", "T1496",
-        "ec2:RunInstances RequestSpotInstances RequestSpotFleet CreateFleet ecs:CreateCluster RunTask "
-        "sagemaker:CreateTrainingJob lightsail:CreateInstances batch:CreateComputeEnvironment gamelift:CreateFleet",
+        "notable", "starts machines or models", "Impact", "T1496",
+        "ec2:RunInstances RequestSpotInstances RequestSpotFleet CreateFleet ecs:CreateCluster RunTask StartTask "
+        "sagemaker:CreateTrainingJob lightsail:CreateInstances batch:CreateComputeEnvironment gamelift:CreateFleet "
+        "bedrock:InvokeModel InvokeModelWithResponseStream Converse PutFoundationModelEntitlement",
     ),
     _Effect(
         "notable", "changes a machine's start script, key or image", "Execution", "T1059.009",
         "ec2:ModifyInstanceAttribute ImportKeyPair CreateKeyPair ReplaceRootVolume CreateReplaceRootVolumeTask "
-        "DetachVolume AttachVolume EnableSerialConsoleAccess",
+        "DetachVolume AttachVolume EnableSerialConsoleAccess ModifyInstanceMetadataOptions",
     ),
     _Effect(
         "grave", "opens a network", "Defense Evasion", "T1562.007",
-        "ec2:AuthorizeSecurityGroupIngress AuthorizeSecurityGroupEgress CreateNetworkAclEntry ReplaceNetworkAclEntry "
+        "ec2:AuthorizeSecurityGroupIngress ModifySecurityGroupRules CreateNetworkAclEntry ReplaceNetworkAclEntry "
         "rds:AuthorizeDBSecurityGroupIngress redshift:AuthorizeClusterSecurityGroupIngress ModifyClusterSubnetGroup",
+    ),
+    _Effect(
+        "notable", "opens the way out of a network", "Defense Evasion", "T1562.007", "ec2:AuthorizeSecurityGroupEgress",
+    ),
+    _Effect(
+        "grave", "gives a domain away", "Impact", "T1565",
+        "route53domains:UpdateDomainNameservers RetrieveDomainAuthCode TransferDomain TransferDomainToAnotherAwsAccount "
+        "DisableDomainTransferLock",
     ),
     _Effect(
         "notable", "changes routes between networks", "Command and Control", "T1090",
         "ec2:CreateRoute ReplaceRoute AttachInternetGateway CreateVpcPeeringConnection AcceptVpcPeeringConnection "
-        "CreateClientVpnEndpoint CreateTrafficMirrorSession CreateTransitGatewayVpcAttachment route53:ChangeResourceRecordSets "
-        "DisableDomainTransferLock route53domains:TransferDomainToAnotherAwsAccount DisableDomainTransferLock",
+        "CreateClientVpnEndpoint CreateTrafficMirrorSession CreateTransitGatewayVpcAttachment route53:ChangeResourceRecordSets",
     ),
     # --- data and keys that are lost
     _Effect(
@@ -246,25 +273,31 @@ _EFFECTS = (
         "backup:DeleteRecoveryPoint DeleteBackupVault DeleteBackupPlan DeleteBackupVaultLockConfiguration "
         "DisassociateRecoveryPoint s3:PutBucketVersioning DeleteBucketReplication dynamodb:DeleteBackup "
         "UpdateContinuousBackups fsx:DeleteBackup elasticfilesystem:DeleteReplicationConfiguration "
-        "redshift:DeleteClusterSnapshot",
+        "redshift:DeleteClusterSnapshot BatchDeleteClusterSnapshots",
     ),
     _Effect(
         "severe", "deletes stored data", "Impact", "T1485",
         "s3:DeleteBucket rds:DeleteDBCluster DeleteDBInstance dynamodb:DeleteTable efs:DeleteFileSystem "
         "elasticfilesystem:DeleteFileSystem redshift:DeleteCluster secretsmanager:DeleteSecret fsx:DeleteFileSystem "
-        "glacier:DeleteVault ecr:DeleteRepository es:DeleteDomain",
+        "glacier:DeleteVault ecr:DeleteRepository es:DeleteDomain DeleteElasticsearchDomain s3tables:DeleteTableBucket",
     ),
     _Effect(
         "notable", "deletes data or machines", "Impact", "T1485",
         "ec2:DeleteSnapshot DeleteVolume DeregisterImage TerminateInstances DeleteVpc s3:DeleteObjects DeleteObject "
         "lambda:DeleteFunction cloudformation:DeleteStack eks:DeleteCluster ecs:DeleteCluster sqs:PurgeQueue DeleteQueue "
-        "sns:DeleteTopic codecommit:DeleteRepository route53:DeleteHostedZone kms:DeleteAlias ssm:DeleteParameter",
+        "sns:DeleteTopic codecommit:DeleteRepository route53:DeleteHostedZone kms:DeleteAlias ssm:DeleteParameter "
+        "ecr:BatchDeleteImage glue:BatchDeleteTable",
     ),
     _Effect(
         "grave", "shortens how long data is kept, or changes its encryption", "Impact", "T1485",
         "s3:PutBucketLifecycle PutBucketLifecycleConfiguration PutLifecycleConfiguration PutBucketEncryption "
         "DeleteBucketEncryption ec2:DisableEbsEncryptionByDefault ModifyEbsDefaultKmsKeyId",
     ),
+    _Effect(
+        "notable", "changes a database: its password, who reaches it, or its backups", "Impact", "T1565",
+        "rds:ModifyDBInstance ModifyDBCluster",
+    ),
+    _Effect("minor", "writes an object", "Impact", "T1486", "s3:PutObject"),
     _Effect(
         "notable", "interrupts a service", "Impact", "T1489",
         "ec2:StopInstances RebootInstances rds:StopDBInstance StopDBCluster RebootDBInstance RebootDBCluster "
@@ -297,6 +330,13 @@ _WATCHING = ("Logging", "LogConfig", "FlowLog", "Detector", "Alarm", "Trail", "R
 _RECOVERY = ("Backup", "Snapshot", "Recovery", "Replication")
 _CREDENTIAL = ("AccessKey", "Credential", "Password", "ApiKey", "LoginProfile", "SSHPublicKey", "AuthToken")
 _SHARING = ("Policy", "Permission", "PublicAccess", "Acl", "Grant", "Share", "Access")
+_NO_RIGHTS = (
+    "ScalingPolicy",
+    "LifecyclePolicy",
+    "CachePolicy",
+    "RequestPolicy",
+    "HeadersPolicy",
+)  # policies of other things
 _TAKES_AWAY = (
     "Delete",
     "Disable",
@@ -332,8 +372,9 @@ def impact_of(service: str, action: str, record: str) -> CallImpact:
     action = without_api_version(action)
     found = listed_actions().get((service, action))
     if found is None:
-        reads = not action or action.startswith(READ_PREFIXES)
-        found = NO_IMPACT if reads else _by_name(service, action)
+        found = (
+            _by_name(service, without_batch(action)) if action and changes_something(action) else NO_IMPACT
+        )
         return NO_IMPACT if found.gravity == "notable" and reads_only(record) else found
     gravity = adjust_gravity(service, action, found.gravity, record)
     return found if gravity == found.gravity else found._replace(gravity=gravity)
@@ -364,7 +405,11 @@ def _by_name(service: str, action: str) -> CallImpact:
             return CallImpact("notable", "removes a way back", listed or "Impact", "T1490")
     elif any(word in action for word in _CREDENTIAL):
         return CallImpact("notable", "creates or changes a credential", listed or "Persistence", "T1098")
-    elif action.startswith(_GIVES) and any(word in action for word in _SHARING):
+    elif (
+        action.startswith(_GIVES)
+        and any(word in action for word in _SHARING)
+        and not action.endswith(_NO_RIGHTS)
+    ):
         return CallImpact("notable", "changes who has access", listed or "Privilege Escalation", "T1098")
     if service in _GUARDED_SERVICES:
         return CallImpact("notable", "changes identities, keys or guards", listed, "")

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from ipaddress import ip_network
+from string import hexdigits
 from typing import Any
 
 import msgspec
@@ -28,6 +30,7 @@ Check = Callable[
 MAX_RECORD_CHARACTERS = 262_144  # a longer record is not read
 MAX_VALUES = 5_000  # of a request that are examined
 EVERYBODY = ("*", "0.0.0.0/0", "::/0", "all")
+WIDEST_PREFIX = 8  # bits of a range that is as good as the internet: two halves of it are opened as easily
 _PUBLIC_GROUPS = ("AllUsers", "AuthenticatedUsers", "public-read", "public-read-write", "authenticated-read")
 
 
@@ -86,17 +89,20 @@ def _values(node: Any) -> Iterator[tuple[str, str]]:
 
 
 def _grants_outside(request: Request, account: str) -> Gravity | None:
-    """Return severe for a policy that allows everybody or another account something, notable for its own account alone."""
-    principals = [text for name, text in _values(_principals(request))]
+    """Return severe for a policy that allows everybody or another account something, notable for its own account alone.
+
+    Whom a provider of identities lets in, a policy does not say: it leaves the gravity as it is.
+    """
+    principals = list(_values(_principals(request)))
     if not principals:
         return "minor" if "attributes" in request or "attributeName" in request else None
-    if any(_is_outside(text, account) for text in principals):
+    if any(_is_outside(text, account) for name, text in principals if name != "Federated"):
         return "severe"
-    return "notable"
+    return None if any(name == "Federated" for name, _ in principals) else "notable"
 
 
 def _principals(node: Any) -> list[Any]:
-    """Return what stands under `Principal` in the statements of a request that allow something."""
+    """Return what stands under `Principal` in the statements of a request that allow something; all but some are everybody."""
     found: list[Any] = []
     waiting: list[Any] = [node]
     for _ in range(MAX_VALUES):
@@ -104,8 +110,9 @@ def _principals(node: Any) -> list[Any]:
             break
         value = waiting.pop()
         if isinstance(value, dict):
-            if str(value.get("Effect", "Allow")) == "Allow" and "Principal" in value:
-                found.append(value["Principal"])
+            if str(value.get("Effect", "Allow")) == "Allow":
+                found += [value["Principal"]] if "Principal" in value else []
+                found += ["*"] if "NotPrincipal" in value else []
             waiting += value.values()
         elif isinstance(value, list):
             waiting += value
@@ -118,8 +125,11 @@ def _principals(node: Any) -> list[Any]:
 
 
 def _is_outside(text: str, account: str) -> bool:
-    """Return whether a policy's principal is everybody, or of an account that is not the caller's; services are not."""
-    if text == "*":
+    """Return whether a policy's principal is everybody, or of an account that is not the caller's; services are not.
+
+    A canonical user id is one of another account: policies name their own by its number.
+    """
+    if text == "*" or (len(text) == 64 and set(text) <= set(hexdigits)):
         return True
     digits = text.split(":")[4] if text.startswith("arn:") and text.count(":") >= 5 else text
     return digits.isdigit() and len(digits) == 12 and digits != account
@@ -148,24 +158,45 @@ def _flat_members(node: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _opens_to_everybody(request: Request, account: str) -> Gravity | None:
-    """Return grave for a rule that opens to the whole internet, minor for some addresses: that is everyday work."""
-    ranges = [
-        text
-        for name, text in _values(request)
-        if name.lower() in ("cidrip", "cidripv6", "cidrblock", "ipv6cidrblock")
-    ]
+    """Return grave for a rule that opens to the internet or much of it, minor for some addresses: that is everyday work.
+
+    A rule that denies protects.
+    """
+    named = [(name.lower(), text) for name, text in _values(request)]
+    ranges = [text for name, text in named if name in _RANGES]
     if not ranges:
         return None
-    return "grave" if any(text in EVERYBODY for text in ranges) else "minor"
+    if ("ruleaction", "deny") in named:
+        return "minor"
+    return "grave" if any(map(_is_wide, ranges)) else "minor"
+
+
+_RANGES = ("cidrip", "cidripv4", "cidripv6", "cidrblock", "ipv6cidrblock")
+
+
+def _is_wide(text: str) -> bool:
+    """Return whether a range of addresses is everybody's, or much of the internet."""
+    if text in EVERYBODY:
+        return True
+    try:
+        network = ip_network(text, strict=False)
+    except ValueError:
+        return False
+    return network.prefixlen <= WIDEST_PREFIX and not network.is_private
 
 
 def _public_acl(request: Request, account: str) -> Gravity | None:
-    """Return severe for an ACL that names everybody."""
-    return (
-        "severe"
-        if any(word in text for _, text in _values(request) for word in _PUBLIC_GROUPS)
-        else "notable"
-    )
+    """Return severe for an ACL that names everybody, or someone beside the owner; as the action's where headers name someone."""
+    if any(word in text for _, text in _values(request) for word in _PUBLIC_GROUPS):
+        return "severe"
+    members = list(_flat_members(request))
+    owners = {text for name, value in members if name == "Owner" for _, text in _values(value)}
+    granted = {
+        text for name, value in members if name == "Grantee" for at, text in _values(value) if at == "ID"
+    }
+    if granted - owners:
+        return "severe"
+    return None if any(name.startswith("x-amz-grant-") for name, _ in members) else "notable"
 
 
 def _public_access_block(request: Request, account: str) -> Gravity | None:
@@ -191,17 +222,19 @@ def _when_disabled(request: Request, account: str) -> Gravity | None:
 
 
 def _names_administrator(request: Request, account: str) -> Gravity | None:
-    """Return severe for full rights, notable for rights to read."""
+    """Return severe for full rights, notable for rights to read by policies of AWS: the names of others are anybody's choice."""
     policies = [text for name, text in _values(request) if name == "policyArn"]
     if any(
         text.endswith(("/AdministratorAccess", "/PowerUserAccess", "/IAMFullAccess")) for text in policies
     ):
         return "severe"
-    return (
-        "notable"
-        if policies and all(text.endswith(("ReadOnlyAccess", "ReadOnly")) for text in policies)
-        else None
-    )
+    return "notable" if policies and all(map(_reads_only_by_aws, policies)) else None
+
+
+def _reads_only_by_aws(policy: str) -> bool:
+    """Return whether an ARN is of a policy that AWS wrote, for reading."""
+    parts = policy.split(":", 5)
+    return len(parts) == 6 and parts[4] == "aws" and parts[5].endswith(("ReadOnlyAccess", "ReadOnly"))
 
 
 def _key_status(request: Request, account: str) -> Gravity | None:
@@ -224,6 +257,79 @@ def _user_data(request: Request, account: str) -> Gravity | None:
     return "notable" if any(text == "userData" for _, text in _values(request)) else "none"
 
 
+def _point_in_time_recovery(request: Request, account: str) -> Gravity | None:
+    """Return minor where point-in-time recovery is switched on."""
+    flags = {text for name, text in _values(request) if name == "pointInTimeRecoveryEnabled"}
+    return "minor" if flags == {"True"} else None
+
+
+def _cluster_logs(request: Request, account: str) -> Gravity | None:
+    """Return severe where logs of a cluster are switched off, grave where its endpoint is opened, notable for other changes."""
+    logging = [value for name, value in _flat_members(request) if name == "logging"]
+    if any(name == "enabled" and text == "False" for each in logging for name, text in _values(each)):
+        return "severe"
+    opened = any(name == "endpointPublicAccess" and text == "True" for name, text in _values(request))
+    return "grave" if opened else "notable"
+
+
+def _event_selectors(request: Request, account: str) -> Gravity | None:
+    """Return notable for event selectors that record all management events, and data events too."""
+    values = list(_values(request))
+    management = {text for name, text in values if name == "includeManagementEvents"}
+    kinds = {text for name, text in values if name == "readWriteType"}
+    left_out = any(name == "excludeManagementEventSources" for name, _ in values)
+    has_data = any(name == "dataResources" and value for name, value in _flat_members(request))
+    return "notable" if (management, kinds, left_out, has_data) == ({"True"}, {"All"}, False, True) else None
+
+
+def _log_destinations(request: Request, account: str) -> Gravity | None:
+    """Return notable where logs still have a destination."""
+    return "notable" if any(name == "logDestinationType" for name, _ in _values(request)) else None
+
+
+def _retention_days(request: Request, account: str) -> Gravity | None:
+    """Return minor where logs are kept for a year or longer."""
+    days = [text for name, text in _values(request) if name == "retentionInDays"]
+    return (
+        "minor"
+        if days and all(each.isdigit() and int(each[:9]) >= LONG_RETENTION_DAYS for each in days)
+        else None
+    )
+
+
+LONG_RETENTION_DAYS = 365
+
+
+def _logging_enabled(request: Request, account: str) -> Gravity | None:
+    """Return minor where a bucket's access log is switched on."""
+    return (
+        "minor" if any(name == "LoggingEnabled" and value for name, value in _flat_members(request)) else None
+    )
+
+
+def _bucket_encryption(request: Request, account: str) -> Gravity | None:
+    """Return minor for encryption by AWS's keys or the account's own, the action's by a key of another account."""
+    values = list(_values(request))
+    keys = [text for name, text in values if name == "KMSMasterKeyID"]
+    own = all(text.count(":") < 5 or text.split(":")[4] == account for text in keys)
+    return "minor" if own and any(name == "SSEAlgorithm" for name, _ in values) else None
+
+
+def _by_own_key(request: Request, account: str) -> Gravity | None:
+    """Return severe for an object that is encrypted with a key that only the caller has: what ransom asks money for."""
+    return "severe" if any(name == _CUSTOMER_KEY for name, _ in _flat_members(request)) else None
+
+
+_CUSTOMER_KEY = "x-amz-server-side-encryption-customer-algorithm"
+
+
+def _database_opened(request: Request, account: str) -> Gravity | None:
+    """Return grave where a database gets another password, the internet, or no backups."""
+    values = dict(_values(request))
+    harms = ("masterUserPassword" in values, values.get("publiclyAccessible") == "True")
+    return "grave" if any(harms) or values.get("backupRetentionPeriod") == "0" else None
+
+
 _OUTSIDE = (
     "s3:PutBucketPolicy s3:PutAccessPointPolicy iam:UpdateAssumeRolePolicy iam:CreateRole kms:PutKeyPolicy "
     "secretsmanager:PutResourcePolicy ecr:SetRepositoryPolicy sqs:SetQueueAttributes sns:SetTopicAttributes "
@@ -234,7 +340,7 @@ _SHARED = (
     "rds:ModifyDBClusterSnapshotAttribute"
 )
 _OPENED = (
-    "ec2:AuthorizeSecurityGroupIngress ec2:AuthorizeSecurityGroupEgress ec2:CreateNetworkAclEntry "
+    "ec2:AuthorizeSecurityGroupIngress ec2:ModifySecurityGroupRules ec2:CreateNetworkAclEntry "
     "ec2:ReplaceNetworkAclEntry"
 )
 _BLOCKED = "s3:PutBucketPublicAccessBlock s3:PutPublicAccessBlock s3:PutAccountPublicAccessBlock"
@@ -260,6 +366,15 @@ _CHECKS: dict[tuple[str, str], Check] = (
     | _table("s3:PutBucketVersioning", _when_suspended)
     | _table("guardduty:UpdateDetector macie2:UpdateMacieSession", _when_disabled)
     | _table("iam:UpdateAccessKey", _key_status)
+    | _table("dynamodb:UpdateContinuousBackups", _point_in_time_recovery)
+    | _table("eks:UpdateClusterConfig", _cluster_logs)
+    | _table("cloudtrail:PutEventSelectors", _event_selectors)
+    | _table("network-firewall:UpdateLoggingConfiguration", _log_destinations)
+    | _table("logs:PutRetentionPolicy", _retention_days)
+    | _table("s3:PutBucketLogging", _logging_enabled)
+    | _table("s3:PutBucketEncryption", _bucket_encryption)
+    | _table("s3:PutObject s3:CopyObject", _by_own_key)
+    | _table("rds:ModifyDBInstance rds:ModifyDBCluster", _database_opened)
     | _table(_PARAMETERS, _with_decryption)
     | _table("ec2:DescribeInstanceAttribute", _user_data)
 )

@@ -95,6 +95,26 @@ KEYS: list[tuple[dict[str, str], str, str]] = [
     ({"arn": f"arn:aws:iam::{ACCOUNT}:user/alice"}, "user/alice", "user"),
     ({"arn": f"{SESSION}/deploy/x"}, "role/deploy", "role"),
     ({"identity_type": "Directory", "principal_id": "d-1"}, "unknown/Directory/d-1", "unknown"),
+    (
+        {
+            "identity_type": "Unknown",
+            "principal_id": "123456789012",
+            "account": "123456789012",
+            "user_name": "ann",
+        },
+        "unknown/Unknown/ann",
+        "unknown",
+    ),  # a sign-in to Identity Center: the account stands where the principal should
+    (
+        {
+            "identity_type": "Unknown",
+            "principal_id": "123456789012",
+            "account": "123456789012",
+            "behalf_user": "f12bb510",
+        },
+        "identitycenter/f12bb510",
+        "person",
+    ),
     ({"identity_type": "Unknown", "user_name": "bob"}, "unknown/Unknown/bob", "unknown"),
 ]
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fingerprint.sources.cloudtrail.impact import impact_of
-from fingerprint.sources.cloudtrail.impact_requests import MAX_RECORD_CHARACTERS, adjust_gravity
+from fingerprint.sources.cloudtrail.impact_requests import _CHECKS, MAX_RECORD_CHARACTERS, adjust_gravity
 from tests.support.alerts import NASTY
 
 ACCOUNT = "123456789012"
@@ -24,6 +24,21 @@ def policy(principal: Any, effect: str = "Allow") -> dict[str, Any]:
         "Version": "2012-10-17",
         "Statement": [{"Effect": effect, "Principal": principal, "Action": "s3:*"}],
     }
+
+
+def acl(grantee: str) -> dict[str, Any]:
+    grant = {"Grantee": {"ID": grantee, "xsi:type": "CanonicalUser"}, "Permission": "FULL_CONTROL"}
+    return {"AccessControlPolicy": {"AccessControlList": {"Grant": [grant]}, "Owner": {"ID": "ab" * 32}}}
+
+
+def recovery(enabled: bool) -> dict[str, Any]:
+    return {"pointInTimeRecoverySpecification": {"pointInTimeRecoveryEnabled": enabled}}
+
+
+def selectors(**other: Any) -> dict[str, Any]:
+    data = [{"type": "AWS::S3::Object", "values": ["arn:aws:s3"]}]
+    whole = {"includeManagementEvents": True, "readWriteType": "All", "dataResources": data}
+    return {"trailName": "t", "eventSelectors": [whole | other]}
 
 
 OWN, OTHER = f"arn:aws:iam::{ACCOUNT}:role/app", "arn:aws:iam::210987654321:root"
@@ -92,6 +107,82 @@ OWN, OTHER = f"arn:aws:iam::{ACCOUNT}:role/app", "arn:aws:iam::210987654321:root
         ("iam:UpdateAccessKey", {"status": "Active"}, "grave"),
         ("ssm:GetParameters", {"names": ["/prod/db"], "withDecryption": True}, "notable"),
         ("ssm:GetParameters", {"names": ["/prod/region"]}, "minor"),
+        ("iam:AttachUserPolicy", {"policyArn": f"arn:aws:iam::{ACCOUNT}:policy/OpsReadOnly"}, "severe"),
+        ("s3:PutBucketPolicy", {"bucketPolicy": policy({"CanonicalUser": "ab" * 32})}, "severe"),
+        (
+            "s3:PutBucketPolicy",
+            {"bucketPolicy": {"Statement": [{"Effect": "Allow", "NotPrincipal": {"AWS": OWN}}]}},
+            "severe",
+        ),
+        (
+            "iam:UpdateAssumeRolePolicy",
+            {
+                "policyDocument": json.dumps(
+                    policy({"Federated": f"arn:aws:iam::{ACCOUNT}:oidc-provider/evil.example"})
+                )
+            },
+            "severe",
+        ),
+        ("s3:PutBucketAcl", acl("ab" * 32), "notable"),
+        ("s3:PutBucketAcl", acl("cd" * 32), "severe"),
+        ("s3:PutBucketAcl", {"x-amz-grant-full-control": 'id="' + "cd" * 32 + '"'}, "severe"),
+        (
+            "ec2:AuthorizeSecurityGroupIngress",
+            {"items": [{"cidrIp": "0.0.0.0/1"}, {"cidrIp": "128.0.0.0/1"}]},
+            "grave",
+        ),
+        ("ec2:AuthorizeSecurityGroupIngress", {"items": [{"cidrIpv6": "2000::/3"}]}, "grave"),
+        ("ec2:AuthorizeSecurityGroupIngress", {"items": [{"cidrIp": "no range/1"}]}, "minor"),
+        ("ec2:ModifySecurityGroupRules", {"SecurityGroupRule": {"CidrIpv4": "0.0.0.0/0"}}, "grave"),
+        ("ec2:CreateNetworkAclEntry", {"cidrBlock": "0.0.0.0/0", "ruleAction": "deny"}, "minor"),
+        ("ec2:CreateNetworkAclEntry", {"cidrBlock": "0.0.0.0/0", "ruleAction": "allow"}, "grave"),
+        ("dynamodb:UpdateContinuousBackups", recovery(True), "minor"),
+        ("dynamodb:UpdateContinuousBackups", recovery(False), "severe"),
+        ("eks:UpdateClusterConfig", {"resourcesVpcConfig": {"endpointPublicAccess": False}}, "notable"),
+        ("eks:UpdateClusterConfig", {"resourcesVpcConfig": {"endpointPublicAccess": True}}, "grave"),
+        (
+            "eks:UpdateClusterConfig",
+            {"logging": {"clusterLogging": [{"types": ["audit"], "enabled": False}]}},
+            "severe",
+        ),
+        ("cloudtrail:PutEventSelectors", selectors(), "notable"),
+        ("cloudtrail:PutEventSelectors", selectors(readWriteType="ReadOnly"), "severe"),
+        ("cloudtrail:PutEventSelectors", selectors(dataResources=[]), "severe"),
+        (
+            "cloudtrail:PutEventSelectors",
+            selectors(excludeManagementEventSources=["kms.amazonaws.com"]),
+            "severe",
+        ),
+        ("network-firewall:UpdateLoggingConfiguration", {"logDestinationConfigs": []}, "severe"),
+        (
+            "network-firewall:UpdateLoggingConfiguration",
+            {"logDestinationConfigs": [{"logDestinationType": "S3"}]},
+            "notable",
+        ),
+        ("logs:PutRetentionPolicy", {"retentionInDays": 365}, "minor"),
+        ("logs:PutRetentionPolicy", {"retentionInDays": 1}, "grave"),
+        (
+            "s3:PutBucketLogging",
+            {"BucketLoggingStatus": {"LoggingEnabled": {"TargetBucket": "logs"}}},
+            "minor",
+        ),
+        ("s3:PutBucketLogging", {"BucketLoggingStatus": {}}, "grave"),
+        ("s3:PutBucketEncryption", {"Rule": {"SSEAlgorithm": "AES256"}}, "minor"),
+        (
+            "s3:PutBucketEncryption",
+            {
+                "Rule": {
+                    "SSEAlgorithm": "aws:kms",
+                    "KMSMasterKeyID": "arn:aws:kms:eu-west-1:210987654321:key/1",
+                }
+            },
+            "grave",
+        ),
+        ("s3:PutObject", {"x-amz-server-side-encryption-customer-algorithm": "AES256"}, "severe"),
+        ("s3:PutObject", {"bucketName": "b", "key": "k"}, "minor"),
+        ("rds:ModifyDBInstance", {"masterUserPassword": "****"}, "grave"),
+        ("rds:ModifyDBInstance", {"backupRetentionPeriod": 0}, "grave"),
+        ("rds:ModifyDBInstance", {"allocatedStorage": 100}, "notable"),
         ("ec2:DescribeInstanceAttribute", {"attribute": "userData"}, "notable"),
         ("ec2:DescribeInstanceAttribute", {"attribute": "instanceType"}, "none"),
     ],
@@ -110,13 +201,11 @@ def test_a_record_that_cannot_be_read_lowers_nothing(record: str) -> None:
 
 @pytest.mark.parametrize("text", NASTY, ids=range(len(NASTY)))
 def test_a_request_of_any_text_is_read_without_an_error(text: str) -> None:
-    for call in (
-        "s3:PutBucketPolicy",
-        "ec2:ModifySnapshotAttribute",
-        "s3:PutBucketAcl",
-        "iam:AttachUserPolicy",
-    ):
-        assert gravity(call, {text: {"add": [text, {"Principal": text}]}, "Principal": {text: [text]}})
+    for service, action in _CHECKS:
+        names = ("logging", "Owner", "Grantee", "cidrIp", "retentionInDays", "policyArn", "KMSMasterKeyID")
+        named = {name: {"ID": text, name: [text, {"enabled": text}]} for name in names}
+        request = {text: {"add": [text, {"Principal": text}]}, "Principal": {text: [text]}, **named}
+        assert gravity(f"{service}:{action}", request)
 
 
 def test_a_policy_nested_beyond_all_bounds_is_read_in_bounded_time() -> None:
