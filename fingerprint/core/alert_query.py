@@ -190,8 +190,11 @@ def query_words(text: str) -> list[str]:
 
 
 def like_pattern(value: str) -> str:
-    """Return a pattern of LIKE with the escape character `!`: `*` is any text, everything else is itself."""
-    return "".join("%" if each == "*" else f"!{each}" if each in "%_!" else each for each in value.lower())
+    """Return a pattern of LIKE with the escape character `!`: `*` is any text, everything else is itself.
+
+    Letters stay as they are: the database makes both sides small, and each makes other letters small than Python does.
+    """
+    return "".join("%" if each == "*" else f"!{each}" if each in "%_!" else each for each in value)
 
 
 def is_address(value: str) -> bool:

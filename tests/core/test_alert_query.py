@@ -144,7 +144,7 @@ def test_words_are_found_whole_and_by_their_parts():
 
 
 def test_patterns_keep_what_a_database_would_read_as_a_pattern():
-    assert like_pattern("A%_!*b") == "a!%!_!!%b"
+    assert like_pattern("A%_!*b") == "A!%!_!!%b"
     assert address_pattern("203.0.113.0/24") == "203.0.113.*"
     assert address_pattern("203.0.113.7/32") == "203.0.113.7"
     assert address_pattern("lambda.amazonaws.com") == "lambda.amazonaws.com"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -61,3 +62,15 @@ def test_a_network_is_a_range_or_its_owner(store, query):
     assert row.alert_id == stolen_session().alert_id
     (other,) = store.queue.page(AlertFilter(q=f"-{query}")).rows
     assert other.alert_id == new_pipeline().alert_id
+
+
+@pytest.mark.parametrize(
+    "query", ["agent:Ärzte-Tool/1", "agent:Ärzte*", "agent:*Ärzte-Tool/1", "resource:*ÖBB*"]
+)
+def test_letters_that_are_not_ascii_are_found_as_they_are_written(query: str) -> None:
+    """SQLite makes ASCII's letters small alone, and Python all."""
+    alert = stolen_session()
+    own = {"user_agent": "Ärzte-Tool/1", "resource": "Straße:ÖBB-Überblick"}
+    store = open_store("sqlite://")
+    store.alerts.save([replace(alert, events=tuple(replace(each, **own) for each in alert.events))])
+    assert store.queue.page(AlertFilter(q=query)).total == 1
