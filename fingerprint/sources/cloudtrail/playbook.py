@@ -53,6 +53,9 @@ _DENY_ROOT = (
     '\'{"Version":"2012-10-17","Statement":[{"Effect":"Deny","Action":"*","Resource":"*","Condition":'
     '{"ArnLike":{"aws:PrincipalArn":"arn:aws:iam::*:root"}}}]}\''
 )
+_DENY_PERSON = (  # AWS's own condition for one person of Identity Center
+    '\'{"Effect":"Deny","Action":"*","Resource":"*","Condition":{"StringEquals":{"identitystore:userId":"USER_ID"}}}\''
+)
 _OPENS_SESSIONS = ("AssumeRole", "GetSessionToken", "GetFederationToken")  # what actions begin with
 _LAKE = (
     "SELECT eventTime, recipientAccountId, eventSource, eventName, errorCode, sourceIPAddress, userIdentity.arn "
@@ -229,23 +232,37 @@ def _contain_role(suspicion: Suspicion, role: str) -> Iterator[NextStep]:
         )
 
 
-def _contain_single_sign_on(suspicion: Suspicion, role: str) -> Iterator[NextStep]:
-    """End the person's sessions where they begin; the role's own policies cannot be changed but by Identity Center."""
-    person = _or_word(suspicion.human, "USER_NAME")
-    granted = role.removeprefix(_SSO_ROLE).rpartition("_")[0] if role.startswith(_SSO_ROLE) else ""
+def _contain_single_sign_on(suspicion: Suspicion, name: str) -> Iterator[NextStep]:
+    """End the person's sessions where they begin; the role's own policies cannot be changed but by Identity Center.
+
+    `name` is that of the role or the person's id. Putting overwrites, so the command reads a file that the analyst merges: pasted
+    as it is, it fails instead of taking a policy away in every account.
+    """
+    granted = name.removeprefix(_SSO_ROLE).rpartition("_")[0] if name.startswith(_SSO_ROLE) else ""
+    of_set = f"of {granted}" if safe_argument(granted) else "of each permission set that was used"
+    instance = "--instance-arn INSTANCE_ARN --permission-set-arn PERMISSION_SET_ARN"
+    person = safe_argument(name) if _type(suspicion.principal) == "identitycenter" else ""
+    deny = _DENY_PERSON.replace("USER_ID", person or "USER_ID")
     yield NextStep(
         "contain",
         "Disable the person in the identity provider and end their sessions in IAM Identity Center (Users, Active sessions). "
-        "Sessions of roles that were issued before live on for up to twelve hours, so deny them in the permission set"
-        + (f" {granted}" if safe_argument(granted) else "")
-        + "; others who use it sign in again.",
-        f"aws identitystore list-users --identity-store-id IDENTITY_STORE_ID --filters "
-        f"AttributePath=UserName,AttributeValue={person}\n"
-        f"aws sso-admin put-inline-policy-to-permission-set --instance-arn INSTANCE_ARN --permission-set-arn PERMISSION_SET_ARN "
-        f"--inline-policy {_REVOKE}\n"
-        f"aws sso-admin provision-permission-set --instance-arn INSTANCE_ARN --permission-set-arn PERMISSION_SET_ARN "
-        "--target-type ALL_PROVISIONED_ACCOUNTS",
+        "Sessions of roles live on for up to twelve hours: add a statement that denies this person to the inline policy "
+        f"{of_set}. There is one policy, and putting keeps no earlier one: merge DENY.json into the statements of BEFORE.json "
+        "(empty: there is none) as MERGED.json. Run it in Identity Center's home region and in the account that administers it.",
+        f"{_find_person(suspicion.human, person)}\n"
+        f"aws sso-admin get-inline-policy-for-permission-set {instance} --query InlinePolicy --output text > BEFORE.json\n"
+        f"echo {deny} > DENY.json\n"
+        f"aws sso-admin put-inline-policy-to-permission-set {instance} --inline-policy file://MERGED.json\n"
+        f"aws sso-admin provision-permission-set {instance} --target-type ALL_PROVISIONED_ACCOUNTS",
     )
+
+
+def _find_person(human: str, user_id: str) -> str:
+    """Return the command that shows a person of Identity Center: by the id where it is known, else by the name."""
+    if user_id:
+        return f"aws identitystore describe-user --identity-store-id IDENTITY_STORE_ID --user-id {user_id}"
+    named = f"AttributePath=UserName,AttributeValue={_or_word(human, 'USER_NAME')}"
+    return f"aws identitystore list-users --identity-store-id IDENTITY_STORE_ID --filters {named}"
 
 
 # --- verify -------------------------------------------------------------------------------------------------------------

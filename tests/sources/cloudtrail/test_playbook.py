@@ -84,6 +84,40 @@ def test_a_machine_whose_role_was_used_is_isolated_too() -> None:
     assert "--instance-id i-0ab12cd34ef56ab78" in commands(steps, "contain")
 
 
+def test_a_person_of_single_sign_on_is_denied_beside_what_the_permission_set_has() -> None:
+    """Putting an inline policy overwrites the one that there is: it is kept first, and the command reads a merged file."""
+    person = f"{ACCOUNT}:role/AWSReservedSSO_Admin_0a1b/ann@example.com"
+    [step] = [
+        each
+        for each in next_steps(
+            suspicion(call("iam:ListUsers", key=ASIA), principal=person, human="ann@example.com")
+        )
+        if each.phase == "contain"
+    ]
+    find, keep, deny, put, _ = step.command.splitlines()
+    assert find.endswith("--filters AttributePath=UserName,AttributeValue=ann@example.com")
+    assert "get-inline-policy-for-permission-set" in keep
+    assert keep.endswith("> BEFORE.json")
+    statement = json.loads(shlex.split(deny)[1])
+    assert statement["Condition"] == {"StringEquals": {"identitystore:userId": "USER_ID"}}
+    assert put.endswith("--inline-policy file://MERGED.json")
+    assert "inline policy of Admin" in step.text
+    assert "putting keeps no earlier one: merge" in step.text
+    assert "home region and in the account that administers it" in step.text
+    assert len(step.text) <= 600  # more is folded on the page
+
+
+def test_a_person_whose_id_is_known_is_shown_and_denied_by_it() -> None:
+    uuid = "a1b2c3d4-1111-2222-3333-444455556666"
+    steps = next_steps(
+        suspicion(call("sso:ListAccounts", key=""), principal=f"{ACCOUNT}:identitycenter/{uuid}", human=uuid)
+    )
+    shown = commands(steps, "contain")
+    assert f"aws identitystore describe-user --identity-store-id IDENTITY_STORE_ID --user-id {uuid}" in shown
+    assert f'"identitystore:userId":"{uuid}"' in shown
+    assert "list-users" not in shown
+
+
 def test_the_question_names_the_gravest_new_call_and_goes_by_another_channel() -> None:
     events = (call("iam:ListUsers"), call("cloudtrail:StopLogging", {"name": "main"}, resource="trail:main"))
     [ask] = [

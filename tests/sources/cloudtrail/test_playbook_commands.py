@@ -1,0 +1,80 @@
+"""Commands of next steps are commands of the AWS CLI: service, operation and options are those of botocore's service models."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from functools import cache
+
+import botocore.session
+import pytest
+from botocore import xform_name
+
+from fingerprint.sources.cloudtrail.event_queries import principal_queries
+from fingerprint.sources.cloudtrail.playbook import next_steps
+from fingerprint.sources.cloudtrail.playbook_undo import _UNDO, Call, undo_step
+from tests.sources.cloudtrail.test_playbook import ACCOUNT, AKIA, ASIA, call, suspicion
+
+CLI_NAMES = {"s3api": "s3", "configservice": "config"}  # where the CLI's name of a service is not botocore's
+EVERY_COMMAND = {"--region", "--query", "--output"}
+SESSION = botocore.session.get_session()
+
+
+@cache
+def _options(service: str, command: str) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the options of a command of the CLI and those that it needs; a flag has its negation too."""
+    model = SESSION.get_service_model(CLI_NAMES.get(service, service))
+    [operation] = [name for name in model.operation_names if xform_name(name, "-") == command]
+    shape = model.operation_model(operation).input_shape
+    names = {member: f"--{xform_name(member, '-')}" for member in shape.members}
+    flags = {f"--no-{names[member][2:]}" for member, of in shape.members.items() if of.type_name == "boolean"}
+    return frozenset({*names.values(), *flags}), frozenset(names[each] for each in shape.required_members)
+
+
+def _calls_of_the_cli(text: str) -> Iterator[list[str]]:
+    for line in text.splitlines():
+        words = shlex.split(line)
+        if words[:1] == ["aws"]:
+            yield words[: words.index(">")] if ">" in words else words
+
+
+def _check(text: str) -> int:
+    count = 0
+    for _, service, command, *rest in _calls_of_the_cli(text):
+        given = {word for word in rest if word.startswith("--")}
+        known, needed = _options(service, command)
+        assert given <= known | EVERY_COMMAND, (service, command)
+        assert needed <= given, (service, command)
+        count += 1
+    return count
+
+
+@pytest.mark.parametrize(
+    "principal",
+    [
+        *("user/grace", "root", "role/web", "role/okta/ann@example.com", "role/AWSServiceRoleForEC2Spot"),
+        *("role/AWSReservedSSO_Admin_0a1b/ann@example.com", "identitycenter/0a1b", "federated/x/y"),
+        *("service/ec2.amazonaws.com", "account/1"),
+    ],
+)
+@pytest.mark.parametrize("key", [AKIA, ASIA, ""])
+def test_commands_to_contain_verify_and_search_are_the_clis(principal: str, key: str) -> None:
+    events = (
+        call("sts:AssumeRole", key=key, session="i-0ab12cd34ef56ab78"),
+        call("sts:GetSessionToken", key=key),
+    )
+    steps = next_steps(suspicion(*events, principal=f"{ACCOUNT}:{principal}"))
+    assert sum(_check(step.command) for step in steps) > 2
+
+
+@pytest.mark.parametrize("action", _UNDO)
+def test_commands_to_undo_are_the_clis(action: str) -> None:
+    step = undo_step(action, [Call({})])
+    assert step
+    assert _check(step.command)
+
+
+def test_queries_for_a_principal_are_the_clis() -> None:
+    day = datetime(2026, 3, 4, tzinfo=UTC)
+    assert _check(principal_queries(f"{ACCOUNT}:user/ana", (AKIA,), day, day)[0].text) == 2
