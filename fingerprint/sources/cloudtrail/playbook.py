@@ -53,6 +53,10 @@ _DENY_ROOT = (
     '\'{"Version":"2012-10-17","Statement":[{"Effect":"Deny","Action":"*","Resource":"*","Condition":'
     '{"ArnLike":{"aws:PrincipalArn":"arn:aws:iam::*:root"}}}]}\''
 )
+_DENY_SESSION = (
+    '\'{"Version":"2012-10-17","Statement":[{"Effect":"Deny","Action":"*","Resource":"*","Condition":'
+    '{"StringLike":{"aws:userid":"*:SESSION_NAME"}}}]}\''
+)
 _DENY_PERSON = (  # AWS's own condition for one person of Identity Center
     '\'{"Effect":"Deny","Action":"*","Resource":"*","Condition":{"StringEquals":{"identitystore:userId":"USER_ID"}}}\''
 )
@@ -79,8 +83,9 @@ _DECODER = msgspec.json.Decoder(_Record)
 
 def next_steps(suspicion: Suspicion) -> tuple[NextStep, ...]:
     """Return what to do about an alert, in the order of work."""
-    contain, verify = tuple(_contain(suspicion)), _verify(suspicion)
-    first = (*contain, verify) if _is_urgent(suspicion) else (verify, *map(_unless_confirmed, contain))
+    lead, verify = _lead(suspicion), _verify(suspicion)
+    contain = tuple(_led_by(lead, step) for step in _contain(suspicion))
+    first = (*contain, verify) if _is_urgent(suspicion) else (verify, *contain)
     return (*first, *_extent(suspicion), *_undo(suspicion))
 
 
@@ -89,8 +94,26 @@ def _is_urgent(suspicion: Suspicion) -> bool:
     return suspicion.urgency >= MINIMUM_URGENCY["high"]
 
 
-def _unless_confirmed(step: NextStep) -> NextStep:
-    return replace(step, text=f"If no one confirms it: {step.text[:1].lower()}{step.text[1:]}")
+def _lead(suspicion: Suspicion) -> str:
+    """Return where containing is done, and on which condition: names of roles and users repeat across accounts."""
+    account = _account(suspicion.principal.partition(":")[0])
+    elsewhere = credential_kind(suspicion.principal, _keys(suspicion)) in ("root", "single sign-on")
+    foreign = (
+        _type(suspicion.principal) == "account"
+    )  # it is another account's, where no one here can do anything
+    place = f"in account {account}" if account and not elsewhere and not foreign else ""
+    condition = "" if _is_urgent(suspicion) else "if no one confirms it"
+    return ", ".join(each for each in (place, condition) if each)
+
+
+def _led_by(lead: str, step: NextStep) -> NextStep:
+    text = f"{lead[:1].upper()}{lead[1:]}: {step.text[:1].lower()}{step.text[1:]}" if lead else step.text
+    return replace(step, text=text)
+
+
+def _account(text: str) -> str:
+    """Return an account's number, empty for a text that is none."""
+    return text if len(text) == 12 and text.isascii() and text.isdigit() else ""
 
 
 # --- who ----------------------------------------------------------------------------------------------------------------
@@ -125,6 +148,11 @@ def _name(principal: str) -> str:
     """Return the name of the user or role in a principal's key, empty where AWS did not say it."""
     name = unquote(principal.partition(":")[2].partition("/")[2].partition("/")[0])
     return "" if name.startswith("?") else name
+
+
+def _session_of_person(principal: str) -> str:
+    """Return the session in the key of a person at a role, empty for a role alone."""
+    return unquote(principal.partition(":")[2].partition("/")[2].partition("/")[2])
 
 
 def _keys(suspicion: Suspicion) -> list[str]:
@@ -212,24 +240,58 @@ def _deny_user(user: str) -> str:
 
 
 def _contain_role(suspicion: Suspicion, role: str) -> Iterator[NextStep]:
-    """Revoke the role's sessions; of a machine's role also isolate the machine, which gets new ones every hour."""
+    """Find who opens the role's sessions, then revoke these; of a machine's role also isolate the machine."""
+    session = _session_of_person(suspicion.principal)
+    if session:
+        yield _deny_session(role, _or_word(session, "SESSION_NAME"))
+        return
+    machines = dict.fromkeys(event.session for event in suspicion.events if event.session.startswith("i-"))
+    if any(event.session not in machines for event in suspicion.events):
+        yield _who_assumed(suspicion)
     yield NextStep(
         "contain",
-        "Revoke the role's sessions up to now. Whatever else uses the role gets new ones by itself.",
+        "Revoke the role's sessions up to now. Who can still assume the role gets a new one. Machines and functions that use it "
+        "keep credentials that are refused until these expire, for up to six hours: replace their instance profile, or stop and "
+        "start them.",
         f"aws iam put-role-policy --role-name {role} --policy-name AWSRevokeOlderSessions --policy-document {_REVOKE}",
     )
-    machines = dict.fromkeys(event.session for event in suspicion.events if event.session.startswith("i-"))
     safe = [each for each in map(safe_argument, machines) if each][:MAX_KEYS]
     if safe:
         yield NextStep(
             "contain",
-            "The role is a machine's: isolate it, else the thief takes its next credentials. Keep it running for its memory.",
+            "The role is a machine's: isolate it, else the thief takes its next credentials. Keep it running for its memory. "
+            "INSTANCE_REGION is where it runs, which need not be where the calls went.",
             "\n".join(
-                f"aws ec2 modify-instance-attribute --region {_regions(suspicion)[0]} --instance-id {each} "
+                f"aws ec2 modify-instance-attribute --region INSTANCE_REGION --instance-id {each} "
                 "--groups SECURITY_GROUP_WITHOUT_RULES"
                 for each in safe
             ),
         )
+
+
+def _deny_session(role: str, session: str) -> NextStep:
+    """Return how to deny one person's sessions at a role that others use too; the identity provider fixes their name."""
+    policy = _DENY_SESSION.replace("SESSION_NAME", session)
+    return NextStep(
+        "contain",
+        "Disable the person at the identity provider, else they can sign in again elsewhere, and deny the person's sessions at "
+        "the role. Other sessions of the role go on.",
+        f"aws iam put-role-policy --role-name {role} --policy-name incident-deny-session --policy-document {policy}",
+    )
+
+
+def _who_assumed(suspicion: Suspicion) -> NextStep:
+    return NextStep(
+        "contain",
+        "First cut who opens the role's sessions, or the revoked role gives them a new one: find who assumed it, by the "
+        "session's access key. Where that was a provider of SAML or web identity, block the person or the workload there.",
+        f"for region in {' '.join(_regions(suspicion))}; do\n"
+        "  for name in AssumeRole AssumeRoleWithSAML AssumeRoleWithWebIdentity; do\n"
+        f'    aws cloudtrail lookup-events --region "$region" --start-time {_since(suspicion)} --lookup-attributes '
+        f'AttributeKey=EventName,AttributeValue="$name" {_with_key(suspicion)}\n'
+        "  done\n"
+        "done",
+    )
 
 
 def _contain_single_sign_on(suspicion: Suspicion, name: str) -> Iterator[NextStep]:
@@ -312,7 +374,7 @@ def _named(suspicion: Suspicion) -> str:
 
 
 def _extent(suspicion: Suspicion) -> Iterator[NextStep]:
-    since = f"{suspicion.events[0].event_time.astimezone(UTC) - BEFORE:%Y-%m-%dT%H:%M:%SZ}"
+    since = _since(suspicion)
     keys = [each for each in map(safe_argument, _keys(suspicion)) if each][:MAX_KEYS]
     regions = " ".join(_regions(suspicion))
     attribute = (
@@ -349,6 +411,17 @@ def _extent(suspicion: Suspicion) -> Iterator[NextStep]:
             f"AttributeKey=EventName,AttributeValue=AssumeRole --query 'Events[].CloudTrailEvent'\n"
             "done",
         )
+
+
+def _since(suspicion: Suspicion) -> str:
+    return f"{suspicion.events[0].event_time.astimezone(UTC) - BEFORE:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _with_key(suspicion: Suspicion) -> str:
+    """Return the option that leaves of looked-up events those whose record has an access key of the alert."""
+    keys = [each for each in map(safe_argument, _keys(suspicion)) if each][:MAX_KEYS] or ["ACCESS_KEY_ID"]
+    has = " || ".join(f"contains(CloudTrailEvent,'{key}')" for key in keys)
+    return f'--query "Events[?{has}].CloudTrailEvent"'
 
 
 def _where(key_column: str, keys: Sequence[str], suspicion: Suspicion) -> str:
@@ -394,10 +467,11 @@ def _undo(suspicion: Suspicion) -> Iterator[NextStep]:
     reads: list[ActionImpact] = []
     for row in done:
         called = calls.get(row.action, [])[:MAX_RECORDS_READ]
-        step = undo_step(row.action, [_call_of(event) for event in called])
-        if step and len(steps) < MAX_UNDO_STEPS:
-            steps.append(NextStep(step.phase, f"{_subject(row)}. {step.text}", step.command))
-        elif not _only_reads(row.action, called):
+        undone = list(_undo_action(row, called)) if len(steps) < MAX_UNDO_STEPS else []
+        steps += undone
+        if undone:
+            continue
+        if not _only_reads(row.action, called):
             changes.append(row)
         elif row.effect.startswith("reads"):
             reads.append(row)
@@ -409,6 +483,19 @@ def _undo(suspicion: Suspicion) -> Iterator[NextStep]:
         yield NextStep(
             "undo", f"Treat as known, and change where it is used, what was read by {_subjects(reads)}."
         )
+
+
+def _undo_action(row: ActionImpact, called: Sequence[AlertEvent]) -> Iterator[NextStep]:
+    """Yield how to undo the calls of an action, by the account in which they were made; nothing for an unlisted one."""
+    by_account: dict[str, list[Call]] = {}
+    for event in called:
+        made = _call_of(event)
+        by_account.setdefault(_account(made.account), []).append(made)
+    for account, calls in (by_account or {"": []}).items():
+        step = undo_step(row.action, calls)
+        if step:
+            place = f"In account {account}: " if account else ""
+            yield NextStep(step.phase, f"{place}{_subject(row)}. {step.text}", step.command)
 
 
 def _only_reads(action: str, calls: Sequence[AlertEvent]) -> bool:

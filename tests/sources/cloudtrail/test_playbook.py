@@ -81,7 +81,64 @@ def test_a_machine_whose_role_was_used_is_isolated_too() -> None:
             call("s3:GetObject", key=ASIA, session="i-0ab12cd34ef56ab78"), principal=f"{ACCOUNT}:role/web"
         )
     )
-    assert "--instance-id i-0ab12cd34ef56ab78" in commands(steps, "contain")
+    shown = commands(steps, "contain")
+    assert (
+        "--region INSTANCE_REGION --instance-id i-0ab12cd34ef56ab78" in shown
+    )  # the calls went to another perhaps
+    assert "AssumeRole" not in shown  # the machine's service gave the session
+
+
+def test_who_opened_a_roles_sessions_is_cut_before_these_are_revoked() -> None:
+    steps = next_steps(
+        suspicion(call("iam:ListUsers", key=ASIA, session="build-7"), principal=f"{ACCOUNT}:role/ci-deploy")
+    )
+    opened, revoke = (step for step in steps if step.phase == "contain")
+    assert "for name in AssumeRole AssumeRoleWithSAML AssumeRoleWithWebIdentity; do" in opened.command
+    assert f"--query \"Events[?contains(CloudTrailEvent,'{ASIA}')].CloudTrailEvent\"" in opened.command
+    assert "AWSRevokeOlderSessions" in revoke.command
+    assert "Who can still assume the role gets a new one" in revoke.text
+    assert "refused until these expire, for up to six hours" in revoke.text
+
+
+def test_of_a_role_that_many_people_use_one_persons_session_is_denied() -> None:
+    steps = next_steps(
+        suspicion(call("iam:ListUsers", key=ASIA), principal=f"{ACCOUNT}:role/okta-admin/ann@example.com")
+    )
+    [contain] = (step for step in steps if step.phase == "contain")
+    words = shlex.split(contain.command)
+    [statement] = json.loads(words[-1])["Statement"]
+    assert words[:5] == ["aws", "iam", "put-role-policy", "--role-name", "okta-admin"]
+    assert statement["Condition"] == {"StringLike": {"aws:userid": "*:ann@example.com"}}
+    assert "isable the person at the identity provider" in contain.text
+
+
+@pytest.mark.parametrize("urgency", [90, 10])
+@pytest.mark.parametrize("principal", ["user/grace", "role/web", "role/okta-admin/ann", "service/ec2"])
+def test_containing_and_undoing_say_in_which_account(principal: str, urgency: int) -> None:
+    """Names of roles repeat across accounts; a call may be made in another one than its principal's."""
+    there = call("iam:CreateRole", {"roleName": "x"})
+    record = json.loads(there.raw) | {"recipientAccountId": "999999999999"}
+    elsewhere = replace(there, raw=json.dumps(record))
+    events = (call("iam:CreateUser", {"userName": "eve"}), elsewhere)
+    steps = next_steps(suspicion(*events, principal=f"{ACCOUNT}:{principal}", urgency=urgency))
+    contain = [step.text for step in steps if step.phase == "contain"]
+    lead = f"In account {ACCOUNT}: " if urgency == 90 else f"In account {ACCOUNT}, if no one confirms it: "
+    assert contain
+    assert all(text.startswith(lead) for text in contain)
+    undone = [step.text for step in steps if step.phase == "undo"]
+    assert [text.split(":")[0] for text in undone] == [f"In account {ACCOUNT}", "In account 999999999999"]
+
+
+def test_no_account_is_named_where_the_work_is_elsewhere_or_none_is_known() -> None:
+    """The root user is cut from the management account, Identity Center from the one that administers it."""
+    for principal in (
+        f"{ACCOUNT}:root",
+        f"{ACCOUNT}:identitycenter/x",
+        "unknown:user/eve",
+        f"{ACCOUNT}:account/x",
+    ):
+        steps = next_steps(suspicion(call("iam:ListUsers", key=""), principal=principal))
+        assert not any("n account " in step.text for step in steps if step.phase == "contain"), principal
 
 
 def test_a_person_of_single_sign_on_is_denied_beside_what_the_permission_set_has() -> None:
@@ -161,7 +218,9 @@ def test_containing_comes_first_from_a_high_severity_on_and_asking_below(
     assert tuple(step.phase for step in steps[:2]) == phases
     contain = next(step for step in steps if step.phase == "contain")
     assert f"--access-key-id {AKIA} --status Inactive" in contain.command
-    assert contain.text.startswith("If no one confirms it: deactivate") is (phases[0] == "verify")
+    assert contain.text.startswith(f"In account {ACCOUNT}, if no one confirms it: deactivate") is (
+        phases[0] == "verify"
+    )
     assert any("treat it as stolen" in step.text for step in steps) is (phases[0] == "contain")
 
 
