@@ -51,8 +51,11 @@ _REVOKE = (
 )
 _DENY_ROOT = (
     '\'{"Version":"2012-10-17","Statement":[{"Effect":"Deny","Action":"*","Resource":"*","Condition":'
-    '{"ArnLike":{"aws:PrincipalArn":"arn:aws:iam::*:root"}}}]}\''
+    '{"ArnLike":{"aws:PrincipalArn":"arn:*:iam::*:root"}}}]}\''
 )
+# Where global services (IAM, the global STS) log, by what the regions of a partition begin with; us-east-1 in the others.
+_GLOBAL_REGIONS = {"cn-": "cn-north-1", "us-gov-": "us-gov-west-1", "eusc-": "eusc-de-east-1"}
+_GLOBAL_REGION = "us-east-1"
 _DENY_SESSION = (
     '\'{"Version":"2012-10-17","Statement":[{"Effect":"Deny","Action":"*","Resource":"*","Condition":'
     '{"StringLike":{"aws:userid":"*:SESSION_NAME"}}}]}\''
@@ -219,7 +222,7 @@ def _contain_root(account: str) -> NextStep:
     return NextStep(
         "contain",
         "Change the root user's password and second factor, delete its access keys, and deny it everything from the "
-        "organisation's management account.",
+        "organisation's management account. The policy does not bind the management account's own root user.",
         "aws organizations create-policy --type SERVICE_CONTROL_POLICY --name incident-deny-root --description incident "
         f"--content {_DENY_ROOT}\n"
         f"aws organizations attach-policy --policy-id POLICY_ID --target-id {account}",
@@ -376,15 +379,16 @@ def _named(suspicion: Suspicion) -> str:
 def _extent(suspicion: Suspicion) -> Iterator[NextStep]:
     since = _since(suspicion)
     keys = [each for each in map(safe_argument, _keys(suspicion)) if each][:MAX_KEYS]
-    regions = " ".join(_regions(suspicion))
+    regions = _regions(suspicion)
     attribute = (
         [f"AttributeKey=AccessKeyId,AttributeValue={key}" for key in keys]
         or [f"AttributeKey=Username,AttributeValue={_or_word(_name(suspicion.principal), 'USER_NAME')}"]
     )  # fmt: skip
     yield NextStep(
         "extent",
-        "List everything that the credential did since a day before, in each region and in us-east-1, where global services log.",
-        f"for region in {regions}; do\n"
+        "List everything that the credential did since a day before, in each region and where global services log "
+        f"({_global_region(regions)}).",
+        f"for region in {' '.join(regions)}; do\n"
         + "".join(
             f'  aws cloudtrail lookup-events --region "$region" --start-time {since} --lookup-attributes {each}\n'
             for each in attribute
@@ -406,7 +410,7 @@ def _extent(suspicion: Suspicion) -> Iterator[NextStep]:
         yield NextStep(
             "extent",
             "Follow the sessions that it opened: each has a key of its own, and did things under another name.",
-            f"for region in {regions}; do\n"
+            f"for region in {' '.join(regions)}; do\n"
             f'  aws cloudtrail lookup-events --region "$region" --start-time {since} --lookup-attributes '
             f"AttributeKey=EventName,AttributeValue=AssumeRole --query 'Events[].CloudTrailEvent'\n"
             "done",
@@ -438,14 +442,22 @@ def _sql_list(values: Sequence[str]) -> str:
 
 
 def _regions(suspicion: Suspicion) -> list[str]:
-    """Return the regions of an alert and us-east-1, where IAM and STS log; the most used first."""
+    """Return the regions of an alert, the most used first, and where IAM and STS log."""
     counts: dict[str, int] = {}
     for event in suspicion.events:
         name = safe_argument(event.region)
         if name:
             counts[name] = counts.get(name, 0) + 1
     found = sorted(counts, key=lambda name: (-counts[name], name))[:MAX_REGIONS]
-    return [*found, *({"us-east-1"} - set(found))]
+    return list(dict.fromkeys((*found, _global_region(found))))
+
+
+def _global_region(regions: Sequence[str]) -> str:
+    """Return where the global services of the partition log in which most calls were made."""
+    first = regions[0] if regions else ""
+    return next(
+        (name for begins, name in _GLOBAL_REGIONS.items() if first.startswith(begins)), _GLOBAL_REGION
+    )
 
 
 # --- undo ---------------------------------------------------------------------------------------------------------------

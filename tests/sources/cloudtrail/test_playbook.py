@@ -237,6 +237,37 @@ def test_the_extent_is_searched_by_key_from_a_day_before_in_each_region_and_wher
     assert "EVENT_DATA_STORE_ID" in shown
 
 
+@pytest.mark.parametrize(
+    ("region", "regions"),
+    [
+        ("cn-northwest-1", "cn-northwest-1 cn-north-1"),
+        ("cn-north-1", "cn-north-1"),
+        ("us-gov-east-1", "us-gov-east-1 us-gov-west-1"),
+        ("us-east-1", "us-east-1"),
+        ("", "us-east-1"),
+    ],
+)
+def test_global_services_are_searched_where_they_log_in_the_alerts_partition(
+    region: str, regions: str
+) -> None:
+    steps = next_steps(suspicion(call("iam:ListUsers", region=region)))
+    [search, *_] = (step for step in steps if step.phase == "extent")
+    assert f"for region in {regions}; do" in search.command
+    assert f"where global services log ({regions.split()[-1]})" in search.text
+
+
+def test_the_root_user_is_denied_in_every_partition_and_it_is_said_whose_is_not() -> None:
+    [contain] = (
+        step
+        for step in next_steps(suspicion(call("iam:ListUsers"), principal=f"{ACCOUNT}:root"))
+        if step.phase == "contain"
+    )
+    words = shlex.split(contain.command.splitlines()[0])
+    [statement] = json.loads(words[words.index("--content") + 1])["Statement"]
+    assert statement["Condition"] == {"ArnLike": {"aws:PrincipalArn": "arn:*:iam::*:root"}}
+    assert "does not bind the management account's own root user" in contain.text
+
+
 def test_sessions_that_it_opened_are_followed() -> None:
     steps = next_steps(suspicion(call("sts:AssumeRole", {"roleArn": f"arn:aws:iam::{ACCOUNT}:role/x"})))
     assert any("Follow the sessions" in step.text for step in steps)
