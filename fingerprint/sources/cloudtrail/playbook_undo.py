@@ -180,9 +180,11 @@ _UNDO: dict[str, _Undo] = {
         "aws rds cancel-export-task --region <region> --export-task-identifier <exportTaskIdentifier>",
     ),
     "s3:PutBucketPolicy": _Undo(
-        "Close the bucket to everybody outside, then set its policy back.",
-        f"aws s3api put-public-access-block --bucket <bucketName> --public-access-block-configuration {_BLOCK_ALL}\n"
-        "aws s3api get-bucket-policy --bucket <bucketName> --query Policy --output text",
+        "Keep the policy as evidence, put the earlier one back (or delete it, where there was none), and block public access: "
+        "this stops the public only, not named accounts.",
+        "aws s3api get-bucket-policy --bucket <bucketName> --query Policy --output text >> POLICY.json\n"
+        "aws s3api put-bucket-policy --bucket <bucketName> --policy file://EARLIER_POLICY.json\n"
+        f"aws s3api put-public-access-block --bucket <bucketName> --public-access-block-configuration {_BLOCK_ALL}",
     ),
     "s3:PutBucketAcl": _Undo(
         "Close the bucket to everybody outside.", "aws s3api put-bucket-acl --bucket <bucketName> --acl private"

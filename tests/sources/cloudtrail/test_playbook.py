@@ -350,6 +350,18 @@ def test_a_new_key_is_named_by_the_response() -> None:
     assert "--user-name backdoor --access-key-id AKIANEW0000000000000 --status Inactive" in step.command
 
 
+def test_a_bucket_that_was_opened_gets_its_earlier_policy_back() -> None:
+    """Blocking public access leaves an account in that the policy names."""
+    step = undo_step("s3:PutBucketPolicy", [Call({"bucketName": "data"})])
+    assert step
+    keep, put_back, block = step.command.splitlines()
+    assert keep.startswith("aws s3api get-bucket-policy --bucket data ")
+    assert keep.endswith(">> POLICY.json")  # of more than one bucket each is kept
+    assert put_back == "aws s3api put-bucket-policy --bucket data --policy file://EARLIER_POLICY.json"
+    assert block.startswith("aws s3api put-public-access-block --bucket data ")
+    assert "this stops the public only, not named accounts" in step.text
+
+
 def test_several_things_of_one_kind_have_a_command_each_up_to_a_number() -> None:
     step = undo_step("iam:CreateUser", [Call({"userName": f"u{n}"}) for n in range(9)])
     assert step

@@ -36,7 +36,7 @@ def _calls_of_the_cli(text: str) -> Iterator[list[str]]:
     for line in text.splitlines():
         words = shlex.split(line)
         if words[:1] == ["aws"]:
-            yield words[: words.index(">")] if ">" in words else words
+            yield words[: -2 if words[-2] in (">", ">>") else None]
 
 
 def _check(text: str) -> int:
