@@ -29,14 +29,14 @@ from fingerprint.sources.base import Suspicion
 from fingerprint.sources.cloudtrail.action_verbs import changes_something
 from fingerprint.sources.cloudtrail.attack_mappings import without_api_version
 from fingerprint.sources.cloudtrail.impact_requests import reads_only
-from fingerprint.sources.cloudtrail.playbook_undo import DENY_ALL, Call, safe_argument, undo_step
+from fingerprint.sources.cloudtrail.playbook_undo import DENY_ALL, Call, not_shown, safe_argument, undo_step
 
 CredentialKind = Literal[
     "access key", "user session", "role session", "single sign-on", "root", "service", "unknown"
 ]
 
-MAX_KEYS = 3  # access keys named in a command
-MAX_REGIONS = 8
+MAX_KEYS = 10  # access keys, machines and addresses named in commands
+MAX_REGIONS = 50  # AWS has fewer
 MAX_UNDO_STEPS = 15  # with commands
 MAX_NAMED_ACTIONS = 8  # of those without
 MAX_RECORDS_READ = 50  # of one action, for what to undo
@@ -167,6 +167,11 @@ def _keys(suspicion: Suspicion) -> list[str]:
     return sorted(counts, key=lambda key: (-counts[key], key))
 
 
+def _safe_keys(suspicion: Suspicion) -> list[str]:
+    """Return the access keys that commands have."""
+    return [each for each in map(safe_argument, _keys(suspicion)) if each][:MAX_KEYS]
+
+
 def _or_word(value: str, word: str) -> str:
     return safe_argument(value) or word
 
@@ -198,14 +203,15 @@ def _contain(suspicion: Suspicion) -> Iterator[NextStep]:
 
 
 def _contain_access_key(keys: Sequence[str], user: str) -> NextStep:
-    lasting = [key for key in keys if key.startswith("AKIA")][:MAX_KEYS]
+    lasting = [key for key in keys if key.startswith("AKIA")]
     deactivate = [
         f"aws iam update-access-key --user-name {user} --access-key-id {_or_word(key, 'ACCESS_KEY_ID')} --status Inactive"
-        for key in lasting
+        for key in lasting[:MAX_KEYS]
     ]
     return NextStep(
         "contain",
-        "Deactivate the access key, and deny the user everything: sessions that the key has made live on.",
+        "Deactivate the access key, and deny the user everything: sessions that the key has made live on."
+        + not_shown(len(lasting) - MAX_KEYS, "access key"),
         "\n".join([*deactivate, _deny_user(user)]),
     )
 
@@ -263,7 +269,8 @@ def _contain_role(suspicion: Suspicion, role: str) -> Iterator[NextStep]:
         yield NextStep(
             "contain",
             "The role is a machine's: isolate it, else the thief takes its next credentials. Keep it running for its memory. "
-            "INSTANCE_REGION is where it runs, which need not be where the calls went.",
+            "INSTANCE_REGION is where it runs, which need not be where the calls went."
+            + not_shown(len(machines) - len(safe), "machine"),
             "\n".join(
                 f"aws ec2 modify-instance-attribute --region INSTANCE_REGION --instance-id {each} "
                 "--groups SECURITY_GROUP_WITHOUT_RULES"
@@ -378,7 +385,8 @@ def _named(suspicion: Suspicion) -> str:
 
 def _extent(suspicion: Suspicion) -> Iterator[NextStep]:
     since = _since(suspicion)
-    keys = [each for each in map(safe_argument, _keys(suspicion)) if each][:MAX_KEYS]
+    keys = _safe_keys(suspicion)
+    more = not_shown(len(_keys(suspicion)) - len(keys), "access key")
     regions = _regions(suspicion)
     attribute = (
         [f"AttributeKey=AccessKeyId,AttributeValue={key}" for key in keys]
@@ -387,7 +395,7 @@ def _extent(suspicion: Suspicion) -> Iterator[NextStep]:
     yield NextStep(
         "extent",
         "List everything that the credential did since a day before, in each region and where global services log "
-        f"({_global_region(regions)}).",
+        f"({_global_region(regions)}).{more}",
         f"for region in {' '.join(regions)}; do\n"
         + "".join(
             f'  aws cloudtrail lookup-events --region "$region" --start-time {since} --lookup-attributes {each}\n'
@@ -401,7 +409,9 @@ def _extent(suspicion: Suspicion) -> Iterator[NextStep]:
     )
     yield NextStep(
         "extent",
-        "Search data events and other accounts too, in CloudTrail Lake or by Athena, for the credential and for its addresses.",
+        "Search data events and other accounts too, in CloudTrail Lake or by Athena, for the credential and for its addresses."
+        + more
+        + not_shown(len(_sources(suspicion)) - len(_safe_sources(suspicion)), "address"),
         f'aws cloudtrail start-query --query-statement "{lake} ORDER BY eventTime"\n'
         f'aws athena start-query-execution --work-group primary --query-string "{athena} ORDER BY eventtime"',
     )
@@ -409,7 +419,8 @@ def _extent(suspicion: Suspicion) -> Iterator[NextStep]:
     if any(row.succeeded for row in issued):
         yield NextStep(
             "extent",
-            "Follow the sessions that it opened: each has a key of its own, and did things under another name.",
+            "Follow the sessions that it opened: each has a key of its own, and did things under another name."
+            + more,
             f"for region in {' '.join(regions)}; do\n"
             f'  aws cloudtrail lookup-events --region "$region" --start-time {since} --lookup-attributes '
             f"AttributeKey=EventName,AttributeValue=AssumeRole --query 'Events[].CloudTrailEvent'\n"
@@ -423,18 +434,27 @@ def _since(suspicion: Suspicion) -> str:
 
 def _with_key(suspicion: Suspicion) -> str:
     """Return the option that leaves of looked-up events those whose record has an access key of the alert."""
-    keys = [each for each in map(safe_argument, _keys(suspicion)) if each][:MAX_KEYS] or ["ACCESS_KEY_ID"]
+    keys = _safe_keys(suspicion) or ["ACCESS_KEY_ID"]
     has = " || ".join(f"contains(CloudTrailEvent,'{key}')" for key in keys)
     return f'--query "Events[?{has}].CloudTrailEvent"'
 
 
 def _where(key_column: str, keys: Sequence[str], suspicion: Suspicion) -> str:
     """Return the condition of a query for the alert's access keys and addresses; column names are of any case."""
-    sources = map(safe_argument, dict.fromkeys(event.source_address for event in suspicion.events))
-    addresses = [each for each in sources if each and not each.endswith(".amazonaws.com")][:MAX_KEYS]
+    addresses = _safe_sources(suspicion)
     parts = [f"{key_column} IN ({_sql_list(keys)})"] if keys else []
     parts += [f"sourceIPAddress IN ({_sql_list(addresses)})"] if addresses else []
     return " OR ".join(parts) or f"{key_column} = 'ACCESS_KEY_ID'"
+
+
+def _sources(suspicion: Suspicion) -> list[str]:
+    """Return the distinct addresses of an alert that are no service's."""
+    found = dict.fromkeys(event.source_address for event in suspicion.events)
+    return [each for each in found if each and not each.endswith(".amazonaws.com")]
+
+
+def _safe_sources(suspicion: Suspicion) -> list[str]:
+    return [each for each in map(safe_argument, _sources(suspicion)) if each][:MAX_KEYS]
 
 
 def _sql_list(values: Sequence[str]) -> str:
@@ -479,7 +499,8 @@ def _undo(suspicion: Suspicion) -> Iterator[NextStep]:
     reads: list[ActionImpact] = []
     for row in done:
         called = calls.get(row.action, [])[:MAX_RECORDS_READ]
-        undone = list(_undo_action(row, called)) if len(steps) < MAX_UNDO_STEPS else []
+        unread = len(calls.get(row.action, [])) - len(called)
+        undone = list(_undo_action(row, called, unread)) if len(steps) < MAX_UNDO_STEPS else []
         steps += undone
         if undone:
             continue
@@ -497,8 +518,11 @@ def _undo(suspicion: Suspicion) -> Iterator[NextStep]:
         )
 
 
-def _undo_action(row: ActionImpact, called: Sequence[AlertEvent]) -> Iterator[NextStep]:
-    """Yield how to undo the calls of an action, by the account in which they were made; nothing for an unlisted one."""
+def _undo_action(row: ActionImpact, called: Sequence[AlertEvent], unread: int) -> Iterator[NextStep]:
+    """Yield how to undo the calls of an action, by the account in which they were made; nothing for an unlisted one.
+
+    `unread` is how many more calls there are, whose records are not read.
+    """
     by_account: dict[str, list[Call]] = {}
     for event in called:
         made = _call_of(event)
@@ -507,7 +531,8 @@ def _undo_action(row: ActionImpact, called: Sequence[AlertEvent]) -> Iterator[Ne
         step = undo_step(row.action, calls)
         if step:
             place = f"In account {account}: " if account else ""
-            yield NextStep(step.phase, f"{place}{_subject(row)}. {step.text}", step.command)
+            text = f"{place}{_subject(row)}. {step.text}{not_shown(unread, 'event')}"
+            yield NextStep(step.phase, text, step.command)
 
 
 def _only_reads(action: str, calls: Sequence[AlertEvent]) -> bool:

@@ -20,7 +20,8 @@ from fingerprint.core.alert import NextStep
 from fingerprint.sources.cloudtrail.attack_mappings import without_api_version
 
 MAX_ARGUMENT_LENGTH = 256  # characters of a value in a command
-MAX_CALLS = 5  # distinct calls of one action with a command each
+MAX_CALLS = 20  # distinct calls of one action with commands each
+MAX_VALUES = 1_000  # of one call in a command: RunInstances starts that many machines, and a shell takes them
 DENY_ALL = '\'{"Version":"2012-10-17","Statement":[{"Effect":"Deny","Action":"*","Resource":"*"}]}\''
 _CHANGE_PARAMETER = "aws ssm put-parameter --region <region> --name <name> --overwrite --value NEW_VALUE"
 _LIST_PARAMETERS = "--query 'Parameters[].[Name,Type,LastModifiedDate]' --output text"
@@ -281,8 +282,16 @@ def undo_step(action: str, calls: Sequence[Call]) -> NextStep | None:
     found = _UNDO.get(without_api_version(action))
     if found is None:
         return None
-    commands = dict.fromkeys(fill_command(found.command, call) for call in calls)
-    return NextStep("undo", found.text, "\n".join(list(commands)[:MAX_CALLS]))
+    commands = list(dict.fromkeys(fill_command(found.command, call) for call in calls))
+    more = not_shown(len(commands) - MAX_CALLS, "such call")
+    hidden = sum(_hidden_values(found.command, call) for call in calls)
+    return NextStep("undo", f"{found.text}{more}{not_shown(hidden, 'name')}", "\n".join(commands[:MAX_CALLS]))
+
+
+def not_shown(count: int, what: str) -> str:
+    """Return the sentence that says how many things of a kind no command has, empty for none."""
+    plural = "" if count == 1 else "es" if what.endswith("s") else "s"
+    return f" And {count:,} more {what}{plural}, not shown." if count > 0 else ""
 
 
 def fill_command(template: str, call: Call) -> str:
@@ -307,18 +316,34 @@ def safe_argument(value: object) -> str:
 
 
 def _argument(member: str, call: Call) -> str:
-    for values in (call.request, call.response, {"region": call.region, "account": call.account}):
-        found = [text for text in map(safe_argument, _members(values, member.split("."))) if text]
-        if found:
-            return " ".join(dict.fromkeys(found[:MAX_CALLS]))
+    shown, _ = _values(member, call)
+    if shown:
+        return " ".join(shown)
     last = member.rpartition(".")[2]
     return "".join(f"_{letter}" if letter.isupper() else letter for letter in last).strip("_").upper()
+
+
+def _hidden_values(template: str, call: Call) -> int:
+    """Return how many values of a call stand in no command, for they are too many or no plain names."""
+    members = {part.partition(">")[0] for part in template.split("<")[1:]}
+    return sum(_values(member, call)[1] for member in members)
+
+
+def _values(member: str, call: Call) -> tuple[list[str], int]:
+    """Return the values of a member that can stand in a command, and how many others are beside them."""
+    for values in (call.request, call.response, {"region": call.region, "account": call.account}):
+        found = [each for each in _members(values, member.split(".")) if isinstance(each, str | int)]
+        distinct = dict.fromkeys(found)
+        shown = [text for text in map(safe_argument, distinct) if text][:MAX_VALUES]
+        if shown:
+            return shown, len(distinct) - len(shown)
+    return [], 0
 
 
 def _members(node: Any, path: Sequence[str]) -> list[Any]:
     """Return what stands at a path, of every element where there is a list on the way."""
     if isinstance(node, list):
-        return [each for part in node[:MAX_CALLS] for each in _members(part, path)]
+        return [each for part in node for each in _members(part, path)]
     if not path:
         return [node]
     return _members(node[path[0]], path[1:]) if isinstance(node, Mapping) and path[0] in node else []

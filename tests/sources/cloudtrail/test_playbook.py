@@ -14,8 +14,22 @@ from fingerprint.alerting.impact import action_name, alert_impact
 from fingerprint.core.alert import STEP_PHASES, AlertEvent, NextStep
 from fingerprint.sources.base import Suspicion, escape_key
 from fingerprint.sources.cloudtrail.impact import listed_actions
-from fingerprint.sources.cloudtrail.playbook import MAX_UNDO_STEPS, credential_kind, next_steps
-from fingerprint.sources.cloudtrail.playbook_undo import _UNDO, Call, fill_command, safe_argument, undo_step
+from fingerprint.sources.cloudtrail.playbook import (
+    MAX_KEYS,
+    MAX_RECORDS_READ,
+    MAX_UNDO_STEPS,
+    credential_kind,
+    next_steps,
+)
+from fingerprint.sources.cloudtrail.playbook_undo import (
+    _UNDO,
+    MAX_CALLS,
+    MAX_VALUES,
+    Call,
+    fill_command,
+    safe_argument,
+    undo_step,
+)
 from tests.support.alerts import NASTY, event
 
 ACCOUNT = "123456789012"
@@ -363,9 +377,66 @@ def test_a_bucket_that_was_opened_gets_its_earlier_policy_back() -> None:
 
 
 def test_several_things_of_one_kind_have_a_command_each_up_to_a_number() -> None:
-    step = undo_step("iam:CreateUser", [Call({"userName": f"u{n}"}) for n in range(9)])
+    step = undo_step("iam:CreateUser", [Call({"userName": f"u{n}"}) for n in range(MAX_CALLS)])
     assert step
-    assert step.command.count("--user-name") == 5
+    assert step.command.count("--user-name") == MAX_CALLS
+    assert "not shown" not in step.text
+    more = undo_step("iam:CreateUser", [Call({"userName": f"u{n}"}) for n in range(MAX_CALLS + 2)])
+    assert more
+    assert more.command == step.command
+    assert more.text.endswith(". And 2 more such calls, not shown.")
+
+
+def machines(*names: str) -> Call:
+    return Call({}, {"instancesSet": {"items": [{"instanceId": name} for name in names]}}, "eu-west-1")
+
+
+def test_all_things_of_one_call_are_in_its_command() -> None:
+    """One call starts as many machines as it likes; a command that stops five of them would leave the others to the thief."""
+    ids = [f"i-{n:017x}" for n in range(MAX_VALUES)]
+    step = undo_step("ec2:RunInstances", [machines(*ids)])
+    assert step
+    assert shlex.split(step.command)[-MAX_VALUES:] == ids
+    assert "not shown" not in step.text
+
+
+def test_what_of_one_call_a_command_does_not_have_is_counted() -> None:
+    many = undo_step("ec2:RunInstances", [machines(*(f"i-{n:017x}" for n in range(MAX_VALUES + 1)))])
+    hostile = undo_step("ec2:RunInstances", [machines("i-0ab", "$(id)", "i-0ac")])
+    assert many
+    assert hostile
+    assert many.text.endswith(" And 1 more name, not shown.")
+    assert hostile.command.endswith("--instance-ids i-0ab i-0ac")
+    assert hostile.text.endswith(" And 1 more name, not shown.")
+
+
+def test_calls_whose_records_are_not_read_are_counted() -> None:
+    events = [
+        replace(call("iam:CreateUser", {"userName": "eve"}), event_id=str(n))
+        for n in range(MAX_RECORDS_READ + 3)
+    ]
+    [step] = (each for each in next_steps(suspicion(*events)) if each.phase == "undo")
+    assert step.text.endswith(" And 3 more events, not shown.")
+
+
+def test_keys_addresses_and_machines_that_no_command_has_are_counted() -> None:
+    events = [
+        call(
+            "s3:ListBuckets",
+            key=f"ASIA{n:016d}",
+            session=f"i-0ab12cd34ef56ab{n:02d}",
+            source_address=f"203.0.113.{n}",
+        )
+        for n in range(MAX_KEYS + 2)
+    ]
+    steps = next_steps(suspicion(*events, principal=f"{ACCOUNT}:role/web"))
+    *_, isolate = (step for step in steps if step.phase == "contain")
+    search, query = (step for step in steps if step.phase == "extent")
+    assert isolate.command.count("--instance-id") == MAX_KEYS
+    assert isolate.text.endswith(" And 2 more machines, not shown.")
+    assert search.command.count("AccessKeyId") == MAX_KEYS
+    assert search.text.endswith(" And 2 more access keys, not shown.")
+    assert query.text.endswith(" And 2 more access keys, not shown. And 2 more addresses, not shown.")
 
 
 def test_phases_come_in_the_order_of_work_and_no_step_is_empty() -> None:
