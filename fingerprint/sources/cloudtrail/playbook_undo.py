@@ -39,8 +39,22 @@ class Call(NamedTuple):
 
 
 class _Undo(NamedTuple):
+    """What to say, commands, and options of the last one: those for which a record has something, else the first alone."""
+
     text: str
     command: str
+    options: tuple[str, ...] = ()
+
+
+def _undo_put(kind: str, option: str) -> _Undo:
+    """Return how to undo that an inline policy was put: putting replaces one of the same name, so deleting may be too much."""
+    named = f"{option} --policy-name <policyName>"
+    return _Undo(
+        f"Keep the {kind}'s policy as evidence. If it is new, delete it, else put the earlier one back.",
+        f"aws iam get-{kind}-policy {named} >> POLICY.json\n"
+        f"aws iam delete-{kind}-policy {named}\n"
+        f"aws iam put-{kind}-policy {named} --policy-document file://EARLIER_POLICY.json",
+    )
 
 
 _UNDO: dict[str, _Undo] = {
@@ -112,18 +126,12 @@ _UNDO: dict[str, _Undo] = {
         "Take the policy from the user.",
         "aws iam detach-user-policy --user-name <userName> --policy-arn <policyArn>",
     ),
-    "iam:PutUserPolicy": _Undo(
-        "Take the policy from the user.",
-        "aws iam delete-user-policy --user-name <userName> --policy-name <policyName>",
-    ),
+    "iam:PutUserPolicy": _undo_put("user", "--user-name <userName>"),
     "iam:AttachGroupPolicy": _Undo(
         "Take the policy from the group.",
         "aws iam detach-group-policy --group-name <groupName> --policy-arn <policyArn>",
     ),
-    "iam:PutGroupPolicy": _Undo(
-        "Take the policy from the group.",
-        "aws iam delete-group-policy --group-name <groupName> --policy-name <policyName>",
-    ),
+    "iam:PutGroupPolicy": _undo_put("group", "--group-name <groupName>"),
     "iam:AddUserToGroup": _Undo(
         "Take the user out of the group.",
         "aws iam remove-user-from-group --user-name <userName> --group-name <groupName>",
@@ -132,10 +140,7 @@ _UNDO: dict[str, _Undo] = {
         "Take the policy from the role.",
         "aws iam detach-role-policy --role-name <roleName> --policy-arn <policyArn>",
     ),
-    "iam:PutRolePolicy": _Undo(
-        "Take the policy from the role.",
-        "aws iam delete-role-policy --role-name <roleName> --policy-name <policyName>",
-    ),
+    "iam:PutRolePolicy": _undo_put("role", "--role-name <roleName>"),
     "iam:UpdateAssumeRolePolicy": _Undo(
         "Look at who may assume the role now, and set its trust policy back.",
         "aws iam get-role --role-name <roleName> --query Role.AssumeRolePolicyDocument\n"
@@ -163,12 +168,25 @@ _UNDO: dict[str, _Undo] = {
         "aws rolesanywhere disable-profile --region <region> --profile-id <profile.profileId>",
     ),
     "ec2:ModifySnapshotAttribute": _Undo(
-        "Stop sharing the snapshot. What was copied in the other account stays there: treat its data as lost.",
-        "aws ec2 reset-snapshot-attribute --region <region> --snapshot-id <snapshotId> --attribute createVolumePermission",
+        "Stop sharing the snapshot with those that were added. What was copied in the other account stays there: treat its data "
+        "as lost.",
+        "aws ec2 modify-snapshot-attribute --region <region> --snapshot-id <snapshotId> --attribute createVolumePermission "
+        "--operation-type remove",
+        (
+            "--user-ids <createVolumePermission.add.items.userId>",
+            "--group-names <createVolumePermission.add.items.group>",
+        ),
     ),
     "ec2:ModifyImageAttribute": _Undo(
-        "Stop sharing the image.",
-        "aws ec2 reset-image-attribute --region <region> --image-id <imageId> --attribute launchPermission",
+        "Stop sharing the image with those that were added.",
+        "aws ec2 modify-image-attribute --region <region> --image-id <imageId> --attribute launchPermission "
+        "--operation-type remove",
+        (
+            "--user-ids <launchPermission.add.items.userId>",
+            "--user-groups <launchPermission.add.items.group>",
+            "--organization-arns <launchPermission.add.items.organizationArn>",
+            "--organizational-unit-arns <launchPermission.add.items.organizationalUnitArn>",
+        ),
     ),
     "rds:ModifyDBSnapshotAttribute": _Undo(
         "Stop sharing the database snapshot: look at who has it, and remove them.",
@@ -282,10 +300,21 @@ def undo_step(action: str, calls: Sequence[Call]) -> NextStep | None:
     found = _UNDO.get(without_api_version(action))
     if found is None:
         return None
-    commands = list(dict.fromkeys(fill_command(found.command, call) for call in calls))
+    templates = [_template(found, call) for call in calls]
+    commands = list(dict.fromkeys(map(fill_command, templates, calls)))
     more = not_shown(len(commands) - MAX_CALLS, "such call")
-    hidden = sum(_hidden_values(found.command, call) for call in calls)
+    hidden = sum(map(_hidden_values, templates, calls))
     return NextStep("undo", f"{found.text}{more}{not_shown(hidden, 'name')}", "\n".join(commands[:MAX_CALLS]))
+
+
+def _template(undo: _Undo, call: Call) -> str:
+    """Return the commands of an undo with those options for which the call's record has something."""
+    given = [option for option in undo.options if _values(_members_of(option)[0], call)[0]]
+    return " ".join((undo.command, *(given or undo.options[:1])))
+
+
+def _members_of(template: str) -> list[str]:
+    return list(dict.fromkeys(part.partition(">")[0] for part in template.split("<")[1:]))
 
 
 def not_shown(count: int, what: str) -> str:
@@ -325,8 +354,7 @@ def _argument(member: str, call: Call) -> str:
 
 def _hidden_values(template: str, call: Call) -> int:
     """Return how many values of a call stand in no command, for they are too many or no plain names."""
-    members = {part.partition(">")[0] for part in template.split("<")[1:]}
-    return sum(_values(member, call)[1] for member in members)
+    return sum(_values(member, call)[1] for member in _members_of(template))
 
 
 def _values(member: str, call: Call) -> tuple[list[str], int]:

@@ -376,6 +376,63 @@ def test_a_bucket_that_was_opened_gets_its_earlier_policy_back() -> None:
     assert "this stops the public only, not named accounts" in step.text
 
 
+@pytest.mark.parametrize("kind", ["user", "group", "role"])
+def test_an_inline_policy_that_was_put_over_an_earlier_one_is_put_back(kind: str) -> None:
+    step = undo_step(f"iam:Put{kind.title()}Policy", [Call({f"{kind}Name": "app", "policyName": "access"})])
+    assert step
+    named = f"--{kind}-name app --policy-name access"
+    assert step.command.splitlines() == [
+        f"aws iam get-{kind}-policy {named} >> POLICY.json",
+        f"aws iam delete-{kind}-policy {named}",
+        f"aws iam put-{kind}-policy {named} --policy-document file://EARLIER_POLICY.json",
+    ]
+    assert "If it is new, delete it, else put the earlier one back" in step.text
+
+
+@pytest.mark.parametrize(
+    ("action", "request_", "command"),
+    [
+        (
+            "ModifySnapshotAttribute",
+            {
+                "snapshotId": "snap-1",
+                "createVolumePermission": {"add": {"items": [{"userId": "1"}, {"userId": "2"}]}},
+            },
+            "modify-snapshot-attribute --region eu-west-1 --snapshot-id snap-1 --attribute createVolumePermission "
+            "--operation-type remove --user-ids 1 2",
+        ),
+        (
+            "ModifySnapshotAttribute",
+            {"snapshotId": "snap-1", "createVolumePermission": {"add": {"items": [{"group": "all"}]}}},
+            "modify-snapshot-attribute --region eu-west-1 --snapshot-id snap-1 --attribute createVolumePermission "
+            "--operation-type remove --group-names all",
+        ),
+        (
+            "ModifyImageAttribute",
+            {
+                "imageId": "ami-1",
+                "launchPermission": {"add": {"items": [{"userId": "1"}, {"group": "all"}]}},
+            },
+            "modify-image-attribute --region eu-west-1 --image-id ami-1 --attribute launchPermission "
+            "--operation-type remove --user-ids 1 --user-groups all",
+        ),
+        (
+            "ModifyImageAttribute",
+            {"imageId": "ami-1"},
+            "modify-image-attribute --region eu-west-1 --image-id ami-1 --attribute launchPermission "
+            "--operation-type remove --user-ids USER_ID",
+        ),
+    ],
+)
+def test_sharing_ends_with_those_that_were_added_alone(
+    action: str, request_: dict[str, Any], command: str
+) -> None:
+    """To reset the attribute would take the share from everybody who had it before."""
+    step = undo_step(f"ec2:{action}", [Call(request_, {}, "eu-west-1")])
+    assert step
+    assert step.command == f"aws ec2 {command}"
+
+
 def test_several_things_of_one_kind_have_a_command_each_up_to_a_number() -> None:
     step = undo_step("iam:CreateUser", [Call({"userName": f"u{n}"}) for n in range(MAX_CALLS)])
     assert step
@@ -505,11 +562,16 @@ HOSTILE = (
 def test_a_name_that_is_no_plain_name_is_never_in_a_command(text: str) -> None:
     assert safe_argument(text) == ""
     for name, undo in _UNDO.items():
-        members = {part.partition(">")[0] for part in undo.command.split("<")[1:]}
-        request = {member.split(".")[0]: text for member in members}
-        assert fill_command(undo.command, Call(request, {}, text, text)) == fill_command(
-            undo.command, Call({})
-        ), name
+        template = " ".join((undo.command, *undo.options))
+        members = {part.partition(">")[0] for part in template.split("<")[1:]}
+        request: dict[str, Any] = {}
+        for member in members:
+            *path, last = member.split(".")
+            node = request
+            for each in path:
+                node = node.setdefault(each, {})
+            node[last] = text
+        assert fill_command(template, Call(request, {}, text, text)) == fill_command(template, Call({})), name
     harmless = replace(
         call("iam:CreateUser"),
         raw="",

@@ -13,7 +13,7 @@ from botocore import xform_name
 
 from fingerprint.sources.cloudtrail.event_queries import principal_queries
 from fingerprint.sources.cloudtrail.playbook import next_steps
-from fingerprint.sources.cloudtrail.playbook_undo import _UNDO, Call, undo_step
+from fingerprint.sources.cloudtrail.playbook_undo import _UNDO, Call, fill_command
 from tests.sources.cloudtrail.test_playbook import ACCOUNT, AKIA, ASIA, call, suspicion
 
 CLI_NAMES = {"s3api": "s3", "configservice": "config"}  # where the CLI's name of a service is not botocore's
@@ -70,9 +70,8 @@ def test_commands_to_contain_verify_and_search_are_the_clis(principal: str, key:
 
 @pytest.mark.parametrize("action", _UNDO)
 def test_commands_to_undo_are_the_clis(action: str) -> None:
-    step = undo_step(action, [Call({})])
-    assert step
-    assert _check(step.command)
+    undo = _UNDO[action]
+    assert _check(fill_command(" ".join((undo.command, *undo.options)), Call({})))
 
 
 def test_queries_for_a_principal_are_the_clis() -> None:
